@@ -1,0 +1,39 @@
+//! The `.etl` container of Event Tracing for Windows: read, merge and write, on any system. Payloads stay bytes.
+//!
+//! Layers, from the bottom; each is public and usable alone:
+//!
+//! * [`header`]: the two raw structs of the format, [`BufferHeader`](header::BufferHeader) and
+//!   [`LogfileHeader`](header::LogfileHeader);
+//! * [`record`]: the headers of single records;
+//! * [`lzxpress`]: the compression of buffers;
+//! * [`read::buffer`]: one buffer in memory → [`EventRecord`](etw_types::EventRecord)s; no file, no system;
+//! * [`read::file`]: a file, as an index of its buffers;
+//! * [`read::merge`]: all records of one or several files in time order, in bounded memory;
+//! * [`write`]: records, buffers and files, valid or wrong on purpose.
+//!
+//! ```
+//! use etw_etl::{read::{Records, TraceFile}, write};
+//!
+//! let bytes = write::sample::trace();
+//! let file = TraceFile::from_bytes("sample.etl", bytes)?;
+//! let mut records = Records::new(vec![file]);
+//! let mut last = i64::MIN;
+//! while let Some(record) = records.next() {
+//!     assert!(record.order_time >= last);
+//!     last = record.order_time;
+//! }
+//! assert!(records.damage().is_empty());
+//! # Ok::<(), etw_etl::Error>(())
+//! ```
+//!
+//! Limits: little-endian files of Windows XP and later; a merge holds one open buffer for each CPU of each file.
+#![forbid(unsafe_code)]
+
+mod damage;
+pub mod header;
+pub mod lzxpress;
+pub mod read;
+pub mod record;
+pub mod write;
+
+pub use damage::{Damage, DamageKind, DamageLog, Error};

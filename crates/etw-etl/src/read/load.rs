@@ -1,0 +1,225 @@
+//! One buffer, copied out of its file, checked and put in order.
+
+use super::buffer::{next_record, place};
+use super::index::Entry;
+use super::source::{Source, read_full};
+use crate::DamageKind;
+use crate::header::BufferHeader;
+use crate::lzxpress::{self, LzxpressErrorKind};
+use crate::record::{self, RecordContext};
+use etw_types::{EventFlags, ExtendedItems, HeaderType, le};
+
+/// What every buffer of a file is loaded with.
+pub(crate) struct LoadContext {
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) record: RecordContext,
+    /// Largest filled length with the header.
+    pub(crate) limit: u32,
+    /// Size of every buffer on disk, where they are all equal.
+    pub(crate) uniform_size: Option<u32>,
+}
+
+/// A buffer ready to be merged. Invariant: every offset that a walk gives is that of a whole record that
+/// [`record::parse`] accepts.
+pub(crate) struct Loaded {
+    pub(crate) entry: Entry,
+    /// Grows only, so that a recycled buffer is not cleared; `end` tells what is in use.
+    bytes: Vec<u8>,
+    end: usize,
+    /// The offsets to give, where they are not those of a walk from start to end.
+    order: Option<Vec<u32>>,
+    pub(crate) damage: Vec<(u64, DamageKind)>,
+}
+
+impl Loaded {
+    pub(crate) fn records(&self) -> &[u8] {
+        &self.bytes[..self.end]
+    }
+
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// The first place of a walk.
+    pub(crate) fn first(&self) -> Option<Place> {
+        match &self.order {
+            None => (self.end > 0).then_some(Place { offset: 0, number: 0 }),
+            Some(order) => order.first().map(|&offset| Place { offset, number: 0 }),
+        }
+    }
+
+    /// The place behind a record of `size` bytes.
+    #[inline]
+    pub(crate) fn after(&self, place: Place, size: u32) -> Option<Place> {
+        let number = place.number + 1;
+        match &self.order {
+            None => {
+                let next = next_record(place.offset as usize, size);
+                (next < self.end).then_some(Place { offset: next as u32, number })
+            }
+            Some(order) => order.get(number as usize).map(|&offset| Place { offset, number }),
+        }
+    }
+}
+
+/// Where a walk through a buffer stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) offset: u32,
+    number: u32,
+}
+
+/// Reads, decompresses and checks the buffer of `cpu` at `entry`. What is damaged is told in `damage` and left out.
+pub(crate) fn load(context: &LoadContext, cpu: u16, entry: Entry, spare: Vec<u8>) -> Loaded {
+    let mut loaded = Loaded { entry, bytes: spare, end: 0, order: None, damage: Vec::new() };
+    let body = read_body(context, cpu, entry, &mut loaded);
+    match body {
+        Ok(Body { end, compressed, cut }) => {
+            loaded.end = end;
+            scan(&context.record, &mut loaded, compressed, cut);
+        }
+        Err(kind) => loaded.damage.push((entry.offset, kind)),
+    }
+    loaded
+}
+
+struct Body {
+    end: usize,
+    compressed: bool,
+    /// The file ends inside the buffer, which the index has told already.
+    cut: bool,
+}
+
+fn read_body(
+    context: &LoadContext,
+    cpu: u16,
+    entry: Entry,
+    loaded: &mut Loaded,
+) -> Result<Body, DamageKind> {
+    let source = &*context.source;
+    let mut head = [0; BufferHeader::SIZE];
+    let got = read_full(source, &mut head, entry.offset).map_err(|e| DamageKind::Io(e.kind()))?;
+    let header = BufferHeader::read(&head);
+    if got < head.len() || header.cpu() != cpu || header.sequence_number != entry.sequence {
+        return Err(DamageKind::Changed);
+    }
+    let stored = context.uniform_size.unwrap_or(header.buffer_size).max(BufferHeader::SIZE as u32);
+    let room = source.size().saturating_sub(entry.offset);
+    let cut = u64::from(stored) > room;
+    let on_disk = u64::from(stored).min(room) as usize - BufferHeader::SIZE;
+    let limit = if header.is_compressed() { context.limit } else { context.limit.max(stored) };
+    let filled = header.filled(limit);
+    if filled.is_none() {
+        let kind = DamageKind::FilledLength { found: header.offset, limit };
+        loaded.damage.push((entry.offset, kind));
+    }
+    let filled = filled.unwrap_or(limit as usize - BufferHeader::SIZE);
+    let body_offset = entry.offset + BufferHeader::SIZE as u64;
+    let io_error = |error: std::io::Error| DamageKind::Io(error.kind());
+    if !header.is_compressed() {
+        let want = filled.min(on_disk);
+        grow(&mut loaded.bytes, want);
+        let got = read_full(source, &mut loaded.bytes[..want], body_offset).map_err(io_error)?;
+        if got < want {
+            loaded.damage.push((entry.offset, DamageKind::Changed));
+        }
+        return Ok(Body { end: got, compressed: false, cut: cut || got < want });
+    }
+    let mut stream = vec![0; on_disk];
+    let got = read_full(source, &mut stream, body_offset).map_err(io_error)?;
+    stream.truncate(got);
+    grow(&mut loaded.bytes, filled);
+    let (end, error) = decompress_into(&stream, &mut loaded.bytes[..filled]);
+    if let Some(kind) = error.filter(|_| !cut) {
+        let lost = (filled - end) as u32;
+        loaded.damage.push((entry.offset, DamageKind::Compression { kind, lost }));
+    }
+    Ok(Body { end, compressed: true, cut: cut || error.is_some() })
+}
+
+/// Decompresses as far as it goes: the length reached, and what stopped it before the output was full.
+pub(crate) fn decompress_into(
+    stream: &[u8],
+    output: &mut [u8],
+) -> (usize, Option<LzxpressErrorKind>) {
+    match lzxpress::decompress(stream, output) {
+        Ok(_) => (output.len(), None),
+        Err(error) => (error.output_len.min(output.len()), Some(error.kind)),
+    }
+}
+
+fn grow(bytes: &mut Vec<u8>, length: usize) {
+    if bytes.len() < length {
+        // Not `resize`: doubling would take half as much again as the largest buffer.
+        bytes.reserve_exact(length - bytes.len());
+        bytes.resize(length, 0);
+    }
+}
+
+/// Walks the records once: where they stop being records, which are to be left out, and whether they are in order.
+fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, cut: bool) {
+    let bytes = &loaded.bytes[..loaded.end];
+    let body_offset = loaded.entry.offset + BufferHeader::SIZE as u64;
+    let file_offset =
+        |at: usize| if compressed { loaded.entry.offset } else { body_offset + at as u64 };
+    let mut at = 0;
+    let mut last = i64::MIN;
+    let mut sorted = true;
+    let mut bad_parts = 0;
+    while at < bytes.len() {
+        let room = &bytes[at..];
+        let frame = match record::frame(room, context) {
+            Ok(frame) => frame,
+            Err(kind) => {
+                // The record that the end of the file cuts was told with the end of the file.
+                let told = cut && matches!(kind, DamageKind::RecordSize { .. });
+                if !told {
+                    loaded.damage.push((file_offset(at), place(kind, at, room.len())));
+                }
+                break;
+            }
+        };
+        if has_bad_parts(room, frame.header, frame.size) {
+            bad_parts += 1;
+            let kind = DamageKind::RecordParts { at: at as u32 };
+            loaded.damage.push((file_offset(at), kind));
+        } else if let Some(time) = frame.time {
+            sorted &= time >= last;
+            last = time;
+        }
+        at = next_record(at, frame.size);
+    }
+    loaded.end = at.min(bytes.len());
+    if !sorted || bad_parts > 0 {
+        loaded.order = Some(sorted_offsets(context, &loaded.bytes[..loaded.end]));
+    }
+}
+
+#[inline]
+fn has_bad_parts(room: &[u8], header: HeaderType, size: u32) -> bool {
+    header.is_event()
+        && le::u16(room, 4).is_some_and(|word| EventFlags(word).contains(EventFlags::EXTENDED_INFO))
+        && ExtendedItems::parse_chain(&room[0x50..size as usize]).is_err()
+}
+
+/// Offsets of the good records by time; equal times keep their order, untimed ones follow their predecessor.
+fn sorted_offsets(context: &RecordContext, bytes: &[u8]) -> Vec<u32> {
+    let mut keyed = Vec::new();
+    let mut at = 0;
+    let mut last = i64::MIN;
+    while let Some(Ok(frame)) =
+        bytes.get(at..).filter(|room| !room.is_empty()).map(|room| record::frame(room, context))
+    {
+        if !has_bad_parts(&bytes[at..], frame.header, frame.size) {
+            last = frame.time.unwrap_or(last);
+            keyed.push((last, at as u32));
+        }
+        at = next_record(at, frame.size);
+    }
+    keyed.sort_by_key(|&(time, _)| time);
+    keyed.into_iter().map(|(_, offset)| offset).collect()
+}

@@ -1,0 +1,347 @@
+//! All records of one or several files in time order.
+//!
+//! A heap holds the head of every CPU stream, the stream being read stands outside of it. The key is (time, file,
+//! raw time, buffer, offset); time is the raw clock for one file and FILETIME for several. At most one buffer a
+//! stream is open, and a bounded number is read ahead by other threads.
+
+use super::ahead::ReadAhead;
+use super::file::TraceFile;
+use super::index::Cursor;
+use super::load::{Loaded, Place, load};
+use crate::record;
+use crate::{Damage, DamageKind, DamageLog};
+use etw_types::{Clock, EventRecord, HeaderType, Position};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// How records are read.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RecordsOptions {
+    /// Threads that read and decompress buffers before they are needed; 0 reads on the caller's thread.
+    pub read_ahead_threads: usize,
+    /// Bytes that open buffers may take together; what would pass it is skipped and reported.
+    pub open_buffer_limit: u64,
+}
+
+impl Default for RecordsOptions {
+    fn default() -> RecordsOptions {
+        RecordsOptions { read_ahead_threads: 0, open_buffer_limit: 2 << 30 }
+    }
+}
+
+/// The records of one or several files in time order.
+///
+/// Not an `Iterator`: a record borrows from the buffer that the next call may replace.
+pub struct Records {
+    files: Vec<TraceFile>,
+    streams: Vec<Stream>,
+    /// Heads of all streams but the current one.
+    heads: BinaryHeap<Reverse<(Key, u32)>>,
+    current: Option<(Key, u32)>,
+    /// The current head was handed out; the stream moves on at the next call.
+    taken: bool,
+    damage: DamageLog,
+    out_of_order: Vec<u64>,
+    options: RecordsOptions,
+    open_bytes: u64,
+    spares: Vec<Vec<u8>>,
+    ahead: Option<ReadAhead>,
+    finished: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    time: i64,
+    file_index: u32,
+    raw: i64,
+    buffer_index: u64,
+    offset: u32,
+}
+
+struct Stream {
+    file_index: u32,
+    cpu: u16,
+    cursor: Cursor,
+    buffer: Option<Loaded>,
+    place: Place,
+    header: HeaderType,
+    size: u32,
+    /// Time of the last record that had one; untimed ones take it over.
+    last_time: i64,
+    /// As `last_time`, of records handed out.
+    last_given: i64,
+}
+
+impl Records {
+    /// Reads `files`, which get the numbers 0, 1, 2, … in [`Position::file_index`].
+    pub fn new(files: Vec<TraceFile>) -> Records {
+        Records::with_options(files, RecordsOptions::default())
+    }
+
+    /// As [`new`](Records::new), with threads and limits.
+    pub fn with_options(files: Vec<TraceFile>, options: RecordsOptions) -> Records {
+        let mut damage = DamageLog::default();
+        let mut streams = Vec::new();
+        for (file_index, file) in files.iter().enumerate() {
+            let file_index = file_index as u32;
+            for (offset, kind) in file.structural_damage() {
+                damage.push(Damage { file_index, offset: *offset, kind: kind.clone() });
+            }
+            let start = file.clock().raw_start;
+            streams.extend((0..file.core.index.stream_count()).map(|number| Stream {
+                file_index,
+                cpu: file.core.index.cpu(number),
+                cursor: file.core.index.cursor(number),
+                buffer: None,
+                place: Place::default(),
+                header: HeaderType::Event64,
+                size: 0,
+                last_time: start,
+                last_given: i64::MIN,
+            }));
+        }
+        let threads = options.read_ahead_threads;
+        let ahead = (threads > 0).then(|| ReadAhead::new(threads, streams.len()));
+        let mut records = Records {
+            out_of_order: vec![0; files.len()],
+            heads: BinaryHeap::with_capacity(streams.len()),
+            files,
+            streams,
+            current: None,
+            taken: false,
+            damage,
+            options,
+            open_bytes: 0,
+            spares: Vec::new(),
+            ahead,
+            finished: false,
+        };
+        for stream in 0..records.streams.len() {
+            if let Some(key) = records.open_next(stream) {
+                records.heads.push(Reverse((key, stream as u32)));
+            }
+        }
+        records.current = records.heads.pop().map(|Reverse(head)| head);
+        records
+    }
+
+    /// The next record, or `None` at the end of all files.
+    ///
+    /// # Loss
+    /// Damaged bytes are skipped and told in [`damage`](Records::damage).
+    #[inline]
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Option<EventRecord<'_>> {
+        if self.taken {
+            self.move_on();
+        }
+        let Some((key, number)) = self.current else {
+            self.finish();
+            return None;
+        };
+        self.taken = true;
+        let stream = &mut self.streams[number as usize];
+        let context = &self.files[stream.file_index as usize].core.load.record;
+        let buffer = stream.buffer.as_ref()?;
+        let start = stream.place.offset as usize;
+        let bytes = &buffer.records()[start..start + stream.size as usize];
+        // A buffer gives only places that hold whole, checked records, and its bytes are this process's own copy.
+        let Ok(mut record) = record::parse(bytes, context) else {
+            unreachable!("a record that was checked when its buffer was loaded");
+        };
+        if record.has_time {
+            if record.order_time < stream.last_given {
+                self.out_of_order[stream.file_index as usize] += 1;
+            }
+            stream.last_given = record.order_time;
+        } else {
+            record.order_time = key.raw;
+        }
+        record.cpu = stream.cpu;
+        record.position = Position {
+            file_index: stream.file_index,
+            buffer_index: key.buffer_index,
+            offset: key.offset,
+        };
+        Some(record)
+    }
+
+    /// The bytes of the record that [`next`](Records::next) gave last, header and all, as they are stored.
+    pub fn stored_bytes(&self) -> &[u8] {
+        let stream = self.current.filter(|_| self.taken).map(|(_, n)| &self.streams[n as usize]);
+        stream
+            .and_then(|stream| {
+                let start = stream.place.offset as usize;
+                stream.buffer.as_ref()?.records().get(start..start + stream.size as usize)
+            })
+            .unwrap_or_default()
+    }
+
+    /// Leaves the record that was handed out and finds the next head.
+    #[inline]
+    fn move_on(&mut self) {
+        self.taken = false;
+        let Some((_, number)) = self.current else { return };
+        let next = match self.step(number as usize) {
+            Some(key) => Some(key),
+            None => self.open_next(number as usize),
+        };
+        let Some(key) = next else {
+            self.current = self.heads.pop().map(|Reverse(head)| head);
+            return;
+        };
+        let mut head = (key, number);
+        if let Some(mut first) = self.heads.peek_mut() {
+            if first.0 < head {
+                std::mem::swap(&mut first.0, &mut head);
+            }
+        }
+        self.current = Some(head);
+    }
+
+    /// The next record in the open buffer of a stream.
+    #[inline]
+    fn step(&mut self, number: usize) -> Option<Key> {
+        let stream = &mut self.streams[number];
+        let buffer = stream.buffer.as_ref()?;
+        let place = buffer.after(stream.place, stream.size)?;
+        self.set_head(number, place)
+    }
+
+    #[inline]
+    fn set_head(&mut self, number: usize, place: Place) -> Option<Key> {
+        let stream = &mut self.streams[number];
+        let file = &self.files[stream.file_index as usize];
+        let buffer = stream.buffer.as_ref()?;
+        let room = &buffer.records()[place.offset as usize..];
+        let frame = record::frame(room, &file.core.load.record).ok()?;
+        stream.place = place;
+        stream.header = frame.header;
+        stream.size = frame.size;
+        let raw = frame.time.unwrap_or(stream.last_time);
+        stream.last_time = raw;
+        let time = if self.out_of_order.len() == 1 {
+            raw
+        } else {
+            file.clock().filetime(raw).map_or(raw, |time| time.0)
+        };
+        Some(Key {
+            time,
+            file_index: stream.file_index,
+            raw,
+            buffer_index: buffer.entry.index,
+            offset: place.offset,
+        })
+    }
+
+    /// Opens buffers of a stream until one has a record.
+    fn open_next(&mut self, number: usize) -> Option<Key> {
+        self.close(number);
+        loop {
+            let loaded = self.load_next(number)?;
+            let file_index = self.streams[number].file_index;
+            for (offset, kind) in &loaded.damage {
+                self.damage.push(Damage { file_index, offset: *offset, kind: kind.clone() });
+            }
+            let over = self.open_bytes + loaded.capacity() as u64 > self.options.open_buffer_limit;
+            if over && self.open_bytes > 0 {
+                let kind = DamageKind::OpenBuffers { limit: self.options.open_buffer_limit };
+                self.damage.push(Damage { file_index, offset: loaded.entry.offset, kind });
+                continue;
+            }
+            let Some(first) = loaded.first() else {
+                self.recycle(loaded);
+                continue;
+            };
+            self.open_bytes += loaded.capacity() as u64;
+            self.streams[number].buffer = Some(loaded);
+            self.request_ahead(number);
+            return self.set_head(number, first);
+        }
+    }
+
+    fn close(&mut self, number: usize) {
+        if let Some(buffer) = self.streams[number].buffer.take() {
+            self.open_bytes -= buffer.capacity() as u64;
+            self.recycle(buffer);
+        }
+    }
+
+    fn recycle(&mut self, buffer: Loaded) {
+        // More spares than one a thread would only hold memory.
+        if self.spares.len() < 1 + self.options.read_ahead_threads {
+            self.spares.push(buffer.into_bytes());
+        }
+    }
+
+    fn load_next(&mut self, number: usize) -> Option<Loaded> {
+        if let Some(loaded) = self.ahead.as_mut().and_then(|ahead| ahead.take(number)) {
+            return Some(loaded);
+        }
+        let stream = &mut self.streams[number];
+        let core = &self.files[stream.file_index as usize].core;
+        match core.index.next(&mut stream.cursor) {
+            Ok(Some(entry)) => {
+                let spare = self.spares.pop().unwrap_or_default();
+                Some(load(&core.load, stream.cpu, entry, spare))
+            }
+            Ok(None) => None,
+            Err(error) => {
+                let kind = DamageKind::Io(error.kind());
+                self.damage.push(Damage { file_index: stream.file_index, offset: 0, kind });
+                None
+            }
+        }
+    }
+
+    /// Asks for the buffer after the one just opened, as far as the bounds of reading ahead allow.
+    fn request_ahead(&mut self, number: usize) {
+        let Some(ahead) = &mut self.ahead else { return };
+        let stream = &mut self.streams[number];
+        let file = &self.files[stream.file_index as usize];
+        if !ahead.has_room(file.totals().largest_buffer) {
+            return;
+        }
+        if let Ok(Some(entry)) = file.core.index.next(&mut stream.cursor) {
+            let spare = self.spares.pop().unwrap_or_default();
+            ahead.request(number, file, stream.cpu, entry, spare);
+        }
+    }
+
+    fn finish(&mut self) {
+        if std::mem::replace(&mut self.finished, true) {
+            return;
+        }
+        for (file_index, file) in self.files.iter().enumerate() {
+            let file_index = file_index as u32;
+            let told = |damage: &Damage| {
+                damage.file_index == file_index && damage.kind == DamageKind::Changed
+            };
+            if file.has_changed() && !self.damage.kept().iter().any(told) {
+                self.damage.push(Damage { file_index, offset: 0, kind: DamageKind::Changed });
+            }
+        }
+    }
+
+    /// The files, in the order of their numbers.
+    pub fn files(&self) -> &[TraceFile] {
+        &self.files
+    }
+
+    /// What the raw timestamps of a record's file mean.
+    #[inline]
+    pub fn clock(&self, file_index: u32) -> &Clock {
+        self.files[file_index as usize].clock()
+    }
+
+    /// Damage met so far, that of the files' structure included; complete when `next` has given `None`.
+    pub fn damage(&self) -> &DamageLog {
+        &self.damage
+    }
+
+    /// Records of a file that were older than the one before them in their CPU stream.
+    pub fn out_of_order(&self, file_index: u32) -> u64 {
+        self.out_of_order[file_index as usize]
+    }
+}

@@ -1,0 +1,16 @@
+//! Reading: one buffer, one file, many files in time order.
+
+mod ahead;
+pub mod buffer;
+pub mod file;
+mod index;
+mod load;
+pub mod merge;
+mod resync;
+mod source;
+mod spill;
+
+pub use buffer::{BufferRecords, Item};
+pub use file::{Totals, TraceFile};
+pub use merge::{Records, RecordsOptions};
+pub use source::Source;

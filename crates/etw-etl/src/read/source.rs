@@ -1,0 +1,106 @@
+use std::fs::{File, Metadata};
+use std::io;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// Bytes that can be read at any offset, by several threads.
+///
+/// Mapping files is avoided on purpose: a mapped file that shrinks ends the process with SIGBUS, and a changed one
+/// changes bytes that were already checked.
+pub trait Source: Send + Sync {
+    /// Length when it was opened; what grows later is not looked at.
+    fn size(&self) -> u64;
+
+    /// Reads up to `buffer.len()` bytes at `offset`; 0 at the end.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Whether length or modification time are not those of the opening any more.
+    fn has_changed(&self) -> bool {
+        false
+    }
+}
+
+/// Reads until `buffer` is full or the source ends; how much that was.
+pub(crate) fn read_full(source: &dyn Source, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match source.read_at(&mut buffer[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+impl Source for Vec<u8> {
+    fn size(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(self.len());
+        let count = buffer.len().min(self.len() - start);
+        buffer[..count].copy_from_slice(&self[start..start + count]);
+        Ok(count)
+    }
+}
+
+/// A regular file.
+pub(crate) struct FileSource {
+    file: File,
+    size: u64,
+    modified: Option<SystemTime>,
+}
+
+impl FileSource {
+    /// `Ok(None)` where the path is not a regular file.
+    pub(crate) fn open(path: &Path) -> io::Result<Option<FileSource>> {
+        // Looked at before opening: opening a pipe for reading waits for a writer.
+        if !std::fs::metadata(path)?.is_file() {
+            return Ok(None);
+        }
+        let file = File::open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+        Ok(Some(FileSource { size: metadata.len(), modified: modified(&metadata), file }))
+    }
+}
+
+fn modified(metadata: &Metadata) -> Option<SystemTime> {
+    metadata.modified().ok()
+}
+
+impl Source for FileSource {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    #[cfg(unix)]
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(&self.file, buffer, offset)
+    }
+
+    #[cfg(windows)]
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_read(&self.file, buffer, offset)
+    }
+
+    #[cfg(not(any(unix, windows)))]
+    fn read_at(&self, _buffer: &mut [u8], _offset: u64) -> io::Result<usize> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    fn has_changed(&self) -> bool {
+        match self.file.metadata() {
+            Ok(now) => now.len() != self.size || modified(&now) != self.modified,
+            Err(_) => true,
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The headers of single records inside a buffer.
+//!
+//! Every record starts at a multiple of eight; its first four bytes, the *marker*, say which header it has:
+//!
+//! ```text
+//! FFFFFFFF                       end of the buffer
+//! byte 3 & C0 == C0              trace header of the type in byte 2
+//! byte 3 & D0 == 90, not B0      WPP message, size in the low half
+//! byte 3 & 80 == 0               WNODE with a 32-bit size (obsolete), or damage
+//! ```
+//!
+//! | type | header | bytes | size at |
+//! |---|---|---|---|
+//! | 01 02 | SYSTEM | 20 | 4 |
+//! | 03 04 | COMPACT | 18 | 4 |
+//! | 0A 14 | FULL | 30 | 0 |
+//! | 0B 15 | INSTANCE | 48, 38 before Windows Server 2003 | 0 |
+//! | 0D | ERROR | 50 | 0 |
+//! | 10 11 | PERFINFO | 10 and counters | 4 |
+//! | 12 13 | EVENT | 50 and extended items | 0 |
+//!
+//! Source: Microsoft's published headers and documents, Chappell's studies; SYSTEM, PERFINFO, FULL, EVENT and
+//! MESSAGE checked against traces of Windows 7 to 11. COMPACT, INSTANCE, ERROR and WNODE were never seen in a trace
+//! and rest on documents. Type 0C (TIMED), 0E and 16 have no known size.
+
+use crate::DamageKind;
+use etw_types::{
+    Channel, EventDescriptor, EventFlags, EventProperty, EventRecord, ExtendedItems, Guid,
+    HeaderType, Hook, Keyword, Level, MessageFlags, Opcode, le,
+};
+
+/// Marker byte 3 of every trace header: TRACE_HEADER_FLAG and TRACE_HEADER_EVENT_TRACE.
+pub(crate) const TRACE_HEADER: u8 = 0xc0;
+/// Marker byte 3 of a WPP message.
+pub(crate) const MESSAGE_HEADER: u8 = 0x90;
+/// In the version word of kernel headers: a PEBS index stands behind the header.
+pub(crate) const PEBS_INDEX: u16 = 0x8000;
+/// In the version word of kernel headers: how many performance counters stand behind it.
+pub(crate) const COUNTER_MASK: u16 = 0x0700;
+/// `Flags` bit of a WNODE that is a trace record.
+pub(crate) const WNODE_TRACED_GUID: u32 = 0x0002_0000;
+
+/// What the records of a file need to know beyond their own bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordContext {
+    /// Pointer size of records that do not say their own.
+    pub pointer_size: u8,
+    /// Layout before 1.1 (XP): INSTANCE headers have 0x38 bytes and handles in place of GUIDs.
+    pub old_instance: bool,
+}
+
+impl Default for RecordContext {
+    fn default() -> RecordContext {
+        RecordContext { pointer_size: 8, old_instance: false }
+    }
+}
+
+/// A record's extent and time, enough to walk and to merge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Which header.
+    pub header: HeaderType,
+    /// Exact length; the next record is at the next multiple of eight.
+    pub size: u32,
+    /// Session clock; `None` for a MESSAGE without a time.
+    pub time: Option<i64>,
+}
+
+/// Tells the record at the front of `room`, which ends with the filled part of the buffer.
+///
+/// The length is checked against the header's and the room, so that [`parse`] can rely on it.
+///
+/// # Errors
+/// `UnknownRecord` or `RecordSize` with `at` and `skipped` left 0: the next record cannot be found.
+#[inline]
+pub fn frame(room: &[u8], context: &RecordContext) -> Result<Frame, DamageKind> {
+    use HeaderType::*;
+    let Some(&[b0, b1, kind, flags]) = room.first_chunk::<4>() else {
+        return Err(size_error(room.len() as u32, room));
+    };
+    let low = u16::from_le_bytes([b0, b1]);
+    if flags & 0xc0 != TRACE_HEADER {
+        return frame_without_type(room, low, kind, flags);
+    }
+    let size_word = |at: usize| le::u16(room, at).map_or(0, u32::from);
+    // Where the time stands, and how long the header is.
+    let (header, size, time_at, header_size) = match kind {
+        0x12 => (Event32, u32::from(low), 0x10, 0x50),
+        0x13 => (Event64, u32::from(low), 0x10, 0x50),
+        0x10 => (PerfInfo32, size_word(4), 0x08, 0x10 + counter_bytes(low)),
+        0x11 => (PerfInfo64, size_word(4), 0x08, 0x10 + counter_bytes(low)),
+        0x01 => (System32, size_word(4), 0x10, 0x20 + counter_bytes(low)),
+        0x02 => (System64, size_word(4), 0x10, 0x20 + counter_bytes(low)),
+        0x03 => (Compact32, size_word(4), 0x10, 0x18 + counter_bytes(low)),
+        0x04 => (Compact64, size_word(4), 0x10, 0x18 + counter_bytes(low)),
+        0x0a => (Full32, u32::from(low), 0x10, 0x30),
+        0x14 => (Full64, u32::from(low), 0x10, 0x30),
+        0x0b => (Instance32, u32::from(low), 0x10, instance_size(context)),
+        0x15 => (Instance64, u32::from(low), 0x10, instance_size(context)),
+        0x0d => (Error, u32::from(low), 0x10, 0x50),
+        _ => return Err(unknown(room)),
+    };
+    if size < header_size || size as usize > room.len() {
+        return Err(size_error(size, room));
+    }
+    Ok(Frame { header, size, time: le::i64(room, time_at) })
+}
+
+#[inline(never)]
+fn frame_without_type(room: &[u8], low: u16, kind: u8, flags: u8) -> Result<Frame, DamageKind> {
+    if flags & 0xd0 == MESSAGE_HEADER && flags != 0xb0 {
+        let size = u32::from(low);
+        let parts = le::u16(room, 6).map(|word| message_parts(MessageFlags(word)));
+        let Some(parts) = parts else { return Err(size_error(size, room)) };
+        if (size as usize) < parts.arguments || size as usize > room.len() {
+            return Err(size_error(size, room));
+        }
+        let time = parts.time.and_then(|at| le::i64(room, at));
+        return Ok(Frame { header: HeaderType::Message, size, time });
+    }
+    // A WNODE has the 32-bit size first; half of all random bytes look like one, so its flags must agree.
+    let size = u32::from(low) | u32::from(kind) << 16 | u32::from(flags) << 24;
+    let traced = le::u32(room, 0x2c).is_some_and(|word| word & WNODE_TRACED_GUID != 0);
+    if flags & 0x80 == 0 && (0x30..=room.len()).contains(&(size as usize)) && traced {
+        return Ok(Frame { header: HeaderType::Wnode, size, time: le::i64(room, 0x10) });
+    }
+    Err(unknown(room))
+}
+
+fn unknown(room: &[u8]) -> DamageKind {
+    DamageKind::UnknownRecord { marker: le::u32(room, 0).unwrap_or(0), at: 0, skipped: 0 }
+}
+
+fn size_error(size: u32, room: &[u8]) -> DamageKind {
+    DamageKind::RecordSize { size, room: room.len() as u32, at: 0 }
+}
+
+#[inline]
+fn counter_bytes(version: u16) -> u32 {
+    u32::from((version & COUNTER_MASK) >> 8) * 8 + if version & PEBS_INDEX != 0 { 8 } else { 0 }
+}
+
+fn instance_size(context: &RecordContext) -> u32 {
+    if context.old_instance { 0x38 } else { 0x48 }
+}
+
+/// Offsets of the optional parts of a message, in their fixed order.
+struct MessageParts {
+    sequence: Option<usize>,
+    component: Option<usize>,
+    guid: Option<usize>,
+    time: Option<usize>,
+    system_info: Option<usize>,
+    arguments: usize,
+}
+
+fn message_parts(flags: MessageFlags) -> MessageParts {
+    let mut at = 8;
+    let mut part = |present: bool, size: usize| {
+        let start = at;
+        at += if present { size } else { 0 };
+        present.then_some(start)
+    };
+    let component = flags.contains(MessageFlags::COMPONENT_ID);
+    let timed = flags.contains(MessageFlags::TIMESTAMP);
+    let room_for_time = timed || flags.contains(MessageFlags::PERFORMANCE_TIMESTAMP);
+    MessageParts {
+        sequence: part(flags.contains(MessageFlags::SEQUENCE), 4),
+        component: part(component, 4),
+        guid: part(!component && flags.contains(MessageFlags::GUID), 16),
+        time: part(room_for_time, 8).filter(|_| timed),
+        system_info: part(flags.contains(MessageFlags::SYSTEM_INFO), 8),
+        arguments: at,
+    }
+}
+
+/// Turns one record into an [`EventRecord`]; `cpu`, `order_time` of untimed records and `position` are left to the
+/// caller.
+///
+/// # Errors
+/// `RecordParts` with `at` left 0 where extended items do not fit; the record's extent is still good. The errors of
+/// [`frame`] where `record` is not exactly one record.
+#[inline]
+pub fn parse<'a>(record: &'a [u8], context: &RecordContext) -> Result<EventRecord<'a>, DamageKind> {
+    let frame = frame(record, context)?;
+    let record = &record[..frame.size as usize];
+    let parsed = match frame.header {
+        HeaderType::Event32 | HeaderType::Event64 => event(record, frame.header),
+        header if header.is_kernel() => kernel(record, header),
+        header if header.is_classic() => classic(record, header, context),
+        HeaderType::Message => message(record),
+        HeaderType::Error => error(record),
+        _ => wnode(record),
+    };
+    let mut event = parsed.ok_or(DamageKind::RecordParts { at: 0 })?;
+    event.pointer_size = match event.header.pointer_size() {
+        Some(size) => size,
+        None if event.pointer_size != 0 => event.pointer_size,
+        None => context.pointer_size,
+    };
+    event.has_time = frame.time.is_some();
+    event.order_time = frame.time.unwrap_or(0);
+    Ok(event)
+}
+
+#[inline]
+fn event(bytes: &[u8], header: HeaderType) -> Option<EventRecord<'_>> {
+    let (head, rest) = bytes.split_first_chunk::<0x50>()?;
+    let flags = EventFlags(le::u16(head, 0x04)?);
+    let (extended, taken) = if flags.contains(EventFlags::EXTENDED_INFO) {
+        ExtendedItems::parse_chain(rest).ok()?
+    } else {
+        (ExtendedItems::NONE, 0)
+    };
+    let mut event = EventRecord::new(header, &rest[taken..]);
+    event.extended = extended;
+    event.flags = flags;
+    event.property = EventProperty(le::u16(head, 0x06)?);
+    event.thread_id = le::u32(head, 0x08);
+    event.process_id = le::u32(head, 0x0c);
+    event.provider = Guid::read(head, 0x18);
+    event.descriptor = EventDescriptor::read(head, 0x28)?;
+    event.cpu_times = le::u32(head, 0x38).zip(le::u32(head, 0x3c));
+    event.activity_id = Guid::read(head, 0x40)?;
+    Some(event)
+}
+
+/// EVENT-like by what little is published; extended items are not expected.
+fn error(bytes: &[u8]) -> Option<EventRecord<'_>> {
+    let mut event = EventRecord::new(HeaderType::Error, bytes.get(0x50..)?);
+    event.pointer_size = 0;
+    event.flags = EventFlags(le::u16(bytes, 0x04)?);
+    event.thread_id = le::u32(bytes, 0x08);
+    event.process_id = le::u32(bytes, 0x0c);
+    event.provider = Guid::read(bytes, 0x18);
+    event.descriptor = EventDescriptor::read(bytes, 0x28)?;
+    event.activity_id = Guid::read(bytes, 0x40)?;
+    Some(event)
+}
+
+#[inline]
+fn kernel(bytes: &[u8], header: HeaderType) -> Option<EventRecord<'_>> {
+    use HeaderType::*;
+    let head_size = match header {
+        PerfInfo32 | PerfInfo64 => 0x10,
+        Compact32 | Compact64 => 0x18,
+        _ => 0x20,
+    };
+    let version = le::u16(bytes, 0x00)?;
+    let counters = counter_bytes(version) as usize;
+    let (counters, payload) = bytes.get(head_size..)?.split_at_checked(counters)?;
+    let mut event = EventRecord::new(header, payload);
+    let hook = Hook(le::u16(bytes, 0x06)?);
+    event.extended = ExtendedItems::counters(version & PEBS_INDEX != 0, counters);
+    event.hook = Some(hook);
+    event.provider = hook.class_guid();
+    event.descriptor.version = version as u8;
+    event.descriptor.opcode = Opcode(hook.kind());
+    if head_size > 0x10 {
+        event.thread_id = le::u32(bytes, 0x08);
+        event.process_id = le::u32(bytes, 0x0c);
+    }
+    if head_size == 0x20 {
+        event.cpu_times = le::u32(bytes, 0x18).zip(le::u32(bytes, 0x1c));
+    }
+    Some(event)
+}
+
+fn classic<'a>(
+    bytes: &'a [u8],
+    header: HeaderType,
+    context: &RecordContext,
+) -> Option<EventRecord<'a>> {
+    let instance = matches!(header, HeaderType::Instance32 | HeaderType::Instance64);
+    let old = instance && context.old_instance;
+    let head_size = if instance { instance_size(context) as usize } else { 0x30 };
+    let mut event = EventRecord::new(header, bytes.get(head_size..)?);
+    if instance {
+        // An old header knows its class and its parent's by handles that mean nothing outside their process.
+        event.extended = ExtendedItems::instance(if old {
+            bytes.get(0x20..0x28)?
+        } else {
+            bytes.get(0x30..0x48)?
+        });
+    }
+    event.thread_id = le::u32(bytes, 0x08);
+    event.process_id = le::u32(bytes, 0x0c);
+    event.provider = if old { None } else { Guid::read(bytes, 0x18) };
+    event.descriptor.opcode = Opcode(*bytes.get(0x04)?);
+    event.descriptor.level = Level(*bytes.get(0x05)?);
+    event.descriptor.version = *bytes.get(0x06)?;
+    event.cpu_times = le::u32(bytes, 0x28).zip(le::u32(bytes, 0x2c));
+    Some(event)
+}
+
+fn message(bytes: &[u8]) -> Option<EventRecord<'_>> {
+    let flags = MessageFlags(le::u16(bytes, 0x06)?);
+    let parts = message_parts(flags);
+    let mut event = EventRecord::new(HeaderType::Message, bytes.get(parts.arguments..)?);
+    event.pointer_size = if flags.contains(MessageFlags::POINTER64) {
+        8
+    } else if flags.contains(MessageFlags::POINTER32) {
+        4
+    } else {
+        0
+    };
+    event.message_flags = flags;
+    event.descriptor = EventDescriptor {
+        id: le::u16(bytes, 0x04)?,
+        channel: Channel(0),
+        level: Level(0),
+        keyword: Keyword(0),
+        ..EventDescriptor::default()
+    };
+    event.sequence = parts.sequence.and_then(|at| le::u32(bytes, at));
+    event.component_id = parts.component.and_then(|at| le::u32(bytes, at));
+    event.provider = parts.guid.and_then(|at| Guid::read(bytes, at));
+    event.thread_id = parts.system_info.and_then(|at| le::u32(bytes, at));
+    event.process_id = parts.system_info.and_then(|at| le::u32(bytes, at + 4));
+    Some(event)
+}
+
+fn wnode(bytes: &[u8]) -> Option<EventRecord<'_>> {
+    let mut event = EventRecord::new(HeaderType::Wnode, bytes.get(0x30..)?);
+    event.pointer_size = 0;
+    event.provider = Guid::read(bytes, 0x18);
+    Some(event)
+}

@@ -1,0 +1,43 @@
+//! The vocabulary of Event Tracing for Windows: the nouns that every other openetw crate speaks.
+//!
+//! Layers, from the bottom:
+//!
+//! * [`le`]: little-endian reads out of a byte slice that may be too short;
+//! * [`Guid`], [`Level`], [`Keyword`], [`Opcode`], [`Channel`], [`EventDescriptor`]: values of an event header;
+//! * [`FileTime`], [`Clock`]: raw session timestamps and what they mean;
+//! * [`ExtendedItems`], [`EventRecord`]: one event, borrowed from the buffer it lies in.
+//!
+//! No I/O, no allocation in any hot path, no dependency.
+//!
+//! ```
+//! use etw_types::{Clock, ClockType, FileTime, Guid};
+//!
+//! let guid: Guid = "68fdd900-4a3e-11d1-84f4-0000f80464e3".parse().unwrap();
+//! assert_eq!(guid.to_string(), "68fdd900-4a3e-11d1-84f4-0000f80464e3");
+//!
+//! // Half a second after a session that started at the beginning of 2020, on a 10 MHz counter.
+//! let clock = Clock {
+//!     kind: ClockType::QPC,
+//!     start: FileTime(132_223_104_000_000_000),
+//!     raw_start: 1_000,
+//!     frequency: 10_000_000,
+//! };
+//! assert_eq!(clock.filetime(5_001_000).unwrap().to_string(), "2020-01-01T00:00:00.5000000Z");
+//! ```
+#![forbid(unsafe_code)]
+
+mod descriptor;
+mod guid;
+mod kernel_group;
+pub mod le;
+mod record;
+mod time;
+
+pub use descriptor::{Channel, EventDescriptor, Keyword, Level, Opcode};
+pub use guid::{Guid, ParseGuidError};
+pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT};
+pub use record::{
+    EventFlags, EventProperty, EventRecord, ExtType, ExtendedItem, ExtendedItems, HeaderType,
+    MessageFlags, Position,
+};
+pub use time::{Clock, ClockType, FileTime, SystemTime};
