@@ -1,1 +1,55 @@
-fn main() {}
+//! The `etw` command: traces of Event Tracing for Windows, on any system.
+
+mod check;
+mod dump;
+mod files;
+mod format;
+mod output;
+mod pipeline;
+mod stat;
+mod when;
+
+use clap::{Parser, Subcommand};
+use output::Outcome;
+use std::process::ExitCode;
+
+/// Event Tracing for Windows on any system: decode, count and check `.etl` traces
+///
+/// Exit status: 0 done; 1 done, but bytes were damaged; 2 wrong usage; 3 could not do it.
+#[derive(Parser)]
+#[command(name = "etw", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Print every record, decoded, in time order; several files are merged
+    Dump(dump::Arguments),
+    /// Count records by type and event; show header facts, losses and damage
+    Stat(stat::Arguments),
+    /// Tell sound traces from damaged ones and from files that are none
+    Check(check::Arguments),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match &arguments.command {
+        Command::Dump(arguments) => dump::run(arguments),
+        Command::Stat(arguments) => stat::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
+    };
+    match outcome {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Damaged) => ExitCode::from(1),
+        Err(failure) => match failure.message() {
+            // A reader that has seen enough closes the pipe; that is no failure.
+            None => ExitCode::SUCCESS,
+            Some(message) => {
+                eprintln!("etw: {message}");
+                ExitCode::from(3)
+            }
+        },
+    }
+}

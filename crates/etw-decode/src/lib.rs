@@ -1,1 +1,49 @@
-//! x
+//! Turns event records into named, typed fields.
+//!
+//! Layers, from the bottom:
+//!
+//! * [`Value`], [`Style`]: one value of a field, and how it is written as text or JSON;
+//! * [`Schema`]: names and types of an event's fields, whatever they were learnt from;
+//! * [`walk`]: a schema over a payload, told to a [`Visitor`]; no allocation per event;
+//! * [`tracelogging`], [`event_info`], [`event_trace`]: where schemas come from;
+//! * [`Decoder`]: which schema a record has, learning from the records that describe others.
+//!
+//! ```
+//! use etw_decode::{Decoder, Source, Style};
+//! use etw_types::{EventRecord, HeaderType, Hook};
+//!
+//! let build = b"26100.1.amd64fre.ge_release\0";
+//! let mut record = EventRecord::new(HeaderType::PerfInfo64, build);
+//! record.hook = Some(Hook(0x0042));
+//! let mut decoder = Decoder::new();
+//! let decoded = decoder.decode(&record);
+//! assert_eq!(decoded.source(), Some(Source::Header));
+//! assert_eq!(decoded.event_name(), Some("EventTrace/BuildInfo"));
+//! let fields = decoded.fields_text(&record, &Style::default()).unwrap();
+//! assert_eq!(fields, [("BuildString".to_string(), "26100.1.amd64fre.ge_release".to_string())]);
+//! ```
+//!
+//! Knows neither files nor sessions. Hostile schemas and payloads give a reason, never a panic, and cost no more
+//! than a bound on what one event may hold.
+#![forbid(unsafe_code)]
+
+mod decoder;
+pub mod event_info;
+pub mod event_trace;
+mod message;
+mod schema;
+mod store;
+mod text;
+pub mod tracelogging;
+mod types;
+mod value;
+mod walk;
+
+pub use decoder::{Decoded, Decoder, Reason, Source};
+pub use message::Message;
+pub use schema::{Count, Field, Kind, Length, Map, MapKind, Names, Schema};
+pub use store::Store;
+pub use text::{CodePage, Text, write_json_string};
+pub use types::{InType, OutType, Show, Wire};
+pub use value::{Style, Value};
+pub use walk::{PayloadError, Visitor, walk};

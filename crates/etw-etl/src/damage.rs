@@ -181,6 +181,14 @@ impl DamageLog {
         }
     }
 
+    /// Adds those of one file under the file's number; what was only counted stays so.
+    pub(crate) fn append(&mut self, file_index: u32, other: &DamageLog) {
+        for damage in &other.kept {
+            self.push(Damage { file_index, ..damage.clone() });
+        }
+        self.count += other.count - other.kept.len() as u64;
+    }
+
     /// Those kept, in the order found.
     pub fn kept(&self) -> &[Damage] {
         &self.kept

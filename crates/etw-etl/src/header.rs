@@ -156,11 +156,13 @@ impl BufferHeader {
 
     /// Like [`is_plausible`](BufferHeader::is_plausible), for a header whose `BufferSize` may lie.
     pub fn has_plausible_body(&self) -> bool {
+        self.filled(BufferHeader::MAX_BUFFER_SIZE).is_some() && self.has_plausible_state()
+    }
+
+    /// The part of [`is_plausible`](BufferHeader::is_plausible) that is not about lengths.
+    pub fn has_plausible_state(&self) -> bool {
         // Buffer states and flags beyond those published exist (compression in progress, 4–6); leave a margin.
-        self.filled(BufferHeader::MAX_BUFFER_SIZE).is_some()
-            && self.state <= 8
-            && self.buffer_type <= 8
-            && self.flags < 0x0200
+        self.state <= 8 && self.buffer_type <= 8 && self.flags < 0x0200
     }
 }
 

@@ -1,8 +1,8 @@
 //! A file: its logfile header, an index of its buffers, and what is damaged about them.
 
 use super::index::{Entry, Index};
-use super::load::{self, LoadContext};
-use super::resync::{find_buffer, header_at, is_buffer, is_zero};
+use super::load::{self, LoadContext, decompress_into};
+use super::resync::{find_buffer, has_record, header_at, is_buffer, is_zero};
 use super::source::{FileSource, Source, read_full};
 use crate::header::{BufferHeader, LogfileHeader};
 use crate::record::{self, RecordContext};
@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// How far into a file without a readable header a first buffer is looked for.
 const SALVAGE_RANGE: u64 = 64 << 20;
+/// How many buffers are decompressed on trial to learn where they end; only a hostile file needs more.
+const TRIALS: u32 = 1000;
 
 /// A trace file, opened: one pass over the headers of its buffers has been made.
 ///
@@ -29,11 +31,9 @@ pub(crate) struct Core {
     clock: Clock,
     pub(crate) index: Index,
     pub(crate) load: LoadContext,
-    damage: Vec<DamageKindAt>,
+    damage: DamageLog,
     totals: Totals,
 }
-
-type DamageKindAt = (u64, DamageKind);
 
 /// What the first pass counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl TraceFile {
         let io_error = |source| Error::Io { path: name.to_owned(), source };
         let start = read_start(&*source).map_err(io_error)?;
         let start = start.map_err(|found| Error::NotAnEtl { path: name.to_owned(), found })?;
-        let walk = Walk::new(source, start).run().map_err(io_error)?;
+        let walk = Walk::new(source, start).and_then(Walk::run).map_err(io_error)?;
         let mut core = walk.into_core(name.to_owned());
         if core.header.is_none() && !core.has_records() {
             let found = "no readable logfile header and no buffer with events".into();
@@ -125,11 +125,6 @@ impl TraceFile {
         self.core.header.as_ref().is_some_and(|header| header.end_time.0 != 0)
     }
 
-    /// Damage to the file's structure; reading the records may find more.
-    pub(crate) fn structural_damage(&self) -> &[(u64, DamageKind)] {
-        &self.core.damage
-    }
-
     /// Whether the file was written to since it was opened.
     pub fn has_changed(&self) -> bool {
         self.core.load.source.has_changed()
@@ -137,9 +132,7 @@ impl TraceFile {
 
     /// Appends the structural damage to a log.
     pub fn report(&self, file_index: u32, log: &mut DamageLog) {
-        for (offset, kind) in &self.core.damage {
-            log.push(Damage { file_index, offset: *offset, kind: kind.clone() });
-        }
+        log.append(file_index, &self.core.damage);
     }
 }
 
@@ -171,57 +164,63 @@ struct Start {
 
 /// `Err` holds what was found in place of an `.etl`.
 fn read_start(source: &dyn Source) -> io::Result<Result<Start, String>> {
-    let mut bytes = vec![0; 0x1000];
-    let got = read_full(source, &mut bytes, 0)?;
-    bytes.truncate(got);
-    let Some((head, records)) = bytes.split_first_chunk::<{ BufferHeader::SIZE }>() else {
-        return Ok(Err(format!("{got} bytes, less than one buffer header")));
+    let mut bytes = first_bytes(source, 0)?;
+    let Some(head) = bytes.first_chunk() else {
+        return Ok(Err(format!("{} bytes, less than one buffer header", bytes.len())));
     };
-    let buffer = BufferHeader::read(head);
-    let context = RecordContext::default();
-    let logfile = record::frame(records, &context)
-        .ok()
-        .and_then(|frame| record::parse(&records[..frame.size as usize], &context).ok())
-        .filter(|first| first.hook == Some(Hook(0)) && first.raw_timestamp().is_some())
-        .filter(|first| matches!(first.header, HeaderType::System32 | HeaderType::System64))
-        .and_then(|first| {
-            let width = u32::from(first.pointer_size);
-            Some((LogfileHeader::read(first.payload, width)?, first.order_time, width))
-        });
-    if let Some((header, raw_start, width)) = logfile {
-        let pointer_size = match header.pointer_size {
-            4 => 4,
-            8 => 8,
-            _ => width as u8,
+    let mut buffer = BufferHeader::read(head);
+    let mut logfile = read_logfile(&bytes);
+    let mut first_offset = 0;
+    if logfile.is_none() && !buffer.is_plausible() {
+        let range = source.size().min(SALVAGE_RANGE);
+        let Some(found) = find_buffer(source, 1, range)? else {
+            return Ok(Err(describe(&bytes)));
         };
-        let record = RecordContext { pointer_size, old_instance: header.layout() < (1, 1) };
-        let first_size =
-            if buffer.is_plausible() { buffer.buffer_size } else { header.buffer_size };
+        first_offset = found;
+        bytes = first_bytes(source, found)?;
+        buffer = bytes.first_chunk().map_or(buffer, BufferHeader::read);
+        logfile = read_logfile(&bytes);
+    }
+    let Some((header, raw_start, width)) = logfile else {
         return Ok(Ok(Start {
-            header: Some(header),
-            raw_start,
-            record,
-            first_size,
-            first_offset: 0,
+            header: None,
+            raw_start: 0,
+            record: RecordContext::default(),
+            first_size: buffer.buffer_size,
+            first_offset,
         }));
-    }
-    let lost = |first_size, first_offset| Start {
-        header: None,
-        raw_start: 0,
-        record: context,
-        first_size,
+    };
+    let pointer_size = match header.pointer_size {
+        4 => 4,
+        8 => 8,
+        _ => width,
+    };
+    Ok(Ok(Start {
+        raw_start,
+        record: RecordContext { pointer_size, old_instance: header.layout() < (1, 1) },
+        first_size: if buffer.is_plausible() { buffer.buffer_size } else { header.buffer_size },
         first_offset,
-    };
-    if buffer.is_plausible() {
-        return Ok(Ok(lost(buffer.buffer_size, 0)));
-    }
-    let range = source.size().min(SALVAGE_RANGE);
-    let limit = BufferHeader::MAX_BUFFER_SIZE;
-    let Some(offset) = find_buffer(source, 1, range, limit)? else {
-        return Ok(Err(describe(&bytes)));
-    };
-    let size = header_at(source, offset)?.map_or(0, |header| header.buffer_size);
-    Ok(Ok(lost(size, offset)))
+        header: Some(header),
+    }))
+}
+
+/// A buffer header and the longest record.
+fn first_bytes(source: &dyn Source, offset: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; BufferHeader::SIZE + 0xffff];
+    let got = read_full(source, &mut bytes, offset)?;
+    bytes.truncate(got);
+    Ok(bytes)
+}
+
+/// The logfile header in a first buffer, its time, and the pointer size of its record.
+fn read_logfile(buffer: &[u8]) -> Option<(LogfileHeader, i64, u8)> {
+    let context = RecordContext::default();
+    let first = record::parse(buffer.get(BufferHeader::SIZE..)?, &context).ok()?;
+    let is_header = first.hook == Some(Hook(0))
+        && matches!(first.header, HeaderType::System32 | HeaderType::System64);
+    let width = first.pointer_size;
+    let header = LogfileHeader::read(first.payload, u32::from(width)).filter(|_| is_header)?;
+    Some((header, first.order_time, width))
 }
 
 /// What a file that is no trace starts with, for the message.
@@ -238,15 +237,33 @@ fn describe(bytes: &[u8]) -> String {
     format!("it starts with the bytes {start} where a buffer header and a logfile header belong")
 }
 
+/// What stands where a buffer of the file's size belongs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cell {
+    Good,
+    /// A buffer whose size lies.
+    WrongSize,
+    /// A buffer whose size is right: the file's is not that of all buffers.
+    OwnSize,
+    Bad,
+}
+
 /// The pass over the buffer headers.
 struct Walk {
     source: Box<dyn Source>,
     start: Start,
     index: Index,
-    damage: Vec<DamageKindAt>,
+    damage: DamageLog,
     totals: Totals,
     /// Size on disk of every buffer, if they are all equal.
     uniform: Option<u32>,
+    /// See [`LoadContext`].
+    real_sizes: Vec<(u64, u32)>,
+    trials: u32,
+    /// The last buffer.
+    last_offset: Option<u64>,
+    /// The end of the file cuts a buffer by this much.
+    missing_bytes: u64,
     limit: u32,
     number: u64,
     data_buffers: u64,
@@ -257,46 +274,61 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(source: Box<dyn Source>, start: Start) -> Walk {
+    fn new(source: Box<dyn Source>, start: Start) -> io::Result<Walk> {
         let header = start.header.as_ref();
         let mode = header.map_or(0, |header| header.log_file_mode);
         let size_range = BufferHeader::SIZE as u32 * 2..=BufferHeader::MAX_BUFFER_SIZE;
         let size = header.map(|header| header.buffer_size).filter(|size| size_range.contains(size));
-        let compressed = mode & LogfileHeader::MODE_COMPRESSED != 0;
+        let first_size = Some(start.first_size).filter(|size| size_range.contains(size));
         let uniform = match size {
-            Some(size) => (!compressed && size == start.first_size).then_some(size),
+            Some(_) if mode & LogfileHeader::MODE_COMPRESSED != 0 => None,
+            Some(size) if size == start.first_size => Some(size),
+            // One of the two lies, or the sizes differ: the second buffer tells.
+            Some(size) => {
+                let second = start.first_offset + u64::from(size);
+                let continues = second == source.size() || is_buffer(&*source, second)?;
+                continues.then_some(size)
+            }
             // Without a header: equal buffers lie at multiples of their size.
-            None => Some(start.first_size)
-                .filter(|&size| size_range.contains(&size))
-                .filter(|&size| start.first_offset % u64::from(size) == 0),
+            None => first_size.filter(|&size| start.first_offset % u64::from(size) == 0),
         };
         let circular = mode & LogfileHeader::MODE_CIRCULAR != 0;
-        Walk {
+        Ok(Walk {
             source,
             index: Index::new(circular),
-            damage: Vec::new(),
+            damage: DamageLog::default(),
             totals: Totals::default(),
             limit: size.or(uniform).unwrap_or(BufferHeader::MAX_BUFFER_SIZE),
             uniform,
+            real_sizes: Vec::new(),
+            trials: TRIALS,
+            last_offset: None,
+            missing_bytes: 0,
             number: 0,
             data_buffers: 0,
             highest_sequence: 0,
             gap: None,
             circular,
             start,
-        }
+        })
     }
 
     fn run(mut self) -> io::Result<Walk> {
         if self.start.header.is_none() {
-            self.damage.push((0, DamageKind::LogfileHeader));
+            self.report(0, DamageKind::LogfileHeader);
         }
         let size = self.source.size();
-        let mut offset = 0;
+        let mut offset = self.start.first_offset;
+        if offset > 0 {
+            self.gap = Some((0, is_zero(&*self.source, 0, offset)?));
+            self.number = self.uniform.map_or(0, |grid| offset.div_ceil(u64::from(grid)));
+        }
         while offset < size {
             offset = match header_at(&*self.source, offset)? {
-                Some(header) if self.uniform.is_some() => self.on_grid(offset, header)?,
-                Some(header) => self.off_grid(offset, header)?,
+                Some(header) => match self.uniform {
+                    Some(grid) => self.on_grid(offset, header, grid)?,
+                    None => self.off_grid(offset, header)?,
+                },
                 None => {
                     self.end_of_file(offset, size)?;
                     size
@@ -308,68 +340,197 @@ impl Walk {
         Ok(self)
     }
 
+    fn report(&mut self, offset: u64, kind: DamageKind) {
+        self.damage.push(Damage { file_index: 0, offset, kind });
+    }
+
     /// All buffers have one size: whatever is wrong at one place, the next buffer's place is known.
-    fn on_grid(&mut self, offset: u64, header: BufferHeader) -> io::Result<u64> {
-        let grid = self.uniform.unwrap_or(self.limit);
+    fn on_grid(&mut self, offset: u64, header: BufferHeader, grid: u32) -> io::Result<u64> {
         let next = offset + u64::from(grid);
-        if header.buffer_size == grid && header.is_plausible() {
-            self.accept(offset, &header, grid)?;
-            return Ok(next);
+        match self.cell(offset, &header, grid)? {
+            Cell::Good => self.accept(offset, &header, grid)?,
+            Cell::WrongSize => {
+                let kind = DamageKind::BufferSize { found: header.buffer_size, expected: grid };
+                self.report(offset, kind);
+                self.accept(offset, &header, grid)?;
+            }
+            Cell::OwnSize => {
+                self.uniform = None;
+                self.accept(offset, &header, header.buffer_size)?;
+                return Ok(offset + u64::from(header.buffer_size));
+            }
+            Cell::Bad => return self.bad_cells(offset, header, grid),
         }
+        Ok(next)
+    }
+
+    /// What stands where a buffer of the file's size belongs.
+    fn cell(&self, offset: u64, header: &BufferHeader, grid: u32) -> io::Result<Cell> {
+        let source = &*self.source;
+        if header.buffer_size == grid {
+            // With a record behind it, a header may be wrong about the filled length.
+            let good = header.is_plausible()
+                || header.has_plausible_state() && has_record(source, offset, header)?;
+            return Ok(if good { Cell::Good } else { Cell::Bad });
+        }
+        let next = offset + u64::from(grid);
         let own_next = offset + u64::from(header.buffer_size);
-        let continues = |walk: &Walk, at: u64| -> io::Result<bool> {
-            Ok(at == walk.source.size() || is_buffer(&*walk.source, at, walk.limit)?)
-        };
-        if header.is_plausible() && continues(self, own_next)? && !continues(self, next)? {
-            // A file that was rewritten with buffers of their own sizes.
-            self.uniform = None;
-            self.accept(offset, &header, header.buffer_size)?;
-            return Ok(own_next);
+        // A file that was rewritten with buffers of their own sizes, or another file behind this one.
+        if header.is_plausible() {
+            let own_size = if own_next < next {
+                is_buffer(source, own_next)?
+            } else {
+                // A multiple of the size may only seem right, unless more than one is filled.
+                header.buffer_size % grid != 0 || header.filled(grid).is_none()
+            };
+            let ends_well = |at| Ok::<_, io::Error>(at == source.size() || is_buffer(source, at)?);
+            if own_size && ends_well(own_next)? && (own_next < next || !ends_well(next)?) {
+                return Ok(Cell::OwnSize);
+            }
         }
         let body = header.has_plausible_body() && header.filled(grid).is_some();
-        if body && is_buffer(&*self.source, offset, self.limit)? || body && header.state == 3 {
-            let kind = DamageKind::BufferSize { found: header.buffer_size, expected: grid };
-            self.damage.push((offset, kind));
-            self.accept(offset, &header, grid)?;
-            return Ok(next);
+        let good = body && (header.state == 3 || has_record(source, offset, header)?);
+        Ok(if good { Cell::WrongSize } else { Cell::Bad })
+    }
+
+    /// Skips to the next buffer: in its place, or out of it where bytes were added or taken away.
+    fn bad_cells(&mut self, offset: u64, header: BufferHeader, grid: u32) -> io::Result<u64> {
+        let size = self.source.size();
+        let mut header = header;
+        let mut next = offset;
+        loop {
+            self.open_gap(next, &header);
+            next += u64::from(grid);
+            match header_at(&*self.source, next)? {
+                Some(other) if self.cell(next, &other, grid)? == Cell::Bad => header = other,
+                _ => break,
+            }
         }
-        self.open_gap(offset, &header);
-        self.number += 1;
+        // Where bytes were taken away it is inside the buffer before this place.
+        let before = self.last_offset.filter(|&last| last + u64::from(grid) == offset);
+        let mut from = before.map_or(offset, |last| last + BufferHeader::SIZE as u64) + 1;
+        let until = next.min(size);
+        while let Some(found) = find_buffer(&*self.source, from, until)? {
+            let own_size = header_at(&*self.source, found)?.map_or(0, |header| header.buffer_size);
+            let own_next = found + u64::from(own_size);
+            // Payload can look like one buffer, but hardly like two.
+            if own_next >= size || is_buffer(&*self.source, own_next)? {
+                next = found;
+                break;
+            }
+            from = found + 1;
+        }
+        if let Some(last) = before.filter(|_| next <= offset) {
+            self.gap = None;
+            let expected = (next - last) as u32;
+            self.report(last, DamageKind::BufferSize { found: grid, expected });
+            self.set_real_size(last, expected);
+        }
+        self.number += next.saturating_sub(offset).div_ceil(u64::from(grid));
         Ok(next)
     }
 
     /// Buffers have sizes of their own: behind a bad one the next has to be searched.
     fn off_grid(&mut self, offset: u64, header: BufferHeader) -> io::Result<u64> {
         let size = self.source.size();
-        if !header.is_plausible() {
-            self.open_gap(offset, &header);
-            let found = find_buffer(&*self.source, offset + 1, size, self.limit)?;
-            return Ok(found.unwrap_or(size));
-        }
+        // With a record behind it, a header may be wrong about the filled length.
+        let sizes = BufferHeader::SIZE as u32..=BufferHeader::MAX_BUFFER_SIZE;
+        let plausible = header.is_plausible()
+            || sizes.contains(&header.buffer_size)
+                && !header.has_plausible_body()
+                && header.has_plausible_state()
+                && has_record(&*self.source, offset, &header)?;
         let own_next = offset + u64::from(header.buffer_size);
-        let next_is_good = own_next >= size
-            || header_at(&*self.source, own_next)?.is_none_or(|next| next.is_plausible());
-        if next_is_good && own_next <= size {
+        if plausible && own_next <= size {
+            let next = header_at(&*self.source, own_next)?;
+            if own_next == size || next.is_some_and(|next| next.is_plausible()) {
+                self.accept(offset, &header, header.buffer_size)?;
+                return Ok(own_next);
+            }
+        }
+        let body =
+            plausible || header.has_plausible_body() && has_record(&*self.source, offset, &header)?;
+        // No stream is longer: one flag bit for each byte.
+        let longest = BufferHeader::SIZE as u64 + u64::from(self.limit) / 8 * 9 + 8;
+        let until = size.min(offset + longest.max(u64::from(header.buffer_size)));
+        if body {
+            // Either this size lies or what stands behind it is bad.
+            let from = offset + BufferHeader::SIZE as u64;
+            let found = find_buffer(&*self.source, from, until)?;
+            if let Some(next) = self.real_end(offset, &header, found, until)? {
+                let expected = (next - offset) as u32;
+                self.report(offset, DamageKind::BufferSize { found: header.buffer_size, expected });
+                self.accept(offset, &header, expected)?;
+                return Ok(next);
+            }
+        }
+        if plausible {
             self.accept(offset, &header, header.buffer_size)?;
             return Ok(own_next);
         }
-        // Either this size lies or the next header is bad: a buffer inside this one decides.
-        let from = offset + BufferHeader::SIZE as u64;
-        let found = find_buffer(&*self.source, from, size, self.limit)?;
-        let real_next = found.filter(|&at| at < own_next);
-        if let Some(next) = real_next {
-            let expected = (next - offset) as u32;
-            let kind = DamageKind::BufferSize { found: header.buffer_size, expected };
-            self.damage.push((offset, kind));
-            self.accept(offset, &header, expected)?;
-            return Ok(next);
+        self.open_gap(offset, &header);
+        Ok(find_buffer(&*self.source, offset + 1, size)?.unwrap_or(size))
+    }
+
+    /// Where a buffer ends that does not end where it says; `found` is the next in the longest that it can be.
+    fn real_end(
+        &mut self,
+        offset: u64,
+        header: &BufferHeader,
+        found: Option<u64>,
+        until: u64,
+    ) -> io::Result<Option<u64>> {
+        let size = self.source.size();
+        let end = found.or((until == size).then_some(size));
+        let own_next = offset + u64::from(header.buffer_size);
+        let Some(end) = end.filter(|&end| end != own_next) else { return Ok(None) };
+        if header.has_plausible_body() && !header.is_plausible() || end < own_next.min(size) {
+            return Ok(Some(end));
         }
-        self.accept(offset, &header, header.buffer_size)?;
-        Ok(own_next)
+        // A whole stream that ends elsewhere proves it; a buffer that is cut has none.
+        let proven = header.is_compressed()
+            && !self.is_whole(offset, header, own_next)?
+            && self.is_whole(offset, header, end)?;
+        Ok(proven.then_some(end))
+    }
+
+    /// Whether a compressed buffer that ends at `end` decompresses to all that it holds.
+    fn is_whole(&mut self, offset: u64, header: &BufferHeader, end: u64) -> io::Result<bool> {
+        let (Some(filled), true) = (header.filled(self.limit), self.trials > 0) else {
+            return Ok(false);
+        };
+        if end > self.source.size() {
+            return Ok(false);
+        }
+        self.trials -= 1;
+        let start = offset + BufferHeader::SIZE as u64;
+        let mut stream = vec![0; end.saturating_sub(start) as usize];
+        let got = read_full(&*self.source, &mut stream, start)?;
+        Ok(decompress_into(&stream[..got], &mut vec![0; filled]).1.is_none())
+    }
+
+    fn set_real_size(&mut self, offset: u64, size: u32) {
+        // One buffer twice only where its size was wrong in two ways.
+        if self.real_sizes.last().is_some_and(|last| last.0 == offset) {
+            self.real_sizes.pop();
+        }
+        if self.real_sizes.len() < DamageLog::KEPT {
+            self.real_sizes.push((offset, size));
+        }
     }
 
     fn accept(&mut self, offset: u64, header: &BufferHeader, size: u32) -> io::Result<()> {
         self.close_gap(offset, false)?;
+        if size != header.buffer_size {
+            self.set_real_size(offset, size);
+        }
+        self.last_offset = Some(offset);
+        if header.buffer_type == BufferHeader::HEADER && offset > self.start.first_offset {
+            // Another file behind this one: its buffers may be larger.
+            let other = read_logfile(&first_bytes(&*self.source, offset)?);
+            let size = other.map_or(0, |(other, ..)| other.buffer_size);
+            self.limit = self.limit.max(size.min(BufferHeader::MAX_BUFFER_SIZE));
+        }
         let entry = Entry { index: self.number, offset, sequence: header.sequence_number };
         self.index.push(header.cpu(), entry)?;
         self.number += 1;
@@ -397,8 +558,7 @@ impl Walk {
         // A session that was killed may not have written the filler: nothing is lost.
         let only_filler = !header.is_compressed() && filled.is_some_and(|filled| filled <= kept);
         if !(only_filler && !self.is_finalised()) {
-            let kind = DamageKind::Truncated { missing_bytes, missing_buffers: 0 };
-            self.damage.push((self.source.size(), kind));
+            self.missing_bytes = missing_bytes;
         }
     }
 
@@ -409,15 +569,15 @@ impl Walk {
             self.gap.get_or_insert((offset, zeros));
             return Ok(());
         }
-        self.close_gap(offset, false)?;
-        let kind = match self.uniform {
-            Some(grid) => DamageKind::Truncated {
-                missing_bytes: u64::from(grid) - (size - offset),
-                missing_buffers: 0,
-            },
-            None => DamageKind::NoBuffer { length: size - offset, zeros },
-        };
-        self.damage.push((size, kind));
+        let length = size - offset;
+        if self.is_finalised() && self.number >= self.promised() {
+            self.report(offset, DamageKind::NoBuffer { length, zeros });
+        } else {
+            // Where sizes differ, at least the rest of a header is missing.
+            let whole = self.uniform.unwrap_or(BufferHeader::SIZE as u32);
+            self.missing_bytes = u64::from(whole) - length;
+            self.number += 1;
+        }
         Ok(())
     }
 
@@ -436,7 +596,7 @@ impl Walk {
             self.totals.reserved_bytes = end - start;
             return Ok(());
         }
-        self.damage.push((start, DamageKind::NoBuffer { length: end - start, zeros }));
+        self.report(start, DamageKind::NoBuffer { length: end - start, zeros });
         Ok(())
     }
 
@@ -454,23 +614,28 @@ impl Walk {
         self.totals.streams = self.index.stream_count();
         let in_file = i64::try_from(self.data_buffers).unwrap_or(i64::MAX);
         self.totals.wrapped = self.circular && self.highest_sequence > in_file;
-        let Some(header) = self.start.header.as_ref() else { return };
+        let missing_buffers = self.missing_buffers();
+        if self.missing_bytes > 0 || missing_buffers > 0 {
+            let missing_bytes = self.missing_bytes;
+            let kind = DamageKind::Truncated { missing_bytes, missing_buffers };
+            self.report(self.source.size(), kind);
+        }
+    }
+
+    /// Buffers in the file by its header; 0 where that cannot be known.
+    fn promised(&self) -> u64 {
+        self.start.header.as_ref().map_or(0, |header| u64::from(header.buffers_written))
+    }
+
+    fn missing_buffers(&self) -> u64 {
         // A circular session counts what it has overwritten, too: its count proves nothing.
-        let promised = u64::from(header.buffers_written);
-        if self.circular || !self.is_finalised() || self.number >= promised {
-            return;
+        if self.circular || !self.is_finalised() {
+            return 0;
         }
-        let missing = promised - self.number;
-        let size = self.source.size();
-        match self.damage.last_mut() {
-            Some((_, DamageKind::Truncated { missing_buffers, .. })) => *missing_buffers = missing,
-            // Buffers of their own sizes are counted wrong behind a gap.
-            Some((_, DamageKind::NoBuffer { .. })) if self.uniform.is_none() => {}
-            _ => {
-                let kind = DamageKind::Truncated { missing_bytes: 0, missing_buffers: missing };
-                self.damage.push((size, kind));
-            }
-        }
+        // Buffers of their own sizes cannot be counted in a gap.
+        let gap = self.uniform.is_none()
+            && self.damage.kept().iter().any(|d| matches!(d.kind, DamageKind::NoBuffer { .. }));
+        if gap { 0 } else { self.promised().saturating_sub(self.number) }
     }
 
     fn into_core(self, path: PathBuf) -> Core {
@@ -481,6 +646,7 @@ impl Walk {
             record: self.start.record,
             limit: self.limit,
             uniform_size: self.uniform,
+            real_sizes: self.real_sizes,
         };
         Core {
             path,

@@ -11,8 +11,8 @@ use std::io;
 
 /// How much of the index stays in memory.
 const MEMORY_LIMIT: usize = 16 << 20;
-/// Runs beyond this many are not told apart; only a hostile file has more.
-const RUN_LIMIT: usize = 1 << 16;
+/// Runs of a file beyond this many are not told apart; only a hostile file has more.
+const RUN_LIMIT: usize = 1 << 18;
 
 /// One buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,7 @@ pub(crate) struct Index {
     spill: Option<SpillFile>,
     /// Cut at falling sequence numbers.
     split: bool,
+    run_count: usize,
     /// Merge runs by sequence number.
     pub(crate) wrapped: bool,
 }
@@ -83,7 +84,8 @@ impl Index {
         }
         let stream = &mut self.streams[usize::from(self.by_cpu[slot]) - 1];
         let before = stream.list.in_memory();
-        stream.push(entry, self.split);
+        let split = self.split && self.run_count < RUN_LIMIT;
+        self.run_count += usize::from(stream.push(entry, split));
         self.in_memory += stream.list.in_memory() - before;
         if self.in_memory > MEMORY_LIMIT {
             self.spill_all()?;
@@ -152,11 +154,12 @@ impl Index {
 }
 
 impl Stream {
-    fn push(&mut self, entry: Entry, split: bool) {
+    /// Whether a run was begun, which only happens where it may `split`.
+    fn push(&mut self, entry: Entry, split: bool) -> bool {
         let last = std::mem::replace(&mut self.last, entry);
-        if split && entry.sequence < last.sequence && self.runs.len() < RUN_LIMIT {
+        if split && entry.sequence < last.sequence {
             self.runs.push(Run { first: entry, at: self.list.len(), count: 1 });
-            return;
+            return true;
         }
         let delta = entry.sequence.wrapping_sub(last.sequence);
         let mut bytes = [0; 30];
@@ -168,6 +171,7 @@ impl Stream {
         if let Some(run) = self.runs.last_mut() {
             run.count += 1;
         }
+        false
     }
 }
 

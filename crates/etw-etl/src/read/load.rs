@@ -17,6 +17,18 @@ pub(crate) struct LoadContext {
     pub(crate) limit: u32,
     /// Size of every buffer on disk, where they are all equal.
     pub(crate) uniform_size: Option<u32>,
+    /// Offsets and real sizes on disk of the buffers whose headers lie about it, by offset.
+    pub(crate) real_sizes: Vec<(u64, u32)>,
+}
+
+impl LoadContext {
+    fn size_on_disk(&self, offset: u64, header: &BufferHeader) -> u32 {
+        let size = match self.real_sizes.binary_search_by_key(&offset, |&(at, _)| at) {
+            Ok(found) => self.real_sizes[found].1,
+            Err(_) => self.uniform_size.unwrap_or(header.buffer_size),
+        };
+        size.max(BufferHeader::SIZE as u32)
+    }
 }
 
 /// A buffer ready to be merged. Invariant: every offset that a walk gives is that of a whole record that
@@ -78,9 +90,9 @@ pub(crate) fn load(context: &LoadContext, cpu: u16, entry: Entry, spare: Vec<u8>
     let mut loaded = Loaded { entry, bytes: spare, end: 0, order: None, damage: Vec::new() };
     let body = read_body(context, cpu, entry, &mut loaded);
     match body {
-        Ok(Body { end, compressed, cut }) => {
+        Ok(Body { end, compressed, told }) => {
             loaded.end = end;
-            scan(&context.record, &mut loaded, compressed, cut);
+            scan(&context.record, &mut loaded, compressed, told);
         }
         Err(kind) => loaded.damage.push((entry.offset, kind)),
     }
@@ -90,8 +102,17 @@ pub(crate) fn load(context: &LoadContext, cpu: u16, entry: Entry, spare: Vec<u8>
 struct Body {
     end: usize,
     compressed: bool,
-    /// The file ends inside the buffer, which the index has told already.
-    cut: bool,
+    told: Told,
+}
+
+/// What was told of the buffer before its records were looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    /// It ends early, maybe inside a record.
+    Cut,
+    /// Its filled length is unknown: the records end where they end.
+    NoLength,
 }
 
 fn read_body(
@@ -107,17 +128,22 @@ fn read_body(
     if got < head.len() || header.cpu() != cpu || header.sequence_number != entry.sequence {
         return Err(DamageKind::Changed);
     }
-    let stored = context.uniform_size.unwrap_or(header.buffer_size).max(BufferHeader::SIZE as u32);
+    let stored = context.size_on_disk(entry.offset, &header);
     let room = source.size().saturating_sub(entry.offset);
     let cut = u64::from(stored) > room;
-    let on_disk = u64::from(stored).min(room) as usize - BufferHeader::SIZE;
-    let limit = if header.is_compressed() { context.limit } else { context.limit.max(stored) };
-    let filled = header.filled(limit);
-    if filled.is_none() {
+    let on_disk = u64::from(stored).min(room).saturating_sub(head.len() as u64) as usize;
+    let limit = if header.is_compressed() { context.limit } else { stored };
+    let length = header.filled(limit);
+    if length.is_none() {
         let kind = DamageKind::FilledLength { found: header.offset, limit };
         loaded.damage.push((entry.offset, kind));
     }
-    let filled = filled.unwrap_or(limit as usize - BufferHeader::SIZE);
+    let filled = length.unwrap_or(limit as usize - BufferHeader::SIZE);
+    let told = |ends_early: bool| match length {
+        None => Told::NoLength,
+        Some(_) if ends_early => Told::Cut,
+        Some(_) => Told::Nothing,
+    };
     let body_offset = entry.offset + BufferHeader::SIZE as u64;
     let io_error = |error: std::io::Error| DamageKind::Io(error.kind());
     if !header.is_compressed() {
@@ -127,18 +153,20 @@ fn read_body(
         if got < want {
             loaded.damage.push((entry.offset, DamageKind::Changed));
         }
-        return Ok(Body { end: got, compressed: false, cut: cut || got < want });
+        return Ok(Body { end: got, compressed: false, told: told(cut || got < want) });
     }
     let mut stream = vec![0; on_disk];
     let got = read_full(source, &mut stream, body_offset).map_err(io_error)?;
     stream.truncate(got);
     grow(&mut loaded.bytes, filled);
     let (end, error) = decompress_into(&stream, &mut loaded.bytes[..filled]);
-    if let Some(kind) = error.filter(|_| !cut) {
+    if got < on_disk {
+        loaded.damage.push((entry.offset, DamageKind::Changed));
+    } else if let Some(kind) = error.filter(|_| told(cut) == Told::Nothing) {
         let lost = (filled - end) as u32;
         loaded.damage.push((entry.offset, DamageKind::Compression { kind, lost }));
     }
-    Ok(Body { end, compressed: true, cut: cut || error.is_some() })
+    Ok(Body { end, compressed: true, told: told(cut || got < on_disk || error.is_some()) })
 }
 
 /// Decompresses as far as it goes: the length reached, and what stopped it before the output was full.
@@ -153,6 +181,10 @@ pub(crate) fn decompress_into(
 }
 
 fn grow(bytes: &mut Vec<u8>, length: usize) {
+    if bytes.capacity() / 4 > length.max(1 << 16) {
+        // One large buffer must not make every stream that its memory comes by hold as much.
+        *bytes = Vec::new();
+    }
     if bytes.len() < length {
         // Not `resize`: doubling would take half as much again as the largest buffer.
         bytes.reserve_exact(length - bytes.len());
@@ -160,8 +192,11 @@ fn grow(bytes: &mut Vec<u8>, length: usize) {
     }
 }
 
+/// Bytes of the longest record header.
+const LONGEST_HEADER: usize = 0x50;
+
 /// Walks the records once: where they stop being records, which are to be left out, and whether they are in order.
-fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, cut: bool) {
+fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, told: Told) {
     let bytes = &loaded.bytes[..loaded.end];
     let body_offset = loaded.entry.offset + BufferHeader::SIZE as u64;
     let file_offset =
@@ -175,9 +210,16 @@ fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, cut: boo
         let frame = match record::frame(room, context) {
             Ok(frame) => frame,
             Err(kind) => {
-                // The record that the end of the file cuts was told with the end of the file.
-                let told = cut && matches!(kind, DamageKind::RecordSize { .. });
-                if !told {
+                let is_told = match (told, &kind) {
+                    (Told::Nothing, _) => false,
+                    (Told::NoLength, _) => true,
+                    // The record that the end cuts was told with the end; another lies about its size.
+                    (Told::Cut, DamageKind::RecordSize { size, .. }) => {
+                        *size as usize > room.len() || room.len() < LONGEST_HEADER
+                    }
+                    (Told::Cut, _) => room.len() < LONGEST_HEADER && room[3] & 0x80 == 0,
+                };
+                if !is_told {
                     loaded.damage.push((file_offset(at), place(kind, at, room.len())));
                 }
                 break;

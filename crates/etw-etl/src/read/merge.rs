@@ -85,9 +85,7 @@ impl Records {
         let mut streams = Vec::new();
         for (file_index, file) in files.iter().enumerate() {
             let file_index = file_index as u32;
-            for (offset, kind) in file.structural_damage() {
-                damage.push(Damage { file_index, offset: *offset, kind: kind.clone() });
-            }
+            file.report(file_index, &mut damage);
             let start = file.clock().raw_start;
             streams.extend((0..file.core.index.stream_count()).map(|number| Stream {
                 file_index,
@@ -303,9 +301,16 @@ impl Records {
         if !ahead.has_room(file.totals().largest_buffer) {
             return;
         }
-        if let Ok(Some(entry)) = file.core.index.next(&mut stream.cursor) {
-            let spare = self.spares.pop().unwrap_or_default();
-            ahead.request(number, file, stream.cpu, entry, spare);
+        match file.core.index.next(&mut stream.cursor) {
+            Ok(Some(entry)) => {
+                let spare = self.spares.pop().unwrap_or_default();
+                ahead.request(number, file, stream.cpu, entry, spare);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                let kind = DamageKind::Io(error.kind());
+                self.damage.push(Damage { file_index: stream.file_index, offset: 0, kind });
+            }
         }
     }
 

@@ -2,12 +2,18 @@
 
 use super::load::decompress_into;
 use super::source::{Source, read_full};
+use crate::DamageKind;
 use crate::header::BufferHeader;
 use crate::record::{self, RecordContext};
 use std::io;
 
-/// How much is read at once while searching.
+/// How much is read at once while searching, at most.
 const WINDOW: usize = 1 << 20;
+/// How much is read at once at first: a file can make many short searches necessary.
+const FIRST_WINDOW: usize = 1 << 13;
+/// What is looked at to recognise a buffer: its header, and enough for the header of its first record, compressed
+/// or not.
+const PROBE: usize = BufferHeader::SIZE + 0x200;
 
 /// The buffer header at `offset`, if the file has 72 bytes there.
 pub(crate) fn header_at(source: &dyn Source, offset: u64) -> io::Result<Option<BufferHeader>> {
@@ -17,70 +23,94 @@ pub(crate) fn header_at(source: &dyn Source, offset: u64) -> io::Result<Option<B
 }
 
 /// Whether a buffer starts at `offset`: a plausible header, and a record where it says that there is one.
-pub(crate) fn is_buffer(source: &dyn Source, offset: u64, limit: u32) -> io::Result<bool> {
-    let Some(header) = header_at(source, offset)? else { return Ok(false) };
-    if !header.is_plausible() {
-        return Ok(false);
-    }
-    let Some(filled) = header.filled(limit) else { return Ok(false) };
-    if filled == 0 {
-        // Nothing behind it speaks for it, so the header has to be as a writer leaves it.
-        return Ok(header.state == 3 && header.reference_count == 0);
-    }
-    let stored = if header.is_compressed() {
-        header.buffer_size as usize - BufferHeader::SIZE
-    } else {
-        filled.min(0x1000)
-    };
-    let mut bytes = vec![0; stored];
+pub(crate) fn is_buffer(source: &dyn Source, offset: u64) -> io::Result<bool> {
+    let mut bytes = [0; PROBE];
+    let got = read_full(source, &mut bytes, offset)?;
+    Ok(looks_like_buffer(&bytes[..got]))
+}
+
+/// Whether a record follows the header at `offset`, whose sizes may lie.
+pub(crate) fn has_record(
+    source: &dyn Source,
+    offset: u64,
+    header: &BufferHeader,
+) -> io::Result<bool> {
+    let mut bytes = [0; PROBE - BufferHeader::SIZE];
     let got = read_full(source, &mut bytes, offset + BufferHeader::SIZE as u64)?;
-    bytes.truncate(got);
-    if header.is_compressed() {
-        let mut records = vec![0; filled];
-        let (length, _) = decompress_into(&bytes, &mut records);
-        bytes = records;
-        bytes.truncate(length);
+    Ok(starts_with_record(header, &bytes[..got]))
+}
+
+fn looks_like_buffer(bytes: &[u8]) -> bool {
+    let Some((head, rest)) = bytes.split_first_chunk() else { return false };
+    let header = BufferHeader::read(head);
+    if !header.is_plausible() {
+        return false;
     }
-    let room = bytes.len();
-    match record::frame(&bytes, &RecordContext::default()) {
-        Ok(_) => Ok(true),
-        // The first record may be longer than what was looked at.
-        Err(crate::DamageKind::RecordSize { size, .. }) => {
-            Ok(!header.is_compressed() && size as usize > room && (size as usize) <= filled)
+    if header.filled(BufferHeader::MAX_BUFFER_SIZE) == Some(0) {
+        // Nothing behind it speaks for it, so the header has to be as a writer leaves it.
+        return header.state == 3 && header.reference_count == 0;
+    }
+    starts_with_record(&header, rest)
+}
+
+fn starts_with_record(header: &BufferHeader, rest: &[u8]) -> bool {
+    let limit = BufferHeader::MAX_BUFFER_SIZE;
+    let filled = header.filled(limit).unwrap_or(limit as usize);
+    // No header that `frame` looks into is longer.
+    let mut start = [0; 0x50];
+    let start = if header.is_compressed() {
+        let stored = (header.buffer_size as usize).saturating_sub(BufferHeader::SIZE);
+        let stored = if stored == 0 { rest } else { &rest[..rest.len().min(stored)] };
+        let want = filled.min(start.len());
+        let (got, _) = decompress_into(stored, &mut start[..want]);
+        &start[..got]
+    } else {
+        &rest[..rest.len().min(filled)]
+    };
+    match record::frame(start, &RecordContext::default()) {
+        Ok(_) => true,
+        // The record may be longer than what was looked at.
+        Err(DamageKind::RecordSize { size, .. }) => {
+            (start.len() + 1..=filled).contains(&(size as usize))
         }
-        Err(_) => Ok(false),
+        Err(_) => false,
     }
 }
 
 /// The first buffer at or after `from` and before `until`.
-pub(crate) fn find_buffer(
-    source: &dyn Source,
-    from: u64,
-    until: u64,
-    limit: u32,
-) -> io::Result<Option<u64>> {
-    let mut window = vec![0; WINDOW];
+pub(crate) fn find_buffer(source: &dyn Source, from: u64, until: u64) -> io::Result<Option<u64>> {
+    let mut window = Vec::new();
+    let mut length = FIRST_WINDOW;
     let mut start = from;
     while start < until {
+        window.resize(length, 0);
         let got = read_full(source, &mut window, start)?;
-        if got < BufferHeader::SIZE {
-            return Ok(None);
-        }
-        for at in 0..=got - BufferHeader::SIZE {
-            // State, flags and type are small numbers: these five bytes are zero in every header.
-            if window[at + 0x2d..at + 0x30] != [0; 3] || window[at + 0x37] != 0 {
-                continue;
-            }
+        let window = &window[..got];
+        let is_last = got < length;
+        let ahead = if is_last { BufferHeader::SIZE } else { PROBE };
+        let mut at = 0;
+        while at + ahead <= got {
             let offset = start + at as u64;
             if offset >= until {
                 return Ok(None);
             }
-            let Some(bytes) = window[at..].first_chunk() else { break };
-            if BufferHeader::read(bytes).is_plausible() && is_buffer(source, offset, limit)? {
+            if window[at..at + 64] == [0; 64] {
+                // No size of 0 is plausible.
+                at += 61;
+                continue;
+            }
+            // State, flags and type are small numbers: these five bytes are zero in every header.
+            let may_be = window[at + 0x2d..at + 0x30] == [0; 3] && window[at + 0x37] == 0;
+            if may_be && looks_like_buffer(&window[at..got.min(at + PROBE)]) {
                 return Ok(Some(offset));
             }
+            at += 1;
         }
-        start += (got - BufferHeader::SIZE + 1) as u64;
+        if is_last {
+            return Ok(None);
+        }
+        start += at as u64;
+        length = (2 * length).min(WINDOW);
     }
     Ok(None)
 }

@@ -1,0 +1,80 @@
+//! `etw check`
+
+use crate::files;
+use crate::output::{Failure, Outcome, Output, Progress};
+use clap::Args;
+use etw_etl::read::{Records, TraceFile};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Traces, each checked by itself
+    #[arg(required = true, value_name = "FILE.etl")]
+    files: Vec<PathBuf>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let mut output = Output::open(None, &[])?;
+    let mut outcome = Outcome::Done;
+    let mut failures = Vec::new();
+    for path in &arguments.files {
+        match TraceFile::open(path) {
+            Ok(trace) => {
+                let (text, damaged) = check(trace);
+                output.write(text.as_bytes())?;
+                if damaged {
+                    outcome = Outcome::Damaged;
+                }
+            }
+            Err(error) => failures.push(error.to_string()),
+        }
+    }
+    output.finish()?;
+    if failures.is_empty() { Ok(outcome) } else { Err(Failure::new(failures.join("\netw: "))) }
+}
+
+fn check(trace: TraceFile) -> (String, bool) {
+    let mut records = Records::new(vec![trace]);
+    let mut count = 0u64;
+    let mut progress = Progress::start();
+    while records.next().is_some() {
+        count += 1;
+        if count % 65_536 == 0 {
+            progress.update(count);
+        }
+    }
+    drop(progress);
+    let trace = &records.files()[0];
+    let path = trace.path().display();
+    let damage = records.damage();
+    let verdict = if damage.is_empty() {
+        "sound".to_string()
+    } else {
+        format!("damaged in {} {}", damage.count(), plural(damage.count(), "place", "places"))
+    };
+    let mut text = format!(
+        "{path}: {verdict}, {count} records in {} buffers were read\n",
+        trace.totals().buffers
+    );
+    // Writing to a String cannot fail.
+    for note in files::notes(trace) {
+        let _ = writeln!(text, "  note: {note}");
+    }
+    if records.out_of_order(0) > 0 {
+        let late = records.out_of_order(0);
+        let _ = writeln!(text, "  note: {late} records are older than the one before them");
+    }
+    for place in damage.kept() {
+        let _ = writeln!(text, "  offset {:#x}: {}", place.offset, place.kind);
+    }
+    let more = damage.count() - damage.kept().len() as u64;
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more places");
+    }
+    (text, !damage.is_empty())
+}
+
+fn plural(count: u64, one: &'static str, many: &'static str) -> &'static str {
+    if count == 1 { one } else { many }
+}

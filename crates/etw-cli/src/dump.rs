@@ -1,0 +1,99 @@
+//! `etw dump`
+
+use crate::files;
+use crate::format::{Format, Options};
+use crate::output::{Failure, Outcome, Output};
+use crate::pipeline::{self, Selection};
+use crate::when::When;
+use clap::Args;
+use etw_decode::{CodePage, Store, Style};
+use etw_etl::read::{Records, RecordsOptions, TraceFile};
+use etw_types::FileTime;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Form of the output
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Add the payload as hex, and where each record lies, to every record
+    #[arg(long)]
+    raw: bool,
+    /// Leave out what is older: RFC 3339, or +1.5s from the start
+    #[arg(long, value_name = "T")]
+    from: Option<When>,
+    /// Leave out what is newer: RFC 3339, or +1.5s from the start
+    #[arg(long, value_name = "T")]
+    to: Option<When>,
+    /// Stop after N records
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// Threads that decode and format [default: one a CPU]; the output is the same for any number
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: Option<u16>,
+    /// Gather the schemas in the trace before the first record is printed
+    #[arg(long)]
+    two_pass: bool,
+    /// Quote integers beyond ±2^53 in JSON
+    #[arg(long)]
+    json_strings64: bool,
+    /// How 8-bit text is read that is not UTF-8: 1252, 932, windows-1251, …
+    #[arg(long, value_name = "PAGE", default_value = "1252", value_parser = code_page)]
+    codepage: CodePage,
+    /// Traces; several are merged by time
+    #[arg(required = true, value_name = "FILE.etl")]
+    files: Vec<PathBuf>,
+}
+
+fn code_page(label: &str) -> Result<CodePage, String> {
+    CodePage::parse(label).ok_or_else(|| "not a known code page".to_string())
+}
+
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let traces: Vec<TraceFile> =
+        arguments.files.iter().map(TraceFile::open).collect::<Result<_, _>>()?;
+    let threads = match arguments.threads {
+        Some(threads) => usize::from(threads),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
+    let start = start.unwrap_or(FileTime(0));
+    let mut read_options = RecordsOptions::default();
+    read_options.read_ahead_threads = usize::from(threads > 1 && is_compressed(&traces));
+    let gathered = if arguments.two_pass {
+        Some(gather(Records::with_options(traces.clone(), read_options)))
+    } else {
+        None
+    };
+    let selection = Selection {
+        from: arguments.from.map(|when| when.resolve(start)),
+        to: arguments.to.map(|when| when.resolve(start)),
+        limit: arguments.limit,
+        gathered,
+    };
+    let options = Options {
+        format: arguments.format,
+        raw: arguments.raw,
+        style: Style { json_strings64: arguments.json_strings64, code_page: arguments.codepage },
+    };
+    let mut output = Output::open(arguments.output.as_deref(), &arguments.files)?;
+    let mut records = Records::with_options(traces, read_options);
+    pipeline::run(&mut records, &selection, &options, threads, &mut output)?;
+    Ok(files::report(&records))
+}
+
+fn is_compressed(traces: &[TraceFile]) -> bool {
+    traces.iter().any(|trace| trace.totals().compressed_buffers > 0)
+}
+
+fn gather(mut records: Records) -> Arc<Store> {
+    let mut store = Store::default();
+    while let Some(record) = records.next() {
+        store.learn(&record);
+    }
+    Arc::new(store)
+}

@@ -1,0 +1,53 @@
+//! What the commands say about the files that they read.
+
+use crate::output::Outcome;
+use etw_etl::read::{Records, TraceFile};
+use std::fmt::Write;
+
+/// Facts about a sound file that a reader should know: not damage, no reason for an exit status.
+pub fn notes(file: &TraceFile) -> Vec<String> {
+    let mut notes = Vec::new();
+    let Some(header) = file.header() else { return notes };
+    let totals = file.totals();
+    if !file.is_finalised() {
+        notes.push("not finalised: the session did not complete its header".into());
+    }
+    if totals.wrapped {
+        notes.push("circular and wrapped: the oldest events were overwritten".into());
+    }
+    if totals.reserved_bytes > 0 {
+        notes.push(format!("{} bytes reserved and not used", totals.reserved_bytes));
+    }
+    if header.events_lost > 0 || header.buffers_lost > 0 {
+        notes.push(format!(
+            "the session lost {} events and {} buffers, by its header",
+            header.events_lost, header.buffers_lost
+        ));
+    }
+    if file.clock().filetime(file.clock().raw_start).is_none() {
+        notes.push("no usable clock: times are null".into());
+    }
+    notes
+}
+
+/// Prints the notes and every damage on standard error.
+pub fn report(records: &Records) -> Outcome {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    for file in records.files() {
+        for note in notes(file) {
+            let _ = writeln!(text, "etw: note: {}: {note}", file.path().display());
+        }
+    }
+    let damage = records.damage();
+    for place in damage.kept() {
+        let path = records.files()[place.file_index as usize].path().display();
+        let _ = writeln!(text, "etw: damaged: {path}: offset {:#x}: {}", place.offset, place.kind);
+    }
+    let more = damage.count() - damage.kept().len() as u64;
+    if more > 0 {
+        let _ = writeln!(text, "etw: damaged: {more} more places");
+    }
+    eprint!("{text}");
+    if damage.is_empty() { Outcome::Done } else { Outcome::Damaged }
+}

@@ -1,0 +1,195 @@
+//! tracerpt's columns; every field of the event is a column of its own behind them.
+
+use super::{FileFacts, Options, put_hex, put_hex16, put_number};
+use etw_decode::{Decoded, Field, Reason, Style, Value, Visitor};
+use etw_types::{EventRecord, ExtType, HeaderType, le};
+
+pub const PROLOGUE: &str = "Event Name,Type,Event ID,Version,Channel,Level,Opcode,Task,Keyword,PID,TID,\
+    Processor Number,Instance ID,Parent Instance ID,Activity ID,Related Activity ID,Clock-Time,Kernel(ms),\
+    User(ms),User Data\n";
+
+pub fn write(
+    options: &Options,
+    out: &mut Vec<u8>,
+    record: &EventRecord<'_>,
+    decoded: &Decoded<'_>,
+    file: &FileFacts,
+) {
+    let descriptor = &record.descriptor;
+    let is_event = record.header.is_event();
+    put_names(out, record, decoded);
+    number(out, (is_event || record.header == HeaderType::Message).then_some(descriptor.id));
+    number(out, (record.header != HeaderType::Message).then_some(descriptor.version));
+    number(out, is_event.then_some(descriptor.channel.0));
+    number(out, (is_event || record.header.is_classic()).then_some(descriptor.level.0));
+    number(out, (record.header != HeaderType::Message).then_some(descriptor.opcode.0));
+    number(out, is_event.then_some(descriptor.task));
+    if is_event {
+        put_hex16(out, descriptor.keyword.0);
+    }
+    out.push(b',');
+    number(out, record.process_id);
+    number(out, record.thread_id);
+    number(out, Some(record.cpu));
+    let instance = record.extended.find(ExtType::INSTANCE_INFO).unwrap_or_default();
+    number(out, le::u32(instance, 0));
+    number(out, le::u32(instance, 4));
+    if !record.activity_id.is_zero() {
+        out.extend_from_slice(&record.activity_id.to_ascii());
+    }
+    out.push(b',');
+    if let Some(related) = record.related_activity_id() {
+        out.extend_from_slice(&related.to_ascii());
+    }
+    out.push(b',');
+    number(out, record.timestamp(&file.clock).map(|time| time.0));
+    let milliseconds = |ticks: u32| u64::from(ticks) * u64::from(file.timer_resolution) / 10_000;
+    number(out, record.cpu_times.map(|(kernel, _)| milliseconds(kernel)));
+    number(out, record.cpu_times.map(|(_, user)| milliseconds(user)));
+    put_fields(options, out, record, decoded);
+    out.push(b'\n');
+}
+
+/// Event Name and Type: class and type of kernel events, else provider and event.
+fn put_names(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+    let event = decoded.event_name();
+    let kernel = event.filter(|_| record.hook.is_some()).and_then(|name| name.split_once('/'));
+    match kernel {
+        Some((class, kind)) => {
+            text(out, class);
+            out.push(b',');
+            text(out, kind);
+        }
+        None => {
+            match (decoded.provider_name(), record.hook, record.provider) {
+                (Some(name), _, _) => text(out, &name),
+                (None, Some(hook), _) if hook.class_name().is_some() => {
+                    text(out, hook.class_name().unwrap_or_default());
+                }
+                (None, _, Some(provider)) => out.extend_from_slice(&provider.to_ascii()),
+                (None, _, None) => out.extend_from_slice(record.header.name().as_bytes()),
+            }
+            out.push(b',');
+            match event {
+                Some(name) => text(out, name),
+                None => put_number(out, record.descriptor.opcode.0),
+            }
+        }
+    }
+    out.push(b',');
+}
+
+fn put_fields(
+    options: &Options,
+    out: &mut Vec<u8>,
+    record: &EventRecord<'_>,
+    decoded: &Decoded<'_>,
+) {
+    let start = out.len();
+    let mut columns =
+        Columns { style: &options.style, depth: 0, column: Vec::new(), out, first: true };
+    let reason = match decoded.visit(record, &mut columns) {
+        Ok(true) => None,
+        Ok(false) => decoded.reason().cloned(),
+        Err(error) => Some(Reason::Payload(error)),
+    };
+    let Some(reason) = reason else { return };
+    out.truncate(start);
+    text(out, &reason.to_string());
+    out.push(b',');
+    put_hex(out, record.payload);
+}
+
+fn number(out: &mut Vec<u8>, value: Option<impl itoa::Integer>) {
+    if let Some(value) = value {
+        put_number(out, value);
+    }
+    out.push(b',');
+}
+
+/// RFC 4180.
+fn text(out: &mut Vec<u8>, text: &str) {
+    quote(out, text.as_bytes(), false);
+}
+
+fn quote(out: &mut Vec<u8>, bytes: &[u8], always: bool) {
+    if !always && !bytes.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
+        out.extend_from_slice(bytes);
+        return;
+    }
+    out.push(b'"');
+    for &byte in bytes {
+        if byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
+struct Columns<'o> {
+    out: &'o mut Vec<u8>,
+    style: &'o Style,
+    depth: u32,
+    /// The column of the top-level field that is open.
+    column: Vec<u8>,
+    first: bool,
+}
+
+impl Columns<'_> {
+    fn separate(&mut self) {
+        if self.depth > 0 && !matches!(self.column.last(), None | Some(b'[' | b'{')) {
+            self.column.extend_from_slice(b", ");
+        }
+    }
+
+    fn end(&mut self, always_quote: bool) {
+        if self.depth > 0 {
+            return;
+        }
+        if !std::mem::replace(&mut self.first, false) {
+            self.out.push(b',');
+        }
+        quote(self.out, &self.column, always_quote);
+        self.column.clear();
+    }
+
+    fn open(&mut self, bracket: u8) {
+        self.separate();
+        self.column.push(bracket);
+        self.depth += 1;
+    }
+
+    fn close(&mut self, bracket: u8) {
+        self.column.push(bracket);
+        self.depth -= 1;
+        self.end(true);
+    }
+}
+
+impl Visitor for Columns<'_> {
+    fn value(&mut self, field: &Field, value: Value<'_>) {
+        if field.is_custom_length {
+            return;
+        }
+        self.separate();
+        value.write_text(&mut self.column, self.style);
+        self.end(matches!(value, Value::Text(_)));
+    }
+
+    fn begin_array(&mut self, _field: &Field, _count: usize) {
+        self.open(b'[');
+    }
+
+    fn end_array(&mut self, _field: &Field) {
+        self.close(b']');
+    }
+
+    fn begin_struct(&mut self, _field: &Field) {
+        self.open(b'{');
+    }
+
+    fn end_struct(&mut self, _field: &Field) {
+        self.close(b'}');
+    }
+}

@@ -1,0 +1,320 @@
+//! A JSON object a record; keys as `INTERFACE` fixes them, further ones only where the record has what they show.
+
+use super::{FileFacts, Options, put_hex, put_hex16, put_number};
+use etw_decode::{Decoded, Field, Reason, Style, Value, Visitor, write_json_string};
+use etw_types::{EventRecord, ExtType, Guid, HeaderType, le};
+
+pub fn write(
+    options: &Options,
+    out: &mut Vec<u8>,
+    record: &EventRecord<'_>,
+    decoded: &Decoded<'_>,
+    file: &FileFacts,
+) {
+    put_header(out, record, decoded, file);
+    put_extended(out, record);
+    put_content(options, out, record, decoded);
+    if options.raw {
+        out.extend_from_slice(b",\"buffer\":");
+        put_number(out, record.position.buffer_index);
+        out.extend_from_slice(b",\"offset\":");
+        put_number(out, record.position.offset);
+    }
+    out.extend_from_slice(b"}\n");
+}
+
+fn put_header(
+    out: &mut Vec<u8>,
+    record: &EventRecord<'_>,
+    decoded: &Decoded<'_>,
+    file: &FileFacts,
+) {
+    let is_event = record.header.is_event();
+    let is_message = record.header == HeaderType::Message;
+    let is_classic = record.header.is_classic();
+    let descriptor = &record.descriptor;
+    out.extend_from_slice(b"{\"header\":\"");
+    out.extend_from_slice(record.header.name().as_bytes());
+    out.extend_from_slice(b"\",\"timestamp\":");
+    match record.timestamp(&file.clock).and_then(|time| time.to_ascii()) {
+        Some(text) => quoted(out, &text),
+        None => null(out),
+    }
+    out.extend_from_slice(b",\"raw_timestamp\":");
+    optional(out, record.raw_timestamp());
+    out.extend_from_slice(b",\"cpu\":");
+    put_number(out, record.cpu);
+    out.extend_from_slice(b",\"pid\":");
+    optional(out, record.process_id);
+    out.extend_from_slice(b",\"tid\":");
+    optional(out, record.thread_id);
+    out.extend_from_slice(b",\"provider\":");
+    guid(out, record.provider);
+    out.extend_from_slice(b",\"provider_name\":");
+    match decoded.provider_name() {
+        Some(name) => write_json_string(out, &name),
+        None => null(out),
+    }
+    out.extend_from_slice(b",\"event\":");
+    match decoded.event_name() {
+        Some(name) => write_json_string(out, name),
+        None => null(out),
+    }
+    out.extend_from_slice(b",\"id\":");
+    optional(out, (is_event || is_message).then_some(descriptor.id));
+    out.extend_from_slice(b",\"version\":");
+    optional(out, (!is_message).then_some(descriptor.version));
+    out.extend_from_slice(b",\"level\":");
+    optional(out, (is_event || is_classic).then_some(descriptor.level.0));
+    out.extend_from_slice(b",\"opcode\":");
+    let has_opcode = is_event || is_classic || record.hook.is_some();
+    optional(out, has_opcode.then_some(descriptor.opcode.0));
+    if is_event {
+        out.extend_from_slice(b",\"channel\":");
+        put_number(out, descriptor.channel.0);
+        out.extend_from_slice(b",\"task\":");
+        put_number(out, descriptor.task);
+        out.extend_from_slice(b",\"keyword\":\"");
+        put_hex16(out, descriptor.keyword.0);
+        out.extend_from_slice(b"\",\"activity_id\":");
+        guid(out, Some(record.activity_id).filter(|id| !id.is_zero()));
+    } else {
+        out.extend_from_slice(
+            b",\"channel\":null,\"task\":null,\"keyword\":null,\"activity_id\":null",
+        );
+    }
+}
+
+/// Extended items and the parts that only some headers have.
+fn put_extended(out: &mut Vec<u8>, record: &EventRecord<'_>) {
+    for (key, value) in [("sequence", record.sequence), ("component_id", record.component_id)] {
+        if let Some(value) = value {
+            put_key(out, key);
+            put_number(out, value);
+        }
+    }
+    if record.extended.is_empty() {
+        return;
+    }
+    if let Some(related) = record.related_activity_id() {
+        put_key(out, "related_activity_id");
+        guid(out, Some(related));
+    }
+    let mut frames = record.stack().peekable();
+    if frames.peek().is_some() {
+        put_key(out, "stack");
+        for (number, frame) in frames.enumerate() {
+            out.extend_from_slice(if number == 0 { b"[\"" } else { b",\"" });
+            put_hex16(out, frame);
+            out.push(b'"');
+        }
+        out.push(b']');
+    }
+    for item in record.extended {
+        put_item(out, item.ext_type, item.data);
+    }
+}
+
+fn put_item(out: &mut Vec<u8>, ext_type: ExtType, data: &[u8]) {
+    let number = |out: &mut Vec<u8>, key: &str, value: Option<u64>| {
+        if let Some(value) = value {
+            put_key(out, key);
+            put_number(out, value);
+        }
+    };
+    match ext_type {
+        ExtType::SID => {
+            put_key(out, "sid");
+            Value::Sid(data).write_json(out, &Style::default());
+        }
+        ExtType::TS_ID => number(out, "session_id", le::u32(data, 0).map(u64::from)),
+        ExtType::INSTANCE_INFO => {
+            number(out, "instance_id", le::u32(data, 0).map(u64::from));
+            number(out, "parent_instance_id", le::u32(data, 4).map(u64::from));
+            if let Some(parent) = Guid::read(data, 8) {
+                put_key(out, "parent_guid");
+                guid(out, Some(parent));
+            }
+        }
+        ExtType::PEBS_INDEX => number(out, "pebs_index", le::u64(data, 0)),
+        ExtType::PMC_COUNTERS => {
+            put_key(out, "pmc_counters");
+            out.push(b'[');
+            for (at, counter) in data.chunks_exact(8).enumerate() {
+                if at > 0 {
+                    out.push(b',');
+                }
+                put_number(out, le::u64(counter, 0).unwrap_or(0));
+            }
+            out.push(b']');
+        }
+        ExtType::PSM_KEY => number(out, "psm_key", le::u64(data, 0)),
+        ExtType::EVENT_KEY => number(out, "event_key", le::u64(data, 0)),
+        ExtType::PROCESS_START_KEY => number(out, "process_start_key", le::u64(data, 0)),
+        ExtType::CONTROL_GUID => {
+            put_key(out, "control_guid");
+            guid(out, Guid::read(data, 0));
+        }
+        ExtType::QPC_DELTA => {
+            if let Some(delta) = le::i64(data, 0) {
+                put_key(out, "qpc_delta");
+                put_number(out, delta);
+            }
+        }
+        ExtType::CONTAINER_ID => {
+            put_key(out, "container_id");
+            match Guid::read(data, 0).filter(|_| data.len() == 16) {
+                Some(id) => guid(out, Some(id)),
+                None => Value::Binary(data).write_json(out, &Style::default()),
+            }
+        }
+        ExtType::STACK_KEY32 => {
+            number(out, "stack_key", le::u32(data, 8).map(u64::from));
+        }
+        ExtType::STACK_KEY64 => number(out, "stack_key", le::u64(data, 8)),
+        _ => {}
+    }
+}
+
+/// `decoded`, `reason`, `fields`, `message`, `payload`.
+fn put_content(
+    options: &Options,
+    out: &mut Vec<u8>,
+    record: &EventRecord<'_>,
+    decoded: &Decoded<'_>,
+) {
+    let (Some(source), Some(schema)) = (decoded.source(), decoded.schema()) else {
+        return put_undecoded(out, record, decoded.reason());
+    };
+    let start = out.len();
+    if let Some(group) = decoded.provider_group() {
+        put_key(out, "provider_group");
+        guid(out, Some(group));
+    }
+    if schema.tag != 0 {
+        put_key(out, "tag");
+        put_number(out, schema.tag);
+    }
+    out.extend_from_slice(b",\"decoded\":\"");
+    out.extend_from_slice(source.name().as_bytes());
+    out.extend_from_slice(b"\",\"fields\":{");
+    let mut fields = Fields { out, style: &options.style, arrays: 0 };
+    if let Err(error) = decoded.visit(record, &mut fields) {
+        out.truncate(start);
+        return put_undecoded(out, record, Some(&Reason::Payload(error)));
+    }
+    out.push(b'}');
+    if let Some(message) = decoded.message(record, &options.style) {
+        out.extend_from_slice(b",\"message\":");
+        write_json_string(out, &message);
+    }
+    if options.raw {
+        put_payload(out, record);
+    }
+}
+
+fn put_undecoded(out: &mut Vec<u8>, record: &EventRecord<'_>, reason: Option<&Reason>) {
+    out.extend_from_slice(b",\"decoded\":null");
+    match reason {
+        Some(Reason::NoKernelClass) => {
+            out.extend_from_slice(b",\"reason\":\"no schema: kernel class not known\"");
+        }
+        Some(reason) => {
+            out.extend_from_slice(b",\"reason\":");
+            write_json_string(out, &reason.to_string());
+        }
+        None => {}
+    }
+    out.extend_from_slice(b",\"fields\":null");
+    put_payload(out, record);
+}
+
+fn put_payload(out: &mut Vec<u8>, record: &EventRecord<'_>) {
+    out.extend_from_slice(b",\"payload\":\"");
+    put_hex(out, record.payload);
+    out.push(b'"');
+}
+
+fn put_key(out: &mut Vec<u8>, key: &str) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+fn null(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"null");
+}
+
+fn quoted(out: &mut Vec<u8>, text: &[u8]) {
+    out.push(b'"');
+    out.extend_from_slice(text);
+    out.push(b'"');
+}
+
+fn optional(out: &mut Vec<u8>, value: Option<impl itoa::Integer>) {
+    match value {
+        Some(value) => put_number(out, value),
+        None => null(out),
+    }
+}
+
+fn guid(out: &mut Vec<u8>, value: Option<Guid>) {
+    match value {
+        Some(guid) => quoted(out, &guid.to_ascii()),
+        None => null(out),
+    }
+}
+
+struct Fields<'o> {
+    out: &'o mut Vec<u8>,
+    style: &'o Style,
+    /// One bit for every open bracket, the innermost lowest: whether it is an array, whose values have no keys.
+    arrays: u128,
+}
+
+impl Fields<'_> {
+    fn key(&mut self, field: &Field) {
+        if !matches!(self.out.last(), Some(b'{' | b'[')) {
+            self.out.push(b',');
+        }
+        if self.arrays & 1 == 0 {
+            self.out.extend_from_slice(field.json_key());
+        }
+    }
+
+    fn open(&mut self, field: &Field, array: bool) {
+        self.key(field);
+        self.out.push(if array { b'[' } else { b'{' });
+        self.arrays = self.arrays << 1 | u128::from(array);
+    }
+
+    fn close(&mut self, bracket: u8) {
+        self.out.push(bracket);
+        self.arrays >>= 1;
+    }
+}
+
+impl Visitor for Fields<'_> {
+    fn value(&mut self, field: &Field, value: Value<'_>) {
+        if !field.is_custom_length {
+            self.key(field);
+            value.write_json(self.out, self.style);
+        }
+    }
+
+    fn begin_array(&mut self, field: &Field, _count: usize) {
+        self.open(field, true);
+    }
+
+    fn end_array(&mut self, _field: &Field) {
+        self.close(b']');
+    }
+
+    fn begin_struct(&mut self, field: &Field) {
+        self.open(field, false);
+    }
+
+    fn end_struct(&mut self, _field: &Field) {
+        self.close(b'}');
+    }
+}

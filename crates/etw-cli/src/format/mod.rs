@@ -1,0 +1,96 @@
+//! One record as text, in each of the formats.
+
+mod csv;
+mod json;
+mod text;
+mod xml;
+
+use clap::ValueEnum;
+use etw_decode::{Decoded, Style};
+use etw_types::{Clock, EventRecord};
+
+/// The format of a dump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A line for people
+    Text,
+    /// A JSON object a line
+    Json,
+    /// tracerpt's columns
+    Csv,
+    /// tracerpt's elements
+    Xml,
+}
+
+/// How records are written.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which format.
+    pub format: Format,
+    /// Payload and place of every record, not only of those that are not decoded.
+    pub raw: bool,
+    /// Numbers and encodings.
+    pub style: Style,
+}
+
+/// What belongs to a record's file.
+#[derive(Clone, Copy, Debug)]
+pub struct FileFacts {
+    /// What raw timestamps mean.
+    pub clock: Clock,
+    /// 100 ns units of CPU times.
+    pub timer_resolution: u32,
+}
+
+impl Options {
+    /// What stands before the first record.
+    pub fn prologue(&self) -> &'static str {
+        match self.format {
+            Format::Csv => csv::PROLOGUE,
+            Format::Xml => xml::PROLOGUE,
+            Format::Text | Format::Json => "",
+        }
+    }
+
+    /// What stands behind the last record.
+    pub fn epilogue(&self) -> &'static str {
+        if self.format == Format::Xml { xml::EPILOGUE } else { "" }
+    }
+
+    /// Appends one record.
+    pub fn write(
+        &self,
+        out: &mut Vec<u8>,
+        record: &EventRecord<'_>,
+        decoded: &Decoded<'_>,
+        file: &FileFacts,
+    ) {
+        match self.format {
+            Format::Json => json::write(self, out, record, decoded, file),
+            Format::Text => text::write(self, out, record, decoded, file),
+            Format::Csv => csv::write(self, out, record, decoded, file),
+            Format::Xml => xml::write(self, out, record, decoded, file),
+        }
+    }
+}
+
+/// A decimal number.
+fn put_number(out: &mut Vec<u8>, value: impl itoa::Integer) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Two digits a byte.
+fn put_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+    // A value of bytes is written as its hex digits.
+    etw_decode::Value::Binary(bytes).write_text(out, &Style::default());
+}
+
+/// `0x` and sixteen digits.
+fn put_hex16(out: &mut Vec<u8>, value: u64) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = *b"0x0000000000000000";
+    for (at, digit) in text[2..].iter_mut().enumerate() {
+        *digit = DIGITS[(value >> (60 - 4 * at) & 15) as usize];
+    }
+    out.extend_from_slice(&text);
+}

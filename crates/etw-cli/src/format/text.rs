@@ -1,0 +1,205 @@
+//! A line a record, for people.
+//!
+//! ```text
+//! 2026-01-02T03:04:05.0000010Z [1] 100.200 Provider/Event Informational {activity} name=value name="text"
+//! ```
+
+use super::{FileFacts, Options, put_hex, put_number};
+use etw_decode::{Decoded, Field, Reason, Style, Value, Visitor, write_json_string};
+use etw_types::{EventRecord, HeaderType};
+use std::io::Write;
+
+pub fn write(
+    options: &Options,
+    out: &mut Vec<u8>,
+    record: &EventRecord<'_>,
+    decoded: &Decoded<'_>,
+    file: &FileFacts,
+) {
+    match record.timestamp(&file.clock).and_then(|time| time.to_ascii()) {
+        Some(text) => out.extend_from_slice(&text),
+        None => {
+            let raw = record.raw_timestamp().map_or("-".to_string(), |raw| raw.to_string());
+            put(out, format_args!("{raw:28}"));
+        }
+    }
+    out.extend_from_slice(b" [");
+    put_number(out, record.cpu);
+    out.extend_from_slice(b"] ");
+    match (record.process_id, record.thread_id) {
+        (Some(process), Some(thread)) => {
+            put_number(out, process);
+            out.push(b'.');
+            put_number(out, thread);
+        }
+        _ => out.push(b'-'),
+    }
+    out.push(b' ');
+    put_name(out, record, decoded);
+    if record.header.is_event() || record.header.is_classic() {
+        if let Some(level) = record.descriptor.level.name().filter(|_| record.header.is_event()) {
+            out.push(b' ');
+            out.extend_from_slice(level.as_bytes());
+        }
+        if !record.activity_id.is_zero() {
+            out.extend_from_slice(b" {");
+            out.extend_from_slice(&record.activity_id.to_ascii());
+            out.push(b'}');
+        }
+    }
+    let start = out.len();
+    let mut fields = Fields { out, style: &options.style, depth: 0 };
+    let reason = match decoded.visit(record, &mut fields) {
+        Ok(true) => None,
+        Ok(false) => decoded.reason().cloned(),
+        Err(error) => Some(Reason::Payload(error)),
+    };
+    if let Some(reason) = reason {
+        out.truncate(start);
+        let reason = reason.to_string();
+        out.extend_from_slice(b" (");
+        out.extend_from_slice(reason.as_bytes());
+        out.push(b')');
+        put_payload(out, record);
+    } else {
+        if let Some(message) = decoded.message(record, &options.style) {
+            out.extend_from_slice(b" message=");
+            write_json_string(out, &message);
+        }
+        if options.raw {
+            put_payload(out, record);
+        }
+    }
+    if options.raw {
+        let position = &record.position;
+        put(
+            out,
+            format_args!(
+                " {} buffer={} offset={}",
+                record.header, position.buffer_index, position.offset
+            ),
+        );
+    }
+    out.push(b'\n');
+}
+
+fn put_payload(out: &mut Vec<u8>, record: &EventRecord<'_>) {
+    if !record.payload.is_empty() {
+        out.push(b' ');
+        put_hex(out, record.payload);
+    }
+}
+
+/// Provider and event by name, or by what names them.
+fn put_name(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+    match (decoded.provider_name(), record.provider, record.hook) {
+        (Some(name), _, _) => out.extend_from_slice(safe(&name).as_bytes()),
+        (None, _, Some(hook)) => {
+            out.extend_from_slice(hook.class_name().unwrap_or("Kernel").as_bytes());
+        }
+        (None, Some(provider), None) => out.extend_from_slice(&provider.to_ascii()),
+        (None, None, None) => out.extend_from_slice(record.header.name().as_bytes()),
+    }
+    out.push(b'/');
+    let descriptor = &record.descriptor;
+    match decoded.event_name() {
+        Some(name) => out.extend_from_slice(safe(name).as_bytes()),
+        None if record.header.is_event() => {
+            put(out, format_args!("{}v{}", descriptor.id, descriptor.version));
+        }
+        None if record.header == HeaderType::Message => {
+            put(out, format_args!("#{}", descriptor.id))
+        }
+        None => put(out, format_args!("{}v{}", descriptor.opcode.0, descriptor.version)),
+    }
+}
+
+/// Names come from the trace: nothing in them may move the terminal's cursor or break the line.
+fn safe(name: &str) -> std::borrow::Cow<'_, str> {
+    if name.chars().any(char::is_control) {
+        name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>().into()
+    } else {
+        name.into()
+    }
+}
+
+fn put(out: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
+    // Writing to a Vec cannot fail.
+    let _ = out.write_fmt(arguments);
+}
+
+struct Fields<'o> {
+    out: &'o mut Vec<u8>,
+    style: &'o Style,
+    depth: u32,
+}
+
+impl Fields<'_> {
+    fn name(&mut self, field: &Field, in_array: bool) {
+        if self.depth == 0 || !matches!(self.out.last(), Some(b'[' | b'{')) {
+            self.out.push(b' ');
+        }
+        if !in_array {
+            self.out.extend_from_slice(safe(&field.name).as_bytes());
+            self.out.push(b'=');
+        }
+    }
+
+    fn open(&mut self, field: &Field, in_array: bool, bracket: u8) {
+        self.name(field, in_array);
+        self.out.push(bracket);
+        self.depth += 1;
+    }
+
+    fn close(&mut self, bracket: u8) {
+        self.out.push(bracket);
+        self.depth -= 1;
+    }
+}
+
+impl Visitor for Fields<'_> {
+    fn value(&mut self, field: &Field, value: Value<'_>) {
+        if field.is_custom_length || field.no_print {
+            return;
+        }
+        self.name(field, field.is_array());
+        match value {
+            Value::Text(_) => {
+                let start = self.out.len();
+                value.write_json(self.out, self.style);
+                escape_controls(self.out, start);
+            }
+            Value::Mapped { value: number, map } => match map.name_of(number) {
+                Some(name) => self.out.extend_from_slice(safe(&name).as_bytes()),
+                None => put_number(self.out, number),
+            },
+            _ => value.write_text(self.out, self.style),
+        }
+    }
+
+    fn begin_array(&mut self, field: &Field, _count: usize) {
+        self.open(field, false, b'[');
+    }
+
+    fn end_array(&mut self, _field: &Field) {
+        self.close(b']');
+    }
+
+    fn begin_struct(&mut self, field: &Field) {
+        self.open(field, field.is_array(), b'{');
+    }
+
+    fn end_struct(&mut self, _field: &Field) {
+        self.close(b'}');
+    }
+}
+
+/// JSON leaves DEL and the C1 controls alone; a terminal does not.
+fn escape_controls(out: &mut Vec<u8>, start: usize) {
+    let suspect = out[start..].iter().any(|&byte| byte == 0x7f || byte == 0xc2);
+    if suspect {
+        let text = String::from_utf8_lossy(&out[start..]).into_owned();
+        out.truncate(start);
+        out.extend_from_slice(safe(&text).as_bytes());
+    }
+}

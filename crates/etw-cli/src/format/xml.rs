@@ -1,0 +1,258 @@
+//! The elements of the event schema of Windows, as tracerpt writes them.
+
+use super::{FileFacts, Options, put_hex, put_hex16, put_number};
+use etw_decode::{Decoded, Field, Names, Reason, Style, Value, Visitor};
+use etw_types::{EventRecord, HeaderType};
+
+pub const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Events>\n";
+pub const EPILOGUE: &str = "</Events>\n";
+
+pub fn write(
+    options: &Options,
+    out: &mut Vec<u8>,
+    record: &EventRecord<'_>,
+    decoded: &Decoded<'_>,
+    file: &FileFacts,
+) {
+    out.extend_from_slice(
+        b"<Event xmlns=\"http://schemas.microsoft.com/win/2004/08/events/event\"><System>",
+    );
+    put_system(out, record, decoded, file);
+    out.extend_from_slice(b"</System>");
+    put_data(options, out, record, decoded);
+    let message = decoded.message(record, &options.style);
+    if let Some(schema) = decoded.schema() {
+        put_rendering(out, &schema.names, decoded, message.as_deref());
+    }
+    if record.header.is_classic() || record.hook.is_some() {
+        if let Some(class) = record.provider {
+            out.extend_from_slice(
+                b"<ExtendedTracingInfo xmlns=\"http://schemas.microsoft.com/win/2004/08/events/trace\">",
+            );
+            element(out, "EventGuid", |out| braced(out, &class.to_ascii()));
+            out.extend_from_slice(b"</ExtendedTracingInfo>");
+        }
+    }
+    out.extend_from_slice(b"</Event>\n");
+}
+
+fn put_system(
+    out: &mut Vec<u8>,
+    record: &EventRecord<'_>,
+    decoded: &Decoded<'_>,
+    file: &FileFacts,
+) {
+    let descriptor = &record.descriptor;
+    out.extend_from_slice(b"<Provider");
+    if let Some(name) = decoded.provider_name() {
+        attribute(out, "Name", |out| escape(out, &name));
+    }
+    if let Some(provider) = record.provider {
+        attribute(out, "Guid", |out| braced(out, &provider.to_ascii()));
+    }
+    out.extend_from_slice(b"/>");
+    for (name, value) in [
+        ("EventID", u64::from(descriptor.id)),
+        ("Version", u64::from(descriptor.version)),
+        ("Level", u64::from(descriptor.level.0)),
+        ("Task", u64::from(descriptor.task)),
+        ("Opcode", u64::from(descriptor.opcode.0)),
+    ] {
+        element(out, name, |out| put_number(out, value));
+    }
+    element(out, "Keywords", |out| put_hex16(out, descriptor.keyword.0));
+    out.extend_from_slice(b"<TimeCreated");
+    if let Some(time) = record.timestamp(&file.clock).and_then(|time| time.to_ascii()) {
+        attribute(out, "SystemTime", |out| out.extend_from_slice(&time));
+    }
+    out.extend_from_slice(b"/><Correlation");
+    if !record.activity_id.is_zero() {
+        attribute(out, "ActivityID", |out| braced(out, &record.activity_id.to_ascii()));
+    }
+    if let Some(related) = record.related_activity_id() {
+        attribute(out, "RelatedActivityID", |out| braced(out, &related.to_ascii()));
+    }
+    out.extend_from_slice(b"/><Execution");
+    for (name, value) in [
+        ("ProcessID", record.process_id),
+        ("ThreadID", record.thread_id),
+        ("ProcessorID", Some(u32::from(record.cpu))),
+        ("KernelTime", record.cpu_times.map(|times| times.0)),
+        ("UserTime", record.cpu_times.map(|times| times.1)),
+    ] {
+        if let Some(value) = value {
+            attribute(out, name, |out| put_number(out, value));
+        }
+    }
+    out.extend_from_slice(b"/>");
+    match decoded.schema().and_then(|schema| schema.names.channel.as_deref()) {
+        Some(channel) => element(out, "Channel", |out| escape(out, channel)),
+        None if record.header.is_event() && descriptor.channel.0 != 0 => {
+            element(out, "Channel", |out| put_number(out, descriptor.channel.0));
+        }
+        None => out.extend_from_slice(b"<Channel/>"),
+    }
+    out.extend_from_slice(b"<Computer/>");
+}
+
+fn put_data(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+    let start = out.len();
+    out.extend_from_slice(b"<EventData>");
+    let mut data = Data { out, style: &options.style, array: None, scratch: Vec::new() };
+    let error = match decoded.visit(record, &mut data) {
+        Ok(true) => {
+            out.extend_from_slice(b"</EventData>");
+            if options.raw {
+                element(out, "BinaryEventData", |out| put_hex(out, record.payload));
+            }
+            return;
+        }
+        Ok(false) => None,
+        Err(error) => Some(Reason::Payload(error)),
+    };
+    out.truncate(start);
+    let reason = error.as_ref().or(decoded.reason()).map(Reason::to_string).unwrap_or_default();
+    if record.header == HeaderType::Message {
+        out.extend_from_slice(b"<DebugData>");
+        if let Some(sequence) = record.sequence {
+            element(out, "SequenceNumber", |out| put_number(out, sequence));
+        }
+        element(out, "Message", |out| escape(out, &reason));
+        out.extend_from_slice(b"</DebugData>");
+    } else {
+        out.extend_from_slice(b"<ProcessingErrorData>");
+        // 15005 is ERROR_EVT_INVALID_EVENT_DATA, 1168 ERROR_NOT_FOUND: what Windows' decoder answers.
+        let code: u32 = if error.is_some() { 15005 } else { 1168 };
+        element(out, "ErrorCode", |out| put_number(out, code));
+        element(out, "DataItemName", |out| escape(out, &reason));
+        out.extend_from_slice(b"</ProcessingErrorData>");
+    }
+    element(out, "BinaryEventData", |out| put_hex(out, record.payload));
+}
+
+fn put_rendering(out: &mut Vec<u8>, names: &Names, decoded: &Decoded<'_>, message: Option<&str>) {
+    out.extend_from_slice(b"<RenderingInfo Culture=\"en-US\">");
+    let put = |out: &mut Vec<u8>, name: &str, value: Option<&str>| match value {
+        Some(value) => element(out, name, |out| escape(out, value)),
+        None => {
+            out.push(b'<');
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b"/>");
+        }
+    };
+    put(out, "Level", names.level.as_deref());
+    put(out, "Opcode", names.opcode.as_deref());
+    out.extend_from_slice(b"<Keywords>");
+    for keyword in &names.keywords {
+        put(out, "Keyword", Some(keyword));
+    }
+    out.extend_from_slice(b"</Keywords>");
+    put(out, "Task", names.task.as_deref().or(decoded.event_name()));
+    put(out, "Message", message);
+    put(out, "Channel", names.channel.as_deref());
+    put(out, "Provider", decoded.provider_name().as_deref());
+    out.extend_from_slice(b"</RenderingInfo>");
+}
+
+fn element(out: &mut Vec<u8>, name: &str, content: impl FnOnce(&mut Vec<u8>)) {
+    out.push(b'<');
+    out.extend_from_slice(name.as_bytes());
+    out.push(b'>');
+    content(out);
+    out.extend_from_slice(b"</");
+    out.extend_from_slice(name.as_bytes());
+    out.push(b'>');
+}
+
+fn attribute(out: &mut Vec<u8>, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
+    out.push(b' ');
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"=\"");
+    value(out);
+    out.push(b'"');
+}
+
+fn braced(out: &mut Vec<u8>, guid: &[u8]) {
+    out.push(b'{');
+    out.extend_from_slice(guid);
+    out.push(b'}');
+}
+
+/// Characters that XML 1.0 cannot hold become U+FFFD.
+fn escape(out: &mut Vec<u8>, text: &str) {
+    for c in text.chars() {
+        match c {
+            '<' => out.extend_from_slice(b"&lt;"),
+            '>' => out.extend_from_slice(b"&gt;"),
+            '&' => out.extend_from_slice(b"&amp;"),
+            '"' => out.extend_from_slice(b"&quot;"),
+            // Written as they are, a parser would fold them into blanks.
+            '\t' | '\n' | '\r' => {
+                out.extend_from_slice(b"&#");
+                put_number(out, c as u32);
+                out.push(b';');
+            }
+            '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}' => out.extend_from_slice("\u{fffd}".as_bytes()),
+            _ => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+}
+
+struct Data<'o> {
+    out: &'o mut Vec<u8>,
+    style: &'o Style,
+    /// Values of the innermost array so far, where it is one of values.
+    array: Option<usize>,
+    scratch: Vec<u8>,
+}
+
+impl Data<'_> {
+    fn open(&mut self, name: &str, field: &Field) {
+        self.out.push(b'<');
+        self.out.extend_from_slice(name.as_bytes());
+        attribute(self.out, "Name", |out| escape(out, &field.name));
+        self.out.push(b'>');
+    }
+}
+
+impl Visitor for Data<'_> {
+    fn value(&mut self, field: &Field, value: Value<'_>) {
+        match &mut self.array {
+            Some(0) => self.array = Some(1),
+            Some(_) => self.out.extend_from_slice(b", "),
+            None => self.open("Data", field),
+        }
+        self.scratch.clear();
+        match value {
+            // What a decoder sees that does not know the protocol.
+            Value::Custom { data, .. } => put_hex(&mut self.scratch, data),
+            _ => value.write_text(&mut self.scratch, self.style),
+        }
+        escape(self.out, &String::from_utf8_lossy(&self.scratch));
+        if self.array.is_none() {
+            self.out.extend_from_slice(b"</Data>");
+        }
+    }
+
+    fn begin_array(&mut self, field: &Field, _count: usize) {
+        if !field.is_struct() {
+            self.open("Data", field);
+            self.array = Some(0);
+        }
+    }
+
+    fn end_array(&mut self, field: &Field) {
+        if !field.is_struct() {
+            self.out.extend_from_slice(b"</Data>");
+            self.array = None;
+        }
+    }
+
+    fn begin_struct(&mut self, field: &Field) {
+        self.open("ComplexData", field);
+    }
+
+    fn end_struct(&mut self, _field: &Field) {
+        self.out.extend_from_slice(b"</ComplexData>");
+    }
+}

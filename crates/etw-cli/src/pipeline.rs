@@ -1,0 +1,239 @@
+//! Formatting on several threads, with the same bytes as on one.
+//!
+//! ```text
+//! reader ── batches, in order ──► formatting threads ──► writer, in order
+//! ```
+//!
+//! The reader merges and copies records into batches. What a record decodes to depends on the schemas before it, so
+//! the reader learns them too, and every batch carries the store as it was at its start; inside a batch the decoder
+//! learns on. Batches are few and bounded, so memory does not grow with the trace.
+
+use crate::format::{FileFacts, Options};
+use crate::output::{Failure, Output, Progress};
+use etw_decode::{Decoder, Store};
+use etw_etl::read::{Records, TraceFile};
+use etw_etl::record;
+use etw_types::{FileTime, Position};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+
+/// A batch is closed at this many records, …
+const BATCH_RECORDS: usize = 1024;
+/// … or at this many bytes.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// Which records, and how they are decoded.
+pub struct Selection {
+    /// First time.
+    pub from: Option<FileTime>,
+    /// Last time.
+    pub to: Option<FileTime>,
+    /// At most so many.
+    pub limit: Option<u64>,
+    /// Schemas gathered before; learning goes on if there are none.
+    pub gathered: Option<Arc<Store>>,
+}
+
+/// Writes the records of `records` to `output`.
+pub fn run(
+    records: &mut Records,
+    selection: &Selection,
+    options: &Options,
+    threads: usize,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let facts: Vec<FileFacts> = records.files().iter().map(file_facts).collect();
+    let shared = Shared {
+        files: records.files().to_vec(),
+        facts,
+        options,
+        learning: selection.gathered.is_none(),
+    };
+    output.write(options.prologue().as_bytes())?;
+    let mut reader = Reader::new(records, selection);
+    if threads <= 1 {
+        let mut decoder = shared.decoder();
+        let mut batch = Batch::default();
+        let mut text = Vec::new();
+        while reader.fill(&mut batch) {
+            text.clear();
+            shared.format(&mut decoder, &batch, &mut text);
+            output.write(&text)?;
+        }
+    } else {
+        run_parallel(&mut reader, &shared, threads, output)?;
+    }
+    output.write(options.epilogue().as_bytes())?;
+    output.finish()
+}
+
+fn file_facts(file: &TraceFile) -> FileFacts {
+    let timer_resolution = file.header().map_or(0, |header| header.timer_resolution);
+    FileFacts { clock: *file.clock(), timer_resolution }
+}
+
+struct Job {
+    batch: Batch,
+    text: Vec<u8>,
+    done: SyncSender<(Batch, Vec<u8>)>,
+}
+
+fn run_parallel(
+    reader: &mut Reader<'_>,
+    shared: &Shared<'_>,
+    threads: usize,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let in_flight = threads + 2;
+    let (jobs, queue) = sync_channel::<Job>(in_flight);
+    let queue = Mutex::new(queue);
+    let (order, results) = sync_channel::<Receiver<(Batch, Vec<u8>)>>(in_flight);
+    let (spare, spares) = sync_channel::<(Batch, Vec<u8>)>(2 * in_flight);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| format_jobs(&queue, shared));
+        }
+        scope.spawn(move || {
+            loop {
+                let (mut batch, text) = spares.try_recv().unwrap_or_default();
+                if !reader.fill(&mut batch) {
+                    return;
+                }
+                let (done, result) = sync_channel(1);
+                // Either end goes away only when the writer has given up.
+                if order.send(result).is_err() || jobs.send(Job { batch, text, done }).is_err() {
+                    return;
+                }
+            }
+        });
+        for result in results {
+            let Ok((batch, text)) = result.recv() else { break };
+            output.write(&text)?;
+            // No room for another spare: let it go.
+            let _ = spare.try_send((batch, text));
+        }
+        Ok(())
+    })
+}
+
+fn format_jobs(queue: &Mutex<Receiver<Job>>, shared: &Shared<'_>) {
+    let mut decoder = shared.decoder();
+    loop {
+        let job = match queue.lock() {
+            Ok(queue) => queue.recv(),
+            Err(_) => return,
+        };
+        let Ok(Job { batch, mut text, done }) = job else { return };
+        text.clear();
+        shared.format(&mut decoder, &batch, &mut text);
+        if done.send((batch, text)).is_err() {
+            return;
+        }
+    }
+}
+
+struct Shared<'o> {
+    files: Vec<TraceFile>,
+    facts: Vec<FileFacts>,
+    options: &'o Options,
+    learning: bool,
+}
+
+impl Shared<'_> {
+    fn decoder(&self) -> Decoder {
+        let mut decoder = Decoder::new();
+        decoder.set_learning(self.learning);
+        decoder
+    }
+
+    fn format(&self, decoder: &mut Decoder, batch: &Batch, text: &mut Vec<u8>) {
+        decoder.set_store(Arc::clone(&batch.store));
+        let mut start = 0;
+        for item in &batch.items {
+            let bytes = &batch.bytes[start..item.end];
+            start = item.end;
+            let file = item.position.file_index as usize;
+            let Ok(mut record) = record::parse(bytes, self.files[file].record_context()) else {
+                unreachable!("the reader gives whole records");
+            };
+            record.cpu = item.cpu;
+            record.order_time = item.order_time;
+            record.position = item.position;
+            let decoded = decoder.decode(&record);
+            self.options.write(text, &record, &decoded, &self.facts[file]);
+        }
+    }
+}
+
+/// Records as they are stored, one after the other.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    items: Vec<Item>,
+    /// What was learnt before the first of them.
+    store: Arc<Store>,
+}
+
+struct Item {
+    end: usize,
+    cpu: u16,
+    order_time: i64,
+    position: Position,
+}
+
+struct Reader<'r> {
+    records: &'r mut Records,
+    selection: &'r Selection,
+    store: Arc<Store>,
+    given: u64,
+    seen: u64,
+    progress: Progress,
+}
+
+impl<'r> Reader<'r> {
+    fn new(records: &'r mut Records, selection: &'r Selection) -> Reader<'r> {
+        let store = selection.gathered.clone().unwrap_or_default();
+        Reader { records, selection, store, given: 0, seen: 0, progress: Progress::start() }
+    }
+
+    /// Fills an emptied batch; `false` at the end.
+    fn fill(&mut self, batch: &mut Batch) -> bool {
+        batch.bytes.clear();
+        batch.items.clear();
+        batch.store = Arc::clone(&self.store);
+        let timed = self.selection.from.is_some() || self.selection.to.is_some();
+        while batch.items.len() < BATCH_RECORDS && batch.bytes.len() < BATCH_BYTES {
+            if self.selection.limit.is_some_and(|limit| self.given >= limit) {
+                break;
+            }
+            let Some(record) = self.records.next() else { break };
+            let (cpu, order_time, position) = (record.cpu, record.order_time, record.position);
+            let learns = self.selection.gathered.is_none() && Store::is_schema_record(&record);
+            if learns {
+                Arc::make_mut(&mut self.store).learn(&record);
+            }
+            let has_time = record.has_time;
+            self.seen += 1;
+            if timed && !(has_time && self.selects(order_time, position.file_index)) {
+                // The record is not shown, but those behind it need what it says.
+                match learns {
+                    true if batch.items.is_empty() => batch.store = Arc::clone(&self.store),
+                    true => break,
+                    false => {}
+                }
+                continue;
+            }
+            batch.bytes.extend_from_slice(self.records.stored_bytes());
+            batch.items.push(Item { end: batch.bytes.len(), cpu, order_time, position });
+            self.given += 1;
+        }
+        self.progress.update(self.seen);
+        !batch.items.is_empty()
+    }
+
+    fn selects(&self, raw: i64, file_index: u32) -> bool {
+        let Some(time) = self.records.clock(file_index).filetime(raw) else { return false };
+        self.selection.from.is_none_or(|from| time >= from)
+            && self.selection.to.is_none_or(|to| time <= to)
+    }
+}

@@ -1,0 +1,431 @@
+//! `etw stat`
+
+use crate::files;
+use crate::output::{Failure, Outcome, Output, Progress};
+use clap::{Args, ValueEnum};
+use etw_decode::{Decoder, Source, Store};
+use etw_etl::read::{Records, TraceFile};
+use etw_etl::write::extended_chain;
+use etw_types::{
+    EventRecord, ExtType, ExtendedItems, FileTime, Guid, HeaderType, Hook, LOST_EVENT,
+};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Form of the output
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+    /// Traces, each counted by itself
+    #[arg(required = true, value_name = "FILE.etl")]
+    files: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Tables for people
+    Text,
+    /// A JSON object a file
+    Json,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let traces: Vec<TraceFile> =
+        arguments.files.iter().map(TraceFile::open).collect::<Result<_, _>>()?;
+    let mut output = Output::open(None, &[])?;
+    let mut outcome = Outcome::Done;
+    for trace in traces {
+        let counted = count(trace);
+        let text = match arguments.format {
+            Format::Json => format!("{}\n", counted.to_json()),
+            Format::Text => counted.to_text(),
+        };
+        output.write(text.as_bytes())?;
+        if !counted.records.damage().is_empty() {
+            outcome = Outcome::Damaged;
+        }
+    }
+    output.finish()?;
+    Ok(outcome)
+}
+
+/// Rows past this many are put together in one: only a hostile trace has so many kinds of events.
+const ROW_LIMIT: usize = 1 << 16;
+
+/// What tells one row from another.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct RowKey {
+    header: HeaderType,
+    provider: Option<Guid>,
+    hook: Option<Hook>,
+    id: u16,
+    version: u8,
+    opcode: u8,
+    /// TraceLogging metadata and provider traits, which name an event that has no number.
+    metadata: Option<(Box<[u8]>, Box<[u8]>)>,
+    /// The record's own name, where records of one number describe different events.
+    name: Option<String>,
+    string: bool,
+}
+
+#[derive(Default)]
+struct Row {
+    count: u64,
+    bytes: u64,
+    payload_size: usize,
+}
+
+struct Counted {
+    records: Records,
+    total: u64,
+    by_header: BTreeMap<HeaderType, u64>,
+    losses: BTreeMap<u8, u64>,
+    rows: Vec<EventRow>,
+    more: Row,
+}
+
+struct EventRow {
+    provider: Option<Guid>,
+    provider_name: Option<String>,
+    event: Option<String>,
+    id: Option<u16>,
+    version: Option<u8>,
+    opcode: Option<u8>,
+    count: u64,
+    bytes: u64,
+}
+
+type Rows = HashMap<RowKey, Row, foldhash::fast::RandomState>;
+
+fn count(trace: TraceFile) -> Counted {
+    let mut records = Records::new(vec![trace]);
+    let mut by_header = BTreeMap::new();
+    let mut losses = BTreeMap::new();
+    let mut counter = Counter::default();
+    counter.decoder.set_learning(false);
+    let mut total = 0;
+    let mut progress = Progress::start();
+    while let Some(record) = records.next() {
+        total += 1;
+        *by_header.entry(record.header).or_insert(0) += 1;
+        if record.header.is_classic() && record.provider == Some(LOST_EVENT) {
+            *losses.entry(record.descriptor.opcode.0).or_insert(0) += 1;
+        }
+        counter.add(&record);
+        if total % 65_536 == 0 {
+            progress.update(total);
+        }
+    }
+    drop(progress);
+    let Counter { store, rows, more, .. } = counter;
+    let mut decoder = Decoder::with_store(Arc::new(store));
+    decoder.set_learning(false);
+    let mut rows: Vec<EventRow> =
+        rows.into_iter().map(|(key, row)| resolve(&mut decoder, key, &row)).collect();
+    merge_equal(&mut rows);
+    Counted { records, total, by_header, losses, rows, more }
+}
+
+#[derive(Default)]
+struct Counter {
+    store: Store,
+    rows: Rows,
+    /// What found no row.
+    more: Row,
+    /// For names that do not depend on the trace.
+    decoder: Decoder,
+}
+
+impl Counter {
+    fn add(&mut self, record: &EventRecord<'_>) {
+        let describes = Store::is_schema_record(record);
+        if describes {
+            self.store.learn(record);
+        }
+        let key = self.key(record, describes);
+        let has_room = self.rows.len() < ROW_LIMIT || self.rows.contains_key(&key);
+        let row = if has_room { self.rows.entry(key).or_default() } else { &mut self.more };
+        row.count += 1;
+        row.bytes += record.payload.len() as u64;
+        row.payload_size = record.payload.len();
+    }
+
+    fn key(&mut self, record: &EventRecord<'_>, describes: bool) -> RowKey {
+        let descriptor = &record.descriptor;
+        let metadata = if record.extended.is_empty() || !record.header.is_event() {
+            None
+        } else {
+            let traits = record.extended.find(ExtType::PROV_TRAITS).unwrap_or_default();
+            let blob = record.extended.find(ExtType::EVENT_SCHEMA_TL);
+            let keeps = blob.is_some() || !traits.is_empty();
+            keeps.then(|| (blob.unwrap_or_default().into(), traits.into()))
+        };
+        let name = describes.then(|| self.decoder.decode(record).event_name().map(String::from));
+        let bare = record.header.is_event() && descriptor.id == 0 && metadata.is_none();
+        let string = bare && self.decoder.decode(record).source() == Some(Source::String);
+        RowKey {
+            header: record.header,
+            provider: record.provider,
+            hook: record.hook,
+            id: descriptor.id,
+            version: descriptor.version,
+            opcode: descriptor.opcode.0,
+            metadata,
+            name: name.flatten(),
+            string,
+        }
+    }
+}
+
+/// Names a row as a dump of its first record would, with all schemas known.
+fn resolve(decoder: &mut Decoder, key: RowKey, row: &Row) -> EventRow {
+    let (blob, traits) = key.metadata.unwrap_or_default();
+    let mut items: Vec<(ExtType, &[u8])> = Vec::new();
+    if !traits.is_empty() {
+        items.push((ExtType::PROV_TRAITS, &traits));
+    }
+    if !blob.is_empty() {
+        items.push((ExtType::EVENT_SCHEMA_TL, &blob));
+    }
+    let chain = extended_chain(&items).unwrap_or_default();
+    // Only its length matters; the text of a string event is one that every reader takes for one.
+    let payload = if key.string { b"x\0\0\0".to_vec() } else { vec![0xff; row.payload_size] };
+    let mut record = EventRecord::new(key.header, &payload);
+    record.provider = key.provider;
+    record.hook = key.hook;
+    record.descriptor.id = key.id;
+    record.descriptor.version = key.version;
+    record.descriptor.opcode.0 = key.opcode;
+    if let Ok((items, _)) = ExtendedItems::parse_chain(&chain) {
+        record.extended = items;
+    }
+    let decoded = decoder.decode(&record);
+    let is_event = key.header.is_event();
+    let is_message = key.header == HeaderType::Message;
+    let has_opcode = is_event || key.header.is_classic() || key.hook.is_some();
+    let described = Store::is_schema_record(&record);
+    EventRow {
+        provider: key.provider,
+        provider_name: if described {
+            Some("EventMetadata".into())
+        } else {
+            decoded.provider_name().map(|name| name.into_owned())
+        },
+        event: key.name.or_else(|| decoded.event_name().map(String::from)),
+        id: (is_event || is_message).then_some(key.id),
+        version: (!is_message).then_some(key.version),
+        opcode: has_opcode.then_some(key.opcode),
+        count: row.count,
+        bytes: row.bytes,
+    }
+}
+
+/// Rows that differ only in what is not shown (bitness, field lists) become one; most frequent first.
+fn merge_equal(rows: &mut Vec<EventRow>) {
+    fn key(row: &EventRow) -> impl Ord + '_ {
+        (row.provider, &row.provider_name, &row.event, row.id, row.version, row.opcode)
+    }
+    rows.sort_by(|a, b| key(a).cmp(&key(b)));
+    rows.dedup_by(|next, kept| {
+        let equal = key(next) == key(kept);
+        if equal {
+            kept.count += next.count;
+            kept.bytes += next.bytes;
+        }
+        equal
+    });
+    rows.sort_by(|a, b| b.count.cmp(&a.count));
+}
+
+const LOSS_CAUSES: [(u8, &str); 3] =
+    [(32, "rt_lost_event"), (33, "rt_lost_buffer"), (34, "rt_lost_file")];
+
+impl Counted {
+    fn trace(&self) -> &TraceFile {
+        &self.records.files()[0]
+    }
+
+    fn losses(&self) -> Vec<(&'static str, u64)> {
+        let count = |kind: u8| self.losses.get(&kind).copied().filter(|&count| count > 0);
+        LOSS_CAUSES.iter().filter_map(|&(kind, cause)| Some((cause, count(kind)?))).collect()
+    }
+
+    fn to_json(&self) -> Value {
+        let trace = self.trace();
+        let header = trace.header();
+        let time = |time: Option<FileTime>| {
+            let shown = time.filter(|time| time.0 != 0 && time.to_ascii().is_some());
+            shown.map(|time| time.to_string())
+        };
+        let by_header: serde_json::Map<String, Value> =
+            self.by_header.iter().map(|(h, count)| (h.name().to_string(), json!(count))).collect();
+        let losses: Vec<Value> = self
+            .losses()
+            .into_iter()
+            .map(|(cause, count)| {
+                json!({"cause": cause, "provider": null, "pid": null, "count": count})
+            })
+            .collect();
+        let damage: Vec<Value> = self
+            .records
+            .damage()
+            .kept()
+            .iter()
+            .map(|place| json!({"offset": place.offset, "what": place.kind.to_string()}))
+            .collect();
+        let totals = trace.totals();
+        json!({
+            "file": trace.path().to_string_lossy(),
+            "session": header.map(|h| h.logger_name.as_str()),
+            "os_build": header.map(|h| h.provider_version),
+            "pointer_size": header.map(|h| h.pointer_size),
+            "cpus": header.map(|h| h.number_of_processors),
+            "clock": header.and_then(|h| h.clock_type.name()),
+            "start": time(header.map(|h| h.start_time)),
+            "end": time(header.map(|h| h.end_time)),
+            "buffers": totals.buffers,
+            "buffer_size": header.map(|h| h.buffer_size),
+            "compressed": totals.compressed_buffers > 0,
+            "finalised": trace.is_finalised(),
+            "records": self.total,
+            "events_lost": header.map(|h| h.events_lost),
+            "buffers_lost": header.map(|h| h.buffers_lost),
+            "out_of_order": self.records.out_of_order(0),
+            "losses": losses,
+            "by_header": by_header,
+            "by_event": self.json_rows(),
+            "damage": damage,
+            "damage_count": self.records.damage().count(),
+            "notes": files::notes(trace),
+        })
+    }
+
+    fn json_rows(&self) -> Vec<Value> {
+        let mut rows: Vec<Value> = self
+            .rows
+            .iter()
+            .map(|row| {
+                json!({
+                    "provider": row.provider.map(|guid| guid.to_string()),
+                    "provider_name": row.provider_name,
+                    "event": row.event,
+                    "id": row.id,
+                    "version": row.version,
+                    "opcode": row.opcode,
+                    "count": row.count,
+                    "bytes": row.bytes,
+                })
+            })
+            .collect();
+        if self.more.count > 0 {
+            rows.push(json!({
+                "provider": null, "provider_name": null, "event": null, "id": null, "version": null,
+                "opcode": null, "count": self.more.count, "bytes": self.more.bytes,
+            }));
+        }
+        rows
+    }
+
+    /// Writing to a String cannot fail.
+    fn to_text(&self) -> String {
+        let trace = self.trace();
+        let totals = trace.totals();
+        let mut text = format!("{}\n", trace.path().display());
+        if let Some(header) = trace.header() {
+            let [major, minor, ..] = header.version;
+            let _ = writeln!(
+                text,
+                "  session  {:?}, Windows {major}.{minor} build {}, {} CPUs, {}-bit, clock {}",
+                header.logger_name,
+                header.provider_version,
+                header.number_of_processors,
+                header.pointer_size * 8,
+                header.clock_type.name().unwrap_or("unknown"),
+            );
+            let end = if header.end_time.0 == 0 {
+                "not finalised".into()
+            } else {
+                let seconds = header.end_time.0.saturating_sub(header.start_time.0) as f64 / 1e7;
+                format!("{} ({seconds:.3} s)", header.end_time)
+            };
+            let _ = writeln!(text, "  time     {} to {end}", header.start_time);
+        }
+        let compressed = match totals.compressed_buffers {
+            0 => String::new(),
+            count => format!(", {count} compressed"),
+        };
+        let _ = writeln!(
+            text,
+            "  content  {} records in {} buffers of {} KiB{compressed}",
+            self.total,
+            totals.buffers,
+            trace.header().map_or(0, |header| header.buffer_size) / 1024,
+        );
+        self.put_losses(&mut text);
+        for note in files::notes(trace) {
+            let _ = writeln!(text, "  note     {note}");
+        }
+        if self.records.out_of_order(0) > 0 {
+            let late = self.records.out_of_order(0);
+            let _ = writeln!(text, "  order    {late} records older than the one before them");
+        }
+        for place in self.records.damage().kept() {
+            let _ = writeln!(text, "  DAMAGED  offset {:#x}: {}", place.offset, place.kind);
+        }
+        self.put_tables(&mut text);
+        text
+    }
+
+    fn put_losses(&self, text: &mut String) {
+        let header = self.trace().header();
+        let (events, buffers) = header.map_or((0, 0), |h| (h.events_lost, h.buffers_lost));
+        let word = if events == 0 && buffers == 0 { "lost    " } else { "LOST    " };
+        let _ = writeln!(text, "  {word} {events} events, {buffers} buffers");
+        for (cause, count) in self.losses() {
+            let _ = writeln!(text, "  LOST     {count} by {cause} records");
+        }
+    }
+
+    fn put_tables(&self, text: &mut String) {
+        let _ = writeln!(text, "\n  {:>12}  header", "records");
+        for (header, count) in &self.by_header {
+            let _ = writeln!(text, "  {count:>12}  {header}");
+        }
+        let _ = writeln!(
+            text,
+            "\n  {:>12} {:>14} {:>6} {:>4} {:>4}  provider / event",
+            "records", "payload bytes", "id", "ver", "op"
+        );
+        let number = |value: Option<u16>| value.map_or("-".into(), |value| value.to_string());
+        for row in &self.rows {
+            let provider = match (&row.provider_name, row.provider) {
+                (Some(name), _) => name.clone(),
+                (None, Some(guid)) => match Hook::name_of_class(guid) {
+                    Some(class) => format!("{class} {{{guid}}}"),
+                    None => format!("{{{guid}}}"),
+                },
+                (None, None) => "-".into(),
+            };
+            let name = format!("{provider} / {}", row.event.as_deref().unwrap_or("-"));
+            let name: String =
+                name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+            let _ = writeln!(
+                text,
+                "  {:>12} {:>14} {:>6} {:>4} {:>4}  {name}",
+                row.count,
+                row.bytes,
+                number(row.id),
+                number(row.version.map(u16::from)),
+                number(row.opcode.map(u16::from)),
+            );
+        }
+        if self.more.count > 0 {
+            let (count, bytes) = (self.more.count, self.more.bytes);
+            let _ = writeln!(text, "  {count:>12} {bytes:>14}  further kinds of events");
+        }
+    }
+}

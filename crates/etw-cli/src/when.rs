@@ -1,0 +1,78 @@
+//! Points in time on the command line.
+
+use etw_types::FileTime;
+use std::str::FromStr;
+
+/// An RFC 3339 time, or a distance from the start of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// A wall-clock time.
+    At(FileTime),
+    /// 100 ns units after the start.
+    After(i64),
+}
+
+impl When {
+    /// The time, for a trace that starts at `start`.
+    pub fn resolve(self, start: FileTime) -> FileTime {
+        match self {
+            When::At(time) => time,
+            When::After(ticks) => FileTime(start.0.saturating_add(ticks)),
+        }
+    }
+}
+
+impl FromStr for When {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<When, String> {
+        if let Some(distance) = text.strip_prefix('+') {
+            return parse_distance(distance).ok_or_else(|| {
+                format!(
+                    "{text:?} is no distance: give a number and ns, us, ms, s, m or h, as +1.5s"
+                )
+            });
+        }
+        let time: jiff::Timestamp = text.parse().map_err(|_| {
+            format!("{text:?} is neither RFC 3339 (2026-01-02T03:04:05.5Z) nor a distance (+1.5s)")
+        })?;
+        let ticks = time.as_nanosecond().div_euclid(100) + i128::from(FileTime::UNIX_EPOCH.0);
+        i64::try_from(ticks)
+            .map(|ticks| When::At(FileTime(ticks)))
+            .map_err(|_| format!("{text:?} is out of range"))
+    }
+}
+
+fn parse_distance(text: &str) -> Option<When> {
+    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let ticks_per_unit = match unit {
+        "ns" => 0.01,
+        "us" | "µs" => 10.0,
+        "ms" => 1e4,
+        "s" | "" => 1e7,
+        "m" | "min" => 6e8,
+        "h" => 3.6e10,
+        _ => return None,
+    };
+    let number: f64 = number.parse().ok().filter(|n: &f64| n.is_finite() && *n >= 0.0)?;
+    Some(When::After((number * ticks_per_unit).round() as i64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_distances() {
+        let unix = FileTime::UNIX_EPOCH.0;
+        assert_eq!("1970-01-01T00:00:01.5Z".parse(), Ok(When::At(FileTime(unix + 15_000_000))));
+        assert_eq!("1970-01-01T01:00:00+01:00".parse(), Ok(When::At(FileTime(unix))));
+        assert_eq!("+1.5s".parse(), Ok(When::After(15_000_000)));
+        assert_eq!("+250ms".parse(), Ok(When::After(2_500_000)));
+        assert_eq!("+2".parse(), Ok(When::After(20_000_000)));
+        for bad in ["", "yesterday", "+", "+1.5x", "+-1s", "+infs", "2026-13-01T00:00:00Z"] {
+            assert!(bad.parse::<When>().is_err(), "{bad}");
+        }
+    }
+}

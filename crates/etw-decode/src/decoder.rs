@@ -1,0 +1,517 @@
+//! Which schema a record has.
+
+use crate::event_info::{self, EventInfo, EventInfoError, EventKey};
+use crate::event_trace;
+use crate::schema::{Field, Names, Schema};
+use crate::store::{MAP_INFO, Store};
+use crate::tracelogging::{self, SchemaError};
+use crate::types::{Show, Wire};
+use crate::value::{Style, Value};
+use crate::walk::{PayloadError, Visitor, walk};
+use etw_tracelogging::ProviderTraits;
+use etw_types::{
+    Channel, EVENT_TRACE, EventFlags, EventProperty, EventRecord, ExtType, Guid, HeaderType, Hook,
+};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// Where a record's schema came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// Known of the EventTrace group.
+    Header,
+    /// The event's own metadata.
+    TraceLogging,
+    /// A TRACE_EVENT_INFO in the trace.
+    EventInfo,
+    /// The payload is one string.
+    String,
+}
+
+impl Source {
+    /// The value of `decoded` in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Source::Header => "header",
+            Source::TraceLogging => "tracelogging",
+            Source::EventInfo => "event_info",
+            Source::String => "string",
+        }
+    }
+}
+
+/// Why a record is not decoded, and what would help. The texts of variants without a cause are stable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// An event of `EventWrite` without a schema.
+    NoManifest,
+    /// An event on the TraceLogging channel without its metadata.
+    NoMetadata,
+    /// A WPP message.
+    NoMessageFormat,
+    /// A kernel record.
+    NoKernelClass,
+    /// A kernel record of a group that no source names.
+    UnknownGroup,
+    /// A classic event.
+    NoClass,
+    /// A record that stands for one that could not be written.
+    ErrorRecord,
+    /// An obsolete record.
+    Wnode,
+    /// The event's own metadata is bad.
+    TraceLogging(SchemaError),
+    /// The TRACE_EVENT_INFO in the trace is bad.
+    EventInfo(EventInfoError),
+    /// The payload does not fit the schema.
+    Payload(PayloadError),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NoManifest => f.write_str("no schema: the provider's manifest is needed"),
+            Reason::NoMetadata => {
+                f.write_str("no schema: a TraceLogging event without its metadata")
+            }
+            Reason::NoMessageFormat => {
+                f.write_str("no schema: the TMF of this WPP message is needed")
+            }
+            Reason::NoKernelClass => f.write_str("no schema: kernel class not known"),
+            Reason::UnknownGroup => f.write_str("no schema: unknown kernel event group"),
+            Reason::NoClass => f.write_str("no schema: the MOF class of this GUID is needed"),
+            Reason::ErrorRecord => f.write_str("error record: an event could not be written"),
+            Reason::Wnode => f.write_str("obsolete WNODE record"),
+            Reason::TraceLogging(error) => write!(f, "bad TraceLogging metadata: {error}"),
+            Reason::EventInfo(error) => write!(f, "bad TRACE_EVENT_INFO: {error}"),
+            Reason::Payload(error) => write!(f, "payload does not fit the schema: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Reason {}
+
+/// Compiled TraceLogging schemas that are kept; past this they are compiled again.
+const CACHE_LIMIT: usize = 8 << 20;
+
+/// Finds schemas, learning them from the records that describe others.
+///
+/// What a record decodes to depends on the records given before it, in their order, and on nothing else: two decoders
+/// that begin with equal stores and are given the same records agree.
+pub struct Decoder {
+    store: Arc<Store>,
+    learning: bool,
+    tracelogging: HashMap<Box<[u8]>, Result<Schema, SchemaError>, foldhash::fast::RandomState>,
+    tracelogging_size: usize,
+    described: HashMap<EventKey, Described, foldhash::fast::RandomState>,
+    event_trace: HashMap<(u8, usize), Option<Schema>, foldhash::fast::RandomState>,
+}
+
+struct Described {
+    blob: Arc<[u8]>,
+    map_generation: u64,
+    has_maps: bool,
+    schema: Result<Schema, EventInfoError>,
+}
+
+impl Default for Decoder {
+    fn default() -> Decoder {
+        Decoder::new()
+    }
+}
+
+impl Decoder {
+    /// Knows nothing of the trace yet.
+    pub fn new() -> Decoder {
+        Decoder::with_store(Arc::default())
+    }
+
+    /// Begins with what was learnt elsewhere.
+    pub fn with_store(store: Arc<Store>) -> Decoder {
+        Decoder {
+            store,
+            learning: true,
+            tracelogging: HashMap::default(),
+            tracelogging_size: 0,
+            described: HashMap::default(),
+            event_trace: HashMap::default(),
+        }
+    }
+
+    /// Replaces what was learnt from the trace.
+    pub fn set_store(&mut self, store: Arc<Store>) {
+        self.store = store;
+    }
+
+    /// Whether [`decode`](Decoder::decode) learns from the records it is given; it does unless told otherwise.
+    pub fn set_learning(&mut self, learning: bool) {
+        self.learning = learning;
+    }
+
+    /// What was learnt so far.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Finds the record's schema.
+    pub fn decode<'d>(&'d mut self, record: &EventRecord<'d>) -> Decoded<'d> {
+        match record.header {
+            HeaderType::Event32 | HeaderType::Event64 => self.event(record),
+            HeaderType::Message => Decoded::undecoded(Reason::NoMessageFormat),
+            HeaderType::Error => Decoded::undecoded(Reason::ErrorRecord),
+            HeaderType::Wnode => Decoded::undecoded(Reason::Wnode),
+            header if header.is_classic() => self.classic(record),
+            _ => match record.hook {
+                Some(hook) if hook.group() == 0 => {
+                    let missing = Reason::NoKernelClass;
+                    self.event_trace(hook.kind(), record.payload.len(), missing)
+                }
+                Some(Hook(hook)) if Hook(hook).class_guid().is_none() => {
+                    Decoded::undecoded(Reason::UnknownGroup)
+                }
+                _ => Decoded::undecoded(Reason::NoKernelClass),
+            },
+        }
+    }
+
+    fn event<'d>(&'d mut self, record: &EventRecord<'d>) -> Decoded<'d> {
+        if record.extended.is_empty() {
+            return self.described_event(record, record.provider.unwrap_or_default());
+        }
+        let traits = record.extended.find(ExtType::PROV_TRAITS);
+        let traits = traits.and_then(|blob| ProviderTraits::parse(blob).ok());
+        let mut decoded = match record.extended.find(ExtType::EVENT_SCHEMA_TL) {
+            Some(blob) => self.self_described(blob),
+            None => {
+                let decode_guid = traits.and_then(|traits| traits.decode_guid());
+                self.described_event(record, decode_guid.or(record.provider).unwrap_or_default())
+            }
+        };
+        decoded.traits = traits;
+        decoded
+    }
+
+    fn self_described<'d>(&'d mut self, blob: &'d [u8]) -> Decoded<'d> {
+        if self.tracelogging_size > CACHE_LIMIT {
+            self.tracelogging.clear();
+            self.tracelogging_size = 0;
+        }
+        if !self.tracelogging.contains_key(blob) {
+            let schema = tracelogging::schema(blob);
+            self.tracelogging_size += blob.len() + schema.as_ref().map_or(64, Schema::size);
+            self.tracelogging.insert(blob.into(), schema);
+        }
+        match &self.tracelogging[blob] {
+            Ok(schema) => Decoded::with(schema, Source::TraceLogging),
+            Err(error) => Decoded::undecoded(Reason::TraceLogging(error.clone())),
+        }
+    }
+
+    fn described_event<'d>(&'d mut self, record: &EventRecord<'d>, provider: Guid) -> Decoded<'d> {
+        let descriptor = &record.descriptor;
+        if !self.store.is_empty() {
+            let key = EventKey::Event(provider, descriptor.id, descriptor.version);
+            if self.compile(&key) {
+                return self.described(&key);
+            }
+        }
+        if is_string_event(record) {
+            return Decoded::with(string_schema(), Source::String);
+        }
+        let channel = descriptor.channel == Channel::TRACE_LOGGING && descriptor.id == 0;
+        Decoded::undecoded(if channel { Reason::NoMetadata } else { Reason::NoManifest })
+    }
+
+    fn classic<'d>(&'d mut self, record: &EventRecord<'d>) -> Decoded<'d> {
+        let Some(class) = record.provider else { return Decoded::undecoded(Reason::NoClass) };
+        let (kind, version) = (record.descriptor.opcode.0, record.descriptor.version);
+        if class == EVENT_TRACE {
+            return self.event_trace(kind, record.payload.len(), Reason::NoClass);
+        }
+        if Store::is_schema_record(record) {
+            if self.learning {
+                Arc::make_mut(&mut self.store).learn(record);
+            }
+            return schema_record(record);
+        }
+        if !self.store.is_empty() {
+            let key = EventKey::Classic(class, kind, version);
+            if self.compile(&key) {
+                return self.described(&key);
+            }
+        }
+        Decoded::undecoded(Reason::NoClass)
+    }
+
+    /// Brings the compiled schema of a key up to date with the store; whether there is one.
+    fn compile(&mut self, key: &EventKey) -> bool {
+        let Some(blob) = self.store.event(key) else { return false };
+        if let Some(known) = self.described.get(key) {
+            let maps_changed = known.has_maps && known.map_generation != self.store.map_generation;
+            if Arc::ptr_eq(&known.blob, blob) && !maps_changed {
+                return true;
+            }
+        }
+        let compiled = EventInfo::parse(blob).and_then(|info| {
+            let provider = info.provider();
+            info.schema(|name| self.store.map(provider, name))
+        });
+        let has_maps = EventInfo::parse(blob).is_ok_and(|info| info.map_names().next().is_some());
+        let described = Described {
+            blob: Arc::clone(blob),
+            map_generation: self.store.map_generation,
+            has_maps,
+            schema: compiled,
+        };
+        self.described.insert(*key, described);
+        true
+    }
+
+    fn described(&self, key: &EventKey) -> Decoded<'_> {
+        match self.described.get(key).map(|described| &described.schema) {
+            Some(Ok(schema)) => Decoded::with(schema, Source::EventInfo),
+            Some(Err(error)) => Decoded::undecoded(Reason::EventInfo(*error)),
+            None => Decoded::undecoded(Reason::NoManifest),
+        }
+    }
+
+    fn event_trace(&mut self, kind: u8, length: usize, missing: Reason) -> Decoded<'_> {
+        // Few lengths matter; a hostile file must not make an entry for each.
+        let length = length.min(0x200);
+        let schema = self
+            .event_trace
+            .entry((kind, length))
+            .or_insert_with(|| event_trace::schema(kind, length));
+        match schema {
+            Some(schema) => Decoded::with(schema, Source::Header),
+            None => {
+                let mut decoded = Decoded::undecoded(missing);
+                decoded.event_name = event_trace::event_name(kind).map(Cow::Borrowed);
+                decoded
+            }
+        }
+    }
+}
+
+/// An EventMetadata record: named like the event or map that it describes.
+fn schema_record<'d>(record: &EventRecord<'d>) -> Decoded<'d> {
+    static EVENT_INFO_RECORD: OnceLock<Schema> = OnceLock::new();
+    static MAP_INFO_RECORD: OnceLock<Schema> = OnceLock::new();
+    if record.descriptor.opcode.0 == MAP_INFO {
+        let schema = MAP_INFO_RECORD.get_or_init(event_info::map_info_record);
+        let mut decoded = Decoded::with(schema, Source::EventInfo);
+        decoded.event_name = event_info::map(record.payload).map(|(_, map)| Cow::Owned(map.name));
+        return decoded;
+    }
+    match EventInfo::parse(record.payload) {
+        Ok(info) => {
+            let schema = EVENT_INFO_RECORD.get_or_init(event_info::event_info_record);
+            let mut decoded = Decoded::with(schema, Source::EventInfo);
+            decoded.event_name = info.names().event.map(Cow::Owned);
+            decoded
+        }
+        Err(error) => Decoded::undecoded(Reason::EventInfo(error)),
+    }
+}
+
+/// Whether `EventWriteString` wrote it: marked so, or all that such an event has is level and keyword and the payload
+/// is exactly one string. Windows leaves no mark on disk, so the second is a guess by form.
+fn is_string_event(record: &EventRecord<'_>) -> bool {
+    if record.flags.contains(EventFlags::STRING_ONLY) {
+        return true;
+    }
+    let descriptor = &record.descriptor;
+    let bare = descriptor.id == 0
+        && descriptor.version == 0
+        && descriptor.channel.0 == 0
+        && descriptor.opcode.0 == 0
+        && descriptor.task == 0;
+    let payload = record.payload;
+    let one_string = payload.len() >= 2
+        && payload.len() % 2 == 0
+        && etw_types::le::utf16_z(payload).is_some_and(|(_, taken)| taken == payload.len());
+    if bare && record.property.contains(EventProperty::LEGACY_EVENTLOG) {
+        return one_string;
+    }
+    let text = &payload[..payload.len().saturating_sub(2)];
+    let printable = || {
+        char::decode_utf16(text.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]])))
+            .all(|unit| unit.is_ok_and(|c| !c.is_control() || c.is_whitespace()))
+    };
+    bare && one_string && printable()
+}
+
+fn string_schema() -> &'static Schema {
+    static SCHEMA: OnceLock<Schema> = OnceLock::new();
+    SCHEMA.get_or_init(|| {
+        let names = Names { event: Some("EventWriteString".into()), ..Names::default() };
+        Schema::new(names, vec![Field::new("Message", Wire::Utf16, Show::Plain)], 1)
+    })
+}
+
+/// A record's schema, or the reason why it has none.
+pub struct Decoded<'d> {
+    schema: Option<&'d Schema>,
+    source: Option<Source>,
+    reason: Option<Reason>,
+    traits: Option<ProviderTraits<'d>>,
+    event_name: Option<Cow<'d, str>>,
+}
+
+impl<'d> Decoded<'d> {
+    fn with(schema: &'d Schema, source: Source) -> Decoded<'d> {
+        Decoded {
+            schema: Some(schema),
+            source: Some(source),
+            reason: None,
+            traits: None,
+            event_name: None,
+        }
+    }
+
+    fn undecoded(reason: Reason) -> Decoded<'d> {
+        Decoded { schema: None, source: None, reason: Some(reason), traits: None, event_name: None }
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> Option<&'d Schema> {
+        self.schema
+    }
+
+    /// Where the schema came from.
+    pub fn source(&self) -> Option<Source> {
+        self.source
+    }
+
+    /// Why there is no schema.
+    pub fn reason(&self) -> Option<&Reason> {
+        self.reason.as_ref()
+    }
+
+    /// The provider's name: from the event's traits, else from the schema.
+    pub fn provider_name(&self) -> Option<Cow<'d, str>> {
+        if let Some(traits) = &self.traits {
+            let name = traits.name();
+            if !name.is_empty() {
+                return Some(String::from_utf8_lossy(name));
+            }
+        }
+        self.schema?.names.provider.as_deref().map(Cow::Borrowed)
+    }
+
+    /// The provider group in the event's traits.
+    pub fn provider_group(&self) -> Option<Guid> {
+        self.traits.as_ref()?.group()
+    }
+
+    /// The event's name.
+    pub fn event_name(&self) -> Option<&str> {
+        match &self.event_name {
+            Some(name) => Some(name),
+            None => self.schema?.names.event.as_deref(),
+        }
+    }
+
+    /// Tells `visitor` the fields; `Ok(false)` where there is no schema.
+    ///
+    /// # Errors
+    /// The payload does not fit the schema; the fields before have been told.
+    pub fn visit(
+        &self,
+        record: &EventRecord<'_>,
+        visitor: &mut impl Visitor,
+    ) -> Result<bool, PayloadError> {
+        let Some(schema) = self.schema else { return Ok(false) };
+        walk(schema, record.payload, record.pointer_size, visitor)?;
+        Ok(true)
+    }
+
+    /// The top-level fields and their texts; arrays and structs in brackets.
+    ///
+    /// # Errors
+    /// As [`visit`](Decoded::visit).
+    pub fn fields_text(
+        &self,
+        record: &EventRecord<'_>,
+        style: &Style,
+    ) -> Result<Vec<(String, String)>, PayloadError> {
+        let mut texts = FieldTexts { style, depth: 0, names: Vec::new(), texts: Vec::new() };
+        self.visit(record, &mut texts)?;
+        let texts_of = texts.texts.iter().map(|text| String::from_utf8_lossy(text).into_owned());
+        Ok(texts.names.into_iter().zip(texts_of).collect())
+    }
+
+    /// The message with its inserts, where the schema has one and the payload fits it.
+    pub fn message(&self, record: &EventRecord<'_>, style: &Style) -> Option<String> {
+        let message = self.schema?.message.as_ref()?;
+        let fields = self.fields_text(record, style).ok()?;
+        let texts: Vec<String> = fields.into_iter().map(|(_, text)| text).collect();
+        Some(message.format(&texts))
+    }
+}
+
+/// Collects one text a top-level field.
+struct FieldTexts<'s> {
+    style: &'s Style,
+    depth: usize,
+    names: Vec<String>,
+    texts: Vec<Vec<u8>>,
+}
+
+impl FieldTexts<'_> {
+    fn slot(&mut self, field: &Field) -> &mut Vec<u8> {
+        if self.depth == 0 {
+            self.names.push(field.name.clone());
+            self.texts.push(Vec::new());
+        }
+        let last = self.texts.len() - 1;
+        let text = &mut self.texts[last];
+        // Inside brackets everything but the first is set off.
+        if self.depth > 0 && !matches!(text.last(), Some(b'[' | b'{')) {
+            text.extend_from_slice(b", ");
+        }
+        text
+    }
+
+    fn open(&mut self, field: &Field, bracket: u8) {
+        self.slot(field).push(bracket);
+        self.depth += 1;
+    }
+
+    fn close(&mut self, bracket: u8) {
+        self.depth -= 1;
+        if let Some(text) = self.texts.last_mut() {
+            text.push(bracket);
+        }
+    }
+}
+
+impl Visitor for FieldTexts<'_> {
+    fn value(&mut self, field: &Field, value: Value<'_>) {
+        if field.is_custom_length {
+            return;
+        }
+        let style = self.style;
+        value.write_text(self.slot(field), style);
+    }
+
+    fn begin_array(&mut self, field: &Field, _count: usize) {
+        self.open(field, b'[');
+    }
+
+    fn end_array(&mut self, _field: &Field) {
+        self.close(b']');
+    }
+
+    fn begin_struct(&mut self, field: &Field) {
+        self.open(field, b'{');
+    }
+
+    fn end_struct(&mut self, _field: &Field) {
+        self.close(b'}');
+    }
+}

@@ -1,0 +1,134 @@
+//! Message texts with inserts, in the syntax of message tables.
+
+use std::fmt::Write;
+
+/// A message text: `%1` stands for the first field, `%n` for a line break, `%%` for a percent sign.
+///
+/// Syntax as documented for FormatMessage; of `%1!fmt!` the format is dropped, as in event messages. Inserts that do
+/// not exist, and `%%1` (a parameter of a message table), are left as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    /// Number of a top-level field, from 1.
+    Insert(usize),
+}
+
+impl Message {
+    /// Reads a template. Trailing line breaks and spaces, which message tables add, are dropped.
+    pub fn parse(template: &str) -> Message {
+        let mut parser = Parser { parts: Vec::new(), text: String::new() };
+        let mut rest = template.trim_end();
+        while let Some(at) = rest.find('%') {
+            parser.text.push_str(&rest[..at]);
+            rest = &rest[at + 1..];
+            match parser.escape(rest) {
+                Some(taken) => rest = &rest[taken..],
+                None => {
+                    rest = "";
+                    break;
+                }
+            }
+        }
+        parser.text.push_str(rest);
+        parser.flush();
+        Message { parts: parser.parts }
+    }
+
+    /// The text with its inserts, from the texts of the event's top-level fields.
+    pub fn format(&self, fields: &[String]) -> String {
+        let mut out = String::new();
+        for part in &self.parts {
+            match part {
+                Part::Text(text) => out.push_str(text),
+                Part::Insert(number) => match fields.get(number - 1) {
+                    Some(field) => out.push_str(field),
+                    // Writing to a String cannot fail.
+                    None => drop(write!(out, "%{number}")),
+                },
+            }
+        }
+        out
+    }
+}
+
+struct Parser {
+    parts: Vec<Part>,
+    text: String,
+}
+
+impl Parser {
+    fn flush(&mut self) {
+        if !self.text.is_empty() {
+            self.parts.push(Part::Text(std::mem::take(&mut self.text)));
+        }
+    }
+
+    /// What follows a percent sign: bytes taken, or `None` where the message ends there.
+    fn escape(&mut self, rest: &str) -> Option<usize> {
+        let bytes = rest.as_bytes();
+        let digits = bytes.iter().take(2).take_while(|byte| byte.is_ascii_digit()).count();
+        match bytes.first() {
+            Some(b'0') if digits == 1 => return None,
+            Some(b'1'..=b'9') => {
+                let number = rest[..digits].parse().unwrap_or(0);
+                self.flush();
+                self.parts.push(Part::Insert(number));
+                return Some(digits + format_length(&rest[digits..]));
+            }
+            Some(b'%') if bytes.get(1).is_some_and(u8::is_ascii_digit) => {
+                self.text.push_str("%%");
+                return Some(1);
+            }
+            _ => {}
+        }
+        if rest.starts_with("space") {
+            self.text.push(' ');
+            return Some(5);
+        }
+        let (text, taken) = match bytes.first() {
+            Some(b'%') => ("%", 1),
+            Some(b'n') => ("\n", 1),
+            Some(b'r') => ("\r", 1),
+            Some(b't') => ("\t", 1),
+            Some(b'b') => (" ", 1),
+            Some(b'.') => (".", 1),
+            Some(b'!') => ("!", 1),
+            _ => ("%", 0),
+        };
+        self.text.push_str(text);
+        Some(taken)
+    }
+}
+
+/// Length of `!fmt!` at the front.
+fn format_length(rest: &str) -> usize {
+    match rest.strip_prefix('!').and_then(|format| format.find('!')) {
+        Some(end) if end > 0 && !rest[1..=end].contains(char::is_whitespace) => end + 2,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn inserts_and_escapes() {
+        let fields: Vec<String> = (1..=12).map(|n| format!("<{n}>")).collect();
+        for (template, expected) in [
+            ("Interface: %1 has %2!s!. ", "Interface: <1> has <2>."),
+            ("%10%11 %1!d! %2! really", "<10><11> <1> <2>! really"),
+            ("100%% %n%t%bx%.%!%space|%r", "100% \n\t x.! |\r"),
+            ("cut%0 here", "cut"),
+            ("%99 %%1 %q %", "%99 %%1 %q %"),
+            ("line\r\n", "line"),
+        ] {
+            assert_eq!(Message::parse(template).format(&fields), expected, "{template}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Schemas that were learnt from a trace.
+
+use crate::event_info::{self, EventInfo, EventKey};
+use crate::schema::Map;
+use etw_types::{EVENT_METADATA, EventRecord, Guid};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Types of the EventMetadata class.
+pub(crate) const EVENT_INFO: u8 = 32;
+pub(crate) const MAP_INFO: u8 = 33;
+
+/// Bytes of schemas that are kept; a trace that describes more is not a trace of one machine.
+const SIZE_LIMIT: usize = 16 << 20;
+
+/// What a trace's EventMetadata records say. Cheap to clone for what it holds: blobs are shared.
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    events: HashMap<EventKey, Arc<[u8]>>,
+    maps: HashMap<Guid, HashMap<String, Arc<Map>>>,
+    /// Counts changes to maps, so that compiled schemas know when theirs may have come.
+    pub(crate) map_generation: u64,
+    size: usize,
+    refused: u64,
+}
+
+impl Store {
+    /// Whether a record describes other events.
+    #[inline]
+    pub fn is_schema_record(record: &EventRecord<'_>) -> bool {
+        record.header.is_classic()
+            && record.provider == Some(EVENT_METADATA)
+            && matches!(record.descriptor.opcode.0, EVENT_INFO | MAP_INFO)
+    }
+
+    /// Keeps what a record says about other events; a later one replaces an earlier one.
+    ///
+    /// # Loss
+    /// Past 16 MiB nothing more is learnt, see [`refused`](Store::refused).
+    pub fn learn(&mut self, record: &EventRecord<'_>) {
+        if !Store::is_schema_record(record) {
+            return;
+        }
+        if self.size + record.payload.len() + 64 > SIZE_LIMIT {
+            self.refused += 1;
+            return;
+        }
+        if record.descriptor.opcode.0 == MAP_INFO {
+            let Some((provider, map)) = event_info::map(record.payload) else { return };
+            self.size += record.payload.len() + 64;
+            self.map_generation += 1;
+            self.maps.entry(provider).or_default().insert(map.name.clone(), Arc::new(map));
+            return;
+        }
+        let Some(key) = EventInfo::parse(record.payload).ok().and_then(|info| info.key()) else {
+            return;
+        };
+        if self.events.get(&key).is_some_and(|known| **known == *record.payload) {
+            return;
+        }
+        self.size += record.payload.len() + 64;
+        self.events.insert(key, record.payload.into());
+    }
+
+    /// The TRACE_EVENT_INFO of an event.
+    pub(crate) fn event(&self, key: &EventKey) -> Option<&Arc<[u8]>> {
+        self.events.get(key)
+    }
+
+    pub(crate) fn map(&self, provider: Guid, name: &str) -> Option<Arc<Map>> {
+        self.maps.get(&provider)?.get(name).cloned()
+    }
+
+    /// Whether nothing was learnt.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Schema records that found no room.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+}

@@ -1,0 +1,383 @@
+//! One value of a field, and its text and JSON.
+
+use crate::schema::Map;
+use crate::text::{CodePage, Text, write_json_string};
+use etw_types::{FileTime, Guid, SystemTime, le};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// How values are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Style {
+    /// Quote integers beyond ±2⁵³ in JSON.
+    pub json_strings64: bool,
+    /// For 8-bit text that is not UTF-8.
+    pub code_page: CodePage,
+}
+
+/// A decoded value, borrowed from payload and schema.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Value<'a> {
+    /// A field without bytes.
+    Null,
+    /// A signed integer.
+    Int(i64),
+    /// An unsigned integer.
+    UInt(u64),
+    /// An integer that is meant as bits: addresses, handles, masks.
+    Hex(u64),
+    /// true or false
+    Bool(bool),
+    /// IEEE single
+    F32(f32),
+    /// IEEE double
+    F64(f64),
+    /// Text, or one character.
+    Text(Text<'a>),
+    /// GUID
+    Guid(Guid),
+    /// The bytes of a SID; empty for none.
+    Sid(&'a [u8]),
+    /// Bytes
+    Binary(&'a [u8]),
+    /// IPv4 address
+    Ipv4([u8; 4]),
+    /// IPv6 address
+    Ipv6([u8; 16]),
+    /// The bytes of a SOCKADDR.
+    SocketAddress(&'a [u8]),
+    /// FILETIME
+    FileTime(FileTime),
+    /// SYSTEMTIME
+    SystemTime(SystemTime),
+    /// An integer with a name, or several.
+    Mapped {
+        /// The integer.
+        value: u64,
+        /// Its names.
+        map: &'a Map,
+    },
+    /// A custom-serialised field (TraceLoggingCustom).
+    Custom {
+        /// 0–31; 0–4 are Microsoft's.
+        protocol: u8,
+        /// What the protocol needs to decode the data.
+        schema: &'a [u8],
+        /// The serialised value.
+        data: &'a [u8],
+    },
+}
+
+/// Integers beyond this are not exact in a double.
+const EXACT_IN_DOUBLE: u64 = 1 << 53;
+
+impl Value<'_> {
+    /// The value as an unsigned integer, for lengths and counts of other fields.
+    pub fn as_u64(&self) -> Option<u64> {
+        match *self {
+            Value::Int(value) => u64::try_from(value).ok(),
+            Value::UInt(value) | Value::Hex(value) | Value::Mapped { value, .. } => Some(value),
+            Value::Bool(value) => Some(u64::from(value)),
+            _ => None,
+        }
+    }
+
+    /// Appends the value as JSON.
+    pub fn write_json(&self, out: &mut Vec<u8>, style: &Style) {
+        match *self {
+            Value::Null => out.extend_from_slice(b"null"),
+            Value::Int(value) => {
+                let quoted = style.json_strings64 && value.unsigned_abs() > EXACT_IN_DOUBLE;
+                quote_if(quoted, out, |out| write_int(out, value));
+            }
+            Value::UInt(value) => {
+                let quoted = style.json_strings64 && value > EXACT_IN_DOUBLE;
+                quote_if(quoted, out, |out| write_uint(out, value));
+            }
+            Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+            Value::F32(value) => quote_if(!value.is_finite(), out, |out| write_f32(out, value)),
+            Value::F64(value) => quote_if(!value.is_finite(), out, |out| write_f64(out, value)),
+            Value::Text(text) => text.write_json(out, style.code_page),
+            Value::Mapped { value, map } => match map.name_of(value) {
+                Some(name) => {
+                    out.extend_from_slice(b"{\"value\":");
+                    Value::UInt(value).write_json(out, style);
+                    out.extend_from_slice(b",\"name\":");
+                    write_json_string(out, &name);
+                    out.push(b'}');
+                }
+                None => Value::UInt(value).write_json(out, style),
+            },
+            Value::Custom { protocol, schema, data } => {
+                out.extend_from_slice(b"{\"protocol\":");
+                write_uint(out, u64::from(protocol));
+                out.extend_from_slice(b",\"schema\":\"");
+                write_hex_bytes(out, schema);
+                out.extend_from_slice(b"\",\"data\":\"");
+                write_hex_bytes(out, data);
+                out.extend_from_slice(b"\"}");
+            }
+            // The rest is text of digits, letters and marks that need no escape.
+            Value::Hex(_)
+            | Value::Guid(_)
+            | Value::Sid(_)
+            | Value::Binary(_)
+            | Value::Ipv4(_)
+            | Value::Ipv6(_)
+            | Value::SocketAddress(_)
+            | Value::FileTime(_)
+            | Value::SystemTime(_) => quote_if(true, out, |out| self.write_text(out, style)),
+        }
+    }
+
+    /// Appends the value as text: what JSON has between its quotes, unescaped; a mapped value's name.
+    pub fn write_text(&self, out: &mut Vec<u8>, style: &Style) {
+        match *self {
+            Value::Null => {}
+            Value::Int(value) => write_int(out, value),
+            Value::UInt(value) => write_uint(out, value),
+            Value::Hex(value) => {
+                out.extend_from_slice(b"0x");
+                write_hex(out, value);
+            }
+            Value::Bool(value) => out.extend_from_slice(if value { b"true" } else { b"false" }),
+            Value::F32(value) => write_f32(out, value),
+            Value::F64(value) => write_f64(out, value),
+            Value::Text(text) => text.write(out, style.code_page),
+            Value::Guid(guid) => out.extend_from_slice(&guid.to_ascii()),
+            Value::Sid(sid) => write_sid(out, sid),
+            Value::Binary(bytes) => write_hex_bytes(out, bytes),
+            Value::Ipv4(bytes) => write_display(out, Ipv4Addr::from(bytes)),
+            Value::Ipv6(bytes) => write_display(out, Ipv6Addr::from(bytes)),
+            Value::SocketAddress(bytes) => write_socket_address(out, bytes),
+            Value::FileTime(time) => write_time(out, time),
+            Value::SystemTime(time) => match FileTime::from_system_time(&time) {
+                Some(time) => write_time(out, time),
+                None => write_parts(out, &time),
+            },
+            Value::Mapped { value, map } => match map.name_of(value) {
+                Some(name) => out.extend_from_slice(name.as_bytes()),
+                None => write_uint(out, value),
+            },
+            Value::Custom { protocol, schema, data } => {
+                out.extend_from_slice(b"protocol ");
+                write_uint(out, u64::from(protocol));
+                out.extend_from_slice(b" schema ");
+                write_hex_bytes(out, schema);
+                out.extend_from_slice(b" data ");
+                write_hex_bytes(out, data);
+            }
+        }
+    }
+}
+
+fn quote_if(quoted: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    if quoted {
+        out.push(b'"');
+    }
+    write(out);
+    if quoted {
+        out.push(b'"');
+    }
+}
+
+pub(crate) fn write_uint(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+fn write_int(out: &mut Vec<u8>, value: i64) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+fn write_f64(out: &mut Vec<u8>, value: f64) {
+    match value {
+        value if value.is_nan() => out.extend_from_slice(b"NaN"),
+        f64::INFINITY => out.extend_from_slice(b"Infinity"),
+        f64::NEG_INFINITY => out.extend_from_slice(b"-Infinity"),
+        _ => out.extend_from_slice(ryu::Buffer::new().format_finite(value).as_bytes()),
+    }
+}
+
+fn write_f32(out: &mut Vec<u8>, value: f32) {
+    if value.is_finite() {
+        out.extend_from_slice(ryu::Buffer::new().format_finite(value).as_bytes());
+    } else {
+        write_f64(out, f64::from(value));
+    }
+}
+
+/// Hex digits without padding.
+pub(crate) fn write_hex(out: &mut Vec<u8>, value: u64) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digits = (16 - value.leading_zeros() / 4).max(1);
+    for digit in (0..digits).rev() {
+        out.push(DIGITS[(value >> (digit * 4) & 15) as usize]);
+    }
+}
+
+/// Two hex digits a byte.
+pub(crate) fn write_hex_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    const PAIRS: [[u8; 2]; 256] = {
+        let digits = b"0123456789abcdef";
+        let mut pairs = [[0; 2]; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
+            byte += 1;
+        }
+        pairs
+    };
+    out.reserve(bytes.len() * 2);
+    for &byte in bytes {
+        out.extend_from_slice(&PAIRS[usize::from(byte)]);
+    }
+}
+
+fn write_display(out: &mut Vec<u8>, value: impl std::fmt::Display) {
+    use std::io::Write;
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, "{value}");
+}
+
+fn write_time(out: &mut Vec<u8>, time: FileTime) {
+    match time.to_ascii() {
+        Some(text) => out.extend_from_slice(&text),
+        None => write_int(out, time.0),
+    }
+}
+
+/// A SYSTEMTIME that is no date, part by part.
+fn write_parts(out: &mut Vec<u8>, time: &SystemTime) {
+    write_display(
+        out,
+        format_args!(
+            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}",
+            time.year, time.month, time.day, time.hour, time.minute, time.second, time.milliseconds
+        ),
+    );
+}
+
+/// `S-1-5-21-…`; bytes that are no SID as hex. An authority of 2³² or more is hex, as Windows writes it.
+fn write_sid(out: &mut Vec<u8>, sid: &[u8]) {
+    let count = sid.get(1).map_or(0, |&count| usize::from(count));
+    if sid.len() < 8 || sid.len() != 8 + 4 * count {
+        return write_hex_bytes(out, sid);
+    }
+    let authority = sid[2..8].iter().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
+    out.extend_from_slice(b"S-");
+    write_uint(out, u64::from(sid[0]));
+    out.push(b'-');
+    if authority >> 32 == 0 {
+        write_uint(out, authority);
+    } else {
+        out.extend_from_slice(b"0x");
+        write_hex(out, authority);
+    }
+    for part in 0..count {
+        out.push(b'-');
+        write_uint(out, u64::from(le::u32(sid, 8 + 4 * part).unwrap_or(0)));
+    }
+}
+
+/// `address:port`, `[address]:port`; without a port the address alone; other families as hex.
+fn write_socket_address(out: &mut Vec<u8>, bytes: &[u8]) {
+    let port = bytes.get(2..4).map_or(0, |port| u16::from_be_bytes([port[0], port[1]]));
+    let v4 = || -> Option<[u8; 4]> { bytes.get(4..8)?.try_into().ok() };
+    let v6 = || -> Option<[u8; 16]> { bytes.get(8..24)?.try_into().ok() };
+    match (le::u16(bytes, 0), v4(), v6()) {
+        (Some(2), Some(address), _) => {
+            write_display(out, Ipv4Addr::from(address));
+            if port != 0 {
+                write_display(out, format_args!(":{port}"));
+            }
+        }
+        (Some(23), _, Some(address)) => {
+            let address = Ipv6Addr::from(address);
+            let scope = le::u32(bytes, 24).filter(|&scope| scope != 0);
+            let scope = scope.map_or(String::new(), |scope| format!("%{scope}"));
+            if port == 0 {
+                write_display(out, format_args!("{address}{scope}"));
+            } else {
+                write_display(out, format_args!("[{address}{scope}]:{port}"));
+            }
+        }
+        _ => write_hex_bytes(out, bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(value: Value<'_>) -> String {
+        let mut out = Vec::new();
+        value.write_json(&mut out, &Style::default());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn values_as_json() {
+        let v6 = [
+            23, 0, 0x1f, 0x90, 0, 0, 0, 0, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
+            0, 0, 0, 0,
+        ];
+        let mut v6_without_port = v6;
+        v6_without_port[3] = 0;
+        v6_without_port[2] = 0;
+        for (value, expected) in [
+            (Value::Null, "null"),
+            (Value::Int(i64::MIN), "-9223372036854775808"),
+            (Value::UInt(u64::MAX), "18446744073709551615"),
+            (Value::Hex(0), "\"0x0\""),
+            (Value::Hex(0xdead_beef), "\"0xdeadbeef\""),
+            (Value::Hex(u64::MAX), "\"0xffffffffffffffff\""),
+            (Value::Bool(true), "true"),
+            (Value::F32(0.1), "0.1"),
+            (Value::F64(1e300), "1e300"),
+            (Value::F64(-0.0), "-0.0"),
+            (Value::F64(f64::NAN), "\"NaN\""),
+            (Value::F32(f32::NEG_INFINITY), "\"-Infinity\""),
+            (Value::Binary(&[0, 0xab]), "\"00ab\""),
+            (Value::Ipv4([127, 0, 0, 1]), "\"127.0.0.1\""),
+            (Value::Ipv6([0; 16]), "\"::\""),
+            (Value::SocketAddress(&[2, 0, 0, 80, 10, 0, 0, 1, 0, 0]), "\"10.0.0.1:80\""),
+            (Value::SocketAddress(&v6), "\"[2001:db8::1]:8080\""),
+            (Value::SocketAddress(&v6_without_port), "\"2001:db8::1\""),
+            (Value::SocketAddress(&[33, 0, 1]), "\"210001\""),
+            (Value::Sid(&[1, 2, 0, 0, 0, 0, 0, 5, 32, 0, 0, 0, 32, 2, 0, 0]), "\"S-1-5-32-544\""),
+            (Value::Sid(&[1, 0, 1, 0, 0, 0, 0, 5]), "\"S-1-0x10000000005\""),
+            (Value::Sid(&[1, 2, 3]), "\"010203\""),
+            (Value::FileTime(FileTime(0)), "\"1601-01-01T00:00:00.0000000Z\""),
+            (Value::FileTime(FileTime(i64::MAX)), "\"9223372036854775807\""),
+            (
+                Value::Custom { protocol: 5, schema: &[1, 2], data: &[0xff] },
+                "{\"protocol\":5,\"schema\":\"0102\",\"data\":\"ff\"}",
+            ),
+        ] {
+            assert_eq!(json(value), expected);
+        }
+    }
+
+    #[test]
+    fn integers_beyond_a_double_can_be_quoted() {
+        let style = Style { json_strings64: true, ..Style::default() };
+        for (value, expected) in [
+            (Value::UInt(1 << 53), "9007199254740992"),
+            (Value::UInt((1 << 53) + 1), "\"9007199254740993\""),
+            (Value::Int(-(1 << 53)), "-9007199254740992"),
+            (Value::Int(-(1 << 53) - 1), "\"-9007199254740993\""),
+        ] {
+            let mut out = Vec::new();
+            value.write_json(&mut out, &style);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn an_impossible_system_time_is_shown_as_it_is() {
+        let time = SystemTime { year: 2024, month: 13, day: 1, ..SystemTime::default() };
+        assert_eq!(json(Value::SystemTime(time)), "\"2024-13-01T00:00:00.000\"");
+        let time = SystemTime { month: 12, milliseconds: 7, ..time };
+        assert_eq!(json(Value::SystemTime(time)), "\"2024-12-01T00:00:00.0070000Z\"");
+    }
+}

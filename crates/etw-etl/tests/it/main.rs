@@ -1,0 +1,10 @@
+//! Reading and writing `.etl` files, sound and damaged.
+
+mod alloc;
+mod corpus;
+mod damage;
+mod mutate;
+mod order;
+mod replay;
+mod round_trip;
+mod support;
