@@ -40,7 +40,7 @@ fn check(trace: TraceFile) -> (String, bool) {
     let mut progress = Progress::start();
     while records.next().is_some() {
         count += 1;
-        if count % 65_536 == 0 {
+        if count.is_multiple_of(65_536) {
             progress.update(count);
         }
     }

@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
 /// A batch is closed at this many records, …
-const BATCH_RECORDS: usize = 1024;
+const BATCH_RECORDS: usize = 512;
 /// … or at this many bytes.
 const BATCH_BYTES: usize = 256 << 10;
 

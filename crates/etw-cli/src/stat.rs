@@ -65,8 +65,9 @@ struct RowKey {
     id: u16,
     version: u8,
     opcode: u8,
-    /// TraceLogging metadata and provider traits, which name an event that has no number.
-    metadata: Option<(Box<[u8]>, Box<[u8]>)>,
+    /// TraceLogging metadata and provider traits, which name an event that has no number; empty for none.
+    metadata: Box<[u8]>,
+    traits: Box<[u8]>,
     /// The record's own name, where records of one number describe different events.
     name: Option<String>,
     string: bool,
@@ -156,16 +157,11 @@ impl Counter {
 
     fn key(&mut self, record: &EventRecord<'_>, describes: bool) -> RowKey {
         let descriptor = &record.descriptor;
-        let metadata = if record.extended.is_empty() || !record.header.is_event() {
-            None
-        } else {
-            let traits = record.extended.find(ExtType::PROV_TRAITS).unwrap_or_default();
-            let blob = record.extended.find(ExtType::EVENT_SCHEMA_TL);
-            let keeps = blob.is_some() || !traits.is_empty();
-            keeps.then(|| (blob.unwrap_or_default().into(), traits.into()))
-        };
+        let item = |ext_type| record.extended.find(ext_type).unwrap_or_default();
+        let metadata = item(ExtType::EVENT_SCHEMA_TL);
+        let traits = item(ExtType::PROV_TRAITS);
         let name = describes.then(|| self.decoder.decode(record).event_name().map(String::from));
-        let bare = record.header.is_event() && descriptor.id == 0 && metadata.is_none();
+        let bare = record.header.is_event() && descriptor.id == 0 && metadata.is_empty();
         let string = bare && self.decoder.decode(record).source() == Some(Source::String);
         RowKey {
             header: record.header,
@@ -174,7 +170,8 @@ impl Counter {
             id: descriptor.id,
             version: descriptor.version,
             opcode: descriptor.opcode.0,
-            metadata,
+            metadata: metadata.into(),
+            traits: traits.into(),
             name: name.flatten(),
             string,
         }
@@ -183,14 +180,9 @@ impl Counter {
 
 /// Names a row as a dump of its first record would, with all schemas known.
 fn resolve(decoder: &mut Decoder, key: RowKey, row: &Row) -> EventRow {
-    let (blob, traits) = key.metadata.unwrap_or_default();
-    let mut items: Vec<(ExtType, &[u8])> = Vec::new();
-    if !traits.is_empty() {
-        items.push((ExtType::PROV_TRAITS, &traits));
-    }
-    if !blob.is_empty() {
-        items.push((ExtType::EVENT_SCHEMA_TL, &blob));
-    }
+    let mut items: Vec<(ExtType, &[u8])> =
+        vec![(ExtType::PROV_TRAITS, &key.traits), (ExtType::EVENT_SCHEMA_TL, &key.metadata)];
+    items.retain(|(_, data)| !data.is_empty());
     let chain = extended_chain(&items).unwrap_or_default();
     // Only its length matters; the text of a string event is one that every reader takes for one.
     let payload = if key.string { b"x\0\0\0".to_vec() } else { vec![0xff; row.payload_size] };
@@ -238,7 +230,7 @@ fn merge_equal(rows: &mut Vec<EventRow>) {
         }
         equal
     });
-    rows.sort_by(|a, b| b.count.cmp(&a.count));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.count));
 }
 
 const LOSS_CAUSES: [(u8, &str); 3] =

@@ -332,7 +332,7 @@ fn is_string_event(record: &EventRecord<'_>) -> bool {
         && descriptor.task == 0;
     let payload = record.payload;
     let one_string = payload.len() >= 2
-        && payload.len() % 2 == 0
+        && payload.len().is_multiple_of(2)
         && etw_types::le::utf16_z(payload).is_some_and(|(_, taken)| taken == payload.len());
     if bare && record.property.contains(EventProperty::LEGACY_EVENTLOG) {
         return one_string;
@@ -439,18 +439,23 @@ impl<'d> Decoded<'d> {
         record: &EventRecord<'_>,
         style: &Style,
     ) -> Result<Vec<(String, String)>, PayloadError> {
-        let mut texts = FieldTexts { style, depth: 0, names: Vec::new(), texts: Vec::new() };
+        let mut texts = FieldTexts::new(style);
         self.visit(record, &mut texts)?;
-        let texts_of = texts.texts.iter().map(|text| String::from_utf8_lossy(text).into_owned());
-        Ok(texts.names.into_iter().zip(texts_of).collect())
+        let names = self.schema.map_or(&[][..], |schema| &schema.fields[..schema.top_level]);
+        let pairs = names.iter().enumerate().map(|(number, field)| {
+            (field.name.clone(), texts.get(number).unwrap_or_default().into_owned())
+        });
+        Ok(pairs.collect())
     }
 
     /// The message with its inserts, where the schema has one and the payload fits it.
     pub fn message(&self, record: &EventRecord<'_>, style: &Style) -> Option<String> {
         let message = self.schema?.message.as_ref()?;
-        let fields = self.fields_text(record, style).ok()?;
-        let texts: Vec<String> = fields.into_iter().map(|(_, text)| text).collect();
-        Some(message.format(&texts))
+        let mut texts = FieldTexts::new(style);
+        if message.has_inserts() {
+            self.visit(record, &mut texts).ok()?;
+        }
+        Some(message.format(|number| texts.get(number)))
     }
 }
 
@@ -458,57 +463,69 @@ impl<'d> Decoded<'d> {
 struct FieldTexts<'s> {
     style: &'s Style,
     depth: usize,
-    names: Vec<String>,
-    texts: Vec<Vec<u8>>,
+    text: Vec<u8>,
+    /// Where the text of each field ends.
+    ends: Vec<usize>,
 }
 
 impl FieldTexts<'_> {
-    fn slot(&mut self, field: &Field) -> &mut Vec<u8> {
-        if self.depth == 0 {
-            self.names.push(field.name.clone());
-            self.texts.push(Vec::new());
-        }
-        let last = self.texts.len() - 1;
-        let text = &mut self.texts[last];
-        // Inside brackets everything but the first is set off.
-        if self.depth > 0 && !matches!(text.last(), Some(b'[' | b'{')) {
-            text.extend_from_slice(b", ");
-        }
-        text
+    fn new(style: &Style) -> FieldTexts<'_> {
+        FieldTexts { style, depth: 0, text: Vec::new(), ends: Vec::new() }
     }
 
-    fn open(&mut self, field: &Field, bracket: u8) {
-        self.slot(field).push(bracket);
+    fn get(&self, number: usize) -> Option<Cow<'_, str>> {
+        let end = *self.ends.get(number)?;
+        let start = if number == 0 { 0 } else { self.ends[number - 1] };
+        Some(String::from_utf8_lossy(&self.text[start..end]))
+    }
+
+    /// Inside brackets everything but the first is set off.
+    fn separate(&mut self) {
+        if self.depth > 0 && !matches!(self.text.last(), Some(b'[' | b'{')) {
+            self.text.extend_from_slice(b", ");
+        }
+    }
+
+    fn end(&mut self) {
+        if self.depth == 0 {
+            self.ends.push(self.text.len());
+        }
+    }
+
+    fn open(&mut self, bracket: u8) {
+        self.separate();
+        self.text.push(bracket);
         self.depth += 1;
     }
 
     fn close(&mut self, bracket: u8) {
+        self.text.push(bracket);
         self.depth -= 1;
-        if let Some(text) = self.texts.last_mut() {
-            text.push(bracket);
-        }
+        self.end();
     }
 }
 
 impl Visitor for FieldTexts<'_> {
     fn value(&mut self, field: &Field, value: Value<'_>) {
-        if field.is_custom_length {
+        // The length of a custom field keeps its number, so that inserts count as TDH counts.
+        if field.is_custom_length && self.depth > 0 {
             return;
         }
-        let style = self.style;
-        value.write_text(self.slot(field), style);
+        self.separate();
+        value.write_text(&mut self.text, self.style);
+        self.end();
     }
 
-    fn begin_array(&mut self, field: &Field, _count: usize) {
-        self.open(field, b'[');
+    fn begin_array(&mut self, _field: &Field, _count: usize) {
+        self.open(b'[');
     }
 
     fn end_array(&mut self, _field: &Field) {
         self.close(b']');
     }
 
-    fn begin_struct(&mut self, field: &Field) {
-        self.open(field, b'{');
+    fn begin_struct(&mut self, _field: &Field) {
+        self.open(b'{');
     }
 
     fn end_struct(&mut self, _field: &Field) {

@@ -39,14 +39,19 @@ impl Message {
         Message { parts: parser.parts }
     }
 
-    /// The text with its inserts, from the texts of the event's top-level fields.
-    pub fn format(&self, fields: &[String]) -> String {
+    /// Whether it needs the event's fields.
+    pub fn has_inserts(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Insert(_)))
+    }
+
+    /// The text with its inserts; `field` gives the text of the event's top-level field with a number from 0.
+    pub fn format<T: AsRef<str>>(&self, field: impl Fn(usize) -> Option<T>) -> String {
         let mut out = String::new();
         for part in &self.parts {
             match part {
                 Part::Text(text) => out.push_str(text),
-                Part::Insert(number) => match fields.get(number - 1) {
-                    Some(field) => out.push_str(field),
+                Part::Insert(number) => match field(number - 1) {
+                    Some(text) => out.push_str(text.as_ref()),
                     // Writing to a String cannot fail.
                     None => drop(write!(out, "%{number}")),
                 },
@@ -128,7 +133,11 @@ mod tests {
             ("%99 %%1 %q %", "%99 %%1 %q %"),
             ("line\r\n", "line"),
         ] {
-            assert_eq!(Message::parse(template).format(&fields), expected, "{template}");
+            assert_eq!(
+                Message::parse(template).format(|at| fields.get(at)),
+                expected,
+                "{template}"
+            );
         }
     }
 }

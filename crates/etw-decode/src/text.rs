@@ -93,8 +93,15 @@ impl<'a> Text<'a> {
 
 #[inline]
 fn each_utf16(bytes: &[u8], mut each: impl FnMut(char)) {
-    let units = bytes.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
-    for unit in char::decode_utf16(units) {
+    // Most text is ASCII, which needs no look at the next unit.
+    let ascii = bytes.chunks_exact(2).take_while(|unit| unit[0] < 0x80 && unit[1] == 0);
+    let mut done = 0;
+    for unit in ascii {
+        each(char::from(unit[0]));
+        done += 2;
+    }
+    let rest = bytes[done..].chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
+    for unit in char::decode_utf16(rest) {
         each(unit.unwrap_or(char::REPLACEMENT_CHARACTER));
     }
 }

@@ -227,9 +227,10 @@ pub(crate) fn write_hex_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
         }
         pairs
     };
-    out.reserve(bytes.len() * 2);
-    for &byte in bytes {
-        out.extend_from_slice(&PAIRS[usize::from(byte)]);
+    let start = out.len();
+    out.resize(start + bytes.len() * 2, 0);
+    for (pair, &byte) in out[start..].chunks_exact_mut(2).zip(bytes) {
+        pair.copy_from_slice(&PAIRS[usize::from(byte)]);
     }
 }
 

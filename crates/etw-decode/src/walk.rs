@@ -165,10 +165,10 @@ impl<'a, V: Visitor> Walker<'a, V> {
         if let Some(slot) = self.referred.get_mut(index) {
             *slot = value.as_u64().unwrap_or(0);
         }
-        if let Some(map) = &field.map {
-            if let Some(number) = value.as_u64() {
-                value = Value::Mapped { value: number, map };
-            }
+        if let Some(map) = &field.map
+            && let Some(number) = value.as_u64()
+        {
+            value = Value::Mapped { value: number, map };
         }
         self.visitor.value(field, value);
         Ok(())

@@ -1,3 +1,5 @@
+//! Reads files to their end and tells how fast that was.
+
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
 fn main() {
     for path in std::env::args().skip(1) {

@@ -101,7 +101,7 @@ impl fmt::Display for DamageKind {
             DamageKind::BufferSize { found, expected } => {
                 write!(
                     f,
-                    "buffer size {found} where every buffer has {expected}; read as {expected}"
+                    "buffer size {found} where the file has {expected} bytes up to the next; read as {expected}"
                 )
             }
             DamageKind::FilledLength { found, limit } => write!(

@@ -234,6 +234,7 @@ fn error(bytes: &[u8]) -> Option<EventRecord<'_>> {
     event.process_id = le::u32(bytes, 0x0c);
     event.provider = Guid::read(bytes, 0x18);
     event.descriptor = EventDescriptor::read(bytes, 0x28)?;
+    event.cpu_times = le::u32(bytes, 0x38).zip(le::u32(bytes, 0x3c));
     event.activity_id = Guid::read(bytes, 0x40)?;
     Some(event)
 }

@@ -24,14 +24,14 @@ pub fn write(
     if let Some(schema) = decoded.schema() {
         put_rendering(out, &schema.names, decoded, message.as_deref());
     }
-    if record.header.is_classic() || record.hook.is_some() {
-        if let Some(class) = record.provider {
-            out.extend_from_slice(
+    if (record.header.is_classic() || record.hook.is_some())
+        && let Some(class) = record.provider
+    {
+        out.extend_from_slice(
                 b"<ExtendedTracingInfo xmlns=\"http://schemas.microsoft.com/win/2004/08/events/trace\">",
             );
-            element(out, "EventGuid", |out| braced(out, &class.to_ascii()));
-            out.extend_from_slice(b"</ExtendedTracingInfo>");
-        }
+        element(out, "EventGuid", |out| braced(out, &class.to_ascii()));
+        out.extend_from_slice(b"</ExtendedTracingInfo>");
     }
     out.extend_from_slice(b"</Event>\n");
 }

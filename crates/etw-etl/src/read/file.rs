@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// How far into a file without a readable header a first buffer is looked for.
 const SALVAGE_RANGE: u64 = 64 << 20;
+/// How many buffers' sizes are put right; only a hostile file has more that lie.
+const REAL_SIZES: usize = 1 << 18;
 /// How many buffers are decompressed on trial to learn where they end; only a hostile file needs more.
 const TRIALS: u32 = 1000;
 
@@ -228,10 +230,9 @@ fn describe(bytes: &[u8]) -> String {
     if bytes.iter().all(|&byte| byte == 0) {
         return "it starts with zeros".into();
     }
-    if let Some(text) = bytes.get(..bytes.len().min(16)).and_then(|b| std::str::from_utf8(b).ok()) {
-        if !text.is_empty() && text.chars().all(|c| !c.is_control() || c.is_whitespace()) {
-            return format!("it starts with the text {text:?}");
-        }
+    let text = std::str::from_utf8(&bytes[..bytes.len().min(16)]).unwrap_or_default();
+    if !text.is_empty() && text.chars().all(|c| !c.is_control() || c.is_whitespace()) {
+        return format!("it starts with the text {text:?}");
     }
     let start: String = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("it starts with the bytes {start} where a buffer header and a logfile header belong")
@@ -290,7 +291,7 @@ impl Walk {
                 continues.then_some(size)
             }
             // Without a header: equal buffers lie at multiples of their size.
-            None => first_size.filter(|&size| start.first_offset % u64::from(size) == 0),
+            None => first_size.filter(|&size| start.first_offset.is_multiple_of(u64::from(size))),
         };
         let circular = mode & LogfileHeader::MODE_CIRCULAR != 0;
         Ok(Walk {
@@ -381,7 +382,7 @@ impl Walk {
                 is_buffer(source, own_next)?
             } else {
                 // A multiple of the size may only seem right, unless more than one is filled.
-                header.buffer_size % grid != 0 || header.filled(grid).is_none()
+                !header.buffer_size.is_multiple_of(grid) || header.filled(grid).is_none()
             };
             let ends_well = |at| Ok::<_, io::Error>(at == source.size() || is_buffer(source, at)?);
             if own_size && ends_well(own_next)? && (own_next < next || !ends_well(next)?) {
@@ -411,10 +412,13 @@ impl Walk {
         let mut from = before.map_or(offset, |last| last + BufferHeader::SIZE as u64) + 1;
         let until = next.min(size);
         while let Some(found) = find_buffer(&*self.source, from, until)? {
-            let own_size = header_at(&*self.source, found)?.map_or(0, |header| header.buffer_size);
-            let own_next = found + u64::from(own_size);
-            // Payload can look like one buffer, but hardly like two.
-            if own_next >= size || is_buffer(&*self.source, own_next)? {
+            let Some(header) = header_at(&*self.source, found)? else { break };
+            let own_next = found + u64::from(header.buffer_size);
+            // Payload can look like one buffer, but hardly like two. A place that would not be taken as a buffer
+            // must not be gone to: it may lie before this one.
+            if (own_next >= size || is_buffer(&*self.source, own_next)?)
+                && self.cell(found, &header, grid)? != Cell::Bad
+            {
                 next = found;
                 break;
             }
@@ -514,7 +518,7 @@ impl Walk {
         if self.real_sizes.last().is_some_and(|last| last.0 == offset) {
             self.real_sizes.pop();
         }
-        if self.real_sizes.len() < DamageLog::KEPT {
+        if self.real_sizes.len() < REAL_SIZES {
             self.real_sizes.push((offset, size));
         }
     }
@@ -557,7 +561,7 @@ impl Walk {
         let filled = header.filled(self.limit).map(|length| (length + BufferHeader::SIZE) as u64);
         // A session that was killed may not have written the filler: nothing is lost.
         let only_filler = !header.is_compressed() && filled.is_some_and(|filled| filled <= kept);
-        if !(only_filler && !self.is_finalised()) {
+        if !only_filler || self.is_finalised() {
             self.missing_bytes = missing_bytes;
         }
     }

@@ -190,10 +190,10 @@ impl Records {
             return;
         };
         let mut head = (key, number);
-        if let Some(mut first) = self.heads.peek_mut() {
-            if first.0 < head {
-                std::mem::swap(&mut first.0, &mut head);
-            }
+        if let Some(mut first) = self.heads.peek_mut()
+            && first.0 < head
+        {
+            std::mem::swap(&mut first.0, &mut head);
         }
         self.current = Some(head);
     }

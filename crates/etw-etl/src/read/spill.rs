@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(list.len(), expected.len() as u64);
         for at in 0..expected.len() {
             let mut buffer = [0; 4];
-            let mut got = Vec::new();
+            let mut got: Vec<u8> = Vec::new();
             while got.len() < 4 && at + got.len() < expected.len() {
                 let from = (at + got.len()) as u64;
                 let count = list.read(Some(&file), from, &mut buffer).unwrap();

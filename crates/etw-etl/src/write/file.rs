@@ -42,7 +42,7 @@ impl Default for FileBuilder {
 impl FileBuilder {
     /// 64 KiB buffers, a 10 MHz performance counter, started on 2026-01-02T03:04:05.
     pub fn new() -> FileBuilder {
-        let start_time = FileTime(134_117_822_450_000_000);
+        let start_time = FileTime(134_117_966_450_000_000);
         FileBuilder {
             header: FileHeader {
                 logfile: LogfileHeader {

@@ -979,15 +979,18 @@ fn a_place_that_cannot_be_read_is_told_and_passed() {
 
 #[test]
 fn damage_without_end_is_counted_and_kept_in_bounds() {
-    // A compressed file of headers with nothing behind them that lie about their size.
+    // A compressed file in which every other buffer lies about its size.
     let mut file = builder(GRID as u32);
     file.compressed = true;
     let mut bytes = file.finish();
     let event = event_bytes(1, start_raw() + 1);
     let mut piece = BufferBuilder::new(0, 0);
     piece.push_bytes(&event);
-    let mut piece = piece.finish();
+    let piece = piece.finish();
+    let mut piece = [piece.clone(), piece].concat();
+    let half = piece.len() / 2;
     put_u32(&mut piece, 0, 0x50);
+    put_u32(&mut piece, half, half as u32);
     let count = 30_000;
     for _ in 0..count {
         bytes.extend(&piece);
@@ -1019,6 +1022,30 @@ fn a_plausible_header_every_few_bytes_does_not_stall() {
     let outcome = read_once(&bytes);
     assert_eq!(outcome.numbers().len(), 10);
     assert!(started.elapsed().as_secs() < 20);
+}
+
+#[test]
+fn malicious_headers_that_point_back_at_each_other() {
+    // Two that look like buffers but are none on the file's grid, the second in the place of one: once, the search
+    // behind the second went back to the first, and from there to the second.
+    let sound = Sound::uniform();
+    let last = sound.offsets[sound.offsets.len() - 2];
+    let mut fake = BufferBuilder::new(0x900, 1);
+    fake.push_bytes(&event_bytes(900, start_raw() + 5));
+    fake.header.offset = 0x800;
+    fake.header.saved_offset = 0x800;
+    let fake = &fake.bytes()[..HEAD + 0x60];
+    for back in [0x100, 0x1f8, 0x200, 0x300] {
+        let bytes = sound.damaged(|bytes| {
+            for at in [last - back, last] {
+                bytes[at..at + fake.len()].copy_from_slice(fake);
+            }
+        });
+        let outcome = read(&bytes);
+        let before = |row: &Row| (row.buffer as usize) < last / GRID - 1;
+        let rows: Vec<Row> = outcome.rows.iter().filter(|row| before(row)).cloned().collect();
+        assert_same("before", &rows, &sound.without(|row| !before(row)));
+    }
 }
 
 #[test]

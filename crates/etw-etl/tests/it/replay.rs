@@ -1,1 +1,140 @@
+//! Replays `fuzz/corpus/` on a stable compiler, and makes its seeds.
+//!
+//! `ETW_BLESS=1 cargo test -p etw-etl --test it fuzz_seeds` writes the seeds anew; what fuzzers found stays.
 
+use crate::support::{builder, event_bytes, numbered, push_numbered, put_u32};
+use etw_etl::header::LogfileHeader;
+use etw_etl::lzxpress;
+use etw_etl::write::{BufferBuilder, sample};
+use std::path::Path;
+
+#[path = "../../../../fuzz/src/etl.rs"]
+mod bodies;
+
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus");
+
+fn replay(target: &str, body: fn(&[u8])) {
+    let directory = Path::new(CORPUS).join(target);
+    let mut count = 0;
+    for entry in std::fs::read_dir(&directory).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        let result = std::panic::catch_unwind(|| body(&bytes));
+        assert!(result.is_ok(), "{}", path.display());
+        count += 1;
+    }
+    assert!(count > 0, "{} is empty", directory.display());
+}
+
+#[test]
+fn file() {
+    replay("file", bodies::file);
+}
+
+#[test]
+fn buffer() {
+    replay("buffer", bodies::buffer);
+}
+
+#[test]
+fn lzxpress_stream() {
+    replay("lzxpress", bodies::lzxpress);
+}
+
+type Seeds = Vec<(&'static str, Vec<u8>)>;
+
+fn file_seeds() -> Seeds {
+    let small = |compressed| {
+        let mut file = sample::builder();
+        file.compressed = compressed;
+        let mut buffers = file.finish_buffers();
+        // The header buffer of a compressed file may have a size of its own.
+        let filled = 0x48 + 0x20 + 0x118 + 40;
+        buffers[0].truncate(filled + 8);
+        let size = buffers[0].len() as u32;
+        put_u32(&mut buffers[0], 0, size);
+        buffers.truncate(3);
+        buffers.concat()
+    };
+    let mut circular = builder(0x400);
+    circular.header.logfile.log_file_mode = LogfileHeader::MODE_CIRCULAR;
+    push_numbered(&mut circular, 2, 15);
+    let mut buffers = circular.finish_buffers();
+    buffers.remove(1);
+    buffers[1..].rotate_left(1);
+    let mut narrow = builder(0x400);
+    narrow.header.logfile.pointer_size = 4;
+    narrow.finalised = false;
+    push_numbered(&mut narrow, 1, 4);
+    let uniform = numbered(0x400, 2, 10);
+    let mut cut = uniform[..0x900].to_vec();
+    put_u32(&mut cut, 0x400, 0x123);
+    vec![
+        ("compressed", small(true)),
+        ("uniform", uniform),
+        ("circular", buffers.concat()),
+        ("unfinalised-32", narrow.finish()),
+        ("cut", cut),
+        ("text", b"not a trace".to_vec()),
+    ]
+}
+
+fn buffer_seeds() -> Seeds {
+    let mut all = BufferBuilder::new(0x1000, 1);
+    for header in sample::HEADERS {
+        sample::with_record(header, |record| all.push(record)).unwrap();
+    }
+    let mut damaged = BufferBuilder::new(0x400, 1);
+    damaged.push_bytes(&event_bytes(1, 5));
+    let mut chain = event_bytes(2, 6);
+    chain[4] = 1;
+    damaged.push_bytes(&chain);
+    damaged.push_bytes(&event_bytes(3, 7));
+    damaged.push_bytes(&[0; 16]);
+    let with = |choice: u8, bytes: Vec<u8>| [vec![choice], bytes].concat();
+    vec![
+        ("all", with(0, all.clone().finish())),
+        ("all-compressed", with(1, all.clone().finish_compressed())),
+        ("old-instance", with(2, all.finish_compressed())),
+        ("damaged", with(0, damaged.clone().finish())),
+        ("damaged-compressed", with(3, damaged.finish_compressed())),
+    ]
+}
+
+fn lzxpress_seeds() -> Seeds {
+    let stream = |data: &[u8], length: u16| {
+        let mut bytes = length.to_le_bytes().to_vec();
+        lzxpress::compress(data, &mut bytes);
+        bytes
+    };
+    let text = b"the quick brown fox, the quick brown dog, the slow brown fox ".repeat(4);
+    let steps: Vec<u8> = (0..600u32).map(|at| ((at * at) >> 5) as u8).collect();
+    vec![
+        ("empty", stream(&[], 0)),
+        ("text", stream(&text, text.len() as u16)),
+        ("run", stream(&[7; 40_000], 40_000)),
+        ("steps", stream(&steps, 600)),
+        ("too-short", stream(&text, 2000)),
+        ("bad-offset", vec![9, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+        ("last-flags", [stream(&text, text.len() as u16), vec![0xff; 4]].concat()),
+    ]
+}
+
+#[test]
+fn fuzz_seeds_are_those_the_builders_make() {
+    let bless = std::env::var_os("ETW_BLESS").is_some();
+    for (target, seeds) in
+        [("file", file_seeds()), ("buffer", buffer_seeds()), ("lzxpress", lzxpress_seeds())]
+    {
+        let total: usize = seeds.iter().map(|seed| seed.1.len()).sum();
+        assert!(total < 20_000, "{target}: {total} bytes of seeds");
+        for (name, bytes) in seeds {
+            let path = Path::new(CORPUS).join(target).join(name);
+            if bless {
+                std::fs::write(&path, &bytes).unwrap();
+            }
+            let stored = std::fs::read(&path).unwrap_or_default();
+            assert!(stored == bytes, "{} differs: bless it with ETW_BLESS=1", path.display());
+        }
+    }
+}

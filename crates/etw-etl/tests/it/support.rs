@@ -66,13 +66,6 @@ impl Outcome {
     pub fn numbers(&self) -> Vec<u32> {
         self.rows.iter().filter_map(Row::number).collect()
     }
-
-    /// The rows by their place in the file.
-    pub fn by_place(&self) -> Vec<Row> {
-        let mut rows = self.rows.clone();
-        rows.sort_by_key(|row| (row.file, row.buffer, row.offset));
-        rows
-    }
 }
 
 pub fn open(bytes: &[u8]) -> Result<TraceFile, Error> {

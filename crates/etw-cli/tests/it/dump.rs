@@ -1,0 +1,278 @@
+use crate::fixture::{
+    PROVIDER, TempFile, etw, every_header, greetings, json_lines, push_tracelogging, stderr, stdout,
+};
+use etw_etl::write::FileBuilder;
+use etw_types::{EVENT_METADATA, EventRecord, HeaderType, Opcode};
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+const KEYS: [&str; 19] = [
+    "header",
+    "timestamp",
+    "raw_timestamp",
+    "cpu",
+    "pid",
+    "tid",
+    "provider",
+    "provider_name",
+    "event",
+    "id",
+    "version",
+    "level",
+    "opcode",
+    "channel",
+    "task",
+    "keyword",
+    "activity_id",
+    "decoded",
+    "fields",
+];
+
+#[test]
+fn every_header_type_has_all_keys_and_its_own_values() {
+    let file = TempFile::new(&every_header());
+    let lines = json_lines(&stdout(&["dump", "--format", "json"], &[file.path()], 0));
+    assert_eq!(lines.len(), 16);
+    for line in &lines {
+        for key in KEYS {
+            assert!(line.get(key).is_some(), "{key} in {line}");
+        }
+        assert_eq!(line["decoded"].is_null(), line.get("reason").is_some());
+        assert_eq!(line["decoded"].is_null(), line.get("payload").is_some());
+    }
+    let one = |header: &str| lines.iter().find(|line| line["header"] == header).unwrap();
+    let event = one("EVENT64");
+    assert_eq!(event["keyword"], "0x8000000000000001");
+    assert_eq!(event["id"], 7);
+    assert_eq!(event["task"], 8);
+    assert_eq!(event["channel"], 16);
+    assert_eq!(event["activity_id"], "00000000-0000-0000-0000-000000000099");
+    assert_eq!(event["related_activity_id"], "00000000-0000-0000-0000-000000000077");
+    assert_eq!(event["stack"], serde_json::json!(["0x00007ff600001000", "0x00007ff600002000"]));
+    assert_eq!(event["sid"], "S-1-5-18");
+    assert_eq!(event["timestamp"], "2026-01-02T03:04:05.0000120Z");
+    let perf = one("PERFINFO32");
+    assert_eq!(
+        (&perf["pid"], &perf["tid"], &perf["level"]),
+        (&Value::Null, &Value::Null, &Value::Null)
+    );
+    assert_eq!(perf["opcode"], 0x24);
+    assert_eq!(perf["provider"], "3d6fa8d1-fe05-11d0-9dda-00c04fd7ba7c");
+    assert_eq!(perf["pmc_counters"].as_array().unwrap().len(), 2);
+    let message = one("MESSAGE");
+    assert_eq!(message["id"], 11);
+    assert_eq!((&message["version"], &message["opcode"]), (&Value::Null, &Value::Null));
+    assert_eq!(message["sequence"], 12);
+    let full = one("FULL32");
+    assert_eq!(
+        (&full["level"], &full["opcode"], &full["id"]),
+        (&3.into(), &36.into(), &Value::Null)
+    );
+    assert_eq!(full["payload"], "0102030405060708090a0b0c0d0e0f101112131415");
+    let instance = one("INSTANCE64");
+    assert_eq!(instance["instance_id"], 0x4342_4140);
+}
+
+#[test]
+fn any_number_of_threads_writes_the_same_bytes() {
+    let file = TempFile::new(&greetings(5_000));
+    let other = TempFile::new(&every_header());
+    for format in ["json", "text", "csv", "xml"] {
+        let run = |threads| {
+            let arguments = ["dump", "--raw", "--format", format, "--threads", threads];
+            stdout(&arguments, &[file.path(), other.path()], 0)
+        };
+        let one = run("1");
+        assert!(one.len() > 500_000);
+        for threads in ["2", "3", "8"] {
+            assert!(one == run(threads), "{format} with {threads} threads differs");
+        }
+    }
+}
+
+#[test]
+fn selections() {
+    let file = TempFile::new(&greetings(100));
+    let count = |arguments: &[&str]| {
+        let all = [&["dump", "--format", "json"], arguments].concat();
+        json_lines(&stdout(&all, &[file.path()], 0)).len()
+    };
+    assert_eq!(count(&[]), 101);
+    assert_eq!(count(&["--limit", "7"]), 7);
+    assert_eq!(count(&["--limit", "0"]), 0);
+    // A microsecond apart, the header record at the start: 10 µs to 19 µs are ten events.
+    assert_eq!(count(&["--from", "+10us", "--to", "+19us"]), 10);
+    assert_eq!(count(&["--from", "2026-01-02T03:04:05.00009Z"]), 10);
+    assert_eq!(count(&["--to", "2026-01-02T04:04:05.000009+01:00"]), 11);
+    assert_eq!(count(&["--from", "+1h"]), 0);
+}
+
+#[test]
+fn raw_tells_where_each_record_lies() {
+    let file = TempFile::new(&greetings(100));
+    let mut places: Vec<(u64, u64)> =
+        json_lines(&stdout(&["dump", "--raw", "--format", "json"], &[file.path()], 0))
+            .iter()
+            .map(|line| (line["buffer"].as_u64().unwrap(), line["offset"].as_u64().unwrap()))
+            .collect();
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), 101);
+    assert_eq!(places[0], (0, 0));
+}
+
+#[test]
+fn integers_can_be_quoted() {
+    let file = TempFile::new(&greetings(1));
+    let plain = stdout(&["dump", "--format", "json"], &[file.path()], 0);
+    assert!(plain.contains("\"number\":18446744073709551615,"));
+    let quoted = stdout(&["dump", "--format", "json", "--json-strings64"], &[file.path()], 0);
+    assert!(quoted.contains("\"number\":\"18446744073709551615\","));
+}
+
+/// An EventMetadata record behind the event it describes: only two passes know it in time.
+#[test]
+fn two_passes_gather_schemas_first() {
+    let mut info = vec![0; 0x70];
+    info[..16].copy_from_slice(&PROVIDER.0);
+    info[0x20..0x22].copy_from_slice(&9u16.to_le_bytes());
+    info[0x44..0x48].copy_from_slice(&0x70u32.to_le_bytes());
+    info.extend("Late ".encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    let mut event = EventRecord::new(HeaderType::Event64, &[]);
+    event.provider = Some(PROVIDER);
+    event.descriptor.id = 9;
+    let mut schema = EventRecord::new(HeaderType::Full64, &info);
+    schema.provider = Some(EVENT_METADATA);
+    schema.descriptor.opcode = Opcode(32);
+    for (record, after) in [(&mut event, 1), (&mut schema, 2)] {
+        record.order_time = start + after;
+        file.push(0, record).unwrap();
+    }
+    event.order_time = start + 3;
+    file.push(0, &event).unwrap();
+    let file = TempFile::new(&file.finish());
+    let events = |arguments: &[&str]| -> Vec<Value> {
+        let all = [&["dump", "--format", "json"], arguments].concat();
+        json_lines(&stdout(&all, &[file.path()], 0)).iter().map(|l| l["event"].clone()).collect()
+    };
+    let header = Value::from("EventTrace/Header");
+    let late = Value::from("Late");
+    assert_eq!(events(&[]), [header.clone(), Value::Null, late.clone(), late.clone()]);
+    assert_eq!(events(&["--two-pass"]), [header, late.clone(), late.clone(), late.clone()]);
+    // What is left out teaches all the same.
+    assert_eq!(events(&["--from", "+0.3us"]), [late]);
+}
+
+#[test]
+fn damage_is_told_and_exits_with_1() {
+    let mut bytes = greetings(200);
+    bytes[0x1000 + 0x48..0x1000 + 0x60].fill(0);
+    let file = TempFile::new(&bytes);
+    let output = etw(&["dump"], &[file.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.contains("offset 0x1048"), "{text}");
+    assert!(text.contains(&file.path().display().to_string()));
+}
+
+#[test]
+fn what_is_no_trace_exits_with_3_and_one_line() {
+    let text = TempFile::new(b"hello, this is a text file and not a trace");
+    let empty = TempFile::new(b"");
+    let missing = std::path::PathBuf::from("/no/such/file.etl");
+    for path in [text.path(), empty.path(), &missing, &std::env::temp_dir()] {
+        for command in ["dump", "stat", "check"] {
+            let output = etw(&[command], &[path]);
+            assert_eq!(output.status.code(), Some(3), "{command} {}", path.display());
+            let message = stderr(&output);
+            assert_eq!(message.lines().count(), 1, "{message}");
+            assert!(message.contains(&path.display().to_string()), "{message}");
+            assert!(output.stdout.is_empty());
+        }
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_refused_at_once() {
+    let output = Command::new(env!("CARGO_BIN_EXE_etw"))
+        .args(["dump", "/dev/stdin"])
+        .stdin(Stdio::piped())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("not a regular file"));
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    let file = TempFile::new(&greetings(1));
+    for arguments in [
+        &["dump"][..],
+        &["dump", "--format", "yaml", "x.etl"],
+        &["dump", "--from", "yesterday", "x.etl"],
+        &["dump", "--threads", "0", "x.etl"],
+        &["dump", "--codepage", "klingon", "x.etl"],
+        &["frobnicate"],
+        &[],
+    ] {
+        let output = etw(arguments, &[]);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    }
+    assert_eq!(etw(&["--help"], &[]).status.code(), Some(0));
+    assert_eq!(etw(&["dump", "--help"], &[file.path()]).status.code(), Some(0));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    use std::io::Read;
+    let file = TempFile::new(&greetings(20_000));
+    for threads in ["1", "2"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_etw"))
+            .args(["dump", "--threads", threads])
+            .arg(file.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = [0; 100];
+        child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(stderr(&output), "");
+    }
+}
+
+#[test]
+fn output_goes_to_a_file_but_never_over_an_input() {
+    let file = TempFile::new(&greetings(10));
+    let out = TempFile::new(b"old");
+    let path = out.path().to_str().unwrap();
+    assert_eq!(stdout(&["dump", "-o", path], &[file.path()], 0), "");
+    let direct = stdout(&["dump"], &[file.path()], 0);
+    assert_eq!(std::fs::read_to_string(out.path()).unwrap(), direct);
+    let before = std::fs::read(file.path()).unwrap();
+    let same = file.path().to_str().unwrap();
+    assert_eq!(etw(&["dump", "-o", same], &[file.path()]).status.code(), Some(3));
+    assert_eq!(std::fs::read(file.path()).unwrap(), before);
+}
+
+#[test]
+fn several_files_merge_by_time() {
+    let make = |offset: i64| {
+        let mut file = FileBuilder::new();
+        for number in 0..50 {
+            push_tracelogging(&mut file, 0, offset + number * 20, "x");
+        }
+        TempFile::new(&file.finish())
+    };
+    let (even, odd) = (make(0), make(10));
+    let lines = json_lines(&stdout(&["dump", "--format", "json"], &[even.path(), odd.path()], 0));
+    let times: Vec<&str> = lines.iter().map(|line| line["timestamp"].as_str().unwrap()).collect();
+    assert_eq!(times.len(), 102);
+    assert!(times.is_sorted());
+}

@@ -1,0 +1,114 @@
+use crate::fixture::{TempFile, every_header, json_lines, push_tracelogging, stdout};
+use etw_etl::write::FileBuilder;
+use quick_xml::events::Event;
+use serde_json::json;
+
+const HOSTILE: &str = "a\"b,c\n<d>&\u{1b}[31m\u{9b}31m\u{7f}é";
+
+fn hostile() -> TempFile {
+    let mut file = FileBuilder::new();
+    push_tracelogging(&mut file, 0, 1, HOSTILE);
+    TempFile::new(&file.finish())
+}
+
+/// TC-3, TC-5: JSON shows a custom field as one value with protocol, schema and data.
+#[test]
+fn json_values() {
+    let file = hostile();
+    let lines = json_lines(&stdout(&["dump", "--format", "json"], &[file.path()], 0));
+    assert_eq!(lines[1]["decoded"], "tracelogging");
+    assert_eq!(lines[1]["provider_name"], "Test.Provider");
+    assert_eq!(lines[1]["provider_group"], "00000000-0000-0000-0000-000000000007");
+    assert_eq!(
+        lines[1]["fields"],
+        json!({
+            "text": HOSTILE,
+            "number": u64::MAX,
+            "blob": {"protocol": 5, "schema": "000102", "data": "aabb"},
+        })
+    );
+}
+
+#[test]
+fn text_keeps_to_its_line_and_leaves_the_terminal_alone() {
+    let file = hostile();
+    let text = stdout(&["dump"], &[file.path()], 0);
+    assert_eq!(text.lines().count(), 2);
+    assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    let line = text.lines().nth(1).unwrap();
+    assert!(line.starts_with("2026-01-02T03:04:05.0000001Z [0] 10.20 Test.Provider/Greeting"));
+    assert!(line.contains(r#"text="a\"b,c\n<d>&\u001b[31m"#), "{line}");
+    assert!(line.contains("number=18446744073709551615"), "{line}");
+    assert!(line.ends_with("blob=protocol 5 schema 000102 data aabb"), "{line}");
+}
+
+#[test]
+fn csv_parses_and_has_tracerpts_columns() {
+    let file = hostile();
+    let text = stdout(&["dump", "--format", "csv"], &[file.path()], 0);
+    let mut reader =
+        csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
+    let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 3);
+    assert_eq!(rows[0].len(), 20);
+    assert_eq!(
+        (&rows[0][0], &rows[0][16], &rows[0][19]),
+        ("Event Name", "Clock-Time", "User Data")
+    );
+    assert_eq!((&rows[1][0], &rows[1][1]), ("EventTrace", "Header"));
+    let event: Vec<&str> = rows[2].iter().collect();
+    assert_eq!(event[..2], ["Test.Provider", "Greeting"]);
+    assert_eq!(event[9..12], ["10", "20", "0"]);
+    assert_eq!(event[19], HOSTILE);
+    assert_eq!(event[20..], ["18446744073709551615", "protocol 5 schema 000102 data aabb"]);
+}
+
+/// TC-3: XML shows the length of a custom field and its bytes.
+#[test]
+fn xml_parses_and_has_tracerpts_elements() {
+    let file = hostile();
+    let other = TempFile::new(&every_header());
+    let text = stdout(&["dump", "--format", "xml"], &[file.path(), other.path()], 0);
+    let mut reader = quick_xml::Reader::from_str(&text);
+    reader.config_mut().check_end_names = true;
+    let mut data = Vec::new();
+    let mut name = None;
+    let mut events = 0;
+    loop {
+        match reader.read_event().unwrap() {
+            Event::Eof => break,
+            Event::Start(element) if element.name().as_ref() == b"Event" => events += 1,
+            Event::Start(element) if element.name().as_ref() == b"Data" => {
+                let attribute = element.try_get_attribute("Name").unwrap().unwrap();
+                name = Some(String::from_utf8(attribute.value.into_owned()).unwrap());
+                data.push((name.clone().unwrap(), String::new()));
+            }
+            Event::Text(text) if name.is_some() => {
+                data.last_mut().unwrap().1.push_str(&text.decode().unwrap());
+            }
+            Event::GeneralRef(reference) if name.is_some() => {
+                let resolved = match reference.resolve_char_ref().unwrap() {
+                    Some(c) => c.to_string(),
+                    None => {
+                        let entity = reference.decode().unwrap();
+                        quick_xml::escape::resolve_predefined_entity(&entity).unwrap().to_string()
+                    }
+                };
+                data.last_mut().unwrap().1.push_str(&resolved);
+            }
+            Event::End(element) if element.name().as_ref() == b"Data" => name = None,
+            _ => {}
+        }
+    }
+    assert_eq!(events, 2 + 16);
+    let value = |name: &str| &data.iter().find(|(key, _)| key == name).unwrap().1;
+    // XML cannot hold ESC; the rest comes back as it was.
+    assert_eq!(*value("text"), HOSTILE.replace('\u{1b}', "\u{fffd}"));
+    assert_eq!(value("blob.Length"), "2");
+    assert_eq!(value("blob"), "aabb");
+    for part in
+        ["<TimeCreated SystemTime=", "<Execution ProcessID=", "<BinaryEventData>", "<DebugData>"]
+    {
+        assert!(text.contains(part), "{part}");
+    }
+}

@@ -1,0 +1,7 @@
+//! The command as users meet it: arguments, output, exit status.
+
+mod check;
+mod dump;
+mod fixture;
+mod formats;
+mod stat;

@@ -1,0 +1,66 @@
+//! Entrances to `etw-etl`. Also compiled by its tests.
+
+use etw_etl::lzxpress;
+use etw_etl::read::{BufferRecords, Item, Records, TraceFile, buffer};
+use etw_etl::record::RecordContext;
+
+/// A whole file, read to its end.
+pub fn file(data: &[u8]) {
+    let Ok(file) = TraceFile::from_bytes("fuzz.etl", data.to_vec()) else { return };
+    let mut records = Records::new(vec![file]);
+    while let Some(record) = records.next() {
+        let items = record.extended.into_iter().count();
+        assert!(items <= data.len().max(1) << 13, "more items than bytes");
+        assert!(!records.stored_bytes().is_empty());
+    }
+    for damage in records.damage().kept() {
+        assert!(damage.offset <= data.len() as u64, "damage is outside the file");
+        assert!(!damage.kind.to_string().is_empty());
+    }
+}
+
+/// One buffer; the first byte chooses what its records need to know.
+pub fn buffer(data: &[u8]) {
+    let Some((&choice, data)) = data.split_first() else { return };
+    let context = RecordContext {
+        pointer_size: if choice & 1 != 0 { 4 } else { 8 },
+        old_instance: choice & 2 != 0,
+    };
+    let Ok((header, records)) = buffer::open(data, 1 << 20) else { return };
+    assert!(records.len() <= 1 << 20);
+    assert!(header.is_compressed() || records.len() <= data.len());
+    let mut next = 0;
+    for item in BufferRecords::new(&records, &context) {
+        if let Item::Record { offset, record } = item {
+            assert!(offset as usize >= next, "records overlap");
+            next = offset as usize + record.payload.len();
+            assert!(next <= records.len(), "a record passes the end");
+            assert!(record.pointer_size == 4 || record.pointer_size == 8);
+            assert!(record.extended.into_iter().all(|item| item.data.len() <= records.len()));
+        }
+    }
+}
+
+/// A stream; the first two bytes say how much it is to give. The same bytes, compressed, come back.
+pub fn lzxpress(data: &[u8]) {
+    let Some((head, stream)) = data.split_first_chunk::<2>() else { return };
+    let length = usize::from(u16::from_le_bytes(*head));
+    let mut output = vec![0; length];
+    match lzxpress::decompress(stream, &mut output) {
+        Ok(taken) => assert!(taken <= stream.len()),
+        Err(error) => {
+            assert!(error.output_len < length || length == 0);
+            assert!(error.input_offset <= stream.len());
+            // What came before the damage can be had alone.
+            let mut front = vec![0; error.output_len];
+            lzxpress::decompress(stream, &mut front).expect("the part before the damage");
+            assert!(front == output[..error.output_len]);
+        }
+    }
+    let mut compressed = Vec::new();
+    lzxpress::compress(stream, &mut compressed);
+    assert!(compressed.len() <= stream.len() * 9 / 8 + 4);
+    let mut back = vec![0; stream.len()];
+    lzxpress::decompress(&compressed, &mut back).expect("what was just compressed");
+    assert!(back == stream);
+}

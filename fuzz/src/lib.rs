@@ -1,0 +1,5 @@
+//! The bodies of the fuzz targets, a module a crate. The stable tests of each crate include its module and replay
+//! `fuzz/corpus/TARGET/` with it.
+#![forbid(unsafe_code)]
+
+pub mod etl;
