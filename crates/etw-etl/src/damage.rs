@@ -254,15 +254,3 @@ impl std::error::Error for Error {
         }
     }
 }
-
-impl fmt::Display for LzxpressErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LzxpressErrorKind::Truncated => f.write_str("it ends early"),
-            LzxpressErrorKind::BadOffset { distance } => {
-                write!(f, "a match reaches {distance} bytes back, before the start")
-            }
-            LzxpressErrorKind::BadLength { length } => write!(f, "impossible length {length}"),
-        }
-    }
-}

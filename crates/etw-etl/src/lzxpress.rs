@@ -75,19 +75,24 @@ pub enum LzxpressErrorKind {
     },
 }
 
+impl fmt::Display for LzxpressErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LzxpressErrorKind::Truncated => f.write_str("compressed data ends"),
+            LzxpressErrorKind::BadOffset { distance } => {
+                write!(f, "match reaches {distance} bytes back, before the start")
+            }
+            LzxpressErrorKind::BadLength { length } => {
+                write!(f, "match has the impossible length {length}")
+            }
+        }
+    }
+}
+
 impl fmt::Display for LzxpressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { input_offset, output_len, kind } = self;
-        match kind {
-            LzxpressErrorKind::Truncated => write!(f, "compressed data ends")?,
-            LzxpressErrorKind::BadOffset { distance } => {
-                write!(f, "match reaches {distance} bytes back")?;
-            }
-            LzxpressErrorKind::BadLength { length } => {
-                write!(f, "match has the impossible length {length}")?;
-            }
-        }
-        write!(f, " at compressed byte {input_offset}, after {output_len} bytes of output")
+        write!(f, "{kind} at compressed byte {input_offset}, after {output_len} bytes of output")
     }
 }
 
@@ -1106,7 +1111,7 @@ mod tests {
     #[test]
     fn errors_say_where() {
         let error = decompress(&[0xff, 0xff, 0xff, 0x7f, 1, 8, 0], &mut [0; 9]).unwrap_err();
-        let text = "match reaches 2 bytes back at compressed byte 5, after 1 bytes of output";
+        let text = "match reaches 2 bytes back, before the start at compressed byte 5, after 1 bytes of output";
         assert_eq!(error.to_string(), text);
         let error = decompress(&[0; 3], &mut [0; 9]).unwrap_err();
         let text = "compressed data ends at compressed byte 0, after 0 bytes of output";

@@ -9,6 +9,8 @@ pub mod merge;
 mod resync;
 mod source;
 mod spill;
+mod start;
+mod walk;
 
 pub use buffer::{BufferRecords, Item};
 pub use file::{Totals, TraceFile};

@@ -1,0 +1,96 @@
+//! What the first buffer of a file tells: session, clock, pointer size.
+
+use super::resync::find_buffer;
+use super::source::{Source, read_full};
+use crate::header::{BufferHeader, LogfileHeader};
+use crate::record::{self, RecordContext};
+use etw_types::{HeaderType, Hook};
+use std::io;
+
+/// How far into a file without a readable header a first buffer is looked for.
+const SALVAGE_RANGE: u64 = 64 << 20;
+
+/// What the first buffer tells.
+pub(super) struct Start {
+    pub(super) header: Option<LogfileHeader>,
+    pub(super) raw_start: i64,
+    pub(super) record: RecordContext,
+    /// Buffer size on disk of the first buffer that can be trusted.
+    pub(super) first_size: u32,
+    /// Where the first buffer is; behind 0 only if what stands there is damaged.
+    pub(super) first_offset: u64,
+}
+
+/// `Err` holds what was found in place of an `.etl`.
+pub(super) fn read_start(source: &dyn Source) -> io::Result<Result<Start, String>> {
+    let mut bytes = first_bytes(source, 0)?;
+    let Some(head) = bytes.first_chunk() else {
+        return Ok(Err(format!("{} bytes, less than one buffer header", bytes.len())));
+    };
+    let mut buffer = BufferHeader::read(head);
+    let mut logfile = read_logfile(&bytes);
+    let mut first_offset = 0;
+    if logfile.is_none() && !buffer.is_plausible() {
+        let range = source.size().min(SALVAGE_RANGE);
+        let Some(found) = find_buffer(source, 1, range)? else {
+            return Ok(Err(describe(&bytes)));
+        };
+        first_offset = found;
+        bytes = first_bytes(source, found)?;
+        buffer = bytes.first_chunk().map_or(buffer, BufferHeader::read);
+        logfile = read_logfile(&bytes);
+    }
+    let Some((header, raw_start, width)) = logfile else {
+        return Ok(Ok(Start {
+            header: None,
+            raw_start: 0,
+            record: RecordContext::default(),
+            first_size: buffer.buffer_size,
+            first_offset,
+        }));
+    };
+    let pointer_size = match header.pointer_size {
+        4 => 4,
+        8 => 8,
+        _ => width,
+    };
+    Ok(Ok(Start {
+        raw_start,
+        record: RecordContext { pointer_size, old_instance: header.layout() < (1, 1) },
+        first_size: if buffer.is_plausible() { buffer.buffer_size } else { header.buffer_size },
+        first_offset,
+        header: Some(header),
+    }))
+}
+
+/// A buffer header and the longest record.
+pub(super) fn first_bytes(source: &dyn Source, offset: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; BufferHeader::SIZE + 0xffff];
+    let got = read_full(source, &mut bytes, offset)?;
+    bytes.truncate(got);
+    Ok(bytes)
+}
+
+/// The logfile header in a first buffer, its time, and the pointer size of its record.
+pub(super) fn read_logfile(buffer: &[u8]) -> Option<(LogfileHeader, i64, u8)> {
+    let context = RecordContext::default();
+    let first = record::parse(buffer.get(BufferHeader::SIZE..)?, &context).ok()?;
+    let is_header = first.hook == Some(Hook(0))
+        && matches!(first.header, HeaderType::System32 | HeaderType::System64);
+    let width = first.pointer_size;
+    let header = LogfileHeader::read(first.payload, u32::from(width)).filter(|_| is_header)?;
+    Some((header, first.order_time, width))
+}
+
+/// What a file that is no trace starts with, for the message.
+fn describe(bytes: &[u8]) -> String {
+    if bytes.iter().all(|&byte| byte == 0) {
+        return "it starts with zeros".into();
+    }
+    let text = std::str::from_utf8(&bytes[..bytes.len().min(16)]).unwrap_or_default();
+    if !text.is_empty() && text.chars().all(|c| !c.is_control() || c.is_whitespace()) {
+        return format!("it starts with the text {text:?}");
+    }
+    let start: String = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("it starts with the bytes {start} where a buffer header and a logfile header belong")
+}
