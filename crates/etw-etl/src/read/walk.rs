@@ -196,9 +196,13 @@ impl Walk {
         while let Some(found) = find_buffer(&*self.source, from, until)? {
             let Some(header) = header_at(&*self.source, found)? else { break };
             let own_next = found + u64::from(header.buffer_size);
-            // Payload can look like one buffer, but hardly like two. A place that would not be taken as a buffer
-            // must not be gone to: it may lie before this one.
-            if (own_next >= size || is_buffer(&*self.source, own_next)?)
+            // Payload can look like a buffer, but hardly like one of just this file's size as a session writes it,
+            // with another behind it. A place that would not be taken as a buffer must not be gone to: it may lie
+            // before this one.
+            let is_own =
+                header.buffer_size == grid && header.state == 3 && header.reference_count == 0;
+            if is_own
+                && (own_next >= size || is_buffer(&*self.source, own_next)?)
                 && self.cell(found, &header, grid)? != Cell::Bad
             {
                 next = found;
