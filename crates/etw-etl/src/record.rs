@@ -182,7 +182,16 @@ fn message_parts(flags: MessageFlags) -> MessageParts {
 /// [`frame`] where `record` is not exactly one record.
 #[inline]
 pub fn parse<'a>(record: &'a [u8], context: &RecordContext) -> Result<EventRecord<'a>, DamageKind> {
-    let frame = frame(record, context)?;
+    parse_framed(record, &frame(record, context)?, context)
+}
+
+/// [`parse`] for a record whose frame is known.
+#[inline]
+pub(crate) fn parse_framed<'a>(
+    record: &'a [u8],
+    frame: &Frame,
+    context: &RecordContext,
+) -> Result<EventRecord<'a>, DamageKind> {
     let record = &record[..frame.size as usize];
     let parsed = match frame.header {
         HeaderType::Event32 | HeaderType::Event64 => event(record, frame.header),
@@ -203,7 +212,7 @@ pub fn parse<'a>(record: &'a [u8], context: &RecordContext) -> Result<EventRecor
     Ok(event)
 }
 
-#[inline]
+#[inline(always)]
 fn event(bytes: &[u8], header: HeaderType) -> Option<EventRecord<'_>> {
     let (head, rest) = bytes.split_first_chunk::<0x50>()?;
     let flags = EventFlags(le::u16(head, 0x04)?);
@@ -239,7 +248,7 @@ fn error(bytes: &[u8]) -> Option<EventRecord<'_>> {
     Some(event)
 }
 
-#[inline]
+#[inline(always)]
 fn kernel(bytes: &[u8], header: HeaderType) -> Option<EventRecord<'_>> {
     use HeaderType::*;
     let head_size = match header {

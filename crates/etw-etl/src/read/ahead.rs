@@ -1,73 +1,163 @@
 //! Threads that load buffers before they are needed.
+//!
+//! Loading and merging cost about the same, and waking a thread costs more than loading a small buffer. So nobody waits
+//! who can work: the merging thread takes back a buffer that no thread has begun, and loads others while the one it
+//! needs is being loaded; sleeping is the last resort on both sides.
 
 use super::file::TraceFile;
 use super::index::Entry;
 use super::load::{Loaded, load};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// Bytes of buffers that may wait together.
 const MEMORY_LIMIT: u64 = 16 << 20;
+/// Buffers of one stream that may wait: where one CPU writes most, its next buffer is soon needed.
+const DEPTH: usize = 6;
+/// Looks at the queue before going to sleep: some microseconds, less than being woken takes.
+const LOOKS: u32 = 200;
 
 struct Job {
     stream: usize,
+    /// Counts the stream's requests.
+    ticket: u64,
     file: TraceFile,
     cpu: u16,
     entry: Entry,
     spare: Vec<u8>,
 }
 
-enum Slot {
-    /// Nothing was asked for.
-    Empty,
-    /// A thread has it.
-    Asked,
-    Ready(Box<Loaded>),
+impl Job {
+    fn run(self) -> Loaded {
+        load(&self.file.core.load, self.cpu, self.entry, self.spare)
+    }
+}
+
+/// The buffers of a stream that were asked for and not taken yet; `None` in the queue, or being loaded.
+#[derive(Default)]
+struct Asked {
+    first_ticket: u64,
+    buffers: VecDeque<Option<Box<Loaded>>>,
+}
+
+impl Asked {
+    fn put(&mut self, ticket: u64, loaded: Loaded) {
+        if let Some(buffer) = self.buffers.get_mut((ticket - self.first_ticket) as usize) {
+            *buffer = Some(Box::new(loaded));
+        }
+    }
+}
+
+/// What the threads share. Nothing can be left half-done under the lock, so a poisoned one is good.
+struct Board {
+    state: Mutex<State>,
+    /// There is a job, or nothing more to do.
+    jobs: Condvar,
+    /// A buffer is ready.
+    ready: Condvar,
+}
+
+struct State {
+    queue: VecDeque<Job>,
+    streams: Vec<Asked>,
+    /// A thread died of a bug.
+    broken: bool,
+    /// Threads that wait for jobs.
+    idle: usize,
+    /// The merging thread waits for a buffer.
+    waits: bool,
+    closed: bool,
+}
+
+impl Board {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        loop {
+            let Some(job) = self.next_job() else { return };
+            let (stream, ticket) = (job.stream, job.ticket);
+            // The buffer of a thread that dies must not be waited for.
+            let guard = Breaks(self);
+            let loaded = job.run();
+            std::mem::forget(guard);
+            let mut state = self.lock();
+            state.streams[stream].put(ticket, loaded);
+            if state.waits {
+                self.ready.notify_one();
+            }
+        }
+    }
+
+    fn next_job(&self) -> Option<Job> {
+        for _ in 0..LOOKS {
+            let mut state = self.lock();
+            if let Some(job) = state.queue.pop_front() {
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            drop(state);
+            std::hint::spin_loop();
+        }
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.queue.pop_front() {
+                return Some(job);
+            }
+            if state.closed {
+                return None;
+            }
+            state.idle += 1;
+            state = self.jobs.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+}
+
+struct Breaks<'b>(&'b Board);
+
+impl Drop for Breaks<'_> {
+    fn drop(&mut self) {
+        self.0.lock().broken = true;
+        self.0.ready.notify_one();
+    }
 }
 
 pub(crate) struct ReadAhead {
-    jobs: Option<Sender<Job>>,
-    results: Receiver<(usize, Loaded)>,
-    slots: Vec<Slot>,
+    board: Arc<Board>,
     waiting: u64,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl ReadAhead {
     pub(crate) fn new(threads: usize, streams: usize) -> ReadAhead {
-        let (jobs, queue) = channel::<Job>();
-        let (done, results) = channel();
-        let queue = Arc::new(Mutex::new(queue));
-        let threads = (0..threads).map(|_| {
-            let (queue, done) = (Arc::clone(&queue), done.clone());
-            std::thread::spawn(move || {
-                loop {
-                    // The lock is held only while waiting; a poisoned one means that a sibling died.
-                    let job = match queue.lock() {
-                        Ok(queue) => queue.recv(),
-                        Err(_) => return,
-                    };
-                    let Ok(Job { stream, file, cpu, entry, spare }) = job else { return };
-                    let loaded = load(&file.core.load, cpu, entry, spare);
-                    if done.send((stream, loaded)).is_err() {
-                        return;
-                    }
-                }
-            })
+        let board = Arc::new(Board {
+            state: Mutex::new(State {
+                queue: VecDeque::new(),
+                streams: (0..streams).map(|_| Asked::default()).collect(),
+                broken: false,
+                idle: 0,
+                waits: false,
+                closed: false,
+            }),
+            jobs: Condvar::new(),
+            ready: Condvar::new(),
         });
-        ReadAhead {
-            threads: threads.collect(),
-            jobs: Some(jobs),
-            results,
-            slots: (0..streams).map(|_| Slot::Empty).collect(),
-            waiting: 0,
-        }
+        let threads = (0..threads).map(|_| {
+            let board = Arc::clone(&board);
+            std::thread::spawn(move || board.work())
+        });
+        ReadAhead { threads: threads.collect(), board, waiting: 0 }
     }
 
-    /// Whether one more buffer of this size may wait.
-    pub(crate) fn has_room(&self, buffer_size: u32) -> bool {
-        (self.waiting + 1) * u64::from(buffer_size.max(1)) <= MEMORY_LIMIT
+    /// Whether one more buffer of this size may wait for a stream.
+    pub(crate) fn has_room(&self, stream: usize, buffer_size: u32) -> bool {
+        self.board.lock().streams[stream].buffers.len() < DEPTH
+            && (self.waiting + 1) * u64::from(buffer_size.max(1)) <= MEMORY_LIMIT
     }
 
     pub(crate) fn request(
@@ -78,34 +168,64 @@ impl ReadAhead {
         entry: Entry,
         spare: Vec<u8>,
     ) {
-        let job = Job { stream, file: file.clone(), cpu, entry, spare };
-        if self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok()) {
-            self.slots[stream] = Slot::Asked;
-            self.waiting += 1;
+        let file = file.clone();
+        let mut state = self.board.lock();
+        let asked = &mut state.streams[stream];
+        let ticket = asked.first_ticket + asked.buffers.len() as u64;
+        asked.buffers.push_back(None);
+        state.queue.push_back(Job { stream, ticket, file, cpu, entry, spare });
+        self.waiting += 1;
+        if state.idle > 0 {
+            self.board.jobs.notify_one();
         }
     }
 
-    /// The buffer that was asked for; waits for it where it is not there yet.
+    /// The buffer that was asked for, loaded by whoever comes first.
     pub(crate) fn take(&mut self, stream: usize) -> Option<Loaded> {
+        let mut looks = 0;
+        let mut state = self.board.lock();
         loop {
-            match std::mem::replace(&mut self.slots[stream], Slot::Empty) {
-                Slot::Empty => return None,
-                Slot::Ready(loaded) => {
-                    self.waiting -= 1;
-                    return Some(*loaded);
-                }
-                Slot::Asked => self.slots[stream] = Slot::Asked,
+            let asked = &mut state.streams[stream];
+            let ticket = asked.first_ticket;
+            if let Some(loaded) = asked.buffers.front_mut()?.take() {
+                asked.buffers.pop_front();
+                asked.first_ticket += 1;
+                self.waiting -= 1;
+                return Some(*loaded);
             }
-            let (done, loaded) = self.results.recv().ok()?;
-            self.slots[done] = Slot::Ready(Box::new(loaded));
+            assert!(!state.broken, "a thread that reads ahead has died");
+            // This one if nobody has begun it, else whatever is next.
+            let is_wanted = |job: &Job| job.stream == stream && job.ticket == ticket;
+            let wanted = state.queue.iter().position(is_wanted).unwrap_or(0);
+            if let Some(job) = state.queue.remove(wanted) {
+                drop(state);
+                let (done, ticket) = (job.stream, job.ticket);
+                let loaded = job.run();
+                state = self.board.lock();
+                state.streams[done].put(ticket, loaded);
+            } else if looks < LOOKS {
+                looks += 1;
+                drop(state);
+                std::hint::spin_loop();
+                state = self.board.lock();
+            } else {
+                state.waits = true;
+                state = self.board.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.waits = false;
+            }
         }
     }
 }
 
 impl Drop for ReadAhead {
     fn drop(&mut self) {
-        self.jobs = None;
+        let mut state = self.board.lock();
+        state.closed = true;
+        state.queue.clear();
+        drop(state);
+        self.board.jobs.notify_all();
         for thread in self.threads.drain(..) {
+            // A thread that panicked has said so; its buffer is missed where it is taken.
             let _ = thread.join();
         }
     }

@@ -8,7 +8,7 @@ use super::ahead::ReadAhead;
 use super::file::TraceFile;
 use super::index::Cursor;
 use super::load::{Loaded, Place, load};
-use crate::record;
+use crate::record::{self, Frame};
 use crate::{Damage, DamageKind, DamageLog};
 use etw_types::{Clock, EventRecord, HeaderType, Position};
 use std::cmp::Reverse;
@@ -65,8 +65,8 @@ struct Stream {
     cursor: Cursor,
     buffer: Option<Loaded>,
     place: Place,
-    header: HeaderType,
-    size: u32,
+    /// The record at `place`.
+    frame: Frame,
     /// Time of the last record that had one; untimed ones take it over.
     last_time: i64,
     /// As `last_time`, of records handed out.
@@ -93,8 +93,7 @@ impl Records {
                 cursor: file.core.index.cursor(number),
                 buffer: None,
                 place: Place::default(),
-                header: HeaderType::Event64,
-                size: 0,
+                frame: Frame { header: HeaderType::Event64, size: 0, time: None },
                 last_time: start,
                 last_given: i64::MIN,
             }));
@@ -143,9 +142,9 @@ impl Records {
         let context = &self.files[stream.file_index as usize].core.load.record;
         let buffer = stream.buffer.as_ref()?;
         let start = stream.place.offset as usize;
-        let bytes = &buffer.records()[start..start + stream.size as usize];
+        let bytes = &buffer.records()[start..start + stream.frame.size as usize];
         // A buffer gives only places that hold whole, checked records, and its bytes are this process's own copy.
-        let Ok(mut record) = record::parse(bytes, context) else {
+        let Ok(mut record) = record::parse_framed(bytes, &stream.frame, context) else {
             unreachable!("a record that was checked when its buffer was loaded");
         };
         if record.has_time {
@@ -171,7 +170,7 @@ impl Records {
         stream
             .and_then(|stream| {
                 let start = stream.place.offset as usize;
-                stream.buffer.as_ref()?.records().get(start..start + stream.size as usize)
+                stream.buffer.as_ref()?.records().get(start..start + stream.frame.size as usize)
             })
             .unwrap_or_default()
     }
@@ -203,7 +202,7 @@ impl Records {
     fn step(&mut self, number: usize) -> Option<Key> {
         let stream = &mut self.streams[number];
         let buffer = stream.buffer.as_ref()?;
-        let place = buffer.after(stream.place, stream.size)?;
+        let place = buffer.after(stream.place, stream.frame.size)?;
         self.set_head(number, place)
     }
 
@@ -215,8 +214,7 @@ impl Records {
         let room = &buffer.records()[place.offset as usize..];
         let frame = record::frame(room, &file.core.load.record).ok()?;
         stream.place = place;
-        stream.header = frame.header;
-        stream.size = frame.size;
+        stream.frame = frame;
         let raw = frame.time.unwrap_or(stream.last_time);
         stream.last_time = raw;
         let time = if self.out_of_order.len() == 1 {
@@ -275,6 +273,7 @@ impl Records {
 
     fn load_next(&mut self, number: usize) -> Option<Loaded> {
         if let Some(loaded) = self.ahead.as_mut().and_then(|ahead| ahead.take(number)) {
+            loaded.fetch();
             return Some(loaded);
         }
         let stream = &mut self.streams[number];
@@ -293,23 +292,23 @@ impl Records {
         }
     }
 
-    /// Asks for the buffer after the one just opened, as far as the bounds of reading ahead allow.
+    /// Asks for the buffers after the one just opened, as far as the bounds of reading ahead allow.
     fn request_ahead(&mut self, number: usize) {
         let Some(ahead) = &mut self.ahead else { return };
         let stream = &mut self.streams[number];
         let file = &self.files[stream.file_index as usize];
-        if !ahead.has_room(file.totals().largest_buffer) {
-            return;
-        }
-        match file.core.index.next(&mut stream.cursor) {
-            Ok(Some(entry)) => {
-                let spare = self.spares.pop().unwrap_or_default();
-                ahead.request(number, file, stream.cpu, entry, spare);
-            }
-            Ok(None) => {}
-            Err(error) => {
-                let kind = DamageKind::Io(error.kind());
-                self.damage.push(Damage { file_index: stream.file_index, offset: 0, kind });
+        while ahead.has_room(number, file.totals().largest_buffer) {
+            match file.core.index.next(&mut stream.cursor) {
+                Ok(Some(entry)) => {
+                    let spare = self.spares.pop().unwrap_or_default();
+                    ahead.request(number, file, stream.cpu, entry, spare);
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    let kind = DamageKind::Io(error.kind());
+                    self.damage.push(Damage { file_index: stream.file_index, offset: 0, kind });
+                    return;
+                }
             }
         }
     }
