@@ -58,7 +58,7 @@ fn check(trace: TraceFile) -> (String, bool) {
         trace.totals().buffers
     );
     // Writing to a String cannot fail.
-    for note in files::notes(trace) {
+    for note in files::notes_and_losses(trace) {
         let _ = writeln!(text, "  note: {note}");
     }
     if records.out_of_order(0) > 0 {

@@ -7,7 +7,9 @@ use std::fmt::Write;
 /// Facts about a sound file that a reader should know: not damage, no reason for an exit status.
 pub fn notes(file: &TraceFile) -> Vec<String> {
     let mut notes = Vec::new();
-    let Some(header) = file.header() else { return notes };
+    if file.header().is_none() {
+        return notes;
+    }
     let totals = file.totals();
     if !file.is_finalised() {
         notes.push("not finalised: the session did not complete its header".into());
@@ -18,15 +20,24 @@ pub fn notes(file: &TraceFile) -> Vec<String> {
     if totals.reserved_bytes > 0 {
         notes.push(format!("{} bytes reserved and not used", totals.reserved_bytes));
     }
-    if header.events_lost > 0 || header.buffers_lost > 0 {
-        notes.push(format!(
-            "the session lost {} events and {} buffers, by its header",
-            header.events_lost, header.buffers_lost
-        ));
-    }
     if file.clock().filetime(file.clock().raw_start).is_none() {
         notes.push("no usable clock: times are null".into());
     }
+    notes
+}
+
+/// What the session lost, by its header.
+fn losses(file: &TraceFile) -> Option<String> {
+    let header = file.header()?;
+    let (events, buffers) = (header.events_lost, header.buffers_lost);
+    (events > 0 || buffers > 0)
+        .then(|| format!("the session lost {events} events and {buffers} buffers, by its header"))
+}
+
+/// Notes and losses, for output that does not show the losses elsewhere.
+pub fn notes_and_losses(file: &TraceFile) -> Vec<String> {
+    let mut notes = notes(file);
+    notes.extend(losses(file));
     notes
 }
 
@@ -35,7 +46,7 @@ pub fn report(records: &Records) -> Outcome {
     let mut text = String::new();
     // Writing to a String cannot fail.
     for file in records.files() {
-        for note in notes(file) {
+        for note in notes_and_losses(file) {
             let _ = writeln!(text, "etw: note: {}: {note}", file.path().display());
         }
     }

@@ -280,17 +280,14 @@ fn write_sid(out: &mut Vec<u8>, sid: &[u8]) {
     }
 }
 
-/// `address:port`, `[address]:port`; without a port the address alone; other families as hex.
+/// `address:port` for IPv4; `[address]:port` for IPv6, without a port the address alone; other families as hex.
 fn write_socket_address(out: &mut Vec<u8>, bytes: &[u8]) {
     let port = bytes.get(2..4).map_or(0, |port| u16::from_be_bytes([port[0], port[1]]));
     let v4 = || -> Option<[u8; 4]> { bytes.get(4..8)?.try_into().ok() };
     let v6 = || -> Option<[u8; 16]> { bytes.get(8..24)?.try_into().ok() };
     match (le::u16(bytes, 0), v4(), v6()) {
         (Some(2), Some(address), _) => {
-            write_display(out, Ipv4Addr::from(address));
-            if port != 0 {
-                write_display(out, format_args!(":{port}"));
-            }
+            write_display(out, format_args!("{}:{port}", Ipv4Addr::from(address)));
         }
         (Some(23), _, Some(address)) => {
             let address = Ipv6Addr::from(address);
@@ -342,6 +339,7 @@ mod tests {
             (Value::Ipv4([127, 0, 0, 1]), "\"127.0.0.1\""),
             (Value::Ipv6([0; 16]), "\"::\""),
             (Value::SocketAddress(&[2, 0, 0, 80, 10, 0, 0, 1, 0, 0]), "\"10.0.0.1:80\""),
+            (Value::SocketAddress(&[2, 0, 0, 0, 10, 0, 0, 1]), "\"10.0.0.1:0\""),
             (Value::SocketAddress(&v6), "\"[2001:db8::1]:8080\""),
             (Value::SocketAddress(&v6_without_port), "\"2001:db8::1\""),
             (Value::SocketAddress(&[33, 0, 1]), "\"210001\""),

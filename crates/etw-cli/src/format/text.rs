@@ -5,8 +5,8 @@
 //! ```
 
 use super::{FileFacts, Options, put_hex, put_number};
-use etw_decode::{Decoded, Field, Reason, Style, Value, Visitor, write_json_string};
-use etw_types::{EventRecord, HeaderType};
+use etw_decode::{Decoded, Field, Reason, Source, Style, Value, Visitor, write_json_string};
+use etw_types::{EventRecord, HeaderType, Opcode};
 use std::io::Write;
 
 pub fn write(
@@ -37,6 +37,13 @@ pub fn write(
     out.push(b' ');
     put_name(out, record, decoded);
     if record.header.is_event() || record.header.is_classic() {
+        // A TraceLogging name is the same for start and stop.
+        let self_described = decoded.source() == Some(Source::TraceLogging);
+        let opcode = record.descriptor.opcode;
+        if let Some(name) = opcode.name().filter(|_| self_described && opcode != Opcode::INFO) {
+            out.push(b'/');
+            out.extend_from_slice(name.as_bytes());
+        }
         if let Some(level) = record.descriptor.level.name().filter(|_| record.header.is_event()) {
             out.push(b' ');
             out.extend_from_slice(level.as_bytes());

@@ -73,6 +73,7 @@ fn every_header_type_has_all_keys_and_its_own_values() {
     assert_eq!(instance["instance_id"], 0x4342_4140);
 }
 
+/// P6
 #[test]
 fn any_number_of_threads_writes_the_same_bytes() {
     let file = TempFile::new(&greetings(5_000));

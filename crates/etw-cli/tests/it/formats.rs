@@ -11,7 +11,7 @@ fn hostile() -> TempFile {
     TempFile::new(&file.finish())
 }
 
-/// TC-3, TC-5: JSON shows a custom field as one value with protocol, schema and data.
+/// TC-3: JSON shows a custom field as one value with protocol, schema and data.
 #[test]
 fn json_values() {
     let file = hostile();

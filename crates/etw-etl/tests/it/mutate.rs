@@ -126,6 +126,7 @@ fn check(bytes: Vec<u8>) {
     assert!(kept.len() as u64 <= records.damage().count());
 }
 
+/// P5
 #[test]
 fn mutants_are_read_to_the_end_in_bounded_memory() {
     let seeds = seeds();
