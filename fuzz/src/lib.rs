@@ -2,4 +2,5 @@
 //! `fuzz/corpus/TARGET/` with it.
 #![forbid(unsafe_code)]
 
+pub mod decode;
 pub mod etl;

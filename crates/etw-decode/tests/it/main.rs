@@ -1,0 +1,8 @@
+//! What records decode to: by TraceLogging metadata, by TRACE_EVENT_INFO, by what is known of the EventTrace group.
+
+mod event_info;
+mod event_trace;
+mod hostile;
+mod replay;
+mod support;
+mod tracelogging;
