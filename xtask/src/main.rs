@@ -7,7 +7,7 @@ mod sample;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 #[derive(Parser)]
 #[command(name = "xtask", about)]
@@ -64,13 +64,26 @@ fn corpus() -> Option<PathBuf> {
 
 /// Builds the `etw` command in release mode; where it is.
 fn etw_command() -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let build = ["build", "--release", "--quiet", "--locked", "-p", "etw-cli"];
-    let status = Command::new(cargo).args(build).current_dir(root()).status()?;
-    if !status.success() {
+    let arguments = ["build", "--release", "--locked", "--package", "etw-cli", "--bin", "etw"];
+    let output = Command::new(cargo())
+        .args(arguments)
+        .args(["--quiet", "--message-format", "json-render-diagnostics"])
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
         return Err("the etw command does not build".into());
     }
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join("release").join(format!("etw{}", std::env::consts::EXE_SUFFIX)))
+    // Cargo knows where its target folder is, whatever the environment or a configuration says.
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "etw")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .ok_or_else(|| "cargo does not tell where the etw command is".into())
+}
+
+/// The cargo that runs us.
+fn cargo() -> std::ffi::OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }

@@ -3,10 +3,11 @@
 //! A test names its ids in the documentation lines above it: `/// TC-2, TC-4: what is shown`. At most five ids a test,
 //! unless the lines say `table of cases`.
 
-use crate::{Result, root};
+use crate::{Result, cargo, root};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -15,180 +16,302 @@ pub struct Arguments {
     log: Option<PathBuf>,
 }
 
-/// A test that names ids.
-struct NamedTest {
-    place: String,
-    function: String,
-    ids: Vec<String>,
-    is_table: bool,
-}
-
 /// Ids a test may name that is no table of cases.
 const LIMIT: usize = 5;
+/// Behind these an id goes on with a number.
+const PREFIXES: [&str; 6] = ["SRS_LOG_SINK_ETW_01_", "TC-", "OV-", "WF-", "SP-", "P"];
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let list = std::fs::read_to_string(root().join("xtask/requirements.txt"))?;
-    let (known, planned) = parse_list(&list)?;
-    let mut tests = Vec::new();
+    let list = List::parse(&std::fs::read_to_string(root().join("xtask/requirements.txt"))?)?;
+    let mut sources = Sources::default();
     for folder in ["crates", "xtask"] {
-        scan(&root().join(folder), &known, &mut tests)?;
+        sources.scan(&root().join(folder))?;
     }
     let log = match &arguments.log {
         Some(path) => std::fs::read_to_string(path)?,
         None => run_tests()?,
     };
-    let passed = passed_tests(&log);
-    let mut faults = Vec::new();
-    let mut covered: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for test in &tests {
-        if test.ids.len() > LIMIT && !test.is_table {
-            faults.push(format!(
-                "{} names {} ids; {LIMIT} are allowed",
-                test.place,
-                test.ids.len()
-            ));
-        } else if passed.contains(test.function.as_str()) {
-            for id in &test.ids {
-                covered.entry(id).or_default().push(&test.place);
-            }
-        } else {
-            faults.push(format!(
-                "{} names {} and did not run and pass",
-                test.place,
-                test.ids.join(", ")
-            ));
-        }
+    let summary = summarise(&list, &sources, &passed_tests(&log));
+    for (id, places) in &summary.covered {
+        let state = if list.planned.contains(*id) { "partly " } else { "covered" };
+        println!("{state}  {id}  {}", places.join(", "));
     }
-    for id in &known {
-        match covered.get(id.as_str()) {
-            Some(places) => println!("covered  {id}  {}", places.join(", ")),
-            None if planned.contains(id) => {}
-            None => faults.push(format!("{id} has no test")),
-        }
-    }
-    let open: Vec<&str> =
-        planned.iter().map(String::as_str).filter(|id| !covered.contains_key(id)).collect();
-    println!("planned  {}", open.join(" "));
-    println!("{} covered, {} planned, {} faults", covered.len(), open.len(), faults.len());
-    for fault in &faults {
+    println!("planned  {}", summary.open.join(" "));
+    for fault in &summary.faults {
         println!("fault    {fault}");
     }
-    if faults.is_empty() { Ok(()) } else { Err("requirements have faults".into()) }
+    println!(
+        "{} ids: {} with tests, {} planned and without, {} faults",
+        list.known.len(),
+        summary.covered.len(),
+        summary.open.len(),
+        summary.faults.len()
+    );
+    if summary.faults.is_empty() { Ok(()) } else { Err("requirements have faults".into()) }
 }
 
-/// One id a line; `planned` behind those that nothing fulfils yet.
-fn parse_list(text: &str) -> Result<(BTreeSet<String>, BTreeSet<String>)> {
-    let mut known = BTreeSet::new();
-    let mut planned = BTreeSet::new();
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let mut words = line.split_whitespace();
-        let id = words.next().unwrap_or_default().to_string();
-        match words.next() {
-            None => {}
-            Some("planned") => {
-                planned.insert(id.clone());
-            }
-            Some(other) => return Err(format!("requirements.txt: {other:?} behind {id}").into()),
-        }
-        known.insert(id);
-    }
-    Ok((known, planned))
+/// Every id there is.
+struct List {
+    known: BTreeSet<String>,
+    /// Those that nothing fulfils yet, or not to the end.
+    planned: BTreeSet<String>,
 }
 
-fn scan(folder: &Path, known: &BTreeSet<String>, tests: &mut Vec<NamedTest>) -> Result<()> {
-    let mut entries: Vec<_> = std::fs::read_dir(folder)?.collect::<std::io::Result<_>>()?;
-    entries.sort_by_key(std::fs::DirEntry::path);
-    for entry in entries {
-        let path = entry.path();
-        if path.is_dir() {
-            scan(&path, known, tests)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = std::fs::read_to_string(&path)?;
-            let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
-            scan_text(&name, &text, known, tests);
-        }
-    }
-    Ok(())
-}
-
-fn scan_text(name: &str, text: &str, known: &BTreeSet<String>, tests: &mut Vec<NamedTest>) {
-    let mut docs = String::new();
-    let mut is_test = false;
-    for line in text.lines().map(str::trim) {
-        if let Some(doc) = line.strip_prefix("///") {
-            docs.push_str(doc);
-            docs.push(' ');
-        } else if line.starts_with("#[") {
-            is_test |= line == "#[test]";
-        } else {
-            let function = line.strip_prefix("fn ").and_then(|rest| rest.split('(').next());
-            if let (true, Some(function)) = (is_test, function) {
-                let ids = ids_in(&docs, known);
-                if !ids.is_empty() {
-                    tests.push(NamedTest {
-                        place: format!("{name}:{function}"),
-                        function: function.to_string(),
-                        is_table: docs.contains("table of cases"),
-                        ids,
-                    });
+impl List {
+    /// One id a line, and `planned` behind it where that holds.
+    fn parse(text: &str) -> Result<List> {
+        let mut list = List { known: BTreeSet::new(), planned: BTreeSet::new() };
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let mut words = line.split_whitespace();
+            let id = words.next().unwrap_or_default().to_string();
+            match (words.next(), words.next()) {
+                (None, _) => {}
+                (Some("planned"), None) => {
+                    list.planned.insert(id.clone());
                 }
+                _ => return Err(format!("requirements.txt: {line:?}").into()),
             }
-            docs.clear();
-            is_test = false;
+            if !list.known.insert(id.clone()) {
+                return Err(format!("requirements.txt: {id} twice").into());
+            }
+        }
+        Ok(list)
+    }
+}
+
+/// What the sources say of tests.
+#[derive(Default)]
+struct Sources {
+    named: Vec<NamedTest>,
+    /// How many tests have a name.
+    count: BTreeMap<String, usize>,
+}
+
+/// A test that names ids.
+struct NamedTest {
+    place: String,
+    function: String,
+    ids: BTreeSet<String>,
+    is_table: bool,
+}
+
+impl Sources {
+    fn scan(&mut self, folder: &Path) -> Result<()> {
+        let mut entries: Vec<_> = std::fs::read_dir(folder)?.collect::<std::io::Result<_>>()?;
+        entries.sort_by_key(std::fs::DirEntry::path);
+        for entry in entries {
+            let path = entry.path();
+            if path.is_dir() {
+                self.scan(&path)?;
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path)?;
+                let name = path.strip_prefix(root()).unwrap_or(&path).display().to_string();
+                self.scan_text(&name, &text);
+            }
+        }
+        Ok(())
+    }
+
+    fn scan_text(&mut self, name: &str, text: &str) {
+        let mut docs = String::new();
+        let mut is_test = false;
+        for line in text.lines().map(str::trim) {
+            if let Some(doc) = line.strip_prefix("///") {
+                docs.push_str(doc);
+                docs.push(' ');
+            } else if line.starts_with("#[") {
+                is_test |= line == "#[test]";
+            } else {
+                let function = line.strip_prefix("fn ").and_then(|rest| rest.split('(').next());
+                if let (true, Some(function)) = (is_test, function) {
+                    *self.count.entry(function.to_string()).or_default() += 1;
+                    let ids = ids_in(&docs);
+                    if !ids.is_empty() {
+                        self.named.push(NamedTest {
+                            place: format!("{name}:{function}"),
+                            function: function.to_string(),
+                            is_table: docs.contains("table of cases"),
+                            ids,
+                        });
+                    }
+                }
+                docs.clear();
+                is_test = false;
+            }
         }
     }
 }
 
-fn ids_in(docs: &str, known: &BTreeSet<String>) -> Vec<String> {
-    let words = docs.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'));
-    let mut ids: Vec<String> =
-        words.filter(|word| known.contains(*word)).map(String::from).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    ids
-}
-
-fn run_tests() -> Result<String> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["test", "--workspace", "--locked"])
-        .current_dir(root())
-        .output()?;
-    if !output.status.success() {
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("the tests fail\n{errors}").into());
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Last parts of the names of tests that passed: `test a::b::name ... ok`.
-fn passed_tests(log: &str) -> BTreeSet<&str> {
-    log.lines()
-        .filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... ok"))
-        .filter_map(|path| path.split_whitespace().next()?.rsplit("::").next())
+/// Whatever has the form of an id, so that one that does not exist is found, too.
+fn ids_in(docs: &str) -> BTreeSet<String> {
+    let is_id = |word: &&str| {
+        PREFIXES.iter().any(|prefix| {
+            word.strip_prefix(prefix).is_some_and(|number| {
+                !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+            })
+        })
+    };
+    docs.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_'))
+        .filter(is_id)
+        .map(String::from)
         .collect()
+}
+
+/// Runs the tests; what they and cargo print.
+fn run_tests() -> Result<String> {
+    let (mut reader, writer) = std::io::pipe()?;
+    let mut command = Command::new(cargo());
+    command.args(["test", "--workspace", "--locked"]).current_dir(root());
+    let mut child =
+        command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).spawn()?;
+    // The command holds our ends of the pipe, and there is no end of file before they are gone.
+    drop(command);
+    let mut log = Vec::new();
+    reader.read_to_end(&mut log)?;
+    let log = String::from_utf8_lossy(&log).into_owned();
+    if child.wait()?.success() { Ok(log) } else { Err(format!("{log}\nthe tests fail").into()) }
+}
+
+/// How many tests of each name ran and passed: `test a::b::name ... ok`.
+fn passed_tests(log: &str) -> BTreeMap<&str, usize> {
+    let mut passed = BTreeMap::new();
+    let names = log
+        .lines()
+        .filter_map(|line| line.trim_end().strip_prefix("test ")?.strip_suffix(" ... ok"))
+        .filter_map(|path| path.split_whitespace().next()?.rsplit("::").next());
+    for name in names {
+        *passed.entry(name).or_default() += 1;
+    }
+    passed
+}
+
+struct Summary<'a> {
+    covered: BTreeMap<&'a str, Vec<&'a str>>,
+    /// Planned ids without a test.
+    open: Vec<&'a str>,
+    faults: Vec<String>,
+}
+
+fn summarise<'a>(
+    list: &'a List,
+    sources: &'a Sources,
+    passed: &BTreeMap<&str, usize>,
+) -> Summary<'a> {
+    let mut faults = Vec::new();
+    let mut covered: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for test in &sources.named {
+        for id in test.ids.iter().filter(|id| !list.known.contains(*id)) {
+            faults.push(format!("{} names {id}, which does not exist", test.place));
+        }
+        if test.ids.len() > LIMIT && !test.is_table {
+            let count = test.ids.len();
+            faults.push(format!("{} names {count} ids; {LIMIT} are allowed", test.place));
+            continue;
+        }
+        // The log does not say whose test of a name it was, so all of that name have to pass.
+        let name = test.function.as_str();
+        if passed.get(name).copied().unwrap_or(0) < sources.count[name] {
+            faults.push(format!("{} names ids and did not run and pass", test.place));
+            continue;
+        }
+        for id in test.ids.iter().filter(|id| list.known.contains(*id)) {
+            covered.entry(id).or_default().push(&test.place);
+        }
+    }
+    let without = |id: &&str| !covered.contains_key(id);
+    let (open, missing): (Vec<&str>, Vec<&str>) = list
+        .known
+        .iter()
+        .map(String::as_str)
+        .filter(without)
+        .partition(|id| list.planned.contains(*id));
+    faults.extend(missing.iter().map(|id| format!("{id} has no test that ran and passed")));
+    Summary { covered, open, faults }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LIST: &str = "# ids\nTC-1\nTC-2 planned\nTC-3\nTC-4\nTC-5\nTC-6\nP1 planned\n";
+
+    fn faults(source: &str, log: &str) -> Vec<String> {
+        let list = List::parse(LIST).unwrap();
+        let mut sources = Sources::default();
+        sources.scan_text("a.rs", source);
+        let passed = passed_tests(log);
+        let mut faults = summarise(&list, &sources, &passed).faults;
+        faults.retain(|fault| !fault.contains("has no test"));
+        faults
+    }
+
+    #[test]
+    fn lists_are_checked() {
+        let list = List::parse(LIST).unwrap();
+        assert_eq!((list.known.len(), list.planned.len()), (7, 2));
+        for wrong in ["TC-1 soon", "TC-1 planned too", "TC-1\nTC-1 planned"] {
+            assert!(List::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
     #[test]
     fn ids_count_only_above_tests() {
-        let (known, planned) = parse_list("# ids\nTC-1\nTC-2 planned\nP1\n").unwrap();
-        assert_eq!((known.len(), planned.len()), (3, 1));
-        let text = "/// TC-1: said of a function\nfn helper() {}\n\n/// TC-1, P1 (see TC-10)\n/// table of cases\n\
-                    #[test]\nfn named() {}\n#[test]\nfn unnamed() {}\n";
-        let mut tests = Vec::new();
-        scan_text("a.rs", text, &known, &mut tests);
-        assert_eq!(tests.len(), 1);
-        assert_eq!((tests[0].place.as_str(), tests[0].is_table), ("a.rs:named", true));
-        assert_eq!(tests[0].ids, ["P1", "TC-1"]);
+        let text = "/// TC-1: said of a function\nfn helper() {}\n\n/// TC-1, P1 (see XTC-10, P1x)\n/// table of cases\n\
+                    #[test]\n#[ignore]\nfn named() {}\n#[test]\nfn unnamed() {}\n";
+        let mut sources = Sources::default();
+        sources.scan_text("a.rs", text);
+        assert_eq!(sources.count.len(), 2);
+        let [test] = &sources.named[..] else { panic!("{} tests", sources.named.len()) };
+        assert_eq!((test.place.as_str(), test.is_table), ("a.rs:named", true));
+        assert_eq!(test.ids, BTreeSet::from(["P1".into(), "TC-1".into()]));
     }
 
     #[test]
     fn only_tests_that_passed_count() {
-        let log = "test a::b::one ... ok\ntest two ... FAILED\ntest three ... ignored\ntest c::four ... ok\n";
-        assert_eq!(passed_tests(log), BTreeSet::from(["one", "four"]));
+        let log = "test a::b::one ... ok\ntest two ... FAILED\ntest three ... ignored\n\
+                   test c::four - should panic ... ok\ntest d::one ... ok\n";
+        assert_eq!(passed_tests(log), BTreeMap::from([("one", 2), ("four", 1)]));
+    }
+
+    #[test]
+    fn an_id_needs_its_test_to_pass() {
+        let source = "/// TC-1\n#[test]\nfn a() {}\n";
+        assert_eq!(faults(source, "test m::a ... ok"), [""; 0]);
+        for log in ["", "test m::a ... ignored", "test m::a ... FAILED", "test m::b ... ok"] {
+            assert_eq!(faults(source, log), ["a.rs:a names ids and did not run and pass"]);
+        }
+    }
+
+    #[test]
+    fn a_namesake_that_passed_does_not_stand_in() {
+        let source = "/// TC-1\n#[test]\nfn a() {}\nmod other {\n#[test]\nfn a() {}\n}\n";
+        assert_eq!(faults(source, "test a ... ok\ntest other::a ... ok"), [""; 0]);
+        assert_eq!(faults(source, "test a ... ignored\ntest other::a ... ok").len(), 1);
+    }
+
+    #[test]
+    fn more_than_five_ids_are_a_fault() {
+        let six = "/// TC-1 TC-2 TC-3 TC-4 TC-5 TC-6\n#[test]\nfn a() {}\n";
+        assert_eq!(faults(six, "test a ... ok"), ["a.rs:a names 6 ids; 5 are allowed"]);
+        let table = six.replace("TC-6", "TC-6: a table of cases");
+        assert_eq!(faults(&table, "test a ... ok"), [""; 0]);
+    }
+
+    #[test]
+    fn ids_that_do_not_exist_are_a_fault() {
+        let source = "/// TC-1, TC-7\n#[test]\nfn a() {}\n";
+        assert_eq!(faults(source, "test a ... ok"), ["a.rs:a names TC-7, which does not exist"]);
+    }
+
+    #[test]
+    fn ids_without_a_test_are_planned_or_a_fault() {
+        let list = List::parse("TC-1\nTC-2 planned\nTC-3 planned").unwrap();
+        let mut sources = Sources::default();
+        sources.scan_text("a.rs", "/// TC-2\n#[test]\nfn a() {}\n");
+        let passed = passed_tests("test a ... ok");
+        let summary = summarise(&list, &sources, &passed);
+        assert_eq!(summary.open, ["TC-3"]);
+        assert_eq!(summary.faults, ["TC-1 has no test that ran and passed"]);
+        assert_eq!(summary.covered.keys().copied().collect::<Vec<_>>(), ["TC-2"]);
     }
 }

@@ -49,6 +49,19 @@ fn push_header_group(file: &mut FileBuilder) -> Result<()> {
         encode(&record, &mut bytes)?;
         file.header_records.push(bytes);
     }
+    push_partition_info(file)
+}
+
+/// A host's own partition: all zero.
+fn push_partition_info(file: &mut FileBuilder) -> Result<()> {
+    let mut record = EventRecord::new(HeaderType::System64, &[0; 0x30]);
+    record.hook = Some(Hook(0x50));
+    record.descriptor.version = 2;
+    (record.process_id, record.thread_id) = (Some(4), Some(8));
+    record.order_time = file.header.start_raw;
+    let mut bytes = Vec::new();
+    encode(&record, &mut bytes)?;
+    file.header_records.push(bytes);
     Ok(())
 }
 
@@ -195,7 +208,7 @@ fn push_order(file: &mut FileBuilder, order: u32) -> Result<()> {
         PayloadBuilder::new()
             .counted_ansi(format!("/order/{order}").as_bytes())
             .u32(u32::from_le_bytes([192, 0, 2, 10 + order as u8]))
-            .u16(50_000u16.swap_bytes() + order as u16),
+            .u16((50_000 + order as u16).swap_bytes()),
     )?;
     shop.event(
         start + 120,

@@ -95,7 +95,7 @@ impl fmt::Display for Reason {
 
 impl std::error::Error for Reason {}
 
-/// Compiled TraceLogging schemas that are kept; past this they are compiled again.
+/// Bytes of compiled schemas that are kept, of either source; past this they are compiled again.
 const CACHE_LIMIT: usize = 8 << 20;
 
 /// Finds schemas, learning them from the records that describe others.
@@ -108,7 +108,8 @@ pub struct Decoder {
     tracelogging: HashMap<Box<[u8]>, Result<Schema, SchemaError>, foldhash::fast::RandomState>,
     tracelogging_size: usize,
     described: HashMap<EventKey, Described, foldhash::fast::RandomState>,
-    event_trace: HashMap<(u8, usize), Option<Schema>, foldhash::fast::RandomState>,
+    described_size: usize,
+    event_trace: HashMap<(u8, usize, u8), Option<Schema>, foldhash::fast::RandomState>,
 }
 
 struct Described {
@@ -138,6 +139,7 @@ impl Decoder {
             tracelogging: HashMap::default(),
             tracelogging_size: 0,
             described: HashMap::default(),
+            described_size: 0,
             event_trace: HashMap::default(),
         }
     }
@@ -167,8 +169,7 @@ impl Decoder {
             header if header.is_classic() => self.classic(record),
             _ => match record.hook {
                 Some(hook) if hook.group() == 0 => {
-                    let missing = Reason::NoKernelClass;
-                    self.event_trace(hook.kind(), record.payload.len(), missing)
+                    self.event_trace(hook.kind(), record, Reason::NoKernelClass)
                 }
                 Some(Hook(hook)) if Hook(hook).class_guid().is_none() => {
                     Decoded::undecoded(Reason::UnknownGroup)
@@ -230,7 +231,7 @@ impl Decoder {
         let Some(class) = record.provider else { return Decoded::undecoded(Reason::NoClass) };
         let (kind, version) = (record.descriptor.opcode.0, record.descriptor.version);
         if class == EVENT_TRACE {
-            return self.event_trace(kind, record.payload.len(), Reason::NoClass);
+            return self.event_trace(kind, record, Reason::NoClass);
         }
         if Store::is_schema_record(record) {
             if self.learning {
@@ -256,11 +257,16 @@ impl Decoder {
                 return true;
             }
         }
+        if self.described_size > CACHE_LIMIT {
+            self.described.clear();
+            self.described_size = 0;
+        }
         let compiled = EventInfo::parse(blob).and_then(|info| {
             let provider = info.provider();
             info.schema(|name| self.store.map(provider, name))
         });
-        let has_maps = EventInfo::parse(blob).is_ok_and(|info| info.map_names().next().is_some());
+        let has_maps = EventInfo::parse(blob).is_ok_and(|info| info.has_maps());
+        self.described_size += compiled.as_ref().map_or(64, Schema::size);
         let described = Described {
             blob: Arc::clone(blob),
             map_generation: self.store.map_generation,
@@ -279,13 +285,18 @@ impl Decoder {
         }
     }
 
-    fn event_trace(&mut self, kind: u8, length: usize, missing: Reason) -> Decoded<'_> {
+    fn event_trace<'d>(
+        &'d mut self,
+        kind: u8,
+        record: &EventRecord<'d>,
+        missing: Reason,
+    ) -> Decoded<'d> {
         // Few lengths matter; a hostile file must not make an entry for each.
-        let length = length.min(0x200);
+        let length = record.payload.len().min(0x200);
         let schema = self
             .event_trace
-            .entry((kind, length))
-            .or_insert_with(|| event_trace::schema(kind, length));
+            .entry((kind, length, record.pointer_size))
+            .or_insert_with(|| event_trace::schema(kind, length, record.pointer_size));
         match schema {
             Some(schema) => Decoded::with(schema, Source::Header),
             None => {
@@ -466,11 +477,13 @@ struct FieldTexts<'s> {
     text: Vec<u8>,
     /// Where the text of each field ends.
     ends: Vec<usize>,
+    /// Whether a bracket was opened last.
+    opened: bool,
 }
 
 impl FieldTexts<'_> {
     fn new(style: &Style) -> FieldTexts<'_> {
-        FieldTexts { style, depth: 0, text: Vec::new(), ends: Vec::new() }
+        FieldTexts { style, depth: 0, text: Vec::new(), ends: Vec::new(), opened: false }
     }
 
     fn get(&self, number: usize) -> Option<Cow<'_, str>> {
@@ -481,7 +494,7 @@ impl FieldTexts<'_> {
 
     /// Inside brackets everything but the first is set off.
     fn separate(&mut self) {
-        if self.depth > 0 && !matches!(self.text.last(), Some(b'[' | b'{')) {
+        if self.depth > 0 && !std::mem::take(&mut self.opened) {
             self.text.extend_from_slice(b", ");
         }
     }
@@ -496,11 +509,13 @@ impl FieldTexts<'_> {
         self.separate();
         self.text.push(bracket);
         self.depth += 1;
+        self.opened = true;
     }
 
     fn close(&mut self, bracket: u8) {
         self.text.push(bracket);
         self.depth -= 1;
+        self.opened = false;
         self.end();
     }
 }

@@ -25,6 +25,11 @@ use std::sync::Arc;
 const FIXED_SIZE: usize = 0x70;
 const PROPERTY_SIZE: usize = 24;
 
+/// Bytes of the names in one schema or map. Offsets may all point to one long text, so the blob's size does not bound them.
+const TEXT_LIMIT: usize = 1 << 20;
+/// Members of all structs of a schema together. Windows gives each struct its own, so a blob has room for 2,700.
+const MEMBER_LIMIT: usize = 1 << 16;
+
 const STRUCT: u32 = 0x01;
 const PARAM_LENGTH: u32 = 0x02;
 const PARAM_COUNT: u32 = 0x04;
@@ -49,6 +54,8 @@ pub enum EventInfoError {
         /// The in-type.
         in_type: u16,
     },
+    /// Names or members of structs that share their place, and would fill more memory than any schema does.
+    TooMuch,
 }
 
 impl fmt::Display for EventInfoError {
@@ -58,6 +65,7 @@ impl fmt::Display for EventInfoError {
             EventInfoError::Index { property } => {
                 write!(f, "property {property} refers to one that is not there")
             }
+            EventInfoError::TooMuch => f.write_str("its names or structs overlap without measure"),
             EventInfoError::Type { property, in_type } => {
                 write!(
                     f,
@@ -165,25 +173,48 @@ impl<'a> EventInfo<'a> {
         (0..self.property_count()).filter_map(|index| self.map_name(index))
     }
 
+    /// Whether properties name maps, known or not.
+    pub(crate) fn has_maps(&self) -> bool {
+        (0..self.property_count()).any(|index| self.map_offset(index) != 0)
+    }
+
     fn map_name(&self, index: usize) -> Option<String> {
+        self.string(self.map_offset(index))
+    }
+
+    /// 0 for none.
+    fn map_offset(&self, index: usize) -> u32 {
         let at = FIXED_SIZE + index * PROPERTY_SIZE;
-        if self.u32(at) & (STRUCT | HAS_CUSTOM_SCHEMA) != 0 {
-            return None;
-        }
-        self.string(self.u32(at + 0x0c))
+        let other = self.u32(at) & (STRUCT | HAS_CUSTOM_SCHEMA) != 0;
+        if other { 0 } else { self.u32(at + 0x0c) }
     }
 
     /// Compiles the schema; `map` gives the maps of the provider by name.
     ///
     /// # Errors
-    /// `Index` and `Type`.
+    /// `Index`, `Type` and `TooMuch`.
     pub fn schema(
         &self,
         mut map: impl FnMut(&str) -> Option<Arc<Map>>,
     ) -> Result<Schema, EventInfoError> {
         let mut fields = Vec::with_capacity(self.property_count());
+        let (mut text, mut members) = (0, 0);
         for index in 0..self.property_count() {
+            let name = self.u32(FIXED_SIZE + index * PROPERTY_SIZE + 4);
+            text += string_size(self.bytes, name);
+            text += string_size(self.bytes, self.map_offset(index));
+            if text > TEXT_LIMIT {
+                return Err(EventInfoError::TooMuch);
+            }
             let mut field = self.field(index)?;
+            match &field.kind {
+                Kind::Struct { count, .. } => members += count,
+                Kind::Custom { schema, .. } => text += schema.len(),
+                Kind::Scalar { .. } => {}
+            }
+            if text > TEXT_LIMIT || members > MEMBER_LIMIT {
+                return Err(EventInfoError::TooMuch);
+            }
             field.map = self.map_name(index).and_then(|name| map(&name));
             fields.push(field);
         }
@@ -225,20 +256,25 @@ impl<'a> EventInfo<'a> {
         let error = EventInfoError::Type { property: index, in_type: in_type.0 };
         let mut wire = in_type.wire().ok_or(error)?;
         let show = in_type.show(out_type);
-        // An array of characters is text of a fixed length.
-        if let Count::Fixed(characters) = field.count {
-            let text = match in_type {
-                InType::UNICODECHAR => Some(Wire::Utf16),
-                InType::ANSICHAR => Some(Wire::Ansi),
-                _ => None,
-            };
-            if let Some(text) = text {
-                wire = text;
-                field.count = Count::One;
-                field.length = Length::Fixed(characters);
-            }
+        // An array of characters is text of that length.
+        let characters = match field.count {
+            Count::Fixed(characters) => Some(Length::Fixed(characters)),
+            Count::Field(source) => Some(Length::Field(source)),
+            Count::One | Count::Prefixed => None,
+        };
+        let text = match in_type {
+            InType::UNICODECHAR => Some(Wire::Utf16),
+            InType::ANSICHAR => Some(Wire::Ansi),
+            _ => None,
+        };
+        let is_text = characters.is_some() && text.is_some();
+        if let (Some(text), Some(characters)) = (text, characters) {
+            wire = text;
+            field.count = Count::One;
+            field.length = characters;
         }
-        if matches!(wire, Wire::Utf16 | Wire::Ansi | Wire::Binary) {
+        // The length of a character is that of one, not of the text.
+        if matches!(wire, Wire::Utf16 | Wire::Ansi | Wire::Binary) && !is_text {
             if flags & PARAM_LENGTH != 0 {
                 field.length = Length::Field(self.index(index, length)?);
             } else if length > 0 {
@@ -246,8 +282,14 @@ impl<'a> EventInfo<'a> {
             }
         }
         field.no_print = out_type == OutType::NOPRINT;
-        field.kind = match self.custom_schema(flags, at) {
-            Some((protocol, schema)) => Kind::Custom { protocol, schema: schema.into() },
+        let custom = self.custom_schema(flags, at);
+        field.kind = match custom.filter(|_| matches!(wire, Wire::Binary | Wire::CountedBinary)) {
+            Some((protocol, schema)) => {
+                if wire == Wire::Binary && field.length == Length::Own {
+                    field.length = Length::Fixed(0);
+                }
+                Kind::Custom { protocol, schema: schema.into() }
+            }
             None => Kind::Scalar { wire, show },
         };
         Ok(field)
@@ -283,6 +325,12 @@ impl<'a> EventInfo<'a> {
     }
 }
 
+/// Bytes of a string as it is stored.
+fn string_size(bytes: &[u8], offset: u32) -> usize {
+    let rest = if offset == 0 { None } else { bytes.get(offset as usize..) };
+    rest.and_then(le::utf16_z).map_or(0, |(text, _)| text.len())
+}
+
 fn string(bytes: &[u8], offset: u32) -> Option<String> {
     if offset == 0 {
         return None;
@@ -295,7 +343,7 @@ fn string(bytes: &[u8], offset: u32) -> Option<String> {
 
 /// Reads the payload of a map record: provider GUID and EVENT_MAP_INFO.
 ///
-/// `None` where it is cut, or a map of patterns, which name no integers.
+/// `None` where it is cut, a map of patterns, which name no integers, or one whose names overlap without measure.
 pub fn map(payload: &[u8]) -> Option<(Guid, Map)> {
     const PATTERN_MAP: u32 = 0x04;
     const BITMAPS: u32 = 0x02 | 0x10 | 0x20;
@@ -307,15 +355,20 @@ pub fn map(payload: &[u8]) -> Option<(Guid, Map)> {
     }
     let count = le::u32(info, 8)? as usize;
     let entries = info.get(16..16usize.checked_add(count.checked_mul(8)?)?)?;
-    let entries = entries.chunks_exact(8).filter_map(|entry| {
-        let text = string(info, le::u32(entry, 0)?)?;
-        Some((le::u32(entry, 4)?, text))
-    });
+    let mut names = Vec::with_capacity(count);
+    let mut text_size = 0;
+    for entry in entries.chunks_exact(8) {
+        let offset = le::u32(entry, 0)?;
+        text_size += string_size(info, offset);
+        if text_size > TEXT_LIMIT {
+            return None;
+        }
+        if let Some(text) = string(info, offset) {
+            names.push((le::u32(entry, 4)?, text));
+        }
+    }
     let kind = if flags & BITMAPS != 0 { MapKind::Bits } else { MapKind::Value };
-    Some((
-        provider,
-        Map { name: string(info, le::u32(info, 0)?)?, kind, entries: entries.collect() },
-    ))
+    Some((provider, Map { name: string(info, le::u32(info, 0)?)?, kind, entries: names }))
 }
 
 /// The fields of an EventInfo record itself.

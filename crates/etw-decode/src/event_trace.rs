@@ -25,8 +25,8 @@ pub fn event_name(kind: u8) -> Option<&'static str> {
     })
 }
 
-/// The schema of a type, for a payload of `length` bytes.
-pub fn schema(kind: u8, length: usize) -> Option<Schema> {
+/// The schema of a type, for a payload of `length` bytes with pointers of `pointer_size`.
+pub fn schema(kind: u8, length: usize, pointer_size: u8) -> Option<Schema> {
     let mut fields = match kind {
         0x00 => header(),
         0x05 | 0x20 => group_masks(length),
@@ -52,7 +52,8 @@ pub fn schema(kind: u8, length: usize) -> Option<Schema> {
         event: event_name(kind).map(String::from),
         ..Names::default()
     };
-    if kind == 0x00 && length <= 0x118 {
+    let without_names = if pointer_size == 4 { 0x110 } else { 0x118 };
+    if kind == 0x00 && length <= without_names {
         fields.truncate(21);
     }
     let count = fields.len();

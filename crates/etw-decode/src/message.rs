@@ -11,6 +11,9 @@ pub struct Message {
     parts: Vec<Part>,
 }
 
+/// Bytes of a formatted message, past which inserts are left out: a short template can name a long field often.
+const SIZE_LIMIT: usize = 1 << 20;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Text(String),
@@ -39,18 +42,30 @@ impl Message {
         Message { parts: parser.parts }
     }
 
+    /// Approximate bytes of memory it takes.
+    pub(crate) fn size(&self) -> usize {
+        let texts = self.parts.iter().map(|part| match part {
+            Part::Text(text) => text.len(),
+            Part::Insert(_) => 0,
+        });
+        self.parts.len() * size_of::<Part>() + texts.sum::<usize>()
+    }
+
     /// Whether it needs the event's fields.
     pub fn has_inserts(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Insert(_)))
     }
 
     /// The text with its inserts; `field` gives the text of the event's top-level field with a number from 0.
+    ///
+    /// Inserts that would make it longer than a mebibyte become `…`.
     pub fn format<T: AsRef<str>>(&self, field: impl Fn(usize) -> Option<T>) -> String {
         let mut out = String::new();
         for part in &self.parts {
             match part {
                 Part::Text(text) => out.push_str(text),
                 Part::Insert(number) => match field(number - 1) {
+                    Some(text) if out.len() + text.as_ref().len() > SIZE_LIMIT => out.push('…'),
                     Some(text) => out.push_str(text.as_ref()),
                     // Writing to a String cannot fail.
                     None => drop(write!(out, "%{number}")),
@@ -121,6 +136,14 @@ fn format_length(rest: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn malicious_repeats_of_a_long_field() {
+        let message = Message::parse(&"%1".repeat(20_000));
+        let text = message.format(|_| Some("x".repeat(60_000)));
+        assert!(text.len() < SIZE_LIMIT + 60_000);
+        assert!(text.ends_with('…'));
+    }
 
     #[test]
     fn inserts_and_escapes() {

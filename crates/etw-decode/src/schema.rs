@@ -67,7 +67,7 @@ pub struct Field {
     pub kind: Kind,
     /// How often.
     pub count: Count,
-    /// How long, for text and bytes that do not tell.
+    /// How long, for text and bytes that do not tell; a custom field of its own length has a `u16` before it.
     pub length: Length,
     /// Names of its values.
     pub map: Option<Arc<Map>>,
@@ -195,28 +195,48 @@ impl Schema {
 
     /// Approximate bytes of memory it takes.
     pub(crate) fn size(&self) -> usize {
-        let fields = self.fields.iter().map(|f| size_of::<Field>() + f.name.len() * 2);
-        size_of::<Schema>() + fields.sum::<usize>()
+        let fields = self.fields.iter().map(|field| {
+            let custom = match &field.kind {
+                Kind::Custom { schema, .. } => schema.len(),
+                _ => 0,
+            };
+            size_of::<Field>() + field.name.len() * 2 + custom
+        });
+        let names = &self.names;
+        let single = [
+            &names.provider,
+            &names.event,
+            &names.level,
+            &names.channel,
+            &names.task,
+            &names.opcode,
+        ];
+        let names = names.keywords.iter().chain(single.into_iter().flatten()).map(String::len);
+        let message = self.message.as_ref().map_or(0, Message::size);
+        size_of::<Schema>() + fields.sum::<usize>() + names.sum::<usize>() + message
     }
 }
 
-/// JSON keys: a name that a sibling had before gets `#2`, `#3`, …
+/// JSON keys: a name that a sibling had before gets `#2`, `#3`, …, whichever is free.
 fn name_siblings(fields: &mut [Field]) {
-    let mut seen: HashMap<String, u32> = HashMap::new();
+    // Of each key that is taken, the number to try next.
+    let mut taken: HashMap<String, u32> = HashMap::new();
     for field in fields {
         if field.is_custom_length {
             continue;
         }
-        let count = seen.entry(field.name.clone()).or_insert(0);
-        *count += 1;
-        let mut name = Cow::Borrowed(&field.name);
-        if *count > 1 {
-            // Writing to a String cannot fail.
-            let _ = write!(name.to_mut(), "#{count}");
+        let mut name = Cow::Borrowed(field.name.as_str());
+        if let Some(&(mut number)) = taken.get(&*name) {
+            while taken.contains_key(&*name) {
+                name = Cow::Owned(format!("{}#{number}", field.name));
+                number += 1;
+            }
+            taken.insert(field.name.clone(), number);
         }
         let mut key = Vec::with_capacity(name.len() + 3);
         write_json_string(&mut key, &name);
         key.push(b':');
+        taken.insert(name.into_owned(), 2);
         field.json_key = key.into();
     }
 }
@@ -255,16 +275,32 @@ impl Map {
         }
     }
 
+    /// Bytes of [`name_of`](Map::name_of), for what it costs to write.
+    pub(crate) fn name_length(&self, value: u64) -> Option<usize> {
+        match self.kind {
+            MapKind::Value => self.name_of(value).map(|name| name.len()),
+            MapKind::Bits => {
+                let set = self.entries.iter().filter(|entry| is_set(entry.0, value));
+                let length = set.map(|entry| entry.1.len() + 1).sum();
+                (length > 0).then_some(length)
+            }
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(crate) fn size(&self) -> usize {
+        let names = self.entries.iter().map(|entry| size_of_val(entry) + entry.1.len());
+        size_of::<Map>() + self.name.len() * 2 + names.sum::<usize>()
+    }
+
     fn bits(&self, value: u64) -> Option<String> {
         let mut left = value;
         let mut text = String::new();
         for (bits, name) in &self.entries {
-            let bits = u64::from(*bits);
-            let set = if bits == 0 { value == 0 } else { value & bits == bits };
-            if set {
+            if is_set(*bits, value) {
                 let separator = if text.is_empty() { "" } else { "|" };
                 let _ = write!(text, "{separator}{name}");
-                left &= !bits;
+                left &= !u64::from(*bits);
             }
         }
         if text.is_empty() {
@@ -275,6 +311,11 @@ impl Map {
         }
         Some(text)
     }
+}
+
+fn is_set(bits: u32, value: u64) -> bool {
+    let bits = u64::from(bits);
+    if bits == 0 { value == 0 } else { value & bits == bits }
 }
 
 #[cfg(test)]
@@ -306,6 +347,16 @@ mod tests {
         let schema = Schema::new(Names::default(), fields.to_vec(), 4);
         let keys: Vec<_> = schema.fields.iter().map(|f| &*f.json_key).collect();
         assert_eq!(keys, [&b"\"a\":"[..], b"\"b\":", b"\"a#2\":", b"\"a#3\":"]);
+    }
+
+    #[test]
+    fn keys_are_unique_beside_names_that_look_numbered() {
+        let fields =
+            ["a", "a#2", "a", "a", "a#2"].map(|name| Field::new(name, Wire::U8, Show::Plain));
+        let schema = Schema::new(Names::default(), fields.to_vec(), 5);
+        let keys: Vec<_> =
+            schema.fields.iter().map(|f| String::from_utf8_lossy(&f.json_key)).collect();
+        assert_eq!(keys, ["\"a\":", "\"a#2\":", "\"a#3\":", "\"a#4\":", "\"a#2#2\":"]);
     }
 
     #[test]

@@ -47,7 +47,15 @@ impl Store {
         }
         if record.descriptor.opcode.0 == MAP_INFO {
             let Some((provider, map)) = event_info::map(record.payload) else { return };
-            self.size += record.payload.len() + 64;
+            if self
+                .maps
+                .get(&provider)
+                .and_then(|maps| maps.get(&map.name))
+                .is_some_and(|known| **known == map)
+            {
+                return;
+            }
+            self.size += map.size();
             self.map_generation += 1;
             self.maps.entry(provider).or_default().insert(map.name.clone(), Arc::new(map));
             return;

@@ -162,6 +162,10 @@ impl InType {
             _ => Show::Plain,
         };
         let Some(wire) = self.wire() else { return default };
+        // Nothing but hex goes with these, and nothing but true and false with BOOLEAN.
+        if matches!(default, Show::Hex | Show::Boolean | Show::Character) {
+            return default;
+        }
         let integer = matches!(
             wire,
             Wire::I8
@@ -290,6 +294,10 @@ mod tests {
         assert_eq!(InType::UINT32.show(OutType::STRING), Show::Plain);
         assert_eq!(InType::POINTER.show(OutType::NULL), Show::Hex);
         assert_eq!(InType::HEXINT32.show(OutType::NTSTATUS), Show::Hex);
+        assert_eq!(InType::HEXINT32.show(OutType::BOOLEAN), Show::Hex);
+        assert_eq!(InType::HEXINT64.show(OutType::DATETIME), Show::Hex);
+        assert_eq!(InType::BOOLEAN.show(OutType::HEXINT32), Show::Boolean);
+        assert_eq!(InType::UNICODECHAR.show(OutType::PORT), Show::Character);
         assert_eq!(InType::BINARY.show(OutType::IPV6), Show::Ipv6);
         assert_eq!(InType(299).wire(), None);
     }

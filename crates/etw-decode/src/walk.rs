@@ -54,11 +54,12 @@ impl fmt::Display for PayloadError {
 
 impl std::error::Error for PayloadError {}
 
-/// What one event may cost: values, plus the characters of their names.
+/// What one event may cost: fields and values, plus the characters of their names and of the names of their values.
 ///
 /// The largest honest event has 64 KiB of one-byte values; the rest is for names that repeat in arrays of structs.
 const BUDGET: usize = 4 << 20;
-const DEPTH: usize = 64;
+/// Deeper than any encoder nests. Two brackets each, and one for an array of values, find room in 128 bits.
+const DEPTH: usize = 60;
 
 /// Tells `visitor` the fields that `schema` finds in `payload`; gives how many bytes they take.
 ///
@@ -109,6 +110,8 @@ impl<'a, V: Visitor> Walker<'a, V> {
     }
 
     fn field(&mut self, index: usize, field: &'a Field) -> Result<(), PayloadError> {
+        // Also for an array that turns out empty: it is named like any other.
+        self.charge(1 + field.name.len())?;
         let count = match field.count {
             Count::One => return self.one(index, field),
             Count::Fixed(count) => usize::from(count),
@@ -121,6 +124,7 @@ impl<'a, V: Visitor> Walker<'a, V> {
         };
         self.visitor.begin_array(field, count);
         for _ in 0..count {
+            self.charge(1)?;
             self.one(index, field)?;
         }
         self.visitor.end_array(field);
@@ -128,13 +132,14 @@ impl<'a, V: Visitor> Walker<'a, V> {
     }
 
     fn one(&mut self, index: usize, field: &'a Field) -> Result<(), PayloadError> {
-        self.budget = self.budget.checked_sub(1 + field.name.len()).ok_or(PayloadError::TooMuch)?;
         let Kind::Struct { first, count } = field.kind else { return self.value(index, field) };
         // Structs lie behind the one that holds them, so this ends; depth bounds the stack.
         let behind = first > index && first.saturating_add(count) <= self.schema.fields.len();
         if !(behind || count == 0) || self.depth >= DEPTH {
             return Err(PayloadError::BadStruct);
         }
+        // Some forms name every struct of an array.
+        self.charge(field.name.len())?;
         self.visitor.begin_struct(field);
         if count > 0 {
             self.depth += 1;
@@ -155,22 +160,35 @@ impl<'a, V: Visitor> Walker<'a, V> {
         let rest = &self.payload[self.at..];
         let read = match &field.kind {
             Kind::Scalar { wire, show } => read(*wire, *show, rest, length, self.pointer_size),
-            Kind::Custom { protocol, schema } => rest
-                .get(..length.unwrap_or(0))
-                .map(|data| (Value::Custom { protocol: *protocol, schema, data }, data.len())),
+            Kind::Custom { protocol, schema } => match length {
+                Some(length) => rest.get(..length).map(|data| (data, length)),
+                None => counted(rest, false),
+            }
+            .map(|(data, taken)| (Value::Custom { protocol: *protocol, schema, data }, taken)),
             Kind::Struct { .. } => None,
         };
         let (mut value, taken) = read.ok_or_else(|| self.short(field))?;
         self.at += taken;
         if let Some(slot) = self.referred.get_mut(index) {
-            *slot = value.as_u64().unwrap_or(0);
+            *slot = stored_integer(field, &rest[..taken]);
         }
         if let Some(map) = &field.map
             && let Some(number) = value.as_u64()
         {
-            value = Value::Mapped { value: number, map };
+            // Looking a value up costs something too.
+            self.charge(map.entries.len() / 8)?;
+            if let Some(length) = map.name_length(number) {
+                self.charge(length)?;
+                value = Value::Mapped { value: number, map };
+            }
         }
         self.visitor.value(field, value);
+        Ok(())
+    }
+
+    #[inline]
+    fn charge(&mut self, cost: usize) -> Result<(), PayloadError> {
+        self.budget = self.budget.checked_sub(cost).ok_or(PayloadError::TooMuch)?;
         Ok(())
     }
 
@@ -183,6 +201,18 @@ impl<'a, V: Visitor> Walker<'a, V> {
     fn short(&self, field: &Field) -> PayloadError {
         PayloadError::Short { field: field.name.clone(), offset: self.at }
     }
+}
+
+/// The integer in `bytes`, for a length or a count, whatever it is shown as; 0 for what is none, or is negative.
+fn stored_integer(field: &Field, bytes: &[u8]) -> u64 {
+    let Kind::Scalar { wire, .. } = field.kind else { return 0 };
+    let signed = matches!(wire, Wire::I8 | Wire::I16 | Wire::I32 | Wire::I64);
+    let unsigned = matches!(wire, Wire::U8 | Wire::U16 | Wire::U32 | Wire::U64 | Wire::Pointer);
+    let negative = signed && bytes.last().is_some_and(|&last| last >= 0x80);
+    if negative || !(signed || unsigned) {
+        return 0;
+    }
+    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
 /// One value at the front of `rest`, and the bytes it takes. `None` where `rest` is too short.
@@ -320,11 +350,11 @@ fn narrow(data: &[u8], show: Show) -> Text<'_> {
 
 fn binary(rest: &[u8], length: Option<usize>, show: Show) -> Option<(Value<'_>, usize)> {
     let length = match length {
-        Some(length) if length > 0 => length,
+        Some(length) => length,
         // An IPv6 address needs no length; a socket address without one ends with the payload.
-        _ if show == Show::Ipv6 => 16,
+        None if show == Show::Ipv6 => 16,
         None if show == Show::SocketAddress => rest.len(),
-        other => other.unwrap_or(0),
+        None => 0,
     };
     let data = rest.get(..length)?;
     Some((shown_bytes(data, show), length))

@@ -9,7 +9,7 @@
 //! * [`read::buffer`]: one buffer in memory → [`EventRecord`](etw_types::EventRecord)s; no file, no system;
 //! * [`read::file`]: a file, as an index of its buffers;
 //! * [`read::merge`]: all records of one or several files in time order, in bounded memory;
-//! * [`write`]: records, buffers and files, valid or wrong on purpose.
+//! * [`mod@write`]: records, buffers and files, valid or wrong on purpose.
 //!
 //! ```
 //! use etw_etl::{read::{Records, TraceFile}, write};

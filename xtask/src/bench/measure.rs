@@ -1,9 +1,7 @@
 //! Rates and memory.
 
 use crate::Result;
-use etw_etl::header::BufferHeader;
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
-use etw_etl::record::{self, RecordContext};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -26,15 +24,9 @@ impl Rate {
         self.all.sort_by(f64::total_cmp);
     }
 
-    /// Best and median.
-    pub fn shown(&self) -> String {
-        let median = self.all.get(self.all.len() / 2).copied().unwrap_or(0.0);
-        format!("{:.1} ({:.1}) M/s", self.best / 1e6, median / 1e6)
+    pub fn median(&self) -> f64 {
+        self.all.get(self.all.len() / 2).copied().unwrap_or(0.0)
     }
-}
-
-pub fn count(path: &Path) -> Result<u64> {
-    Ok(read_all(path, 0)?.0)
 }
 
 /// Reads every record through the public merging reader; records and seconds.
@@ -56,26 +48,41 @@ pub fn read_all(path: &Path, threads: usize) -> Result<(u64, f64)> {
     Ok((count, seconds))
 }
 
-/// The floor: buffer by buffer through the file, record headers only, no order.
+/// The floor: record headers walked by hand, buffer by buffer as they lie in the file; nothing is checked but that every
+/// step stays in its buffer, nothing is sorted and nothing of the project is used.
 pub fn walk_headers(path: &Path) -> Result<(u64, f64)> {
+    const HEAD: usize = 0x48;
     let start = Instant::now();
     let mut file = File::open(path)?;
     let mut buffer = Vec::new();
     let mut count = 0;
     let mut latest = 0;
-    let context = RecordContext::default();
-    let mut head = [0; BufferHeader::SIZE];
+    let mut head = [0; HEAD];
     while file.read_exact(&mut head).is_ok() {
-        let header = BufferHeader::read(&head);
-        buffer.resize(header.buffer_size as usize - head.len(), 0);
+        let size = word(&head, 0x00) as usize;
+        let filled = word(&head, 0x30) as usize;
+        if size < HEAD || filled < HEAD || filled > size {
+            return Err("the floor walks only sound traces".into());
+        }
+        buffer.resize(size - HEAD, 0);
         file.read_exact(&mut buffer)?;
-        let filled = header.filled(header.buffer_size).unwrap_or(0);
-        let records = &buffer[..filled];
+        let records = &buffer[..filled - HEAD];
         let mut at = 0;
-        while at < records.len() {
-            let Ok(frame) = record::frame(&records[at..], &context) else { break };
-            latest = latest.max(frame.time.unwrap_or(0));
-            at = (at + frame.size as usize).next_multiple_of(8);
+        while at + 0x18 <= records.len() {
+            let marker = word(records, at);
+            // SYSTEM, COMPACT and PERFINFO have their size behind the marker, others in it; PERFINFO its time early.
+            let (size, time_at) = match marker >> 16 & 0xff {
+                0x10 | 0x11 => (word(records, at + 4) & 0xffff, at + 0x08),
+                0x01..=0x04 => (word(records, at + 4) & 0xffff, at + 0x10),
+                _ => (marker & 0xffff, at + 0x10),
+            };
+            if size == 0 {
+                return Err("the floor walks only sound traces".into());
+            }
+            let time =
+                u64::from(word(records, time_at)) | u64::from(word(records, time_at + 4)) << 32;
+            latest = latest.max(time);
+            at += size.next_multiple_of(8) as usize;
             count += 1;
         }
     }
@@ -83,23 +90,35 @@ pub fn walk_headers(path: &Path) -> Result<(u64, f64)> {
     Ok((count, start.elapsed().as_secs_f64()))
 }
 
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..at + 4)
+        .and_then(|word| word.first_chunk())
+        .map_or(0, |word| u32::from_le_bytes(*word))
+}
+
 /// Seconds to dump all files, one process each.
-pub fn dump_all(etw: &Path, format: &str, files: &[PathBuf], to_pipe: bool) -> Result<f64> {
+pub fn dump_all(
+    etw: &Path,
+    format: &str,
+    threads: u32,
+    files: &[PathBuf],
+    to_pipe: bool,
+) -> Result<f64> {
     let start = Instant::now();
     for file in files {
         let mut command = Command::new(etw);
-        command.args(["dump", "--format", format, "--threads", "2"]).arg(file);
+        command.args(["dump", "--format", format, "--threads", &threads.to_string()]).arg(file);
         command.stderr(Stdio::null());
         let status = if to_pipe {
             let mut child = command.stdout(Stdio::piped()).spawn()?;
             let stdout = child.stdout.take().ok_or("no pipe")?;
-            let mut cat =
-                Command::new("cat").stdin(stdout).stdout(File::create("/dev/null")?).spawn()?;
+            let mut cat = Command::new("cat").stdin(stdout).stdout(Stdio::null()).spawn()?;
             let status = child.wait()?;
             cat.wait()?;
             status
         } else {
-            command.stdout(File::create("/dev/null")?).status()?
+            command.stdout(Stdio::null()).status()?
         };
         if !status.success() {
             return Err(format!("etw dump {}: {status}", file.display()).into());
@@ -108,10 +127,15 @@ pub fn dump_all(etw: &Path, format: &str, files: &[PathBuf], to_pipe: bool) -> R
     Ok(start.elapsed().as_secs_f64())
 }
 
+/// What `etw dump` prints with so many threads.
 pub fn output(etw: &Path, format: &str, threads: u32, files: &[PathBuf]) -> Result<Vec<u8>> {
     let mut command = Command::new(etw);
     command.args(["dump", "--raw", "--format", format, "--threads", &threads.to_string()]);
-    Ok(command.args(files).stderr(Stdio::null()).output()?.stdout)
+    let output = command.args(files).stderr(Stdio::null()).output()?;
+    if !output.status.success() || output.stdout.is_empty() {
+        return Err(format!("etw dump --format {format}: {}", output.status).into());
+    }
+    Ok(output.stdout)
 }
 
 /// Highest anonymous memory of a run, sampled; `None` where the system does not tell.
@@ -119,7 +143,7 @@ pub fn peak_memory(etw: &Path, command: &[&str], file: &Path) -> Result<Option<u
     let mut child = Command::new(etw)
         .args(command)
         .arg(file)
-        .stdout(File::create("/dev/null")?)
+        .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()?;
     let status_file = format!("/proc/{}/status", child.id());

@@ -1,23 +1,32 @@
 //! `cargo xtask bench`: every figure that the project claims, measured, with the command that reproduces it.
 //!
-//! Speed is the best of several runs: these machines are shared, and what a run can reach is what the code costs. Peers
-//! and the floor run in the same process, one after the other with ours.
+//! Best and median of several runs: machines are shared, and what a run can reach is what the code costs. Peers and the
+//! floor run in turn with ours, so that both meet the machine in the same moods; their ratio is what lasts.
 
 mod inputs;
 mod measure;
+mod peer;
+mod report;
+mod round;
 
 use crate::{Result, corpus, etw_command, root};
+use etw_etl::read::TraceFile;
 use inputs::Inputs;
+use measure::Rate;
+use report::{Figure, Goal, Report, Unit};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Only figures whose name contains this
+    /// Only the group with this name: reader, compressed, streams, circular, dump, threads, memory
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Also the 10 GB trace: takes the disk space and some minutes
+    /// Also what takes 10 GB of disk and some minutes: the group `memory`
     #[arg(long)]
     full: bool,
+    /// One JSON object a figure
+    #[arg(long)]
+    json: bool,
     /// Size of the large traces
     #[arg(long, value_name = "MB", default_value_t = 1000)]
     size: u64,
@@ -27,182 +36,229 @@ pub struct Arguments {
 }
 
 const MIB: u64 = 1 << 20;
+/// What a merge may take beside its open buffers.
+const MERGE_ALLOWANCE: u64 = 32 * MIB;
+const GROUPS: [&str; 7] =
+    ["reader", "compressed", "streams", "circular", "dump", "threads", "memory"];
 
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(only) = arguments.only.as_deref().filter(|only| !GROUPS.contains(only)) {
+        return Err(format!("no group {only}: there are {}", GROUPS.join(", ")).into());
+    }
     let etw = etw_command()?;
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;
-    if corpus().is_none() {
-        println!(
-            "skipped: ../shared/corpus is absent; traces are made of synthetic events instead"
-        );
-    }
-    let bench = Bench {
-        wanted: arguments.only.clone().unwrap_or_default(),
+    let mut bench = Bench {
         runs: arguments.runs.max(1),
-        inputs: Inputs::new(folder, arguments.size * 1_000_000),
+        inputs: Inputs::new(folder.clone(), arguments.size * 1_000_000),
+        folder,
         etw,
+        report: Report::new(arguments.json),
     };
-    println!("{:<58} {:>14} {:>12}  command", "figure", "measured", "goal");
-    bench.reader()?;
-    bench.compressed()?;
-    bench.many_streams()?;
-    bench.circular()?;
-    bench.dump()?;
-    bench.same_bytes()?;
-    if arguments.full {
-        bench.memory()?;
-    } else {
-        println!("skipped: peak memory of a 10 GB trace, needs --full");
+    if corpus().is_none() {
+        let why = "../shared/corpus is absent; traces are made of events of our own instead";
+        bench.report.skip("real traces", why);
     }
-    println!("skipped: babeltrace2 beside dump, needs an LTTng trace of its own");
+    for group in GROUPS {
+        if arguments.only.as_deref().is_some_and(|only| only != group) {
+            continue;
+        }
+        match group {
+            "reader" => bench.reader()?,
+            "compressed" => bench.compressed()?,
+            "streams" => bench.streams()?,
+            "circular" => bench.circular()?,
+            "dump" => bench.dump()?,
+            "threads" => bench.threads()?,
+            "memory" if arguments.full => bench.memory()?,
+            _ => bench.report.skip("memory", "10 GB of disk and some minutes, with --full"),
+        }
+    }
+    bench.report.finish();
     Ok(())
 }
 
 struct Bench {
-    wanted: String,
     runs: usize,
     inputs: Inputs,
+    folder: PathBuf,
     etw: PathBuf,
+    report: Report,
 }
 
 impl Bench {
-    fn wants(&self, name: &str) -> bool {
-        name.contains(&self.wanted)
-    }
-
-    fn reader(&self) -> Result<()> {
-        if !self.wants("reader") {
-            return Ok(());
-        }
+    fn reader(&mut self) -> Result<()> {
         let path = self.inputs.plain()?;
-        // One run of each in turn, so that both meet the machine in the same moods.
-        let mut ours = measure::Rate::default();
-        let mut floor = measure::Rate::default();
+        let (mut ours, mut floor) = (Rate::default(), Rate::default());
         for _ in 0..self.runs {
-            ours.add(measure::read_all(&path, 0)?);
-            floor.add(measure::walk_headers(&path)?);
-        }
-        row("reader: merged records, one thread", &ours.shown(), ">= 20 M/s", "reader");
-        row("reader: floor, header walk without merge", &floor.shown(), "", "reader");
-        row("reader: ours / floor", &format!("{:.2}", ours.best / floor.best), "", "reader");
-        Ok(())
-    }
-
-    fn compressed(&self) -> Result<()> {
-        if !self.wants("compressed") {
-            return Ok(());
-        }
-        let path = self.inputs.compressed()?;
-        for (threads, goal) in [(0, ">= 5 M/s"), (1, "scales")] {
-            let mut rate = measure::Rate::default();
-            for _ in 0..self.runs {
-                rate.add(measure::read_all(&path, threads)?);
+            let merged = measure::read_all(&path, 0)?;
+            let walked = measure::walk_headers(&path)?;
+            if merged.0 != walked.0 {
+                return Err(format!("{} records read, {} walked", merged.0, walked.0).into());
             }
-            let name = format!("compressed: merged records, {} thread(s)", threads + 1);
-            row(&name, &rate.shown(), goal, "compressed");
+            ours.add(merged);
+            floor.add(walked);
         }
+        self.rate("reader: merged records, one thread", &ours, Goal::AtLeast(20.0), "reader");
+        self.rate("reader: floor, header walk by hand", &floor, Goal::None, "reader");
+        self.ratio("reader: ours to floor", &ours, &floor, Goal::None, "reader");
         Ok(())
     }
 
-    fn many_streams(&self) -> Result<()> {
-        if !self.wants("streams") {
-            return Ok(());
+    fn compressed(&mut self) -> Result<()> {
+        let path = self.inputs.compressed()?;
+        let (mut one, mut two) = (Rate::default(), Rate::default());
+        for _ in 0..self.runs {
+            one.add(measure::read_all(&path, 0)?);
+            two.add(measure::read_all(&path, 1)?);
         }
+        let only = "compressed";
+        self.rate("compressed: merged records, one thread", &one, Goal::AtLeast(5.0), only);
+        self.rate("compressed: with one thread to read ahead", &two, Goal::AtLeast(5.0), only);
+        self.ratio("compressed: two threads to one", &two, &one, Goal::AtLeast(1.0), only);
+        Ok(())
+    }
+
+    fn streams(&mut self) -> Result<()> {
         let path = self.inputs.streams()?;
-        self.rate_and_memory("streams: 64 CPUs, 1 MiB buffers", &path, 64 * MIB + 32 * MIB)
+        self.rate_and_memory("streams: 64 CPUs, 1 MiB buffers", &path, "streams")
     }
 
-    fn circular(&self) -> Result<()> {
-        if !self.wants("circular") {
-            return Ok(());
-        }
+    fn circular(&mut self) -> Result<()> {
         let path = self.inputs.circular()?;
-        self.rate_and_memory("circular: wrapped", &path, 64 * MIB)
+        self.rate_and_memory("circular: wrapped", &path, "circular")?;
+        let path = self.inputs.circular_streams()?;
+        self.rate_and_memory("circular: wrapped, 64 CPUs, 1 MiB buffers", &path, "circular")
     }
 
-    fn rate_and_memory(&self, name: &str, path: &Path, bound: u64) -> Result<()> {
-        let mut rate = measure::Rate::default();
+    fn rate_and_memory(&mut self, name: &str, path: &Path, only: &str) -> Result<()> {
+        let mut rate = Rate::default();
         for _ in 0..self.runs {
             rate.add(measure::read_all(path, 0)?);
         }
-        let only = name.split(':').next().unwrap_or_default();
-        row(&format!("{name}, one thread"), &rate.shown(), ">= 10 M/s", only);
-        self.memory_of(name, &["check"], path, bound, only)
+        self.rate(name, &rate, Goal::AtLeast(10.0), only);
+        let file = TraceFile::open(path)?;
+        let totals = file.totals();
+        let open = totals.streams as u64 * u64::from(totals.largest_buffer);
+        self.memory_of(&format!("{name}, check"), &["check"], path, open + MERGE_ALLOWANCE, only)
     }
 
+    fn dump(&mut self) -> Result<()> {
+        let files = self.inputs.real_traces()?;
+        let mut records = 0;
+        for file in &files {
+            records += measure::read_all(file, 0)?.0;
+        }
+        for (format, to_null, to_pipe) in [
+            ("json", Goal::AtLeast(2.0), Goal::AtLeast(1.2)),
+            ("text", Goal::AtLeast(2.0), Goal::AtLeast(1.2)),
+            ("csv", Goal::None, Goal::None),
+            ("xml", Goal::None, Goal::None),
+        ] {
+            let (mut null, mut pipe) = (Rate::default(), Rate::default());
+            for _ in 0..self.runs {
+                null.add((records, measure::dump_all(&self.etw, format, 2, &files, false)?));
+                pipe.add((records, measure::dump_all(&self.etw, format, 2, &files, true)?));
+            }
+            let name = format!("dump: {format}, {} files, two threads, no output", files.len());
+            self.rate(&name, &null, to_null, "dump");
+            let name = format!("dump: {format}, {} files, through a pipe to cat", files.len());
+            self.rate(&name, &pipe, to_pipe, "dump");
+        }
+        self.peer(records, &files)
+    }
+
+    /// babeltrace2 beside our text, one thread each. The traces are of two kinds: its events have two fields, ours what
+    /// real ones have.
+    fn peer(&mut self, records: u64, files: &[PathBuf]) -> Result<()> {
+        if !peer::is_installed() {
+            self.report.skip("dump: babeltrace2", "it is not installed");
+            return Ok(());
+        }
+        let folder = self.folder.join("ctf");
+        let events = peer::make(&folder, 1_000_000)?;
+        let counted = peer::count(&folder)?;
+        if counted != events {
+            return Err(format!("babeltrace2 finds {counted} of {events} events").into());
+        }
+        let (mut ours, mut theirs) = (Rate::default(), Rate::default());
+        for _ in 0..self.runs {
+            ours.add((records, measure::dump_all(&self.etw, "text", 1, files, false)?));
+            theirs.add((events, peer::text(&folder)?));
+        }
+        self.rate("dump: text, one thread, no output", &ours, Goal::None, "dump");
+        self.rate("dump: babeltrace2, text, a CTF trace", &theirs, Goal::None, "dump");
+        self.ratio("dump: ours to babeltrace2, one thread", &ours, &theirs, Goal::None, "dump");
+        Ok(())
+    }
+
+    fn threads(&mut self) -> Result<()> {
+        let files = self.inputs.real_traces()?;
+        let mut differences = 0;
+        for format in ["json", "text", "csv", "xml"] {
+            let one = measure::output(&self.etw, format, 1, &files)?;
+            for threads in [2, 3, 8] {
+                let output = measure::output(&self.etw, format, threads, &files)?;
+                differences += u32::from(one != output);
+            }
+        }
+        self.report.add(&Figure {
+            name: "threads: dump with 2, 3, 8 against 1, all formats",
+            best: f64::from(differences),
+            median: None,
+            unit: Unit::Differences,
+            goal: Goal::AtMost(0.0),
+            only: "threads",
+        });
+        if differences == 0 { Ok(()) } else { Err("output depends on the threads".into()) }
+    }
+
+    fn memory(&mut self) -> Result<()> {
+        let path = self.inputs.huge()?;
+        for (name, command) in [
+            ("memory: 10 GB trace, stat", &["stat"][..]),
+            ("memory: 10 GB trace, dump to JSON", &["dump", "--format", "json"]),
+            ("memory: 10 GB trace, dump to text", &["dump", "--format", "text"]),
+        ] {
+            self.memory_of(name, command, &path, 64 * MIB, "memory --full")?;
+        }
+        Ok(())
+    }
+
+    fn rate(&mut self, name: &str, rate: &Rate, goal: Goal, only: &str) {
+        let (best, median) = (rate.best / 1e6, Some(rate.median() / 1e6));
+        let unit = Unit::MillionsPerSecond;
+        self.report.add(&Figure { name, best, median, unit, goal, only });
+    }
+
+    fn ratio(&mut self, name: &str, ours: &Rate, other: &Rate, goal: Goal, only: &str) {
+        let best = ours.best / other.best;
+        let median = Some(ours.median() / other.median());
+        self.report.add(&Figure { name, best, median, unit: Unit::Ratio, goal, only });
+    }
+
+    /// Highest anonymous memory of a command; `bound` in bytes.
     fn memory_of(
-        &self,
+        &mut self,
         name: &str,
         command: &[&str],
         path: &Path,
         bound: u64,
         only: &str,
     ) -> Result<()> {
-        let goal = format!("<= {} MiB", bound / MIB);
-        let shown = match measure::peak_memory(&self.etw, command, path)? {
-            Some(bytes) => format!("{:.1} MiB", bytes as f64 / MIB as f64),
-            None => "not measured".into(),
+        let mebibytes = |bytes: u64| bytes as f64 / MIB as f64;
+        let Some(peak) = measure::peak_memory(&self.etw, command, path)? else {
+            self.report.skip(name, "this system does not tell the anonymous memory of a process");
+            return Ok(());
         };
-        row(&format!("{name}, peak memory of {}", command[0]), &shown, &goal, only);
+        self.report.add(&Figure {
+            name,
+            best: mebibytes(peak),
+            median: None,
+            unit: Unit::Mebibytes,
+            goal: Goal::AtMost(mebibytes(bound.next_multiple_of(MIB / 8))),
+            only,
+        });
         Ok(())
     }
-
-    fn dump(&self) -> Result<()> {
-        if !self.wants("dump") {
-            return Ok(());
-        }
-        let files = self.inputs.real_traces()?;
-        let records = files.iter().map(|file| measure::count(file)).sum::<Result<u64>>()?;
-        for (format, to_null, to_pipe) in [
-            ("json", ">= 2 M/s", ">= 1.2 M/s"),
-            ("text", ">= 2 M/s", ">= 1.2 M/s"),
-            ("csv", "", ""),
-            ("xml", "", ""),
-        ] {
-            for (sink, goal) in [("null", to_null), ("pipe", to_pipe)] {
-                let mut rate = measure::Rate::default();
-                for _ in 0..self.runs {
-                    let seconds = measure::dump_all(&self.etw, format, &files, sink == "pipe")?;
-                    rate.add((records, seconds));
-                }
-                let to = if sink == "pipe" { "through a pipe to cat" } else { "to /dev/null" };
-                let name = format!("dump: {format} {to}, {} files in turn", files.len());
-                row(&name, &rate.shown(), goal, "dump");
-            }
-        }
-        Ok(())
-    }
-
-    fn same_bytes(&self) -> Result<()> {
-        if !self.wants("threads") {
-            return Ok(());
-        }
-        let files = self.inputs.real_traces()?;
-        let mut equal = true;
-        for format in ["json", "text", "csv", "xml"] {
-            let one = measure::output(&self.etw, format, 1, &files)?;
-            for threads in [2, 3, 8] {
-                equal &= one == measure::output(&self.etw, format, threads, &files)?;
-            }
-        }
-        let shown = if equal { "same bytes" } else { "DIFFER" };
-        row("threads: dump with 1, 2, 3 and 8", shown, "same bytes", "threads");
-        if equal { Ok(()) } else { Err("output depends on the number of threads".into()) }
-    }
-
-    fn memory(&self) -> Result<()> {
-        if !self.wants("memory") {
-            return Ok(());
-        }
-        let path = self.inputs.huge()?;
-        for command in [&["stat"][..], &["dump", "--format", "json"]] {
-            self.memory_of("memory: 10 GB trace", command, &path, 64 * MIB, "memory --full")?;
-        }
-        Ok(())
-    }
-}
-
-fn row(figure: &str, measured: &str, goal: &str, only: &str) {
-    println!("{figure:<58} {measured:>14} {goal:>12}  cargo xtask bench --only {only}");
 }

@@ -1,5 +1,5 @@
-use crate::support::{PROVIDER, json_of};
-use etw_decode::{Decoder, Reason, Source, Style};
+use crate::support::{Json, PROVIDER, json_of};
+use etw_decode::{Decoder, PayloadError, Reason, Source, Style};
 use etw_types::{EVENT_METADATA, EventRecord, Guid, HeaderType, Opcode};
 
 const STRUCT: u32 = 0x01;
@@ -390,4 +390,329 @@ fn learning_stops_at_a_bound() {
     assert_eq!(decoder.decode(&event(0, &[])).event_name(), Some("E"));
     assert_eq!(decoder.decode(&event(399, &[])).reason(), Some(&Reason::NoManifest));
     assert!(decoder.store().refused() > 100);
+}
+
+#[test]
+fn names_are_trimmed_and_listed() {
+    let mut decoder = Decoder::new();
+    let names = vec![(0x38, "win:Error \r\n"), (0x3c, "Channel"), (0x40, "one \0two\0")];
+    let names = [names, vec![(TASK, "win:T"), (OPCODE, "win:Stop"), (EVENT, "  ")]].concat();
+    learn(&mut decoder, 32, &Info { id: 1, names, ..Info::default() }.blob());
+    let record = event(1, &[]);
+    let decoded = decoder.decode(&record);
+    let names = &decoded.schema().unwrap().names;
+    assert_eq!(names.level.as_deref(), Some("win:Error"));
+    assert_eq!(names.channel.as_deref(), Some("Channel"));
+    assert_eq!(names.keywords, ["one", "two"]);
+    assert_eq!(names.opcode.as_deref(), Some("win:Stop"));
+    assert_eq!(decoded.event_name(), Some("T/Stop"));
+    assert_eq!(decoded.provider_name(), None);
+}
+
+/// Every pair of winmeta's table, each alone in its event, and the form it gives.
+#[test]
+fn legal_pairs_of_types() {
+    let word = [0x34, 0x12, 0, 0xc0, 0, 0, 0, 0];
+    let v6 = [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let text = b"<\0a\0/\0>\0\0\0";
+    let cases: &[(u16, &[u16], &[u8], &str)] = &[
+        (1, &[0, 1, 28, 34], text, "\"<a/>\""),
+        (2, &[0, 1, 28, 34, 35], b"<a/>\0", "\"<a/>\""),
+        (3, &[0, 3], &[0xc1], "-63"),
+        (3, &[1], &[0x41], "\"A\""),
+        (4, &[0, 4], &[0xc1], "193"),
+        (4, &[16], &[0xc1], "\"0xc1\""),
+        (4, &[13], &[0], "false"),
+        (5, &[0, 5], &[0xff, 0xff], "-1"),
+        (6, &[0, 6], &word[..2], "4660"),
+        (6, &[22], &word[..2], "13330"),
+        (6, &[17], &word[..2], "\"0x1234\""),
+        (6, &[1], &[0xac, 0x20], "\"€\""),
+        (7, &[0, 7, 32], &[0xff; 4], "-1"),
+        (8, &[0, 8, 20, 21, 27, 30, 31], &word[..4], "3221230132"),
+        (8, &[23], &word[..4], "\"52.18.0.192\""),
+        (8, &[18, 29, 37], &word[..4], "\"0xc0001234\""),
+        (9, &[0, 9], &[0xff; 8], "-1"),
+        (10, &[0, 10, 27], &word, "3221230132"),
+        (10, &[19, 37], &word, "\"0xc0001234\""),
+        (11, &[0, 11], &[0, 0, 0x80, 0x3f], "1.0"),
+        (12, &[0, 12], &[0, 0, 0, 0, 0, 0, 0xf0, 0x3f], "1.0"),
+        (13, &[0, 13], &[0, 1, 0, 0], "true"),
+        (14, &[24], &v6, "\"2001:db8::1\""),
+        (15, &[0, 14], &[0x11; 16], "\"11111111-1111-1111-1111-111111111111\""),
+        (16, &[0, 19, 37], &word, "\"0xc0001234\""),
+        (17, &[0, 2, 33, 38], &[0; 8], "\"1601-01-01T00:00:00.0000000Z\""),
+        (19, &[0, 1], &[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0], "\"S-1-5-18\""),
+        (20, &[0, 18, 30, 31], &word[..4], "\"0xc0001234\""),
+        (21, &[0, 19], &word, "\"0xc0001234\""),
+        (22, &[0, 1], &[2, 0, b'a', 0], "\"a\""),
+        (23, &[0, 1], &[1, 0, b'a'], "\"a\""),
+        (25, &[0, 15], &[1, 0, 0xab], "\"ab\""),
+        // Not legal: as without an out-type.
+        (7, &[22], &word[..4], "-1073737164"),
+        (8, &[1, 22, 24], &word[..4], "3221230132"),
+        (11, &[18], &[0, 0, 0x80, 0x3f], "1.0"),
+        (13, &[18, 22], &[1, 0, 0, 0], "true"),
+        (15, &[1, 15], &[0x11; 16], "\"11111111-1111-1111-1111-111111111111\""),
+        (20, &[13, 23, 999], &word[..4], "\"0xc0001234\""),
+    ];
+    for (in_type, out_types, payload, expected) in cases {
+        for out_type in *out_types {
+            let mut decoder = Decoder::new();
+            let properties = vec![property("f", *in_type, *out_type)];
+            learn(&mut decoder, 32, &Info { id: 1, properties, ..Info::default() }.blob());
+            let json = decode(&mut decoder, &event(1, payload));
+            assert_eq!(json, format!("{{\"f\":{expected}}}"), "{in_type} {out_type}");
+            let cut = event(1, &payload[..payload.len() - 1]);
+            let decoded = decoder.decode(&cut);
+            let text = *in_type <= 2;
+            assert_eq!(decoded.visit(&cut, &mut Json::default()).is_ok(), text, "{in_type}");
+        }
+    }
+}
+
+#[test]
+fn numbers_that_are_lengths_count_whatever_they_are_shown_as() {
+    let mut decoder = Decoder::new();
+    let info = Info {
+        id: 1,
+        properties: vec![
+            property("flag", 4, 13),
+            Property { flags: PARAM_COUNT, count: 0, ..property("a", 4, 0) },
+            property("character", 6, 1),
+            Property { flags: PARAM_LENGTH, length: 2, ..property("b", 14, 15) },
+            property("negative", 3, 0),
+            Property { flags: PARAM_LENGTH, length: 4, ..property("c", 2, 0) },
+            property("port", 6, 22),
+            Property { flags: PARAM_LENGTH, length: 6, ..property("d", 1, 0) },
+        ],
+        ..Info::default()
+    };
+    learn(&mut decoder, 32, &info.blob());
+    let payload = [&[2, 8, 9, 1, 0, 0xee, 0xff, 1, 0][..], b"z\0"].concat();
+    assert_eq!(
+        decode(&mut decoder, &event(1, &payload)),
+        "{\"flag\":true,\"a\":[8,9],\"character\":\"\\u0001\",\"b\":\"ee\",\"negative\":-1,\"c\":\"\",\
+         \"port\":256,\"d\":\"z\"}"
+    );
+}
+
+/// An address whose length field says 0 is none: it does not take the sixteen bytes behind it.
+#[test]
+fn an_ipv6_address_of_length_0_takes_nothing() {
+    let mut decoder = Decoder::new();
+    let info = Info {
+        id: 1,
+        properties: vec![
+            property("n", 8, 0),
+            Property { flags: PARAM_LENGTH, length: 0, ..property("address", 14, 24) },
+            property("next", 15, 0),
+        ],
+        ..Info::default()
+    };
+    learn(&mut decoder, 32, &info.blob());
+    let payload = [&[0; 4][..], &[0x22; 16]].concat();
+    assert_eq!(
+        decode(&mut decoder, &event(1, &payload)),
+        "{\"n\":0,\"address\":\"\",\"next\":\"22222222-2222-2222-2222-222222222222\"}"
+    );
+}
+
+/// Windows writes the size of one character as the length of such arrays.
+#[test]
+fn arrays_of_characters_are_text() {
+    let mut decoder = Decoder::new();
+    let info = Info {
+        id: 1,
+        properties: vec![
+            Property { length: 2, count: 4, ..property("wide", 306, 0) },
+            Property { length: 1, flags: FIXED_COUNT, count: 1, ..property("one", 307, 0) },
+            property("n", 4, 0),
+            Property { flags: PARAM_COUNT, length: 2, count: 2, ..property("told", 306, 0) },
+            Property { length: 2, ..property("single", 306, 0) },
+        ],
+        ..Info::default()
+    };
+    learn(&mut decoder, 32, &info.blob());
+    let payload = b"a\0b\0c\0d\0x\x02h\0i\0!\0";
+    assert_eq!(
+        decode(&mut decoder, &event(1, payload)),
+        "{\"wide\":\"abcd\",\"one\":\"x\",\"n\":2,\"told\":\"hi\",\"single\":\"!\"}"
+    );
+}
+
+#[test]
+fn types_of_wbem_in_32_bits() {
+    let mut decoder = Decoder::new();
+    let info = Info {
+        id: 1,
+        properties: vec![
+            property("counted", 300, 0),
+            property("narrow", 301, 0),
+            property("reversed", 302, 0),
+            property("size", 308, 0),
+            property("sid", 310, 0),
+            property("rest", 304, 0),
+        ],
+        ..Info::default()
+    };
+    learn(&mut decoder, 32, &info.blob());
+    let mut payload = b"\x02\x00a\x00\x01\x00b\x00\x02c\x00".to_vec();
+    payload.extend([0xff; 4]);
+    payload.extend([9; 8]);
+    payload.extend([1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0]);
+    payload.extend(b"t\0a\0");
+    let mut record = event(1, &payload);
+    record.pointer_size = 4;
+    assert_eq!(
+        decode(&mut decoder, &record),
+        "{\"counted\":\"a\",\"narrow\":\"b\",\"reversed\":\"c\",\"size\":\"0xffffffff\",\
+         \"sid\":\"S-1-5-18\",\"rest\":\"ta\"}"
+    );
+}
+
+#[test]
+fn maps_of_hex_numbers_of_arrays_and_of_other_providers() {
+    let mut decoder = Decoder::new();
+    let info = Info {
+        id: 1,
+        properties: vec![
+            Property { map: "M", ..property("hex", 20, 0) },
+            Property { map: "M", count: 2, ..property("array", 4, 0) },
+            Property { map: "M", ..property("text", 2, 0) },
+        ],
+        ..Info::default()
+    };
+    learn(&mut decoder, 32, &info.blob());
+    let mut other = map("M", 1, &[(1, "wrong")]);
+    other[0] ^= 1;
+    learn(&mut decoder, 33, &other);
+    let payload = [1, 0, 0, 0, 1, 2, b'x', 0];
+    let plain = "{\"hex\":\"0x1\",\"array\":[1,2],\"text\":\"x\"}";
+    assert_eq!(decode(&mut decoder, &event(1, &payload)), plain);
+    learn(&mut decoder, 33, &map("M", 4, &[(1, "pattern")]));
+    assert_eq!(decode(&mut decoder, &event(1, &payload)), plain, "patterns name no integers");
+    for flags in [1, 8] {
+        learn(&mut decoder, 33, &map("M", flags, &[(1, "one")]));
+        assert_eq!(
+            decode(&mut decoder, &event(1, &payload)),
+            "{\"hex\":{\"value\":1,\"name\":\"one\"},\"array\":[{\"value\":1,\"name\":\"one\"},2],\
+             \"text\":\"x\"}"
+        );
+    }
+    // What has no name keeps its form.
+    let json = decode(&mut decoder, &event(1, &[9, 0, 0, 0, 3, 4, 0]));
+    assert_eq!(json, "{\"hex\":\"0x9\",\"array\":[3,4],\"text\":\"\"}");
+    for flags in [0x10, 0x20] {
+        learn(&mut decoder, 33, &map("M", flags, &[(0, "none"), (2, "two"), (8, "eight")]));
+        let json = decode(&mut decoder, &event(1, &[0xf, 0, 0, 0, 0, 4, 0]));
+        assert_eq!(
+            json,
+            "{\"hex\":{\"value\":15,\"name\":\"two|eight|0x5\"},\
+             \"array\":[{\"value\":0,\"name\":\"none\"},4],\"text\":\"\"}"
+        );
+    }
+}
+
+/// TC-3, TC-4: who ignores the flag, or cannot reach the schema, sees BINARY of the same length.
+#[test]
+fn custom_schemas_that_cannot_be_read_leave_binary() {
+    for (custom_schema, in_type, payload, expected) in [
+        (vec![5, 0, 9, 0, 1], 14, &[2, 0, 0xaa, 0xbb][..], "{\"c.Length\":2,\"c\":\"aabb\"}"),
+        (vec![0, 1, 0, 0], 14, &[2, 0, 0xaa, 0xbb], "{\"c.Length\":2,\"c\":\"aabb\"}"),
+        // Of a number there is no custom form.
+        (vec![5, 0, 0, 0], 4, &[2, 0, 0xaa, 0xbb], "{\"c.Length\":2,\"c\":170}"),
+        // A counted one brings its length along.
+        (
+            vec![31, 0, 0, 0],
+            25,
+            &[0, 0, 1, 0, 0xcc],
+            "{\"c.Length\":0,\"c\":{\"protocol\":31,\"schema\":\"\",\"data\":\"cc\"}}",
+        ),
+    ] {
+        let mut decoder = Decoder::new();
+        let flags = if in_type == 14 { PARAM_LENGTH | CUSTOM_SCHEMA } else { CUSTOM_SCHEMA };
+        let info = Info {
+            id: 1,
+            custom_schema,
+            properties: vec![
+                property("c.Length", 6, 0),
+                Property { flags, length: 0, ..property("c", in_type, 0) },
+            ],
+            ..Info::default()
+        };
+        learn(&mut decoder, 32, &info.blob());
+        assert_eq!(decode(&mut decoder, &event(1, payload)), expected, "{in_type}");
+    }
+}
+
+#[test]
+fn payloads_that_are_too_short_or_too_long() {
+    let mut decoder = Decoder::new();
+    let properties = vec![property("a", 8, 0), property("text", 1, 0), property("last", 2, 0)];
+    learn(&mut decoder, 32, &Info { id: 1, properties, ..Info::default() }.blob());
+    let long = event(1, b"\x01\0\0\0a\0\0\0b\0junk");
+    assert_eq!(decode(&mut decoder, &long), "{\"a\":1,\"text\":\"a\",\"last\":\"b\"}");
+    let unterminated = event(1, b"\x01\0\0\0a\0\0\0b");
+    assert_eq!(decode(&mut decoder, &unterminated), "{\"a\":1,\"text\":\"a\",\"last\":\"b\"}");
+    for (length, field, offset) in [(3, "a", 0), (4, "text", 4), (8, "last", 8)] {
+        let record = event(1, &long.payload[..length]);
+        let decoded = decoder.decode(&record);
+        let error = decoded.visit(&record, &mut Json::default()).unwrap_err();
+        assert_eq!(error, PayloadError::Short { field: field.into(), offset });
+    }
+}
+
+#[test]
+fn only_the_described_version_and_provider_decode() {
+    let mut decoder = Decoder::new();
+    let mut blob = Info { id: 1, names: vec![(EVENT, "E")], ..Info::default() }.blob();
+    blob[0x22] = 3;
+    learn(&mut decoder, 32, &blob);
+    let mut record = event(1, &[]);
+    assert_eq!(decoder.decode(&record).reason(), Some(&Reason::NoManifest));
+    record.descriptor.version = 3;
+    assert_eq!(decoder.decode(&record).event_name(), Some("E"));
+    record.provider = Some(Guid::from_u128(9));
+    assert_eq!(decoder.decode(&record).reason(), Some(&Reason::NoManifest));
+    // Those of WPP and TraceLogging are not told apart by number.
+    for source in [2, 3, 4] {
+        let mut decoder = Decoder::new();
+        learn(&mut decoder, 32, &Info { id: 1, source, ..Info::default() }.blob());
+        assert!(decoder.store().is_empty());
+    }
+    decoder.set_learning(false);
+    learn(&mut decoder, 32, &Info { id: 2, ..Info::default() }.blob());
+    assert_eq!(decoder.decode(&event(2, &[])).reason(), Some(&Reason::NoManifest));
+}
+
+#[test]
+fn what_is_told_again_takes_no_room() {
+    let mut decoder = Decoder::new();
+    let names = map("M", 1, &[(1, "one")]);
+    let info = Info { id: 1, names: vec![(EVENT, "E")], ..Info::default() }.blob();
+    for _ in 0..200_000 {
+        learn(&mut decoder, 33, &names);
+        learn(&mut decoder, 32, &info);
+    }
+    assert_eq!(decoder.store().refused(), 0);
+}
+
+/// P5: compiled schemas are larger than what they are compiled from; they are let go and made again.
+#[test]
+fn many_schemas_stay_usable() {
+    let mut decoder = Decoder::new();
+    let blob = |id| {
+        let properties = vec![property("a name of some length", 4, 0); 300];
+        Info { id, properties, names: vec![(EVENT, "E")], ..Info::default() }.blob()
+    };
+    for id in 0..400 {
+        learn(&mut decoder, 32, &blob(id));
+    }
+    for id in (0..400).chain(0..400) {
+        let payload = vec![id as u8; 300];
+        let json = decode(&mut decoder, &event(id, &payload));
+        assert!(json.starts_with(&format!("{{\"a name of some length\":{},", id as u8)));
+        assert!(json.ends_with(&format!(",\"a name of some length#300\":{}}}", id as u8)));
+    }
 }

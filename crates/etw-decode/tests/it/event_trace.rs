@@ -114,3 +114,30 @@ fn string_events_are_known_by_their_form() {
         assert_eq!(decoder.decode(&record).reason(), Some(&Reason::NoManifest), "{not_one:?}");
     }
 }
+
+/// The names of a 32-bit header begin eight bytes earlier, where a 64-bit one without names ends.
+#[test]
+fn a_narrow_header_with_short_names_keeps_them() {
+    for (session, file) in [("a", "b"), ("", ""), ("session", "file.etl")] {
+        for (pointer_size, header) in [(4, HeaderType::System32), (8, HeaderType::System64)] {
+            let mut logfile = FileBuilder::new().header.logfile;
+            logfile.pointer_size = pointer_size;
+            logfile.logger_name = session.into();
+            logfile.log_file_name = file.into();
+            let payload = logfile.to_payload();
+            let mut record = EventRecord::new(header, &payload);
+            record.hook = Some(Hook(0));
+            record.pointer_size = pointer_size as u8;
+            let mut decoder = Decoder::new();
+            let decoded = decoder.decode(&record);
+            let json = json_of(&decoded, &record).unwrap();
+            let names =
+                format!("\"SessionNameString\":\"{session}\",\"LogFileNameString\":\"{file}\"}}");
+            assert!(json.ends_with(&names), "{pointer_size} {json}");
+            // Without its names it is still a header.
+            record.payload = &payload[..if pointer_size == 4 { 0x110 } else { 0x118 }];
+            let json = json_of(&decoder.decode(&record), &record).unwrap();
+            assert!(json.contains("\"BuffersLost\":0}"), "{json}");
+        }
+    }
+}

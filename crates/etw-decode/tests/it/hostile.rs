@@ -1,6 +1,7 @@
 use crate::event_info::{EVENT, Info, MESSAGE, Property, learn, map, property};
-use crate::support::{Json, PROVIDER, Random, with_tracelogging};
-use etw_decode::{Decoder, PayloadError, Style};
+use crate::support::{Json, PROVIDER, Random, json_of, with_tracelogging};
+use etw_decode::event_info::EventInfoError;
+use etw_decode::{Decoder, PayloadError, Reason, Source, Style};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType};
 use etw_types::{EventRecord, HeaderType};
 
@@ -108,5 +109,156 @@ fn amplification_is_bounded() {
             assert_eq!(decoded.visit(record, &mut json), Err(PayloadError::TooMuch));
             assert!(json.text.len() < 32 << 20, "{}", json.text.len());
         });
+    }
+}
+
+/// P5: an array of structs whose members are empty arrays with long names: few bytes, and no value to count.
+#[test]
+fn amplification_by_empty_arrays() {
+    let name = "n".repeat(400);
+    let mut blob = MetadataBuilder::new("E", 0).structure("s", 120, Count::Fixed(65_535), 0);
+    for _ in 0..120 {
+        blob = blob.field(&name, InType::UINT8, OutType::NULL, Count::Fixed(0), 0);
+    }
+    with_tracelogging(&blob.finish().unwrap(), &[], |decoded, record| {
+        let mut json = Json::default();
+        assert_eq!(decoded.visit(record, &mut json), Err(PayloadError::TooMuch));
+        assert!(json.text.len() < 8 << 20, "{}", json.text.len());
+    });
+}
+
+fn described(info: &[u8], maps: &[Vec<u8>]) -> Decoder {
+    let mut decoder = Decoder::new();
+    for map in maps {
+        learn(&mut decoder, 33, map);
+    }
+    learn(&mut decoder, 32, info);
+    decoder
+}
+
+fn event_1(payload: &[u8]) -> EventRecord<'_> {
+    let mut record = EventRecord::new(HeaderType::Event64, payload);
+    record.provider = Some(PROVIDER);
+    record.descriptor.id = 1;
+    record
+}
+
+/// P5: bytes that each stand for a long name, whole or of many bits.
+#[test]
+fn amplification_by_maps() {
+    let long = "n".repeat(15_000);
+    let bits: Vec<(u32, &str)> = (0..2_000).map(|_| (1, "bit")).collect();
+    for map in [map("M", 1, &[(1, &long)]), map("M", 2, &bits)] {
+        let values = Property { map: "M", flags: 0x20, count: 60_000, ..property("v", 4, 0) };
+        let info = Info { id: 1, properties: vec![values], ..Info::default() };
+        let mut decoder = described(&info.blob(), &[map]);
+        let payload = vec![1; 60_000];
+        let record = event_1(&payload);
+        let mut json = Json::default();
+        let decoded = decoder.decode(&record);
+        assert_eq!(decoded.visit(&record, &mut json), Err(PayloadError::TooMuch));
+        assert!(json.text.len() < 8 << 20, "{}", json.text.len());
+    }
+}
+
+/// P5: entries of a map that all point to one long text.
+#[test]
+fn malicious_map_of_one_text() {
+    let mut payload = map("M", 1, &vec![(1, "x"); 2_500]);
+    let text = (payload.len() - 16) as u32;
+    payload.extend([b'x', 0].repeat(15_000));
+    payload.extend([0, 0]);
+    for entry in payload[32..32 + 2_500 * 8].chunks_exact_mut(8) {
+        entry[..4].copy_from_slice(&text.to_le_bytes());
+    }
+    assert!(payload.len() < 0x10000);
+    let info = Info {
+        id: 1,
+        properties: vec![Property { map: "M", ..property("v", 4, 0) }],
+        ..Info::default()
+    };
+    let mut decoder = described(&info.blob(), &[payload]);
+    let record = event_1(&[1]);
+    let decoded = decoder.decode(&record);
+    assert_eq!(json_of(&decoded, &record).unwrap(), "{\"v\":1}");
+}
+
+/// P5: properties that all have one long name, and structs that all have the same members.
+#[test]
+fn malicious_descriptions_that_overlap() {
+    let properties = vec![property("f", 4, 0); 1_200];
+    let mut names = Info { id: 1, properties, ..Info::default() }.blob();
+    let text = names.len() as u32;
+    names.extend([b'n', 0].repeat(15_000));
+    names.extend([0, 0]);
+    for index in 0..1_200 {
+        let at = 0x70 + index * 24 + 4;
+        names[at..at + 4].copy_from_slice(&text.to_le_bytes());
+    }
+    let members = (0..2_500u16).map(|at| Property {
+        flags: 1,
+        in_type: at + 1,
+        out_type: 2_499 - at,
+        ..property("", 0, 0)
+    });
+    let structs =
+        Info { id: 1, top_level: Some(1), properties: members.collect(), ..Info::default() };
+    for blob in [names, structs.blob()] {
+        assert!(blob.len() < 0x10000);
+        let mut decoder = described(&blob, &[]);
+        let reason = decoder.decode(&event_1(&[])).reason().cloned();
+        assert_eq!(reason, Some(Reason::EventInfo(EventInfoError::TooMuch)));
+    }
+    // A few that share their members are taken, and what they stand for is bounded.
+    let shared = (0..40u16)
+        .map(|at| Property { flags: 1, in_type: at + 1, out_type: 40 - at, ..property("s", 0, 0) })
+        .chain([property("x", 0, 0)]);
+    let info = Info { id: 1, top_level: Some(1), properties: shared.collect(), ..Info::default() };
+    let mut decoder = described(&info.blob(), &[]);
+    let record = event_1(&[]);
+    let decoded = decoder.decode(&record);
+    assert_eq!(decoded.source(), Some(Source::EventInfo));
+    assert_eq!(decoded.visit(&record, &mut Json::default()), Err(PayloadError::TooMuch));
+}
+
+/// P5: a message that names one long field often.
+#[test]
+fn amplification_by_messages() {
+    let template: &'static str = "%1".repeat(10_000).leak();
+    let names = vec![(MESSAGE, template)];
+    let info = Info { id: 1, names, properties: vec![property("t", 305, 0)], ..Info::default() };
+    let mut decoder = described(&info.blob(), &[]);
+    let payload = vec![b'x'; 60_000];
+    let record = event_1(&payload);
+    let message = decoder.decode(&record).message(&record, &Style::default()).unwrap();
+    assert!(message.len() < 2 << 20, "{}", message.len());
+}
+
+/// P5: structs nested as deep as is allowed, each an array, around an array: JSON still closes what it opened.
+#[test]
+fn the_deepest_nesting_is_sound_json() {
+    for (levels, sound) in [(60u16, true), (61, false)] {
+        let mut properties: Vec<Property> = (0..levels)
+            .map(|at| {
+                let counted = Property { flags: 0x21, count: 2, ..property("s", 0, 0) };
+                // Only the first of every two structs goes on to the depth, or this would never end.
+                Property { in_type: at + 1, out_type: 1, count: 1 + u16::from(at == 0), ..counted }
+            })
+            .collect();
+        properties.push(Property { flags: 0x20, count: 2, ..property("x", 4, 0) });
+        let info = Info { id: 1, top_level: Some(1), properties, ..Info::default() };
+        let mut decoder = described(&info.blob(), &[]);
+        let record = event_1(&[1, 2, 3, 4]);
+        let decoded = decoder.decode(&record);
+        match json_of(&decoded, &record) {
+            Ok(json) => {
+                assert!(sound);
+                // Two brackets a level are more than serde_json takes unasked.
+                assert_eq!(json.matches('[').count(), json.matches(']').count());
+                assert!(json.ends_with("}]}"), "{json}");
+                assert_eq!(json.matches("\"x\":").count(), 2);
+            }
+            Err(error) => assert!(!sound && error == PayloadError::BadStruct),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The seeds of the fuzz targets, replayed on stable. `ETW_BLESS=1` rewrites them.
 
-use crate::event_info::{EVENT, Info, MESSAGE, Property, property};
+use crate::event_info::{EVENT, Info, MESSAGE, Property, map, property};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType};
 use std::path::{Path, PathBuf};
 
@@ -46,13 +46,25 @@ fn info_seeds() -> Vec<(&'static str, Vec<u8>)> {
             property("n", 4, 0),
             Property { flags: 0x02, length: 0, ..property("text", 1, 0) },
             Property { flags: 0x05, in_type: 3, out_type: 1, count: 0, ..property("s", 0, 0) },
-            property("x", 8, 8),
+            Property { map: "M", ..property("x", 8, 8) },
+        ],
+        ..Info::default()
+    };
+    let bits = map("M", 2, &[(1, "one"), (4, "four")]);
+    let custom = Info {
+        id: 7,
+        custom_schema: vec![5, 0, 1, 0, 9],
+        properties: vec![
+            property("c.Length", 6, 0),
+            Property { flags: 0x82, length: 0, ..property("c", 14, 0) },
+            Property { count: 2, length: 2, ..property("text", 306, 0) },
         ],
         ..Info::default()
     };
     vec![
-        ("fields", join(&info.blob(), &[1, b'a', 0, 5, 0, 0, 0])),
-        ("cut", join(&info.blob()[..0x80], &[])),
+        ("fields", join(&info.blob(), &join(&bits, &[1, b'a', 0, 5, 0, 0, 0]))),
+        ("custom", join(&custom.blob(), &join(&[], &[1, 0, 0xaa, b'h', 0, b'i', 0]))),
+        ("cut", join(&info.blob()[..0x80], &join(&bits[..40], &[]))),
     ]
 }
 

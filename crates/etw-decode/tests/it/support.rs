@@ -74,6 +74,15 @@ pub fn with_tracelogging<R>(
     then(&decoded, &record)
 }
 
+/// The text of field `f`, the only one, in a style.
+pub fn tracelogging_text(blob: &[u8], payload: &[u8], style: &Style) -> String {
+    with_tracelogging(blob, payload, |decoded, record| {
+        let mut fields = decoded.fields_text(record, style).unwrap();
+        assert_eq!(fields.len(), 1);
+        fields.remove(0).1
+    })
+}
+
 pub fn tracelogging_json(blob: &[u8], payload: &[u8]) -> Result<String, PayloadError> {
     with_tracelogging(blob, payload, json_of)
 }

@@ -1,6 +1,12 @@
-use crate::support::{Random, tracelogging_json, with_tracelogging};
-use etw_decode::{Field, Kind, PayloadError, Reason, Source, Style, Value, Visitor};
-use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder};
+use crate::support::{
+    Json, PROVIDER, Random, json_of, tracelogging_json, tracelogging_text, with_tracelogging,
+};
+use etw_decode::{
+    CodePage, Decoder, Field, Kind, PayloadError, Reason, Source, Style, Value, Visitor,
+};
+use etw_etl::write::extended_chain;
+use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
+use etw_types::{EventRecord, ExtType, ExtendedItems, Guid, HeaderType};
 
 /// One field `f` of the given types.
 fn field(in_type: InType, out_type: OutType, count: Count) -> Vec<u8> {
@@ -264,5 +270,235 @@ fn random_structs_decode_and_consume_their_payload() {
             let taken = etw_decode::walk(schema, record.payload, 8, &mut seen).unwrap();
             assert_eq!(taken, payload.len());
         });
+    }
+}
+
+/// One value of each in-type, and what it is by default.
+fn one_of_each() -> Vec<(InType, Vec<u8>, &'static str)> {
+    let number = |size: usize| [&[0xc1][..], &[0; 7]].concat()[..size].to_vec();
+    vec![
+        (InType::NULL, vec![], ""),
+        (InType::UNICODESTRING, b"h\0i\0\0\0".to_vec(), "hi"),
+        (InType::ANSISTRING, b"hi\0".to_vec(), "hi"),
+        (InType::INT8, number(1), "-63"),
+        (InType::UINT8, number(1), "193"),
+        (InType::INT16, number(2), "193"),
+        (InType::UINT16, number(2), "193"),
+        (InType::INT32, number(4), "193"),
+        (InType::UINT32, number(4), "193"),
+        (InType::INT64, number(8), "193"),
+        (InType::UINT64, number(8), "193"),
+        (InType::FLOAT, (-2.5f32).to_le_bytes().to_vec(), "-2.5"),
+        (InType::DOUBLE, 1e300f64.to_le_bytes().to_vec(), "1e300"),
+        (InType::BOOL32, number(4), "true"),
+        (InType::BINARY, counted(&[0xa, 0xb]), "0a0b"),
+        (InType::GUID, vec![0; 16], "00000000-0000-0000-0000-000000000000"),
+        (InType::FILETIME, vec![0; 8], "1601-01-01T00:00:00.0000000Z"),
+        (InType::SYSTEMTIME, vec![0; 16], "0000-00-00T00:00:00.000"),
+        (InType::SID, vec![1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0], "S-1-5-18"),
+        (InType::HEXINT32, number(4), "0xc1"),
+        (InType::HEXINT64, number(8), "0xc1"),
+        (InType::COUNTEDSTRING, counted(b"h\0i\0"), "hi"),
+        (InType::COUNTEDANSISTRING, counted(b"hi"), "hi"),
+        (InType::COUNTEDBINARY, counted(&[0xa, 0xb]), "0a0b"),
+    ]
+}
+
+/// What an out-type makes of the value above; `None` leaves the default.
+fn otherwise(in_type: InType, out_type: u8) -> Option<&'static str> {
+    let (i, narrow) = (in_type.0, (3..=6).contains(&in_type.0));
+    let integer = (3..=10).contains(&i);
+    Some(match out_type {
+        2 if narrow => "\u{c1}",
+        3 if integer => "true",
+        4 | 37 if integer => "0xc1",
+        7 if i == 5 || i == 6 => "49408",
+        8 if i == 7 || i == 8 => "193.0.0.0",
+        16 | 33 | 38 if i == 9 || i == 10 => "1601-01-01T00:00:00.0000193Z",
+        // An address of another family than IP is shown as its bytes.
+        17 if i == 4 => "-63",
+        18 if i == 3 => "193",
+        17 | 18 if matches!(i, 13 | 20 | 21) => "193",
+        _ => return None,
+    })
+}
+
+/// Every in-type with every out-type, as one value and as arrays: nothing fails, every payload is used up, and JSON
+/// parses.
+#[test]
+fn every_pair_of_types() {
+    let style = Style::default();
+    for (in_type, value, default) in one_of_each() {
+        for out_type in 0..=127 {
+            let expected = otherwise(in_type, out_type).unwrap_or(default);
+            let scalar = field(in_type, OutType(out_type), Count::Scalar);
+            let text = tracelogging_text(&scalar, &value, &style);
+            assert_eq!(text, expected, "{in_type} {out_type}");
+            if in_type == InType::NULL || in_type == InType::BINARY {
+                continue;
+            }
+            let three = value.repeat(3);
+            let prefixed = [&[3, 0][..], &three].concat();
+            for (count, payload) in [(Count::Fixed(3), &three), (Count::Variable, &prefixed)] {
+                let blob = field(in_type, OutType(out_type), count);
+                let text = tracelogging_text(&blob, payload, &style);
+                assert_eq!(text, format!("[{expected}, {expected}, {expected}]"));
+                with_tracelogging(&blob, payload, |decoded, record| {
+                    let schema = decoded.schema().unwrap();
+                    let used = etw_decode::walk(schema, payload, 8, &mut Json::default());
+                    assert_eq!(used, Ok(payload.len()), "{in_type} {out_type}");
+                    let json = json_of(decoded, record).unwrap();
+                    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+                    assert_eq!(json["f"].as_array().unwrap().len(), 3);
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn texts_of_code_pages_and_of_no_encoding() {
+    let ansi = field(InType::ANSISTRING, OutType::NULL, Count::Scalar);
+    let page = |label| Style { code_page: CodePage::parse(label).unwrap(), ..Style::default() };
+    for (bytes, style, expected) in [
+        (&b"\x80 \x93x\x94\0"[..], Style::default(), "€ “x”"),
+        (b"\x83\x65\x83\x58\x83\x67\0", page("932"), "テスト"),
+        // UTF-8 wins where the bytes are valid.
+        ("テスト\0".as_bytes(), page("932"), "テスト"),
+        (b"\xcf\xf0\0", page("windows-1251"), "Пр"),
+    ] {
+        assert_eq!(tracelogging_text(&ansi, bytes, &style), expected);
+    }
+    let wide = field(InType::UNICODESTRING, OutType::NULL, Count::Scalar);
+    let style = Style::default();
+    let lone = [&[0x3d, 0xd8][..], b"a\0", &[0x00, 0xdc, 0, 0]].concat();
+    assert_eq!(tracelogging_text(&wide, &lone, &style), "\u{fffd}a\u{fffd}");
+    let pair: Vec<u8> = [utf16("😀"), vec![0, 0]].concat();
+    assert_eq!(tracelogging_text(&wide, &pair, &style), "😀");
+    // A last string without its NUL, also one that is cut inside a character.
+    assert_eq!(tracelogging_text(&wide, b"a\0b\0", &style), "ab");
+    assert_eq!(tracelogging_text(&wide, b"a\0b", &style), "a");
+    assert_eq!(tracelogging_text(&ansi, b"ab", &style), "ab");
+    let utf8 = field(InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar);
+    assert_eq!(tracelogging_text(&utf8, &counted(b"\xe9"), &style), "\u{fffd}");
+}
+
+#[test]
+fn floats_that_are_no_numbers_and_integers_that_no_double_holds() {
+    for (value, expected) in [
+        (f64::NAN, "\"NaN\""),
+        (f64::INFINITY, "\"Infinity\""),
+        (f64::NEG_INFINITY, "\"-Infinity\""),
+        (-0.0, "-0.0"),
+        (5e-324, "5e-324"),
+        (0.1, "0.1"),
+    ] {
+        let blob = field(InType::DOUBLE, OutType::NULL, Count::Scalar);
+        let json = tracelogging_json(&blob, &value.to_le_bytes()).unwrap();
+        assert_eq!(json, format!("{{\"f\":{expected}}}"));
+    }
+    let single = field(InType::FLOAT, OutType::NULL, Count::Scalar);
+    for (value, expected) in [(f32::NAN, "\"NaN\""), (16_777_216.0, "16777216.0")] {
+        let json = tracelogging_json(&single, &value.to_le_bytes()).unwrap();
+        assert_eq!(json, format!("{{\"f\":{expected}}}"));
+    }
+    let wide = field(InType::UINT64, OutType::NULL, Count::Scalar);
+    let number = (1u64 << 53) + 1;
+    with_tracelogging(&wide, &number.to_le_bytes(), |decoded, record| {
+        for (quoted, expected) in [(false, "9007199254740993"), (true, "\"9007199254740993\"")] {
+            let mut json = Json::default();
+            json.style.json_strings64 = quoted;
+            decoded.visit(record, &mut json).unwrap();
+            assert_eq!(json.text, format!("\"f\":{expected}").into_bytes());
+        }
+    });
+}
+
+#[test]
+fn provider_traits_give_name_and_group() {
+    let blob = field(InType::UINT8, OutType::NULL, Count::Scalar);
+    let group = Guid::from_u128(7);
+    for (name, group, expected) in [
+        ("My.Provider", Some(group), Some("My.Provider")),
+        ("grün", None, Some("grün")),
+        ("", Some(group), None),
+    ] {
+        let traits = provider_traits(name, group).unwrap();
+        for cut in [0, 1] {
+            let traits = &traits[..traits.len() - cut];
+            let items = [(ExtType::PROV_TRAITS, traits), (ExtType::EVENT_SCHEMA_TL, &blob)];
+            let chain = extended_chain(&items).unwrap();
+            let mut record = EventRecord::new(HeaderType::Event64, &[1]);
+            record.provider = Some(PROVIDER);
+            record.extended = ExtendedItems::parse_chain(&chain).unwrap().0;
+            let mut decoder = Decoder::new();
+            let decoded = decoder.decode(&record);
+            assert_eq!(decoded.source(), Some(Source::TraceLogging), "bad traits harm no event");
+            let sound = cut == 0;
+            assert_eq!(decoded.provider_name().as_deref(), expected.filter(|_| sound));
+            assert_eq!(decoded.provider_group(), group.filter(|_| sound));
+        }
+    }
+}
+
+#[test]
+fn texts_of_arrays_keep_empty_values_and_brackets_apart() {
+    let blob = field(InType::ANSISTRING, OutType::NULL, Count::Fixed(4));
+    let text = tracelogging_text(&blob, b"\0a[\0b{\0\0", &Style::default());
+    assert_eq!(text, "[, a[, b{, ]");
+}
+
+/// TC-3: in structs, and in arrays of structs, the two stand together, and the count of members is the writer's.
+#[test]
+fn custom_fields_in_structs() {
+    let blob = MetadataBuilder::new("E", 0)
+        .structure("s", 2, Count::Fixed(2), 0)
+        .custom("c", 31, &[], 0x0fff_ffff)
+        .field("x", InType::UINT8, OutType::NULL, Count::Scalar, 0)
+        .custom("c", 24, &[9], 0)
+        .finish()
+        .unwrap();
+    let payload = [1, 0, 0xaa, 7, 0, 0, 8, 2, 0, 0xbb, 0xcc];
+    assert_eq!(
+        tracelogging_json(&blob, &payload).unwrap(),
+        "{\"s\":[{\"c\":{\"protocol\":31,\"schema\":\"\",\"data\":\"aa\"},\"x\":7},\
+         {\"c\":{\"protocol\":31,\"schema\":\"\",\"data\":\"\"},\"x\":8}],\
+         \"c\":{\"protocol\":24,\"schema\":\"09\",\"data\":\"bbcc\"}}"
+    );
+    with_tracelogging(&blob, &payload, |decoded, record| {
+        let schema = decoded.schema().unwrap();
+        let names: Vec<&str> = schema.fields.iter().map(|field| &*field.name).collect();
+        assert_eq!(names, ["s", "c.Length", "c", "c.Length", "c", "x"]);
+        assert_eq!(schema.fields[4].tag, 0x0fff_ffff);
+        let mut seen = Properties(Vec::new());
+        assert_eq!(etw_decode::walk(schema, record.payload, 8, &mut seen), Ok(payload.len()));
+    });
+    // A length that passes the end.
+    assert_eq!(
+        tracelogging_json(&blob, &[2, 0, 0xaa]).unwrap_err(),
+        PayloadError::Short { field: "c".into(), offset: 2 }
+    );
+}
+
+#[test]
+fn every_cut_of_sound_metadata_gives_a_reason_or_fewer_fields() {
+    let blob = MetadataBuilder::new("Event", 0x0fe0_0000)
+        .structure("s", 2, Count::Variable, 1)
+        .field("a", InType::UINT8, OutType::HEX, Count::Fixed(2), 2)
+        .custom("c", 3, &[1, 2], 3)
+        .finish()
+        .unwrap();
+    for end in 0..blob.len() {
+        for patch in [false, true] {
+            let mut cut = blob[..end].to_vec();
+            if patch && end >= 2 {
+                cut[..2].copy_from_slice(&(end as u16).to_le_bytes());
+            }
+            with_tracelogging(&cut, &[1, 0, 5, 6, 0, 0], |decoded, _| {
+                let name_only = patch && end == 2 + 1 + 6;
+                assert_eq!(decoded.schema().is_some(), name_only, "{end} {patch}");
+                assert_eq!(decoded.reason().is_some(), !name_only, "{end} {patch}");
+            });
+        }
     }
 }

@@ -1,0 +1,153 @@
+//! What is printed: a table for people, or a JSON object a line.
+
+use serde_json::json;
+
+/// One measured figure.
+pub struct Figure<'f> {
+    pub name: &'f str,
+    pub best: f64,
+    pub median: Option<f64>,
+    pub unit: Unit,
+    pub goal: Goal,
+    /// What `--only` has to be given to measure it again, with what else it needs.
+    pub only: &'f str,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Unit {
+    /// Millions of records a second.
+    MillionsPerSecond,
+    Mebibytes,
+    /// Of two figures of the same run.
+    Ratio,
+    /// Outputs that differ from the first.
+    Differences,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Goal {
+    None,
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Unit {
+    fn name(self) -> &'static str {
+        match self {
+            Unit::MillionsPerSecond => "M/s",
+            Unit::Mebibytes => "MiB",
+            Unit::Ratio => "x",
+            Unit::Differences => "differ",
+        }
+    }
+
+    fn decimals(self) -> usize {
+        match self {
+            Unit::MillionsPerSecond | Unit::Ratio => 2,
+            Unit::Mebibytes => 1,
+            Unit::Differences => 0,
+        }
+    }
+}
+
+impl Goal {
+    /// `None` where there is no goal.
+    fn is_met(self, value: f64) -> Option<bool> {
+        match self {
+            Goal::None => None,
+            Goal::AtLeast(least) => Some(value >= least),
+            Goal::AtMost(most) => Some(value <= most),
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Goal::None => String::new(),
+            Goal::AtLeast(least) => format!(">= {least}"),
+            Goal::AtMost(most) => format!("<= {most}"),
+        }
+    }
+}
+
+/// Prints figures as they come, and counts goals that were missed.
+pub struct Report {
+    json: bool,
+    missed: u32,
+}
+
+impl Report {
+    pub fn new(json: bool) -> Report {
+        if !json {
+            println!(
+                "{:<52} {:>8} {:>8} {:<6} {:>9} {:<6}  command",
+                "figure", "best", "median", "unit", "goal", ""
+            );
+        }
+        Report { json, missed: 0 }
+    }
+
+    pub fn add(&mut self, figure: &Figure) {
+        let met = figure.goal.is_met(figure.best);
+        self.missed += u32::from(met == Some(false));
+        let command = format!("cargo xtask bench --only {}", figure.only);
+        if self.json {
+            let (at_least, at_most) = match figure.goal {
+                Goal::None => (None, None),
+                Goal::AtLeast(least) => (Some(least), None),
+                Goal::AtMost(most) => (None, Some(most)),
+            };
+            let object = json!({
+                "figure": figure.name, "best": figure.best, "median": figure.median,
+                "unit": figure.unit.name(), "at_least": at_least, "at_most": at_most,
+                "met": met, "command": command,
+            });
+            println!("{object}");
+            return;
+        }
+        let decimals = figure.unit.decimals();
+        let median = figure.median.map(|median| format!("{median:.decimals$}")).unwrap_or_default();
+        let verdict = match met {
+            None => "",
+            Some(true) => "met",
+            Some(false) => "MISSED",
+        };
+        println!(
+            "{:<52} {:>8.decimals$} {median:>8} {:<6} {:>9} {verdict:<6}  {command}",
+            figure.name,
+            figure.best,
+            figure.unit.name(),
+            figure.goal.text()
+        );
+    }
+
+    /// Says aloud what was not measured, and why.
+    pub fn skip(&self, what: &str, why: &str) {
+        if self.json {
+            println!("{}", json!({ "figure": what, "skipped": why }));
+        } else {
+            println!("skipped: {what}: {why}");
+        }
+    }
+
+    /// How many goals were missed.
+    pub fn finish(self) -> u32 {
+        if !self.json {
+            println!("{} goals missed", self.missed);
+        }
+        self.missed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_hold_at_their_border() {
+        assert_eq!(Goal::None.is_met(1.0), None);
+        assert_eq!(Goal::AtLeast(2.0).is_met(2.0), Some(true));
+        assert_eq!(Goal::AtLeast(2.0).is_met(1.9), Some(false));
+        assert_eq!(Goal::AtMost(0.0).is_met(0.0), Some(true));
+        assert_eq!(Goal::AtMost(0.0).is_met(1.0), Some(false));
+    }
+}
