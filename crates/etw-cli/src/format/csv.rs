@@ -22,7 +22,8 @@ pub fn write(
     number(out, (record.header != HeaderType::Message).then_some(descriptor.version));
     number(out, is_event.then_some(descriptor.channel.0));
     number(out, (is_event || record.header.is_classic()).then_some(descriptor.level.0));
-    number(out, (record.header != HeaderType::Message).then_some(descriptor.opcode.0));
+    let has_opcode = is_event || record.header.is_classic() || record.hook.is_some();
+    number(out, has_opcode.then_some(descriptor.opcode.0));
     number(out, is_event.then_some(descriptor.task));
     if is_event {
         put_hex16(out, descriptor.keyword.0);
@@ -86,8 +87,14 @@ fn put_fields(
     decoded: &Decoded<'_>,
 ) {
     let start = out.len();
-    let mut columns =
-        Columns { style: &options.style, depth: 0, column: Vec::new(), out, first: true };
+    let mut columns = Columns {
+        style: &options.style,
+        depth: 0,
+        column: Vec::new(),
+        out,
+        first: true,
+        opened: true,
+    };
     let reason = match decoded.visit(record, &mut columns) {
         Ok(true) => None,
         Ok(false) => decoded.reason().cloned(),
@@ -134,11 +141,13 @@ struct Columns<'o> {
     /// The column of the top-level field that is open.
     column: Vec<u8>,
     first: bool,
+    /// Nothing stands yet behind the innermost bracket.
+    opened: bool,
 }
 
 impl Columns<'_> {
     fn separate(&mut self) {
-        if self.depth > 0 && !matches!(self.column.last(), None | Some(b'[' | b'{')) {
+        if self.depth > 0 && !std::mem::replace(&mut self.opened, false) {
             self.column.extend_from_slice(b", ");
         }
     }
@@ -158,11 +167,13 @@ impl Columns<'_> {
         self.separate();
         self.column.push(bracket);
         self.depth += 1;
+        self.opened = true;
     }
 
     fn close(&mut self, bracket: u8) {
         self.column.push(bracket);
         self.depth -= 1;
+        self.opened = false;
         self.end(true);
     }
 }

@@ -55,7 +55,7 @@ pub fn write(
         }
     }
     let start = out.len();
-    let mut fields = Fields { out, style: &options.style, depth: 0 };
+    let mut fields = Fields { out, style: &options.style, depth: 0, opened: false };
     let reason = match decoded.visit(record, &mut fields) {
         Ok(true) => None,
         Ok(false) => decoded.reason().cloned(),
@@ -139,11 +139,13 @@ struct Fields<'o> {
     out: &'o mut Vec<u8>,
     style: &'o Style,
     depth: u32,
+    /// Nothing stands yet behind the innermost bracket.
+    opened: bool,
 }
 
 impl Fields<'_> {
     fn name(&mut self, field: &Field, in_array: bool) {
-        if self.depth == 0 || !matches!(self.out.last(), Some(b'[' | b'{')) {
+        if !std::mem::replace(&mut self.opened, false) {
             self.out.push(b' ');
         }
         if !in_array {
@@ -156,11 +158,13 @@ impl Fields<'_> {
         self.name(field, in_array);
         self.out.push(bracket);
         self.depth += 1;
+        self.opened = true;
     }
 
     fn close(&mut self, bracket: u8) {
         self.out.push(bracket);
         self.depth -= 1;
+        self.opened = false;
     }
 }
 
@@ -185,11 +189,15 @@ impl Visitor for Fields<'_> {
     }
 
     fn begin_array(&mut self, field: &Field, _count: usize) {
-        self.open(field, false, b'[');
+        if !field.no_print {
+            self.open(field, false, b'[');
+        }
     }
 
-    fn end_array(&mut self, _field: &Field) {
-        self.close(b']');
+    fn end_array(&mut self, field: &Field) {
+        if !field.no_print {
+            self.close(b']');
+        }
     }
 
     fn begin_struct(&mut self, field: &Field) {

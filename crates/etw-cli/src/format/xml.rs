@@ -208,10 +208,14 @@ struct Data<'o> {
 
 impl Data<'_> {
     fn open(&mut self, name: &str, field: &Field) {
+        self.tag(name, field);
+        self.out.push(b'>');
+    }
+
+    fn tag(&mut self, name: &str, field: &Field) {
         self.out.push(b'<');
         self.out.extend_from_slice(name.as_bytes());
         attribute(self.out, "Name", |out| escape(out, &field.name));
-        self.out.push(b'>');
     }
 }
 
@@ -234,10 +238,13 @@ impl Visitor for Data<'_> {
         }
     }
 
-    fn begin_array(&mut self, field: &Field, _count: usize) {
+    fn begin_array(&mut self, field: &Field, count: usize) {
         if !field.is_struct() {
             self.open("Data", field);
             self.array = Some(0);
+        } else if count == 0 {
+            self.tag("ComplexData", field);
+            self.out.extend_from_slice(b"/>");
         }
     }
 

@@ -82,13 +82,18 @@ pub fn push_tracelogging(file: &mut FileBuilder, cpu: u16, after: i64, text: &st
         .binary(&[0xaa, 0xbb])
         .finish()
         .unwrap();
+    push_event(file, cpu, after, &metadata, &payload);
+}
+
+/// Pushes a TraceLogging event of any shape.
+pub fn push_event(file: &mut FileBuilder, cpu: u16, after: i64, metadata: &[u8], payload: &[u8]) {
     let traits = provider_traits("Test.Provider", Some(Guid::from_u128(7))).unwrap();
     let chain = extended_chain(&[
         (ExtType::PROV_TRAITS, &traits[..]),
-        (ExtType::EVENT_SCHEMA_TL, &metadata[..]),
+        (ExtType::EVENT_SCHEMA_TL, metadata),
     ])
     .unwrap();
-    let mut record = EventRecord::new(HeaderType::Event64, &payload);
+    let mut record = EventRecord::new(HeaderType::Event64, payload);
     record.provider = Some(PROVIDER);
     record.descriptor.channel.0 = 11;
     record.descriptor.level.0 = 4;

@@ -1,5 +1,6 @@
-use crate::fixture::{TempFile, every_header, json_lines, push_tracelogging, stdout};
+use crate::fixture::{TempFile, every_header, json_lines, push_event, push_tracelogging, stdout};
 use etw_etl::write::FileBuilder;
+use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder};
 use quick_xml::events::Event;
 use serde_json::json;
 
@@ -111,4 +112,58 @@ fn xml_parses_and_has_tracerpts_elements() {
     {
         assert!(text.contains(part), "{part}");
     }
+}
+
+/// Brackets and nothing at all as values, arrays without elements, an array that is not to be printed.
+#[test]
+fn separators_do_not_depend_on_values() {
+    let strings = |name| (name, InType::ANSISTRING, OutType::NULL);
+    let mut metadata = MetadataBuilder::new("Lists", 0);
+    for (name, in_type, out_type) in [
+        strings("brackets"),
+        ("letters", InType::UINT8, OutType::STRING),
+        strings("blanks"),
+        ("hidden", InType::UINT8, OutType::NOPRINT),
+    ] {
+        metadata = metadata.field(name, in_type, out_type, Count::Variable, 0);
+    }
+    let metadata = metadata
+        .structure("pairs", 1, Count::Variable, 0)
+        .field("x", InType::UINT8, OutType::NULL, Count::Scalar, 0)
+        .finish()
+        .unwrap();
+    let payload = PayloadBuilder::new()
+        .count(2)
+        .ansi_z(b"[")
+        .ansi_z(b"{")
+        .count(2)
+        .u8(b'{')
+        .u8(b'[')
+        .count(2)
+        .ansi_z(b"")
+        .ansi_z(b"")
+        .count(1)
+        .u8(1)
+        .count(0)
+        .finish()
+        .unwrap();
+    let mut file = FileBuilder::new();
+    push_event(&mut file, 0, 1, &metadata, &payload);
+    let file = TempFile::new(&file.finish());
+    let last_line = |format: &str| {
+        let text = stdout(&["dump", "--format", format], &[file.path()], 0);
+        text.trim_end_matches("</Events>\n").lines().last().unwrap().to_owned()
+    };
+
+    let text = last_line("text");
+    let expected = r#" brackets=["[" "{"] letters=["{" "["] blanks=["" ""] pairs=[]"#;
+    assert!(text.ends_with(expected), "{text}");
+    let csv = last_line("csv");
+    assert!(csv.ends_with(r#","[[, {]","[{, []","[, ]","[1]","[]""#), "{csv}");
+    let xml = last_line("xml");
+    let expected = concat!(
+        r#"<Data Name="blanks">, </Data><Data Name="hidden">1</Data>"#,
+        r#"<ComplexData Name="pairs"/></EventData>"#
+    );
+    assert!(xml.contains(expected), "{xml}");
 }
