@@ -1,0 +1,208 @@
+//! The control memory: what the host tells a pool's writers. Only the host writes it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::layout::*;
+use crate::sys::{Barrier, Memory, RawClock};
+
+/// What the host publishes for one session slot; a writer reads it before every event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Admission {
+    /// A session is behind the slot. Otherwise the slot silently leaves an event's mask.
+    pub open: bool,
+    /// It has no room at present (status 8).
+    pub full: bool,
+    /// Its refusal does not refuse the other sessions of the mask.
+    pub independent: bool,
+    /// Bytes its extended items add to every event.
+    pub extra_size: u16,
+    /// Largest event, extra bytes included, that fits its buffers (status 234). ETW's own limit is 65535 (status 534).
+    pub largest_size: u32,
+}
+
+pub(crate) const OPEN: u64 = 1;
+pub(crate) const FULL: u64 = 2;
+pub(crate) const INDEPENDENT: u64 = 4;
+
+/// ETW's limit: an event's size is a u16.
+pub const LARGEST_EVENT_SIZE: u32 = 65535;
+
+impl Admission {
+    fn pack(self) -> u64 {
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        flag(self.open, OPEN)
+            | flag(self.full, FULL)
+            | flag(self.independent, INDEPENDENT)
+            | u64::from(self.extra_size) << 16
+            | u64::from(self.largest_size.min(LARGEST_EVENT_SIZE)) << 32
+    }
+}
+
+/// The host's side of one pool: admission words, consumed positions, the journal that moves them as one.
+///
+/// It lies in memory of the host's own ([`Memory::shared`](crate::Memory), or a file for a private session), which the
+/// provider maps read-only. A host that restarts opens the same memory again and goes on where its last
+/// [`advance`](crate::Reader::advance) left off.
+#[derive(Debug, Clone)]
+pub struct Control {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) clock: RawClock,
+    pub(crate) barrier: Barrier,
+}
+
+impl Control {
+    /// Bytes of memory a control needs.
+    pub const SIZE: usize = CONTROL_SIZE;
+
+    /// Lays a control out in zeroed memory of the host.
+    ///
+    /// # Errors
+    /// Too small or read-only memory.
+    pub fn create(memory: Memory, clock: RawClock, barrier: Barrier) -> io::Result<Control> {
+        if memory.len() < CONTROL_SIZE || !memory.is_writable() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut flags = 0;
+        if clock == RawClock::Tsc {
+            flags |= F_TSC;
+        }
+        match barrier {
+            Barrier::Private => {}
+            Barrier::Global => flags |= F_GLOBAL,
+            Barrier::WriterFences => flags |= F_FENCE,
+        }
+        memory.prefault(0, C_CHUNKS + 4096);
+        memory.half(C_FLAGS).store(flags, Ordering::Relaxed);
+        memory.half(P_VERSION).store(VERSION, Ordering::Relaxed);
+        memory.word(0).store(CONTROL_MAGIC, Ordering::Release);
+        Ok(Control { memory: Arc::new(memory), clock, barrier })
+    }
+
+    /// Opens a control that was created before: by a writer, or by a host that starts again. What a host killed in the
+    /// middle of an `advance` left is finished first (if the memory is writable).
+    ///
+    /// # Errors
+    /// Memory that holds no control of this version.
+    pub fn open(memory: Memory) -> io::Result<Control> {
+        Self::open_shared(Arc::new(memory))
+    }
+
+    /// [`open`](Self::open) on memory that somebody else holds too.
+    pub fn open_shared(memory: Arc<Memory>) -> io::Result<Control> {
+        if memory.len() < CONTROL_SIZE
+            || memory.word(0).load(Ordering::Acquire) != CONTROL_MAGIC
+            || memory.half(P_VERSION).load(Ordering::Relaxed) != VERSION
+        {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a control of version 1"));
+        }
+        let flags = memory.half(C_FLAGS).load(Ordering::Relaxed);
+        let clock = if flags & F_TSC != 0 { RawClock::Tsc } else { RawClock::Monotonic };
+        let barrier = if flags & F_FENCE != 0 {
+            Barrier::WriterFences
+        } else if flags & F_GLOBAL != 0 {
+            Barrier::Global
+        } else {
+            Barrier::Private
+        };
+        let control = Control { memory, clock, barrier };
+        if control.memory.is_writable() {
+            control.redo();
+        }
+        Ok(control)
+    }
+
+    /// The memory, to be handed to the provider.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// The pool's raw clock.
+    pub fn clock(&self) -> RawClock {
+        self.clock
+    }
+
+    /// Publishes the state of a session slot.
+    ///
+    /// # Panics
+    /// When `slot` is not below [`SESSIONS`].
+    pub fn set_admission(&self, slot: usize, admission: Admission) {
+        assert!(slot < SESSIONS);
+        self.memory.word(C_ADMISSION + slot * 8).store(admission.pack(), Ordering::Release);
+    }
+
+    /// Begins a new meaning of session slots: close the slot, bump, then open it for the next session. Records carry the
+    /// epoch they were admitted under, so one that was admitted for the slot's previous session is told apart however late
+    /// it arrives.
+    pub fn bump_epoch(&self) -> u16 {
+        let epoch = self.memory.half(C_EPOCH);
+        let next = epoch.load(Ordering::Relaxed).wrapping_add(1);
+        epoch.store(next, Ordering::Release);
+        next as u16
+    }
+
+    /// Number of the last batch whose consumption is final; see [`Reader::advance`](crate::Reader::advance).
+    pub fn batch(&self) -> u64 {
+        self.memory.word(C_BATCH).load(Ordering::Acquire)
+    }
+
+    /// Makes a set of stores as one, whatever kills the host in between: journal, count, stores, batch, count 0.
+    pub(crate) fn apply(&self, stores: &[(u32, u64)], batch: u64) {
+        for part in stores.chunks(C_JOURNAL_ROOM) {
+            // Only a pool far beyond the limits would need two parts; each is then atomic by itself.
+            for (i, &(offset, value)) in part.iter().enumerate() {
+                let at = C_JOURNAL + i * 16;
+                self.memory.word(at).store(u64::from(offset), Ordering::Relaxed);
+                self.memory.word(at + 8).store(value, Ordering::Relaxed);
+            }
+            self.memory.word(C_JOURNAL_BATCH).store(batch, Ordering::Relaxed);
+            self.memory.word(C_JOURNAL_COUNT).store(part.len() as u64, Ordering::Release);
+            self.redo();
+        }
+        if stores.is_empty() {
+            self.memory.word(C_BATCH).store(batch, Ordering::Release);
+        }
+    }
+
+    fn redo(&self) {
+        let count = self.memory.word(C_JOURNAL_COUNT).load(Ordering::Acquire) as usize;
+        if count == 0 || count > C_JOURNAL_ROOM {
+            return;
+        }
+        for i in 0..count {
+            let at = C_JOURNAL + i * 16;
+            let offset = self.memory.word(at).load(Ordering::Relaxed) as usize;
+            let value = self.memory.word(at + 8).load(Ordering::Relaxed);
+            if offset.is_multiple_of(8) && offset < C_JOURNAL {
+                self.memory.word(offset).store(value, Ordering::Release);
+            }
+        }
+        let batch = self.memory.word(C_JOURNAL_BATCH).load(Ordering::Relaxed);
+        self.memory.word(C_BATCH).store(batch, Ordering::Release);
+        self.memory.word(C_JOURNAL_COUNT).store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_killed_in_the_middle_of_an_advance_finishes_it_on_opening() {
+        let memory = Memory::heap(CONTROL_SIZE).unwrap();
+        let control = Control::create(memory, RawClock::Monotonic, Barrier::WriterFences).unwrap();
+        control.apply(&[(C_CHUNKS as u32, 7)], 1);
+        assert_eq!(control.batch(), 1);
+        // The state after the journal was made valid and nothing was applied.
+        control.memory.word(C_JOURNAL).store(C_CHUNKS as u64 + 8, Ordering::Relaxed);
+        control.memory.word(C_JOURNAL + 8).store(9, Ordering::Relaxed);
+        control.memory.word(C_JOURNAL_BATCH).store(2, Ordering::Relaxed);
+        control.memory.word(C_JOURNAL_COUNT).store(1, Ordering::Relaxed);
+        let control = Control::open_shared(control.memory.clone()).unwrap();
+        assert_eq!(control.batch(), 2);
+        assert_eq!(control.memory.word(C_CHUNKS).load(Ordering::Relaxed), 7);
+        assert_eq!(control.memory.word(C_CHUNKS + 8).load(Ordering::Relaxed), 9);
+        assert_eq!(control.barrier, Barrier::WriterFences);
+    }
+}

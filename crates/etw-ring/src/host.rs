@@ -1,0 +1,1193 @@
+//! The host's side: copies committed records out of a pool it does not trust, merges them by time, and says what it has
+//! consumed.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::control::Control;
+use crate::layout::*;
+use crate::proto::{self, CLOSING, Head, Phase, RELEASED, Shared, Unit};
+use crate::site::SITE_COMMITTED;
+use crate::sys::Memory;
+
+/// How long the host waits for one write in flight; what commits later is late.
+pub const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Bytes of window buffers of a drain, whatever the number of threads (one largest record more for each that needs it).
+const WINDOWS: usize = 2 << 20;
+
+/// Where a host reads a segment from.
+#[derive(Debug)]
+pub enum Source {
+    /// Memory mapped here: a private session's own pool, or a file that was a pool.
+    Mapped(Arc<Memory>),
+    /// A descriptor, read with `pread`: punched holes then cost nothing, and nothing raises SIGBUS.
+    #[cfg(unix)]
+    File(std::fs::File),
+}
+
+impl Source {
+    /// A segment received from another process.
+    ///
+    /// # Errors
+    /// See [`check_pool_fd`](crate::check_pool_fd).
+    #[cfg(target_os = "linux")]
+    pub fn received(fd: std::os::fd::OwnedFd) -> io::Result<Source> {
+        use std::os::fd::AsFd;
+        crate::sys::check_pool_fd(fd.as_fd())?;
+        Ok(Source::File(fd.into()))
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Source::Mapped(memory) => memory.len() as u64,
+            #[cfg(unix)]
+            Source::File(file) => file.metadata().map_or(0, |m| m.len()),
+        }
+    }
+
+    /// What cannot be read is zeros.
+    fn read(&self, offset: usize, out: &mut [u8]) {
+        match self {
+            Source::Mapped(memory) => {
+                if offset.checked_add(out.len()).is_some_and(|end| end <= memory.len()) {
+                    memory.read(offset, out);
+                } else {
+                    out.fill(0);
+                }
+            }
+            #[cfg(unix)]
+            Source::File(file) => {
+                use std::os::unix::fs::FileExt;
+                if file.read_exact_at(out, offset as u64).is_err() {
+                    out.fill(0);
+                }
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Segment {
+    source: Source,
+    base: usize,
+    units: usize,
+}
+
+/// One record, copied out of the pool and checked for its bounds. Everything in it is the provider's claim.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Raw time.
+    pub time: u64,
+    /// The writer's kind of record.
+    pub kind: u8,
+    /// Sessions that admitted it, as the writer says.
+    pub sessions: u8,
+    /// Processor.
+    pub cpu: u16,
+    /// Thread id, in the writer's namespace.
+    pub tid: u32,
+    /// Registration it was written through.
+    pub registration: u32,
+    /// Site id, 0 for inline metadata; see [`Reader::site`].
+    pub site: u32,
+    /// Sequence number in its stream.
+    pub seq: u32,
+    /// The caller's word.
+    pub user: u32,
+    /// The admission epoch it was admitted under.
+    pub epoch: u16,
+    /// Bytes of inline metadata at the payload's start; at most its length.
+    pub metadata_size: u16,
+    /// Did it come through an overflow chunk?
+    pub overflow: bool,
+    /// Inline metadata and payload.
+    pub payload: &'a [u8],
+}
+
+/// How to drain.
+#[derive(Default)]
+pub struct DrainOptions<'a> {
+    /// How long this call may wait for writes in flight. Zero: it takes what lies before the oldest of them, and a writer
+    /// that stands still for [`PATIENCE`] is passed over by later calls.
+    pub patience: Duration,
+    /// The provider's process is gone: nothing is in flight, whatever its memory says.
+    pub ended: bool,
+    /// Instead of the time now: for a pool found in a file, whose clock may be another boot's.
+    pub until: Option<u64>,
+    /// Take chunks back from threads that have not written for so long.
+    pub reclaim_idle: Option<Duration>,
+    /// Does this thread of the provider (id as in its namespace) still run?
+    pub alive: Option<&'a dyn Fn(u32) -> bool>,
+}
+
+/// What one drain did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Drained {
+    /// Records given to the sink.
+    pub records: u64,
+    /// Every record with a time below this one has been given to the sink or counted as late.
+    pub watermark: u64,
+    /// Records that came after their time had been passed, dropped.
+    pub late: u64,
+    /// Places where the memory cannot be what our writer makes: bytes after them, up to the committed offset, were
+    /// skipped.
+    pub hostile: u64,
+    /// Writes in flight that were not waited for any longer.
+    pub given_up: u64,
+    /// Chunks whose owner is gone with a write begun and not committed.
+    pub torn: u64,
+    /// The kernel refused the barrier: the watermark is a guess.
+    pub no_barrier: bool,
+}
+
+/// The writers' own count: their claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    /// Attempted writes by session slot.
+    pub attempted: [u64; SESSIONS],
+    /// Losses by cause and session slot. Each thread's counters have 32 bits.
+    pub lost: [[u64; SESSIONS]; CAUSES],
+}
+
+impl Ledger {
+    /// Losses of one cause in one session slot.
+    pub fn lost(&self, cause: Cause, slot: usize) -> u64 {
+        self.lost[cause as usize][slot]
+    }
+
+    /// Losses of a session slot.
+    pub fn lost_total(&self, slot: usize) -> u64 {
+        self.lost.iter().map(|by_slot| by_slot[slot]).sum()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Blocked {
+    head: Head,
+    /// The write in flight has a time of at least this.
+    bound: u64,
+    first_seen: Instant,
+}
+
+#[derive(Debug)]
+struct ChunkState {
+    generation: u32,
+    consumed: u32,
+    phase: u32,
+    /// The batch whose advance published CLOSING.
+    closing_batch: u64,
+    end: u32,
+    changed: Instant,
+    /// Overflow chunk: consumed entries, entries in flight.
+    bits: Vec<u64>,
+    pending: BTreeMap<u32, (u64, Instant)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct LineView {
+    head: Head,
+    since: u64,
+    tid: u32,
+}
+
+/// Reads one pool. See the [crate documentation](crate) for the order of calls.
+#[derive(Debug)]
+pub struct Reader {
+    control: Control,
+    segments: Vec<Segment>,
+    blocked: HashMap<u16, Blocked>,
+    chunks: HashMap<u16, ChunkState>,
+    /// By thread slot; beyond 32 bits: not known.
+    next_seq: Vec<u64>,
+    fresh: bool,
+    scan_time: u64,
+    watermark: u64,
+    late: [u64; SESSIONS],
+    batch: u64,
+    releases: u64,
+    stores: BTreeMap<u32, u64>,
+    drained: [u64; SESSIONS],
+    gaps: u64,
+    shared_seen: u64,
+    shared_span: Option<(u32, u32)>,
+    sites: HashMap<u32, Option<Box<[u8]>>>,
+    site_bytes: usize,
+}
+
+struct Stream {
+    segment: usize,
+    unit: u16,
+    slot: Option<u16>,
+    /// Position and end in the chunk; the chunk's offset in its segment.
+    at: u32,
+    end: u32,
+    base: usize,
+    window: Vec<u8>,
+    window_at: u32,
+    refs: Vec<Ref>,
+    next_ref: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Ref {
+    time: u64,
+    seq: u32,
+    unit: u16,
+    index: u32,
+    offset: u32,
+    room: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Header([u8; RECORD_HEADER_SIZE]);
+
+impl Header {
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
+    }
+    fn u16(&self, at: usize) -> u16 {
+        u16::from_le_bytes([self.0[at], self.0[at + 1]])
+    }
+    fn size(&self) -> u32 {
+        self.u32(0)
+    }
+    fn time(&self) -> u64 {
+        u64::from(self.u32(8)) | u64::from(self.u32(12)) << 32
+    }
+    fn seq(&self) -> u32 {
+        self.u32(20)
+    }
+    /// The room it takes, if that is possible in `left` bytes.
+    fn room(&self, left: u32) -> Option<u32> {
+        let size = self.size() as usize;
+        if size > MAX_PAYLOAD_SIZE || u32::from(self.u16(32)) > self.size() {
+            return None;
+        }
+        let room = record_room(size) as u32;
+        (room <= left).then_some(room)
+    }
+    fn record<'a>(&self, payload: &'a [u8], overflow: bool) -> Record<'a> {
+        Record {
+            time: self.time(),
+            kind: self.0[4],
+            sessions: self.0[5],
+            cpu: self.u16(6),
+            tid: self.u32(28),
+            registration: self.u32(24),
+            site: self.u32(16),
+            seq: self.seq(),
+            user: self.u32(36),
+            epoch: self.u16(34),
+            metadata_size: self.u16(32),
+            overflow,
+            payload,
+        }
+    }
+}
+
+impl Reader {
+    /// Reads the pool whose segment 0 is `first`. With a control that another host has used before, it goes on where that
+    /// one's last [`advance`](Self::advance) left off.
+    ///
+    /// # Errors
+    /// A segment that holds no pool of this version.
+    pub fn new(control: Control, first: Source) -> io::Result<Reader> {
+        let mut head = [0; 16];
+        first.read(0, &mut head);
+        let bad = |what: &'static str| Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        if head[..8] != POOL_MAGIC.to_le_bytes() || head[8..12] != VERSION.to_le_bytes() {
+            return bad("not a pool of version 1");
+        }
+        let len = first.len() as usize;
+        if len < DATA_OFFSET + BLOCK_SIZE {
+            return bad("pool memory too small");
+        }
+        let units = ((len - DATA_OFFSET) / BLOCK_SIZE * BLOCK_UNITS).min(MAX_SEGMENT_UNITS);
+        let memory = &control.memory;
+        let word = |at: usize| memory.word(at).load(Ordering::Acquire);
+        Ok(Reader {
+            segments: vec![Segment { source: first, base: DATA_OFFSET, units }],
+            blocked: HashMap::new(),
+            chunks: HashMap::new(),
+            next_seq: vec![if word(C_BATCH) == 0 { 0 } else { u64::MAX }; MAX_THREADS],
+            fresh: word(C_BATCH) == 0,
+            scan_time: 0,
+            watermark: word(C_WATERMARK),
+            late: std::array::from_fn(|i| word(C_LATE + i * 8)),
+            batch: word(C_BATCH),
+            releases: word(C_RELEASES),
+            stores: BTreeMap::new(),
+            drained: [0; SESSIONS],
+            gaps: 0,
+            shared_seen: 0,
+            shared_span: None,
+            sites: HashMap::new(),
+            site_bytes: 0,
+            control,
+        })
+    }
+
+    /// Adds the segment that the provider's [`grow`](crate::Writer::grow) added; in the same order.
+    ///
+    /// # Errors
+    /// Too small, or one too many.
+    pub fn add_segment(&mut self, source: Source) -> io::Result<()> {
+        let units = (source.len() as usize / BLOCK_SIZE * BLOCK_UNITS).min(MAX_SEGMENT_UNITS);
+        if units == 0 || self.segments.len() >= MAX_SEGMENTS {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.segments.push(Segment { source, base: 0, units });
+        Ok(())
+    }
+
+    /// The host's side of the pool.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Records drained since this reader was made, by session slot of their masks.
+    pub fn drained(&self) -> [u64; SESSIONS] {
+        self.drained
+    }
+
+    /// Records counted late since the pool was made, by session slot.
+    pub fn late(&self) -> [u64; SESSIONS] {
+        self.late
+    }
+
+    /// Attempts that are proven, by missing sequence numbers between records that were drained, not to be in the pool.
+    pub fn gaps(&self) -> u64 {
+        let shared = match self.shared_span {
+            Some((first, last)) => {
+                (u64::from(last.wrapping_sub(first)) + 1).saturating_sub(self.shared_seen)
+            }
+            None => 0,
+        };
+        self.gaps + shared
+    }
+
+    /// The writers' counters, as they claim them.
+    pub fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger::default();
+        let source = &self.segments[0].source;
+        let mut shared = [0; SESSIONS * 8 * (1 + CAUSES)];
+        source.read(P_SHARED_ATTEMPTED, &mut shared);
+        let mut words =
+            shared.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap_or_default()));
+        for slot in 0..SESSIONS {
+            ledger.attempted[slot] = words.next().unwrap_or(0);
+        }
+        for cause in 0..CAUSES {
+            for slot in 0..SESSIONS {
+                ledger.lost[cause][slot] = words.next().unwrap_or(0);
+            }
+        }
+        let mut counters = vec![0; self.slots() * COUNTERS_SIZE];
+        source.read(P_COUNTERS, &mut counters);
+        for counters in counters.chunks_exact(COUNTERS_SIZE) {
+            for slot in 0..SESSIONS {
+                let claimed = le64(counters, slot * 8);
+                ledger.attempted[slot] = ledger.attempted[slot].wrapping_add(claimed);
+                for cause in 0..CAUSES {
+                    let at = SESSIONS * 8 + (cause * SESSIONS + slot) * 4;
+                    let claimed = u64::from(le32(counters, at));
+                    ledger.lost[cause][slot] = ledger.lost[cause][slot].wrapping_add(claimed);
+                }
+            }
+        }
+        ledger
+    }
+
+    /// The metadata of a site: copied and checked the first time, and the copy kept; later changes in the pool are not
+    /// seen. `None`: no such entry, or more than the table may hold.
+    pub fn site(&mut self, id: u32) -> Option<&[u8]> {
+        if id == 0 || id as usize >= MAX_SITES {
+            return None;
+        }
+        if !self.sites.contains_key(&id) {
+            let source = &self.segments[0].source;
+            let mut word = [0; 8];
+            source.read(P_SITES + id as usize * 8, &mut word);
+            let word = u64::from_le_bytes(word);
+            let (offset, size) = (word as u32 as usize, (word >> 32) as usize & 0x7fff_ffff);
+            if word & SITE_COMMITTED == 0 {
+                // Not remembered: an entry that is not there yet may come, though no honest record names it now.
+                return None;
+            }
+            let copied = size <= crate::MAX_SITE_SIZE
+                && offset + size <= SITE_BLOB_SIZE
+                && self.site_bytes + size <= SITE_BLOB_SIZE;
+            let copy = copied.then(|| {
+                let mut copy = vec![0; size].into_boxed_slice();
+                source.read(P_SITE_BLOB + offset, &mut copy);
+                copy
+            });
+            self.site_bytes += copy.as_ref().map_or(0, |c| c.len());
+            self.sites.insert(id, copy);
+        }
+        self.sites.get(&id)?.as_deref()
+    }
+
+    /// Gives every record below the watermark to `sink`, in order of time, and returns what was found.
+    ///
+    /// The watermark is the smaller of the time now and the start of the oldest write in flight. Nothing is consumed
+    /// until [`advance`](Self::advance).
+    ///
+    /// # Loss
+    /// A record that commits after the watermark passed its time is dropped and counted as late; a place that no writer of
+    /// ours can have made ends its chunk, counted as hostile.
+    pub fn drain(
+        &mut self,
+        options: &DrainOptions<'_>,
+        mut sink: impl FnMut(&Record<'_>),
+    ) -> Drained {
+        let mut out = Drained::default();
+        let now = match options.until {
+            Some(until) => until,
+            None => {
+                let now = self.control.clock.now();
+                out.no_barrier = !self.control.barrier.issue();
+                // So that a write announced from here on has a time above `now`, at any resolution of the clock.
+                while self.control.clock.now() <= now {
+                    std::hint::spin_loop();
+                }
+                now
+            }
+        };
+        let start = Instant::now();
+        // A wait of the full patience ends with every writer heard or given up, a little after it began.
+        let limit = match options.patience {
+            p if p >= PATIENCE => p + Duration::from_millis(10),
+            p => p,
+        };
+        let mut pause = Duration::from_micros(20);
+        let mut again = false;
+        let bound = loop {
+            let bound = self.bound(now, options.ended, again, &mut out.given_up);
+            if bound > now || start.elapsed() >= limit {
+                break bound;
+            }
+            again = true;
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(1));
+        };
+        self.scan_time = now;
+        // A second look, after the watermark is known: what was in flight at the first and decided nothing is committed.
+        let watermark = bound.min(now.saturating_add(1)).max(self.watermark);
+        let lines = self.lines();
+        let words = self.shared_words();
+        let mut streams = Vec::new();
+        let mut refs = Vec::new();
+        self.collect(&lines, &words, watermark, options, &mut streams, &mut refs, &mut out);
+        if !refs.is_empty() {
+            refs.sort_unstable_by_key(|r| (r.time, r.seq));
+            streams.push(Stream {
+                segment: 0,
+                unit: 0,
+                slot: None,
+                at: 0,
+                end: 0,
+                base: 0,
+                window: Vec::new(),
+                window_at: 0,
+                refs,
+                next_ref: 0,
+            });
+        }
+        self.merge(streams, watermark, &mut out, &mut sink);
+        self.settle(&lines, options, &mut out);
+        self.watermark = watermark;
+        self.store(C_WATERMARK, watermark);
+        out.watermark = watermark;
+        out
+    }
+
+    /// Makes final what the drains since the last advance consumed, as one step, and gives emptied chunks back to the
+    /// writers; the number of this batch. A host killed before it drains the same records again, one killed in it or after
+    /// it does not: whoever keeps session buffers in recoverable memory writes the batch number beside them and compares
+    /// it with [`Control::batch`] after a restart.
+    pub fn advance(&mut self) -> u64 {
+        self.batch += 1;
+        self.store(C_RELEASES, self.releases);
+        for slot in 0..SESSIONS {
+            if self.late[slot] != 0 {
+                self.store(C_LATE + slot * 8, self.late[slot]);
+            }
+        }
+        let stores: Vec<(u32, u64)> = std::mem::take(&mut self.stores).into_iter().collect();
+        self.control.apply(&stores, self.batch);
+        self.batch
+    }
+
+    fn store(&mut self, offset: usize, value: u64) {
+        self.stores.insert(offset as u32, value);
+    }
+
+    fn slots(&self) -> usize {
+        let mut high = [0; 4];
+        self.segments[0].source.read(P_SLOTS, &mut high);
+        (u32::from_le_bytes(high) as usize).min(MAX_THREADS)
+    }
+
+    fn lines(&self) -> Vec<LineView> {
+        let mut bytes = vec![0; self.slots() * LINE_SIZE];
+        self.segments[0].source.read(P_LINES, &mut bytes);
+        // Acquire for what is read next: the bytes below the committed offsets, and final offsets of chunks that are no
+        // longer named.
+        std::sync::atomic::fence(Ordering::Acquire);
+        bytes
+            .chunks_exact(LINE_SIZE)
+            .map(|line| LineView {
+                head: Head(le64(line, 0)),
+                since: le64(line, 8),
+                tid: le32(line, 16),
+            })
+            .collect()
+    }
+
+    fn shared_words(&self) -> Vec<Option<Shared>> {
+        let mut bytes = vec![0; OVERFLOW_WORDS * 64];
+        self.segments[0].source.read(P_OVERFLOW, &mut bytes);
+        std::sync::atomic::fence(Ordering::Acquire);
+        bytes.chunks_exact(64).map(|line| Shared::unpack(le64(line, 0))).collect()
+    }
+
+    fn units(&self, segment: usize) -> Vec<u64> {
+        let mut bytes = vec![0; self.segments[segment].units * 8];
+        let at = P_UNITS + segment * MAX_SEGMENT_UNITS * 8;
+        self.segments[0].source.read(at, &mut bytes);
+        std::sync::atomic::fence(Ordering::Acquire);
+        bytes.chunks_exact(8).map(|b| le64(b, 0)).collect()
+    }
+
+    /// Chunks of a segment: unit, word. No two overlap, whatever the words say.
+    fn chunks_of(&self, segment: usize) -> (Vec<(u16, Unit)>, u64) {
+        let words = self.units(segment);
+        let (mut found, mut hostile, mut local) = (Vec::new(), 0, 0);
+        while local < words.len() {
+            let mut step = 1;
+            match Unit::unpack(words[local]) {
+                Some(unit) if unit.phase != Phase::Free => {
+                    let size = CLASS_UNITS[unit.class as usize];
+                    if local.is_multiple_of(size) && local + size <= words.len() {
+                        found.push(((segment * MAX_SEGMENT_UNITS + local) as u16, unit));
+                        step = size;
+                    } else {
+                        hostile += 1;
+                    }
+                }
+                Some(_) => {}
+                None => hostile += 1,
+            }
+            local += step;
+        }
+        (found, hostile)
+    }
+
+    /// The first time at which a record may still be missing; above `now` when none can.
+    fn bound(&mut self, now: u64, ended: bool, again: bool, given_up: &mut u64) -> u64 {
+        if ended {
+            return u64::MAX;
+        }
+        *given_up = 0;
+        // A write first seen in flight now began after the scan before this one; in a repeated look, after `now`.
+        let since_scan = if again { now } else { self.scan_time }.saturating_add(1);
+        let mut bound = u64::MAX;
+        let mut judge = |at_least: u64, first_seen: Instant| {
+            if at_least <= now {
+                if first_seen.elapsed() >= PATIENCE {
+                    *given_up += 1;
+                } else {
+                    bound = bound.min(at_least);
+                }
+            }
+        };
+        for (slot, line) in self.lines().into_iter().enumerate() {
+            if !line.head.is_writing() {
+                self.blocked.remove(&(slot as u16));
+                continue;
+            }
+            let blocked = self.blocked.entry(slot as u16).or_insert_with(|| Blocked {
+                head: line.head,
+                bound: since_scan,
+                first_seen: Instant::now(),
+            });
+            if blocked.head != line.head {
+                *blocked =
+                    Blocked { head: line.head, bound: since_scan, first_seen: Instant::now() };
+            }
+            // `since` may be an earlier write's: then it is smaller, and harmless.
+            judge(blocked.bound.max(line.since.min(now)), blocked.first_seen);
+        }
+        let words = self.shared_words();
+        for segment in 0..self.segments.len() {
+            for (number, unit) in self.chunks_of(segment).0 {
+                if !matches!(unit.phase, Phase::Shared | Phase::SharedClosed)
+                    || self.is_released(number, unit.generation)
+                {
+                    continue;
+                }
+                let (entries, open_end) = self.directory(number, unit, &words);
+                let state = self.chunk(number, unit.generation);
+                let mut pending = BTreeMap::new();
+                let zeros = entries.iter().enumerate().filter(|(_, e)| **e == 0).map(|(i, _)| i);
+                for index in zeros.chain(open_end.then_some(entries.len())) {
+                    let known = state.pending.get(&(index as u32)).copied();
+                    let (at_least, seen) = known.unwrap_or((since_scan, Instant::now()));
+                    pending.insert(index as u32, (at_least, seen));
+                    judge(at_least, seen);
+                }
+                state.pending = pending;
+            }
+        }
+        bound
+    }
+
+    /// The reserved directory entries of an overflow chunk, and whether more may be reserved that no word shows.
+    fn directory(&self, number: u16, unit: Unit, words: &[Option<Shared>]) -> (Vec<u64>, bool) {
+        let size = class_size(unit.class);
+        let most = size / (RECORD_HEADER_SIZE + 8);
+        let named = words.iter().flatten().find(|w| {
+            w.unit == number && w.generation8 == unit.generation as u8 && w.class == unit.class
+        });
+        let (count, unknown) = match (unit.phase, named) {
+            (Phase::SharedClosed, _) => (usize::from(unit.owner), false),
+            (_, Some(word)) => (usize::from(word.count), false),
+            // Being made, being replaced, or a chunk of one large record.
+            (_, None) => (most, true),
+        };
+        let count = count.min(most);
+        let mut bytes = vec![0; count * 8];
+        let (segment, base) = self.place(number);
+        self.segments[segment].source.read(base + size - count * 8, &mut bytes);
+        std::sync::atomic::fence(Ordering::Acquire);
+        let mut entries: Vec<u64> = bytes.chunks_exact(8).rev().map(|b| le64(b, 0)).collect();
+        if unknown {
+            let used = entries.iter().rposition(|e| *e != 0).map_or(0, |i| i + 1);
+            entries.truncate(used);
+        }
+        (entries, unknown)
+    }
+
+    fn place(&self, number: u16) -> (usize, usize) {
+        let segment = usize::from(number) / MAX_SEGMENT_UNITS;
+        let local = usize::from(number) % MAX_SEGMENT_UNITS;
+        (segment, self.segments[segment].base + local * UNIT_SIZE)
+    }
+
+    fn is_released(&self, number: u16, generation: u32) -> bool {
+        let at = C_CHUNKS + usize::from(number) * 8;
+        let word = match self.stores.get(&(at as u32)) {
+            Some(word) => *word,
+            None => self.control.memory.word(at).load(Ordering::Relaxed),
+        };
+        ((word >> 32) as u32) == proto::key(generation, RELEASED)
+    }
+
+    /// What we know of a chunk; from the control when we meet it, or its generation, for the first time.
+    fn chunk(&mut self, number: u16, generation: u32) -> &mut ChunkState {
+        if self.chunks.get(&number).is_none_or(|c| c.generation != generation) {
+            let memory = &self.control.memory;
+            let at = C_CHUNKS + usize::from(number) * 8;
+            let word = match self.stores.get(&(at as u32)) {
+                Some(word) => *word,
+                None => memory.word(at).load(Ordering::Relaxed),
+            };
+            let known = (word >> 40) as u32 == generation;
+            // The bits are cleared when a chunk is released, so they are of this generation.
+            let bits = (0..2)
+                .map(|i| {
+                    let at = C_BITS + usize::from(number) * 16 + i * 8;
+                    self.stores
+                        .get(&(at as u32))
+                        .copied()
+                        .unwrap_or_else(|| memory.word(at).load(Ordering::Relaxed))
+                })
+                .collect();
+            self.chunks.insert(
+                number,
+                ChunkState {
+                    generation,
+                    consumed: if known { word as u32 } else { 0 },
+                    phase: if known { (word >> 32) as u32 & 0xff } else { 0 },
+                    closing_batch: self.batch,
+                    end: 0,
+                    changed: Instant::now(),
+                    bits,
+                    pending: BTreeMap::new(),
+                },
+            );
+        }
+        match self.chunks.get_mut(&number) {
+            Some(state) => state,
+            None => unreachable!("inserted above"),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn collect(
+        &mut self,
+        lines: &[LineView],
+        words: &[Option<Shared>],
+        watermark: u64,
+        options: &DrainOptions<'_>,
+        streams: &mut Vec<Stream>,
+        refs: &mut Vec<Ref>,
+        out: &mut Drained,
+    ) {
+        for segment in 0..self.segments.len() {
+            let (chunks, hostile) = self.chunks_of(segment);
+            out.hostile += hostile;
+            for (number, unit) in chunks {
+                if self.is_released(number, unit.generation) {
+                    continue;
+                }
+                let size = class_size(unit.class) as u32;
+                let (_, base) = self.place(number);
+                match unit.phase {
+                    Phase::Free => {}
+                    Phase::Open | Phase::Closed => {
+                        let head = named(lines, number, unit);
+                        let state = self.chunk(number, unit.generation);
+                        let end = match (unit.phase, head) {
+                            (Phase::Closed, _) => unit.end,
+                            (_, Some(line)) => line.head.committed(),
+                            (_, None) => state.consumed,
+                        };
+                        if end != state.end {
+                            state.end = end;
+                            state.changed = Instant::now();
+                        }
+                        if end > size || end < state.consumed {
+                            out.hostile += 1;
+                            continue;
+                        }
+                        if end > state.consumed {
+                            streams.push(Stream {
+                                segment,
+                                unit: number,
+                                slot: Some(unit.owner),
+                                at: state.consumed,
+                                end,
+                                base,
+                                window: Vec::new(),
+                                window_at: 0,
+                                refs: Vec::new(),
+                                next_ref: 0,
+                            });
+                        }
+                    }
+                    Phase::Shared | Phase::SharedClosed => {
+                        self.collect_shared(number, unit, words, watermark, options, refs, out);
+                    }
+                }
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn collect_shared(
+        &mut self,
+        number: u16,
+        unit: Unit,
+        words: &[Option<Shared>],
+        watermark: u64,
+        options: &DrainOptions<'_>,
+        refs: &mut Vec<Ref>,
+        out: &mut Drained,
+    ) {
+        let size = class_size(unit.class) as u32;
+        let units = CLASS_UNITS[unit.class as usize];
+        let (entries, _) = self.directory(number, unit, words);
+        let (segment, base) = self.place(number);
+        let memory = self.control.memory.clone();
+        let state = self.chunk(number, unit.generation);
+        while state.bits.len() < units * 2 {
+            let at = C_BITS + usize::from(number) * 16 + state.bits.len() * 8;
+            state.bits.push(memory.word(at).load(Ordering::Relaxed));
+        }
+        let mut consumed = state.bits.clone();
+        let mut done = unit.phase == Phase::SharedClosed || options.ended;
+        let mut expect = 0;
+        for (index, entry) in entries.iter().copied().enumerate() {
+            if entry == 0 {
+                if !options.ended {
+                    done = false;
+                } else if consumed[index / 64] & 1 << (index % 64) == 0 {
+                    out.torn += 1;
+                    consumed[index / 64] |= 1 << (index % 64);
+                }
+                continue;
+            }
+            let (offset, room) = (entry as u32, (entry >> 32) as u32 & 0x3fff_ffff);
+            let directory = (index as u32 + 1) * 8;
+            let fits = entry & proto::ENTRY_COMMITTED != 0
+                && offset >= expect
+                && offset.is_multiple_of(8)
+                && room as usize >= RECORD_HEADER_SIZE
+                && u64::from(offset) + u64::from(room) + u64::from(directory) <= u64::from(size);
+            if !fits {
+                // Not consumed again and again: its bit is set below.
+                if consumed[index / 64] & 1 << (index % 64) == 0 {
+                    out.hostile += 1;
+                    consumed[index / 64] |= 1 << (index % 64);
+                }
+                continue;
+            }
+            expect = offset + room;
+            if consumed[index / 64] & 1 << (index % 64) != 0 {
+                continue;
+            }
+            if entry & proto::ENTRY_ABANDONED != 0 {
+                consumed[index / 64] |= 1 << (index % 64);
+                continue;
+            }
+            let mut header = Header([0; RECORD_HEADER_SIZE]);
+            self.segments[segment].source.read(base + offset as usize, &mut header.0);
+            if header.room(room).is_none() {
+                out.hostile += 1;
+                consumed[index / 64] |= 1 << (index % 64);
+                continue;
+            }
+            if header.time() >= watermark {
+                continue;
+            }
+            refs.push(Ref {
+                time: header.time(),
+                seq: header.seq(),
+                unit: number,
+                index: index as u32,
+                offset,
+                room,
+            });
+        }
+        let count = entries.len();
+        let state = self.chunk(number, unit.generation);
+        state.bits = consumed;
+        // `end` is the number of records the chunk will ever have, once that is known.
+        state.end = if done { count as u32 } else { u32::MAX };
+        self.store_bits(number);
+    }
+
+    fn store_bits(&mut self, number: u16) {
+        if let Some(state) = self.chunks.get(&number) {
+            for (i, bits) in state.bits.iter().enumerate() {
+                let at = (C_BITS + usize::from(number) * 16 + i * 8) as u32;
+                if self.control.memory.word(at as usize).load(Ordering::Relaxed) != *bits
+                    || self.stores.contains_key(&at)
+                {
+                    self.stores.insert(at, *bits);
+                }
+            }
+        }
+    }
+
+    /// The k-way merge: the streams' records by (time, sequence number).
+    fn merge(
+        &mut self,
+        mut streams: Vec<Stream>,
+        watermark: u64,
+        out: &mut Drained,
+        sink: &mut impl FnMut(&Record<'_>),
+    ) {
+        let window = (WINDOWS / streams.len().max(1)).clamp(1024, 64 * 1024);
+        let mut spare: Vec<Vec<u8>> = Vec::new();
+        let mut scratch = Vec::new();
+        let mut heap = BinaryHeap::new();
+        for (index, stream) in streams.iter_mut().enumerate() {
+            // The first look is for the header only; a window is filled when the stream's turn comes.
+            if let Some(header) = self.peek(stream, RECORD_HEADER_SIZE, out) {
+                heap.push(Reverse((header.time(), header.seq(), index)));
+            }
+            stream.window = Vec::new();
+        }
+        let mut last = 0;
+        let (mut late, mut drained) = ([0u64; 256], [0u64; 256]);
+        while let Some(Reverse((time, _, index))) = heap.pop() {
+            if time >= watermark {
+                break;
+            }
+            let stream = &mut streams[index];
+            if stream.window.capacity() == 0 {
+                stream.window = spare.pop().unwrap_or_default();
+                stream.window.clear();
+            }
+            let limit = heap.peek().map(|Reverse((time, seq, _))| (*time, *seq));
+            loop {
+                let Some(header) = self.peek(stream, window, out) else {
+                    spare.push(std::mem::take(&mut stream.window));
+                    break;
+                };
+                let (time, seq) = (header.time(), header.seq());
+                if time >= watermark {
+                    spare.push(std::mem::take(&mut stream.window));
+                    break;
+                }
+                if limit.is_some_and(|limit| (time, seq) > limit) {
+                    heap.push(Reverse((time, seq, index)));
+                    break;
+                }
+                let size = header.size() as usize;
+                let overflow = !stream.refs.is_empty();
+                let payload: &[u8] = if overflow {
+                    let r = stream.refs[stream.next_ref];
+                    let (segment, base) = self.place(r.unit);
+                    scratch.resize(size, 0);
+                    let at = base + r.offset as usize + RECORD_HEADER_SIZE;
+                    self.segments[segment].source.read(at, &mut scratch);
+                    &scratch
+                } else {
+                    let at = (stream.at - stream.window_at) as usize + RECORD_HEADER_SIZE;
+                    &stream.window[at..at + size]
+                };
+                let record = header.record(payload, overflow);
+                // Both can only be a late commit, or a provider that makes its times up.
+                if time < self.watermark || time < last {
+                    late[usize::from(record.sessions)] += 1;
+                } else {
+                    last = time;
+                    drained[usize::from(record.sessions)] += 1;
+                    sink(&record);
+                }
+                self.step(stream, &header);
+            }
+        }
+        out.late = late.iter().sum();
+        out.records = drained.iter().sum();
+        for (mask, (late, drained)) in late.into_iter().zip(drained).enumerate() {
+            for slot in (0..SESSIONS).filter(|slot| mask >> slot & 1 != 0) {
+                self.late[slot] += late;
+                self.drained[slot] += drained;
+            }
+        }
+        for stream in &streams {
+            if let Some(state) = self.chunks.get_mut(&stream.unit)
+                && stream.slot.is_some()
+            {
+                state.consumed = stream.at;
+            }
+        }
+    }
+
+    /// The next record's header, with the whole record in the window (for a chunk stream, when `want` allows more than a
+    /// header). `None`: the stream is at its end, or broken, and then its rest is consumed.
+    #[inline]
+    fn peek(&mut self, stream: &mut Stream, want: usize, out: &mut Drained) -> Option<Header> {
+        let at = stream.at.wrapping_sub(stream.window_at) as usize;
+        if stream.refs.is_empty()
+            && want > RECORD_HEADER_SIZE
+            && let Some(bytes) = stream.window.get(at..)
+            && let Some(bytes) = bytes.first_chunk::<RECORD_HEADER_SIZE>()
+        {
+            let header = Header(*bytes);
+            let left = (stream.end - stream.at).min((stream.window.len() - at) as u32);
+            if header.room(left).is_some() {
+                return Some(header);
+            }
+        }
+        self.peek_slowly(stream, want, out)
+    }
+
+    #[inline(never)]
+    fn peek_slowly(
+        &mut self,
+        stream: &mut Stream,
+        want: usize,
+        out: &mut Drained,
+    ) -> Option<Header> {
+        let mut header = Header([0; RECORD_HEADER_SIZE]);
+        if !stream.refs.is_empty() {
+            while let Some(r) = stream.refs.get(stream.next_ref).copied() {
+                let (segment, base) = self.place(r.unit);
+                self.segments[segment].source.read(base + r.offset as usize, &mut header.0);
+                if header.room(r.room).is_some() && header.time() == r.time {
+                    return Some(header);
+                }
+                // It was checked when it was collected, and has been changed since.
+                out.hostile += 1;
+                stream.next_ref += 1;
+                self.mark(r.unit, r.index as usize);
+            }
+            return None;
+        }
+        let left = stream.end - stream.at;
+        if left == 0 {
+            return None;
+        }
+        let source = &self.segments[stream.segment].source;
+        let mut need = RECORD_HEADER_SIZE as u32;
+        loop {
+            if need > left {
+                break;
+            }
+            let have = stream.window_at + stream.window.len() as u32;
+            if stream.at < stream.window_at || stream.at + need > have {
+                let bytes = need.max(want as u32).min(left) as usize;
+                stream.window.resize(bytes, 0);
+                stream.window_at = stream.at;
+                source.read(stream.base + stream.at as usize, &mut stream.window);
+            }
+            let at = (stream.at - stream.window_at) as usize;
+            header.0.copy_from_slice(&stream.window[at..at + RECORD_HEADER_SIZE]);
+            match header.room(left) {
+                // `want` of a header: only its time is asked for.
+                Some(_) if want == RECORD_HEADER_SIZE => return Some(header),
+                Some(room) if stream.at + room <= stream.window_at + stream.window.len() as u32 => {
+                    return Some(header);
+                }
+                // Read again, whole; the header is then taken from the new copy, so that nothing is trusted twice. A
+                // hostile writer that keeps changing it makes `need` grow, to `left` at most.
+                Some(room) if room > need => need = room,
+                Some(_) => need = left,
+                None => break,
+            }
+        }
+        out.hostile += 1;
+        stream.at = stream.end;
+        None
+    }
+
+    #[inline]
+    fn step(&mut self, stream: &mut Stream, header: &Header) {
+        if let Some(r) = stream.refs.get(stream.next_ref) {
+            self.mark(r.unit, r.index as usize);
+            stream.next_ref += 1;
+            self.shared_seen += 1;
+            let seq = header.seq();
+            self.shared_span = Some(match self.shared_span {
+                None => (if self.fresh { 0 } else { seq }, seq),
+                Some((first, last)) => {
+                    (first, if seq.wrapping_sub(last) as i32 > 0 { seq } else { last })
+                }
+            });
+            return;
+        }
+        if let Some(slot) = stream.slot {
+            let seq = header.seq();
+            if let Some(next) = self.next_seq.get_mut(usize::from(slot)) {
+                // Backwards only in a provider that makes its numbers up.
+                let gap = seq.wrapping_sub(*next as u32);
+                let known = *next <= u64::from(u32::MAX) && gap < 1 << 31;
+                self.gaps += if known { u64::from(gap) } else { 0 };
+                *next = u64::from(seq.wrapping_add(1));
+            }
+        }
+        stream.at += record_room(header.size() as usize) as u32;
+    }
+
+    /// Consumes one record of an overflow chunk.
+    fn mark(&mut self, unit: u16, index: usize) {
+        if let Some(state) = self.chunks.get_mut(&unit)
+            && let Some(bits) = state.bits.get_mut(index / 64)
+        {
+            *bits |= 1 << (index % 64);
+            let bits = *bits;
+            self.store(C_BITS + usize::from(unit) * 16 + index / 64 * 8, bits);
+        }
+    }
+
+    /// After the merge: consumed positions, chunks that can be released, chunks to take back.
+    fn settle(&mut self, lines: &[LineView], options: &DrainOptions<'_>, out: &mut Drained) {
+        let applied = self.control.batch();
+        for segment in 0..self.segments.len() {
+            for (number, unit) in self.chunks_of(segment).0 {
+                if self.is_released(number, unit.generation) {
+                    continue;
+                }
+                let next_batch = self.batch + 1;
+                let Some(state) = self.chunks.get_mut(&number) else { continue };
+                if state.generation != unit.generation {
+                    continue;
+                }
+                let mut release = false;
+                match unit.phase {
+                    Phase::Free => continue,
+                    Phase::Closed => release = state.consumed == unit.end,
+                    Phase::Shared | Phase::SharedClosed => {
+                        let seen: u32 = state.bits.iter().map(|b| b.count_ones()).sum();
+                        release = state.end != u32::MAX && seen >= state.end;
+                    }
+                    Phase::Open => {
+                        let head = named(lines, number, unit);
+                        let line = lines.get(usize::from(unit.owner)).copied().unwrap_or_default();
+                        let at_rest = state.consumed == state.end || head.is_none();
+                        let idle = state.changed.elapsed();
+                        if options.ended {
+                            let writing = head.is_some_and(|l| l.head.is_writing());
+                            out.torn += u64::from(writing);
+                            release = at_rest;
+                        } else if at_rest
+                            && idle >= Duration::from_millis(20)
+                            && line.tid != 0
+                            && options.alive.is_some_and(|alive| !alive(line.tid))
+                        {
+                            out.torn += u64::from(head.is_some_and(|l| l.head.is_writing()));
+                            release = true;
+                        } else if state.phase == CLOSING {
+                            // Only if this drain's barrier came after the store.
+                            release = applied >= state.closing_batch
+                                && options.until.is_none()
+                                && !out.no_barrier
+                                && head.is_some_and(|l| {
+                                    proto::may_release(
+                                        l.head,
+                                        number,
+                                        unit.generation,
+                                        state.consumed,
+                                    )
+                                });
+                        } else if at_rest
+                            && head.is_some_and(|l| !l.head.is_writing())
+                            && options.reclaim_idle.is_some_and(|limit| idle >= limit)
+                        {
+                            state.phase = CLOSING;
+                            state.closing_batch = next_batch;
+                        }
+                    }
+                }
+                let phase = if release { RELEASED } else { state.phase };
+                let consumed = state.consumed;
+                let word = proto::chunk_word(proto::key(unit.generation, phase), consumed);
+                let at = C_CHUNKS + usize::from(number) * 8;
+                if self.control.memory.word(at).load(Ordering::Relaxed) != word {
+                    self.store(at, word);
+                }
+                if release {
+                    self.releases += 1;
+                    if let Some(state) = self.chunks.remove(&number) {
+                        for (i, bits) in state.bits.iter().enumerate() {
+                            let at = C_BITS + usize::from(number) * 16 + i * 8;
+                            let old = self.control.memory.word(at).load(Ordering::Relaxed);
+                            if *bits != 0 || old != 0 {
+                                self.store(at, 0);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The owner's line, if its head names this chunk in this generation.
+fn named(lines: &[LineView], number: u16, unit: Unit) -> Option<LineView> {
+    let line = lines.get(usize::from(unit.owner))?;
+    (line.head.is_valid()
+        && line.head.unit() == number
+        && line.head.generation() == unit.generation)
+        .then_some(*line)
+}
+
+fn le64(bytes: &[u8], at: usize) -> u64 {
+    u64::from(le32(bytes, at)) | u64::from(le32(bytes, at + 4)) << 32
+}
+
+fn le32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}

@@ -1,0 +1,221 @@
+//! The pool's and the control page's layout: version 1 of an ABI between processes. Little-endian, offsets in bytes.
+//!
+//! # Segment 0 of a pool (written by the provider only)
+//!
+//! | offset | size | what |
+//! |---|---|---|
+//! | 0x000 | 8 | magic `ETWRING1` |
+//! | 0x008 | 4 | version, 1 |
+//! | 0x00c | 4 | offset of the chunk data, [`DATA_OFFSET`] |
+//! | 0x010 | 8 | generation: unlike that of any other pool of the machine's recent past |
+//! | 0x018 | 4 | process id, as its own namespace sees it |
+//! | 0x01c | 4 | number of segments |
+//! | 0x020 | 4 | pressure: counts the times a writer found few chunks free (a wish for growth) |
+//! | 0x028 | 8 | value of the control's release count at the last reap |
+//! | 0x030 | 4 | slots in use: highest slot index ever taken, plus one |
+//! | 0x040 | 64 | units of each segment, 16 × u32 |
+//! | 0x080 | 8 | site allocation: next id in the high half, next blob offset in the low half |
+//! | 0x0c0 | 8 | sequence number of the next write to an overflow chunk |
+//! | 0x100 | 64 | attempted writes through overflow chunks, by session slot, 8 × u64 |
+//! | 0x140 | 384 | lost writes there, by cause and session slot, 6 × 8 × u64 |
+//! | 0x1000 | 4 KiB | overflow words, one cache line each, 64 (by processor modulo 64) |
+//! | 0x2000 | 16 KiB | block words, one for each 128 KiB of data, 2048 |
+//! | 0x6000 | 512 KiB | unit words, one for each 4 KiB of data, 65536 |
+//! | 0x86000 | 256 KiB | thread lines, 64 bytes each, 4096 |
+//! | 0xc6000 | 1 MiB | thread counters, 256 bytes each, 4096 |
+//! | 0x1c6000 | 512 KiB | site index, u64 each, 65536 |
+//! | 0x246000 | 4 MiB | site blob |
+//! | 0x660000 | | chunk data; later segments are chunk data only |
+//!
+//! The tables are sparse: a page that no thread, chunk or site uses takes no memory.
+//!
+//! # Control memory (written by the host only, mapped read-only by the provider)
+//!
+//! | offset | size | what |
+//! |---|---|---|
+//! | 0x000 | 8 | magic `ETWCTRL1` |
+//! | 0x008 | 4 | version, 1 |
+//! | 0x00c | 4 | flags: 1 = TSC clock, 2 = writers fence, 4 = membarrier is the global one |
+//! | 0x010 | 4 | admission epoch |
+//! | 0x018 | 8 | release count |
+//! | 0x020 | 8 | batch number of the last [`advance`](crate::Reader::advance) |
+//! | 0x028 | 8 | journal: number of entries, 0 when nothing is to be redone |
+//! | 0x030 | 8 | journal: their batch number |
+//! | 0x038 | 8 | watermark: records before it have been drained |
+//! | 0x040 | 64 | admission words, 8 × u64 |
+//! | 0x080 | 64 | writes counted late, by session slot, 8 × u64 |
+//! | 0x1000 | 512 KiB | chunk words: consumed position and revocation key, one a unit |
+//! | 0x81000 | 1 MiB | bits of the consumed records of overflow chunks, 16 bytes a unit |
+//! | 0x181000 | 1 MiB | journal entries: offset in the control, new value |
+//!
+//! # A record
+//!
+//! | offset | size | what |
+//! |---|---|---|
+//! | 0 | 4 | bytes of payload, exact; the record takes 40 + payload, rounded up to 8 |
+//! | 4 | 1 | kind, the caller's |
+//! | 5 | 1 | session mask |
+//! | 6 | 2 | processor |
+//! | 8 | 8 | raw time |
+//! | 16 | 4 | site id, 0 = metadata inline |
+//! | 20 | 4 | sequence number of the attempt in its stream (thread slot, or all overflow chunks) |
+//! | 24 | 4 | registration |
+//! | 28 | 4 | thread id |
+//! | 32 | 2 | bytes of inline metadata at the payload's start |
+//! | 34 | 2 | admission epoch |
+//! | 36 | 4 | caller's word |
+//!
+//! An overflow chunk also holds a directory that grows down from its end, one u64 a record: offset (bits 0–31), size
+//! taken (32–61), abandoned (62), committed (63). A record reserved but not committed has 0 there; because the next
+//! entry names its own offset, a record that is never committed hides nothing behind it.
+
+pub(crate) const POOL_MAGIC: u64 = u64::from_le_bytes(*b"ETWRING1");
+pub(crate) const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"ETWCTRL1");
+pub(crate) const VERSION: u32 = 1;
+
+/// Smallest chunk, and the grain of the chunk tables.
+pub const UNIT_SIZE: usize = 4096;
+/// Size of a block: what one allocation word covers. Segments are whole blocks.
+pub const BLOCK_SIZE: usize = 128 * 1024;
+pub(crate) const BLOCK_UNITS: usize = BLOCK_SIZE / UNIT_SIZE;
+/// Units a segment may have: 16 MiB of chunks.
+pub const MAX_SEGMENT_UNITS: usize = 4096;
+/// Segments of a pool, so at most 256 MiB.
+pub const MAX_SEGMENTS: usize = 16;
+pub(crate) const MAX_UNITS: usize = MAX_SEGMENT_UNITS * MAX_SEGMENTS;
+pub(crate) const BLOCKS_PER_SEGMENT: usize = MAX_SEGMENT_UNITS / BLOCK_UNITS;
+/// Threads that can own chunks at one time; further ones share overflow chunks.
+pub const MAX_THREADS: usize = 4096;
+/// Session slots.
+pub const SESSIONS: usize = 8;
+pub(crate) const CAUSES: usize = 6;
+pub(crate) const OVERFLOW_WORDS: usize = 64;
+/// Entries of the site table.
+pub const MAX_SITES: usize = 65536;
+/// Bytes of the site table.
+pub const SITE_BLOB_SIZE: usize = 4 << 20;
+
+pub(crate) const P_MAGIC: usize = 0;
+pub(crate) const P_VERSION: usize = 8;
+pub(crate) const P_GENERATION: usize = 0x10;
+pub(crate) const P_PID: usize = 0x18;
+pub(crate) const P_SEGMENTS: usize = 0x1c;
+pub(crate) const P_PRESSURE: usize = 0x20;
+pub(crate) const P_REAPED: usize = 0x28;
+pub(crate) const P_SLOTS: usize = 0x30;
+pub(crate) const P_SEGMENT_UNITS: usize = 0x40;
+pub(crate) const P_SITE_ALLOC: usize = 0x80;
+pub(crate) const P_SHARED_SEQ: usize = 0xc0;
+pub(crate) const P_SHARED_ATTEMPTED: usize = 0x100;
+pub(crate) const P_SHARED_LOST: usize = 0x140;
+pub(crate) const P_OVERFLOW: usize = 0x1000;
+pub(crate) const P_BLOCKS: usize = 0x2000;
+pub(crate) const P_UNITS: usize = 0x6000;
+pub(crate) const P_LINES: usize = 0x86000;
+pub(crate) const LINE_SIZE: usize = 64;
+pub(crate) const P_COUNTERS: usize = 0xc6000;
+pub(crate) const COUNTERS_SIZE: usize = 256;
+pub(crate) const P_SITES: usize = 0x1c6000;
+pub(crate) const P_SITE_BLOB: usize = 0x246000;
+/// Where the chunk data of segment 0 begins.
+pub const DATA_OFFSET: usize = 0x660000;
+
+pub(crate) const C_FLAGS: usize = 0xc;
+pub(crate) const C_EPOCH: usize = 0x10;
+pub(crate) const C_RELEASES: usize = 0x18;
+pub(crate) const C_BATCH: usize = 0x20;
+pub(crate) const C_JOURNAL_COUNT: usize = 0x28;
+pub(crate) const C_JOURNAL_BATCH: usize = 0x30;
+pub(crate) const C_WATERMARK: usize = 0x38;
+pub(crate) const C_ADMISSION: usize = 0x40;
+pub(crate) const C_LATE: usize = 0x80;
+pub(crate) const C_CHUNKS: usize = 0x1000;
+pub(crate) const C_BITS: usize = 0x81000;
+pub(crate) const C_JOURNAL: usize = 0x181000;
+pub(crate) const C_JOURNAL_ROOM: usize = 65536;
+/// Size of the control memory.
+pub const CONTROL_SIZE: usize = C_JOURNAL + C_JOURNAL_ROOM * 16;
+
+pub(crate) const F_TSC: u32 = 1;
+pub(crate) const F_FENCE: u32 = 2;
+pub(crate) const F_GLOBAL: u32 = 4;
+
+/// Bytes of a record's header.
+pub const RECORD_HEADER_SIZE: usize = 40;
+/// Largest payload of a record, inline metadata included.
+pub const MAX_PAYLOAD_SIZE: usize = BLOCK_SIZE - RECORD_HEADER_SIZE - 8;
+
+/// Units of each chunk class: 4, 16, 64, 128 KiB.
+pub(crate) const CLASS_UNITS: [usize; 4] = [1, 4, 16, 32];
+
+pub(crate) const fn class_size(class: u8) -> usize {
+    CLASS_UNITS[class as usize & 3] * UNIT_SIZE
+}
+
+/// The smallest class of at least `size` bytes.
+pub(crate) fn class_for(size: usize) -> Option<u8> {
+    (0..4u8).find(|&c| class_size(c) >= size)
+}
+
+/// Bytes a record of `payload_size` takes in a chunk.
+pub(crate) const fn record_room(payload_size: usize) -> usize {
+    (RECORD_HEADER_SIZE + payload_size + 7) & !7
+}
+
+/// Why a write that was attempted is in no session. The numbers index the counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum Cause {
+    /// No chunk was free, not even a shared one (status 8).
+    NoChunk = 0,
+    /// The session had no room (status 8).
+    SessionFull = 1,
+    /// Larger than an ETW event can be (status 534).
+    TooLarge = 2,
+    /// Larger than an event of this session can be (status 234).
+    TooLargeForSession = 3,
+    /// Another session of the mask refused, and the event goes to all or none.
+    AllOrNone = 4,
+    /// Reserved, and given up by the caller (a panic, an error while filling).
+    Abandoned = 5,
+}
+
+impl Cause {
+    /// All causes, in the order of their counters.
+    pub const ALL: [Cause; CAUSES] = [
+        Cause::NoChunk,
+        Cause::SessionFull,
+        Cause::TooLarge,
+        Cause::TooLargeForSession,
+        Cause::AllOrNone,
+        Cause::Abandoned,
+    ];
+}
+
+const _: () = {
+    assert!(P_UNITS + MAX_UNITS * 8 == P_LINES);
+    assert!(P_LINES + MAX_THREADS * LINE_SIZE == P_COUNTERS);
+    assert!(P_COUNTERS + MAX_THREADS * COUNTERS_SIZE == P_SITES);
+    assert!(P_SITES + MAX_SITES * 8 == P_SITE_BLOB);
+    assert!(P_SITE_BLOB + SITE_BLOB_SIZE <= DATA_OFFSET && DATA_OFFSET.is_multiple_of(BLOCK_SIZE));
+    assert!(C_CHUNKS + MAX_UNITS * 8 == C_BITS && C_BITS + MAX_UNITS * 16 == C_JOURNAL);
+    assert!(SESSIONS * 8 + CAUSES * SESSIONS * 4 <= COUNTERS_SIZE);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_and_rooms() {
+        assert_eq!(class_for(1), Some(0));
+        assert_eq!(class_for(4096), Some(0));
+        assert_eq!(class_for(4097), Some(1));
+        assert_eq!(class_for(BLOCK_SIZE), Some(3));
+        assert_eq!(class_for(BLOCK_SIZE + 1), None);
+        assert_eq!(record_room(0), 40);
+        assert_eq!(record_room(1), 48);
+        assert!(record_room(MAX_PAYLOAD_SIZE) + 8 <= BLOCK_SIZE);
+    }
+}

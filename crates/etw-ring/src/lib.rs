@@ -1,0 +1,98 @@
+//! Event pools in shared memory: programs write events without locks or system calls, a host copies them out in order of
+//! time, and every event that does not arrive is counted.
+//!
+//! Layers, from the bottom:
+//!
+//! * `proto`: the atomic words and their transitions. Its documentation is the state diagram and the ordering argument;
+//!   loom runs the same functions.
+//! * [`layout`]: the memory layout, an ABI between processes.
+//! * [`Memory`], [`RawClock`], [`Barrier`]: what the operating system gives.
+//! * [`Writer`]: a provider's pool. [`Writer::write`], or [`Writer::reserve`] → stamp → put → commit; [`Writer::intern`].
+//! * [`Control`]: what the host publishes to a pool's writers: admission, consumed positions.
+//! * [`Reader`]: the host's side of a pool. [`Reader::drain`], then, when the records are where they belong,
+//!   [`Reader::advance`].
+//!
+//! The pool is written by the provider only and the control by the host only, so neither can harm the other: the provider
+//! maps the control read-only, the host reads the pool with `pread` or volatile copies and checks the copy.
+//!
+//! ```
+//! use etw_ring::*;
+//!
+//! // The host makes the control, the provider the pool; here they are one process.
+//! let control = Control::create(
+//!     Memory::heap(Control::SIZE)?, RawClock::best(), Barrier::best(true))?;
+//! control.set_admission(0, Admission { open: true, largest_size: 65535, ..Default::default() });
+//!
+//! let options = PoolOptions::default();
+//! let pool = Memory::heap(options.memory_size())?;
+//! let writer = Writer::new(pool, control.memory().clone(), options, 0)?;
+//! let mut reader = Reader::new(control, Source::Mapped(writer.segment(0).unwrap().clone()))?;
+//!
+//! let request = Request { sessions: 1, payload_size: 5, event_size: 85, ..Default::default() };
+//! writer.write(&request, |event| event.put(b"hello")).unwrap();
+//!
+//! let mut seen = Vec::new();
+//! let options = DrainOptions { patience: PATIENCE, ..Default::default() };
+//! reader.drain(&options, |record| seen.push(record.payload.to_vec()));
+//! reader.advance();
+//! assert_eq!(seen, [b"hello"]);
+//! assert_eq!(reader.ledger().attempted[0], 1);
+//! # std::io::Result::Ok(())
+//! ```
+//!
+//! # Loss
+//!
+//! For each session slot, once everything is drained: attempted = drained + late + Σ lost(cause), where *attempted* and
+//! *lost* are the writers' counters ([`Reader::ledger`]) and the rest the host's. Records carry sequence numbers, and the
+//! gaps in them prove losses without the counters ([`Reader::gaps`]).
+//!
+//! # Limits
+//!
+//! * A pool has at most 16 segments of 16 MiB; 4096 threads own chunks, further ones share overflow chunks.
+//! * The largest record is [`MAX_PAYLOAD_SIZE`](layout::MAX_PAYLOAD_SIZE); 65535 metadata sites, 4 MiB of metadata.
+//! * A handler that leaves a write with `siglongjmp` makes all further events of its thread go through overflow chunks,
+//!   and the first drain after it wait up to [`PATIENCE`].
+//! * A `vfork` child shares memory and thread-local storage with its parent, which stands still meanwhile: what it writes
+//!   are the parent's events. A child made by `fork`, or by `clone` without `CLONE_VM`, is refused and must attach anew.
+//!   A raw `clone` inside a handler inside a write, which runs no fork handlers, faults when that write goes on in the
+//!   child.
+//! * In a library loaded with `dlopen`, the first use of thread-local storage by a thread may allocate (glibc): such a
+//!   library is built with the initial-exec model, or its threads write once outside handlers.
+//! * Only 64-bit little-endian targets share memory between processes.
+#![cfg_attr(loom, allow(dead_code, unused_imports))]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+#[cfg(target_endian = "big")]
+compile_error!("the pool's layout is little-endian");
+
+pub mod layout;
+mod proto;
+mod sync;
+
+#[cfg(not(loom))]
+mod control;
+#[cfg(not(loom))]
+mod host;
+#[cfg(not(loom))]
+mod site;
+#[cfg(not(loom))]
+mod sys;
+#[cfg(not(loom))]
+mod writer;
+
+#[cfg(not(loom))]
+pub use control::{Admission, Control, LARGEST_EVENT_SIZE};
+#[cfg(not(loom))]
+pub use host::{DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, Source};
+pub use layout::Cause;
+#[cfg(not(loom))]
+pub use site::MAX_SITE_SIZE;
+#[cfg(not(loom))]
+pub use sys::{Barrier, Memory, RawClock};
+#[cfg(all(target_os = "linux", not(loom)))]
+pub use sys::{check_pool_fd, process_thread_alive};
+#[cfg(not(loom))]
+pub use writer::{
+    MAX_ATTACHMENTS, Payload, PoolOptions, Refused, Request, Reservation, SiteCache, ThreadState,
+    Writer,
+};

@@ -1,0 +1,73 @@
+//! The site table: static metadata, interned in the pool once and named by its id afterwards.
+
+use std::sync::atomic::Ordering;
+
+use crate::layout::*;
+use crate::writer::{SiteCache, Writer};
+
+pub(crate) const SITE_COMMITTED: u64 = 1 << 63;
+/// Longest metadata that is interned.
+pub const MAX_SITE_SIZE: usize = 65535;
+
+pub(crate) fn index_entry(offset: u32, size: u32) -> u64 {
+    SITE_COMMITTED | u64::from(size) << 32 | u64::from(offset)
+}
+
+impl Writer {
+    /// The id of a static site's metadata in this pool, 0 when it has to travel in the record: the table is full, the
+    /// metadata too long, or the pool not this process's.
+    ///
+    /// Lock-free and async-signal-safe. The entry is committed before the id is returned, so before any record names it;
+    /// two threads that meet at a site for the first time may intern it twice. A cached id carries the writer's epoch and
+    /// is not used for another pool.
+    #[inline]
+    pub fn intern(&self, cache: &SiteCache, metadata: &[u8]) -> u32 {
+        let cached = cache.ids[self.attachment].load(Ordering::Relaxed);
+        if cached >> 32 == self.epoch & 0xffff_ffff {
+            return cached as u32;
+        }
+        self.intern_slowly(cache, metadata)
+    }
+
+    #[cold]
+    fn intern_slowly(&self, cache: &SiteCache, metadata: &[u8]) -> u32 {
+        if !self.is_attached() {
+            return 0;
+        }
+        let id = self.append_site(metadata).unwrap_or(0);
+        let value = (self.epoch & 0xffff_ffff) << 32 | u64::from(id);
+        cache.ids[self.attachment].store(value, Ordering::Relaxed);
+        id
+    }
+
+    fn append_site(&self, metadata: &[u8]) -> Option<u32> {
+        if metadata.len() > MAX_SITE_SIZE {
+            return None;
+        }
+        let first = self.first();
+        let word = first.word(P_SITE_ALLOC);
+        let mut now = word.load(Ordering::Relaxed);
+        let (id, offset) = loop {
+            let (id, offset) = ((now >> 32) as usize, now as u32 as usize);
+            let end = offset + metadata.len().next_multiple_of(8);
+            if id >= MAX_SITES || end > SITE_BLOB_SIZE {
+                return None;
+            }
+            let next = (id as u64 + 1) << 32 | end as u64;
+            match word.compare_exchange_weak(now, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => break (id, offset),
+                Err(seen) => now = seen,
+            }
+        };
+        // SAFETY: the range was reserved by the compare-exchange above, for this thread alone, and lies in the blob.
+        unsafe {
+            let at = first.as_ptr().add(P_SITE_BLOB + offset);
+            std::ptr::copy_nonoverlapping(metadata.as_ptr(), at, metadata.len());
+        }
+        // Release; pairs with the acquire of whoever reads a record that names the id (its commit comes later still).
+        first
+            .word(P_SITES + id * 8)
+            .store(index_entry(offset as u32, metadata.len() as u32), Ordering::Release);
+        Some(id as u32)
+    }
+}

@@ -1,0 +1,11 @@
+//! Tests of the ring from outside; see each file.
+#![allow(missing_docs)]
+
+mod basic;
+#[cfg(target_os = "linux")]
+mod child;
+mod malicious;
+#[cfg(target_os = "linux")]
+mod signals;
+mod support;
+mod threads;
