@@ -5,7 +5,7 @@
 //!
 //! * `proto`: the atomic words and their transitions. Its documentation is the state diagram and the ordering argument;
 //!   loom runs the same functions.
-//! * [`layout`]: the memory layout, an ABI between processes.
+//! * [`layout`]: the memory layout, an ABI between processes; [`prefix`]: what stands in a record before the payload.
 //! * [`Memory`], [`RawClock`], [`Barrier`]: what the operating system gives.
 //! * [`Writer`]: a provider's pool. [`Writer::write`], or [`Writer::reserve`] → stamp → put → commit; [`Writer::intern`].
 //! * [`Control`]: what the host publishes to a pool's writers: admission, consumed positions.
@@ -66,6 +66,7 @@
 compile_error!("the pool's layout is little-endian");
 
 pub mod layout;
+pub mod prefix;
 mod proto;
 mod sync;
 
@@ -88,7 +89,7 @@ pub use layout::Cause;
 #[cfg(not(loom))]
 pub use site::MAX_SITE_SIZE;
 #[cfg(not(loom))]
-pub use sys::{Barrier, Memory, RawClock};
+pub use sys::{Barrier, Memory, RawClock, process_generation};
 #[cfg(all(target_os = "linux", not(loom)))]
 pub use sys::{check_pool_fd, process_thread_alive};
 #[cfg(not(loom))]

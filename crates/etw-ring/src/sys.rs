@@ -232,6 +232,11 @@ impl Barrier {
     }
 }
 
+/// A number that a child made by `fork` or `clone` sees changed; 0 where that cannot be told.
+pub fn process_generation() -> u64 {
+    fork_word().map_or(0, current_generation)
+}
+
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{Cpu, current_generation, fork_word, thread_alive, thread_id};
 #[cfg(target_os = "linux")]

@@ -12,7 +12,7 @@ use crate::sync::Light;
 use crate::sys::{self, Cpu, Memory, RawClock};
 
 /// Hosts one process may be attached to at a time.
-pub const MAX_ATTACHMENTS: usize = 4;
+pub const MAX_ATTACHMENTS: usize = 8;
 
 /// One event, as far as the ring has to know it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -461,6 +461,18 @@ impl Writer {
             }
             None => self.reserve_slowly(thread, request),
         }
+    }
+
+    /// [`reserve`](Self::reserve) with the calling thread's own state.
+    ///
+    /// # Errors
+    /// See [`Refused`]; losses are counted.
+    #[inline(always)]
+    pub fn reserve_here(&self, request: &Request) -> Result<Reservation<'_>, Refused> {
+        let states = STATES.with(std::ptr::from_ref);
+        // SAFETY: this thread's own, until it ends; a reservation cannot leave the thread (it holds raw pointers).
+        let thread = unsafe { &(&*states)[self.attachment] };
+        self.reserve(thread, request)
     }
 
     /// The fast path up to the clock: an announced write with room, counted. `None`: nothing was done, take the slow path.
@@ -1334,6 +1346,12 @@ impl<'a> Reservation<'a> {
     /// The sessions that admitted the event.
     pub fn sessions(&self) -> u8 {
         self.grant.sessions
+    }
+
+    /// The payload so far, to be filled on.
+    #[inline(always)]
+    pub fn payload(&mut self) -> &mut Payload<'a> {
+        &mut self.payload
     }
 
     /// Appends to the payload; as [`Payload::put`].

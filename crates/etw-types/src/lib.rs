@@ -27,17 +27,21 @@
 #![forbid(unsafe_code)]
 
 mod descriptor;
+mod enable;
 mod guid;
 mod kernel_group;
 pub mod le;
 mod record;
+mod status;
 mod time;
 
 pub use descriptor::{Channel, EventDescriptor, Keyword, Level, Opcode};
+pub use enable::LevelKeyword;
 pub use guid::{Guid, ParseGuidError};
 pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT};
 pub use record::{
     EventFlags, EventProperty, EventRecord, ExtType, ExtendedItem, ExtendedItems, HeaderType,
     MessageFlags, Position,
 };
+pub use status::Status;
 pub use time::{Clock, ClockType, FileTime, SystemTime};

@@ -1,0 +1,156 @@
+//! What stands in a record before an event's payload, as the record's kind says: part of the ABI between provider and host.
+//!
+//! In this order, each only if its bit is set; the record's `metadata_size` is the size of all of it:
+//!
+//! | bit | size | what |
+//! |---|---|---|
+//! | [`DESCRIPTOR`] | 16 | event descriptor, in place of the site's |
+//! | [`ACTIVITY`] | 16 | activity id |
+//! | [`RELATED`] | 16 | related activity id |
+//! | [`TIME`] | 8 | timestamp override, i64 |
+//! | [`TRAITS`] | its own u16 | provider traits, in place of the registration's |
+//! | [`METADATA`] | its own u16 | TraceLogging metadata, in place of the site's |
+//!
+//! The record's `user` word holds `EventProperty` in its low half and the header's flags in its high half. A site's
+//! metadata is an event descriptor and TraceLogging metadata, the latter maybe empty.
+
+use etw_types::{EventDescriptor, Guid, le};
+
+/// A descriptor is there.
+pub const DESCRIPTOR: u8 = 1;
+/// An activity id is there.
+pub const ACTIVITY: u8 = 2;
+/// A related activity id is there.
+pub const RELATED: u8 = 4;
+/// A timestamp is there.
+pub const TIME: u8 = 8;
+/// Provider traits are there.
+pub const TRAITS: u8 = 16;
+/// Event metadata is there.
+pub const METADATA: u8 = 32;
+
+/// The parts of a prefix.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prefix<'a> {
+    /// In place of the site's.
+    pub descriptor: Option<EventDescriptor>,
+    /// `None`: no activity.
+    pub activity_id: Option<Guid>,
+    /// The activity this one comes from.
+    pub related_activity_id: Option<Guid>,
+    /// In place of the time of the write.
+    pub time: Option<i64>,
+    /// In place of the registration's; empty: those.
+    pub traits: &'a [u8],
+    /// In place of the site's; empty: those.
+    pub metadata: &'a [u8],
+}
+
+impl<'a> Prefix<'a> {
+    /// The kind that says which parts are there.
+    pub fn kind(&self) -> u8 {
+        let bit = |there: bool, bit: u8| if there { bit } else { 0 };
+        bit(self.descriptor.is_some(), DESCRIPTOR)
+            | bit(self.activity_id.is_some(), ACTIVITY)
+            | bit(self.related_activity_id.is_some(), RELATED)
+            | bit(self.time.is_some(), TIME)
+            | bit(!self.traits.is_empty(), TRAITS)
+            | bit(!self.metadata.is_empty(), METADATA)
+    }
+
+    /// Bytes it takes.
+    pub fn size(&self) -> usize {
+        let ids = [
+            self.descriptor.is_some(),
+            self.activity_id.is_some(),
+            self.related_activity_id.is_some(),
+        ];
+        16 * ids.into_iter().filter(|there| *there).count()
+            + if self.time.is_some() { 8 } else { 0 }
+            + self.traits.len()
+            + self.metadata.len()
+    }
+
+    /// Hands the bytes on, in pieces.
+    pub fn put(&self, mut put: impl FnMut(&[u8])) {
+        if let Some(descriptor) = &self.descriptor {
+            put(&descriptor.to_bytes());
+        }
+        for id in [&self.activity_id, &self.related_activity_id].into_iter().flatten() {
+            put(&id.0);
+        }
+        if let Some(time) = self.time {
+            put(&time.to_le_bytes());
+        }
+        put(self.traits);
+        put(self.metadata);
+    }
+
+    /// Reads it back. `None` where the bytes are not what `kind` says, to the last one.
+    pub fn parse(kind: u8, bytes: &'a [u8]) -> Option<Prefix<'a>> {
+        let mut prefix = Prefix::default();
+        if kind == 0 {
+            return bytes.is_empty().then_some(prefix);
+        }
+        let mut at = 0;
+        let mut take = |size: usize| {
+            let part = bytes.get(at..at + size)?;
+            at += size;
+            Some(part)
+        };
+        if kind & DESCRIPTOR != 0 {
+            prefix.descriptor = EventDescriptor::read(take(16)?, 0);
+        }
+        if kind & ACTIVITY != 0 {
+            prefix.activity_id = Guid::read(take(16)?, 0);
+        }
+        if kind & RELATED != 0 {
+            prefix.related_activity_id = Guid::read(take(16)?, 0);
+        }
+        if kind & TIME != 0 {
+            prefix.time = le::i64(take(8)?, 0);
+        }
+        let mut blob = |there: bool| -> Option<&'a [u8]> {
+            if !there {
+                return Some(&[]);
+            }
+            let size = usize::from(le::u16(bytes, at)?);
+            let part = bytes.get(at..at + size).filter(|part| part.len() > 2)?;
+            at += size;
+            Some(part)
+        };
+        prefix.traits = blob(kind & TRAITS != 0)?;
+        prefix.metadata = blob(kind & METADATA != 0)?;
+        (at == bytes.len() && kind < 2 * METADATA).then_some(prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_comes_back_and_nothing_else_does() {
+        for kind in 0..64u8 {
+            let id = |bit, n| (kind & bit != 0).then(|| Guid::from_u128(n));
+            let prefix = Prefix {
+                descriptor: (kind & DESCRIPTOR != 0)
+                    .then(|| EventDescriptor { id: 7, ..Default::default() }),
+                activity_id: id(ACTIVITY, 1),
+                related_activity_id: id(RELATED, 2),
+                time: (kind & TIME != 0).then_some(-3),
+                traits: if kind & TRAITS != 0 { &[4, 0, b'p', 0] } else { &[] },
+                metadata: if kind & METADATA != 0 { &[5, 0, 0, b'e', 0] } else { &[] },
+            };
+            let mut bytes = Vec::new();
+            prefix.put(|part| bytes.extend(part));
+            assert_eq!((bytes.len(), prefix.kind()), (prefix.size(), kind));
+            assert_eq!(Prefix::parse(kind, &bytes), Some(prefix));
+            bytes.push(0);
+            assert_eq!(Prefix::parse(kind, &bytes), None);
+            bytes.truncate(bytes.len().saturating_sub(2));
+            assert!(kind == 0 || Prefix::parse(kind, &bytes).is_none());
+            assert_eq!(Prefix::parse(kind | 64, &bytes), None);
+        }
+    }
+}

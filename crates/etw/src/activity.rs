@@ -1,0 +1,185 @@
+//! Activities: ids that tie events together, one of them current in each thread.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use etw_types::{Guid, Status};
+
+thread_local! {
+    static CURRENT: Cell<Guid> = const { Cell::new(Guid::ZERO) };
+}
+
+/// The thread's current activity id, zero without one.
+#[inline(always)]
+pub(crate) fn current() -> Guid {
+    CURRENT.get()
+}
+
+/// An activity: an id of its own, and the activity it comes from.
+///
+/// ```
+/// use etw::Activity;
+///
+/// let request = Activity::new();
+/// {
+///     let _scope = request.enter();
+///     // Events written here carry the request's id.
+///     let step = Activity::new();
+///     assert_eq!(step.related_id(), Some(request.id()));
+/// }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    id: Guid,
+    related: Guid,
+}
+
+impl Activity {
+    /// A new id, related to the activity that is current in this thread.
+    pub fn new() -> Activity {
+        Activity { id: create_id(), related: current() }
+    }
+
+    /// An id that came from elsewhere: another process, a request's header.
+    pub fn with_id(id: Guid, related: Option<Guid>) -> Activity {
+        Activity { id, related: related.unwrap_or(Guid::ZERO) }
+    }
+
+    /// The id.
+    pub fn id(&self) -> Guid {
+        self.id
+    }
+
+    /// The activity it was begun in, if there was one: for the start event.
+    pub fn related_id(&self) -> Option<Guid> {
+        (!self.related.is_zero()).then_some(self.related)
+    }
+
+    /// Makes it the thread's current activity until the scope is dropped, which brings back the one before.
+    ///
+    /// A scope belongs to its thread. A task that moves between threads enters its activity anew at each poll:
+    /// see [`ActivityFuture`].
+    pub fn enter(&self) -> Scope {
+        Scope { previous: CURRENT.replace(self.id), not_send: std::marker::PhantomData }
+    }
+
+    /// A future whose every poll runs in this activity, on whatever thread.
+    pub fn instrument<F: Future>(self, future: F) -> ActivityFuture<F> {
+        ActivityFuture { activity: self, future }
+    }
+}
+
+impl Default for Activity {
+    fn default() -> Activity {
+        Activity::new()
+    }
+}
+
+/// While it lives, an activity is the thread's current one.
+#[derive(Debug)]
+#[must_use = "the activity ends when this is dropped"]
+pub struct Scope {
+    previous: Guid,
+    not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Drop for Scope {
+    fn drop(&mut self) {
+        CURRENT.set(self.previous);
+    }
+}
+
+/// A future that runs in an activity: it is entered at each poll and left after it, so it may move between threads.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct ActivityFuture<F> {
+    activity: Activity,
+    future: F,
+}
+
+impl<F: Future> Future for ActivityFuture<F> {
+    type Output = F::Output;
+
+    fn poll(
+        self: std::pin::Pin<&mut Self>,
+        context: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<F::Output> {
+        let _scope = self.activity.enter();
+        // SAFETY: the future is pinned with us and never moved out.
+        unsafe { self.map_unchecked_mut(|this| &mut this.future) }.poll(context)
+    }
+}
+
+/// What [`event_activity_id_control`] does.
+#[doc(alias = "EVENT_ACTIVITY_CTRL_GET_ID")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ActivityControl {
+    /// Gives the thread's id.
+    Get = 1,
+    /// Makes `id` the thread's.
+    Set = 2,
+    /// Gives a new id.
+    Create = 3,
+    /// Makes `id` the thread's and gives the one before.
+    GetSet = 4,
+    /// Makes a new id the thread's and gives the one before.
+    CreateSet = 5,
+}
+
+/// `EventActivityIdControl`: reads and changes the thread's activity id. Codes are those of [`ActivityControl`].
+///
+/// Returns `ERROR_INVALID_PARAMETER` for any other code.
+#[doc(alias = "EventActivityIdControl")]
+pub fn event_activity_id_control(code: u32, id: &mut Guid) -> Status {
+    match code {
+        1 => *id = current(),
+        2 => CURRENT.set(*id),
+        3 => *id = create_id(),
+        4 => *id = CURRENT.replace(*id),
+        5 => *id = CURRENT.replace(create_id()),
+        _ => return Status::ERROR_INVALID_PARAMETER,
+    }
+    Status::ERROR_SUCCESS
+}
+
+/// A new activity id: unique on this machine until it restarts, not random.
+///
+/// ```text
+/// 0  u48 low bits of the time of the boot, FILETIME     6  u16 allocator     8  u64 counter, +1 an id
+/// ```
+///
+/// As ETW makes them (seen in real traces): there the allocator is a processor, here it is the process, by the low bits
+/// of its id; the counter starts at the FILETIME of the first use, mixed with the rest of the process id.
+pub fn create_id() -> Guid {
+    static BOOT: AtomicU64 = AtomicU64::new(0);
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    static PROCESS: AtomicU64 = AtomicU64::new(0);
+    // Changes in a child made by fork, which would go on counting from the same number.
+    let generation = etw_ring::process_generation();
+    let mut head = BOOT.load(Ordering::Relaxed);
+    if PROCESS.load(Ordering::Acquire) != generation {
+        let process = std::process::id();
+        let now = filetime_now();
+        // Only ever upwards, so that two threads that come here at once give no number twice. FILETIMEs have 57 bits.
+        COUNTER.fetch_max(now | u64::from(process >> 16) << 57, Ordering::Relaxed);
+        let boot = now.wrapping_sub(uptime()) & 0xffff_ffff_0000;
+        head = boot | u64::from(process & 0xffff) << 48;
+        BOOT.store(head, Ordering::Relaxed);
+        PROCESS.store(generation, Ordering::Release);
+    }
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&head.to_le_bytes());
+    bytes[8..].copy_from_slice(&COUNTER.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+    Guid(bytes)
+}
+
+fn filetime_now() -> u64 {
+    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since_1970.map_or(0, |d| d.as_nanos() as u64 / 100) + 116_444_736_000_000_000
+}
+
+/// Since the boot, in 100 ns.
+fn uptime() -> u64 {
+    etw_ring::RawClock::Monotonic.now() / 100
+}

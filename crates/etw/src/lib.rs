@@ -1,0 +1,21 @@
+//! Event Tracing for Windows for any program.
+//!
+//! (full text comes with the macros)
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod activity;
+mod provider;
+mod registry;
+#[doc(hidden)]
+pub mod rt;
+mod write;
+
+pub use activity::{
+    Activity, ActivityControl, ActivityFuture, Scope, create_id, event_activity_id_control,
+};
+pub use etw_types::{
+    Channel, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status, SystemTime,
+};
+pub use provider::{
+    ControlCode, EnableCallback, EnableChange, MAX_SESSIONS, Provider, Registration,
+};

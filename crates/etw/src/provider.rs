@@ -1,0 +1,425 @@
+//! Providers: what is enabled for whom, read by every write and changed under the registry's lock.
+//!
+//! ```text
+//! gate     0, or the most verbose level plus one: the one word that a disabled event loads
+//! active   a bit for each of the 8 slots in use
+//! slots    level, masks and route of one session each
+//! ```
+//!
+//! A slot's fields are changed only while its bit in `active` is clear. A write that loaded the bit before may still
+//! combine an old field with a new one and send one event too many or too few in the moment of a change; hosts check the
+//! enablement again, so nothing unwanted is stored.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use etw_ring::MAX_ATTACHMENTS;
+use etw_types::{Guid, Level, LevelKeyword, Status};
+
+use crate::registry;
+
+/// Sessions that may have one provider enabled at a time.
+pub const MAX_SESSIONS: usize = 8;
+
+/// A source of events with a name and a GUID. [`define_provider!`](crate::define_provider) makes a static one.
+///
+/// Nothing happens before it is [registered](Provider::register). All methods may be called from any thread.
+#[derive(Debug)]
+pub struct Provider {
+    gate: AtomicU32,
+    active: AtomicU32,
+    slots: [Slot; MAX_SESSIONS],
+    /// The number by which each attached host knows it.
+    pub(crate) registrations: [AtomicU32; MAX_ATTACHMENTS],
+    /// Bytes that the provider's traits take in each TraceLogging event on disk.
+    traits_room: AtomicU32,
+    id: Guid,
+    name: Cow<'static, str>,
+    traits: Cow<'static, [u8]>,
+    late_traits: OnceLock<Box<[u8]>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// Level, and 0x100 for `ignore_keyword_0`.
+    level: AtomicU32,
+    any: AtomicU64,
+    all: AtomicU64,
+    /// The one bit of this session in the mask of all attachments: attachment × 8 + session slot.
+    route: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    registered: usize,
+    callbacks: Vec<(u64, Callback)>,
+    next_callback: u64,
+}
+
+/// What an enable callback is.
+#[doc(alias = "PENABLECALLBACK")]
+pub type EnableCallback = dyn Fn(&EnableChange<'_>) + Send + Sync;
+
+#[derive(Clone)]
+struct Callback(Arc<EnableCallback>);
+
+impl std::fmt::Debug for Callback {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("callback")
+    }
+}
+
+/// What changed, as an enable callback is told.
+#[doc(alias = "PENABLECALLBACK")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnableChange<'a> {
+    /// What happened.
+    pub control: ControlCode,
+    /// For `Enable`: the most verbose level of all sessions (255: all). For `CaptureState`: as requested.
+    pub level: u8,
+    /// For `Enable`: the masks of all sessions together, all ones for "every keyword".
+    pub any: u64,
+    /// For `Enable`: the bits that every session wants.
+    pub all: u64,
+    /// The session that caused it, or zero where the provider was enabled before it registered.
+    pub source: Guid,
+    /// The session's schematised filter, empty without one.
+    pub filter_data: &'a [u8],
+}
+
+/// Why an enable callback is called.
+#[doc(alias = "EVENT_CONTROL_CODE")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum ControlCode {
+    /// The last session is gone.
+    Disable = 0,
+    /// A session was added or changed, or one of several has gone.
+    Enable = 1,
+    /// A session asks for the state that its later events build on: answer with rundown events.
+    CaptureState = 2,
+}
+
+/// Keeps a provider registered; dropping it unregisters.
+///
+/// A provider may be registered from several places: it stays registered until the last of them is dropped.
+#[derive(Debug)]
+#[must_use = "the provider is unregistered when this is dropped"]
+pub struct Registration {
+    provider: ProviderRef,
+    callback: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ProviderRef {
+    Static(&'static Provider),
+    Shared(Arc<Provider>),
+}
+
+impl std::ops::Deref for ProviderRef {
+    type Target = Provider;
+    fn deref(&self) -> &Provider {
+        match self {
+            ProviderRef::Static(provider) => provider,
+            ProviderRef::Shared(provider) => provider,
+        }
+    }
+}
+
+impl Slot {
+    const fn new() -> Slot {
+        Slot {
+            level: AtomicU32::new(0),
+            any: AtomicU64::new(0),
+            all: AtomicU64::new(0),
+            route: AtomicU64::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn load(&self) -> LevelKeyword {
+        let level = self.level.load(Ordering::Relaxed);
+        LevelKeyword {
+            level: level as u8,
+            any: self.any.load(Ordering::Relaxed),
+            all: self.all.load(Ordering::Relaxed),
+            ignore_keyword_0: level & 0x100 != 0,
+        }
+    }
+
+    fn store(&self, wanted: &LevelKeyword, route: u64) {
+        let flag = u32::from(wanted.ignore_keyword_0) << 8;
+        self.level.store(u32::from(wanted.level) | flag, Ordering::Relaxed);
+        self.any.store(wanted.any, Ordering::Relaxed);
+        self.all.store(wanted.all, Ordering::Relaxed);
+        self.route.store(route, Ordering::Relaxed);
+    }
+}
+
+/// The traits' item on disk: eight bytes and the blob, padded.
+const fn room_of(traits: usize) -> u32 {
+    (8 + traits as u32).next_multiple_of(8)
+}
+
+impl Provider {
+    /// A static provider; `traits` is the blob that [`etw_tracelogging::provider_traits`] makes of name and group.
+    pub const fn new(name: &'static str, id: Guid, traits: &'static [u8]) -> Provider {
+        Provider {
+            gate: AtomicU32::new(0),
+            active: AtomicU32::new(0),
+            slots: [const { Slot::new() }; MAX_SESSIONS],
+            registrations: [const { AtomicU32::new(0) }; MAX_ATTACHMENTS],
+            traits_room: AtomicU32::new(room_of(traits.len())),
+            id,
+            name: Cow::Borrowed(name),
+            traits: Cow::Borrowed(traits),
+            late_traits: OnceLock::new(),
+            state: Mutex::new(State { registered: 0, callbacks: Vec::new(), next_callback: 0 }),
+        }
+    }
+
+    /// A provider whose name is known only at run time.
+    ///
+    /// # Errors
+    /// `ERROR_INVALID_PARAMETER` for a name that holds a NUL or is longer than 32767 bytes.
+    pub fn dynamic(name: &str, id: Guid, group: Option<Guid>) -> Result<Arc<Provider>, Status> {
+        let traits = etw_tracelogging::provider_traits(name, group)
+            .map_err(|_| Status::ERROR_INVALID_PARAMETER)?;
+        let mut provider = Provider::new("", id, &[]);
+        provider.traits_room = AtomicU32::new(room_of(traits.len()));
+        provider.name = Cow::Owned(name.to_owned());
+        provider.traits = Cow::Owned(traits);
+        Ok(Arc::new(provider))
+    }
+
+    /// The GUID by which sessions enable it.
+    pub fn id(&self) -> Guid {
+        self.id
+    }
+
+    /// The name, empty for one registered by GUID alone.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Name and group as each TraceLogging event carries them; empty without any.
+    pub fn traits(&self) -> &[u8] {
+        match self.late_traits.get() {
+            Some(traits) => traits,
+            None => &self.traits,
+        }
+    }
+
+    /// `EventSetInformation(EventProviderSetTraits)`: once, and only where there are none yet.
+    pub(crate) fn set_traits(&self, traits: &[u8]) -> Result<(), Status> {
+        if !self.traits.is_empty() || self.late_traits.set(traits.into()).is_err() {
+            return Err(Status::ERROR_INVALID_PARAMETER);
+        }
+        self.traits_room.store(room_of(traits.len()), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The provider group it belongs to.
+    pub fn group(&self) -> Option<Guid> {
+        etw_tracelogging::ProviderTraits::parse(self.traits()).ok()?.group()
+    }
+
+    /// Registers the provider, so that sessions can enable it. May be called from several places.
+    pub fn register(&'static self) -> Registration {
+        registry::register(ProviderRef::Static(self), None)
+    }
+
+    /// As [`register`](Self::register), with a callback for every change of the enablement (OV-15): at once when it is
+    /// enabled already.
+    ///
+    /// The callback may write events. It may run at the same time as writes of other threads, and must not register or
+    /// unregister its own provider.
+    pub fn register_with(
+        &'static self,
+        callback: impl Fn(&EnableChange<'_>) + Send + Sync + 'static,
+    ) -> Registration {
+        registry::register(ProviderRef::Static(self), Some(Arc::new(callback)))
+    }
+
+    /// Registers a provider made at run time.
+    pub fn register_shared(
+        self: &Arc<Self>,
+        callback: Option<Arc<EnableCallback>>,
+    ) -> Registration {
+        registry::register(ProviderRef::Shared(self.clone()), callback)
+    }
+
+    /// The gate of every event: does some session want events of this level?
+    #[inline(always)]
+    pub fn has_level(&self, level: u8) -> bool {
+        u32::from(level) < self.gate.load(Ordering::Relaxed)
+    }
+
+    /// Does some session want events of this level and keyword? (OV-16)
+    #[doc(alias = "EventProviderEnabled")]
+    #[inline]
+    pub fn is_enabled(&self, level: Level, keyword: u64) -> bool {
+        self.has_level(level.0) && self.routes(level.0, keyword) != 0
+    }
+
+    /// The sessions that want such an event, as a mask over all attachments.
+    #[inline(always)]
+    pub(crate) fn routes(&self, level: u8, keyword: u64) -> u64 {
+        let mut left = self.active.load(Ordering::Acquire);
+        let mut routes = 0;
+        while left != 0 {
+            let slot = &self.slots[left.trailing_zeros() as usize % MAX_SESSIONS];
+            left &= left - 1;
+            if slot.load().matches(level, keyword) {
+                routes |= slot.route.load(Ordering::Relaxed);
+            }
+        }
+        routes
+    }
+
+    #[inline(always)]
+    pub(crate) fn traits_room(&self) -> u32 {
+        self.traits_room.load(Ordering::Relaxed)
+    }
+
+    // ---- changes: under the registry's lock -----------------------------------------------------------------------
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A callback that panicked leaves nothing half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn slot_of(&self, route: u64) -> Option<usize> {
+        let active = self.active.load(Ordering::Relaxed);
+        (0..MAX_SESSIONS).find(|&slot| {
+            active & 1 << slot != 0 && self.slots[slot].route.load(Ordering::Relaxed) == route
+        })
+    }
+
+    /// Sets what the session behind `route` wants.
+    ///
+    /// # Errors
+    /// `ERROR_NO_SYSTEM_RESOURCES` for a ninth session.
+    pub(crate) fn set_slot(&self, route: u64, wanted: &LevelKeyword) -> Result<(), Status> {
+        let active = self.active.load(Ordering::Relaxed);
+        let free = (0..MAX_SESSIONS).find(|slot| active & 1 << slot == 0);
+        let slot = self.slot_of(route).or(free).ok_or(Status::ERROR_NO_SYSTEM_RESOURCES)?;
+        self.active.fetch_and(!(1 << slot), Ordering::Relaxed);
+        self.slots[slot].store(wanted, route);
+        // Release: a write that sees the bit sees the fields.
+        self.active.fetch_or(1 << slot, Ordering::Release);
+        self.set_gate();
+        Ok(())
+    }
+
+    /// The sessions of `routes` want nothing more. Whether any of them was there.
+    pub(crate) fn clear_slots(&self, routes: u64) -> bool {
+        let mut gone = 0;
+        for (number, slot) in self.slots.iter().enumerate() {
+            if slot.route.load(Ordering::Relaxed) & routes != 0 {
+                gone |= 1 << number;
+            }
+        }
+        let before = self.active.fetch_and(!gone, Ordering::Relaxed);
+        self.set_gate();
+        before & gone != 0
+    }
+
+    /// The sessions of hosts that this process is not attached to (any more) want nothing. Lock-free; only the slots
+    /// change, so the registry's own record is as it was.
+    pub(crate) fn forget_detached(&self) {
+        let mut gone = 0;
+        for attachment in 0..MAX_ATTACHMENTS {
+            if !registry::is_attached(attachment) {
+                gone |= registry::routes(attachment);
+            }
+        }
+        self.clear_slots(gone);
+    }
+
+    fn active_slots(&self) -> impl Iterator<Item = LevelKeyword> {
+        let active = self.active.load(Ordering::Relaxed);
+        self.slots
+            .iter()
+            .enumerate()
+            .filter(move |(slot, _)| active & 1 << slot != 0)
+            .map(|(_, slot)| slot.load())
+    }
+
+    fn set_gate(&self) {
+        let gate = self
+            .active_slots()
+            .map(|wanted| if wanted.level == 0 { 256 } else { u32::from(wanted.level) + 1 })
+            .max();
+        self.gate.store(gate.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// All sessions together, as callbacks are told: `None` when there is none.
+    pub(crate) fn aggregate(&self) -> Option<(u8, u64, u64)> {
+        self.active_slots()
+            .map(|wanted| {
+                (
+                    if wanted.level == 0 { 255 } else { wanted.level },
+                    if wanted.any == 0 { u64::MAX } else { wanted.any },
+                    // `all` is looked at only where there is an `any`.
+                    if wanted.any == 0 { 0 } else { wanted.all },
+                )
+            })
+            .reduce(|a, b| (a.0.max(b.0), a.1 | b.1, a.2 & b.2))
+    }
+
+    /// One registration more; whether it is the first, and the callback's number.
+    pub(crate) fn enter(&self, callback: Option<Arc<EnableCallback>>) -> (bool, Option<u64>) {
+        let mut state = self.state();
+        state.registered += 1;
+        let number = callback.map(|callback| {
+            state.next_callback += 1;
+            let number = state.next_callback;
+            state.callbacks.push((number, Callback(callback)));
+            number
+        });
+        (state.registered == 1, number)
+    }
+
+    /// One registration less; whether it was the last.
+    pub(crate) fn leave(&self) -> bool {
+        let mut state = self.state();
+        state.registered -= 1;
+        state.registered == 0
+    }
+
+    /// The callbacks to call, or that one.
+    pub(crate) fn callbacks(&self, only: Option<u64>) -> Vec<Arc<EnableCallback>> {
+        let state = self.state();
+        let wanted = state.callbacks.iter().filter(|(number, _)| only.is_none_or(|n| n == *number));
+        wanted.map(|(_, callback)| callback.0.clone()).collect()
+    }
+
+    pub(crate) fn remove_callback(&self, number: u64) {
+        self.state().callbacks.retain(|(n, _)| *n != number);
+    }
+}
+
+impl Registration {
+    pub(crate) fn new(provider: ProviderRef, callback: Option<u64>) -> Registration {
+        Registration { provider, callback }
+    }
+
+    /// The provider.
+    pub fn provider(&self) -> &Provider {
+        &self.provider
+    }
+
+    /// Keeps it registered for as long as the process lives.
+    pub fn forever(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        registry::unregister(&self.provider, self.callback);
+    }
+}

@@ -1,0 +1,290 @@
+//! The process's providers and the hosts it is attached to.
+//!
+//! Lock order: the registry, then a host's own locks, then a provider's state. Callbacks run with none of them held but
+//! the callback lock, which serialises them and lets `unregister` wait for a running one.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use etw_ring::{MAX_ATTACHMENTS, Writer};
+use etw_types::{Guid, LevelKeyword, Status};
+
+use crate::provider::{
+    ControlCode, EnableCallback, EnableChange, Provider, ProviderRef, Registration,
+};
+
+/// The pools of the hosts we are attached to. A writer is leaked: a write on another thread may hold it at any time.
+pub(crate) static WRITERS: [AtomicPtr<Writer>; MAX_ATTACHMENTS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_ATTACHMENTS];
+
+/// What a provider's registration asks of a host, and a host of the registry.
+pub(crate) trait Host: Send + Sync {
+    /// A provider was registered: the number it shall use, and the sessions that have it enabled already.
+    fn register(&self, provider: &Provider) -> (u32, Vec<Enable>);
+    /// It is gone; its records may still be in the pool.
+    fn unregister(&self, registration: u32);
+}
+
+/// One session's wish.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Enable {
+    pub slot: u8,
+    pub wanted: LevelKeyword,
+}
+
+#[derive(Default)]
+struct Registry {
+    providers: Vec<ProviderRef>,
+    hosts: [Option<Arc<dyn Host>>; MAX_ATTACHMENTS],
+}
+
+static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
+/// Held while callbacks run.
+static CALLBACKS: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
+}
+
+fn lock() -> MutexGuard<'static, Option<Registry>> {
+    REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn with<R>(change: impl FnOnce(&mut Registry) -> R) -> R {
+    change(lock().get_or_insert_with(Registry::default))
+}
+
+fn route(attachment: usize, slot: u8) -> u64 {
+    1 << (attachment * 8 + usize::from(slot))
+}
+
+/// Does the host's pool still take records of this process? Lock-free.
+pub(crate) fn is_attached(attachment: usize) -> bool {
+    // SAFETY: null, or a leaked box.
+    let writer = unsafe { WRITERS[attachment].load(Ordering::Acquire).as_ref() };
+    writer.is_some_and(Writer::is_attached)
+}
+
+/// The routes of all sessions of an attachment.
+pub(crate) fn routes(attachment: usize) -> u64 {
+    0xff << (attachment * 8)
+}
+
+fn same(a: &Provider, b: &Provider) -> bool {
+    std::ptr::eq(a, b)
+}
+
+pub(crate) fn register(
+    provider: ProviderRef,
+    callback: Option<Arc<EnableCallback>>,
+) -> Registration {
+    let number = with(|registry| {
+        let (first, number) = provider.enter(callback);
+        if first {
+            for (attachment, host) in registry.hosts.iter().enumerate() {
+                if let Some(host) = host {
+                    introduce(&provider, attachment, &**host);
+                }
+            }
+            registry.providers.push(provider.clone());
+        }
+        number
+    });
+    if number.is_some() {
+        // OV-15: enabled before it registered; the source is then not known.
+        call(&provider, number, |provider| told(provider, Guid::ZERO, true), &[]);
+    }
+    Registration::new(provider, number)
+}
+
+fn introduce(provider: &Provider, attachment: usize, host: &dyn Host) {
+    let (number, enables) = host.register(provider);
+    provider.registrations[attachment].store(number, Ordering::Relaxed);
+    for enable in enables {
+        // A ninth session was refused when it asked; one that is beyond for a provider that comes later stays without.
+        let _ = provider.set_slot(route(attachment, enable.slot), &enable.wanted);
+    }
+}
+
+pub(crate) fn unregister(provider: &ProviderRef, callback: Option<u64>) {
+    if let Some(number) = callback {
+        provider.remove_callback(number);
+    }
+    with(|registry| {
+        if !provider.leave() {
+            return;
+        }
+        provider.clear_slots(u64::MAX);
+        registry.providers.retain(|other| !same(other, provider));
+        for (attachment, host) in registry.hosts.iter().enumerate() {
+            if let Some(host) = host {
+                host.unregister(provider.registrations[attachment].load(Ordering::Relaxed));
+            }
+        }
+    });
+    if callback.is_some() && !IN_CALLBACK.get() {
+        // A callback that is running now has ended when we return.
+        drop(CALLBACKS.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Traits were set after registration: the hosts learn them.
+pub(crate) fn reintroduce(provider: &Provider) {
+    with(|registry| {
+        for (attachment, host) in registry.hosts.iter().enumerate() {
+            if let Some(host) = host {
+                host.unregister(provider.registrations[attachment].load(Ordering::Relaxed));
+                let (number, _) = host.register(provider);
+                provider.registrations[attachment].store(number, Ordering::Relaxed);
+            }
+        }
+    });
+}
+
+/// A new host: its pool, made for the attachment number that `make` is given.
+///
+/// # Errors
+/// `ERROR_NO_SYSTEM_RESOURCES` when all attachments are taken, or what `make` says.
+pub(crate) fn attach<T>(
+    make: impl FnOnce(usize) -> Result<(Arc<dyn Host>, Writer, T), Status>,
+) -> Result<(usize, T), Status> {
+    with(|registry| {
+        let free = (0..MAX_ATTACHMENTS).find(|&n| registry.hosts[n].is_none());
+        let attachment = free.ok_or(Status::ERROR_NO_SYSTEM_RESOURCES)?;
+        let (host, writer, more) = make(attachment)?;
+        for provider in &registry.providers {
+            introduce(provider, attachment, &*host);
+        }
+        registry.hosts[attachment] = Some(host);
+        // The old writer, if there was one, stays: a write may be on its way through it.
+        WRITERS[attachment].store(Box::into_raw(Box::new(writer)), Ordering::Release);
+        Ok((attachment, more))
+    })
+}
+
+/// The host is gone: nothing is sent to it any more.
+pub(crate) fn detach(attachment: usize) {
+    let touched = with(|registry| {
+        registry.hosts[attachment] = None;
+        let touched: Vec<_> = registry
+            .providers
+            .iter()
+            .filter(|p| p.clear_slots(routes(attachment)))
+            .cloned()
+            .collect();
+        touched
+    });
+    for provider in touched {
+        call(&provider, None, |provider| told(provider, Guid::ZERO, false), &[]);
+    }
+}
+
+/// A session wants (`Some`) or no longer wants (`None`) events of the provider or provider group `id`.
+///
+/// # Errors
+/// `ERROR_NO_SYSTEM_RESOURCES` when a provider has eight sessions already; nothing is changed then.
+pub(crate) fn enable(
+    attachment: usize,
+    slot: u8,
+    id: Guid,
+    wanted: Option<&LevelKeyword>,
+    source: Guid,
+    filter_data: &[u8],
+) -> Result<(), Status> {
+    let route = route(attachment, slot);
+    let mut touched = Vec::new();
+    let result = with(|registry| {
+        let affected = registry.providers.iter().filter(|p| p.id() == id || p.group() == Some(id));
+        for provider in affected {
+            match wanted {
+                Some(wanted) => provider.set_slot(route, wanted)?,
+                None if !provider.clear_slots(route) => continue,
+                None => {}
+            }
+            touched.push(provider.clone());
+        }
+        Ok(())
+    });
+    for provider in touched {
+        call(&provider, None, |provider| told(provider, source, false), filter_data);
+    }
+    result
+}
+
+/// Asks the providers of `id` for the state that later events build on.
+pub(crate) fn capture_state(id: Guid, level: u8, any: u64, all: u64, source: Guid) {
+    let asked: Vec<ProviderRef> = with(|registry| {
+        registry
+            .providers
+            .iter()
+            .filter(|p| p.id() == id || p.group() == Some(id))
+            .cloned()
+            .collect()
+    });
+    let change = EnableChange {
+        control: ControlCode::CaptureState,
+        level,
+        any,
+        all,
+        source,
+        filter_data: &[],
+    };
+    for provider in asked {
+        call(&provider, None, |_| Some(change), &[]);
+    }
+}
+
+/// The state now, as a callback hears it. `only_enabled`: nothing to say when it is not.
+fn told<'a>(provider: &Provider, source: Guid, only_enabled: bool) -> Option<EnableChange<'a>> {
+    match provider.aggregate() {
+        Some((level, any, all)) => Some(EnableChange {
+            control: ControlCode::Enable,
+            level,
+            any,
+            all,
+            source,
+            filter_data: &[],
+        }),
+        None if only_enabled => None,
+        None => Some(EnableChange {
+            control: ControlCode::Disable,
+            level: 0,
+            any: 0,
+            all: 0,
+            source,
+            filter_data: &[],
+        }),
+    }
+}
+
+/// Calls a provider's callbacks, one change at a time, with what holds when their turn comes.
+fn call(
+    provider: &Provider,
+    only: Option<u64>,
+    change: impl FnOnce(&Provider) -> Option<EnableChange<'static>>,
+    filter_data: &[u8],
+) {
+    let nested = IN_CALLBACK.get();
+    let _one = (!nested).then(|| CALLBACKS.lock().unwrap_or_else(PoisonError::into_inner));
+    let callbacks = provider.callbacks(only);
+    if callbacks.is_empty() {
+        return;
+    }
+    let Some(change) = change(provider) else { return };
+    let change = EnableChange { filter_data, ..change };
+    IN_CALLBACK.set(true);
+    let reset = Reset(nested);
+    for callback in callbacks {
+        callback(&change);
+    }
+    drop(reset);
+}
+
+struct Reset(bool);
+
+impl Drop for Reset {
+    fn drop(&mut self) {
+        IN_CALLBACK.set(self.0);
+    }
+}

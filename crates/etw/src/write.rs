@@ -1,0 +1,250 @@
+//! The one path of all events: match, admit, fill, commit.
+
+use std::sync::atomic::Ordering;
+
+use etw_ring::{MAX_ATTACHMENTS, Payload, Refused, Request, SiteCache, Writer, prefix::Prefix};
+use etw_types::{EventDescriptor, Guid, Status};
+
+use crate::activity;
+use crate::provider::Provider;
+use crate::registry::WRITERS;
+
+/// `EVENT_HEADER` on disk.
+const EVENT_HEADER_SIZE: u32 = 0x50;
+/// An extended item with a GUID.
+const GUID_ITEM_SIZE: u32 = 24;
+
+/// An event's static part: made at compile time, beside the code that writes it.
+#[derive(Debug)]
+pub struct Site {
+    /// The descriptor's sixteen bytes, then the TraceLogging metadata: what hosts intern.
+    bytes: &'static [u8],
+    level: u8,
+    keyword: u64,
+    /// What metadata and traits take on disk; 0 without metadata.
+    metadata_room: u32,
+    cache: SiteCache,
+}
+
+impl Site {
+    /// `bytes`: a descriptor's sixteen bytes ([`descriptor_bytes`]) and the event's TraceLogging metadata, which may be empty.
+    ///
+    /// # Panics
+    /// At compile time, when they are shorter.
+    pub const fn new(bytes: &'static [u8]) -> Site {
+        assert!(bytes.len() >= 16, "a site begins with an event descriptor");
+        let mut keyword = 0;
+        let mut at = 16;
+        while at > 8 {
+            at -= 1;
+            keyword = keyword << 8 | bytes[at] as u64;
+        }
+        let metadata_room =
+            if bytes.len() == 16 { 0 } else { (8 + bytes.len() as u32 - 16).next_multiple_of(8) };
+        Site { bytes, level: bytes[4], keyword, metadata_room, cache: SiteCache::new() }
+    }
+
+    /// The event's TraceLogging metadata.
+    pub fn metadata(&self) -> &'static [u8] {
+        &self.bytes[16..]
+    }
+}
+
+/// The bytes of an event descriptor, in a constant.
+pub const fn descriptor_bytes(d: &EventDescriptor) -> [u8; 16] {
+    let (id, task, keyword) = (d.id.to_le_bytes(), d.task.to_le_bytes(), d.keyword.0.to_le_bytes());
+    [
+        id[0],
+        id[1],
+        d.version,
+        d.channel.0,
+        d.level.0,
+        d.opcode.0,
+        task[0],
+        task[1],
+        keyword[0],
+        keyword[1],
+        keyword[2],
+        keyword[3],
+        keyword[4],
+        keyword[5],
+        keyword[6],
+        keyword[7],
+    ]
+}
+
+/// An event's payload while it is written.
+#[derive(Debug)]
+pub struct Sink<'s, 'p>(&'s mut Payload<'p>);
+
+impl Sink<'_, '_> {
+    /// Appends bytes. More than was announced spoils the event: it is refused and counted.
+    #[inline(always)]
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.0.put(bytes);
+    }
+}
+
+/// Writes an event of a static site: the body of `write_event!` behind its gate.
+///
+/// `payload_size` is exactly what `fill` puts; `fill` runs once for each host that takes the event.
+#[inline(always)]
+pub fn write(
+    provider: &Provider,
+    site: &'static Site,
+    activity: Option<&Guid>,
+    related: Option<&Guid>,
+    payload_size: usize,
+    fill: impl Fn(&mut Sink<'_, '_>),
+) -> Status {
+    let routes = provider.routes(site.level, site.keyword);
+    if routes == 0 {
+        return Status::ERROR_SUCCESS;
+    }
+    let activity_id = match activity {
+        Some(id) => *id,
+        None => activity::current(),
+    };
+    let mut event_size = EVENT_HEADER_SIZE;
+    if site.metadata_room != 0 {
+        event_size += site.metadata_room + provider.traits_room();
+    }
+    // What is larger than any event stays so: the ring refuses it and counts it.
+    let payload_size = u32::try_from(payload_size).unwrap_or(u32::MAX).min(1 << 24);
+    let attachment = routes.trailing_zeros() as usize / 8;
+    let sessions = routes >> (attachment * 8);
+    if activity_id.is_zero() && related.is_none() && sessions < 0x100 {
+        let Some(writer) = writer(attachment) else { return Status::ERROR_SUCCESS };
+        let request = Request {
+            sessions: sessions as u8,
+            kind: 0,
+            registration: provider.registrations[attachment].load(Ordering::Relaxed),
+            site: writer.intern(&site.cache, site.bytes),
+            user: 0,
+            metadata_size: 0,
+            payload_size,
+            event_size: event_size + payload_size,
+        };
+        if request.site != 0 {
+            let written = writer.write(&request, |payload| fill(&mut Sink(payload)));
+            return status(provider, written);
+        }
+    }
+    let prefix = Prefix {
+        activity_id: (!activity_id.is_zero()).then_some(activity_id),
+        related_activity_id: related.copied(),
+        ..Prefix::default()
+    };
+    let event = Event { site: Some(site), prefix, user: 0, payload_size, event_size };
+    write_general(provider, routes, &event, &|sink| fill(sink))
+}
+
+/// What a write that is not the simplest hands on.
+pub(crate) struct Event<'a> {
+    /// `None`: descriptor and metadata stand in the prefix.
+    pub site: Option<&'static Site>,
+    pub prefix: Prefix<'a>,
+    /// `EventProperty`, and the header's flags above it.
+    pub user: u32,
+    pub payload_size: u32,
+    /// On disk, without related id and payload.
+    pub event_size: u32,
+}
+
+/// On-disk size of header, traits and metadata, for an event without a site.
+pub(crate) fn size_on_disk(traits: usize, metadata: usize) -> u32 {
+    let item = |size: usize| if size == 0 { 0 } else { (8 + size).next_multiple_of(8) as u32 };
+    EVENT_HEADER_SIZE + item(traits) + item(metadata)
+}
+
+/// One event into the pools of all hosts in `routes`, with one timestamp: private sessions first, as they are attached
+/// first. Failure in any is the result (WF-5); the others keep the event.
+#[inline(never)]
+pub(crate) fn write_general(
+    provider: &Provider,
+    routes: u64,
+    event: &Event<'_>,
+    fill: &dyn Fn(&mut Sink<'_, '_>),
+) -> Status {
+    let mut reservations: [_; MAX_ATTACHMENTS] = [const { None }; MAX_ATTACHMENTS];
+    let mut result = Status::ERROR_SUCCESS;
+    let related = if event.prefix.related_activity_id.is_some() { GUID_ITEM_SIZE } else { 0 };
+    for (attachment, reservation) in reservations.iter_mut().enumerate() {
+        let sessions = (routes >> (attachment * 8)) as u8;
+        let Some(writer) = writer(attachment).filter(|_| sessions != 0) else { continue };
+        let mut prefix = event.prefix;
+        let mut site_id = 0;
+        if let Some(site) = event.site {
+            site_id = writer.intern(&site.cache, site.bytes);
+            if site_id == 0 {
+                // The table is full: everything travels in the record.
+                prefix.descriptor = EventDescriptor::read(site.bytes, 0);
+                prefix.metadata = site.metadata();
+            }
+        }
+        let prefix_size = prefix.size();
+        let request = Request {
+            sessions,
+            kind: prefix.kind(),
+            registration: provider.registrations[attachment].load(Ordering::Relaxed),
+            site: site_id,
+            user: event.user,
+            metadata_size: u16::try_from(prefix_size).unwrap_or(u16::MAX),
+            payload_size: event.payload_size.saturating_add(prefix_size as u32),
+            event_size: event.event_size + related + event.payload_size,
+        };
+        // A prefix beyond 64 KiB comes with metadata of that size: no event on disk can hold it, so it is refused here.
+        match writer.reserve_here(&request) {
+            Ok(mut reserved) => {
+                prefix.put(|part| reserved.put(part));
+                *reservation = Some(reserved);
+            }
+            Err(refused) => result = worse(result, status(provider, Err(refused))),
+        }
+    }
+    let mut stamped = None;
+    for reservation in reservations.into_iter().flatten() {
+        let mut reservation = reservation;
+        match stamped {
+            None => {
+                reservation.stamp_now();
+                stamped = Some((reservation.time(), reservation.cpu()));
+            }
+            // Hosts of one machine have one raw clock.
+            Some((time, cpu)) => reservation.stamp(time, cpu),
+        }
+        fill(&mut Sink(reservation.payload()));
+        result = worse(result, status(provider, reservation.commit()));
+    }
+    result
+}
+
+/// The first failure is the function's.
+fn worse(a: Status, b: Status) -> Status {
+    if a.is_success() { b } else { a }
+}
+
+#[inline(always)]
+fn writer(attachment: usize) -> Option<&'static Writer> {
+    // SAFETY: null, or a leaked box.
+    unsafe { WRITERS[attachment % MAX_ATTACHMENTS].load(Ordering::Acquire).as_ref() }
+}
+
+#[inline(always)]
+fn status(provider: &Provider, written: Result<(), Refused>) -> Status {
+    match written {
+        Ok(()) => Status::ERROR_SUCCESS,
+        Err(refused) => refused_status(provider, refused),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn refused_status(provider: &Provider, refused: Refused) -> Status {
+    if refused == Refused::Detached {
+        // A child of the process that attached, or a session that has ended: no host here wants anything. Lock-free,
+        // since the child of a fork may find the registry locked for ever.
+        provider.forget_detached();
+    }
+    Status(refused.status())
+}
