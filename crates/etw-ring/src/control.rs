@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::layout::*;
 use crate::sys::{Barrier, Memory, RawClock};
@@ -140,6 +141,27 @@ impl Control {
         let next = epoch.load(Ordering::Relaxed).wrapping_add(1);
         epoch.store(next, Ordering::Release);
         next as u16
+    }
+
+    /// Waits for at most `timeout`, unless `busy` finds something to do: for a writer that found the pool filling up, or
+    /// for [`wake`](Self::wake). One thread of the host at a time.
+    pub fn sleep(&self, timeout: Duration, busy: impl FnOnce() -> bool) {
+        let asleep = self.memory.half(C_ASLEEP);
+        // SeqCst, before `busy` looks: whoever gives work and then calls `wake` sees this, or is seen by `busy`.
+        asleep.store(1, Ordering::SeqCst);
+        if !busy() {
+            crate::sys::futex_wait(asleep, 1, timeout);
+        }
+        asleep.store(0, Ordering::SeqCst);
+    }
+
+    /// Ends a [`sleep`](Self::sleep), by another thread of the host.
+    pub fn wake(&self) {
+        let asleep = self.memory.half(C_ASLEEP);
+        std::sync::atomic::fence(Ordering::SeqCst);
+        if asleep.swap(0, Ordering::SeqCst) != 0 {
+            crate::sys::futex_wake(asleep);
+        }
     }
 
     /// Number of the last batch whose consumption is final; see [`Reader::advance`](crate::Reader::advance).

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -144,6 +145,8 @@ pub struct Drained {
     pub torn: u64,
     /// The kernel refused the barrier: the watermark is a guess.
     pub no_barrier: bool,
+    /// The sink had no room: there is more.
+    pub stopped: bool,
 }
 
 /// The writers' own count: their claim.
@@ -447,6 +450,19 @@ impl Reader {
         options: &DrainOptions<'_>,
         mut sink: impl FnMut(&Record<'_>),
     ) -> Drained {
+        self.drain_while(options, |record| {
+            sink(record);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// [`drain`](Self::drain) to a sink that may have no room: where it answers `Break`, that record and those behind it
+    /// stay where they are, for the next drain.
+    pub fn drain_while(
+        &mut self,
+        options: &DrainOptions<'_>,
+        mut sink: impl FnMut(&Record<'_>) -> ControlFlow<()>,
+    ) -> Drained {
         let mut out = Drained::default();
         let now = match options.until {
             Some(until) => until,
@@ -500,7 +516,7 @@ impl Reader {
                 next_ref: 0,
             });
         }
-        self.merge(streams, watermark, &mut out, &mut sink);
+        let watermark = self.merge(streams, watermark, &mut out, &mut sink);
         self.settle(&lines, options, &mut out);
         self.watermark = watermark;
         self.store(C_WATERMARK, watermark);
@@ -888,14 +904,15 @@ impl Reader {
         }
     }
 
-    /// The k-way merge: the streams' records by (time, sequence number).
+    /// The k-way merge: the streams' records by (time, sequence number). Up to where: the watermark, or the time of the
+    /// record that the sink would not take.
     fn merge(
         &mut self,
         mut streams: Vec<Stream>,
-        watermark: u64,
+        mut watermark: u64,
         out: &mut Drained,
-        sink: &mut impl FnMut(&Record<'_>),
-    ) {
+        sink: &mut impl FnMut(&Record<'_>) -> ControlFlow<()>,
+    ) -> u64 {
         let window = (WINDOWS / streams.len().max(1)).clamp(1024, 64 * 1024);
         let mut spare: Vec<Vec<u8>> = Vec::new();
         let mut scratch = Vec::new();
@@ -951,9 +968,14 @@ impl Reader {
                 if time < self.watermark || time < last {
                     late[usize::from(record.sessions)] += 1;
                 } else {
+                    if sink(&record).is_break() {
+                        watermark = time;
+                        out.stopped = true;
+                        heap.clear();
+                        break;
+                    }
                     last = time;
                     drained[usize::from(record.sessions)] += 1;
-                    sink(&record);
                 }
                 self.step(stream, &header);
             }
@@ -973,6 +995,7 @@ impl Reader {
                 state.consumed = stream.at;
             }
         }
+        watermark
     }
 
     /// The next record's header, with the whole record in the window (for a chunk stream, when `want` allows more than a

@@ -44,6 +44,7 @@
 //! | 0x038 | 8 | watermark: records before it have been drained |
 //! | 0x040 | 64 | admission words, 8 × u64 |
 //! | 0x080 | 64 | writes counted late, by session slot, 8 × u64 |
+//! | 0x0c0 | 4 | asleep: 1 while the host waits on this futex word for something to do |
 //! | 0x1000 | 512 KiB | chunk words: consumed position and revocation key, one a unit |
 //! | 0x81000 | 1 MiB | bits of the consumed records of overflow chunks, 16 bytes a unit |
 //! | 0x181000 | 1 MiB | journal entries: offset in the control, new value |
@@ -129,6 +130,7 @@ pub(crate) const C_JOURNAL_BATCH: usize = 0x30;
 pub(crate) const C_WATERMARK: usize = 0x38;
 pub(crate) const C_ADMISSION: usize = 0x40;
 pub(crate) const C_LATE: usize = 0x80;
+pub(crate) const C_ASLEEP: usize = 0xc0;
 pub(crate) const C_CHUNKS: usize = 0x1000;
 pub(crate) const C_BITS: usize = 0x81000;
 pub(crate) const C_JOURNAL: usize = 0x181000;

@@ -238,7 +238,9 @@ pub fn process_generation() -> u64 {
 }
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{Cpu, current_generation, fork_word, thread_alive, thread_id};
+pub(crate) use linux::{
+    Cpu, current_generation, fork_word, futex_wait, futex_wake, thread_alive, thread_id,
+};
 #[cfg(target_os = "linux")]
 pub use linux::{check_pool_fd, process_thread_alive};
 
@@ -278,16 +280,32 @@ mod other {
     pub(crate) fn thread_alive(_tid: u32) -> bool {
         true
     }
+    pub(crate) fn futex_wait(
+        word: &std::sync::atomic::AtomicU32,
+        expected: u32,
+        timeout: std::time::Duration,
+    ) {
+        // No futex here: look often.
+        let end = std::time::Instant::now() + timeout;
+        while word.load(Ordering::Relaxed) == expected && std::time::Instant::now() < end {
+            std::thread::sleep(std::time::Duration::from_millis(1).min(timeout));
+        }
+    }
+    pub(crate) fn futex_wake(word: &std::sync::atomic::AtomicU32) {
+        word.store(0, Ordering::Relaxed);
+    }
 }
 #[cfg(not(target_os = "linux"))]
-pub(crate) use other::{Cpu, current_generation, fork_word, thread_alive, thread_id};
+pub(crate) use other::{
+    Cpu, current_generation, fork_word, futex_wait, futex_wake, thread_alive, thread_id,
+};
 
 #[cfg(target_os = "linux")]
 mod linux {
     use super::*;
     use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
     use std::sync::Once;
-    use std::sync::atomic::{AtomicPtr, AtomicUsize};
+    use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
 
     fn cvt(r: libc::c_int) -> io::Result<libc::c_int> {
         if r < 0 { Err(io::Error::last_os_error()) } else { Ok(r) }
@@ -349,6 +367,26 @@ mod linux {
             cvt(unsafe { libc::madvise(ptr.as_ptr().cast(), len, libc::MADV_DONTFORK) })?;
             remember(ptr.as_ptr(), len);
             Ok(memory)
+        }
+
+        /// As [`map`](Self::map), of a file that the caller keeps: no descriptor is held.
+        pub fn map_file(
+            fd: BorrowedFd<'_>,
+            offset: u64,
+            len: usize,
+            writable: bool,
+        ) -> io::Result<Memory> {
+            let mut memory = Memory::map(fd.try_clone_to_owned()?, offset, len, writable)?;
+            memory.fd = None;
+            Ok(memory)
+        }
+
+        /// Puts private zeros in the mapping's place: see [`Writer::retire`](crate::Writer::retire).
+        pub(crate) fn retire(&self) -> io::Result<()> {
+            if self.heap {
+                return Ok(());
+            }
+            zeros(self.ptr.as_ptr(), self.len)
         }
 
         /// The descriptor to hand over; `None` on the heap.
@@ -443,6 +481,16 @@ mod linux {
         }
     }
 
+    /// Private zeros over a range of ours; async-signal-safe.
+    fn zeros(ptr: *mut u8, len: usize) -> io::Result<()> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        // SAFETY: the range belongs to a `Memory`, whose users know nothing of its content but by atomics and raw copies.
+        let new = unsafe {
+            libc::mmap(ptr.cast(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+        };
+        if new == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     extern "C" fn in_child() {
         let word = FORK_WORD.load(Ordering::Acquire);
         if !word.is_null() {
@@ -452,21 +500,9 @@ mod linux {
         for (p, l) in RANGE_PTR.iter().zip(&RANGE_LEN) {
             let (ptr, len) = (p.load(Ordering::Acquire), l.load(Ordering::Acquire));
             if !ptr.is_null() && len != 0 {
-                // SAFETY: the range was ours in the parent and, by MADV_DONTFORK, is not mapped here; in the child of a
-                // fork no other thread runs that could have taken it. A write in progress finds zeros of its own.
-                unsafe {
-                    libc::mmap(
-                        ptr.cast(),
-                        len,
-                        libc::PROT_READ | libc::PROT_WRITE,
-                        libc::MAP_PRIVATE
-                            | libc::MAP_ANONYMOUS
-                            | libc::MAP_NORESERVE
-                            | libc::MAP_FIXED,
-                        -1,
-                        0,
-                    )
-                };
+                // The range was ours in the parent and, by MADV_DONTFORK, is not mapped here; in the child of a fork no
+                // other thread runs that could have taken it. A write in progress finds zeros of its own.
+                let _ = zeros(ptr, len);
             }
         }
     }
@@ -554,6 +590,35 @@ mod linux {
         known > 0 && known & libc::c_long::from(GLOBAL_EXPEDITED) != 0
     }
 
+    // ---- futex ---------------------------------------------------------------------------------------------------
+
+    /// Waits while the word is `expected`. The word lies in memory that other processes may share.
+    pub(crate) fn futex_wait(word: &AtomicU32, expected: u32, timeout: std::time::Duration) {
+        let timeout = libc::timespec {
+            tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
+            tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
+        };
+        // SAFETY: the word outlives the call; the timeout is read only.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                std::ptr::from_ref(word),
+                libc::FUTEX_WAIT,
+                expected,
+                &raw const timeout,
+            );
+        }
+    }
+
+    /// Wakes whoever waits. Async-signal-safe.
+    pub(crate) fn futex_wake(word: &AtomicU32) {
+        let before = errno();
+        // SAFETY: the word outlives the call.
+        unsafe { libc::syscall(libc::SYS_futex, std::ptr::from_ref(word), libc::FUTEX_WAKE, 1) };
+        // SAFETY: the thread's own errno; a signal handler may be the caller.
+        unsafe { *libc::__errno_location() = before };
+    }
+
     // ---- threads and processors ----------------------------------------------------------------------------------
 
     pub(crate) fn thread_id() -> u32 {
@@ -632,4 +697,8 @@ mod linux {
 #[cfg(not(target_os = "linux"))]
 impl Memory {
     pub(crate) fn prefault(&self, _offset: usize, _len: usize) {}
+
+    pub(crate) fn retire(&self) -> io::Result<()> {
+        Ok(())
+    }
 }

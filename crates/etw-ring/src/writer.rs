@@ -357,6 +357,20 @@ impl Writer {
         self.fork_generation.store(CLOSED, Ordering::Relaxed);
     }
 
+    /// Gives the memory back to the system after [`close`](Self::close), when the host has read what it wants. Its
+    /// addresses stay taken, with zeros behind them: a thread that was stopped at the beginning of a write finds those.
+    /// Nothing of them is on any file or in another process.
+    ///
+    /// # Errors
+    /// What the system says; the memory then stays.
+    pub fn retire(&self) -> io::Result<()> {
+        self.close();
+        for segment in self.segments.iter().filter_map(OnceLock::get) {
+            segment.retire()?;
+        }
+        self.control.retire()
+    }
+
     pub(crate) fn first(&self) -> &Memory {
         match self.segments[0].get() {
             Some(first) => first,
@@ -960,6 +974,9 @@ impl Writer {
                 reaped = true;
                 continue;
             }
+            if free * 4 < total * 3 {
+                self.wake_host();
+            }
             if free * 4 < total {
                 first.half(P_PRESSURE).fetch_add(1, Ordering::Relaxed);
             }
@@ -995,6 +1012,15 @@ impl Writer {
                 return None;
             }
             reaped = true;
+        }
+    }
+
+    /// A host that sleeps hears of a pool that fills up; the system call happens at a chunk change only.
+    fn wake_host(&self) {
+        let asleep = self.control.half(C_ASLEEP);
+        if asleep.load(Ordering::Relaxed) != 0 {
+            // The word is the host's to clear; it may be woken twice.
+            sys::futex_wake(asleep);
         }
     }
 

@@ -4,6 +4,7 @@
 mod basic;
 #[cfg(target_os = "linux")]
 mod child;
+mod flow;
 mod malicious;
 #[cfg(target_os = "linux")]
 mod signals;

@@ -1,0 +1,107 @@
+//! Backpressure, sleeping hosts, and the end of a pool.
+use crate::support::*;
+use etw_ring::*;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+/// A sink without room gets the rest at the next drain, in order and once.
+#[test]
+fn a_sink_that_stops_loses_nothing() {
+    let mut rig = rig(1 << 20);
+    std::thread::scope(|s| {
+        for thread in 0..4u32 {
+            let writer = rig.writer.clone();
+            s.spawn(move || {
+                for n in 0..1000u32 {
+                    put(&writer, &(thread << 16 | n).to_le_bytes()).unwrap();
+                }
+            });
+        }
+    });
+    for n in 0..500 {
+        rig.writer.write_shared(&request(4), |r| r.put(&u32::to_le_bytes(9 << 16 | n))).unwrap();
+    }
+    let mut seen = Vec::new();
+    let mut last = 0;
+    let mut rounds = 0;
+    loop {
+        let mut room = 37;
+        let done = rig.reader.drain_while(&patient(), |r| {
+            if room == 0 {
+                return ControlFlow::Break(());
+            }
+            room -= 1;
+            assert!(r.time >= last);
+            last = r.time;
+            seen.push(u32::from_le_bytes(r.payload.try_into().unwrap()));
+            ControlFlow::Continue(())
+        });
+        rig.reader.advance();
+        assert_eq!(done.late, 0);
+        rounds += 1;
+        if !done.stopped {
+            break;
+        }
+    }
+    assert!(rounds > 100);
+    assert_eq!(seen.len(), 4500);
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 4500);
+    balance(&rig.reader);
+}
+
+/// A host that sleeps is woken when the pool fills up, not by every event.
+#[test]
+fn a_sleeping_host_is_woken_by_a_pool_that_fills() {
+    let rig = rig(1 << 20);
+    let start = Instant::now();
+    std::thread::scope(|s| {
+        let writer = rig.writer.clone();
+        let control = &rig.control;
+        let host = s.spawn(move || control.sleep(Duration::from_secs(20), || false));
+        s.spawn(move || {
+            put(&writer, b"one event wakes nobody").unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!host.is_finished());
+            while !host.is_finished() {
+                let _ = put(&writer, &[0; 1000]);
+            }
+        });
+    });
+    assert!(start.elapsed() < Duration::from_secs(10));
+    // Work that was there before sleeping.
+    rig.control.sleep(Duration::from_secs(20), || true);
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn a_command_wakes_a_sleeping_host() {
+    let rig = rig(1 << 17);
+    let start = Instant::now();
+    std::thread::scope(|s| {
+        let control = &rig.control;
+        let host = s.spawn(move || control.sleep(Duration::from_secs(20), || false));
+        while !host.is_finished() {
+            rig.control.wake();
+            std::thread::yield_now();
+        }
+    });
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+/// After retirement a writer refuses, and one that was in the middle finds zeros where the pool was.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_retired_pool_is_zeros() {
+    let rig = rig(1 << 17);
+    put(&rig.writer, b"kept until here").unwrap();
+    let held = rig.writer.reserve_here(&request(4)).unwrap();
+    let writer = rig.writer.clone();
+    drop((rig.reader, rig.control));
+    writer.retire().unwrap();
+    let mut held = held;
+    held.put(b"late");
+    let _ = held.commit();
+    assert_eq!(put(&writer, b"x"), Err(Refused::Detached));
+}
