@@ -72,9 +72,48 @@ impl Source {
     }
 }
 
+/// The static metadata that a pool's records name by id.
+#[derive(Debug)]
+pub struct SiteTable {
+    source: Arc<Source>,
+    sites: HashMap<u32, Option<Box<[u8]>>>,
+    size: usize,
+}
+
+impl SiteTable {
+    /// The metadata of a site: copied and checked the first time, and the copy kept; later changes in the pool are not
+    /// seen. `None`: no such entry, or more than the table may hold.
+    pub fn get(&mut self, id: u32) -> Option<&[u8]> {
+        if id == 0 || id as usize >= MAX_SITES {
+            return None;
+        }
+        if !self.sites.contains_key(&id) {
+            let mut word = [0; 8];
+            self.source.read(P_SITES + id as usize * 8, &mut word);
+            let word = u64::from_le_bytes(word);
+            let (offset, size) = (word as u32 as usize, (word >> 32) as usize & 0x7fff_ffff);
+            if word & SITE_COMMITTED == 0 {
+                // Not remembered: an entry that is not there yet may come, though no honest record names it now.
+                return None;
+            }
+            let copied = size <= crate::MAX_SITE_SIZE
+                && offset + size <= SITE_BLOB_SIZE
+                && self.size + size <= SITE_BLOB_SIZE;
+            let copy = copied.then(|| {
+                let mut copy = vec![0; size].into_boxed_slice();
+                self.source.read(P_SITE_BLOB + offset, &mut copy);
+                copy
+            });
+            self.size += copy.as_ref().map_or(0, |c| c.len());
+            self.sites.insert(id, copy);
+        }
+        self.sites.get(&id)?.as_deref()
+    }
+}
+
 #[derive(Debug)]
 struct Segment {
-    source: Source,
+    source: Arc<Source>,
     base: usize,
     units: usize,
 }
@@ -94,7 +133,7 @@ pub struct Record<'a> {
     pub tid: u32,
     /// Registration it was written through.
     pub registration: u32,
-    /// Site id, 0 for inline metadata; see [`Reader::site`].
+    /// Site id, 0 for inline metadata; see [`SiteTable`].
     pub site: u32,
     /// Sequence number in its stream.
     pub seq: u32,
@@ -219,8 +258,6 @@ pub struct Reader {
     gaps: u64,
     shared_seen: u64,
     shared_span: Option<(u32, u32)>,
-    sites: HashMap<u32, Option<Box<[u8]>>>,
-    site_bytes: usize,
 }
 
 struct Stream {
@@ -315,7 +352,7 @@ impl Reader {
         let memory = &control.memory;
         let word = |at: usize| memory.word(at).load(Ordering::Acquire);
         Ok(Reader {
-            segments: vec![Segment { source: first, base: DATA_OFFSET, units }],
+            segments: vec![Segment { source: Arc::new(first), base: DATA_OFFSET, units }],
             blocked: HashMap::new(),
             chunks: HashMap::new(),
             next_seq: vec![if word(C_BATCH) == 0 { 0 } else { u64::MAX }; MAX_THREADS],
@@ -330,8 +367,6 @@ impl Reader {
             gaps: 0,
             shared_seen: 0,
             shared_span: None,
-            sites: HashMap::new(),
-            site_bytes: 0,
             control,
         })
     }
@@ -345,7 +380,7 @@ impl Reader {
         if units == 0 || self.segments.len() >= MAX_SEGMENTS {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        self.segments.push(Segment { source, base: 0, units });
+        self.segments.push(Segment { source: Arc::new(source), base: 0, units });
         Ok(())
     }
 
@@ -407,34 +442,9 @@ impl Reader {
         ledger
     }
 
-    /// The metadata of a site: copied and checked the first time, and the copy kept; later changes in the pool are not
-    /// seen. `None`: no such entry, or more than the table may hold.
-    pub fn site(&mut self, id: u32) -> Option<&[u8]> {
-        if id == 0 || id as usize >= MAX_SITES {
-            return None;
-        }
-        if !self.sites.contains_key(&id) {
-            let source = &self.segments[0].source;
-            let mut word = [0; 8];
-            source.read(P_SITES + id as usize * 8, &mut word);
-            let word = u64::from_le_bytes(word);
-            let (offset, size) = (word as u32 as usize, (word >> 32) as usize & 0x7fff_ffff);
-            if word & SITE_COMMITTED == 0 {
-                // Not remembered: an entry that is not there yet may come, though no honest record names it now.
-                return None;
-            }
-            let copied = size <= crate::MAX_SITE_SIZE
-                && offset + size <= SITE_BLOB_SIZE
-                && self.site_bytes + size <= SITE_BLOB_SIZE;
-            let copy = copied.then(|| {
-                let mut copy = vec![0; size].into_boxed_slice();
-                source.read(P_SITE_BLOB + offset, &mut copy);
-                copy
-            });
-            self.site_bytes += copy.as_ref().map_or(0, |c| c.len());
-            self.sites.insert(id, copy);
-        }
-        self.sites.get(&id)?.as_deref()
+    /// The pool's site table, to be read beside a drain. It keeps what it has copied.
+    pub fn site_table(&self) -> SiteTable {
+        SiteTable { source: self.segments[0].source.clone(), sites: HashMap::new(), size: 0 }
     }
 
     /// Gives every record below the watermark to `sink`, in order of time, and returns what was found.

@@ -84,7 +84,7 @@ mod writer;
 #[cfg(not(loom))]
 pub use control::{Admission, Control, LARGEST_EVENT_SIZE};
 #[cfg(not(loom))]
-pub use host::{DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, Source};
+pub use host::{DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, SiteTable, Source};
 pub use layout::Cause;
 #[cfg(not(loom))]
 pub use site::MAX_SITE_SIZE;

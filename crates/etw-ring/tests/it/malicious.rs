@@ -168,19 +168,20 @@ mod linux {
     fn malicious_site_entries() {
         let mut rig = rig(1 << 20);
         let id = rig.writer.intern(&SiteCache::new(), b"good");
-        assert_eq!(rig.reader.site(id), Some(&b"good"[..]));
+        let mut sites = rig.reader.site_table();
+        assert_eq!(sites.get(id), Some(&b"good"[..]));
         // Later changes are not seen.
         poke64(&rig, SITES + 8, u64::MAX);
-        assert_eq!(rig.reader.site(id), Some(&b"good"[..]));
+        assert_eq!(sites.get(id), Some(&b"good"[..]));
         for id in 2..2000u64 {
             poke64(&rig, SITES + id * 8, 1 << 63 | 65535 << 32);
         }
         poke64(&rig, SITES + 2000 * 8, u64::MAX);
         poke64(&rig, SITES + 2001 * 8, 1 << 63 | 8 << 32 | ((4 << 20) - 4));
-        let total: usize = (2..2100).filter_map(|id| rig.reader.site(id).map(|s| s.len())).sum();
+        let total: usize = (2..2100).filter_map(|id| sites.get(id).map(|s| s.len())).sum();
         assert!(total <= 4 << 20);
-        assert_eq!(rig.reader.site(2000), None);
-        assert_eq!(rig.reader.site(2001), None);
+        assert_eq!(sites.get(2000), None);
+        assert_eq!(sites.get(2001), None);
     }
 
     #[test]
@@ -224,6 +225,7 @@ mod linux {
                 Source::Mapped(segment.clone())
             };
             let mut reader = Reader::new(rig.control.clone(), source).unwrap();
+            let mut sites = reader.site_table();
             let stop = std::sync::atomic::AtomicBool::new(false);
             std::thread::scope(|s| {
                 s.spawn(|| {
@@ -281,7 +283,7 @@ mod linux {
                     reader.advance();
                     reader.ledger();
                     reader.gaps();
-                    reader.site(1 + rounds % 256);
+                    sites.get(1 + rounds % 256);
                     longest = longest.max(before.elapsed());
                     rounds += 1;
                     for _ in 0..50 {
