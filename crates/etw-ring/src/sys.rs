@@ -108,6 +108,42 @@ impl Memory {
     }
 }
 
+/// A part of a mapping that nobody else in this process knows: a session's buffer in memory that outlives the process.
+#[derive(Debug)]
+pub struct Region {
+    memory: std::sync::Arc<Memory>,
+    offset: usize,
+    len: usize,
+}
+
+impl Memory {
+    /// Cuts the memory into regions of `len` bytes; the rest is not used.
+    pub fn into_regions(self, len: usize) -> Vec<Region> {
+        let memory = std::sync::Arc::new(self);
+        let count = memory.len().checked_div(len).unwrap_or(0);
+        (0..count).map(|n| Region { memory: memory.clone(), offset: n * len, len }).collect()
+    }
+}
+
+impl AsRef<[u8]> for Region {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: inside the mapping, which lives as long as `self`; `into_regions` consumed the memory and made disjoint
+        // regions, so no other reference to these bytes exists. (The file behind it belongs to this process alone.)
+        unsafe {
+            std::slice::from_raw_parts(self.memory.as_ptr().add(self.offset), self.len)
+        }
+    }
+}
+
+impl AsMut<[u8]> for Region {
+    fn as_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `as_ref`.
+        unsafe {
+            std::slice::from_raw_parts_mut(self.memory.as_ptr().add(self.offset), self.len)
+        }
+    }
+}
+
 impl Drop for Memory {
     fn drop(&mut self) {
         if self.heap {
