@@ -3,9 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use etw_etl::header::BufferHeader;
 use etw_etl::header::LogfileHeader;
 use etw_etl::write::{BufferBuilder, encode};
-use etw_etl::header::BufferHeader;
 use etw_types::{Clock, ClockType, EventRecord, FileTime, HeaderType, Hook, le};
 
 use crate::clock::{QPC_FREQUENCY, filetime_now, qpc_now};
@@ -50,7 +50,7 @@ impl SessionFacts {
     ) -> SessionFacts {
         let (now, qpc) = (filetime_now(), qpc_now());
         let (clock_type, start_raw) = match (clock, cycles) {
-            (SessionClock::System, _) => (ClockType::SYSTEM_TIME, now.0),
+            (SessionClock::System, _) => (ClockType::SYSTEM, now.0),
             (SessionClock::Cycles, Some((raw, _))) => (ClockType::TSC, raw as i64),
             _ => (ClockType::QPC, qpc),
         };
@@ -136,7 +136,8 @@ impl SessionFacts {
                 header: LogfileHeader::read(bytes.get(24..)?, 8)?,
             })
         };
-        parse().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the session facts are cut"))
+        parse()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the session facts are cut"))
     }
 }
 
@@ -152,7 +153,11 @@ fn configured_cpus() -> u32 {
 /// The name of the file `number` (from 1) of a series: `%d` replaced; any other name is that of the only file.
 pub fn file_name(pattern: &Path, number: u32) -> PathBuf {
     let text = pattern.to_string_lossy();
-    if text.contains("%d") { text.replacen("%d", &number.to_string(), 1).into() } else { pattern.to_owned() }
+    if text.contains("%d") {
+        text.replacen("%d", &number.to_string(), 1).into()
+    } else {
+        pattern.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -162,7 +167,14 @@ mod tests {
     #[test]
     fn facts_come_back() {
         let facts = SessionFacts::new(
-            "session é", Some(Path::new("/tmp/x.etl")), SessionClock::Qpc, 0x10000, 1, 7, None, 5,
+            "session é",
+            Some(Path::new("/tmp/x.etl")),
+            SessionClock::Qpc,
+            0x10000,
+            1,
+            7,
+            None,
+            5,
         );
         assert_eq!(SessionFacts::read(&facts.to_bytes()).unwrap(), facts);
         for cut in [0, 10, 23, 24, 100, 24 + LogfileHeader::fixed_size(8) - 1] {

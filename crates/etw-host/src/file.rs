@@ -78,11 +78,18 @@ impl Files {
         if fresh { self.write_header(Closing::default()) } else { Ok(()) }
     }
 
-    /// Writes a buffer at its slot; another file than the current one begins anew, and the current one is completed.
+    /// Writes a buffer at its slot, with `header` in place of its first bytes; another file than the current one begins anew, and the current one is completed.
     ///
     /// # Errors
     /// What the system says; nothing then counts as stored.
-    pub fn store(&mut self, number: u32, slot: u64, bytes: &[u8], closing: Closing) -> io::Result<()> {
+    pub fn store(
+        &mut self,
+        number: u32,
+        slot: u64,
+        header: &[u8],
+        bytes: &[u8],
+        closing: Closing,
+    ) -> io::Result<()> {
         if self.current.as_ref().is_none_or(|current| current.number != number) {
             if self.current.is_some() {
                 self.finish(closing)?;
@@ -93,7 +100,10 @@ impl Files {
             return Err(io::ErrorKind::NotFound.into());
         };
         let size = u64::from(self.facts.header.buffer_size);
-        write_at(&current.file, bytes, slot * size)?;
+        let at = slot * size;
+        write_at(&current.file, &bytes[header.len()..], at + header.len() as u64)?;
+        // The header last: until then the place does not look like a buffer.
+        write_at(&current.file, header, at)?;
         current.slots = current.slots.max(slot + 1);
         Ok(())
     }
@@ -143,7 +153,8 @@ fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         Ok(())
     }
     #[cfg(not(any(unix, windows)))]
-    return Err(io::Error::from(io::ErrorKind::Unsupported)).inspect_err(|_| drop((file, bytes, offset)));
+    return Err(io::Error::from(io::ErrorKind::Unsupported))
+        .inspect_err(|_| drop((file, bytes, offset)));
 }
 
 fn preallocate(file: &File, size: u64) -> io::Result<()> {

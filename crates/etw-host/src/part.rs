@@ -339,6 +339,7 @@ impl ReadAt for File {
         #[cfg(unix)]
         return std::os::unix::fs::FileExt::read_exact_at(self, buffer, offset);
         #[cfg(not(unix))]
-        return Err(io::Error::from(io::ErrorKind::Unsupported)).inspect_err(|_| drop((buffer, offset)));
+        return Err(io::Error::from(io::ErrorKind::Unsupported))
+            .inspect_err(|_| drop((buffer, offset)));
     }
 }

@@ -186,6 +186,8 @@ pub struct Drained {
     pub no_barrier: bool,
     /// The sink had no room: there is more.
     pub stopped: bool,
+    /// Bytes of pool that the records took.
+    pub size: u64,
 }
 
 /// The writers' own count: their claim.
@@ -382,6 +384,11 @@ impl Reader {
         }
         self.segments.push(Segment { source: Arc::new(source), base: 0, units });
         Ok(())
+    }
+
+    /// The number that the next [`advance`](Self::advance) gives its batch.
+    pub fn next_batch(&self) -> u64 {
+        self.batch + 1
     }
 
     /// The host's side of the pool.
@@ -986,6 +993,7 @@ impl Reader {
                     }
                     last = time;
                     drained[usize::from(record.sessions)] += 1;
+                    out.size += record_room(size) as u64;
                 }
                 self.step(stream, &header);
             }

@@ -129,18 +129,14 @@ impl AsRef<[u8]> for Region {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: inside the mapping, which lives as long as `self`; `into_regions` consumed the memory and made disjoint
         // regions, so no other reference to these bytes exists. (The file behind it belongs to this process alone.)
-        unsafe {
-            std::slice::from_raw_parts(self.memory.as_ptr().add(self.offset), self.len)
-        }
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(self.offset), self.len) }
     }
 }
 
 impl AsMut<[u8]> for Region {
     fn as_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `as_ref`.
-        unsafe {
-            std::slice::from_raw_parts_mut(self.memory.as_ptr().add(self.offset), self.len)
-        }
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr().add(self.offset), self.len) }
     }
 }
 
@@ -362,6 +358,14 @@ mod linux {
             // SAFETY: as above.
             cvt(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
             Memory::map(fd, 0, len, true)
+        }
+
+        /// Anonymous memory of this process alone that a child does not share: as [`shared`](Self::shared), without a
+        /// descriptor.
+        pub fn private(len: usize) -> io::Result<Memory> {
+            let mut memory = Memory::shared(len)?;
+            memory.fd = None;
+            Ok(memory)
         }
 
         /// Maps `len` bytes of `fd` from `offset` (a multiple of the page size): a private session's `OUT.etl.part`, or a

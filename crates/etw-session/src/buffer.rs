@@ -65,6 +65,8 @@ pub(crate) struct Buffer<B> {
     pub sealed: usize,
     pub last_mark: usize,
     pub events: u64,
+    /// Of which are reports on the session itself.
+    pub reports: u64,
     pub first_time: i64,
     pub last_time: i64,
     pub flags: u16,
@@ -97,6 +99,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
             sealed: 0,
             last_mark: 1,
             events: 0,
+            reports: 0,
             first_time: 0,
             last_time: 0,
             flags: PROC_INDEX,

@@ -211,8 +211,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             open.min_by_key(|b| b.as_ref().map_or(i64::MAX, |b| b.last_time))?.take()
         });
         let Some(oldest) = oldest else { return false };
-        self.ledger.stored -= oldest.events;
-        self.ledger.overwritten += oldest.events;
+        let events = oldest.events - oldest.reports;
+        self.ledger.stored -= events;
+        self.ledger.overwritten += events;
         self.release(oldest.memory);
         true
     }
@@ -290,6 +291,19 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.put(event, extra, size);
     }
 
+    /// Puts a report on the session itself into its stream: in no ledger. What finds no room is left out.
+    pub fn push_report(&mut self, event: &Event<'_>) {
+        let size = event.size(&[]);
+        if self.has_room(event.cpu, size).is_ok() {
+            self.put(event, &[], size);
+            self.ledger.stored -= 1;
+            let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
+            if let Some(Some(buffer)) = self.open.get_mut(index) {
+                buffer.reports += 1;
+            }
+        }
+    }
+
     fn close(&mut self, index: usize, now: i64) {
         if let Some(mut buffer) = self.open[index].take() {
             buffer.close(now);
@@ -347,8 +361,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     pub fn not_stored(&mut self, full: FullBuffer<B>) {
         self.out -= 1;
         self.facts.buffers_lost += 1;
-        self.ledger.stored -= full.buffer.events;
-        self.ledger.count_lost(Cause::Disk, None, None, full.buffer.events);
+        let events = full.buffer.events - full.buffer.reports;
+        self.ledger.stored -= events;
+        self.ledger.count_lost(Cause::Disk, None, None, events);
         self.lost_since = true;
         if let Some(next) = self.full.front_mut() {
             next.mark_buffer_lost();

@@ -2,7 +2,6 @@ use std::fmt;
 
 /// A Win32 status code, as ETW's functions return it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-#[must_use = "a status tells whether the event was taken"]
 pub struct Status(pub u32);
 
 macro_rules! statuses {

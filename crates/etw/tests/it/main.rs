@@ -1,1 +1,5 @@
 //! One binary for all integration tests.
+#![allow(missing_docs)]
+
+mod session;
+mod support;
