@@ -18,6 +18,9 @@
 //! | 0x10000 | 960 KiB | registrations: u32 size of the whole, u32 number, GUID, traits; 0 ends them |
 //! | 0x100000 | | control, pool, session buffers, further segments |
 //!
+//! It lies in `/dev/shm`, and `OUT.etl.part` is a symbolic link to it, unless the output's own file system is in memory or
+//! there is no room: a mapped file on a disk makes its writers wait for write-back, and a write never waits.
+//!
 //! Control, segments and buffers are mapped; the rest is written with `pwrite`. All blocks are allocated when the file is made, so that a
 //! full disk is an error at the start and not a fault in the middle of a write. Only its owner may read it.
 
@@ -41,7 +44,9 @@ const DATA: u64 = 0x100000;
 #[derive(Debug)]
 pub struct Part {
     file: File,
+    /// `OUT.etl.part`, and what it links to.
     path: PathBuf,
+    target: Option<PathBuf>,
     /// Where the next registration goes.
     registrations_end: u64,
     end: u64,
@@ -87,20 +92,60 @@ impl Part {
         buffer_count: u32,
     ) -> io::Result<(Part, Memory, Memory, Memory)> {
         let path = part_path(out);
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&path)?;
-        let mut part = Part { file, path, registrations_end: REGISTRATIONS, end: DATA };
-        let made = part.lay_out(facts, raw_clock, pool, buffer_size, buffer_count);
-        match made {
+        if std::fs::symlink_metadata(&path).is_ok() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let lay_out =
+            |part: &mut Part| part.lay_out(facts, raw_clock, pool, buffer_size, buffer_count);
+        if let Some((target, file)) = in_memory(&path)
+            && let Some(made) = Part::link(&path, target, file, lay_out)?
+        {
+            return Ok(made);
+        }
+        let file = create_new(&path)?;
+        let mut part =
+            Part { file, path, target: None, registrations_end: REGISTRATIONS, end: DATA };
+        match lay_out(&mut part) {
             Ok((control, segment, buffers)) => Ok((part, control, segment, buffers)),
             Err(error) => {
                 part.remove();
                 Err(error)
             }
         }
+    }
+
+    /// A file in memory with a link to it; `None` where there is no room, or links cannot be made.
+    fn link(
+        path: &Path,
+        target: PathBuf,
+        file: File,
+        lay_out: impl Fn(&mut Part) -> io::Result<(Memory, Memory, Memory)>,
+    ) -> io::Result<Option<(Part, Memory, Memory, Memory)>> {
+        let mut part = Part {
+            file,
+            path: path.to_owned(),
+            target: Some(target.clone()),
+            registrations_end: REGISTRATIONS,
+            end: DATA,
+        };
+        let made = lay_out(&mut part);
+        #[cfg(unix)]
+        let linked = made.is_ok().then(|| std::os::unix::fs::symlink(&target, path));
+        #[cfg(not(unix))]
+        let linked: Option<io::Result<()>> = None;
+        match (made, linked) {
+            (Ok((control, segment, buffers)), Some(Ok(()))) => {
+                return Ok(Some((part, control, segment, buffers)));
+            }
+            // Somebody was faster: that is theirs, and not ours to remove.
+            (_, Some(Err(error))) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let _ = std::fs::remove_file(&target);
+                return Err(error);
+            }
+            _ => {}
+        }
+        let _ = std::fs::remove_file(&target);
+        Ok(None)
     }
 
     fn lay_out(
@@ -210,7 +255,55 @@ impl Part {
     pub fn remove(self) {
         // What cannot be removed stays, and `etw repair` finds that nothing is missing.
         let _ = std::fs::remove_file(&self.path);
+        if let Some(target) = &self.target {
+            let _ = std::fs::remove_file(target);
+        }
     }
+}
+
+fn create_new(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+/// A new file in memory, unless `path` is to be in memory anyway.
+#[cfg(target_os = "linux")]
+fn in_memory(path: &Path) -> Option<(PathBuf, File)> {
+    use std::os::unix::ffi::OsStrExt;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    let is_tmpfs = |folder: &Path| {
+        let Ok(folder) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else {
+            return false;
+        };
+        // SAFETY: zeroed is a valid value of the plain C struct, which then is a valid out pointer.
+        unsafe {
+            let mut fs: libc::statfs = std::mem::zeroed();
+            libc::statfs(folder.as_ptr(), &raw mut fs) == 0 && fs.f_type as u64 == TMPFS_MAGIC
+        }
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let shm = Path::new("/dev/shm");
+    if is_tmpfs(folder.unwrap_or(Path::new("."))) || !is_tmpfs(shm) {
+        return None;
+    }
+    // Not guessable, and made with O_EXCL: the folder is everybody's.
+    let random = std::hash::BuildHasher::hash_one(
+        &std::collections::hash_map::RandomState::new(),
+        NEXT.fetch_add(1, Ordering::Relaxed),
+    );
+    let target = shm.join(format!("openetw-{}-{random:016x}.part", std::process::id()));
+    let file = create_new(&target).ok()?;
+    Some((target, file))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_memory(_path: &Path) -> Option<(PathBuf, File)> {
+    None
 }
 
 fn clock_number(clock: RawClock) -> u32 {

@@ -1084,7 +1084,8 @@ impl Writer {
         let smallest = class_for(need + 8)?;
         if smallest > 0 && need > class_size(1) / 2 {
             let (unit, class, generation) =
-                self.allocate(smallest, smallest, Phase::Shared, u16::MAX)?;
+                // Its count is known from the beginning: one.
+                self.allocate(smallest, smallest, Phase::Shared, 1)?;
             let entry: *const AtomicU64 = self.entry(unit, class, 0);
             let place =
                 SharedPlace { entry, offset: 0, room: need as u32, own: Some((unit, generation)) };
