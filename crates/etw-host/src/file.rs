@@ -140,7 +140,7 @@ impl Files {
     }
 }
 
-fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::write_all_at(file, bytes, offset);
     #[cfg(windows)]

@@ -4,7 +4,7 @@
 //!
 //! * [`clock`]: from the pool's raw clock to a session's; [`convert`]: from a record to an event;
 //! * [`facts`], [`file`](mod@file): what a session's files say, and the files;
-//! * [`part`]: what would be lost with the process, in a file beside the output;
+//! * [`part`]: what would be lost with the process, in a file beside the output; [`leftover`]: read and brought to its place;
 //! * [`PrivateSession`]: a session of one process, with a thread that drains and one that writes.
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -12,6 +12,7 @@ pub mod clock;
 pub mod convert;
 pub mod facts;
 pub mod file;
+pub mod leftover;
 pub mod part;
 mod private;
 mod report;

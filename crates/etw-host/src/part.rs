@@ -187,6 +187,7 @@ impl Part {
             map(segment, pool.memory_size())?,
             map(buffers, buffers_size as usize)?,
         );
+        lock(&self.file)?;
         // Last: a file without the magic is none.
         self.write(0, MAGIC)?;
         Ok(memories)
@@ -322,6 +323,44 @@ fn map(file: &File, offset: u64, len: usize) -> io::Result<Memory> {
 #[cfg(not(target_os = "linux"))]
 fn map(_file: &File, _offset: u64, _len: usize) -> io::Result<Memory> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// A record lock: the process holds it for as long as it lives, children do not.
+#[cfg(target_os = "linux")]
+fn lock(file: &File) -> io::Result<()> {
+    set_lock(file, libc::F_SETLK).map(drop)
+}
+
+#[cfg(target_os = "linux")]
+fn set_lock(file: &File, command: libc::c_int) -> io::Result<libc::flock> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: zeroed is a valid value of the plain C struct, which the call may change.
+    unsafe {
+        let mut lock: libc::flock = std::mem::zeroed();
+        lock.l_type = libc::F_WRLCK as libc::c_short;
+        lock.l_whence = libc::SEEK_SET as libc::c_short;
+        lock.l_len = 8;
+        if libc::fcntl(file.as_raw_fd(), command, &raw mut lock) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(lock)
+    }
+}
+
+/// Does the program that made the file still run?
+#[cfg(target_os = "linux")]
+pub(crate) fn is_locked(file: &File) -> io::Result<bool> {
+    Ok(set_lock(file, libc::F_GETLK)?.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lock(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_locked(_file: &File) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// Makes the blocks be there. Where the file system cannot, zeros are written.

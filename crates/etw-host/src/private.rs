@@ -270,7 +270,7 @@ impl PrivateSession {
                 let files = if append {
                     Files::reopen(&path, facts.clone(), 1)?
                 } else {
-                    let max = u64::from(maximum) << 20;
+                    let max = u64::from(maximum) << 10;
                     Files::create(&path, facts.clone(), if preallocate { max } else { 0 })?
                 };
                 Some(Storage::start(Sink::Files(files))?)
@@ -521,7 +521,7 @@ impl Memories {
     }
 }
 
-/// The `LogFileMode` and `MaximumFileSize` (MiB) of the header.
+/// The `LogFileMode` and `MaximumFileSize` (KiB) of the header.
 fn mode_bits(options: &PrivateOptions) -> Result<(u32, u32), StartError> {
     use etw_session::log_file_mode as bits;
     let Output::File { path, mode, preallocate } = &options.output else {
@@ -543,8 +543,12 @@ fn mode_bits(options: &PrivateOptions) -> Result<(u32, u32), StartError> {
         return Err(StartError::Options("preallocation needs a maximum size".to_owned()));
     }
     let processors = if options.per_processor { 0 } else { bits::NO_PER_PROCESSOR_BUFFERING };
-    let all = mode | preallocate | processors | bits::PRIVATE_LOGGER | bits::PRIVATE_IN_PROC;
-    Ok((all, u32::try_from(max.div_ceil(1 << 20)).unwrap_or(u32::MAX)))
+    let sizes = if max > 0 { bits::USE_KBYTES_FOR_SIZE } else { 0 };
+    let all =
+        mode | preallocate | processors | sizes | bits::PRIVATE_LOGGER | bits::PRIVATE_IN_PROC;
+    let kilobytes = u32::try_from(max >> 10)
+        .map_err(|_| StartError::Options("the maximum size must be below 4 TiB".to_owned()))?;
+    Ok((all, kilobytes))
 }
 
 /// The end of the file that a session appends to; `false` where there is none, and one is begun.
@@ -1012,14 +1016,14 @@ impl Worker {
 
 /// From the raw clock to the session's.
 #[derive(Clone, Copy)]
-enum SessionTime {
+pub(crate) enum SessionTime {
     Qpc,
     System(i64),
     Raw,
 }
 
 impl SessionTime {
-    fn of(facts: &SessionFacts) -> SessionTime {
+    pub fn of(facts: &SessionFacts) -> SessionTime {
         match facts.header.clock_type {
             etw_types::ClockType::SYSTEM => SessionTime::System(facts.filetime_at_qpc_zero),
             etw_types::ClockType::TSC => SessionTime::Raw,
@@ -1028,7 +1032,7 @@ impl SessionTime {
     }
 
     #[inline(always)]
-    fn time(self, clock: &ClockMap, raw: u64) -> i64 {
+    pub fn time(self, clock: &ClockMap, raw: u64) -> i64 {
         match self {
             SessionTime::Qpc => clock.qpc(raw),
             SessionTime::System(zero) => zero + clock.qpc(raw),

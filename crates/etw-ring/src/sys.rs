@@ -46,6 +46,16 @@ impl Memory {
         })
     }
 
+    /// Memory of this process alone, with these bytes: a pool or control found in a file.
+    pub fn copy_of(bytes: &[u8]) -> io::Result<Memory> {
+        let memory = Memory::heap(bytes.len())?;
+        // SAFETY: as long as `bytes`, just made, and nobody else's yet.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_ptr(), bytes.len());
+        }
+        Ok(memory)
+    }
+
     /// The address, for the process's lifetime or the value's, whichever ends first.
     pub(crate) fn as_ptr(&self) -> *mut u8 {
         self.ptr.as_ptr()
@@ -374,6 +384,18 @@ mod linux {
         /// A regular file that someone else truncates raises SIGBUS: only pass files that belong to this process, or
         /// sealed ones ([`check_pool_fd`]).
         pub fn map(fd: OwnedFd, offset: u64, len: usize, writable: bool) -> io::Result<Memory> {
+            use std::os::fd::AsFd;
+            let mut memory = Memory::map_at(fd.as_fd(), offset, len, writable)?;
+            memory.fd = Some(fd);
+            Ok(memory)
+        }
+
+        fn map_at(
+            fd: BorrowedFd<'_>,
+            offset: u64,
+            len: usize,
+            writable: bool,
+        ) -> io::Result<Memory> {
             // SAFETY: zeroed is a valid value of the plain C struct.
             let mut stat: libc::stat = unsafe { std::mem::zeroed() };
             // SAFETY: `stat` is a valid out pointer.
@@ -402,23 +424,22 @@ mod linux {
                 return Err(io::Error::last_os_error());
             }
             let ptr = NonNull::new(ptr.cast::<u8>()).ok_or(io::ErrorKind::Other)?;
-            let memory = Memory { ptr, len, fd: Some(fd), heap: false, writable };
+            let memory = Memory { ptr, len, fd: None, heap: false, writable };
             // SAFETY: our own mapping.
             cvt(unsafe { libc::madvise(ptr.as_ptr().cast(), len, libc::MADV_DONTFORK) })?;
             remember(ptr.as_ptr(), len);
             Ok(memory)
         }
 
-        /// As [`map`](Self::map), of a file that the caller keeps: no descriptor is held.
+        /// As [`map`](Self::map), of a file that the caller keeps: no descriptor is held, and none made or closed (which
+        /// would end the process's record locks on the file).
         pub fn map_file(
             fd: BorrowedFd<'_>,
             offset: u64,
             len: usize,
             writable: bool,
         ) -> io::Result<Memory> {
-            let mut memory = Memory::map(fd.try_clone_to_owned()?, offset, len, writable)?;
-            memory.fd = None;
-            Ok(memory)
+            Memory::map_at(fd, offset, len, writable)
         }
 
         /// Puts private zeros in the mapping's place: see [`Writer::retire`](crate::Writer::retire).

@@ -31,11 +31,13 @@ static SITE: Site = Site::new(&GREETING);
 
 macro_rules! provider {
     ($name:ident, $id:expr) => {
-        static $name: Provider = Provider::new("Test", Guid::from_u128($id), b"\x07\0Test\0");
+        static $name: etw::Provider =
+            etw::Provider::new("Test", etw::Guid::from_u128($id), b"\x07\0Test\0");
     };
 }
+pub(crate) use provider;
 
-fn greet(provider: &Provider, n: u32) -> Status {
+pub fn greet(provider: &Provider, n: u32) -> Status {
     if !provider.has_level(4) {
         return Status::ERROR_SUCCESS;
     }

@@ -39,6 +39,7 @@ impl Drop for TempPath {
 }
 
 /// A record read back.
+#[allow(dead_code)]
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
     pub provider: String,
@@ -82,7 +83,10 @@ impl Visitor for Text {
 
 /// All events of a file but the session's own report, which is returned apart.
 pub fn read(path: &Path) -> (Vec<Seen>, Vec<Seen>) {
-    let file = TraceFile::open(path).unwrap();
+    read_file(TraceFile::open(path).unwrap())
+}
+
+pub fn read_file(file: TraceFile) -> (Vec<Seen>, Vec<Seen>) {
     let mut records = Records::new(vec![file]);
     let mut decoder = Decoder::new();
     let (mut events, mut reports) = (Vec::new(), Vec::new());
