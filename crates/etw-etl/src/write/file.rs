@@ -121,8 +121,12 @@ impl FileBuilder {
 
     /// As [`finish`](FileBuilder::finish), buffer by buffer, the header's first.
     pub fn finish_buffers(mut self) -> Vec<Vec<u8>> {
-        for cpu in self.open.cpus() {
-            self.buffer(cpu).header.flags |= BufferHeader::FLUSH_MARKER;
+        let cpus = self.open.cpus();
+        for (number, &cpu) in cpus.iter().enumerate() {
+            // The last of a flush: everything older is in the file.
+            if number + 1 == cpus.len() {
+                self.buffer(cpu).header.flags |= BufferHeader::FLUSH_MARKER;
+            }
             self.flush(cpu);
         }
         let mut buffers = vec![self.header_buffer()];

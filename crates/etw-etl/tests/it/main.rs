@@ -7,4 +7,5 @@ mod mutate;
 mod order;
 mod replay;
 mod round_trip;
+mod stream;
 mod support;
