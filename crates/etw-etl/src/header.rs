@@ -223,6 +223,8 @@ flag_consts! { LogfileHeader: u32 {
     MODE_CIRCULAR = 0x0000_0002;
     /// Space is reserved when the session starts.
     MODE_PREALLOCATE = 0x0000_0020;
+    /// Records keep headers and times of other sessions: written by a relogger.
+    MODE_RELOG = 0x0001_0000;
     /// Buffers may be compressed.
     MODE_COMPRESSED = 0x0400_0000;
 } }

@@ -115,6 +115,13 @@ impl TraceFile {
         &self.core.totals
     }
 
+    /// One more than the highest CPU that has a stream.
+    pub fn cpu_count(&self) -> usize {
+        let index = &self.core.index;
+        let cpus = (0..index.stream_count()).map(|stream| usize::from(index.cpu(stream)) + 1);
+        cpus.max().unwrap_or(0)
+    }
+
     /// Whether the session that wrote it completed its header. A file that it did not is sound all the same.
     pub fn is_finalised(&self) -> bool {
         self.core.header.as_ref().is_some_and(|header| header.end_time.0 != 0)

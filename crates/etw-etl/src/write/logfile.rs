@@ -29,14 +29,15 @@ impl FileHeader {
         }
     }
 
-    /// What a session does at stop: counts the buffers, and sets the end to the time of the last record unless it is
-    /// later already.
+    /// What a session does at stop: counts the buffers, and sets the end to the time of the last record unless an end is
+    /// set already.
     pub fn complete(&mut self, buffers: u32, last_raw: i64) {
         let logfile = &mut self.logfile;
         logfile.buffers_written = buffers;
-        let last = logfile.clock(self.start_raw).filetime(last_raw);
-        let end = last.unwrap_or(logfile.start_time);
-        logfile.end_time = FileTime(logfile.end_time.0.max(end.0));
+        if logfile.end_time == FileTime(0) {
+            let last = logfile.clock(self.start_raw).filetime(last_raw);
+            logfile.end_time = last.unwrap_or(logfile.start_time);
+        }
     }
 }
 

@@ -2,8 +2,8 @@ use super::buffer::BufferBuilder;
 use super::logfile::{FileHeader, logfile_builder, no_room};
 use super::open::OpenBuffers;
 use super::record::{EncodeError, encode};
-use crate::header::{BufferHeader, LogfileHeader};
-use etw_types::EventRecord;
+use crate::header::BufferHeader;
+use etw_types::{EventRecord, FileTime};
 use std::fmt;
 use std::io::{self, Seek, SeekFrom, Write};
 
@@ -108,8 +108,8 @@ struct First {
 impl<W: Write + Seek> TraceWriter<W> {
     /// Starts a file at the present position of `out`.
     ///
-    /// `header.logfile.buffer_size` is the size of every buffer; end and count of buffers are set by
-    /// [`finish`](TraceWriter::finish). Nothing is written yet.
+    /// `header.logfile.buffer_size` is the size of every buffer. An end that `header` has is written by
+    /// [`finish`](TraceWriter::finish) only. Nothing is written yet.
     ///
     /// # Errors
     /// Where the header does not fit a buffer, or `out` cannot tell its position.
@@ -131,21 +131,30 @@ impl<W: Write + Seek> TraceWriter<W> {
             scratch: Vec::new(),
         };
         writer.header.set_layout(0, options.compressed);
-        writer.header.logfile.buffers_written = 1;
-        let buffer = writer.header_buffer(writer.header.logfile.buffer_size)?;
+        let buffer = writer.header_buffer(&writer.header, writer.header.logfile.buffer_size)?;
         writer.first.filled = BufferHeader::SIZE + buffer.len();
         Ok(writer)
     }
 
-    /// The header that `finish` writes. Losses, and an end later than the last record, are for the caller to set;
-    /// names and buffer size must stay.
-    pub fn logfile_mut(&mut self) -> &mut LogfileHeader {
-        &mut self.header.logfile
+    /// The header that `finish` writes: losses are for the caller to set, and an end that is not the time of the last
+    /// record. Names and buffer size must stay.
+    pub fn header_mut(&mut self) -> &mut FileHeader {
+        &mut self.header
     }
 
-    /// Puts a record in its on-disk form into the header buffer, where the group of the EventTrace records begins.
+    /// Latest raw time of a record so far, or of the start.
+    pub fn last_raw(&self) -> i64 {
+        self.last_raw
+    }
+
+    /// Buffers in the file so far, the header's included.
+    pub fn buffers(&self) -> u64 {
+        self.written + 1
+    }
+
+    /// Puts a record in its on-disk form behind the logfile header: what a session says of itself before any event.
     ///
-    /// `false` where there is no room or a buffer has been written already: it then belongs to the events.
+    /// `false` where there is no room or another buffer has been written already; it can still be pushed as an event.
     pub fn push_header_record(&mut self, bytes: &[u8]) -> bool {
         let size = bytes.len().next_multiple_of(8);
         let limit = self.header.logfile.buffer_size as usize;
@@ -159,7 +168,7 @@ impl<W: Write + Seek> TraceWriter<W> {
         true
     }
 
-    /// Appends an event to the stream of a CPU.
+    /// Appends an event to the stream of a CPU, of which there can be 2048.
     ///
     /// # Errors
     /// `Encode` leaves the file as it was; after `Io` it must be given up.
@@ -231,10 +240,10 @@ impl<W: Write + Seek> TraceWriter<W> {
         self.flush()?;
         self.header.set_layout(self.open.cpu_count(), self.options.compressed);
         // The field has 32 bits; no reader of more buffers depends on it.
-        let buffers = u32::try_from(self.written + 1).unwrap_or(u32::MAX);
+        let buffers = u32::try_from(self.buffers()).unwrap_or(u32::MAX);
         self.header.complete(buffers, self.last_raw);
         let size = self.first.size.unwrap_or(self.header.logfile.buffer_size);
-        let mut first = self.header_buffer(size)?;
+        let mut first = self.header_buffer(&self.header, size)?;
         self.out.seek(SeekFrom::Start(self.start))?;
         first.write_to(&mut self.out)?;
         self.out.flush()?;
@@ -263,18 +272,20 @@ impl<W: Write + Seek> TraceWriter<W> {
         if self.first.size.is_some() {
             return Ok(());
         }
-        // With buffers of their own sizes the first need not be larger than it is filled.
-        let size = match self.options.compressed {
-            true => self.first.filled as u32,
-            false => self.header.logfile.buffer_size,
-        };
+        let mut size = self.header.logfile.buffer_size;
+        if self.options.compressed {
+            // Sizes differ anyway: multiples of 0x200 were seen of first buffers.
+            size = size.min((self.first.filled as u32).next_multiple_of(0x200));
+        }
         self.first.size = Some(size);
-        self.header_buffer(size)?.write_to(&mut self.out)?;
+        let mut running = self.header.clone();
+        (running.logfile.end_time, running.logfile.buffers_written) = (FileTime(0), 1);
+        self.header_buffer(&running, size)?.write_to(&mut self.out)?;
         Ok(())
     }
 
-    fn header_buffer(&self, size: u32) -> Result<BufferBuilder, EncodeError> {
-        let FileHeader { logfile, start_raw, ids } = &self.header;
+    fn header_buffer(&self, header: &FileHeader, size: u32) -> Result<BufferBuilder, EncodeError> {
+        let FileHeader { logfile, start_raw, ids } = header;
         let mut buffer = logfile_builder(logfile, *start_raw, *ids, size)?;
         buffer.header.logger_id = self.options.logger_id;
         if !buffer.has_room(self.first.records.len()) {
