@@ -7,6 +7,7 @@ mod format;
 mod new_file;
 mod output;
 mod pipeline;
+mod repair;
 mod rewrite;
 mod stat;
 mod when;
@@ -37,6 +38,8 @@ enum Command {
     Merge(rewrite::MergeArguments),
     /// Write the records of a trace to a new one, compressed or not
     Relog(rewrite::RelogArguments),
+    /// Complete a trace that its session did not, in place; a complete one stays as it is
+    Repair(repair::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(arguments),
         Command::Merge(arguments) => rewrite::merge(arguments),
         Command::Relog(arguments) => rewrite::relog(arguments),
+        Command::Repair(arguments) => repair::run(arguments),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

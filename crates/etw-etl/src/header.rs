@@ -233,6 +233,13 @@ impl LogfileHeader {
     /// Bytes of TIME_ZONE_INFORMATION.
     pub const TIME_ZONE_SIZE: usize = 0xac;
 
+    /// Where NumberOfProcessors stands in the payload of either width; so do the next two.
+    pub const PROCESSORS_OFFSET: u64 = 0x0c;
+    /// EndTime.
+    pub const END_TIME_OFFSET: u64 = 0x10;
+    /// BuffersWritten.
+    pub const BUFFERS_WRITTEN_OFFSET: u64 = 0x24;
+
     /// Bytes before the two names.
     pub const fn fixed_size(pointer_size: u32) -> usize {
         if pointer_size == 4 { 0x110 } else { 0x118 }
