@@ -109,13 +109,12 @@ impl Relog {
         let one_clock: Vec<bool> =
             files.iter().map(|file| files.len() == 1 || have_one_clock(&files[0], file)).collect();
         let all_one = one_clock.iter().all(|one| *one);
-        let starts = files.iter().enumerate().min_by_key(|(_, file)| file.clock().start);
-        let (earliest, start) =
-            starts.map_or((0, FileTime(0)), |(n, file)| (n, file.clock().start));
-        let base = if all_one { earliest } else { 0 };
+        let raw_starts = files.iter().enumerate().map(|(n, file)| (file.clock().raw_start, n));
+        let base = if all_one { raw_starts.min().map_or(0, |(_, n)| n) } else { 0 };
         let mut header = new_header(&files, base, options.compressed);
         let clock = header.logfile.clock(header.start_raw);
-        if let Some(raw) = clock.raw(start).filter(|_| start < clock.start) {
+        let start = files.iter().map(|file| file.clock().start).min().unwrap_or(clock.start);
+        if !all_one && let Some(raw) = clock.raw(start).filter(|_| start < clock.start) {
             // Every record of the earlier file comes after this one, too.
             (header.logfile.start_time, header.start_raw) = (start, raw);
         }

@@ -5,6 +5,8 @@ mod corpus;
 mod damage;
 mod mutate;
 mod order;
+mod relog;
+mod repair;
 mod replay;
 mod round_trip;
 mod stream;

@@ -1,7 +1,7 @@
 //! The writer that needs no more memory than its open buffers.
 
 use crate::alloc;
-use crate::support::{event, event_bytes, numbered, numbered_compressed, open, read};
+use crate::support::{Sink, event, event_bytes, numbered, numbered_compressed, open, read};
 use etw_etl::header::LogfileHeader;
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::write::{
@@ -229,32 +229,12 @@ fn a_full_disk_is_an_error_wherever_it_strikes() {
     writer.finish().unwrap();
 }
 
-/// Counts only.
-struct Sink(u64);
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Seek for Sink {
-    fn seek(&mut self, _: SeekFrom) -> io::Result<u64> {
-        Ok(0)
-    }
-}
-
 #[test]
 fn memory_is_that_of_the_open_buffers() {
     for compressed in [false, true] {
         let ((), peak) = alloc::peak(|| {
             let mut writer =
-                TraceWriter::new(Sink(0), header(0x4000), options(compressed)).unwrap();
+                TraceWriter::new(Sink::default(), header(0x4000), options(compressed)).unwrap();
             push_numbered(&mut writer, 8, 100_000).unwrap();
             let sink = writer.finish().unwrap();
             assert!(compressed || sink.0 > 10 << 20, "{}", sink.0);
