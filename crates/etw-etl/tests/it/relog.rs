@@ -450,7 +450,7 @@ fn what_is_made_of_mutated_files_is_sound() {
     ];
     let mut rng = Rng::new(20);
     let mut readable = 0;
-    for round in 0..3000 {
+    for round in 0..800 {
         let mut bytes = whole[round % whole.len()].clone();
         for _ in 0..1 + rng.below(8) {
             // Headers are where it matters.
@@ -477,7 +477,7 @@ fn what_is_made_of_mutated_files_is_sound() {
             readable += 1;
         }
     }
-    assert!(readable > 1000, "{readable}");
+    assert!(readable > 300, "{readable}");
 }
 
 #[test]

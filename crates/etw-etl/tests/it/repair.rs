@@ -108,7 +108,7 @@ fn whole_records_of_a_cut_buffer_stay() {
         let bytes = unfinished(compressed, 120);
         let offsets = support::buffer_offsets(&bytes);
         let mut lossy = 0;
-        for length in (0x200..bytes.len()).step_by(7) {
+        for length in (0x200..bytes.len()).step_by(29) {
             let cut = &bytes[..length];
             let before = read(cut);
             let (now, report) = repaired(cut);
@@ -124,7 +124,7 @@ fn whole_records_of_a_cut_buffer_stay() {
             assert!(report.lost_bytes > 0 || before.rows.len() == after.rows.len());
             lossy += u32::from(report.lost_bytes > 0);
         }
-        assert!(lossy > 10, "{lossy}");
+        assert!(lossy > 5, "{lossy}");
     }
 }
 
