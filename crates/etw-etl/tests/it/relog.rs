@@ -242,6 +242,22 @@ fn times_of_another_clock_are_converted() {
 }
 
 #[test]
+fn machines_that_started_together_have_two_clocks() {
+    // Counters half a second apart, as those of two guests of one host.
+    let mut file = builder(0x1000);
+    file.header.logfile.boot_time.0 += 5_000_000;
+    file.header.start_raw -= 5_000_000;
+    let start = file.header.start_raw;
+    support::event(1, start, |record| file.push(0, record)).unwrap();
+    let other = open(&file.finish()).unwrap();
+    let home = open(&numbered(0x1000, 1, 1)).unwrap();
+    let (merged, summary, _) = relog(vec![home.clone(), other.clone()], false);
+    assert_eq!(summary.converted, 1);
+    let times = |facts: Vec<Fact>| facts.into_iter().map(|fact| fact.time).collect::<Vec<_>>();
+    assert_eq!(times(facts(vec![merged])), times(facts(vec![home, other])));
+}
+
+#[test]
 fn a_time_that_the_first_clock_cannot_tell_stays() {
     let mut file = elsewhere(1_000, 0);
     for time in [file.header.start_raw + 5, i64::MAX] {
@@ -416,8 +432,11 @@ fn the_end_of_an_unfinished_file_is_that_of_its_last_record() {
     let later = part(0, |file| {
         file.header.logfile.end_time = FileTime(start.0 + 99_999_999);
     });
-    let (copy, ..) = relog(vec![file, later], false);
+    let (copy, ..) = relog(vec![file.clone(), later], false);
     assert_eq!(copy.header().unwrap().end_time, FileTime(start.0 + 99_999_999));
+    let before = part(0, |file| file.header.logfile.end_time = FileTime(start.0 + 9));
+    let (copy, ..) = relog(vec![file, before], false);
+    assert_eq!(copy.header().unwrap().end_time, FileTime(start.0 + 1000));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use etw_etl::header::LogfileHeader;
 use etw_etl::read::TraceFile;
 use etw_etl::repair::{RepairOutcome, RepairReport, repair};
 use etw_etl::{DamageKind, Error};
-use etw_types::FileTime;
+use etw_types::{EventRecord, FileTime, HeaderType};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -126,6 +126,32 @@ fn whole_records_of_a_cut_buffer_stay() {
         }
         assert!(lossy > 5, "{lossy}");
     }
+}
+
+#[test]
+fn what_is_left_of_a_compressed_buffer_may_not_compress() {
+    let mut noise = vec![0; 1000];
+    support::Rng::new(1).fill(&mut noise);
+    let mut file = builder(0x4000);
+    (file.finalised, file.compressed) = (false, true);
+    let mut record = EventRecord::new(HeaderType::Event64, &noise);
+    record.order_time = file.header.start_raw + 1;
+    file.push(0, &record).unwrap();
+    push_numbered(&mut file, 1, 100);
+    let buffers = file.finish_buffers();
+    assert_eq!(buffers[1][0x34], 0x61);
+    let mut stored = 0;
+    for length in (0x400..0x600).step_by(8) {
+        let cut = [&buffers[0][..], &buffers[1][..length]].concat();
+        let before = read(&cut);
+        let (now, report) = repaired(&cut);
+        let after = read(&now);
+        assert_eq!(after.numbers(), before.numbers());
+        assert_eq!(after.rows.len(), before.rows.len());
+        stored += u32::from(report.buffers == 2 && now[buffers[0].len() + 0x34] == 0x21);
+        assert!(report.buffers == 1 || after.rows[1].payload == noise);
+    }
+    assert!(stored > 3, "{stored}");
 }
 
 #[test]
