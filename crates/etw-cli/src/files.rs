@@ -1,8 +1,10 @@
 //! What the commands say about the files that they read.
 
 use crate::output::Outcome;
+use etw_etl::DamageLog;
 use etw_etl::read::{Records, TraceFile};
 use std::fmt::Write;
+use std::path::Path;
 
 /// Facts about a sound file that a reader should know: not damage, no reason for an exit status.
 pub fn notes(file: &TraceFile) -> Vec<String> {
@@ -50,15 +52,20 @@ pub fn report(records: &Records) -> Outcome {
             let _ = writeln!(text, "etw: note: {}: {note}", file.path().display());
         }
     }
-    let damage = records.damage();
+    let name = |file_index: u32| records.files()[file_index as usize].path();
+    tell_damage(&mut text, records.damage(), name);
+    eprint!("{text}");
+    if records.damage().is_empty() { Outcome::Done } else { Outcome::Damaged }
+}
+
+/// A line for every damage; `name` tells the file of a number.
+pub fn tell_damage<'p>(text: &mut String, damage: &DamageLog, name: impl Fn(u32) -> &'p Path) {
     for place in damage.kept() {
-        let path = records.files()[place.file_index as usize].path().display();
+        let path = name(place.file_index).display();
         let _ = writeln!(text, "etw: damaged: {path}: offset {:#x}: {}", place.offset, place.kind);
     }
     let more = damage.count() - damage.kept().len() as u64;
     if more > 0 {
         let _ = writeln!(text, "etw: damaged: {more} more places");
     }
-    eprint!("{text}");
-    if damage.is_empty() { Outcome::Done } else { Outcome::Damaged }
 }

@@ -5,4 +5,6 @@ mod corpus;
 mod dump;
 mod fixture;
 mod formats;
+mod repair;
+mod rewrite;
 mod stat;
