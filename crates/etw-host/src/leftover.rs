@@ -109,15 +109,18 @@ fn collect(file: &File, header: &PartHeader, out: &Path) -> io::Result<Leftover>
     let places = Places::of(&leftover.facts);
     let pattern = pattern(&leftover.facts, out);
     let (mut last, mut sequence) = places.last_in_files(&pattern, header.buffer_size)?;
-    for buffer in found.buffers {
-        sequence = sequence.max(buffer.sequence);
-        let place = match buffer.place {
-            Some(place) => {
-                last = if buffer.sequence >= sequence { place } else { last };
-                Some(place)
-            }
-            None => places.next(last).inspect(|place| last = *place),
-        };
+    for mut buffer in found.buffers {
+        if buffer.sequence == 0 {
+            // It was open: behind all that were closed.
+            sequence += 1;
+            buffer.bytes[0x18..0x20].copy_from_slice(&sequence.to_le_bytes());
+        }
+        // Sequence numbers and places rise together.
+        let place = buffer.place.or_else(|| places.next(last));
+        if buffer.sequence == 0 || buffer.sequence >= sequence {
+            sequence = sequence.max(buffer.sequence);
+            last = place.unwrap_or(last);
+        }
         match place {
             Some(place) if places.holds(place) => {
                 leftover.buffers.insert(place, buffer.bytes);

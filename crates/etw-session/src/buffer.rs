@@ -58,6 +58,7 @@ pub(crate) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 pub(crate) struct Buffer<B> {
     pub memory: B,
     pub cpu: u16,
+    /// 0 while it is open.
     pub sequence: i64,
     /// Bytes, with the header.
     pub filled: usize,
@@ -74,7 +75,7 @@ pub(crate) struct Buffer<B> {
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
     /// Begins a buffer: `FREE` with both marks 0, then the header, then `IN_USE`.
-    pub fn begin(mut memory: B, cpu: u16, sequence: i64, logger_id: u16) -> Buffer<B> {
+    pub fn begin(mut memory: B, cpu: u16, logger_id: u16) -> Buffer<B> {
         let bytes = memory.as_mut();
         put(bytes, STATE, &FREE.to_le_bytes());
         for at in MARKS {
@@ -82,9 +83,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
         }
         let size = bytes.len() as u32;
         put(bytes, 0x00, &size.to_le_bytes());
-        put(bytes, 0x04, &[0; 20]);
-        put(bytes, 0x18, &sequence.to_le_bytes());
-        put(bytes, PLACE, &[0; 8]);
+        // Lengths, time, sequence number, place.
+        put(bytes, 0x04, &[0; 36]);
         put(bytes, 0x28, &cpu.to_le_bytes());
         put(bytes, 0x2a, &logger_id.to_le_bytes());
         put(bytes, 0x30, &(HEADER_SIZE as u32).to_le_bytes());
@@ -94,7 +94,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
         Buffer {
             memory,
             cpu,
-            sequence,
+            sequence: 0,
             filled: HEADER_SIZE,
             sealed: 0,
             last_mark: 1,
@@ -138,13 +138,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
         self.sealed = self.filled;
     }
 
-    /// Header and filler as on disk, but for the words that recovery needs.
-    pub fn close(&mut self, now: i64) {
+    /// Header and filler as on disk, but for the words that recovery needs. Sequence numbers are given in the order in which
+    /// buffers are closed, which is the order of their places.
+    pub fn close(&mut self, sequence: i64, now: i64) {
+        self.sequence = sequence;
         let (filled, flags, time) = (self.filled as u32, self.flags, self.last_time.max(now));
         let bytes = self.memory.as_mut();
         put(bytes, 0x04, &filled.to_le_bytes());
         put(bytes, 0x08, &filled.to_le_bytes());
         put(bytes, 0x10, &time.to_le_bytes());
+        put(bytes, 0x18, &sequence.to_le_bytes());
         put(bytes, 0x30, &filled.to_le_bytes());
         put(bytes, 0x34, &flags.to_le_bytes());
         bytes[filled as usize..].fill(0xff);

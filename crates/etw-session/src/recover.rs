@@ -28,7 +28,7 @@ use crate::buffer::{FREE, FULL, HEADER_SIZE, IN_USE, MARKS, PLACE, Place, STATE,
 pub struct Recovered {
     /// Where it was on its way to; `None`: behind everything that has a place.
     pub place: Option<Place>,
-    /// In the order in which buffers were begun.
+    /// In the order in which buffers were closed, which is that of their places; 0: it was still open.
     pub sequence: i64,
     /// Its CPU.
     pub cpu: u16,
@@ -39,7 +39,7 @@ pub struct Recovered {
 /// What a host left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// By place, then by sequence number.
+    /// Those with a sequence number, in its order; then those that were open, of which each CPU has one.
     pub buffers: Vec<Recovered>,
     /// Buffers whose header cannot be.
     pub damaged: u64,
@@ -55,7 +55,7 @@ pub fn recover<'a>(memories: impl IntoIterator<Item = &'a [u8]>, batch: u64) -> 
             Err(()) => found.damaged += 1,
         }
     }
-    found.buffers.sort_by_key(|b| (b.place.is_none(), b.place, b.sequence));
+    found.buffers.sort_by_key(|b| (b.sequence == 0, b.sequence, b.cpu));
     found
 }
 

@@ -20,6 +20,8 @@ pub struct Session<B> {
     full: VecDeque<Buffer<B>>,
     /// Handed out and not back yet.
     out: usize,
+    /// Buffers begun.
+    begun: u64,
     next_sequence: i64,
     next_place: Place,
     state: State,
@@ -78,6 +80,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             open: Vec::new(),
             full: VecDeque::new(),
             out: 0,
+            begun: 0,
             next_sequence: sequence,
             next_place: Place { file: 1, slot },
             state: State::Running,
@@ -176,8 +179,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
         if let Some(slots) = self.options.slots()
             && matches!(self.options.mode, LogMode::Sequential { .. })
-            // Every buffer that was begun gets a slot.
-            && self.next_sequence as u64 >= slots
+            // Every buffer that was begun gets a slot, and the header has one.
+            && self.begun + 1 >= slots
         {
             self.state = State::FileFull;
             return Err(Cause::SessionFull);
@@ -190,9 +193,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
         self.close(index, i64::MIN);
         let Some(memory) = self.free.pop() else { return Err(Cause::SessionFull) };
-        let sequence = self.next_sequence;
-        self.next_sequence += 1;
-        let mut buffer = Buffer::begin(memory, index as u16, sequence, self.options.logger_id);
+        self.begun += 1;
+        let mut buffer = Buffer::begin(memory, index as u16, self.options.logger_id);
         if std::mem::take(&mut self.lost_since) {
             buffer.mark_events_lost();
         }
@@ -306,7 +308,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     fn close(&mut self, index: usize, now: i64) {
         if let Some(mut buffer) = self.open[index].take() {
-            buffer.close(now);
+            buffer.close(self.next_sequence, now);
+            self.next_sequence += 1;
             self.full.push_back(buffer);
         }
     }
@@ -415,7 +418,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
-    /// A memory session's events as buffers of a file, in the order in which they were begun, while it goes on: the bytes of
+    /// A memory session's events as buffers of a file while it goes on, the oldest first: the bytes of
     /// each, to stand at slots 1, 2, ….
     pub fn snapshot(&mut self, now: i64) -> Vec<Vec<u8>> {
         let with_events = |b: &&mut Buffer<B>| b.events > 0;
@@ -425,18 +428,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             .chain(self.open.iter_mut().flatten())
             .filter(with_events)
             .collect();
-        buffers.sort_by_key(|buffer| buffer.sequence);
+        // Full ones in their order, then the open ones.
+        buffers.sort_by_key(|buffer| (buffer.sequence == 0, buffer.sequence, buffer.first_time));
         let count = buffers.len();
         let mut copies = Vec::with_capacity(count);
         for (number, buffer) in buffers.into_iter().enumerate() {
-            let flags = buffer.flags;
+            let (flags, sequence) = (buffer.flags, buffer.sequence);
             if number + 1 == count {
                 buffer.mark_flush();
             }
-            buffer.close(now);
-            buffer.flags = flags;
+            buffer.close(number as i64 + 1, now);
+            (buffer.flags, buffer.sequence) = (flags, sequence);
             let mut bytes = buffer.memory.as_ref().to_vec();
-            put(&mut bytes, 0x18, &(number as i64 + 1).to_le_bytes());
             put(&mut bytes, STATE, &3u32.to_le_bytes());
             for at in [0x20, 0x38, 0x40] {
                 put(&mut bytes, at, &[0; 8]);
