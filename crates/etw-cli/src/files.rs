@@ -3,8 +3,41 @@
 use crate::output::Outcome;
 use etw_etl::DamageLog;
 use etw_etl::read::{Records, TraceFile};
+use etw_host::leftover::Overlay;
 use std::fmt::Write;
 use std::path::Path;
+
+/// Opens a trace; with it, what a killed program left in `FILE.part` beside it.
+pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
+    let path = path.as_ref();
+    let name = path.display();
+    match Overlay::open(path) {
+        Ok(None) => TraceFile::open(path),
+        Ok(Some((overlay, left))) => {
+            let what = if left.is_running {
+                "of a session that still runs"
+            } else {
+                "that a killed program left; `etw repair` folds them in"
+            };
+            eprintln!("etw: note: {name}: with {} events {what}", left.events);
+            if left.lost > 0 {
+                eprintln!("etw: note: {name}: the program had lost {} events", left.lost);
+            }
+            if left.damaged > 0 {
+                eprintln!(
+                    "etw: note: {name}: {} places of what was left are damaged",
+                    left.damaged
+                );
+            }
+            TraceFile::from_source(path, Box::new(overlay))
+        }
+        Err(error) => {
+            // The trace itself may be sound.
+            eprintln!("etw: note: {name}: what a program left beside it cannot be read: {error}");
+            TraceFile::open(path)
+        }
+    }
+}
 
 /// Facts about a sound file that a reader should know: not damage, no reason for an exit status.
 pub fn notes(file: &TraceFile) -> Vec<String> {

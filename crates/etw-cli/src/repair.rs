@@ -4,6 +4,7 @@ use crate::files;
 use crate::output::{Failure, Outcome, Output};
 use clap::Args;
 use etw_etl::repair::{self, RepairOutcome, RepairReport};
+use etw_host::leftover::{self, Folded};
 use std::path::{Path, PathBuf};
 
 #[derive(Args)]
@@ -27,20 +28,18 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 /// Folds what a killed private session left in `FILE.etl.part` into the file, before its header is completed.
-///
-/// No session of this version leaves such a file: where there is one, finalising without it would lose what it holds.
 fn fold_part(path: &Path) -> Result<(), Failure> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    match std::fs::symlink_metadata(&part) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Failure::new(format!("{}: {error}", part.display()))),
-        Ok(_) => Err(Failure::new(format!(
-            "{}: this version cannot fold it into the trace; move it away to repair the trace without it",
-            part.display()
-        ))),
+    let failed = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
+    let Some(folded) = leftover::fold(path).map_err(failed)? else { return Ok(()) };
+    let Folded { events, buffers, lost, damaged } = folded;
+    eprintln!("etw: note: {}: {events} events in {buffers} buffers folded in", path.display());
+    if lost > 0 {
+        eprintln!("etw: note: {}: the program had lost {lost} events", path.display());
     }
+    if damaged > 0 {
+        eprintln!("etw: note: {}: {damaged} places of what was left are damaged", path.display());
+    }
+    Ok(())
 }
 
 fn verdict(report: &RepairReport) -> String {

@@ -51,7 +51,7 @@ pub fn relog(arguments: &RelogArguments) -> Result<Outcome, Failure> {
 }
 
 fn run(target: &Target, paths: &[PathBuf]) -> Result<Outcome, Failure> {
-    let traces: Vec<TraceFile> = paths.iter().map(TraceFile::open).collect::<Result<_, _>>()?;
+    let traces: Vec<TraceFile> = paths.iter().map(files::open).collect::<Result<_, _>>()?;
     let mut read = RecordsOptions::default();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let compressed = traces.iter().any(|trace| trace.totals().compressed_buffers > 0);

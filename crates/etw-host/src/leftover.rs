@@ -57,8 +57,14 @@ pub fn read(path: &Path) -> io::Result<Option<Leftover>> {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "the .part file is too large"));
     }
     let is_running = is_locked(&file)?;
-    let header = PartHeader::read(&file, length)?;
-    let mut leftover = collect(&file, &header, &out)?;
+    let cut = |error: io::Error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{} is cut short", part.display()))
+        }
+        _ => error,
+    };
+    let header = PartHeader::read(&file, length).map_err(cut)?;
+    let mut leftover = collect(&file, &header, &out).map_err(cut)?;
     leftover.is_running = is_running;
     Ok(Some(leftover))
 }

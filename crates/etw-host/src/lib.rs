@@ -23,7 +23,7 @@ pub use facts::SessionClock;
 pub use private::{
     Output, PrivateOptions, PrivateSession, SessionStatistics, StartError, provider_of,
 };
-pub use report::{LEDGER_PROVIDER, LEDGER_PROVIDER_NAME};
+pub use report::{LEDGER_PROVIDER, LEDGER_PROVIDER_NAME, Loss};
 
 /// A thread of ours: all signals blocked from its first instruction on, so that no handler of the program runs on it.
 pub(crate) fn spawn<T: Send + 'static>(

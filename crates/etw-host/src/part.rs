@@ -14,6 +14,7 @@
 //! | 0x30 | 4 | segments of the pool |
 //! | 0x40 | 32 | two pairs of raw clock and ns: the first, the last |
 //! | 0x80 | 256 | offset and size of each segment, 16 × 2 × u64 |
+//! | 0x800 | 2 KiB | absolute path of `OUT.etl.part`, up to a NUL; empty where that is longer |
 //! | 0x1000 | 60 KiB | session facts: see [`SessionFacts`](crate::facts::SessionFacts) |
 //! | 0x10000 | 960 KiB | registrations: u32 size of the whole, u32 number, GUID, traits; 0 ends them |
 //! | 0x100000 | | control, pool, session buffers, further segments |
@@ -39,6 +40,8 @@ const VERSION: u32 = 1;
 const FACTS: u64 = 0x1000;
 const REGISTRATIONS: u64 = 0x10000;
 const DATA: u64 = 0x100000;
+const LINK: usize = 0x800;
+const LINK_SIZE: usize = 0x800;
 
 /// A `.part` file in the making, or one that was found.
 #[derive(Debug)]
@@ -179,6 +182,12 @@ impl Part {
         put(0x30, &1u32.to_le_bytes());
         put(0x80, &segment.to_le_bytes());
         put(0x88, &(pool.memory_size() as u64).to_le_bytes());
+        if let Ok(path) = std::path::absolute(&self.path) {
+            let path = path.as_os_str().as_encoded_bytes();
+            if path.len() < LINK_SIZE {
+                put(LINK, path);
+            }
+        }
         self.write(0, &head)?;
         self.write(FACTS, facts)?;
         let map = |offset, len| map(&self.file, offset, len);
@@ -292,6 +301,7 @@ fn in_memory(path: &Path) -> Option<(PathBuf, File)> {
     if is_tmpfs(folder.unwrap_or(Path::new("."))) || !is_tmpfs(shm) {
         return None;
     }
+    sweep(shm);
     // Not guessable, and made with O_EXCL: the folder is everybody's.
     let random = std::hash::BuildHasher::hash_one(
         &std::collections::hash_map::RandomState::new(),
@@ -300,6 +310,44 @@ fn in_memory(path: &Path) -> Option<(PathBuf, File)> {
     let target = shm.join(format!("openetw-{}-{random:016x}.part", std::process::id()));
     let file = create_new(&target).ok()?;
     Some((target, file))
+}
+
+/// Removes what programs of this user left in memory and no `.part` leads to any more: nobody can find it.
+#[cfg(target_os = "linux")]
+fn sweep(shm: &Path) {
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::MetadataExt;
+    // SAFETY: takes nothing, gives a number.
+    let user = unsafe { libc::geteuid() };
+    let Ok(entries) = std::fs::read_dir(shm) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        if !name.starts_with(b"openetw-") || !name.ends_with(b".part") {
+            continue;
+        }
+        // Opened without following a link that somebody put there.
+        let mut options = OpenOptions::new();
+        options.read(true);
+        std::os::unix::fs::OpenOptionsExt::custom_flags(
+            &mut options,
+            libc::O_NOFOLLOW | libc::O_NONBLOCK,
+        );
+        let Ok(file) = options.open(&path) else { continue };
+        let is_ours = file.metadata().is_ok_and(|m| m.is_file() && m.uid() == user);
+        let mut head = [0; 0x1000];
+        if !is_ours || file.read_exact_at(&mut head, 0).is_err() || is_locked(&file).unwrap_or(true)
+        {
+            continue;
+        }
+        let link = &head[LINK..LINK + LINK_SIZE];
+        let link = &link[..link.iter().position(|byte| *byte == 0).unwrap_or(0)];
+        let leads_here = std::fs::read_link(Path::new(std::ffi::OsStr::from_bytes(link)))
+            .is_ok_and(|target| target == path);
+        // One that is just being made is not locked yet, and has no magic.
+        if &head[..8] == MAGIC && !link.is_empty() && !leads_here {
+            let _ = std::fs::remove_file(&path);
+        }
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

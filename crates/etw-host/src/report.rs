@@ -2,7 +2,7 @@
 
 use etw_session::{Event, Ledger};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
-use etw_types::{EventDescriptor, ExtType, Guid, Level};
+use etw_types::{EventDescriptor, EventRecord, ExtType, Guid, Level, le};
 
 /// The provider that tells of sessions.
 pub const LEDGER_PROVIDER_NAME: &str = "OpenEtw.Session";
@@ -33,6 +33,45 @@ impl Report {
             payload: &self.payload,
             ..Event::default()
         }
+    }
+}
+
+/// A loss that a trace tells of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Loss {
+    /// As [`Cause::name`](crate::Cause::name) gives it.
+    pub cause: String,
+    /// Whose events, where that is known.
+    pub provider: Option<Guid>,
+    /// Of which process, where that is known.
+    pub process_id: Option<u32>,
+    /// How many.
+    pub count: u64,
+}
+
+impl Loss {
+    /// Reads a `Loss` event of [`LEDGER_PROVIDER`]; `None` for every other record.
+    ///
+    /// ```text
+    /// u16 n, cause (n bytes)   GUID provider, zero: unknown   u32 process, all ones: unknown   u64 count
+    /// ```
+    pub fn read(record: &EventRecord<'_>) -> Option<Loss> {
+        if record.provider != Some(LEDGER_PROVIDER) {
+            return None;
+        }
+        let metadata = record.extended.find(ExtType::EVENT_SCHEMA_TL)?;
+        let metadata = etw_tracelogging::EventMetadata::parse(metadata).ok()?;
+        let payload = record.payload;
+        let end = 2 + usize::from(le::u16(payload, 0)?);
+        if metadata.name() != b"Loss" || payload.len() != end + 28 {
+            return None;
+        }
+        Some(Loss {
+            cause: String::from_utf8_lossy(&payload[2..end]).into_owned(),
+            provider: Guid::read(payload, end).filter(|guid| !guid.is_zero()),
+            process_id: le::u32(payload, end + 16).filter(|id| *id != u32::MAX),
+            count: le::u64(payload, end + 20)?,
+        })
     }
 }
 
