@@ -4,6 +4,8 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod activity;
+mod custom;
+mod macros;
 mod provider;
 mod registry;
 #[doc(hidden)]
@@ -13,6 +15,8 @@ mod write;
 pub use activity::{
     Activity, ActivityControl, ActivityFuture, Scope, create_id, event_activity_id_control,
 };
+pub use custom::Protocol;
+pub use etw_tracelogging::{InType, OutType};
 pub use etw_types::{
     Channel, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status, SystemTime,
 };

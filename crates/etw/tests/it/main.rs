@@ -1,1 +1,4 @@
 //! One binary for all integration tests.
+#![forbid(unsafe_code)]
+
+mod macros;
