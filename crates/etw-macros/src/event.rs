@@ -1,13 +1,11 @@
 //! `write_event!` and `provider_enabled!`.
 
-use proc_macro::{Group, Ident, Literal, Span, TokenStream};
+use proc_macro::{Group, Ident, Span, TokenStream};
 
 use crate::field::{Fields, Role, Value, names};
 use crate::meta::{DESCRIPTOR_SIZE, Meta, Name, Number, Range};
 use crate::options::{TAG, description};
-use crate::tokens::{
-    Argument, Error, Result, comma_separated, fill, literal as literal_tokens, split,
-};
+use crate::tokens::{Argument, Error, Result, comma_separated, fill, split};
 use crate::types;
 
 const LEVEL: Range = Range { what: "a level", max: 255, names: types::LEVELS, method: "level" };
@@ -267,42 +265,49 @@ fn expand(
         .iter()
         .zip(&values)
         .filter(|(_, value)| matches!(value.role, Role::Fixed | Role::Sized));
-    let puts: TokenStream =
-        fields.map(|(name, _)| own("$crate::rt::Field::put(&$name, sink);", name)).collect();
+    let puts: TokenStream = fields
+        .map(|(name, _)| own("let room = $crate::rt::Field::put(&$name, room);", name))
+        .collect();
     let id = |role: Role| match of(role).next() {
-        Some(name) => own("$name.as_ref()", name),
+        Some(name) => name.clone(),
         None => own("::core::option::Option::None", &TokenStream::new()),
     };
-    let (activity, related) = (id(Role::Activity), id(Role::Related));
+    let has_ids = values.iter().any(|value| matches!(value.role, Role::Activity | Role::Related));
+    let (send, ids) = match has_ids {
+        true => ("send_with_ids", comma_separated([id(Role::Activity), id(Role::Related)])),
+        false => ("send", TokenStream::new()),
+    };
+    let ids = if has_ids { own("($name),", &ids) } else { ids };
+    let send = own(&format!("$crate::rt::{send}"), &TokenStream::new());
 
-    // The level is a constant of its own: the gate compares with it.
-    let (level_item, level) = match &attributes.level {
-        Number::Known(level) => {
-            (TokenStream::new(), literal_tokens(Literal::u8_suffixed(*level as u8)))
-        }
-        Number::Constant(level) => {
-            (own("const __ETW_LEVEL: u8 = $name;", level), own("__ETW_LEVEL", &TokenStream::new()))
+    // Constants of their own, which fold into the gate and the match.
+    let constant = |number: &Number, name: &str, ty: &str| match number {
+        Number::Known(_) => (TokenStream::new(), number.tokens(ty)),
+        Number::Constant(value) => {
+            (own(&format!("const {name}: {ty} = $name;"), value), own(name, &TokenStream::new()))
         }
     };
+    let (level_item, level) = constant(&attributes.level, "__ETW_LEVEL", "u8");
+    let (keyword_item, keyword) = constant(&attributes.keyword(), "__ETW_KEYWORD", "u64");
     fill(
         "{
             $level_item
+            $keyword_item
             let provider: &$crate::Provider = &($provider);
             if provider.has_level($level) {
                 static __ETW_SITE: $crate::rt::Site = $site;
-                let routes = $crate::rt::routes(provider, &__ETW_SITE);
+                let routes = $crate::rt::routes(provider, $level, $keyword);
                 if routes.any() {
                     #[allow(unused_imports)]
                     use $crate::rt::{Bytes as _, Id as _, Units as _};
                     match ($values) {
-                        ($names) => $crate::rt::send(
+                        ($names) => $send(
                             provider,
                             &__ETW_SITE,
                             routes,
-                            $activity,
-                            $related,
+                            $ids
                             0usize $sizes,
-                            &move |sink| { $puts },
+                            &move |room| { $puts room },
                         ),
                     }
                 } else {
@@ -316,13 +321,15 @@ fn expand(
         &[
             ("crate", krate.clone()),
             ("level_item", level_item),
+            ("keyword_item", keyword_item),
+            ("keyword", keyword),
+            ("send", send),
+            ("ids", ids),
             ("provider", provider),
             ("level", level),
             ("site", site),
             ("values", comma_separated(values.iter().map(|value| value.code.clone()))),
             ("names", comma_separated(all.clone())),
-            ("activity", activity),
-            ("related", related),
             ("sizes", sizes),
             ("puts", puts),
         ],

@@ -272,12 +272,12 @@ impl Fields {
         self.meta.append(members.meta);
         self.total += members.total;
         let names = names(members.values.len());
-        let puts = names
-            .iter()
-            .map(|name| self.fill("out.field(&$name);", Span::mixed_site(), &[("name", name)]));
+        let puts = names.iter().map(|name| {
+            self.fill("let out = out.field(&$name);", Span::mixed_site(), &[("name", name)])
+        });
         let puts: TokenStream = puts.collect();
         let code = self.fill(
-            "$crate::rt::items($items, |$pattern, out| match ($values) { ($names) => { $puts } })",
+            "$crate::rt::items($items, |$pattern, out| match ($values) { ($names) => { $puts out } })",
             kind.span(),
             &[
                 ("items", &items),

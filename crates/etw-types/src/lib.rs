@@ -36,7 +36,7 @@ mod status;
 mod time;
 
 pub use descriptor::{Channel, EventDescriptor, Keyword, Level, Opcode};
-pub use enable::LevelKeyword;
+pub use enable::{LevelKeyword, Wanted};
 pub use guid::{Guid, ParseGuidError};
 pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT};
 pub use record::{

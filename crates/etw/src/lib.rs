@@ -3,7 +3,12 @@
 //! (full text comes with the macros)
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[cfg(test)]
+extern crate self as etw;
+
 mod activity;
+#[cfg(test)]
+mod capture;
 mod custom;
 mod macros;
 mod provider;
@@ -23,3 +28,6 @@ pub use etw_types::{
 pub use provider::{
     ControlCode, EnableCallback, EnableChange, MAX_SESSIONS, Provider, Registration,
 };
+
+#[cfg(test)]
+mod tests;

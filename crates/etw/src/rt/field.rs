@@ -2,9 +2,10 @@
 
 use std::marker::PhantomData;
 
+use etw_ring::Room;
+
 use super::plain::Plain;
 use super::text::Text;
-use crate::write::Sink;
 
 /// A size that no event has.
 pub(super) const REFUSED: usize = usize::MAX;
@@ -14,20 +15,20 @@ pub trait Field {
     /// Bytes in the payload. Saturates.
     fn size(&self) -> usize;
     /// Puts as many.
-    fn put(&self, sink: &mut Sink<'_, '_>);
+    fn put<'r>(&self, room: Room<'r>) -> Room<'r>;
 }
 
 /// UTF-16LE.
 #[inline(always)]
-pub(super) fn bytes_of_units(units: &[u16], sink: &mut Sink<'_, '_>) {
-    plain_put::<super::plain::U16>(units, sink);
+pub(super) fn put_units<'r>(units: &[u16], room: Room<'r>) -> Room<'r> {
+    put_plain::<super::plain::U16>(units, room)
 }
 
 #[inline(always)]
-fn plain_put<P: Plain>(values: &[P::Value], sink: &mut Sink<'_, '_>) {
+fn put_plain<'r, P: Plain>(values: &[P::Value], room: Room<'r>) -> Room<'r> {
     match P::as_bytes(values) {
-        Some(bytes) => sink.put(bytes),
-        None => values.iter().for_each(|value| sink.put(P::encode(value).as_ref())),
+        Some(bytes) => room.put(bytes),
+        None => values.iter().fold(room, |room, value| room.put(P::encode(value).as_ref())),
     }
 }
 
@@ -42,8 +43,8 @@ impl<B: AsRef<[u8]>> Field for Encoded<B> {
     }
 
     #[inline(always)]
-    fn put(&self, sink: &mut Sink<'_, '_>) {
-        sink.put(self.0.as_ref());
+    fn put<'r>(&self, room: Room<'r>) -> Room<'r> {
+        room.put(self.0.as_ref())
     }
 }
 
@@ -64,8 +65,8 @@ impl<P: Plain, const N: usize> Field for Array<'_, P, N> {
     }
 
     #[inline(always)]
-    fn put(&self, sink: &mut Sink<'_, '_>) {
-        plain_put::<P>(self.0, sink);
+    fn put<'r>(&self, room: Room<'r>) -> Room<'r> {
+        put_plain::<P>(self.0, room)
     }
 }
 
@@ -86,9 +87,8 @@ impl<P: Plain> Field for Slice<'_, P> {
     }
 
     #[inline(always)]
-    fn put(&self, sink: &mut Sink<'_, '_>) {
-        sink.put(&(self.0.len() as u16).to_le_bytes());
-        plain_put::<P>(self.0, sink);
+    fn put<'r>(&self, room: Room<'r>) -> Room<'r> {
+        put_plain::<P>(self.0, room.put(&(self.0.len() as u16).to_le_bytes()))
     }
 }
 
@@ -129,10 +129,11 @@ impl<F: Field> Field for Maybe<F> {
     }
 
     #[inline(always)]
-    fn put(&self, sink: &mut Sink<'_, '_>) {
-        sink.put(&u16::from(self.0.is_some()).to_le_bytes());
-        if let Some(field) = &self.0 {
-            field.put(sink);
+    fn put<'r>(&self, room: Room<'r>) -> Room<'r> {
+        let room = room.put(&u16::from(self.0.is_some()).to_le_bytes());
+        match &self.0 {
+            Some(field) => field.put(room),
+            None => room,
         }
     }
 }
@@ -157,8 +158,8 @@ impl<T: Text> Field for Piece<'_, T> {
     }
 
     #[inline(always)]
-    fn put(&self, sink: &mut Sink<'_, '_>) {
-        T::put(self.0, sink);
+    fn put<'r>(&self, room: Room<'r>) -> Room<'r> {
+        T::put(self.0, room)
     }
 }
 
@@ -192,13 +193,12 @@ impl<T: Text, V: AsRef<[T::Unit]>> Field for Pieces<'_, T, V> {
     }
 
     #[inline]
-    fn put(&self, sink: &mut Sink<'_, '_>) {
-        if self.counted {
-            sink.put(&(self.values.len() as u16).to_le_bytes());
-        }
-        for value in self.values {
-            T::put(T::cut(value.as_ref()), sink);
-        }
+    fn put<'r>(&self, room: Room<'r>) -> Room<'r> {
+        let room = match self.counted {
+            true => room.put(&(self.values.len() as u16).to_le_bytes()),
+            false => room,
+        };
+        self.values.iter().fold(room, |room, value| T::put(T::cut(value.as_ref()), room))
     }
 }
 
@@ -227,8 +227,8 @@ impl Field for Raw<'_> {
     }
 
     #[inline(always)]
-    fn put(&self, sink: &mut Sink<'_, '_>) {
-        sink.put(self.0);
+    fn put<'r>(&self, room: Room<'r>) -> Room<'r> {
+        room.put(self.0)
     }
 }
 
@@ -238,24 +238,24 @@ pub fn raw(bytes: &[u8]) -> Raw<'_> {
     Raw(bytes)
 }
 
-/// What the members of a struct are told to: first their size is summed, then they are put.
+/// Where the members of an array's structs go: first their sizes are summed, then they are put.
 #[derive(Debug)]
-pub struct Out<'o, 's, 'p>(Target<'o, 's, 'p>);
+pub struct Out<'r>(Target<'r>);
 
 #[derive(Debug)]
-enum Target<'o, 's, 'p> {
-    Size(&'o mut usize),
-    Sink(&'o mut Sink<'s, 'p>),
+enum Target<'r> {
+    Size(usize),
+    Room(Room<'r>),
 }
 
-impl Out<'_, '_, '_> {
+impl<'r> Out<'r> {
     /// The next member.
     #[inline(always)]
-    pub fn field(&mut self, field: &impl Field) {
-        match &mut self.0 {
-            Target::Size(size) => **size = size.saturating_add(field.size()),
-            Target::Sink(sink) => field.put(sink),
-        }
+    pub fn field(self, field: &impl Field) -> Out<'r> {
+        Out(match self.0 {
+            Target::Size(size) => Target::Size(size.saturating_add(field.size())),
+            Target::Room(room) => Target::Room(field.put(room)),
+        })
     }
 }
 
@@ -273,26 +273,30 @@ pub struct Items<I, F> {
 pub fn items<I, F>(items: I, each: F) -> Items<I, F>
 where
     I: IntoIterator + Clone,
-    F: Fn(I::Item, &mut Out<'_, '_, '_>),
+    F: for<'r> Fn(I::Item, Out<'r>) -> Out<'r>,
 {
-    let mut size = 2;
+    let mut out = Out(Target::Size(2));
     let mut count = 0usize;
     for item in items.clone() {
-        each(item, &mut Out(Target::Size(&mut size)));
+        out = each(item, out);
         count += 1;
         if count > u16::MAX.into() {
             // More than the count can say; items may have no bytes, so it would not show in the size.
-            size = REFUSED;
+            out = Out(Target::Size(REFUSED));
             break;
         }
     }
+    let size = match out.0 {
+        Target::Size(size) => size,
+        Target::Room(_) => REFUSED,
+    };
     Items { items, each, count: count as u16, size }
 }
 
 impl<I, F> Field for Items<I, F>
 where
     I: IntoIterator + Clone,
-    F: Fn(I::Item, &mut Out<'_, '_, '_>),
+    F: for<'r> Fn(I::Item, Out<'r>) -> Out<'r>,
 {
     #[inline(always)]
     fn size(&self) -> usize {
@@ -300,10 +304,14 @@ where
     }
 
     #[inline]
-    fn put(&self, sink: &mut Sink<'_, '_>) {
-        sink.put(&self.count.to_le_bytes());
+    fn put<'r>(&self, room: Room<'r>) -> Room<'r> {
+        let mut out = Out(Target::Room(room.put(&self.count.to_le_bytes())));
         for item in self.items.clone().into_iter().take(self.count.into()) {
-            (self.each)(item, &mut Out(Target::Sink(sink)));
+            out = (self.each)(item, out);
+        }
+        match out.0 {
+            Target::Room(room) => room,
+            Target::Size(_) => unreachable!("members put what they are told to put"),
         }
     }
 }

@@ -12,7 +12,8 @@ mod text;
 
 pub use etw_macros::{define_provider, event_error, provider_enabled, provider_error, write_event};
 
-pub use crate::write::{Routes, Sink, Site, routes, send};
+pub use crate::write::{Routes, Site, routes, send, send_with_ids};
+pub use etw_ring::Room;
 pub use field::{
     Field, Items, Opt, Out, Raw, array, items, opt, opt_text, raw, scalar, slice, text, text_array,
     text_slice,

@@ -1,9 +1,9 @@
 //! Codecs of values of any size: strings, binary, SIDs.
 
+use etw_ring::Room;
 use etw_tracelogging::sid_size;
 
-use super::field::{REFUSED, bytes_of_units};
-use crate::write::Sink;
+use super::field::{REFUSED, put_units};
 
 /// A codec of slices.
 pub trait Text {
@@ -16,7 +16,7 @@ pub trait Text {
     /// Bytes in the payload, of a slice that was cut.
     fn size(value: &[Self::Unit]) -> usize;
     /// Puts as many.
-    fn put(value: &[Self::Unit], sink: &mut Sink<'_, '_>);
+    fn put<'r>(value: &[Self::Unit], room: Room<'r>) -> Room<'r>;
 }
 
 /// What has bytes: everything that is `AsRef<[u8]>`, also through dereferencing.
@@ -59,9 +59,8 @@ impl Text for Counted8 {
     }
 
     #[inline(always)]
-    fn put(value: &[u8], sink: &mut Sink<'_, '_>) {
-        sink.put(&(value.len() as u16).to_le_bytes());
-        sink.put(value);
+    fn put<'r>(value: &[u8], room: Room<'r>) -> Room<'r> {
+        room.put(&(value.len() as u16).to_le_bytes()).put(value)
     }
 }
 
@@ -78,9 +77,8 @@ impl Text for Counted16 {
     }
 
     #[inline(always)]
-    fn put(value: &[u16], sink: &mut Sink<'_, '_>) {
-        sink.put(&(size_of_val(value) as u16).to_le_bytes());
-        bytes_of_units(value, sink);
+    fn put<'r>(value: &[u16], room: Room<'r>) -> Room<'r> {
+        put_units(value, room.put(&(size_of_val(value) as u16).to_le_bytes()))
     }
 }
 
@@ -103,9 +101,8 @@ impl Text for Zero8 {
     }
 
     #[inline(always)]
-    fn put(value: &[u8], sink: &mut Sink<'_, '_>) {
-        sink.put(value);
-        sink.put(&[0]);
+    fn put<'r>(value: &[u8], room: Room<'r>) -> Room<'r> {
+        room.put(value).put(&[0])
     }
 }
 
@@ -128,9 +125,8 @@ impl Text for Zero16 {
     }
 
     #[inline(always)]
-    fn put(value: &[u16], sink: &mut Sink<'_, '_>) {
-        bytes_of_units(value, sink);
-        sink.put(&[0, 0]);
+    fn put<'r>(value: &[u16], room: Room<'r>) -> Room<'r> {
+        put_units(value, room).put(&[0, 0])
     }
 }
 
@@ -152,7 +148,7 @@ impl Text for Sid {
     }
 
     #[inline(always)]
-    fn put(value: &[u8], sink: &mut Sink<'_, '_>) {
-        sink.put(value);
+    fn put<'r>(value: &[u8], room: Room<'r>) -> Room<'r> {
+        room.put(value)
     }
 }
