@@ -75,6 +75,8 @@ mod control;
 #[cfg(not(loom))]
 mod host;
 #[cfg(not(loom))]
+mod room;
+#[cfg(not(loom))]
 mod site;
 #[cfg(not(loom))]
 mod sys;
@@ -86,6 +88,8 @@ pub use control::{Admission, Control, LARGEST_EVENT_SIZE};
 #[cfg(not(loom))]
 pub use host::{DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, SiteTable, Source};
 pub use layout::Cause;
+#[cfg(not(loom))]
+pub use room::Room;
 #[cfg(not(loom))]
 pub use site::MAX_SITE_SIZE;
 #[cfg(not(loom))]

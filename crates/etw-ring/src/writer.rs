@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::control::{Control, FULL, INDEPENDENT, LARGEST_EVENT_SIZE, OPEN};
 use crate::layout::*;
 use crate::proto::{self, Head, Phase, Shared, SharedRoom, Unit};
+use crate::room::Room;
 use crate::sync::Light;
 use crate::sys::{self, Cpu, Memory, RawClock};
 
@@ -1246,6 +1247,24 @@ impl Payload<'_> {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len());
         }
         self.filled = end as u32;
+    }
+
+    /// Appends what `fill` puts into the room that is left. What it returns can only be the rest of what it was given.
+    #[inline(always)]
+    pub fn fill(&mut self, fill: impl for<'b> FnOnce(Room<'b>) -> Room<'b>) {
+        let left = self.room.saturating_sub(self.filled) as usize;
+        if self.filled > self.room {
+            return;
+        }
+        // SAFETY: the rest of the reserved room, which nobody else can reach while `self` is borrowed.
+        let room = unsafe {
+            let at = self.start.add(self.filled as usize);
+            std::slice::from_raw_parts_mut(at.cast(), left)
+        };
+        match fill(Room::new(room)).left() {
+            Some(rest) => self.filled = self.room - rest as u32,
+            None => self.filled = u32::MAX,
+        }
     }
 
     #[inline(always)]

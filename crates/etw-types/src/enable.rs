@@ -37,6 +37,41 @@ impl LevelKeyword {
     }
 }
 
+/// A [`LevelKeyword`] in the form in which a write asks it: no value with a meaning of its own, so fewer branches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Most verbose level that passes.
+    pub level: u8,
+    /// One of these bits must be there, of a keyword that is not 0.
+    pub any: u64,
+    /// All of these too.
+    pub all: u64,
+    /// Events without a keyword do not pass.
+    pub ignore_keyword_0: bool,
+}
+
+impl LevelKeyword {
+    /// The same rule without special values.
+    pub const fn wanted(&self) -> Wanted {
+        let level = if self.level == 0 { u8::MAX } else { self.level };
+        let (any, all) = if self.any == 0 { (u64::MAX, 0) } else { (self.any, self.all) };
+        Wanted { level, any, all, ignore_keyword_0: self.ignore_keyword_0 }
+    }
+}
+
+impl Wanted {
+    /// As [`LevelKeyword::matches`].
+    #[inline(always)]
+    pub const fn matches(&self, level: u8, keyword: u64) -> bool {
+        let keyword_passes = if keyword == 0 {
+            !self.ignore_keyword_0
+        } else {
+            keyword & self.any != 0 && keyword & self.all == self.all
+        };
+        level <= self.level && keyword_passes
+    }
+}
+
 impl Default for LevelKeyword {
     fn default() -> LevelKeyword {
         LevelKeyword::ALL
@@ -68,6 +103,29 @@ mod tests {
             (of(3, 0, 0, true), 3, 1 << 63, true),
         ] {
             assert_eq!(session.matches(level, keyword), passes, "{session:?} {level} {keyword}");
+        }
+    }
+
+    /// OV-8, OV-9: both forms are one rule.
+    #[test]
+    fn wanted_is_the_same_rule() {
+        let masks = [0, 1, 2, 3, 1 << 63, u64::MAX];
+        for (level, any, all, ignore_keyword_0) in [0, 1, 3, 254, 255]
+            .into_iter()
+            .flat_map(|level| masks.map(|any| (level, any)))
+            .flat_map(|(level, any)| masks.map(|all| (level, any, all)))
+            .flat_map(|(level, any, all)| [false, true].map(|flag| (level, any, all, flag)))
+        {
+            let rule = LevelKeyword { level, any, all, ignore_keyword_0 };
+            for event_level in [0, 1, 2, 3, 4, 254, 255] {
+                for keyword in masks {
+                    assert_eq!(
+                        rule.wanted().matches(event_level, keyword),
+                        rule.matches(event_level, keyword),
+                        "{rule:?} {event_level} {keyword:#x}"
+                    );
+                }
+            }
         }
     }
 }

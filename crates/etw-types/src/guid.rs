@@ -33,6 +33,33 @@ impl Guid {
         ])
     }
 
+    /// The GUID that goes with a provider's name, as .NET's EventSource and Microsoft's TraceLogging make it.
+    ///
+    /// SHA-1 of a namespace and the name, upper-cased, in UTF-16BE; its first sixteen bytes are taken as a little-endian
+    /// GUID whose version is set to 5 and whose variant is left alone.
+    ///
+    /// Upper-casing is the simple one of Windows, unit by unit: `ß` and letters beyond the basic plane stay as they are.
+    /// (Guess: that its tables are Unicode's. Microsoft's crate `tracelogging` upper-cases fully, so that names with `ß`
+    /// or ligatures get another GUID there.)
+    ///
+    /// ```
+    /// let id = etw_types::Guid::from_name("MyCompany.MyComponent");
+    /// assert_eq!(id.to_string(), "ce5fa4ea-ab00-5402-8b76-9f76ac858fb5");
+    /// ```
+    pub fn from_name(name: &str) -> Guid {
+        let mut hash = sha1_smol::Sha1::from(NAME_SPACE);
+        for c in name.chars() {
+            let mut units = [0; 2];
+            for unit in upper_case(c).encode_utf16(&mut units) {
+                hash.update(&unit.to_be_bytes());
+            }
+        }
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&hash.digest().bytes()[..16]);
+        bytes[7] = bytes[7] & 0x0f | 0x50;
+        Guid(bytes)
+    }
+
     /// Reads sixteen bytes at `offset`.
     #[inline]
     pub fn read(bytes: &[u8], offset: usize) -> Option<Guid> {
@@ -58,6 +85,28 @@ impl Guid {
             text[at + 1] = DIGITS[usize::from(byte & 15)];
         }
         text
+    }
+}
+
+/// `482c2db2-c390-47c8-87f8-1a15bfc130fb`, its bytes in the order of the text.
+const NAME_SPACE: [u8; 16] = 0x482c_2db2_c390_47c8_87f8_1a15_bfc1_30fb_u128.to_be_bytes();
+
+/// Unicode's simple upper case of characters that are one UTF-16 unit.
+fn upper_case(c: char) -> char {
+    if c.len_utf16() == 2 {
+        return c;
+    }
+    let mut upper = c.to_uppercase();
+    match (upper.next(), upper.next()) {
+        (Some(only), None) => only,
+        // More than one: the simple mapping is the character itself, but for Greek letters with an iota subscript.
+        _ => match u32::from(c) {
+            code @ (0x1f80..=0x1f87 | 0x1f90..=0x1f97 | 0x1fa0..=0x1fa7) => {
+                char::from_u32(code + 8).unwrap_or(c)
+            }
+            code @ (0x1fb3 | 0x1fc3 | 0x1ff3) => char::from_u32(code + 9).unwrap_or(c),
+            _ => c,
+        },
     }
 }
 
@@ -121,6 +170,38 @@ mod tests {
         assert_eq!(guid.to_string(), "68fdd900-4a3e-11d1-84f4-0000f80464e3");
         assert_eq!("{68FDD900-4A3E-11D1-84F4-0000F80464E3}".parse(), Ok(guid));
         assert_eq!(Guid::from_u128(0x68fdd900_4a3e_11d1_84f4_0000f80464e3), guid);
+    }
+
+    /// OV-13: published vectors, then computed ones.
+    #[test]
+    fn names_have_their_guid() {
+        for (name, guid) in [
+            ("MyProvider", "b3864c38-4273-58c5-545b-8b3608343471"),
+            ("MyCompany.MyComponent", "ce5fa4ea-ab00-5402-8b76-9f76ac858fb5"),
+            ("MyCompany.MyComponent.MyProvider", "d5b90669-1aad-5db8-16c9-6286a7fcfe33"),
+            ("Microsoft-Diagnostics-DiagnosticSource", "adb401e1-5296-51f8-c125-5fda75826144"),
+            ("MyProvider.Component", "91739c0e-83a5-56b4-712e-257b089fcde4"),
+            ("Hello", "3717f3f2-ab06-5ed2-6b6a-009d1e537d2c"),
+            ("hELLO", "3717f3f2-ab06-5ed2-6b6a-009d1e537d2c"),
+            ("TestProvider1", "1d290675-8d56-5f87-8035-9cfc740b9544"),
+            ("", "4445ee6c-fd5a-5b15-047a-5866ffa76aa6"),
+            ("block_storage_2", "53b2e014-5c7c-5845-d61d-bc4206a4bc7d"),
+            ("straße", "591935bd-9bbd-5997-a315-51e34558623c"),
+        ] {
+            assert_eq!(Guid::from_name(name).to_string(), guid, "{name}");
+        }
+    }
+
+    /// Simple mappings of UnicodeData.txt where they differ from the full ones or leave the basic plane.
+    #[test]
+    fn upper_case_is_simple() {
+        let mapped = "aéßŉﬁᾀᾗᾧᾳῃῳᾲ\u{1fbc}\u{10428}";
+        let upper: String = mapped.chars().map(upper_case).collect();
+        assert_eq!(upper, "AÉßŉﬁᾈᾟᾯᾼῌῼᾲ\u{1fbc}\u{10428}");
+        // What more than one character comes from is in one of the ranges or has no simple mapping.
+        let several = ('\0'..=char::MAX).filter(|c| c.to_uppercase().count() > 1);
+        assert!(several.clone().all(|c| c.len_utf16() == 1));
+        assert_eq!(several.filter(|&c| upper_case(c) != c).count(), 27);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! * [`FileTime`], [`Clock`]: raw session timestamps and what they mean;
 //! * [`ExtendedItems`], [`EventRecord`]: one event, borrowed from the buffer it lies in.
 //!
-//! No I/O, no allocation in any hot path, no dependency.
+//! No I/O, no allocation in any hot path, no dependency but a small SHA-1 for [`Guid::from_name`].
 //!
 //! ```
 //! use etw_types::{Clock, ClockType, FileTime, Guid};
@@ -36,7 +36,7 @@ mod status;
 mod time;
 
 pub use descriptor::{Channel, EventDescriptor, Keyword, Level, Opcode};
-pub use enable::LevelKeyword;
+pub use enable::{LevelKeyword, Wanted};
 pub use guid::{Guid, ParseGuidError};
 pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT};
 pub use record::{

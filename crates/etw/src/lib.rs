@@ -3,7 +3,14 @@
 //! (full text comes with the macros)
 #![deny(unsafe_op_in_unsafe_fn)]
 
+#[cfg(test)]
+extern crate self as etw;
+
 mod activity;
+#[cfg(test)]
+mod capture;
+mod custom;
+mod macros;
 mod provider;
 mod registry;
 #[doc(hidden)]
@@ -15,11 +22,13 @@ mod write;
 pub use activity::{
     Activity, ActivityControl, ActivityFuture, Scope, create_id, event_activity_id_control,
 };
+pub use custom::Protocol;
 #[cfg(feature = "session")]
 pub use etw_host::{
     Cause, EnableInfo, EnableProperties, Filters, IdFilter, Ledger, NameFilter, SessionClock,
     SessionStatistics, StartError,
 };
+pub use etw_tracelogging::{InType, OutType};
 pub use etw_types::LevelKeyword;
 pub use etw_types::{
     Channel, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status, SystemTime,
@@ -29,3 +38,6 @@ pub use provider::{
 };
 #[cfg(feature = "session")]
 pub use session::{EnableTarget, MAX_PRIVATE_SESSIONS, Session, SessionBuilder, SessionError};
+
+#[cfg(test)]
+mod tests;

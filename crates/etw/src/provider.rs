@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use etw_ring::MAX_ATTACHMENTS;
-use etw_types::{Guid, Level, LevelKeyword, Status};
+use etw_types::{Guid, Level, LevelKeyword, Status, Wanted};
 
 use crate::registry;
 
@@ -139,9 +139,9 @@ impl Slot {
     }
 
     #[inline(always)]
-    fn load(&self) -> LevelKeyword {
+    fn load(&self) -> Wanted {
         let level = self.level.load(Ordering::Relaxed);
-        LevelKeyword {
+        Wanted {
             level: level as u8,
             any: self.any.load(Ordering::Relaxed),
             all: self.all.load(Ordering::Relaxed),
@@ -149,7 +149,16 @@ impl Slot {
         }
     }
 
-    fn store(&self, wanted: &LevelKeyword, route: u64) {
+    /// The session's route if it wants such an event, else 0.
+    #[inline(always)]
+    fn route_of(&self, level: u8, keyword: u64) -> u64 {
+        match self.load().matches(level, keyword) {
+            true => self.route.load(Ordering::Relaxed),
+            false => 0,
+        }
+    }
+
+    fn store(&self, wanted: &Wanted, route: u64) {
         let flag = u32::from(wanted.ignore_keyword_0) << 8;
         self.level.store(u32::from(wanted.level) | flag, Ordering::Relaxed);
         self.any.store(wanted.any, Ordering::Relaxed);
@@ -267,14 +276,18 @@ impl Provider {
     /// The sessions that want such an event, as a mask over all attachments.
     #[inline(always)]
     pub(crate) fn routes(&self, level: u8, keyword: u64) -> u64 {
-        let mut left = self.active.load(Ordering::Acquire);
+        let active = self.active.load(Ordering::Acquire);
+        // One session is the usual case; a slot that need not be searched is read before it is known to be the one.
+        if active == 1 {
+            return self.slots[0].route_of(level, keyword);
+        }
+        std::hint::cold_path();
+        let mut left = active;
         let mut routes = 0;
         while left != 0 {
             let slot = &self.slots[left.trailing_zeros() as usize % MAX_SESSIONS];
             left &= left - 1;
-            if slot.load().matches(level, keyword) {
-                routes |= slot.route.load(Ordering::Relaxed);
-            }
+            routes |= slot.route_of(level, keyword);
         }
         routes
     }
@@ -307,7 +320,7 @@ impl Provider {
         let free = (0..MAX_SESSIONS).find(|slot| active & 1 << slot == 0);
         let slot = self.slot_of(route).or(free).ok_or(Status::ERROR_NO_SYSTEM_RESOURCES)?;
         self.active.fetch_and(!(1 << slot), Ordering::Relaxed);
-        self.slots[slot].store(wanted, route);
+        self.slots[slot].store(&wanted.wanted(), route);
         // Release: a write that sees the bit sees the fields.
         self.active.fetch_or(1 << slot, Ordering::Release);
         self.set_gate();
@@ -339,7 +352,7 @@ impl Provider {
         self.clear_slots(gone);
     }
 
-    fn active_slots(&self) -> impl Iterator<Item = LevelKeyword> {
+    fn active_slots(&self) -> impl Iterator<Item = Wanted> {
         let active = self.active.load(Ordering::Relaxed);
         self.slots
             .iter()
@@ -349,24 +362,14 @@ impl Provider {
     }
 
     fn set_gate(&self) {
-        let gate = self
-            .active_slots()
-            .map(|wanted| if wanted.level == 0 { 256 } else { u32::from(wanted.level) + 1 })
-            .max();
+        let gate = self.active_slots().map(|wanted| u32::from(wanted.level) + 1).max();
         self.gate.store(gate.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// All sessions together, as callbacks are told: `None` when there is none.
     pub(crate) fn aggregate(&self) -> Option<(u8, u64, u64)> {
         self.active_slots()
-            .map(|wanted| {
-                (
-                    if wanted.level == 0 { 255 } else { wanted.level },
-                    if wanted.any == 0 { u64::MAX } else { wanted.any },
-                    // `all` is looked at only where there is an `any`.
-                    if wanted.any == 0 { 0 } else { wanted.all },
-                )
-            })
+            .map(|wanted| (wanted.level, wanted.any, wanted.all))
             .reduce(|a, b| (a.0.max(b.0), a.1 | b.1, a.2 & b.2))
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use etw_ring::{MAX_ATTACHMENTS, Payload, Refused, Request, SiteCache, Writer, prefix::Prefix};
+use etw_ring::{MAX_ATTACHMENTS, Refused, Request, Room, SiteCache, Writer, prefix::Prefix};
 use etw_types::{EventDescriptor, Guid, Status};
 
 use crate::activity;
@@ -19,8 +19,6 @@ const GUID_ITEM_SIZE: u32 = 24;
 pub struct Site {
     /// The descriptor's sixteen bytes, then the TraceLogging metadata: what hosts intern.
     bytes: &'static [u8],
-    level: u8,
-    keyword: u64,
     /// What metadata and traits take on disk; 0 without metadata.
     metadata_room: u32,
     cache: SiteCache,
@@ -33,15 +31,9 @@ impl Site {
     /// At compile time, when they are shorter.
     pub const fn new(bytes: &'static [u8]) -> Site {
         assert!(bytes.len() >= 16, "a site begins with an event descriptor");
-        let mut keyword = 0;
-        let mut at = 16;
-        while at > 8 {
-            at -= 1;
-            keyword = keyword << 8 | bytes[at] as u64;
-        }
         let metadata_room =
             if bytes.len() == 16 { 0 } else { (8 + bytes.len() as u32 - 16).next_multiple_of(8) };
-        Site { bytes, level: bytes[4], keyword, metadata_room, cache: SiteCache::new() }
+        Site { bytes, metadata_room, cache: SiteCache::new() }
     }
 
     /// The event's TraceLogging metadata.
@@ -73,47 +65,51 @@ pub const fn descriptor_bytes(d: &EventDescriptor) -> [u8; 16] {
     ]
 }
 
-/// An event's payload while it is written.
-#[derive(Debug)]
-pub struct Sink<'s, 'p>(&'s mut Payload<'p>);
+/// Puts an event's values. What is put into a full room spoils the event: it is refused and counted.
+pub(crate) type Fill<'a> = dyn for<'r> Fn(Room<'r>) -> Room<'r> + 'a;
 
-impl Sink<'_, '_> {
-    /// Appends bytes. More than was announced spoils the event: it is refused and counted.
+/// The sessions that want an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Routes(u64);
+
+impl Routes {
+    /// Whether there are any.
     #[inline(always)]
-    pub fn put(&mut self, bytes: &[u8]) {
-        self.0.put(bytes);
+    pub fn any(self) -> bool {
+        self.0 != 0
     }
 }
 
-/// Writes an event of a static site: the body of `write_event!` behind its gate.
-///
-/// `payload_size` is exactly what `fill` puts; `fill` runs once for each host that takes the event.
+/// Who wants such events: what `write_event!` asks behind its gate, before it evaluates the event's values.
 #[inline(always)]
-pub fn write(
+pub fn routes(provider: &Provider, level: u8, keyword: u64) -> Routes {
+    Routes(provider.routes(level, keyword))
+}
+
+/// Writes an event of a static site to whom [`routes`] said.
+///
+/// `payload_size` is exactly what `fill` puts; `fill` runs once for each host that takes the event. One copy of this for
+/// all sites: what it costs to call `fill` is less than what many copies of the ring's code cost.
+#[inline(never)]
+pub fn send(
     provider: &Provider,
     site: &'static Site,
-    activity: Option<&Guid>,
-    related: Option<&Guid>,
+    routes: Routes,
     payload_size: usize,
-    fill: impl Fn(&mut Sink<'_, '_>),
+    fill: &Fill<'_>,
 ) -> Status {
-    let routes = provider.routes(site.level, site.keyword);
-    if routes == 0 {
-        return Status::ERROR_SUCCESS;
-    }
-    let activity_id = match activity {
-        Some(id) => *id,
-        None => activity::current(),
-    };
-    let mut event_size = EVENT_HEADER_SIZE;
-    if site.metadata_room != 0 {
-        event_size += site.metadata_room + provider.traits_room();
-    }
+    let Routes(routes) = routes;
     // What is larger than any event stays so: the ring refuses it and counts it.
-    let payload_size = u32::try_from(payload_size).unwrap_or(u32::MAX).min(1 << 24);
-    let attachment = routes.trailing_zeros() as usize / 8;
+    let payload_size = payload_size.min(1 << 24) as u32;
+    // A branch that is predicted, where the number is waited for.
+    let attachment = if routes < 0x100 {
+        0
+    } else {
+        std::hint::cold_path();
+        routes.trailing_zeros() as usize / 8
+    };
     let sessions = routes >> (attachment * 8);
-    if activity_id.is_zero() && related.is_none() && sessions < 0x100 {
+    if activity::current().is_zero() && sessions < 0x100 {
         let Some(writer) = writer(attachment) else { return Status::ERROR_SUCCESS };
         let request = Request {
             sessions: sessions as u8,
@@ -123,20 +119,46 @@ pub fn write(
             user: 0,
             metadata_size: 0,
             payload_size,
-            event_size: event_size + payload_size,
+            event_size: size_of_static(provider, site) + payload_size,
         };
         if request.site != 0 {
-            let written = writer.write(&request, |payload| fill(&mut Sink(payload)));
+            let written = writer.write(&request, |payload| payload.fill(fill));
             return status(provider, written);
         }
     }
+    send_with_ids(provider, site, Routes(routes), (None, None), payload_size as usize, fill)
+}
+
+/// As [`send`], for events with `ids`: an activity id in place of the thread's, and a related one.
+#[inline(never)]
+pub fn send_with_ids(
+    provider: &Provider,
+    site: &'static Site,
+    routes: Routes,
+    ids: (Option<Guid>, Option<Guid>),
+    payload_size: usize,
+    fill: &Fill<'_>,
+) -> Status {
+    let (activity, related) = ids;
+    let activity_id = activity.unwrap_or_else(activity::current);
     let prefix = Prefix {
         activity_id: (!activity_id.is_zero()).then_some(activity_id),
-        related_activity_id: related.copied(),
+        related_activity_id: related,
         ..Prefix::default()
     };
+    let payload_size = payload_size.min(1 << 24) as u32;
+    let event_size = size_of_static(provider, site);
     let event = Event { site: Some(site), prefix, user: 0, payload_size, event_size };
-    write_general(provider, routes, &event, &|sink| fill(sink))
+    write_general(provider, routes.0, &event, fill)
+}
+
+/// On-disk size of an event without its payload.
+#[inline(always)]
+fn size_of_static(provider: &Provider, site: &Site) -> u32 {
+    match site.metadata_room {
+        0 => EVENT_HEADER_SIZE,
+        room => EVENT_HEADER_SIZE + room + provider.traits_room(),
+    }
 }
 
 /// What a write that is not the simplest hands on.
@@ -164,7 +186,7 @@ pub(crate) fn write_general(
     provider: &Provider,
     routes: u64,
     event: &Event<'_>,
-    fill: &dyn Fn(&mut Sink<'_, '_>),
+    fill: &Fill<'_>,
 ) -> Status {
     let mut reservations: [_; MAX_ATTACHMENTS] = [const { None }; MAX_ATTACHMENTS];
     let mut result = Status::ERROR_SUCCESS;
@@ -213,7 +235,7 @@ pub(crate) fn write_general(
             // Hosts of one machine have one raw clock.
             Some((time, cpu)) => reservation.stamp(time, cpu),
         }
-        fill(&mut Sink(reservation.payload()));
+        reservation.payload().fill(fill);
         result = worse(result, status(provider, reservation.commit()));
     }
     result

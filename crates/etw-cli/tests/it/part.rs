@@ -1,7 +1,6 @@
 //! What a killed program leaves beside its trace, as the commands see it.
 use crate::fixture::{etw, json_lines, stderr, stdout};
-use ::etw::rt::{Site, write};
-use ::etw::{Guid, Level, Provider, Session};
+use ::etw::{Guid, Level, Provider, Session, write_event};
 use std::path::{Path, PathBuf};
 
 /// A folder of this test's own, removed in the end.
@@ -21,9 +20,6 @@ impl Drop for Folder {
     }
 }
 
-/// `E {}`, channel 11, level 4.
-static SITE: Site = Site::new(b"\0\0\0\x0b\x04\0\0\0\0\0\0\0\0\0\0\0\x05\0\0E\0");
-
 /// A provider for each test: they run side by side.
 static PROVIDERS: [Provider; 2] = [
     Provider::new("Part", Guid::from_u128(31), b"\x07\0Part\0"),
@@ -39,7 +35,7 @@ fn left(folder: &Path, provider: &'static Provider, before: u32, after: u32) -> 
     session.enable(provider, Level::VERBOSE, 0).unwrap();
     let put = |count| {
         for _ in 0..count {
-            assert!(write(provider, &SITE, None, None, 0, |_| ()).is_success());
+            assert!(write_event!(provider, "E", level(Informational)).is_success());
         }
     };
     put(before);

@@ -1,3 +1,37 @@
 //! What the macros' expansions name. Not for direct use: it changes with the macros.
+//!
+//! * `site`: an event's static bytes, put together by the compiler;
+//! * `plain`, `text`, `field`: values, from a codec of one value to a field of any shape;
+//! * `ids`: what can be given as an activity id.
 
-pub use crate::write::{Sink, Site, descriptor_bytes, write};
+mod field;
+mod ids;
+mod plain;
+mod site;
+mod text;
+
+pub use etw_macros::{define_provider, event_error, provider_enabled, provider_error, write_event};
+
+pub use crate::write::{Routes, Site, routes, send, send_with_ids};
+pub use etw_ring::Room;
+pub use field::{
+    Field, Items, Opt, Out, Raw, array, items, opt, opt_text, raw, scalar, slice, text, text_array,
+    text_slice,
+};
+pub use ids::Id;
+pub use plain::{
+    Bool8, Bool32, F32, F64, GuidCodec, I8, I16, I32, I64, Ipv4, Ipv6, Isize, Parts, Plain,
+    StdTime, Time32, Time64, U8, U16, U32, U64, Usize,
+};
+pub use site::{Const, HEX_POINTER, INT_POINTER, Part, UINT_POINTER, site_bytes, site_size};
+pub use text::{Bytes, Counted8, Counted16, Sid, Text, Units, Zero8, Zero16};
+
+use etw_types::Level;
+
+use crate::Provider;
+
+/// `provider_enabled!`
+#[inline(always)]
+pub fn enabled(provider: &Provider, level: u8, keyword: u64) -> bool {
+    provider.is_enabled(Level(level), keyword)
+}

@@ -2,5 +2,6 @@
 #![allow(missing_docs)]
 
 mod crash;
+mod macros;
 mod session;
 mod support;

@@ -1,33 +1,6 @@
 //! Private sessions, from the write to the file and back.
 use crate::support::*;
-use etw::rt::{Site, descriptor_bytes, write};
 use etw::*;
-
-/// `Greeting { n: u32 }`, level 4, keyword 2.
-static GREETING: [u8; 16 + 15] = {
-    let descriptor = descriptor_bytes(&EventDescriptor {
-        id: 0,
-        version: 0,
-        channel: Channel::TRACE_LOGGING,
-        level: Level::INFO,
-        opcode: Opcode::INFO,
-        task: 0,
-        keyword: Keyword(2),
-    });
-    let metadata = *b"\x0f\0\0Greeting\0n\0\x08";
-    let mut bytes = [0; 31];
-    let mut at = 0;
-    while at < 16 {
-        bytes[at] = descriptor[at];
-        at += 1;
-    }
-    while at < 31 {
-        bytes[at] = metadata[at - 16];
-        at += 1;
-    }
-    bytes
-};
-static SITE: Site = Site::new(&GREETING);
 
 macro_rules! provider {
     ($name:ident, $id:expr) => {
@@ -37,11 +10,9 @@ macro_rules! provider {
 }
 pub(crate) use provider;
 
+/// `Greeting { n: u32 }`, level 4, keyword 2.
 pub fn greet(provider: &Provider, n: u32) -> Status {
-    if !provider.has_level(4) {
-        return Status::ERROR_SUCCESS;
-    }
-    write(provider, &SITE, None, None, 4, |sink| sink.put(&n.to_le_bytes()))
+    write_event!(provider, "Greeting", level(Informational), keyword(2), u32("n", &n))
 }
 
 /// OV-7: provider, level, keyword, time, process, thread and CPU are those of the write.

@@ -1,0 +1,72 @@
+//! The procedural macros of crate `etw`, which wraps them and documents them: use them from there.
+//!
+//! * `tokens`, `literal`: token streams, without `syn` and `quote`, so that a program with a few events builds fast;
+//! * `types`: the vocabulary of fields, one table;
+//! * `meta`: the static bytes of an event;
+//! * `options`, `field`, `event`, `provider`: the grammar, and what becomes of it.
+//!
+//! All take `$crate` of the wrapping `macro_rules!` as their first token, so that a renamed or re-exported `etw` works.
+//! What a grammar error says and where it points is tested by `etw`'s tests through [`event_error`].
+#![forbid(unsafe_code)]
+
+mod event;
+mod field;
+mod literal;
+mod meta;
+mod options;
+mod provider;
+mod tokens;
+mod types;
+
+use proc_macro::{Literal, TokenStream, TokenTree};
+
+use tokens::Result;
+
+/// See `etw::define_provider!`.
+#[proc_macro]
+pub fn define_provider(input: TokenStream) -> TokenStream {
+    finish(provider::define_provider(input))
+}
+
+/// See `etw::write_event!`.
+#[proc_macro]
+pub fn write_event(input: TokenStream) -> TokenStream {
+    finish(event::write_event(input))
+}
+
+/// See `etw::provider_enabled!`.
+#[proc_macro]
+pub fn provider_enabled(input: TokenStream) -> TokenStream {
+    finish(event::provider_enabled(input))
+}
+
+/// For tests: what is wrong with an invocation of `write_event!`, and the source it points at, as `(message, source)`.
+/// Both are empty where nothing is wrong.
+#[doc(hidden)]
+#[proc_macro]
+pub fn event_error(input: TokenStream) -> TokenStream {
+    error_of(event::write_event(input))
+}
+
+/// For tests: as [`event_error`], of `define_provider!`.
+#[doc(hidden)]
+#[proc_macro]
+pub fn provider_error(input: TokenStream) -> TokenStream {
+    error_of(provider::define_provider(input))
+}
+
+fn finish(expanded: Result<TokenStream>) -> TokenStream {
+    expanded.unwrap_or_else(tokens::Error::into_tokens)
+}
+
+fn error_of(expanded: Result<TokenStream>) -> TokenStream {
+    let (message, source) = match expanded {
+        Ok(_) => (String::new(), String::new()),
+        Err(error) => (error.message, error.first.source_text().unwrap_or_default()),
+    };
+    let pair = tokens::comma_separated([
+        tokens::literal(Literal::string(&message)),
+        tokens::literal(Literal::string(&source)),
+    ]);
+    TokenTree::from(proc_macro::Group::new(proc_macro::Delimiter::Parenthesis, pair)).into()
+}

@@ -1,0 +1,144 @@
+//! Token streams: cut into arguments, and made from templates.
+
+use proc_macro::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
+
+/// Why an invocation is refused, and which of its tokens to point at.
+#[derive(Debug)]
+pub struct Error {
+    pub message: String,
+    pub first: Span,
+    pub last: Span,
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub fn new(span: Span, message: impl Into<String>) -> Error {
+        Error { message: message.into(), first: span, last: span }
+    }
+
+    /// Points at all of `tokens`, or at `otherwise` where there are none.
+    pub fn at(tokens: &[TokenTree], otherwise: Span, message: impl Into<String>) -> Error {
+        let first = tokens.first().map_or(otherwise, TokenTree::span);
+        let last = tokens.last().map_or(first, TokenTree::span);
+        Error { message: message.into(), first, last }
+    }
+
+    /// `compile_error!` that rustc shows at the place.
+    pub fn into_tokens(self) -> TokenStream {
+        let mut text = Literal::string(&self.message);
+        text.set_span(self.last);
+        let mut group = Group::new(Delimiter::Brace, TokenTree::from(text).into());
+        group.set_span(self.last);
+        let path = fill("::core::compile_error!", self.first, &[]);
+        path.into_iter().chain([group.into()]).collect()
+    }
+}
+
+/// What stands between two commas.
+#[derive(Clone, Debug)]
+pub struct Argument {
+    pub tokens: Vec<TokenTree>,
+    /// The comma behind it.
+    pub comma: Option<TokenTree>,
+}
+
+impl Argument {
+    /// `name(…)`: the name, and the group in parentheses.
+    pub fn as_call(&self) -> Option<(&Ident, &Group)> {
+        match &self.tokens[..] {
+            [TokenTree::Ident(name), TokenTree::Group(group)]
+                if group.delimiter() == Delimiter::Parenthesis =>
+            {
+                Some((name, group))
+            }
+            _ => None,
+        }
+    }
+
+    pub fn stream(&self) -> TokenStream {
+        self.tokens.iter().cloned().collect()
+    }
+}
+
+/// Cuts at the commas of the outermost level. A comma at the end makes no further argument.
+pub fn split(stream: TokenStream) -> Vec<Argument> {
+    let mut arguments = Vec::new();
+    let mut tokens = Vec::new();
+    for token in stream {
+        if matches!(&token, TokenTree::Punct(punct) if punct.as_char() == ',') {
+            arguments.push(Argument { tokens: std::mem::take(&mut tokens), comma: Some(token) });
+        } else {
+            tokens.push(token);
+        }
+    }
+    if !tokens.is_empty() {
+        arguments.push(Argument { tokens, comma: None });
+    }
+    arguments
+}
+
+/// The one token there is, without the invisible groups that `macro_rules!` puts around what it matched.
+pub fn single(tokens: &[TokenTree]) -> Option<TokenTree> {
+    match tokens {
+        [TokenTree::Group(group)] if group.delimiter() == Delimiter::None => {
+            let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+            single(&inner)
+        }
+        [one] => Some(one.clone()),
+        _ => None,
+    }
+}
+
+/// Parses a template and puts `arguments` in place of `$name`. The template's own tokens get `span`'s place in error
+/// messages; its local variables cannot be seen by what is put in.
+pub fn fill(template: &str, span: Span, arguments: &[(&str, TokenStream)]) -> TokenStream {
+    let template: TokenStream = template.parse().expect("a template is made of tokens");
+    substitute(template, Span::mixed_site().located_at(span), arguments)
+}
+
+fn substitute(template: TokenStream, span: Span, arguments: &[(&str, TokenStream)]) -> TokenStream {
+    let mut out = TokenStream::new();
+    let mut template = template.into_iter();
+    while let Some(mut token) = template.next() {
+        match &mut token {
+            TokenTree::Punct(punct) if punct.as_char() == '$' => {
+                let name = template.next().map(|name| name.to_string()).unwrap_or_default();
+                let (_, argument) = arguments
+                    .iter()
+                    .find(|(argument, _)| *argument == name)
+                    .unwrap_or_else(|| panic!("template without argument {name}"));
+                out.extend(argument.clone());
+            }
+            TokenTree::Group(group) => {
+                let mut filled =
+                    Group::new(group.delimiter(), substitute(group.stream(), span, arguments));
+                filled.set_span(span);
+                out.extend([TokenTree::from(filled)]);
+            }
+            token => {
+                token.set_span(span);
+                out.extend([token.clone()]);
+            }
+        }
+    }
+    out
+}
+
+pub fn literal(literal: Literal) -> TokenStream {
+    TokenTree::from(literal).into()
+}
+
+pub fn ident(name: &str, span: Span) -> TokenStream {
+    TokenTree::from(Ident::new(name, Span::mixed_site().located_at(span))).into()
+}
+
+/// `a, b, c,`
+pub fn comma_separated(parts: impl IntoIterator<Item = TokenStream>) -> TokenStream {
+    let mut out = TokenStream::new();
+    for part in parts {
+        out.extend(part);
+        out.extend([TokenTree::from(Punct::new(',', Spacing::Alone))]);
+    }
+    out
+}

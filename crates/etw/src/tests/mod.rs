@@ -1,0 +1,3 @@
+//! Tests of the macros that look at what a host receives.
+
+mod fields;
