@@ -56,6 +56,9 @@ pub struct PrivateOptions {
     pub per_processor: bool,
 }
 
+/// What is given whole buffers, as they lie in files.
+pub type Consumer = Box<dyn FnMut(&[u8]) + Send>;
+
 /// Where a session's events go.
 pub enum Output {
     /// To a file, or a series of files.
@@ -70,7 +73,7 @@ pub enum Output {
     /// To memory, the oldest overwritten; [`PrivateSession::snapshot`] writes a file.
     Memory,
     /// To a consumer in this process: whole buffers, as they lie in files, in the order in which they filled.
-    Consumer(Box<dyn FnMut(&[u8]) + Send>),
+    Consumer(Consumer),
 }
 
 impl Default for PrivateOptions {
@@ -218,16 +221,11 @@ impl PrivateSession {
         };
         let cycles = (raw == RawClock::Tsc && options.clock == SessionClock::Cycles)
             .then(|| (first.raw, cycles_mhz(raw)));
-        let mut facts = SessionFacts::new(
-            &options.name,
-            path.as_deref(),
-            options.clock,
-            options.buffer_size,
-            mode,
-            maximum,
-            cycles,
-            thread_id(),
-        );
+        let mut facts = SessionFacts::new(&options.name, path.as_deref(), options.clock, cycles);
+        facts.header.buffer_size = options.buffer_size;
+        facts.header.log_file_mode = mode;
+        facts.header.maximum_file_size = maximum;
+        facts.ids = (std::process::id(), thread_id());
         let mut session_options = SessionOptions {
             buffer_size: options.buffer_size,
             mode: LogMode::Memory,
@@ -273,7 +271,7 @@ impl PrivateSession {
                     let max = u64::from(maximum) << 10;
                     Files::create(&path, facts.clone(), if preallocate { max } else { 0 })?
                 };
-                Some(Storage::start(Sink::Files(files))?)
+                Some(Storage::start(Sink::Files(Box::new(files)))?)
             }
             Output::Memory => None,
             Output::Consumer(consumer) => Some(Storage::start(Sink::Consumer(consumer))?),
@@ -313,6 +311,7 @@ impl PrivateSession {
             error: None,
             upkeep: Instant::now(),
             pause: LONGEST_PAUSE,
+            is_full: false,
         };
         let thread = crate::spawn("etw-session", move || worker.run())?;
         control.set_admission(0, admission);
@@ -637,6 +636,7 @@ struct Worker {
     error: Option<String>,
     upkeep: Instant,
     pause: Duration,
+    is_full: bool,
 }
 
 impl Worker {
@@ -654,6 +654,7 @@ impl Worker {
             }
             self.grow();
             self.maintain();
+            self.publish();
             self.set_pause(&drained, started);
             if self.pause >= SHORTEST_PAUSE && !drained.stopped {
                 let has_commands = &self.shared.has_commands;
@@ -916,6 +917,17 @@ impl Worker {
             facts: *self.session().facts(),
             pool_size: self.pool.0,
             error: self.error.clone(),
+        }
+    }
+
+    /// Writers learn that the file is full.
+    fn publish(&mut self) {
+        if self.session().state() == State::FileFull && !self.is_full {
+            self.is_full = true;
+            let largest_size = self.session().largest_event() as u32;
+            let admission =
+                Admission { open: true, full: true, largest_size, ..Admission::default() };
+            self.shared.control.set_admission(0, admission);
         }
     }
 

@@ -10,6 +10,7 @@ mod activity;
 #[cfg(test)]
 mod capture;
 mod custom;
+pub mod evntprov;
 mod macros;
 mod provider;
 mod registry;

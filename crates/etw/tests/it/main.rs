@@ -5,3 +5,4 @@ mod crash;
 mod macros;
 mod session;
 mod support;
+mod write_calls;
