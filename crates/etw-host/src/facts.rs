@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use etw_etl::header::BufferHeader;
 use etw_etl::header::LogfileHeader;
 use etw_etl::write::{BufferBuilder, encode};
+use etw_ring::RawClock;
 use etw_types::{Clock, ClockType, EventRecord, FileTime, HeaderType, Hook, le};
 
 use crate::clock::{QPC_FREQUENCY, filetime_now, qpc_now};
@@ -37,18 +38,18 @@ pub struct SessionFacts {
 }
 
 impl SessionFacts {
-    /// The facts of a session that starts now; sizes, mode and ids are the caller's to set. `cycles`: the cycle counter now
-    /// and its MHz, for a session on cycles.
+    /// The facts of a session that starts now; sizes, mode and ids are the caller's to set. `cycles`: the cycle counter and
+    /// its MHz, for a session on cycles.
     pub fn new(
         name: &str,
         file: Option<&Path>,
         clock: SessionClock,
-        cycles: Option<(u64, u32)>,
+        cycles: Option<(RawClock, u32)>,
     ) -> SessionFacts {
         let (now, qpc) = (filetime_now(), qpc_now());
         let (clock_type, start_raw) = match (clock, cycles) {
             (SessionClock::System, _) => (ClockType::SYSTEM, now.0),
-            (SessionClock::Cycles, Some((raw, _))) => (ClockType::TSC, raw as i64),
+            (SessionClock::Cycles, Some((raw, _))) => (ClockType::TSC, raw.now() as i64),
             _ => (ClockType::QPC, qpc),
         };
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);

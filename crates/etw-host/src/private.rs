@@ -220,7 +220,7 @@ impl PrivateSession {
             _ => None,
         };
         let cycles = (raw == RawClock::Tsc && options.clock == SessionClock::Cycles)
-            .then(|| (first.raw, cycles_mhz(raw)));
+            .then(|| (raw, cycles_mhz(raw)));
         let mut facts = SessionFacts::new(&options.name, path.as_deref(), options.clock, cycles);
         facts.header.buffer_size = options.buffer_size;
         facts.header.log_file_mode = mode;
@@ -727,6 +727,7 @@ impl Worker {
             router.route(1, &event);
             ControlFlow::Continue(())
         });
+        self.clock.pass(drained.watermark);
         let hostile = std::mem::take(&mut self.hostile) + drained.hostile;
         let batch = self.reader.next_batch();
         let now = self.session_now();
@@ -796,6 +797,10 @@ impl Worker {
             // Who asked may have gone: an answer that nobody takes is no error.
             match command {
                 Command::Enable(provider, info, reply) => {
+                    if self.session().enabled(&provider).is_some() {
+                        // What was written before it was changed is judged by what was wanted then.
+                        self.drain_all();
+                    }
                     self.session().enable(provider, info);
                     let _ = reply.send(());
                 }

@@ -3,6 +3,7 @@
 
 mod crash;
 mod macros;
+mod modes;
 mod session;
 mod support;
 mod write_calls;
