@@ -228,6 +228,8 @@ struct ChunkState {
     closing_batch: u64,
     end: u32,
     changed: Instant,
+    /// Its owner was found gone.
+    is_orphan: bool,
     /// Overflow chunk: consumed entries, entries in flight.
     bits: Vec<u64>,
     pending: BTreeMap<u32, (u64, Instant)>,
@@ -807,6 +809,7 @@ impl Reader {
                     closing_batch: self.batch,
                     end: 0,
                     changed: Instant::now(),
+                    is_orphan: false,
                     bits,
                     pending: BTreeMap::new(),
                 },
@@ -1224,13 +1227,17 @@ impl Reader {
                             let writing = head.is_some_and(|l| l.head.is_writing());
                             out.torn += u64::from(writing);
                             release = at_rest;
+                        } else if at_rest && state.is_orphan {
+                            // The heads of this drain were read after its owner was found gone: nothing comes any more.
+                            out.torn += u64::from(head.is_some_and(|l| l.head.is_writing()));
+                            release = true;
                         } else if at_rest
                             && idle >= Duration::from_millis(20)
                             && line.tid != 0
                             && options.alive.is_some_and(|alive| !alive(line.tid))
                         {
-                            out.torn += u64::from(head.is_some_and(|l| l.head.is_writing()));
-                            release = true;
+                            // It may have written since the heads were read.
+                            state.is_orphan = true;
                         } else if state.phase == CLOSING {
                             // Only if this drain's barrier came after the store.
                             release = applied >= state.closing_batch

@@ -225,3 +225,41 @@ fn exited_threads_give_back_chunks_and_slots() {
     assert_eq!(rig.reader.gaps(), 0);
     balance(&rig.reader);
 }
+
+/// A thread that writes and ends while a drain is under way: what it wrote comes with the next.
+#[test]
+fn a_thread_that_ends_in_the_middle_of_a_drain_loses_nothing() {
+    let mut rig = rig(1 << 20);
+    let options =
+        DrainOptions { alive: Some(&|tid| process_thread_alive(std::process::id(), tid)), ..patient() };
+    for round in 0..20u32 {
+        let (write, writes) = std::sync::mpsc::channel::<()>();
+        let writer = rig.writer.clone();
+        let thread = std::thread::spawn(move || {
+            put(&writer, &round.to_le_bytes()).unwrap();
+            writes.recv().unwrap();
+            for _ in 0..10 {
+                put(&writer, &round.to_le_bytes()).unwrap();
+            }
+        });
+        let mut thread = Some(thread);
+        let mut seen = 0;
+        let end = Instant::now() + Duration::from_secs(5);
+        while seen < 11 {
+            assert!(Instant::now() < end, "round {round}: {seen} of 11 records");
+            let done = rig.reader.drain(&options, |r| {
+                assert_eq!(r.payload, round.to_le_bytes());
+                seen += 1;
+                if let Some(thread) = thread.take() {
+                    // The heads have been read; the chunk looks at rest for long before the drain settles.
+                    write.send(()).unwrap();
+                    thread.join().unwrap();
+                    std::thread::sleep(Duration::from_millis(30));
+                }
+            });
+            rig.reader.advance();
+            assert_eq!((done.late, done.hostile, done.torn), (0, 0, 0));
+        }
+    }
+    balance(&rig.reader);
+}

