@@ -230,8 +230,10 @@ fn exited_threads_give_back_chunks_and_slots() {
 #[test]
 fn a_thread_that_ends_in_the_middle_of_a_drain_loses_nothing() {
     let mut rig = rig(1 << 20);
-    let options =
-        DrainOptions { alive: Some(&|tid| process_thread_alive(std::process::id(), tid)), ..patient() };
+    let options = DrainOptions {
+        alive: Some(&|tid| process_thread_alive(std::process::id(), tid)),
+        ..patient()
+    };
     for round in 0..20u32 {
         let (write, writes) = std::sync::mpsc::channel::<()>();
         let writer = rig.writer.clone();

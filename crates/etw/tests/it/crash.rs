@@ -197,7 +197,7 @@ fn kill_9_loses_nothing_committed() {
     assert!(total > rounds * 1000, "{total}");
 }
 
-/// The same in a circular file: what is left is the newest part of what was committed, without a gap.
+/// The same in a circular file: what is left is a newest part of what was committed.
 #[test]
 fn kill_9_of_a_circular_session() {
     let out = TempPath::new("kill-circular.etl");
@@ -217,13 +217,18 @@ fn kill_9_of_a_circular_session() {
     let (events, _) = read(&out);
     let by_thread = numbers(&events);
     assert!(events.len() > 200, "{}", events.len());
-    // A thread that was not scheduled for long may be in none of the newest buffers.
+    // Buffers are overwritten in the order in which they were closed, so of a thread that moves between CPUs newer events
+    // may be gone where older ones are left; but the newest buffers of all hold the newest events of somebody.
+    let said = said();
+    let mut reaches_the_end = false;
     for (&thread, found) in &by_thread {
-        assert!(found.windows(2).all(|pair| pair[1] == pair[0] + 1), "a gap");
+        assert!(found.windows(2).all(|pair| pair[0] < pair[1]), "out of order or doubled");
         let last = u64::from(*found.last().unwrap()) + 1;
-        let said = said()[thread as usize];
-        assert!((said..=said + 1).contains(&last), "{said} {last}");
+        let said = said[thread as usize];
+        assert!(last <= said + 1, "{said} {last}");
+        reaches_the_end |= last >= said;
     }
+    assert!(reaches_the_end);
 }
 
 /// A session that is there when the program ends is stopped by then.
