@@ -4,7 +4,9 @@ use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
 use crate::meta::{Meta, Name, Number, Range};
 use crate::options::Options;
-use crate::tokens::{Argument, Error, Result, comma_separated, fill, ident, single, split};
+use crate::tokens::{
+    Argument, Error, Result, comma_separated, fill, ident, single, split, text_of,
+};
 use crate::types::{self, Codec, InType, Shape};
 
 /// TDH decodes as many fields of an event.
@@ -337,7 +339,7 @@ impl Fields {
             [name] if matches!(single(&name.tokens), Some(TokenTree::Literal(_))) => {
                 return Err(Error::new(group.span_close(), "the value of `custom` is missing"));
             }
-            [value] => (Name::Known(text_of(value)), value.stream()),
+            [value] => (Name::Known(text_of(&value.tokens)), value.stream()),
             [name, value @ ..] => {
                 (self.name(kind, group, Some(name.clone()))?, value_of(kind, group, value)?)
             }
@@ -512,12 +514,6 @@ fn value_of(kind: &Ident, group: &Group, arguments: &[Argument]) -> Result<Token
         argument.tokens.iter().cloned().chain(comma)
     });
     Ok(tokens.collect())
-}
-
-/// A value's text, as its default name: on one line.
-fn text_of(value: &Argument) -> String {
-    let text = value.stream().to_string();
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// `[0, 1, 2]`

@@ -7,8 +7,7 @@
 extern crate self as etw;
 
 mod activity;
-#[cfg(test)]
-mod capture;
+mod builder;
 mod custom;
 mod macros;
 mod provider;
@@ -20,8 +19,9 @@ mod write;
 pub use activity::{
     Activity, ActivityControl, ActivityFuture, Scope, create_id, event_activity_id_control,
 };
+pub use builder::EventBuilder;
 pub use custom::Protocol;
-pub use etw_tracelogging::{InType, OutType};
+pub use etw_tracelogging::{EncodeError, InType, OutType};
 pub use etw_types::{
     Channel, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status, SystemTime,
 };
@@ -29,5 +29,7 @@ pub use provider::{
     ControlCode, EnableCallback, EnableChange, MAX_SESSIONS, Provider, Registration,
 };
 
+#[cfg(test)]
+mod support;
 #[cfg(test)]
 mod tests;

@@ -1,3 +1,7 @@
-//! Tests of the macros that look at what a host receives.
+//! Tests of the macros and of the builder that look at what a host receives.
 
+mod builder;
+mod events;
 mod fields;
+mod shapes;
+mod theirs;

@@ -1,4 +1,5 @@
 //! One binary for all integration tests.
 #![forbid(unsafe_code)]
 
+mod errors;
 mod macros;

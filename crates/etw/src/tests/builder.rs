@@ -1,0 +1,1 @@
+//! `EventBuilder`: its bytes are those of Microsoft's `tracelogging_dynamic`.
