@@ -290,9 +290,10 @@ fn expand(
     // Constants of their own, which fold into the gate and the match.
     let constant = |number: &Number, name: &str, ty: &str| match number {
         Number::Known(_) => (TokenStream::new(), number.tokens(ty)),
-        Number::Constant(value) => {
-            (own(&format!("const {name}: {ty} = $name;"), value), own(name, &TokenStream::new()))
-        }
+        Number::Constant(value) => (
+            own(&format!("const {name}: ::core::primitive::{ty} = $name;"), value),
+            own(name, &TokenStream::new()),
+        ),
     };
     let (level_item, level) = constant(&attributes.level, "__ETW_LEVEL", "u8");
     let (keyword_item, keyword) = constant(&attributes.keyword(), "__ETW_KEYWORD", "u64");

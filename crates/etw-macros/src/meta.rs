@@ -251,8 +251,8 @@ impl Meta {
         Ok(fill(
             "{
                 const __ETW_PARTS: &[$crate::rt::Part<'static>] = &[$parts];
-                const __ETW_SIZE: usize = $crate::rt::site_size(__ETW_PARTS);
-                static __ETW_BYTES: [u8; __ETW_SIZE] = $crate::rt::site_bytes(__ETW_PARTS);
+                const __ETW_SIZE: ::core::primitive::usize = $crate::rt::site_size(__ETW_PARTS);
+                static __ETW_BYTES: [::core::primitive::u8; __ETW_SIZE] = $crate::rt::site_bytes(__ETW_PARTS);
                 $crate::rt::Site::new(&__ETW_BYTES)
             }",
             Span::mixed_site(),

@@ -1,8 +1,9 @@
 use std::fmt;
 
 /// A Win32 status code, as ETW's functions return it.
+///
+/// Not `#[must_use]`: that an event was not taken is counted where it was lost, and most programs do not ask.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-#[must_use = "a status tells whether the event was taken"]
 pub struct Status(pub u32);
 
 macro_rules! statuses {

@@ -158,7 +158,7 @@ fn arrays_of_variable_count() {
     same! {
         u8_slice, &[1, 2, 3] => add_u8_sequence, &[1, 2, 3], Default;
         u8_slice, &[] => add_u8_sequence, &[], Default;
-        u16_hex_slice, &vec![1, 2] => add_u16_sequence, &[1, 2], Hex;
+        u16_hex_slice, &Vec::from([1, 2]) => add_u16_sequence, &[1, 2], Hex;
         u32_slice, &[7; 300] => add_u32_sequence, &[7; 300], Default;
         u64_hex_slice, &[7] => add_hex64_sequence, &[7], Default;
         i8_slice, &[-1] => add_i8_sequence, &[-1], Default;

@@ -27,7 +27,7 @@ fn what_is_right_is_no_error() {
     }
     provider_errors! {
         { P, "Name" } => "", "";
-        { #[a] /** b */ pub(in a::b) P, "Name", debug(), } => "", "";
+        { #[a] /** b */ pub(in a::b) P, "Name", } => "", "";
     }
 }
 
