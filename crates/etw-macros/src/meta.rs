@@ -151,7 +151,11 @@ impl Meta {
             }
             Name::Constant(tokens, span) => {
                 let arguments = [("crate", krate.clone()), ("name", tokens.clone())];
-                self.part(fill("$crate::rt::Part::Name($name)", *span, &arguments));
+                self.part(fill(
+                    "$crate::rt::Part::Name($crate::rt::name($name))",
+                    *span,
+                    &arguments,
+                ));
             }
         }
     }

@@ -108,7 +108,15 @@ fn substitute(template: TokenStream, span: Span, arguments: &[(&str, TokenStream
                     .iter()
                     .find(|(argument, _)| *argument == name)
                     .unwrap_or_else(|| panic!("template without argument {name}"));
-                out.extend(argument.clone());
+                if name == "crate" {
+                    // It comes from the wrapping macro: what it resolves to stays, where it is shown does not.
+                    out.extend(argument.clone().into_iter().map(|mut token| {
+                        token.set_span(token.span().located_at(span));
+                        token
+                    }));
+                } else {
+                    out.extend(argument.clone());
+                }
             }
             TokenTree::Group(group) => {
                 let mut filled =
