@@ -19,7 +19,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::Done;
     let mut failures = Vec::new();
     for path in &arguments.files {
-        match TraceFile::open(path) {
+        match files::open(path) {
             Ok(trace) => {
                 let (text, damaged) = check(trace);
                 output.write(text.as_bytes())?;

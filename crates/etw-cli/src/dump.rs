@@ -55,7 +55,7 @@ fn code_page(label: &str) -> Result<CodePage, String> {
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> =
-        arguments.files.iter().map(TraceFile::open).collect::<Result<_, _>>()?;
+        arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let threads = match arguments.threads {
         Some(threads) => usize::from(threads),
         None => std::thread::available_parallelism().map_or(1, usize::from),

@@ -1,8 +1,43 @@
 //! What the commands say about the files that they read.
 
 use crate::output::Outcome;
+use etw_etl::DamageLog;
 use etw_etl::read::{Records, TraceFile};
+use etw_host::leftover::Overlay;
 use std::fmt::Write;
+use std::path::Path;
+
+/// Opens a trace; with it, what a killed program left in `FILE.part` beside it.
+pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
+    let path = path.as_ref();
+    let name = path.display();
+    match Overlay::open(path) {
+        Ok(None) => TraceFile::open(path),
+        Ok(Some((overlay, left))) => {
+            let what = if left.is_running {
+                "of a session that still runs"
+            } else {
+                "that a killed program left; `etw repair` folds them in"
+            };
+            eprintln!("etw: note: {name}: with {} events {what}", left.events);
+            if left.lost > 0 {
+                eprintln!("etw: note: {name}: the program had lost {} events", left.lost);
+            }
+            if left.damaged > 0 {
+                eprintln!(
+                    "etw: note: {name}: {} places of what was left are damaged",
+                    left.damaged
+                );
+            }
+            TraceFile::from_source(path, Box::new(overlay))
+        }
+        Err(error) => {
+            // The trace itself may be sound.
+            eprintln!("etw: note: {name}: what a program left beside it cannot be read: {error}");
+            TraceFile::open(path)
+        }
+    }
+}
 
 /// Facts about a sound file that a reader should know: not damage, no reason for an exit status.
 pub fn notes(file: &TraceFile) -> Vec<String> {
@@ -50,15 +85,20 @@ pub fn report(records: &Records) -> Outcome {
             let _ = writeln!(text, "etw: note: {}: {note}", file.path().display());
         }
     }
-    let damage = records.damage();
+    let name = |file_index: u32| records.files()[file_index as usize].path();
+    tell_damage(&mut text, records.damage(), name);
+    eprint!("{text}");
+    if records.damage().is_empty() { Outcome::Done } else { Outcome::Damaged }
+}
+
+/// A line for every damage; `name` tells the file of a number.
+pub fn tell_damage<'p>(text: &mut String, damage: &DamageLog, name: impl Fn(u32) -> &'p Path) {
     for place in damage.kept() {
-        let path = records.files()[place.file_index as usize].path().display();
+        let path = name(place.file_index).display();
         let _ = writeln!(text, "etw: damaged: {path}: offset {:#x}: {}", place.offset, place.kind);
     }
     let more = damage.count() - damage.kept().len() as u64;
     if more > 0 {
         let _ = writeln!(text, "etw: damaged: {more} more places");
     }
-    eprint!("{text}");
-    if damage.is_empty() { Outcome::Done } else { Outcome::Damaged }
 }

@@ -4,8 +4,11 @@ mod check;
 mod dump;
 mod files;
 mod format;
+mod new_file;
 mod output;
 mod pipeline;
+mod repair;
+mod rewrite;
 mod stat;
 mod when;
 
@@ -31,6 +34,12 @@ enum Command {
     Stat(stat::Arguments),
     /// Tell sound traces from damaged ones and from files that are none
     Check(check::Arguments),
+    /// Write the records of several traces to one, in time order
+    Merge(rewrite::MergeArguments),
+    /// Write the records of a trace to a new one, compressed or not
+    Relog(rewrite::RelogArguments),
+    /// Complete a trace that its session did not, in place; a complete one stays as it is
+    Repair(repair::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +48,9 @@ fn main() -> ExitCode {
         Command::Dump(arguments) => dump::run(arguments),
         Command::Stat(arguments) => stat::run(arguments),
         Command::Check(arguments) => check::run(arguments),
+        Command::Merge(arguments) => rewrite::merge(arguments),
+        Command::Relog(arguments) => rewrite::relog(arguments),
+        Command::Repair(arguments) => repair::run(arguments),
     };
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,

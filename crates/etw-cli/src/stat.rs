@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use etw_decode::{Decoder, Source, Store};
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::write::extended_chain;
+use etw_host::Loss;
 use etw_types::{
     EventRecord, ExtType, ExtendedItems, FileTime, Guid, HeaderType, Hook, LOST_EVENT,
 };
@@ -35,7 +36,7 @@ enum Format {
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> =
-        arguments.files.iter().map(TraceFile::open).collect::<Result<_, _>>()?;
+        arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let mut output = Output::open(None, &[])?;
     let mut outcome = Outcome::Done;
     for trace in traces {
@@ -55,6 +56,20 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 
 /// Rows past this many are put together in one: only a hostile trace has so many kinds of events.
 const ROW_LIMIT: usize = 1 << 16;
+
+/// Cause, provider and process of losses that a session of ours told of.
+type Origin = (String, Option<Guid>, Option<u32>);
+/// Origins past this many are put together: our sessions tell of no more.
+const ORIGIN_LIMIT: usize = 1 << 13;
+
+fn tell(told: &mut BTreeMap<Origin, u64>, loss: Loss) {
+    let mut origin = (loss.cause, loss.provider, loss.process_id);
+    if told.len() >= ORIGIN_LIMIT && !told.contains_key(&origin) {
+        origin = ("others".to_owned(), None, None);
+    }
+    let count = told.entry(origin).or_default();
+    *count = count.saturating_add(loss.count);
+}
 
 /// What tells one row from another.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -85,6 +100,7 @@ struct Counted {
     total: u64,
     by_header: BTreeMap<HeaderType, u64>,
     losses: BTreeMap<u8, u64>,
+    told: BTreeMap<Origin, u64>,
     rows: Vec<EventRow>,
     more: Row,
 }
@@ -106,6 +122,7 @@ fn count(trace: TraceFile) -> Counted {
     let mut records = Records::new(vec![trace]);
     let mut by_header = BTreeMap::new();
     let mut losses = BTreeMap::new();
+    let mut told = BTreeMap::new();
     let mut counter = Counter::default();
     counter.decoder.set_learning(false);
     let mut total = 0;
@@ -115,6 +132,9 @@ fn count(trace: TraceFile) -> Counted {
         *by_header.entry(record.header).or_insert(0) += 1;
         if record.header.is_classic() && record.provider == Some(LOST_EVENT) {
             *losses.entry(record.descriptor.opcode.0).or_insert(0) += 1;
+        }
+        if let Some(loss) = Loss::read(&record) {
+            tell(&mut told, loss);
         }
         counter.add(&record);
         if total % 65_536 == 0 {
@@ -128,7 +148,7 @@ fn count(trace: TraceFile) -> Counted {
     let mut rows: Vec<EventRow> =
         rows.into_iter().map(|(key, row)| resolve(&mut decoder, key, &row)).collect();
     merge_equal(&mut rows);
-    Counted { records, total, by_header, losses, rows, more }
+    Counted { records, total, by_header, losses, told, rows, more }
 }
 
 #[derive(Default)]
@@ -261,6 +281,10 @@ impl Counted {
             .map(|(cause, count)| {
                 json!({"cause": cause, "provider": null, "pid": null, "count": count})
             })
+            .chain(self.told.iter().map(|((cause, provider, pid), count)| {
+                let provider = provider.map(|guid| guid.to_string());
+                json!({"cause": cause, "provider": provider, "pid": pid, "count": count})
+            }))
             .collect();
         let damage: Vec<Value> = self
             .records
@@ -379,6 +403,17 @@ impl Counted {
         let _ = writeln!(text, "  {word} {events} events, {buffers} buffers");
         for (cause, count) in self.losses() {
             let _ = writeln!(text, "  LOST     {count} by {cause} records");
+        }
+        for ((cause, provider, pid), count) in &self.told {
+            let cause = crate::format::safe(cause);
+            let _ = write!(text, "  LOST     {count}: {cause}");
+            if let Some(provider) = provider {
+                let _ = write!(text, ", provider {provider}");
+            }
+            if let Some(pid) = pid {
+                let _ = write!(text, ", process {pid}");
+            }
+            text.push('\n');
         }
     }
 

@@ -221,6 +221,16 @@ pub enum Error {
         /// Which.
         path: PathBuf,
     },
+    /// It is locked, or changes: a session is writing it.
+    InUse {
+        /// Which file.
+        path: PathBuf,
+    },
+    /// Without a usable clock its records have no place among those of other files.
+    NoClock {
+        /// Which file.
+        path: PathBuf,
+    },
     /// No buffer and no record was found in it.
     NotAnEtl {
         /// Which file.
@@ -237,6 +247,14 @@ impl fmt::Display for Error {
             Error::NotAFile { path } => write!(
                 f,
                 "{}: not a regular file; save the trace to a file first, merging needs to seek",
+                path.display()
+            ),
+            Error::InUse { path } => {
+                write!(f, "{}: is being written; stop its session first", path.display())
+            }
+            Error::NoClock { path } => write!(
+                f,
+                "{}: no usable clock, so its records have no place in time beside others; relog it by itself",
                 path.display()
             ),
             Error::NotAnEtl { path, found } => {

@@ -223,6 +223,8 @@ flag_consts! { LogfileHeader: u32 {
     MODE_CIRCULAR = 0x0000_0002;
     /// Space is reserved when the session starts.
     MODE_PREALLOCATE = 0x0000_0020;
+    /// Records keep headers and times of other sessions: written by a relogger.
+    MODE_RELOG = 0x0001_0000;
     /// Buffers may be compressed.
     MODE_COMPRESSED = 0x0400_0000;
 } }
@@ -230,6 +232,13 @@ flag_consts! { LogfileHeader: u32 {
 impl LogfileHeader {
     /// Bytes of TIME_ZONE_INFORMATION.
     pub const TIME_ZONE_SIZE: usize = 0xac;
+
+    /// Where NumberOfProcessors stands in the payload of either width; so do the next two.
+    pub const PROCESSORS_OFFSET: u64 = 0x0c;
+    /// EndTime.
+    pub const END_TIME_OFFSET: u64 = 0x10;
+    /// BuffersWritten.
+    pub const BUFFERS_WRITTEN_OFFSET: u64 = 0x24;
 
     /// Bytes before the two names.
     pub const fn fixed_size(pointer_size: u32) -> usize {

@@ -9,6 +9,8 @@
 //! * [`read::buffer`]: one buffer in memory → [`EventRecord`](etw_types::EventRecord)s; no file, no system;
 //! * [`read::file`]: a file, as an index of its buffers;
 //! * [`read::merge`]: all records of one or several files in time order, in bounded memory;
+//! * [`relog`]: files rewritten as one;
+//! * [`mod@repair`]: what a killed session left, completed;
 //! * [`mod@write`]: records, buffers and files, valid or wrong on purpose.
 //!
 //! ```
@@ -34,6 +36,8 @@ pub mod header;
 pub mod lzxpress;
 pub mod read;
 pub mod record;
+pub mod relog;
+pub mod repair;
 pub mod write;
 
 pub use damage::{Damage, DamageKind, DamageLog, Error};

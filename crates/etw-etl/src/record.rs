@@ -174,6 +174,22 @@ fn message_parts(flags: MessageFlags) -> MessageParts {
     }
 }
 
+/// Writes `time` over that of a record in its on-disk form; `header` is its type. `false` where it has none.
+pub fn set_time(record: &mut [u8], header: HeaderType, time: i64) -> bool {
+    let at = match header {
+        HeaderType::PerfInfo32 | HeaderType::PerfInfo64 => Some(0x08),
+        HeaderType::Message => {
+            le::u16(record, 6).and_then(|word| message_parts(MessageFlags(word)).time)
+        }
+        _ => Some(0x10),
+    };
+    let place = at.and_then(|at| record.get_mut(at..at + 8));
+    place.is_some_and(|place| {
+        place.copy_from_slice(&time.to_le_bytes());
+        true
+    })
+}
+
 /// Turns one record into an [`EventRecord`]; `cpu`, `order_time` of untimed records and `position` are left to the
 /// caller.
 ///

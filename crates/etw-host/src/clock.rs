@@ -55,7 +55,8 @@ impl ClockMap {
     /// Begins with one pair: times are exact from the next one on.
     pub fn new(pair: Pair, raw: RawClock) -> ClockMap {
         // A guess that the next pair replaces: 1 ns a tick where the raw clock counts them, else some 2.5 GHz.
-        let slope = if raw == RawClock::Monotonic { 1 << FRACTION } else { (1 << FRACTION) * 2 / 5 };
+        let slope =
+            if raw == RawClock::Monotonic { 1 << FRACTION } else { (1 << FRACTION) * 2 / 5 };
         ClockMap { from: pair, to: pair, slope }
     }
 
@@ -71,7 +72,8 @@ impl ClockMap {
         if pair.raw <= self.to.raw || pair.ns < self.to.ns {
             return;
         }
-        let slope = (u128::from(pair.ns - self.to.ns) << FRACTION) / u128::from(pair.raw - self.to.raw);
+        let slope =
+            (u128::from(pair.ns - self.to.ns) << FRACTION) / u128::from(pair.raw - self.to.raw);
         self.from = self.to;
         self.to = pair;
         self.slope = u64::try_from(slope).unwrap_or(u64::MAX);
@@ -87,10 +89,14 @@ impl ClockMap {
     pub fn ns(&self, raw: u64) -> u64 {
         if raw >= self.from.raw {
             let ticks = raw - self.from.raw;
-            self.from.ns.saturating_add(((u128::from(ticks) * u128::from(self.slope)) >> FRACTION) as u64)
+            self.from
+                .ns
+                .saturating_add(((u128::from(ticks) * u128::from(self.slope)) >> FRACTION) as u64)
         } else {
             let ticks = self.from.raw - raw;
-            self.from.ns.saturating_sub(((u128::from(ticks) * u128::from(self.slope)) >> FRACTION) as u64)
+            self.from
+                .ns
+                .saturating_sub(((u128::from(ticks) * u128::from(self.slope)) >> FRACTION) as u64)
         }
     }
 
@@ -142,7 +148,9 @@ mod tests {
     fn pairs_that_go_back_are_left_out() {
         let mut map = ClockMap::new(Pair { raw: 100, ns: 100 }, RawClock::Monotonic);
         map.observe(Pair { raw: 200, ns: 200 });
-        for pair in [Pair { raw: 200, ns: 300 }, Pair { raw: 150, ns: 300 }, Pair { raw: 300, ns: 199 }] {
+        for pair in
+            [Pair { raw: 200, ns: 300 }, Pair { raw: 150, ns: 300 }, Pair { raw: 300, ns: 199 }]
+        {
             map.observe(pair);
             assert_eq!(map.last(), Pair { raw: 200, ns: 200 });
         }

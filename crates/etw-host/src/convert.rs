@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
+use etw_ring::Record;
 use etw_ring::prefix::Prefix;
-use etw_ring::{Reader, Record};
 use etw_session::Event;
 use etw_types::{EventDescriptor, ExtType, Guid, le};
 
 /// A provider as a process registered it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
     /// Its GUID.
     pub id: Guid,
@@ -140,11 +140,12 @@ impl Registrations {
         process_id: u32,
         sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
     ) -> Option<Event<'a>> {
-        let (bytes, payload) = record.payload.split_at_checked(usize::from(record.metadata_size))?;
+        let (bytes, payload) =
+            record.payload.split_at_checked(usize::from(record.metadata_size))?;
         let prefix = Prefix::parse(record.kind, bytes)?;
         self.chain.clear();
         if let Some(related) = &prefix.related_activity_id {
-            put_item(&mut self.chain, ExtType::RELATED_ACTIVITY, &related.0);
+            put_item(&mut self.chain, ExtType::RELATED_ACTIVITYID, &related.0);
         }
         let provider = self.get(record.registration)?;
         let id = provider.id;
@@ -155,7 +156,8 @@ impl Registrations {
             chain_of_site = template.chain.clone();
         } else {
             descriptor = prefix.descriptor?;
-            let traits = if prefix.traits.is_empty() { &provider.traits[..] } else { prefix.traits };
+            let traits =
+                if prefix.traits.is_empty() { &provider.traits[..] } else { prefix.traits };
             let mut chain = Vec::new();
             put_schema(&mut chain, traits, prefix.metadata);
             chain_of_site = chain;
@@ -176,11 +178,6 @@ impl Registrations {
             process: None,
         })
     }
-}
-
-/// A copy of a site's metadata, for [`Registrations::event`].
-pub fn site_of(reader: &mut Reader, id: u32) -> Option<Vec<u8>> {
-    reader.site(id).map(<[u8]>::to_vec)
 }
 
 /// Provider traits and event metadata, as TraceLogging events carry them (in this order in Windows' traces).
@@ -209,7 +206,9 @@ fn put_item(chain: &mut Vec<u8>, ext_type: ExtType, data: &[u8]) {
 fn join(chain: &mut Vec<u8>, more: &[u8]) {
     if !chain.is_empty() && !more.is_empty() {
         let mut at = 0;
-        while let Some(size) = le::u16(chain, at).map(usize::from).filter(|size| at + size < chain.len()) {
+        while let Some(size) =
+            le::u16(chain, at).map(usize::from).filter(|size| at + size < chain.len())
+        {
             at += size;
         }
         // Linkage: another one follows.

@@ -186,6 +186,8 @@ pub struct Drained {
     pub no_barrier: bool,
     /// The sink had no room: there is more.
     pub stopped: bool,
+    /// Bytes of pool that the records took.
+    pub size: u64,
 }
 
 /// The writers' own count: their claim.
@@ -382,6 +384,11 @@ impl Reader {
         }
         self.segments.push(Segment { source: Arc::new(source), base: 0, units });
         Ok(())
+    }
+
+    /// The number that the next [`advance`](Self::advance) gives its batch.
+    pub fn next_batch(&self) -> u64 {
+        self.batch + 1
     }
 
     /// The host's side of the pool.
@@ -659,15 +666,23 @@ impl Reader {
                 {
                     continue;
                 }
-                let (entries, open_end) = self.directory(number, unit, &words);
+                let entries = self.directory(number, unit, &words);
+                // Records that were committed long ago may stand where nobody knows how many there are.
+                let unknown = self.watermark;
                 let state = self.chunk(number, unit.generation);
                 let mut pending = BTreeMap::new();
-                let zeros = entries.iter().enumerate().filter(|(_, e)| **e == 0).map(|(i, _)| i);
-                for index in zeros.chain(open_end.then_some(entries.len())) {
+                let mut wait_for = |index: usize, new: u64| {
                     let known = state.pending.get(&(index as u32)).copied();
-                    let (at_least, seen) = known.unwrap_or((since_scan, Instant::now()));
+                    let (at_least, seen) = known.unwrap_or((new, Instant::now()));
                     pending.insert(index as u32, (at_least, seen));
                     judge(at_least, seen);
+                };
+                match &entries {
+                    Some(entries) => {
+                        let zeros = entries.iter().enumerate().filter(|(_, e)| **e == 0);
+                        zeros.for_each(|(index, _)| wait_for(index, since_scan));
+                    }
+                    None => wait_for(u32::MAX as usize, unknown),
                 }
                 state.pending = pending;
             }
@@ -675,30 +690,77 @@ impl Reader {
         bound
     }
 
-    /// The reserved directory entries of an overflow chunk, and whether more may be reserved that no word shows.
-    fn directory(&self, number: u16, unit: Unit, words: &[Option<Shared>]) -> (Vec<u64>, bool) {
-        let size = class_size(unit.class);
-        let most = size / (RECORD_HEADER_SIZE + 8);
-        let named = words.iter().flatten().find(|w| {
+    /// The reserved directory entries of an overflow chunk; `None` while nobody can say how many there are: its word was
+    /// replaced, and the thread that did it has not closed the chunk yet, or the other way round at its beginning.
+    fn directory(&self, number: u16, unit: Unit, words: &[Option<Shared>]) -> Option<Vec<u64>> {
+        let names = |w: &&Shared| {
             w.unit == number && w.generation8 == unit.generation as u8 && w.class == unit.class
-        });
-        let (count, unknown) = match (unit.phase, named) {
-            (Phase::SharedClosed, _) => (usize::from(unit.owner), false),
-            (_, Some(word)) => (usize::from(word.count), false),
-            // Being made, being replaced, or a chunk of one large record.
-            (_, None) => (most, true),
         };
-        let count = count.min(most);
+        let count_in = |words: &[Option<Shared>]| {
+            words.iter().flatten().find(names).map(|word| usize::from(word.count))
+        };
+        let count_of = |unit: &Unit| match unit.phase {
+            // Closed, or made for one record.
+            Phase::SharedClosed => Some(usize::from(unit.owner)),
+            Phase::Shared if unit.owner != u16::MAX => Some(usize::from(unit.owner)),
+            _ => None,
+        };
+        // The words were read before the chunk's own: it may have begun, or ended, in between.
+        let count = count_of(&unit)
+            .or_else(|| count_in(words))
+            .or_else(|| count_in(&self.shared_words()))
+            .or_else(|| {
+                let mut word = [0; 8];
+                self.segments[0].source.read(P_UNITS + usize::from(number) * 8, &mut word);
+                let now = Unit::unpack(u64::from_le_bytes(word))?;
+                (now.generation == unit.generation).then(|| count_of(&now)).flatten()
+            })?;
+        Some(self.entries(number, unit, count))
+    }
+
+    fn entries(&self, number: u16, unit: Unit, count: usize) -> Vec<u64> {
+        let size = class_size(unit.class);
+        let count = count.min(size / (RECORD_HEADER_SIZE + 8));
         let mut bytes = vec![0; count * 8];
         let (segment, base) = self.place(number);
         self.segments[segment].source.read(base + size - count * 8, &mut bytes);
         std::sync::atomic::fence(Ordering::Acquire);
-        let mut entries: Vec<u64> = bytes.chunks_exact(8).rev().map(|b| le64(b, 0)).collect();
-        if unknown {
-            let used = entries.iter().rposition(|e| *e != 0).map_or(0, |i| i + 1);
-            entries.truncate(used);
+        bytes.chunks_exact(8).rev().map(|b| le64(b, 0)).collect()
+    }
+
+    /// The entries of a chunk that a killed process left without a count: as far as they can be entries. Behind them lies
+    /// record data, which may look like anything.
+    fn entries_left(&self, number: u16, unit: Unit) -> Vec<u64> {
+        let size = class_size(unit.class) as u64;
+        let mut entries = self.entries(number, unit, usize::MAX);
+        let (mut used, mut expect) = (0, 0);
+        for (index, entry) in entries.iter().copied().enumerate() {
+            let (offset, room) = (u64::from(entry as u32), (entry >> 32) & 0x3fff_ffff);
+            let directory = (index as u64 + 1) * 8;
+            if expect + directory > size {
+                break;
+            }
+            if entry == 0 {
+                continue;
+            }
+            let fits = entry & proto::ENTRY_COMMITTED != 0
+                && offset >= expect
+                && offset + room + directory <= size
+                && self.is_record(number, offset as u32, room as u32);
+            if !fits {
+                break;
+            }
+            (used, expect) = (index + 1, offset + room);
         }
-        (entries, unknown)
+        entries.truncate(used);
+        entries
+    }
+
+    fn is_record(&self, number: u16, offset: u32, room: u32) -> bool {
+        let mut header = Header([0; RECORD_HEADER_SIZE]);
+        let (segment, base) = self.place(number);
+        self.segments[segment].source.read(base + offset as usize, &mut header.0);
+        header.room(room) == Some(room)
     }
 
     fn place(&self, number: u16) -> (usize, usize) {
@@ -830,7 +892,13 @@ impl Reader {
     ) {
         let size = class_size(unit.class) as u32;
         let units = CLASS_UNITS[unit.class as usize];
-        let (entries, _) = self.directory(number, unit, words);
+        let known = self.directory(number, unit, words);
+        let is_known = known.is_some();
+        let entries = match known {
+            Some(entries) => entries,
+            None if options.ended => self.entries_left(number, unit),
+            None => Vec::new(),
+        };
         let (segment, base) = self.place(number);
         let memory = self.control.memory.clone();
         let state = self.chunk(number, unit.generation);
@@ -839,7 +907,7 @@ impl Reader {
             state.bits.push(memory.word(at).load(Ordering::Relaxed));
         }
         let mut consumed = state.bits.clone();
-        let mut done = unit.phase == Phase::SharedClosed || options.ended;
+        let mut done = (unit.phase == Phase::SharedClosed && is_known) || options.ended;
         let mut expect = 0;
         for (index, entry) in entries.iter().copied().enumerate() {
             if entry == 0 {
@@ -986,6 +1054,7 @@ impl Reader {
                     }
                     last = time;
                     drained[usize::from(record.sessions)] += 1;
+                    out.size += record_room(size) as u64;
                 }
                 self.step(stream, &header);
             }

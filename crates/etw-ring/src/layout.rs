@@ -13,6 +13,7 @@
 //! | 0x020 | 4 | pressure: counts the times a writer found few chunks free (a wish for growth) |
 //! | 0x028 | 8 | value of the control's release count at the last reap |
 //! | 0x030 | 4 | slots in use: highest slot index ever taken, plus one |
+//! | 0x038 | 8 | dry: the control's release count, plus one, at which not even 4 KiB were free |
 //! | 0x040 | 64 | units of each segment, 16 × u32 |
 //! | 0x080 | 8 | site allocation: next id in the high half, next blob offset in the low half |
 //! | 0x0c0 | 8 | sequence number of the next write to an overflow chunk |
@@ -104,6 +105,7 @@ pub(crate) const P_SEGMENTS: usize = 0x1c;
 pub(crate) const P_PRESSURE: usize = 0x20;
 pub(crate) const P_REAPED: usize = 0x28;
 pub(crate) const P_SLOTS: usize = 0x30;
+pub(crate) const P_DRY: usize = 0x38;
 pub(crate) const P_SEGMENT_UNITS: usize = 0x40;
 pub(crate) const P_SITE_ALLOC: usize = 0x80;
 pub(crate) const P_SHARED_SEQ: usize = 0xc0;

@@ -46,6 +46,16 @@ impl Memory {
         })
     }
 
+    /// Memory of this process alone, with these bytes: a pool or control found in a file.
+    pub fn copy_of(bytes: &[u8]) -> io::Result<Memory> {
+        let memory = Memory::heap(bytes.len())?;
+        // SAFETY: as long as `bytes`, just made, and nobody else's yet.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_ptr(), bytes.len());
+        }
+        Ok(memory)
+    }
+
     /// The address, for the process's lifetime or the value's, whichever ends first.
     pub(crate) fn as_ptr(&self) -> *mut u8 {
         self.ptr.as_ptr()
@@ -105,6 +115,38 @@ impl Memory {
         for (i, b) in words.into_remainder().iter_mut().enumerate() {
             *b = byte(at + i);
         }
+    }
+}
+
+/// A part of a mapping that nobody else in this process knows: a session's buffer in memory that outlives the process.
+#[derive(Debug)]
+pub struct Region {
+    memory: std::sync::Arc<Memory>,
+    offset: usize,
+    len: usize,
+}
+
+impl Memory {
+    /// Cuts the memory into regions of `len` bytes; the rest is not used.
+    pub fn into_regions(self, len: usize) -> Vec<Region> {
+        let memory = std::sync::Arc::new(self);
+        let count = memory.len().checked_div(len).unwrap_or(0);
+        (0..count).map(|n| Region { memory: memory.clone(), offset: n * len, len }).collect()
+    }
+}
+
+impl AsRef<[u8]> for Region {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: inside the mapping, which lives as long as `self`; `into_regions` consumed the memory and made disjoint
+        // regions, so no other reference to these bytes exists. (The file behind it belongs to this process alone.)
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(self.offset), self.len) }
+    }
+}
+
+impl AsMut<[u8]> for Region {
+    fn as_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `as_ref`.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr().add(self.offset), self.len) }
     }
 }
 
@@ -328,12 +370,32 @@ mod linux {
             Memory::map(fd, 0, len, true)
         }
 
+        /// Anonymous memory of this process alone that a child does not share: as [`shared`](Self::shared), without a
+        /// descriptor.
+        pub fn private(len: usize) -> io::Result<Memory> {
+            let mut memory = Memory::shared(len)?;
+            memory.fd = None;
+            Ok(memory)
+        }
+
         /// Maps `len` bytes of `fd` from `offset` (a multiple of the page size): a private session's `OUT.etl.part`, or a
         /// descriptor received from the other side. A file of ours is extended to that size.
         ///
         /// A regular file that someone else truncates raises SIGBUS: only pass files that belong to this process, or
         /// sealed ones ([`check_pool_fd`]).
         pub fn map(fd: OwnedFd, offset: u64, len: usize, writable: bool) -> io::Result<Memory> {
+            use std::os::fd::AsFd;
+            let mut memory = Memory::map_at(fd.as_fd(), offset, len, writable)?;
+            memory.fd = Some(fd);
+            Ok(memory)
+        }
+
+        fn map_at(
+            fd: BorrowedFd<'_>,
+            offset: u64,
+            len: usize,
+            writable: bool,
+        ) -> io::Result<Memory> {
             // SAFETY: zeroed is a valid value of the plain C struct.
             let mut stat: libc::stat = unsafe { std::mem::zeroed() };
             // SAFETY: `stat` is a valid out pointer.
@@ -362,23 +424,22 @@ mod linux {
                 return Err(io::Error::last_os_error());
             }
             let ptr = NonNull::new(ptr.cast::<u8>()).ok_or(io::ErrorKind::Other)?;
-            let memory = Memory { ptr, len, fd: Some(fd), heap: false, writable };
+            let memory = Memory { ptr, len, fd: None, heap: false, writable };
             // SAFETY: our own mapping.
             cvt(unsafe { libc::madvise(ptr.as_ptr().cast(), len, libc::MADV_DONTFORK) })?;
             remember(ptr.as_ptr(), len);
             Ok(memory)
         }
 
-        /// As [`map`](Self::map), of a file that the caller keeps: no descriptor is held.
+        /// As [`map`](Self::map), of a file that the caller keeps: no descriptor is held, and none made or closed (which
+        /// would end the process's record locks on the file).
         pub fn map_file(
             fd: BorrowedFd<'_>,
             offset: u64,
             len: usize,
             writable: bool,
         ) -> io::Result<Memory> {
-            let mut memory = Memory::map(fd.try_clone_to_owned()?, offset, len, writable)?;
-            memory.fd = None;
-            Ok(memory)
+            Memory::map_at(fd, offset, len, writable)
         }
 
         /// Puts private zeros in the mapping's place: see [`Writer::retire`](crate::Writer::retire).

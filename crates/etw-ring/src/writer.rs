@@ -319,6 +319,7 @@ impl Writer {
         let _ = self.segments[index].set(Arc::new(memory));
         // Release: a thread that sees the count sees the memory.
         first.half(P_SEGMENTS).store(index as u32 + 1, Ordering::Release);
+        first.word(P_DRY).store(0, Ordering::Relaxed);
         Ok(index)
     }
 
@@ -960,6 +961,12 @@ impl Writer {
     /// overflow chunks, which many threads can share, and no thread takes more than an eighth of what is free.
     fn allocate(&self, smallest: u8, want: u8, phase: Phase, owner: u16) -> Option<(u16, u8, u32)> {
         let first = self.first();
+        // Nothing was free, and nothing has been given back since: a lost event costs no search.
+        let dry = self.control.word(C_RELEASES).load(Ordering::Acquire) + 1;
+        if first.word(P_DRY).load(Ordering::Relaxed) == dry {
+            self.wake_host();
+            return None;
+        }
         let mut reaped = false;
         loop {
             let segments =
@@ -1010,6 +1017,9 @@ impl Writer {
                 }
             }
             if reaped || !self.reap() {
+                if smallest == 0 {
+                    first.word(P_DRY).store(dry, Ordering::Relaxed);
+                }
                 return None;
             }
             reaped = true;
@@ -1085,7 +1095,8 @@ impl Writer {
         let smallest = class_for(need + 8)?;
         if smallest > 0 && need > class_size(1) / 2 {
             let (unit, class, generation) =
-                self.allocate(smallest, smallest, Phase::Shared, u16::MAX)?;
+                // Its count is known from the beginning: one.
+                self.allocate(smallest, smallest, Phase::Shared, 1)?;
             let entry: *const AtomicU64 = self.entry(unit, class, 0);
             let place =
                 SharedPlace { entry, offset: 0, room: need as u32, own: Some((unit, generation)) };
@@ -1125,6 +1136,7 @@ impl Writer {
                 let block = usize::from(unit) / BLOCK_UNITS;
                 let local = u32::from(unit) % BLOCK_UNITS as u32;
                 proto::unclaim(self.first().word(P_BLOCKS + block * 8), class, local);
+                self.first().word(P_DRY).store(0, Ordering::Relaxed);
             }
         }
         None

@@ -199,6 +199,22 @@ impl Clock {
         }
     }
 
+    /// The first raw time that [`filetime`](Clock::filetime) turns into `time`, or into the next later one where the
+    /// counter is coarser; `None` without a usable clock or out of range.
+    pub fn raw(&self, time: FileTime) -> Option<i64> {
+        match self.kind {
+            ClockType::SYSTEM | ClockType::SYSTEM_OLD => Some(time.0),
+            ClockType::QPC | ClockType::TSC if self.frequency != 0 => {
+                let elapsed = i128::from(time.0) - i128::from(self.start.0);
+                let scaled = elapsed.checked_mul(i128::from(self.frequency))?;
+                // Rounded up, which is the negative of the negative rounded down.
+                let ticks = -(-scaled).div_euclid(i128::from(TICKS_PER_SECOND));
+                i64::try_from(i128::from(self.raw_start).checked_add(ticks)?).ok()
+            }
+            _ => None,
+        }
+    }
+
     fn scaled(&self, raw: i64) -> Option<FileTime> {
         // The usual trace fits in 64 bits, where division is several times cheaper.
         let narrow = raw
@@ -281,5 +297,27 @@ mod tests {
         assert_eq!(Clock::UNUSABLE.filetime(7), None);
         let system = Clock { kind: ClockType::SYSTEM, ..Clock::UNUSABLE };
         assert_eq!(system.filetime(7), Some(FileTime(7)));
+    }
+
+    #[test]
+    fn raw_times_are_the_first_of_their_filetime() {
+        let kinds = [ClockType::QPC, ClockType::TSC];
+        let frequencies = [3_579_545, 10_000_000, 24_000_000, 2_600_000_000, 1];
+        for (kind, frequency) in kinds.into_iter().flat_map(|k| frequencies.map(|f| (k, f))) {
+            let start = FileTime(130_000_000_000_000_000);
+            let clock = Clock { kind, start, raw_start: -7, frequency };
+            for time in (-50..50).chain([-12_345_678_901, 12_345_678_901]) {
+                let time = FileTime(start.0 + time);
+                let raw = clock.raw(time).unwrap();
+                let back = clock.filetime(raw).unwrap();
+                assert!(back >= time && clock.filetime(raw - 1).unwrap() < time, "{time:?} {raw}");
+                assert!(back == time || frequency < 10_000_000);
+            }
+        }
+        let system = Clock { kind: ClockType::SYSTEM, ..Clock::UNUSABLE };
+        assert_eq!(system.raw(FileTime(7)), Some(7));
+        assert_eq!(Clock::UNUSABLE.raw(FileTime(7)), None);
+        let fast = Clock { frequency: u64::MAX, ..Clock::UNUSABLE };
+        assert_eq!(fast.raw(FileTime(i64::MAX)), None);
     }
 }

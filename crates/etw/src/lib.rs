@@ -3,9 +3,6 @@
 //! (full text comes with the macros)
 #![deny(unsafe_op_in_unsafe_fn)]
 
-#[cfg(test)]
-extern crate self as etw;
-
 mod activity;
 mod builder;
 mod custom;
@@ -14,6 +11,8 @@ mod provider;
 mod registry;
 #[doc(hidden)]
 pub mod rt;
+#[cfg(feature = "session")]
+mod session;
 mod write;
 
 pub use activity::{
@@ -21,15 +20,18 @@ pub use activity::{
 };
 pub use builder::EventBuilder;
 pub use custom::Protocol;
+#[cfg(feature = "session")]
+pub use etw_host::{
+    Cause, EnableInfo, EnableProperties, Filters, IdFilter, Ledger, NameFilter, SessionClock,
+    SessionStatistics, StartError,
+};
 pub use etw_tracelogging::{EncodeError, InType, OutType};
+pub use etw_types::LevelKeyword;
 pub use etw_types::{
     Channel, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status, SystemTime,
 };
 pub use provider::{
     ControlCode, EnableCallback, EnableChange, MAX_SESSIONS, Provider, Registration,
 };
-
-#[cfg(test)]
-mod support;
-#[cfg(test)]
-mod tests;
+#[cfg(feature = "session")]
+pub use session::{EnableTarget, MAX_PRIVATE_SESSIONS, Session, SessionBuilder, SessionError};

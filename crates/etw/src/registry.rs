@@ -14,7 +14,7 @@ use crate::provider::{
     ControlCode, EnableCallback, EnableChange, Provider, ProviderRef, Registration,
 };
 
-/// The pools of the hosts we are attached to. A writer is leaked: a write on another thread may hold it at any time.
+/// The pools of the hosts we are attached to. A writer lives for ever: a write on another thread may hold it at any time.
 pub(crate) static WRITERS: [AtomicPtr<Writer>; MAX_ATTACHMENTS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_ATTACHMENTS];
 
@@ -61,7 +61,7 @@ fn route(attachment: usize, slot: u8) -> u64 {
 
 /// Does the host's pool still take records of this process? Lock-free.
 pub(crate) fn is_attached(attachment: usize) -> bool {
-    // SAFETY: null, or a leaked box.
+    // SAFETY: null, or from a `&'static Writer`.
     let writer = unsafe { WRITERS[attachment].load(Ordering::Acquire).as_ref() };
     writer.is_some_and(Writer::is_attached)
 }
@@ -145,20 +145,21 @@ pub(crate) fn reintroduce(provider: &Provider) {
 /// A new host: its pool, made for the attachment number that `make` is given.
 ///
 /// # Errors
-/// `ERROR_NO_SYSTEM_RESOURCES` when all attachments are taken, or what `make` says.
-pub(crate) fn attach<T>(
-    make: impl FnOnce(usize) -> Result<(Arc<dyn Host>, Writer, T), Status>,
-) -> Result<(usize, T), Status> {
+/// `full` when all attachments are taken, or what `make` says.
+pub(crate) fn attach<T, E>(
+    make: impl FnOnce(usize) -> Result<(Arc<dyn Host>, &'static Writer, T), E>,
+    full: impl FnOnce() -> E,
+) -> Result<(usize, T), E> {
     with(|registry| {
         let free = (0..MAX_ATTACHMENTS).find(|&n| registry.hosts[n].is_none());
-        let attachment = free.ok_or(Status::ERROR_NO_SYSTEM_RESOURCES)?;
+        let attachment = free.ok_or_else(full)?;
         let (host, writer, more) = make(attachment)?;
         for provider in &registry.providers {
             introduce(provider, attachment, &*host);
         }
         registry.hosts[attachment] = Some(host);
         // The old writer, if there was one, stays: a write may be on its way through it.
-        WRITERS[attachment].store(Box::into_raw(Box::new(writer)), Ordering::Release);
+        WRITERS[attachment].store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
         Ok((attachment, more))
     })
 }

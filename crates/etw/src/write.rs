@@ -251,7 +251,7 @@ fn worse(a: Status, b: Status) -> Status {
 
 #[inline(always)]
 fn writer(attachment: usize) -> Option<&'static Writer> {
-    // SAFETY: null, or a leaked box.
+    // SAFETY: null, or from a `&'static Writer`.
     unsafe { WRITERS[attachment % MAX_ATTACHMENTS].load(Ordering::Acquire).as_ref() }
 }
 

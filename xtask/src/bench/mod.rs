@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Only the group with this name: reader, compressed, streams, circular, dump, threads, memory
+    /// Only the group with this name: reader, compressed, streams, circular, relog, dump, threads, memory
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Also what takes 10 GB of disk and some minutes: the group `memory`
@@ -38,8 +38,8 @@ pub struct Arguments {
 const MIB: u64 = 1 << 20;
 /// What a merge may take beside its open buffers.
 const MERGE_ALLOWANCE: u64 = 32 * MIB;
-const GROUPS: [&str; 7] =
-    ["reader", "compressed", "streams", "circular", "dump", "threads", "memory"];
+const GROUPS: [&str; 8] =
+    ["reader", "compressed", "streams", "circular", "relog", "dump", "threads", "memory"];
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(only) = arguments.only.as_deref().filter(|only| !GROUPS.contains(only)) {
@@ -68,6 +68,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "compressed" => bench.compressed()?,
             "streams" => bench.streams()?,
             "circular" => bench.circular()?,
+            "relog" => bench.relog()?,
             "dump" => bench.dump()?,
             "threads" => bench.threads()?,
             "memory" if arguments.full => bench.memory()?,
@@ -129,6 +130,24 @@ impl Bench {
         self.rate_and_memory("circular: wrapped", &path, "circular")?;
         let path = self.inputs.circular_streams()?;
         self.rate_and_memory("circular: wrapped, 64 CPUs, 1 MiB buffers", &path, "circular")
+    }
+
+    /// Without the disk: what is written goes nowhere.
+    fn relog(&mut self) -> Result<()> {
+        let path = self.inputs.plain()?;
+        let (mut plain, mut compressed) = (Rate::default(), Rate::default());
+        for _ in 0..self.runs {
+            plain.add(measure::relog(&path, false)?);
+            compressed.add(measure::relog(&path, true)?);
+        }
+        self.rate("relog: one thread, no output", &plain, Goal::AtLeast(5.0), "relog");
+        self.rate("relog: compressed, one thread, no output", &compressed, Goal::None, "relog");
+        let output = self.folder.join("relog.etl");
+        let output = output.to_str().ok_or("a folder whose name is not Unicode")?;
+        let command = ["relog", "--force", "--compress", "-o", output];
+        self.memory_of("relog: compressed, to a file", &command, &path, MERGE_ALLOWANCE, "relog")?;
+        std::fs::remove_file(output)?;
+        Ok(())
     }
 
     fn rate_and_memory(&mut self, name: &str, path: &Path, only: &str) -> Result<()> {

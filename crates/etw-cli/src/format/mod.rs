@@ -5,6 +5,8 @@ mod json;
 mod text;
 mod xml;
 
+pub use text::safe;
+
 use clap::ValueEnum;
 use etw_decode::{Decoded, Style};
 use etw_types::{Clock, EventRecord};

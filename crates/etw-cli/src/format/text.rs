@@ -122,7 +122,7 @@ fn put_name(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) 
 }
 
 /// Names come from the trace: nothing in them may move the terminal's cursor or break the line.
-fn safe(name: &str) -> std::borrow::Cow<'_, str> {
+pub fn safe(name: &str) -> std::borrow::Cow<'_, str> {
     if name.chars().any(char::is_control) {
         name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect::<String>().into()
     } else {

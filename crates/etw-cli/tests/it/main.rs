@@ -5,4 +5,8 @@ mod corpus;
 mod dump;
 mod fixture;
 mod formats;
+#[cfg(target_os = "linux")]
+mod part;
+mod repair;
+mod rewrite;
 mod stat;

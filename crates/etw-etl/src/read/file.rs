@@ -1,14 +1,16 @@
 //! A file: its logfile header, an index of its buffers, and what is damaged about them.
 
-use super::index::Index;
+use super::index::{Entry, Index};
 use super::load::{self, LoadContext};
+use super::resync::header_at;
 use super::source::{FileSource, Source};
 use super::start::read_start;
 use super::walk::Walk;
-use crate::header::LogfileHeader;
+use crate::header::{BufferHeader, LogfileHeader};
 use crate::record::RecordContext;
 use crate::{DamageLog, Error};
 use etw_types::Clock;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -26,6 +28,8 @@ pub(crate) struct Core {
     pub(super) clock: Clock,
     pub(crate) index: Index,
     pub(crate) load: LoadContext,
+    /// Offset and size of the last buffer; the file may end before it does.
+    pub(super) last: Option<(u64, u32)>,
     pub(super) damage: DamageLog,
     pub(super) totals: Totals,
 }
@@ -115,6 +119,13 @@ impl TraceFile {
         &self.core.totals
     }
 
+    /// One more than the highest CPU that has a stream.
+    pub fn cpu_count(&self) -> usize {
+        let index = &self.core.index;
+        let cpus = (0..index.stream_count()).map(|stream| usize::from(index.cpu(stream)) + 1);
+        cpus.max().unwrap_or(0)
+    }
+
     /// Whether the session that wrote it completed its header. A file that it did not is sound all the same.
     pub fn is_finalised(&self) -> bool {
         self.core.header.as_ref().is_some_and(|header| header.end_time.0 != 0)
@@ -131,7 +142,37 @@ impl TraceFile {
     }
 }
 
+/// The last buffer of a file, as far as it is there.
+pub(crate) struct LastBuffer {
+    pub(crate) offset: u64,
+    /// What it takes on disk when it is whole.
+    pub(crate) size: u32,
+    /// Whether all buffers of the file have this size.
+    pub(crate) uniform: bool,
+    pub(crate) header: BufferHeader,
+    /// Bytes of records by its header.
+    pub(crate) filled: usize,
+    /// Its whole records, decompressed.
+    pub(crate) records: Vec<u8>,
+}
+
 impl Core {
+    /// Reads the last buffer; `None` without one.
+    pub(crate) fn last_buffer(&self) -> io::Result<Option<LastBuffer>> {
+        let Some((offset, size)) = self.last else { return Ok(None) };
+        let Some(header) = header_at(&*self.load.source, offset)? else { return Ok(None) };
+        let entry = Entry { index: 0, offset, sequence: header.sequence_number };
+        let loaded = load::load(&self.load, header.cpu(), entry, Vec::new());
+        Ok(Some(LastBuffer {
+            offset,
+            size,
+            uniform: self.load.uniform_size.is_some(),
+            filled: header.filled(self.load.limit).unwrap_or(0),
+            header,
+            records: loaded.records().to_vec(),
+        }))
+    }
+
     fn has_records(&self) -> bool {
         (0..self.index.stream_count()).any(|stream| {
             let mut cursor = self.index.cursor(stream);

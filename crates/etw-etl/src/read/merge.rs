@@ -1,7 +1,8 @@
 //! All records of one or several files in time order.
 //!
 //! A heap holds the head of every CPU stream, the stream being read stands outside of it. The key is (time, file,
-//! raw time, buffer, offset); time is the raw clock for one file and FILETIME for several. At most one buffer a
+//! raw time, buffer, offset); time is the raw clock for one file and FILETIME for several, or what
+//! [`Records::with_times`] was told. At most one buffer a
 //! stream is open, and a bounded number is read ahead by other threads.
 
 use super::ahead::ReadAhead;
@@ -30,11 +31,36 @@ impl Default for RecordsOptions {
     }
 }
 
+/// The time by which the records of a file find their place among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OrderTime {
+    /// The raw time: all files have one clock.
+    Raw,
+    /// The wall-clock time; raw where the file's clock is not usable.
+    FileTime,
+    /// The raw time of another clock, by way of the wall-clock time; the file's own raw time where one of the two
+    /// clocks cannot tell it.
+    RawOf(Clock),
+}
+
+impl OrderTime {
+    /// The order time of `raw` in a file of `clock`; `None` where a clock cannot tell it.
+    #[inline]
+    pub fn of(&self, clock: &Clock, raw: i64) -> Option<i64> {
+        match self {
+            OrderTime::Raw => Some(raw),
+            OrderTime::FileTime => clock.filetime(raw).map(|time| time.0),
+            OrderTime::RawOf(other) => other.raw(clock.filetime(raw)?),
+        }
+    }
+}
+
 /// The records of one or several files in time order.
 ///
 /// Not an `Iterator`: a record borrows from the buffer that the next call may replace.
 pub struct Records {
     files: Vec<TraceFile>,
+    times: Vec<OrderTime>,
     streams: Vec<Stream>,
     /// Heads of all streams but the current one.
     heads: BinaryHeap<Reverse<(Key, u32)>>,
@@ -81,6 +107,18 @@ impl Records {
 
     /// As [`new`](Records::new), with threads and limits.
     pub fn with_options(files: Vec<TraceFile>, options: RecordsOptions) -> Records {
+        let time = if files.len() == 1 { OrderTime::Raw } else { OrderTime::FileTime };
+        let times = vec![time; files.len()];
+        Records::with_times(files, times, options)
+    }
+
+    /// As [`with_options`](Records::with_options), in the order of `times`, one a file; FILETIME where one is missing.
+    pub fn with_times(
+        files: Vec<TraceFile>,
+        mut times: Vec<OrderTime>,
+        options: RecordsOptions,
+    ) -> Records {
+        times.resize(files.len(), OrderTime::FileTime);
         let mut damage = DamageLog::default();
         let mut streams = Vec::new();
         for (file_index, file) in files.iter().enumerate() {
@@ -104,6 +142,7 @@ impl Records {
             out_of_order: vec![0; files.len()],
             heads: BinaryHeap::with_capacity(streams.len()),
             files,
+            times,
             streams,
             current: None,
             taken: false,
@@ -164,7 +203,14 @@ impl Records {
         Some(record)
     }
 
+    /// The time by which the record that [`next`](Records::next) gave last found its place.
+    #[inline]
+    pub fn order_time(&self) -> Option<i64> {
+        self.current.filter(|_| self.taken).map(|(key, _)| key.time)
+    }
+
     /// The bytes of the record that [`next`](Records::next) gave last, header and all, as they are stored.
+    #[inline]
     pub fn stored_bytes(&self) -> &[u8] {
         let stream = self.current.filter(|_| self.taken).map(|(_, n)| &self.streams[n as usize]);
         stream
@@ -217,10 +263,9 @@ impl Records {
         stream.frame = frame;
         let raw = frame.time.unwrap_or(stream.last_time);
         stream.last_time = raw;
-        let time = if self.out_of_order.len() == 1 {
-            raw
-        } else {
-            file.clock().filetime(raw).map_or(raw, |time| time.0)
+        let time = match &self.times[stream.file_index as usize] {
+            OrderTime::Raw => raw,
+            other => other.of(file.clock(), raw).unwrap_or(raw),
         };
         Some(Key {
             time,

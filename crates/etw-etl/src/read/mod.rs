@@ -14,5 +14,5 @@ mod walk;
 
 pub use buffer::{BufferRecords, Item};
 pub use file::{Totals, TraceFile};
-pub use merge::{Records, RecordsOptions};
+pub use merge::{OrderTime, Records, RecordsOptions};
 pub use source::Source;

@@ -43,8 +43,8 @@ pub(super) struct Walk {
     /// See [`LoadContext`].
     real_sizes: Vec<(u64, u32)>,
     trials: u32,
-    /// The last buffer.
-    last_offset: Option<u64>,
+    /// The last buffer: offset, and size by which the next was looked for.
+    last: Option<(u64, u32)>,
     /// The end of the file cuts a buffer by this much.
     missing_bytes: u64,
     limit: u32,
@@ -85,7 +85,7 @@ impl Walk {
             uniform,
             real_sizes: Vec::new(),
             trials: TRIALS,
-            last_offset: None,
+            last: None,
             missing_bytes: 0,
             number: 0,
             data_buffers: 0,
@@ -190,7 +190,8 @@ impl Walk {
             }
         }
         // Where bytes were taken away it is inside the buffer before this place.
-        let before = self.last_offset.filter(|&last| last + u64::from(grid) == offset);
+        let last = self.last.map(|(last, _)| last);
+        let before = last.filter(|&last| last + u64::from(grid) == offset);
         let mut from = before.map_or(offset, |last| last + BufferHeader::SIZE as u64) + 1;
         let until = next.min(size);
         while let Some(found) = find_buffer(&*self.source, from, until)? {
@@ -314,7 +315,7 @@ impl Walk {
         if size != header.buffer_size {
             self.set_real_size(offset, size);
         }
-        self.last_offset = Some(offset);
+        self.last = Some((offset, size));
         if header.buffer_type == BufferHeader::HEADER && offset > self.start.first_offset {
             // Another file behind this one: its buffers may be larger.
             let other = read_logfile(&first_bytes(&*self.source, offset)?);
@@ -444,6 +445,7 @@ impl Walk {
             clock,
             index: self.index,
             load,
+            last: self.last,
             damage: self.damage,
             totals: self.totals,
         }

@@ -1,15 +1,17 @@
 use crate::header::BufferHeader;
 use crate::lzxpress;
 use etw_types::EventRecord;
+use std::io::{self, Write};
 
 use super::record::{EncodeError, encode};
 
 /// One buffer in the making. Its header is public, so that a test can make it lie.
 #[derive(Clone, Debug)]
 pub struct BufferBuilder {
-    /// `buffer_size` is the room; `finish` sets the lengths that [`BufferBuilder::bytes`] does not.
+    /// `buffer_size` is the room; the lengths that [`BufferBuilder::bytes`] leaves as they are, all others set.
     pub header: BufferHeader,
-    records: Vec<u8>,
+    /// Room for the header, then the records: written at once, without another copy.
+    bytes: Vec<u8>,
 }
 
 impl BufferBuilder {
@@ -30,24 +32,24 @@ impl BufferBuilder {
                 flags: BufferHeader::PROC_INDEX,
                 buffer_type: BufferHeader::GENERIC,
             },
-            records: Vec::new(),
+            bytes: vec![0; BufferHeader::SIZE],
         }
     }
 
     /// Bytes of records, padding included.
     pub fn len(&self) -> usize {
-        self.records.len()
+        self.bytes.len() - BufferHeader::SIZE
     }
 
     /// Whether no record is in it.
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
+        self.len() == 0
     }
 
     /// Whether a record of `size` bytes still fits.
+    #[inline]
     pub fn has_room(&self, size: usize) -> bool {
-        let filled = BufferHeader::SIZE + self.records.len() + size.next_multiple_of(8);
-        filled <= self.header.buffer_size as usize
+        self.bytes.len() + size.next_multiple_of(8) <= self.header.buffer_size as usize
     }
 
     /// Appends a record.
@@ -55,46 +57,89 @@ impl BufferBuilder {
     /// # Errors
     /// As [`encode`]; room is not checked.
     pub fn push(&mut self, record: &EventRecord<'_>) -> Result<(), EncodeError> {
-        encode(record, &mut self.records)?;
+        encode(record, &mut self.bytes)?;
         self.pad(record.order_time);
         Ok(())
     }
 
     /// Appends bytes as they are, padded to eight.
     pub fn push_bytes(&mut self, bytes: &[u8]) {
-        self.records.extend(bytes);
-        self.pad(self.header.time_stamp);
+        self.push_timed(bytes, self.header.time_stamp);
     }
 
+    /// Appends a record in its on-disk form; the buffer's own time becomes at least `time`.
+    #[inline]
+    pub fn push_timed(&mut self, bytes: &[u8], time: i64) {
+        self.bytes.extend_from_slice(bytes);
+        self.pad(time);
+    }
+
+    #[inline]
     fn pad(&mut self, time: i64) {
-        self.records.resize(self.records.len().next_multiple_of(8), 0);
+        let past = self.bytes.len() % 8;
+        if past != 0 {
+            self.bytes.extend_from_slice(&[0; 8][past..]);
+        }
         self.header.time_stamp = self.header.time_stamp.max(time);
     }
 
     /// The buffer as it lies in an uncompressed file: header, records, 0xFF up to its size.
     pub fn finish(mut self) -> Vec<u8> {
-        self.set_filled();
-        self.bytes()
+        self.seal();
+        self.bytes
     }
 
     /// The buffer with its records compressed and no filler. Stays as it is where compression would not help.
     pub fn finish_compressed(mut self) -> Vec<u8> {
-        self.set_filled();
-        let mut stream = Vec::with_capacity(self.records.len());
-        lzxpress::compress(&self.records, &mut stream);
-        if stream.len() >= self.records.len() {
-            self.header.buffer_size = self.header.offset;
-            return self.bytes();
-        }
-        self.header.flags |= BufferHeader::COMPRESSED;
-        self.header.buffer_size = (BufferHeader::SIZE + stream.len()) as u32;
-        let mut bytes = self.header.to_bytes().to_vec();
-        bytes.extend(stream);
+        let mut bytes = Vec::new();
+        self.compress_into(&mut bytes);
         bytes
     }
 
+    /// Writes what [`finish`](BufferBuilder::finish) gives and empties the buffer.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_to(&mut self, out: &mut impl Write) -> io::Result<()> {
+        self.seal();
+        out.write_all(&self.bytes)?;
+        self.clear(self.header.buffer_size, self.header.processor);
+        Ok(())
+    }
+
+    /// Appends what [`finish_compressed`](BufferBuilder::finish_compressed) gives to `out`.
+    pub fn compress_into(&mut self, out: &mut Vec<u8>) {
+        self.set_filled();
+        let start = out.len();
+        out.resize(start + BufferHeader::SIZE, 0);
+        let mut header = self.header;
+        lzxpress::compress(&self.bytes[BufferHeader::SIZE..], out);
+        if out.len() - start < self.bytes.len() {
+            header.flags |= BufferHeader::COMPRESSED;
+        } else {
+            out.truncate(start);
+            out.extend_from_slice(&self.bytes);
+        }
+        header.buffer_size = (out.len() - start) as u32;
+        out[start..start + BufferHeader::SIZE].copy_from_slice(&header.to_bytes());
+    }
+
+    /// Makes it as [`new`](BufferBuilder::new) does, in the memory that it has.
+    pub fn clear(&mut self, buffer_size: u32, cpu: u16) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.truncate(BufferHeader::SIZE);
+        *self = BufferBuilder { bytes, ..BufferBuilder::new(buffer_size, cpu) };
+    }
+
+    fn seal(&mut self) {
+        self.set_filled();
+        self.bytes[..BufferHeader::SIZE].copy_from_slice(&self.header.to_bytes());
+        let size = self.bytes.len().max(self.header.buffer_size as usize);
+        self.bytes.resize(size, 0xff);
+    }
+
     fn set_filled(&mut self) {
-        self.header.offset = (BufferHeader::SIZE + self.records.len()) as u32;
+        self.header.offset = self.bytes.len() as u32;
         self.header.saved_offset = self.header.offset;
         self.header.current_offset = self.header.offset;
     }
@@ -102,7 +147,7 @@ impl BufferBuilder {
     /// Header as it stands, records and filler.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.header.to_bytes().to_vec();
-        bytes.extend(&self.records);
+        bytes.extend_from_slice(&self.bytes[BufferHeader::SIZE..]);
         bytes.resize(bytes.len().max(self.header.buffer_size as usize), 0xff);
         bytes
     }

@@ -1,18 +1,9 @@
 use super::buffer::BufferBuilder;
+use super::logfile::{FileHeader, logfile_builder};
+use super::open::OpenBuffers;
 use super::record::{EncodeError, encode};
 use crate::header::{BufferHeader, LogfileHeader};
-use etw_types::{ClockType, EventRecord, FileTime, HeaderType, Hook};
-
-/// The logfile header and what stands around it.
-#[derive(Clone, Debug)]
-pub struct FileHeader {
-    /// The payload of the first record.
-    pub logfile: LogfileHeader,
-    /// Raw timestamp of the first record.
-    pub start_raw: i64,
-    /// Process and thread that started the session.
-    pub ids: (u32, u32),
-}
+use etw_types::{ClockType, EventRecord, FileTime};
 
 /// A whole file in memory: what readers depend on is filled in as Windows does.
 ///
@@ -27,9 +18,8 @@ pub struct FileBuilder {
     pub finalised: bool,
     /// More records for the header buffer, in on-disk form.
     pub header_records: Vec<Vec<u8>>,
-    open: Vec<Option<BufferBuilder>>,
+    open: OpenBuffers,
     closed: Vec<Vec<u8>>,
-    sequence: i64,
     last_raw: i64,
 }
 
@@ -75,9 +65,8 @@ impl FileBuilder {
             compressed: false,
             finalised: true,
             header_records: Vec::new(),
-            open: Vec::new(),
+            open: OpenBuffers::default(),
             closed: Vec::new(),
-            sequence: 0,
             last_raw: 36_000_000_000,
         }
     }
@@ -96,32 +85,19 @@ impl FileBuilder {
             }
         }
         let time = record.order_time;
-        let buffer = self.buffer(cpu);
-        buffer.push_bytes(&bytes);
-        buffer.header.time_stamp = buffer.header.time_stamp.max(time);
+        self.buffer(cpu).push_timed(&bytes, time);
         self.last_raw = self.last_raw.max(time);
         Ok(())
     }
 
     /// The open buffer of a CPU.
     pub fn buffer(&mut self, cpu: u16) -> &mut BufferBuilder {
-        let slot = usize::from(cpu);
-        if self.open.len() <= slot {
-            self.open.resize_with(slot + 1, || None);
-        }
-        let size = self.header.logfile.buffer_size;
-        let sequence = &mut self.sequence;
-        self.open[slot].get_or_insert_with(|| {
-            *sequence += 1;
-            let mut buffer = BufferBuilder::new(size, cpu);
-            buffer.header.sequence_number = *sequence;
-            buffer
-        })
+        self.open.get(cpu, self.header.logfile.buffer_size)
     }
 
     /// Writes the open buffer of a CPU to the file.
     pub fn flush(&mut self, cpu: u16) {
-        if let Some(buffer) = self.open.get_mut(usize::from(cpu)).and_then(Option::take) {
+        if let Some(buffer) = self.open.take(cpu) {
             self.push_buffer(buffer);
         }
     }
@@ -145,50 +121,31 @@ impl FileBuilder {
 
     /// As [`finish`](FileBuilder::finish), buffer by buffer, the header's first.
     pub fn finish_buffers(mut self) -> Vec<Vec<u8>> {
-        let cpus = self.open.len();
-        for cpu in 0..cpus {
-            if let Some(buffer) = &mut self.open[cpu] {
-                buffer.header.flags |= BufferHeader::FLUSH_MARKER;
+        let cpus = self.open.cpus();
+        for (number, &cpu) in cpus.iter().enumerate() {
+            // The last of a flush: everything older is in the file.
+            if number + 1 == cpus.len() {
+                self.buffer(cpu).header.flags |= BufferHeader::FLUSH_MARKER;
             }
-            self.flush(cpu as u16);
+            self.flush(cpu);
         }
-        let mut buffers = vec![self.header_buffer(cpus)];
+        let mut buffers = vec![self.header_buffer()];
         buffers.append(&mut self.closed);
         buffers
     }
 
-    fn header_buffer(&mut self, cpus: usize) -> Vec<u8> {
-        let logfile = &mut self.header.logfile;
-        logfile.number_of_processors = logfile.number_of_processors.max(cpus as u32);
-        if self.compressed {
-            logfile.log_file_mode |= LogfileHeader::MODE_COMPRESSED;
-            logfile.version[2..].copy_from_slice(&[2, 0]);
-        }
+    fn header_buffer(&mut self) -> Vec<u8> {
+        self.header.set_layout(self.open.cpu_count(), self.compressed);
         if self.finalised {
-            logfile.buffers_written = self.closed.len() as u32 + 1;
-            let elapsed = logfile.clock(self.header.start_raw).filetime(self.last_raw);
-            logfile.end_time = elapsed.unwrap_or(logfile.start_time);
+            self.header.complete(self.closed.len() as u32 + 1, self.last_raw);
         }
-        let payload = logfile.to_payload();
-        let wide = logfile.pointer_size != 4;
-        let header = if wide { HeaderType::System64 } else { HeaderType::System32 };
-        let mut record = EventRecord::new(header, &payload);
-        record.hook = Some(Hook(0));
-        record.descriptor.version = 2;
-        record.order_time = self.header.start_raw;
-        (record.process_id, record.thread_id) = (Some(self.header.ids.0), Some(self.header.ids.1));
-        let mut buffer = BufferBuilder::new(logfile.buffer_size, 0);
-        buffer.header.buffer_type = BufferHeader::HEADER;
-        buffer.header.flags |= BufferHeader::FLUSH_MARKER;
-        // The payload is some 300 bytes and two names; a name of 30 000 characters would be the test's own wish.
-        let mut bytes = Vec::new();
-        if encode(&record, &mut bytes).is_ok() {
-            buffer.push_bytes(&bytes);
-        }
+        let FileHeader { logfile, start_raw, ids } = &self.header;
+        // Names of 30 000 characters would be the test's own wish: the buffer is then without a header.
+        let mut buffer = logfile_builder(logfile, *start_raw, *ids, logfile.buffer_size)
+            .unwrap_or_else(|_| BufferBuilder::new(logfile.buffer_size, 0));
         for bytes in &self.header_records {
             buffer.push_bytes(bytes);
         }
-        buffer.header.time_stamp = 0;
         buffer.finish()
     }
 }

@@ -1,4 +1,7 @@
-//! Writing: records, buffers and whole files in the on-disk form, and wrong ones where a test needs them.
+//! Writing: records, buffers and files in the on-disk form, and wrong ones where a test needs them.
+//!
+//! [`TraceWriter`] writes a file in bounded memory; [`FileBuilder`] makes a small one in memory, and lets a test see to
+//! every byte of it.
 //!
 //! ```
 //! use etw_etl::write::{self, FileBuilder};
@@ -16,9 +19,14 @@
 
 mod buffer;
 mod file;
+mod logfile;
+mod open;
 mod record;
 pub mod sample;
+mod stream;
 
 pub use buffer::BufferBuilder;
-pub use file::{FileBuilder, FileHeader};
+pub use file::FileBuilder;
+pub use logfile::{FileHeader, logfile_buffer, logfile_builder};
 pub use record::{EncodeError, encode, extended_chain};
+pub use stream::{TraceWriter, WriteError, WriterOptions};

@@ -11,6 +11,13 @@ pub enum EncodeError {
         /// Bytes it would take.
         size: usize,
     },
+    /// The buffer has no room for it.
+    BufferFull {
+        /// Bytes it would take.
+        size: usize,
+        /// Bytes that are left.
+        room: usize,
+    },
     /// More than seven performance counters, or bytes that are no whole counters.
     Counters,
     /// This header type cannot be written.
@@ -21,6 +28,9 @@ impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EncodeError::TooLarge { size } => write!(f, "a record of {size} bytes; 65535 fit"),
+            EncodeError::BufferFull { size, room } => {
+                write!(f, "a record of {size} bytes where a buffer has room for {room}")
+            }
             EncodeError::Counters => f.write_str("more than seven performance counters"),
             EncodeError::HeaderType(header) => write!(f, "{header} records cannot be written"),
         }

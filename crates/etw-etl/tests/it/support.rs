@@ -4,6 +4,7 @@ use etw_etl::read::{Records, RecordsOptions, Totals, TraceFile};
 use etw_etl::write::{FileBuilder, encode};
 use etw_etl::{DamageKind, Error};
 use etw_types::{EventRecord, Guid, HeaderType};
+use std::io::{self, Seek, SeekFrom, Write};
 
 /// xorshift64*.
 pub struct Rng(u64);
@@ -201,4 +202,25 @@ pub fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 pub fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Counts what is written and keeps none of it.
+#[derive(Default)]
+pub struct Sink(pub u64);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for Sink {
+    fn seek(&mut self, _: SeekFrom) -> io::Result<u64> {
+        Ok(0)
+    }
 }

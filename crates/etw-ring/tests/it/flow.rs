@@ -105,3 +105,51 @@ fn a_retired_pool_is_zeros() {
     let _ = held.commit();
     assert_eq!(put(&writer, b"x"), Err(Refused::Detached));
 }
+
+/// A pool that grows while threads write: nothing is late, nothing looks hostile, nothing is doubled.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pool_grows_under_writers() {
+    let mut rig = rig(1 << 20);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|s| {
+        for _ in 0..2 {
+            s.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    for _ in 0..1000 {
+                        let _ = put(&rig.writer, &[7; 40]);
+                    }
+                }
+            });
+        }
+        // A failure must not leave the writers running.
+        struct Stop<'a>(&'a std::sync::atomic::AtomicBool);
+        impl Drop for Stop<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+        let _stop = Stop(&stop);
+        let mut last = 0;
+        let mut drain = |reader: &mut Reader| {
+            let done = reader.drain(&DrainOptions::default(), |r| {
+                assert!(r.time >= last);
+                last = r.time;
+                assert_eq!(r.payload, [7; 40]);
+            });
+            reader.advance();
+            assert_eq!((done.late, done.hostile), (0, 0), "{done:?}");
+        };
+        for n in 1..8 {
+            for _ in 0..20 {
+                drain(&mut rig.reader);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(rig.writer.grow(Memory::shared(2 << 20).unwrap()).unwrap(), n);
+            let segment = rig.writer.segment(n).unwrap().clone();
+            rig.reader.add_segment(Source::Mapped(segment)).unwrap();
+        }
+    });
+    rig.reader.drain(&patient(), |_| ());
+    balance(&rig.reader);
+}

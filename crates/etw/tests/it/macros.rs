@@ -1,7 +1,8 @@
 //! Where the macros can stand, and what they leave of their surroundings: nothing is enabled here.
 //!
 //! The lints are those that a user may have, and that an expansion must not wake.
-#![deny(unused, unused_must_use, missing_docs, unsafe_code, warnings)]
+#![deny(unused, unused_must_use, missing_docs, warnings)]
+#![forbid(unsafe_code)]
 #![deny(clippy::all, clippy::pedantic, clippy::nursery)]
 
 use std::cell::Cell;

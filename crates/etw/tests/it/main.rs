@@ -1,5 +1,14 @@
 //! One binary for all integration tests.
-#![forbid(unsafe_code)]
+#![allow(missing_docs)]
 
+mod builder;
+mod capture;
+mod crash;
 mod errors;
+mod events;
+mod fields;
 mod macros;
+mod session;
+mod shapes;
+mod support;
+mod theirs;

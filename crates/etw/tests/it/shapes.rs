@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use etw::{Protocol, Status, define_provider, write_event};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType};
 
-use crate::support::{Captured, one};
+use crate::capture::{Captured, one};
 
 define_provider!(PROVIDER, "Test.Shapes");
 

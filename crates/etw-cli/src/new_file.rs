@@ -1,0 +1,120 @@
+//! A file that is there whole or not at all.
+
+use crate::output::Failure;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A file under a temporary name beside its own; [`keep`](NewFile::keep) gives it the name, anything else removes it.
+///
+/// A program that is killed leaves `.etw-*.tmp` behind and nothing under the file's name.
+pub struct NewFile {
+    file: Option<File>,
+    temporary: PathBuf,
+    path: PathBuf,
+    force: bool,
+}
+
+impl NewFile {
+    /// Starts it. `inputs` are never overwritten, another existing file only with `force`.
+    pub fn create(path: &Path, inputs: &[PathBuf], force: bool) -> Result<NewFile, Failure> {
+        let shown = path.display();
+        if path == Path::new("-") {
+            let text = "standard output: a trace is written back and forth; give -o a file";
+            return Err(Failure::Message(text.into()));
+        }
+        // The file behind a link is replaced, not the link.
+        let real = path.canonicalize().ok();
+        if let Some(real) = &real {
+            let same = |input: &PathBuf| input.canonicalize().is_ok_and(|input| input == *real);
+            if inputs.iter().any(same) {
+                let text = format!("{shown}: is an input file, choose another -o");
+                return Err(Failure::Message(text));
+            }
+        }
+        let file = NewFile {
+            file: None,
+            temporary: PathBuf::new(),
+            path: real.unwrap_or_else(|| path.to_owned()),
+            force,
+        };
+        file.check_place()?;
+        file.open()
+    }
+
+    /// Whether the file may take its place.
+    fn check_place(&self) -> Result<(), Failure> {
+        let shown = self.path.display();
+        match std::fs::symlink_metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(self.failure(&error)),
+            Ok(found) if !found.is_file() => {
+                Err(Failure::new(format!("{shown}: exists and is not a regular file")))
+            }
+            Ok(_) if !self.force => {
+                Err(Failure::new(format!("{shown}: exists; --force replaces it")))
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    fn open(mut self) -> Result<NewFile, Failure> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let folder = self.path.parent().unwrap_or(Path::new("")).to_owned();
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let temporary = folder.join(format!(".etw-{}-{number}.tmp", std::process::id()));
+            match OpenOptions::new().read(true).write(true).create_new(true).open(&temporary) {
+                Ok(file) => {
+                    (self.file, self.temporary) = (Some(file), temporary);
+                    return Ok(self);
+                }
+                // Left by another process that had this number.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(self.failure(&error)),
+            }
+        }
+    }
+
+    /// What to write to.
+    pub fn file(&self) -> &File {
+        match &self.file {
+            Some(file) => file,
+            None => unreachable!("open until it is kept or dropped"),
+        }
+    }
+
+    /// Waits until the disk has it and gives it its name.
+    pub fn keep(mut self) -> Result<(), Failure> {
+        // What the system could not write yet is told here, before anything is replaced.
+        self.file().sync_all().map_err(|error| self.failure(&error))?;
+        self.check_place()?;
+        self.file = None;
+        std::fs::rename(&self.temporary, &self.path).map_err(|error| self.failure(&error))?;
+        self.temporary = PathBuf::new();
+        Ok(())
+    }
+
+    /// What to say of an error of the system.
+    pub fn failure(&self, error: &io::Error) -> Failure {
+        let help = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "; free some space or choose another -o"
+            }
+            io::ErrorKind::NotFound => "; the folder has to be there",
+            _ => "",
+        };
+        Failure::new(format!("{}: cannot be written: {error}{help}", self.path.display()))
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        self.file = None;
+        if self.temporary != PathBuf::new() {
+            // Nothing to be done where even that fails; the name says whose it is.
+            let _ = std::fs::remove_file(&self.temporary);
+        }
+    }
+}

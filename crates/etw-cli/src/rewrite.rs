@@ -1,0 +1,125 @@
+//! `etw merge` and `etw relog`
+
+use crate::files;
+use crate::new_file::NewFile;
+use crate::output::{Failure, Outcome, Output, Progress};
+use clap::Args;
+use etw_etl::read::{RecordsOptions, TraceFile};
+use etw_etl::relog::{Relog, RelogOptions};
+use etw_etl::write::WriteError;
+use std::fmt::Write;
+use std::io::BufWriter;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct MergeArguments {
+    #[command(flatten)]
+    target: Target,
+    /// Traces, whose records are merged by time
+    #[arg(required = true, value_name = "IN")]
+    files: Vec<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct RelogArguments {
+    #[command(flatten)]
+    target: Target,
+    /// The trace
+    #[arg(value_name = "IN")]
+    file: PathBuf,
+}
+
+#[derive(Args)]
+struct Target {
+    /// Write to this file; it appears when it is whole
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Compress the buffers
+    #[arg(long)]
+    compress: bool,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+pub fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
+    run(&arguments.target, &arguments.files)
+}
+
+pub fn relog(arguments: &RelogArguments) -> Result<Outcome, Failure> {
+    run(&arguments.target, std::slice::from_ref(&arguments.file))
+}
+
+fn run(target: &Target, paths: &[PathBuf]) -> Result<Outcome, Failure> {
+    let traces: Vec<TraceFile> = paths.iter().map(files::open).collect::<Result<_, _>>()?;
+    let mut read = RecordsOptions::default();
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let compressed = traces.iter().any(|trace| trace.totals().compressed_buffers > 0);
+    read.read_ahead_threads = usize::from(threads > 1 && compressed);
+    let mut options = RelogOptions::default();
+    (options.compressed, options.read) = (target.compress, read);
+    let mut relog = Relog::new(traces, options)?;
+    let new = NewFile::create(&target.output, paths, target.force)?;
+    let mut progress = Progress::start();
+    // Buffers are written one by one; only small ones need to be gathered.
+    let out = BufWriter::with_capacity(1 << 16, new.file());
+    let written = relog.run(out, |records| progress.update(records)).map(drop);
+    drop(progress);
+    written.map_err(|error| match error {
+        WriteError::Io(error) => new.failure(&error),
+        error => Failure::new(format!("{}: {error}", target.output.display())),
+    })?;
+    new.keep()?;
+    let mut outcome = files::report(relog.records());
+    if report(&relog) == Outcome::Damaged {
+        outcome = Outcome::Damaged;
+    }
+    let summary = relog.summary();
+    let count = paths.len();
+    let mut output = Output::open(None, &[])?;
+    let text = format!(
+        "{}: {} records in {} buffers, from {count} {}\n",
+        target.output.display(),
+        summary.records,
+        summary.buffers,
+        if count == 1 { "file" } else { "files" },
+    );
+    output.write(text.as_bytes())?;
+    output.finish()?;
+    Ok(outcome)
+}
+
+/// Prints what is not as it was on standard error.
+fn report(relog: &Relog) -> Outcome {
+    let summary = relog.summary();
+    let files = relog.records().files();
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    for number in relog.converted_files() {
+        let _ = writeln!(
+            text,
+            "etw: note: {}: another clock than that of {}: times of records were converted to that, to 100 ns; \
+             times inside of payloads are as they were",
+            files[number].path().display(),
+            files[0].path().display(),
+        );
+    }
+    let mut tell = |count: u64, what: &str| {
+        if count > 0 {
+            let _ = writeln!(text, "etw: {count} records {what}");
+        }
+    };
+    tell(
+        summary.other_pointer_size,
+        "(ERROR, WNODE) are of another pointer size than the new file's, and nothing in them says so",
+    );
+    tell(summary.unconverted, "keep a time that the clock of the first file cannot tell");
+    tell(summary.too_large, "were left out: they fit no buffer (WNODE of 1 MiB and more)");
+    tell(
+        summary.other_layout,
+        "were left out: INSTANCE records of Windows XP have no place in a newer or compressed file",
+    );
+    eprint!("{text}");
+    let lossy = summary.unconverted + summary.left_out();
+    if lossy > 0 { Outcome::Damaged } else { Outcome::Done }
+}

@@ -1,0 +1,117 @@
+//! What a killed program leaves beside its trace, as the commands see it.
+use crate::fixture::{etw, json_lines, stderr, stdout};
+use ::etw::{Guid, Level, Provider, Session, write_event};
+use std::path::{Path, PathBuf};
+
+/// A folder of this test's own, removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("etw-cli-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A provider for each test: they run side by side.
+static PROVIDERS: [Provider; 2] = [
+    Provider::new("Part", Guid::from_u128(31), b"\x07\0Part\0"),
+    Provider::new("Part", Guid::from_u128(32), b"\x07\0Part\0"),
+];
+
+/// A trace of `before` events in its file and `after` ones beside it: copied from a running session, as it would be left if it were
+/// killed now.
+fn left(folder: &Path, provider: &'static Provider, before: u32, after: u32) -> PathBuf {
+    let live = folder.join("live.etl");
+    let _registration = provider.register();
+    let session = Session::builder("left").file(&live).buffer_size_kb(4).start().unwrap();
+    session.enable(provider, Level::VERBOSE, 0).unwrap();
+    let put = |count| {
+        for _ in 0..count {
+            assert!(write_event!(provider, "E", level(Informational)).is_success());
+        }
+    };
+    put(before);
+    session.flush().unwrap();
+    put(after);
+    let copy = folder.join("left.etl");
+    std::fs::copy(&live, &copy).unwrap();
+    std::fs::copy(folder.join("live.etl.part"), folder.join("left.etl.part")).unwrap();
+    drop(session);
+    copy
+}
+
+/// P3: `dump` and `check` read what is in the file and beside it, `repair` folds it in and completes the header, and may be run again.
+#[test]
+fn what_a_killed_program_left_is_read_and_folded_in() {
+    let folder = Folder::new("part");
+    let trace = left(&folder.0, &PROVIDERS[0], 500, 300);
+    let part = folder.0.join("left.etl.part");
+    let events = |path: &Path| {
+        let lines = json_lines(&stdout(&["dump", "--format", "json"], &[path], 0));
+        lines.iter().filter(|line| line["event"] == "E" && line["provider_name"] == "Part").count()
+    };
+    assert_eq!((events(&trace), events(&part)), (800, 800));
+    let checked = etw(&["check"], &[&trace]);
+    assert_eq!(checked.status.code(), Some(0), "{}", stderr(&checked));
+    assert!(stderr(&checked).contains("killed program"), "{}", stderr(&checked));
+    assert!(part.exists());
+
+    let first = stdout(&["repair"], &[&trace], 0);
+    assert!(first.contains("finalised"), "{first}");
+    assert!(!part.exists());
+    assert_eq!(events(&trace), 800);
+    let bytes = std::fs::read(&trace).unwrap();
+    assert!(stdout(&["repair"], &[&trace], 0).contains("sound"));
+    assert_eq!(std::fs::read(&trace).unwrap(), bytes);
+    let stat = stdout(&["stat", "--format", "json"], &[&trace], 0);
+    assert_eq!(json_lines(&stat)[0]["finalised"], true);
+}
+
+/// P5: any damage to it is told, and costs neither the trace nor the command.
+#[test]
+fn a_damaged_part_costs_nothing_else() {
+    let folder = Folder::new("part-damaged");
+    let trace = left(&folder.0, &PROVIDERS[1], 200, 100);
+    let part = folder.0.join("left.etl.part");
+    let whole = std::fs::read(&part).unwrap();
+    let mut seed = 7u64;
+    let mut random = move || {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) as usize
+    };
+    for round in 0..24 {
+        let mut bytes = whole.clone();
+        match round % 4 {
+            0 => bytes.truncate(random() % whole.len()),
+            1 => {
+                let at = random() % 0x200;
+                bytes[at..at + 8].fill(0xff);
+            }
+            2 => {
+                // Control, pool tables and buffers.
+                for _ in 0..2000 {
+                    let at = 0x100000 + random() % (whole.len() - 0x100008);
+                    bytes[at] ^= 1 << (random() % 8);
+                }
+            }
+            _ => {
+                let at = random() % (whole.len() - 70_000);
+                bytes[at..at + 65_536].fill(random() as u8);
+            }
+        }
+        std::fs::write(&part, &bytes).unwrap();
+        let output = etw(&["dump", "--format", "json"], &[&trace]);
+        let code = output.status.code();
+        assert!(matches!(code, Some(0 | 1)), "round {round}: {code:?} {}", stderr(&output));
+        let lines = json_lines(&String::from_utf8(output.stdout).unwrap());
+        assert!(lines.len() >= 201, "round {round}: {}", lines.len());
+    }
+}

@@ -1,0 +1,320 @@
+//! `etw merge` and `etw relog`.
+
+use crate::fixture::{TempFile, etw, greetings, json_lines, push_tracelogging, stderr, stdout};
+use etw_etl::write::FileBuilder;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder of its own, removed in the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path =
+            std::env::temp_dir().join(format!("etw-rewrite-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Folder(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Events with texts of `numbers`, one each 10 µs, of a session that starts with the first of them.
+fn session(numbers: std::ops::Range<i64>, step: usize) -> Vec<u8> {
+    let mut file = FileBuilder::new();
+    file.header.logfile.buffer_size = 0x1000;
+    let first = numbers.start * 100;
+    file.header.start_raw += first;
+    file.header.logfile.start_time.0 += first;
+    for number in numbers.step_by(step) {
+        push_tracelogging(
+            &mut file,
+            (number % 3) as u16,
+            number * 100 - first,
+            &number.to_string(),
+        );
+    }
+    file.finish()
+}
+
+fn dump(file: &Path) -> Vec<Value> {
+    json_lines(&stdout(&["dump", "--format", "json"], &[file], 0))
+}
+
+fn texts(lines: &[Value]) -> Vec<i64> {
+    lines.iter().filter_map(|line| line["fields"]["text"].as_str()?.parse().ok()).collect()
+}
+
+fn stat(file: &Path) -> Value {
+    json_lines(&stdout(&["stat", "--format", "json"], &[file], 0)).remove(0)
+}
+
+#[test]
+fn two_files_that_overlap_become_one() {
+    let folder = Folder::new();
+    let (even, odd) = (TempFile::new(&session(0..600, 2)), TempFile::new(&session(301..900, 2)));
+    for (name, compress) in [("plain.etl", None), ("small.etl", Some("--compress"))] {
+        let out = folder.path(name);
+        let mut arguments = vec!["merge", "-o", out.to_str().unwrap()];
+        arguments.extend(compress);
+        // The order of the arguments does not matter to files of one clock.
+        let text = stdout(&arguments, &[odd.path(), even.path()], 0);
+        assert!(text.ends_with(" buffers, from 2 files\n"), "{text}");
+        let lines = dump(&out);
+        let mut want: Vec<i64> = (0..600).step_by(2).chain((301..900).step_by(2)).collect();
+        want.sort();
+        assert_eq!(texts(&lines), want);
+        // But for the header all lines are those of a merging dump.
+        let both = stdout(&["dump", "--format", "json"], &[even.path(), odd.path()], 0);
+        let both = json_lines(&both);
+        let events = |lines: &[Value]| {
+            let events = lines.iter().filter(|line| line["event"] == "Greeting");
+            events.cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(events(&lines), events(&both));
+        assert_eq!(stat(&out)["compressed"], compress.is_some());
+        assert_eq!(stat(&out)["finalised"], true);
+        assert_eq!(stat(&out)["start"], stat(even.path())["start"]);
+        assert_eq!(stat(&out)["end"], stat(odd.path())["end"]);
+        let text = stdout(&["check"], &[&out], 0);
+        assert!(text.contains(": sound, 601 records"), "{text}");
+    }
+    assert_eq!(folder.names(), ["plain.etl", "small.etl"]);
+    // Compressed and not, of merged files and of one, and back.
+    let (small, again) = (folder.path("small.etl"), folder.path("again.etl"));
+    stdout(&["relog", "-o", again.to_str().unwrap()], &[&small], 0);
+    assert_eq!(dump(&again)[1..], dump(&folder.path("plain.etl"))[1..]);
+    let sizes = ["plain.etl", "small.etl"].map(|name| folder.path(name).metadata().unwrap().len());
+    assert!(sizes[1] < sizes[0] / 3, "{sizes:?}");
+}
+
+#[test]
+fn counts_of_stat_stay() {
+    let folder = Folder::new();
+    let file = TempFile::new(&crate::fixture::every_header());
+    let out = folder.path("out.etl");
+    let mut was = stat(file.path());
+    for compress in [None, Some("--compress")] {
+        let mut arguments = vec!["relog", "--force", "-o", out.to_str().unwrap()];
+        arguments.extend(compress);
+        stdout(&arguments, &[file.path()], 0);
+        let mut is = stat(&out);
+        for key in ["file", "buffers", "buffer_size", "compressed"] {
+            (was[key], is[key]) = (Value::Null, Value::Null);
+        }
+        assert_eq!(is, was);
+    }
+}
+
+#[test]
+fn damage_is_told_and_the_rest_kept() {
+    let folder = Folder::new();
+    let mut bytes = greetings(300);
+    bytes[0x2000..0x2060].fill(0xee);
+    let (damaged, sound) = (TempFile::new(&bytes), TempFile::new(&session(0..50, 1)));
+    let want = etw(&["dump", "--format", "json"], &[damaged.path()]);
+    let want = json_lines(&String::from_utf8(want.stdout).unwrap()).len();
+    let out = folder.path("out.etl");
+    let output = etw(&["merge", "-o", out.to_str().unwrap()], &[damaged.path(), sound.path()]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = stderr(&output);
+    assert!(text.contains("damaged: ") && text.contains("offset 0x2000"), "{text}");
+    assert_eq!(dump(&out).len(), want + 50);
+}
+
+#[test]
+fn another_clock_is_told() {
+    let folder = Folder::new();
+    let mut file = FileBuilder::new();
+    file.header.logfile.perf_freq = 3_000_000;
+    file.header.start_raw = 77;
+    for number in 0..10 {
+        push_tracelogging(&mut file, 0, number * 3000 + 15, &number.to_string());
+    }
+    let (other, home) = (TempFile::new(&file.finish()), TempFile::new(&session(0..50, 1)));
+    let out = folder.path("out.etl");
+    let output = etw(&["merge", "-o", out.to_str().unwrap()], &[home.path(), other.path()]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = stderr(&output);
+    let note = format!("note: {}: another clock", other.path().display());
+    assert_eq!(text.matches("another clock").count(), 1, "{text}");
+    assert!(text.contains(&note), "{text}");
+    let merged = dump(&out);
+    for line in dump(other.path()).iter().chain(&dump(home.path())) {
+        let same =
+            |it: &&Value| it["timestamp"] == line["timestamp"] && it["fields"] == line["fields"];
+        assert!(line["event"] != "Greeting" || merged.iter().any(|it| same(&it)), "{line}");
+    }
+}
+
+#[test]
+fn nothing_is_overwritten_unless_told() {
+    let folder = Folder::new();
+    let input = folder.path("in.etl");
+    std::fs::write(&input, greetings(10)).unwrap();
+    let other = folder.path("other.etl");
+    std::fs::write(&other, b"precious").unwrap();
+    let refused = |arguments: &[&str], files: &[&Path], why: &str| {
+        let output = etw(arguments, files);
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}");
+        assert!(stderr(&output).contains(why), "{}", stderr(&output));
+        assert_eq!(std::fs::read(&input).unwrap(), greetings(10));
+    };
+    let (out, same) = (other.to_str().unwrap(), folder.path("./in.etl"));
+    let same = same.to_str().unwrap();
+    refused(&["relog", "-o", out], &[&input], "exists; --force replaces it");
+    assert_eq!(std::fs::read(&other).unwrap(), b"precious");
+    refused(&["relog", "--force", "-o", same], &[&input], "is an input file");
+    refused(&["relog", "-o", "-"], &[&input], "give -o a file");
+    refused(
+        &["relog", "--force", "-o", folder.0.to_str().unwrap()],
+        &[&input],
+        "not a regular file",
+    );
+    let nowhere = folder.path("no/such/out.etl");
+    refused(&["relog", "-o", nowhere.to_str().unwrap()], &[&input], "the folder has to be there");
+    let missing = folder.path("missing.etl");
+    refused(
+        &["merge", "-o", folder.path("x").to_str().unwrap()],
+        &[&input, &missing],
+        "missing.etl",
+    );
+    assert_eq!(folder.names(), ["in.etl", "other.etl"]);
+    stdout(&["relog", "--force", "-o", out], &[&input], 0);
+    assert_eq!(dump(&other).len(), 11);
+    assert_eq!(folder.names(), ["in.etl", "other.etl"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_lead_to_what_is_replaced() {
+    let folder = Folder::new();
+    let (input, target, link) =
+        (folder.path("in.etl"), folder.path("target.etl"), folder.path("link.etl"));
+    std::fs::write(&input, greetings(10)).unwrap();
+    std::fs::write(&target, b"old").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    stdout(&["relog", "--force", "-o", link.to_str().unwrap()], &[&input], 0);
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert_eq!(dump(&target).len(), 11);
+    let to_input = folder.path("to-input.etl");
+    std::os::unix::fs::symlink(&input, &to_input).unwrap();
+    let output = etw(&["relog", "--force", "-o", to_input.to_str().unwrap()], &[&input]);
+    assert_eq!(output.status.code(), Some(3));
+    let output = etw(&["relog", "--force", "-o", "/dev/full"], &[&input]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("not a regular file"), "{}", stderr(&output));
+}
+
+/// The system refuses to make the file longer, as it does on a full disk.
+#[cfg(unix)]
+#[test]
+fn what_cannot_be_written_leaves_nothing() {
+    let folder = Folder::new();
+    let input = TempFile::new(&greetings(3000));
+    let out = folder.path("out.etl");
+    let script = "trap '' XFSZ; ulimit -f 32; exec \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", script, "sh", env!("CARGO_BIN_EXE_etw"), "relog", "-o"])
+        .args([&out, input.path()])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let text = stderr(&output);
+    assert!(text.contains("out.etl: cannot be written: ") && text.lines().count() == 1, "{text}");
+    assert_eq!(folder.names(), [""; 0]);
+}
+
+/// A real full disk, where the test may mount one.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told() {
+    let folder = Folder::new();
+    let input = TempFile::new(&greetings(20_000));
+    let script = "mount -t tmpfs -o size=256k none \"$1\" || exit 77; \
+                  \"$2\" relog -o \"$1/out.etl\" \"$3\"; status=$?; ls -A \"$1\"; exit $status";
+    let output = Command::new("unshare")
+        .args(["-rm", "sh", "-c", script, "sh"])
+        .args([&folder.0, Path::new(env!("CARGO_BIN_EXE_etw")), input.path()])
+        .stdin(Stdio::null())
+        .output();
+    let Ok(output) = output else {
+        println!("skipped: no unshare here");
+        return;
+    };
+    if output.status.code() != Some(3) && stderr(&output).contains("unshare: ")
+        || output.status.code() == Some(77)
+    {
+        println!("skipped: mounting is not allowed here: {}", stderr(&output));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    assert!(stderr(&output).contains("free some space"), "{}", stderr(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+}
+
+#[cfg(unix)]
+#[test]
+fn killed_in_mid_run_leaves_no_file() {
+    let folder = Folder::new();
+    // Long enough that it does not come to its end: a few hundred passes over some records.
+    let input = folder.path("in.etl");
+    std::fs::write(&input, greetings(20_000)).unwrap();
+    let out = folder.path("out.etl");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_etw"))
+        .args(["merge", "--compress", "-o"])
+        .arg(&out)
+        .args(std::iter::repeat_n(&input, 200))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let is_temporary = |name: &String| name.starts_with(".etw-") && name.ends_with(".tmp");
+    let begun = || {
+        let name = folder.names().into_iter().find(is_temporary)?;
+        Some(folder.path(&name)).filter(|path| path.metadata().is_ok_and(|m| m.len() > 0))
+    };
+    let temporary = loop {
+        assert!(child.try_wait().unwrap().is_none(), "done before it was killed");
+        if let Some(path) = begun() {
+            break path;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!out.exists());
+    // What it leaves under its own name is a trace that can be read, as that of a killed session.
+    let text =
+        stdout(&["check"], &[&temporary], etw(&["check"], &[&temporary]).status.code().unwrap());
+    assert!(text.contains("note: not finalised"), "{text}");
+}
+
+#[test]
+fn usage_is_checked() {
+    let status = |arguments: &[&str]| etw(arguments, &[]).status.code();
+    assert_eq!(status(&["merge", "-o", "x"]), Some(2));
+    assert_eq!(status(&["relog", "in.etl"]), Some(2));
+    assert_eq!(status(&["relog", "-o", "x", "a", "b"]), Some(2));
+}

@@ -1,0 +1,426 @@
+//! Rewriting: one or several files into one, every record as it is.
+//!
+//! Records are copied as stored bytes to the stream of their CPU, in time order. Files of one clock, as the parts of a
+//! session are, keep their raw times; where clocks differ, times move to the clock of the first file, by way of the
+//! wall-clock time.
+//!
+//! ```
+//! use etw_etl::read::TraceFile;
+//! use etw_etl::relog::{Relog, RelogOptions};
+//! use etw_etl::write;
+//! use std::io::Cursor;
+//!
+//! let file = TraceFile::from_bytes("sample.etl", write::sample::trace())?;
+//! let mut relog = Relog::new(vec![file], RelogOptions::default())?;
+//! let bytes = relog.run(Cursor::new(Vec::new()), |_| ())?.into_inner();
+//! assert_eq!(relog.summary().records, 16);
+//! assert!(TraceFile::from_bytes("copy.etl", bytes)?.is_finalised());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use crate::Error;
+use crate::header::{BufferHeader, LogfileHeader};
+use crate::read::{OrderTime, Records, RecordsOptions, TraceFile};
+use crate::record;
+use crate::write::{FileHeader, TraceWriter, WriteError, WriterOptions, logfile_builder};
+use etw_types::{Clock, ClockType, EventRecord, FileTime, HeaderType, Hook, MessageFlags};
+use std::io::{Seek, Write};
+
+/// How files are rewritten.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct RelogOptions {
+    /// Compress the buffers.
+    pub compressed: bool,
+    /// How the files are read.
+    pub read: RecordsOptions,
+}
+
+/// What was written, and what was not as it had been.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RelogSummary {
+    /// Records in the new file, the logfile header's included.
+    pub records: u64,
+    /// Buffers in the new file.
+    pub buffers: u64,
+    /// Records whose time was moved to the clock of the first file.
+    pub converted: u64,
+    /// Records of another clock whose time the clock of the first cannot tell; they keep it as it is.
+    pub unconverted: u64,
+    /// ERROR and WNODE records of a file with another pointer size: nothing in them says their own.
+    pub other_pointer_size: u64,
+    /// Records left out because they fit no buffer: obsolete WNODE records of 1 MiB and more.
+    pub too_large: u64,
+    /// INSTANCE records left out because the new file has them in another layout: Windows XP's have no GUIDs.
+    pub other_layout: u64,
+}
+
+impl RelogSummary {
+    /// Records that are not in the new file.
+    pub fn left_out(&self) -> u64 {
+        self.too_large + self.other_layout
+    }
+}
+
+/// Buffers are not larger, so that 2048 CPU streams take no more than 2 GiB; Windows 7 has no larger ones either.
+const LARGEST_BUFFER: u32 = 1 << 20;
+
+/// A new file in the making.
+pub struct Relog {
+    records: Records,
+    header: FileHeader,
+    options: RelogOptions,
+    inputs: Vec<Input>,
+    /// Latest end of a finalised input.
+    latest_end: FileTime,
+    summary: RelogSummary,
+}
+
+/// How the records of an input become the output's.
+struct Input {
+    /// Time of its logfile header's record, if it has one and that was not met yet.
+    logfile_raw: Option<i64>,
+    /// Which buffer its logfile header was in, once that was met.
+    first_buffer: Option<u64>,
+    /// The new file's facts are its own.
+    is_base: bool,
+    /// The output's clock, if times move to it.
+    onto: Option<OrderTime>,
+    /// Its pointer size, if it is not the output's.
+    pointer_size: Option<u8>,
+    /// INSTANCE records have another layout in the output.
+    other_layout: bool,
+}
+
+impl Relog {
+    /// Prepares a file of all records of `files`.
+    ///
+    /// The header's facts are those of the file that starts first, where all have one clock, or of the first file.
+    ///
+    /// # Errors
+    /// `NoClock` where there are several files and one has no usable clock.
+    pub fn new(files: Vec<TraceFile>, options: RelogOptions) -> Result<Relog, Error> {
+        if files.len() > 1
+            && let Some(file) = files.iter().find(|file| !has_clock(file))
+        {
+            return Err(Error::NoClock { path: file.path().to_owned() });
+        }
+        let one_clock: Vec<bool> =
+            files.iter().map(|file| files.len() == 1 || have_one_clock(&files[0], file)).collect();
+        let all_one = one_clock.iter().all(|one| *one);
+        let raw_starts = files.iter().enumerate().map(|(n, file)| (file.clock().raw_start, n));
+        let base = if all_one { raw_starts.min().map_or(0, |(_, n)| n) } else { 0 };
+        let mut header = new_header(&files, base, options.compressed);
+        let clock = header.logfile.clock(header.start_raw);
+        let start = files.iter().map(|file| file.clock().start).min().unwrap_or(clock.start);
+        if !all_one && let Some(raw) = clock.raw(start).filter(|_| start < clock.start) {
+            // Every record of the earlier file comes after this one, too.
+            (header.logfile.start_time, header.start_raw) = (start, raw);
+        }
+        let onto = OrderTime::RawOf(header.logfile.clock(header.start_raw));
+        let times = one_clock.iter().map(|one| if *one { OrderTime::Raw } else { onto });
+        let records = Records::with_times(files.clone(), times.collect(), options.read);
+        let pointer_size = if header.logfile.pointer_size == 4 { 4 } else { 8 };
+        let old_instance = header.logfile.layout() < (1, 1);
+        let inputs = files.iter().enumerate().map(|(number, file)| {
+            let context = file.record_context();
+            Input {
+                logfile_raw: file.header().map(|_| file.clock().raw_start),
+                first_buffer: None,
+                is_base: number == base,
+                onto: (!one_clock[number]).then_some(onto),
+                pointer_size: Some(context.pointer_size).filter(|size| *size != pointer_size),
+                other_layout: context.old_instance != old_instance,
+            }
+        });
+        let ends = files.iter().filter_map(|file| Some(file.header()?.end_time));
+        Ok(Relog {
+            inputs: inputs.collect(),
+            latest_end: ends.max().unwrap_or_default(),
+            records,
+            header,
+            options,
+            summary: RelogSummary::default(),
+        })
+    }
+
+    /// Numbers of the files whose times move to the clock of the first.
+    pub fn converted_files(&self) -> impl Iterator<Item = usize> {
+        let inputs = self.inputs.iter().enumerate();
+        inputs.filter(|(_, input)| input.onto.is_some()).map(|(number, _)| number)
+    }
+
+    /// The files and, after [`run`](Relog::run), the damage in them.
+    pub fn records(&self) -> &Records {
+        &self.records
+    }
+
+    /// What was written.
+    pub fn summary(&self) -> &RelogSummary {
+        &self.summary
+    }
+
+    /// Writes the file to `out` and gives it back; `progress` is told now and then how many records were written.
+    ///
+    /// To be called once: a second file would have no records.
+    ///
+    /// # Errors
+    /// Those of `out`; what was written is then the file of a session that was killed.
+    ///
+    /// # Loss
+    /// What is damaged in the inputs is told by their [`records`](Relog::records), all else by the
+    /// [`summary`](Relog::summary).
+    pub fn run<W: Write + Seek>(
+        &mut self,
+        out: W,
+        mut progress: impl FnMut(u64),
+    ) -> Result<W, WriteError> {
+        let mut options = WriterOptions::default();
+        options.compressed = self.options.compressed;
+        let mut writer = TraceWriter::new(out, self.header.clone(), options)?;
+        let (records, summary) = (&mut self.records, &mut self.summary);
+        let mut scratch = Vec::new();
+        // What a session says of itself stays with the header, as long as no event came before it.
+        let mut heading = true;
+        summary.records = 1;
+        while let Some(record) = records.next() {
+            let input = &mut self.inputs[record.position.file_index as usize];
+            if input.is_logfile_header(&record) {
+                if input.is_base {
+                    let ids = (record.process_id, record.thread_id);
+                    writer.header_mut().ids = (ids.0.unwrap_or(0), ids.1.unwrap_or(0));
+                }
+                continue;
+            }
+            let place = Place::of(&record);
+            let mut bytes = records.stored_bytes();
+            let mut time = place.time;
+            if !input.is_plain() {
+                scratch.clear();
+                scratch.extend_from_slice(bytes);
+                let Some(adapted) = input.adapt(&place, records, &mut scratch, summary) else {
+                    continue;
+                };
+                (bytes, time) = (&scratch, adapted);
+            }
+            if heading {
+                let says_of_itself = place.cpu == 0 && input.first_buffer == Some(place.buffer);
+                if says_of_itself && writer.push_header_record(bytes) {
+                    summary.records += 1;
+                    continue;
+                }
+                heading = false;
+            }
+            match writer.push_stored(place.cpu, time, bytes) {
+                Ok(()) => summary.records += 1,
+                Err(WriteError::Encode(_)) => summary.too_large += 1,
+                Err(error) => return Err(error),
+            }
+            if summary.records.is_multiple_of(65_536) {
+                progress(summary.records);
+            }
+        }
+        let all_ended = records.files().iter().all(TraceFile::is_finalised);
+        let clock = self.header.logfile.clock(self.header.start_raw);
+        let last = clock.filetime(writer.last_raw()).filter(|_| !all_ended);
+        writer.header_mut().logfile.end_time = self.latest_end.max(last.unwrap_or_default());
+        summary.buffers = writer.flush().map(|()| writer.buffers())?;
+        writer.finish()
+    }
+}
+
+/// What is needed of a record besides its bytes.
+struct Place {
+    file: u32,
+    buffer: u64,
+    cpu: u16,
+    time: Option<i64>,
+    header: HeaderType,
+    message_flags: MessageFlags,
+}
+
+impl Place {
+    #[inline]
+    fn of(record: &EventRecord<'_>) -> Place {
+        Place {
+            file: record.position.file_index,
+            buffer: record.position.buffer_index,
+            cpu: record.cpu,
+            time: record.raw_timestamp(),
+            header: record.header,
+            message_flags: record.message_flags,
+        }
+    }
+}
+
+impl Input {
+    /// Whether it is the logfile header's own record, which the new header replaces.
+    #[inline]
+    fn is_logfile_header(&mut self, record: &EventRecord<'_>) -> bool {
+        if self.logfile_raw.is_none() {
+            return false;
+        }
+        let is_system = matches!(record.header, HeaderType::System32 | HeaderType::System64);
+        let found = is_system
+            && record.hook == Some(Hook(0))
+            && record.raw_timestamp() == self.logfile_raw
+            && record.position.offset == 0;
+        if found {
+            self.logfile_raw = None;
+            self.first_buffer = Some(record.position.buffer_index);
+        }
+        found
+    }
+
+    /// Whether records are taken as they are.
+    #[inline]
+    fn is_plain(&self) -> bool {
+        self.onto.is_none() && self.pointer_size.is_none() && !self.other_layout
+    }
+
+    /// Changes what would mean something else in the output; gives the record's time there, or `None` where it has no
+    /// place in it.
+    fn adapt(
+        &self,
+        place: &Place,
+        records: &Records,
+        bytes: &mut [u8],
+        summary: &mut RelogSummary,
+    ) -> Option<Option<i64>> {
+        use HeaderType::*;
+        if self.other_layout && matches!(place.header, Instance32 | Instance64) {
+            summary.other_layout += 1;
+            return None;
+        }
+        match (self.pointer_size, place.header) {
+            (Some(_), Error | Wnode) => summary.other_pointer_size += 1,
+            (Some(size), Message) => set_pointer_size(bytes, place.message_flags, size),
+            _ => {}
+        }
+        let (Some(onto), Some(raw)) = (&self.onto, place.time) else { return Some(place.time) };
+        let Some(time) = onto.of(records.clock(place.file), raw) else {
+            summary.unconverted += 1;
+            return Some(place.time);
+        };
+        record::set_time(bytes, place.header, time);
+        summary.converted += 1;
+        Some(Some(time))
+    }
+}
+
+/// A message that does not say its pointer size had the file's: now it says so.
+fn set_pointer_size(message: &mut [u8], flags: MessageFlags, pointer_size: u8) {
+    let says = MessageFlags::POINTER32.0 | MessageFlags::POINTER64.0;
+    if flags.0 & says == 0
+        && let Some(word) = message.get_mut(6..8)
+    {
+        let bit = if pointer_size == 4 { MessageFlags::POINTER32 } else { MessageFlags::POINTER64 };
+        word.copy_from_slice(&(flags.0 | bit.0).to_le_bytes());
+    }
+}
+
+fn has_clock(file: &TraceFile) -> bool {
+    file.header().is_some() && file.clock().filetime(file.clock().raw_start).is_some()
+}
+
+/// Whether raw times of both count the same ticks from the same moment, as those of one boot do.
+///
+/// The starts of two sessions of one boot, on both clocks, agree but for what the wall clock was corrected by in
+/// between; a second and 200 millionths of the distance are allowed for that. Another boot of the machine has another
+/// boot time.
+fn have_one_clock(a: &TraceFile, b: &TraceFile) -> bool {
+    let (clock_a, clock_b) = (a.clock(), b.clock());
+    let is_system =
+        |clock: &Clock| clock.kind == ClockType::SYSTEM || clock.kind == ClockType::SYSTEM_OLD;
+    if is_system(clock_a) && is_system(clock_b) {
+        return true;
+    }
+    let boot = |file: &TraceFile| file.header().map(|header| header.boot_time);
+    if clock_a.kind != clock_b.kind || clock_a.frequency != clock_b.frequency || boot(a) != boot(b)
+    {
+        return false;
+    }
+    let Some(expected) = clock_a.filetime(clock_b.raw_start) else { return false };
+    let difference = expected.0.abs_diff(clock_b.start.0);
+    difference <= 10_000_000 + clock_a.start.0.abs_diff(clock_b.start.0) / 5_000
+}
+
+/// The header of a file that holds all records of `files`, with the facts of the one numbered `base`.
+fn new_header(files: &[TraceFile], base: usize, compressed: bool) -> FileHeader {
+    let base = files.get(base);
+    let headers = || files.iter().filter_map(TraceFile::header);
+    let mut logfile = match base.and_then(TraceFile::header) {
+        Some(header) => header.clone(),
+        None => unknown_header(),
+    };
+    // No limit holds for the new file, so the unit of the old one's is not needed either.
+    logfile.log_file_mode = LogfileHeader::MODE_SEQUENTIAL | LogfileHeader::MODE_RELOG;
+    logfile.maximum_file_size = 0;
+    logfile.start_buffers = 1;
+    logfile.end_time = FileTime(0);
+    if files.len() > 1 {
+        // What Windows' relogger writes, but for the session's name where there is but one: nothing else keeps it.
+        if headers().any(|header| header.logger_name != logfile.logger_name) {
+            logfile.logger_name = "Relogger".into();
+        }
+        logfile.log_file_name = "[multiple files]".into();
+    }
+    let sum = |of: fn(&LogfileHeader) -> u32| headers().map(of).fold(0, u32::saturating_add);
+    logfile.events_lost = sum(|header| header.events_lost);
+    logfile.buffers_lost = sum(|header| header.buffers_lost);
+    // The widest: what does not say its own size is seen to record by record.
+    let narrow = files.iter().all(|file| file.record_context().pointer_size == 4);
+    logfile.pointer_size = if narrow && !files.is_empty() { 4 } else { 8 };
+    let layouts = headers().map(|header| header.layout()).filter(|layout| layout.0 < 2);
+    let (major, minor) = layouts.max().unwrap_or((1, 5));
+    logfile.version[2..].copy_from_slice(&[major, minor]);
+    let processors = headers().map(|header| header.number_of_processors).max();
+    logfile.number_of_processors = processors.unwrap_or(1);
+    let cpus = files.iter().map(TraceFile::cpu_count).max().unwrap_or(0);
+    let start_raw = base.map_or(0, |file| file.clock().raw_start);
+    let mut header = FileHeader { logfile, start_raw, ids: (0, 0) };
+    header.logfile.buffer_size = buffer_size(&header, files);
+    header.set_layout(cpus, compressed);
+    header
+}
+
+/// Room for every record of the inputs but the largest of an obsolete kind, and for the header.
+fn buffer_size(header: &FileHeader, files: &[TraceFile]) -> u32 {
+    let largest = files.iter().map(|file| {
+        let promised = file.header().map_or(0, |header| header.buffer_size);
+        file.totals().largest_buffer.max(promised)
+    });
+    let first = logfile_builder(&header.logfile, header.start_raw, header.ids, LARGEST_BUFFER);
+    let first = first.map_or(0, |buffer| (BufferHeader::SIZE + buffer.len()) as u32);
+    let size = largest.max().unwrap_or(0x10000).max(first).min(LARGEST_BUFFER);
+    size.next_multiple_of(0x400)
+}
+
+/// What is known of a session whose header cannot be read: nothing, not even its clock.
+fn unknown_header() -> LogfileHeader {
+    LogfileHeader {
+        buffer_size: 0,
+        version: [0, 0, 1, 5],
+        provider_version: 0,
+        number_of_processors: 1,
+        end_time: FileTime(0),
+        timer_resolution: 0,
+        maximum_file_size: 0,
+        log_file_mode: 0,
+        buffers_written: 0,
+        start_buffers: 1,
+        pointer_size: 8,
+        events_lost: 0,
+        cpu_speed_mhz: 0,
+        timer_sources: (0, 0),
+        time_zone: [0; LogfileHeader::TIME_ZONE_SIZE],
+        boot_time: FileTime(0),
+        perf_freq: 0,
+        start_time: FileTime(0),
+        clock_type: ClockType::QPC,
+        buffers_lost: 0,
+        logger_name: String::new(),
+        log_file_name: String::new(),
+    }
+}

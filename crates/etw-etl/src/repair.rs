@@ -1,0 +1,239 @@
+//! Completing, in place, a file that its session did not: killed, crashed, or out of power.
+//!
+//! Such a file has no end in its header, a stale count of buffers and maybe half a buffer or unused space behind the
+//! last. Nothing is written before every buffer was indexed and every record walked; the header comes last, so that a
+//! repair that is itself killed is simply done again.
+
+use crate::header::{BufferHeader, LogfileHeader};
+use crate::read::{Records, TraceFile};
+use crate::record::{self, RecordContext};
+use crate::write::BufferBuilder;
+use crate::{DamageKind, DamageLog, Error};
+use etw_types::FileTime;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+/// What became of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RepairOutcome {
+    /// It was complete and is as it was.
+    Sound,
+    /// It is complete now.
+    Finalised,
+    /// It is damaged in a way that nothing written to it would mend, and as it was.
+    Damaged,
+}
+
+/// What was found and done.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RepairReport {
+    /// What became of the file.
+    pub outcome: RepairOutcome,
+    /// The damage found; where the file was finalised, a cut last buffer and nothing else.
+    pub damage: DamageLog,
+    /// Records in the file.
+    pub records: u64,
+    /// Buffers in the file, the header's included.
+    pub buffers: u64,
+    /// Time of the last record.
+    pub end_time: FileTime,
+    /// Bytes without a record that were cut from the end.
+    pub cut_bytes: u64,
+    /// Bytes of records that the last buffer says it had and the file does not: part of a record, or more.
+    pub lost_bytes: u64,
+}
+
+/// Completes the header of a trace that its session did not complete, and the last buffer.
+///
+/// Whole records of a buffer that the end of the file cuts are kept. A finalised file is never written to.
+///
+/// # Errors
+/// Those of [`TraceFile::open`]; `Io` where it cannot be written; `InUse` where it is locked or has changed in the
+/// meantime, as a file that a session is still writing does.
+pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport, Error> {
+    let path = path.as_ref();
+    let trace = TraceFile::open(path)?;
+    let mut records = Records::new(vec![trace.clone()]);
+    let mut last_raw = trace.clock().raw_start;
+    let mut count = 0;
+    while let Some(record) = records.next() {
+        count += 1;
+        last_raw = last_raw.max(record.raw_timestamp().unwrap_or(last_raw));
+    }
+    let damage = records.damage().clone();
+    if damage.kept().iter().any(|damage| damage.kind == DamageKind::Changed) {
+        return Err(Error::InUse { path: path.to_owned() });
+    }
+    let mut report = RepairReport {
+        outcome: RepairOutcome::Damaged,
+        records: count,
+        buffers: trace.totals().buffers,
+        end_time: trace.header().map_or(FileTime(0), |header| header.end_time),
+        cut_bytes: 0,
+        lost_bytes: 0,
+        damage,
+    };
+    if trace.is_finalised() {
+        if report.damage.is_empty() {
+            report.outcome = RepairOutcome::Sound;
+        }
+        return Ok(report);
+    }
+    let only_the_end = report
+        .damage
+        .kept()
+        .iter()
+        .all(|damage| matches!(damage.kind, DamageKind::Truncated { missing_buffers: 0, .. }));
+    let Some(header) = trace.header().filter(|_| only_the_end) else { return Ok(report) };
+    let io_error = |source| Error::Io { path: path.to_owned(), source };
+    let tail = Tail::of(&trace, !report.damage.is_empty()).map_err(io_error)?;
+    report.cut_bytes = tail.cut_bytes;
+    report.lost_bytes = tail.lost_bytes;
+    report.buffers -= u64::from(tail.drops_buffer);
+
+    let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(io_error)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(Error::InUse { path: path.to_owned() }),
+        // A file system without locks cannot tell.
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+        Err(TryLockError::Error(error)) => return Err(io_error(error)),
+    }
+    if trace.has_changed() {
+        return Err(Error::InUse { path: path.to_owned() });
+    }
+    report.end_time = end_time(&trace, last_raw, &file).map_err(io_error)?;
+    tail.write(&mut file).map_err(io_error)?;
+    let cpus = trace.cpu_count().max(header.number_of_processors as usize) as u32;
+    let buffers = u32::try_from(report.buffers).unwrap_or(u32::MAX);
+    let facts = Facts { end_time: report.end_time, buffers, cpus };
+    facts.write(&mut file).map_err(io_error)?;
+    report.outcome = RepairOutcome::Finalised;
+    Ok(report)
+}
+
+/// Time of the last record, else what the file itself still tells of its end. Never zero, which would say that the
+/// session goes on.
+fn end_time(trace: &TraceFile, last_raw: i64, file: &File) -> io::Result<FileTime> {
+    let start = trace.clock().start;
+    if let Some(last) = trace.clock().filetime(last_raw).filter(|last| last.0 != 0) {
+        return Ok(last.max(start));
+    }
+    // Without a usable clock: when the session last wrote.
+    let since_unix = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let ticks = i64::try_from(since_unix.as_nanos() / 100).unwrap_or(0);
+    Ok(FileTime(FileTime::UNIX_EPOCH.0.saturating_add(ticks)))
+}
+
+/// What the file is to end with.
+struct Tail {
+    /// Where `bytes` go.
+    offset: u64,
+    bytes: Vec<u8>,
+    cut_bytes: u64,
+    lost_bytes: u64,
+    /// The last buffer has no whole record and goes.
+    drops_buffer: bool,
+}
+
+impl Tail {
+    fn of(trace: &TraceFile, cuts_records: bool) -> io::Result<Tail> {
+        let size = trace.core.load.source.size();
+        let Some(last) = trace.core.last_buffer()? else {
+            return Err(io::Error::from(io::ErrorKind::InvalidData));
+        };
+        let end = last.offset + u64::from(last.size);
+        let mut tail = Tail {
+            offset: end,
+            bytes: Vec::new(),
+            cut_bytes: size.saturating_sub(end),
+            lost_bytes: 0,
+            drops_buffer: false,
+        };
+        if end <= size {
+            // What is left there is no whole buffer header, or space that was reserved.
+            tail.lost_bytes = if cuts_records { tail.cut_bytes } else { 0 };
+            return Ok(tail);
+        }
+        if !cuts_records {
+            // Only the filler is missing.
+            tail.offset = size;
+            tail.bytes = vec![0xff; (end - size) as usize];
+            return Ok(tail);
+        }
+        let whole = last.records.len().next_multiple_of(8);
+        tail.offset = last.offset;
+        tail.lost_bytes = last.filled.saturating_sub(whole) as u64;
+        if last.records.is_empty() {
+            tail.drops_buffer = true;
+            tail.cut_bytes = size - last.offset;
+            return Ok(tail);
+        }
+        let mut buffer = BufferBuilder::new(0, 0);
+        buffer.header =
+            BufferHeader { flags: last.header.flags & !BufferHeader::COMPRESSED, ..last.header };
+        buffer.push_bytes(&last.records);
+        if last.uniform {
+            buffer.header.buffer_size = last.size;
+            tail.bytes = buffer.finish();
+        } else {
+            tail.bytes = buffer.finish_compressed();
+        }
+        Ok(tail)
+    }
+
+    fn write(&self, file: &mut File) -> io::Result<()> {
+        if !self.bytes.is_empty() {
+            file.seek(SeekFrom::Start(self.offset))?;
+            file.write_all(&self.bytes)?;
+        }
+        file.set_len(self.offset + self.bytes.len() as u64)?;
+        file.sync_all()
+    }
+}
+
+/// What a session writes into its header when it stops.
+struct Facts {
+    end_time: FileTime,
+    buffers: u32,
+    cpus: u32,
+}
+
+impl Facts {
+    /// Writes these three fields and nothing around them.
+    fn write(&self, file: &mut File) -> io::Result<()> {
+        let mut bytes = vec![0; BufferHeader::SIZE + 0xffff];
+        file.seek(SeekFrom::Start(0))?;
+        let mut got = 0;
+        while got < bytes.len() {
+            match file.read(&mut bytes[got..])? {
+                0 => break,
+                count => got += count,
+            }
+        }
+        let room = &bytes[BufferHeader::SIZE.min(got)..got];
+        let context = RecordContext::default();
+        let size = record::frame(room, &context).map(|frame| frame.size as usize);
+        let payload_size = record::parse(room, &context).map(|first| first.payload.len());
+        let (Ok(size), Ok(payload_size)) = (size, payload_size) else {
+            // It was read a moment ago.
+            return Err(io::Error::from(io::ErrorKind::InvalidData));
+        };
+        let start = (BufferHeader::SIZE + size - payload_size) as u64;
+        let fields: [(u64, &[u8]); 3] = [
+            (LogfileHeader::PROCESSORS_OFFSET, &self.cpus.to_le_bytes()),
+            (LogfileHeader::BUFFERS_WRITTEN_OFFSET, &self.buffers.to_le_bytes()),
+            // Last: with it the file is finalised.
+            (LogfileHeader::END_TIME_OFFSET, &self.end_time.0.to_le_bytes()),
+        ];
+        for (offset, field) in fields {
+            file.seek(SeekFrom::Start(start + offset))?;
+            file.write_all(field)?;
+        }
+        file.sync_all()
+    }
+}

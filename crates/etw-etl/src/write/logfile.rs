@@ -1,0 +1,112 @@
+use super::buffer::BufferBuilder;
+use super::record::{EncodeError, encode};
+use crate::header::{BufferHeader, LogfileHeader};
+use etw_types::{EventRecord, FileTime, HeaderType, Hook};
+
+/// The logfile header and what stands around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileHeader {
+    /// The payload of the first record.
+    pub logfile: LogfileHeader,
+    /// Raw timestamp of the first record.
+    pub start_raw: i64,
+    /// Process and thread that started the session.
+    pub ids: (u32, u32),
+}
+
+impl FileHeader {
+    /// CPUs and mode have consequences for other fields: sets the layout version that they ask for.
+    ///
+    /// The layout is 2.0 in files with compressed buffers, buffers of more than 1 MiB or more than 256 CPUs.
+    pub fn set_layout(&mut self, cpus: usize, compressed: bool) {
+        let logfile = &mut self.logfile;
+        logfile.number_of_processors = logfile.number_of_processors.max(cpus as u32);
+        if compressed {
+            logfile.log_file_mode |= LogfileHeader::MODE_COMPRESSED;
+        }
+        if compressed || logfile.buffer_size > 1 << 20 || logfile.number_of_processors > 256 {
+            logfile.version[2..].copy_from_slice(&[2, 0]);
+        }
+    }
+
+    /// What a session does at stop: counts the buffers, and sets the end to the time of the last record unless an end is
+    /// set already.
+    pub fn complete(&mut self, buffers: u32, last_raw: i64) {
+        let logfile = &mut self.logfile;
+        logfile.buffers_written = buffers;
+        if logfile.end_time == FileTime(0) {
+            let last = logfile.clock(self.start_raw).filetime(last_raw);
+            logfile.end_time = last.unwrap_or(logfile.start_time);
+        }
+    }
+}
+
+/// The first buffer of a file: the logfile header's record, then `header_records`, each in its on-disk form.
+///
+/// Its bytes are as many whenever it is made again with another end, count or loss: a session writes it at the start
+/// and over itself at the end. Names alone change the length of the record.
+///
+/// ```
+/// use etw_etl::write::{self, FileBuilder};
+///
+/// let mut header = FileBuilder::new().header;
+/// let running = write::logfile_buffer(&header.logfile, header.start_raw, header.ids, &[], 0x2000)?;
+/// header.complete(7, header.start_raw + 5);
+/// let stopped = write::logfile_buffer(&header.logfile, header.start_raw, header.ids, &[], 0x2000)?;
+/// assert_eq!((running.len(), stopped.len()), (0x2000, 0x2000));
+/// # Ok::<(), write::EncodeError>(())
+/// ```
+///
+/// # Errors
+/// `TooLarge` for names that no record can hold, `BufferFull` where `buffer_size` has no room for the records.
+pub fn logfile_buffer(
+    header: &LogfileHeader,
+    start_raw: i64,
+    ids: (u32, u32),
+    header_records: &[Vec<u8>],
+    buffer_size: u32,
+) -> Result<Vec<u8>, EncodeError> {
+    let mut buffer = logfile_builder(header, start_raw, ids, buffer_size)?;
+    for bytes in header_records {
+        if !buffer.has_room(bytes.len()) {
+            return Err(no_room(bytes.len(), &buffer));
+        }
+        buffer.push_bytes(bytes);
+    }
+    Ok(buffer.finish())
+}
+
+/// As [`logfile_buffer`], to go on with: for a session id of its own, or more records.
+///
+/// # Errors
+/// As there.
+pub fn logfile_builder(
+    header: &LogfileHeader,
+    start_raw: i64,
+    ids: (u32, u32),
+    buffer_size: u32,
+) -> Result<BufferBuilder, EncodeError> {
+    let payload = header.to_payload();
+    let wide = header.pointer_size != 4;
+    let header_type = if wide { HeaderType::System64 } else { HeaderType::System32 };
+    let mut record = EventRecord::new(header_type, &payload);
+    record.hook = Some(Hook(0));
+    record.descriptor.version = 2;
+    record.order_time = start_raw;
+    (record.process_id, record.thread_id) = (Some(ids.0), Some(ids.1));
+    let mut bytes = Vec::new();
+    encode(&record, &mut bytes)?;
+    let mut buffer = BufferBuilder::new(buffer_size, 0);
+    buffer.header.buffer_type = BufferHeader::HEADER;
+    buffer.header.flags |= BufferHeader::FLUSH_MARKER;
+    if !buffer.has_room(bytes.len()) {
+        return Err(no_room(bytes.len(), &buffer));
+    }
+    buffer.push_bytes(&bytes);
+    Ok(buffer)
+}
+
+pub(super) fn no_room(size: usize, buffer: &BufferBuilder) -> EncodeError {
+    let room = (buffer.header.buffer_size as usize).saturating_sub(BufferHeader::SIZE);
+    EncodeError::BufferFull { size, room: room.saturating_sub(buffer.len()) }
+}

@@ -1,0 +1,190 @@
+//! What a session's files say about it, and how they are named.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use etw_etl::header::BufferHeader;
+use etw_etl::header::LogfileHeader;
+use etw_etl::write::{BufferBuilder, encode};
+use etw_types::{Clock, ClockType, EventRecord, FileTime, HeaderType, Hook, le};
+
+use crate::clock::{QPC_FREQUENCY, filetime_now, qpc_now};
+
+/// Clock of a session's timestamps on disk.
+#[doc(alias = "Wnode.ClientContext")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SessionClock {
+    /// 1: the performance counter, 10 MHz.
+    #[default]
+    Qpc,
+    /// 2: system time, FILETIME.
+    System,
+    /// 3: the processor's cycle counter; the performance counter where the pool's raw clock is no cycle counter.
+    Cycles,
+}
+
+/// The logfile header of a session, and what stands around it in the first record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionFacts {
+    /// The header; `log_file_name` is the pattern, with `%d` in a new-file series.
+    pub header: LogfileHeader,
+    /// Raw timestamp of the header record.
+    pub start_raw: i64,
+    /// Process and thread that started the session.
+    pub ids: (u32, u32),
+    /// FILETIME minus QPC, for a session on system time.
+    pub filetime_at_qpc_zero: i64,
+}
+
+impl SessionFacts {
+    /// The facts of a session that starts now. `raw_start`: the raw clock now, for a session on cycles.
+    pub fn new(
+        name: &str,
+        file: Option<&Path>,
+        clock: SessionClock,
+        buffer_size: u32,
+        log_file_mode: u32,
+        maximum_file_size: u32,
+        cycles: Option<(u64, u32)>,
+        thread_id: u32,
+    ) -> SessionFacts {
+        let (now, qpc) = (filetime_now(), qpc_now());
+        let (clock_type, start_raw) = match (clock, cycles) {
+            (SessionClock::System, _) => (ClockType::SYSTEM, now.0),
+            (SessionClock::Cycles, Some((raw, _))) => (ClockType::TSC, raw as i64),
+            _ => (ClockType::QPC, qpc),
+        };
+        let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+        SessionFacts {
+            header: LogfileHeader {
+                buffer_size,
+                version: [10, 0, 1, 5],
+                // A build that today's readers know; the layout is that of Windows 10.
+                provider_version: 19041,
+                number_of_processors: cpus.max(configured_cpus()),
+                end_time: FileTime(0),
+                timer_resolution: 156_250,
+                maximum_file_size,
+                log_file_mode,
+                buffers_written: 1,
+                start_buffers: 1,
+                pointer_size: 8,
+                events_lost: 0,
+                cpu_speed_mhz: cycles.map_or(1000, |(_, mhz)| mhz.max(1)),
+                timer_sources: (0, 0),
+                time_zone: [0; LogfileHeader::TIME_ZONE_SIZE],
+                boot_time: FileTime(now.0 - qpc),
+                perf_freq: QPC_FREQUENCY,
+                start_time: now,
+                clock_type,
+                buffers_lost: 0,
+                logger_name: name.to_owned(),
+                log_file_name: file.map_or(String::new(), |f| f.to_string_lossy().into_owned()),
+            },
+            start_raw,
+            ids: (std::process::id(), thread_id),
+            filetime_at_qpc_zero: now.0 - qpc,
+        }
+    }
+
+    /// The meaning of the session's timestamps.
+    pub fn clock(&self) -> Clock {
+        self.header.clock(self.start_raw)
+    }
+
+    /// The first buffer of a file of the session.
+    pub fn header_buffer(&self, header: &LogfileHeader) -> Vec<u8> {
+        let payload = header.to_payload();
+        let mut record = EventRecord::new(HeaderType::System64, &payload);
+        record.hook = Some(Hook(0));
+        record.descriptor.version = 2;
+        record.order_time = self.start_raw;
+        (record.process_id, record.thread_id) = (Some(self.ids.0), Some(self.ids.1));
+        let mut bytes = Vec::new();
+        let mut buffer = BufferBuilder::new(header.buffer_size, 0);
+        buffer.header.buffer_type = BufferHeader::HEADER;
+        buffer.header.flags |= BufferHeader::FLUSH_MARKER;
+        // A header of 300 bytes and two names of at most 1024 characters each: `check_names`.
+        if encode(&record, &mut bytes).is_ok() {
+            buffer.push_bytes(&bytes);
+        }
+        buffer.header.time_stamp = 0;
+        buffer.finish()
+    }
+
+    /// For a `.part` file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(self.start_raw.to_le_bytes());
+        bytes.extend(self.ids.0.to_le_bytes());
+        bytes.extend(self.ids.1.to_le_bytes());
+        bytes.extend(self.filetime_at_qpc_zero.to_le_bytes());
+        bytes.extend(self.header.to_payload());
+        bytes
+    }
+
+    /// Reads it back.
+    ///
+    /// # Errors
+    /// `InvalidData`.
+    pub fn read(bytes: &[u8]) -> io::Result<SessionFacts> {
+        let parse = || {
+            Some(SessionFacts {
+                start_raw: le::i64(bytes, 0)?,
+                ids: (le::u32(bytes, 8)?, le::u32(bytes, 12)?),
+                filetime_at_qpc_zero: le::i64(bytes, 16)?,
+                header: LogfileHeader::read(bytes.get(24..)?, 8)?,
+            })
+        };
+        parse()
+            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the session facts are cut"))
+    }
+}
+
+/// Processors that may ever run something, as their highest number tells.
+fn configured_cpus() -> u32 {
+    #[cfg(target_os = "linux")]
+    // SAFETY: takes and returns numbers.
+    return u32::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).unwrap_or(1);
+    #[cfg(not(target_os = "linux"))]
+    return 1;
+}
+
+/// The name of the file `number` (from 1) of a series: `%d` replaced; any other name is that of the only file.
+pub fn file_name(pattern: &Path, number: u32) -> PathBuf {
+    let text = pattern.to_string_lossy();
+    if text.contains("%d") {
+        text.replacen("%d", &number.to_string(), 1).into()
+    } else {
+        pattern.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_come_back() {
+        let facts = SessionFacts::new(
+            "session é",
+            Some(Path::new("/tmp/x.etl")),
+            SessionClock::Qpc,
+            0x10000,
+            1,
+            7,
+            None,
+            5,
+        );
+        assert_eq!(SessionFacts::read(&facts.to_bytes()).unwrap(), facts);
+        for cut in [0, 10, 23, 24, 100, 24 + LogfileHeader::fixed_size(8) - 1] {
+            assert!(SessionFacts::read(&facts.to_bytes()[..cut]).is_err());
+        }
+    }
+
+    #[test]
+    fn names_of_a_series() {
+        assert_eq!(file_name(Path::new("/tmp/a%d.etl"), 3), Path::new("/tmp/a3.etl"));
+        assert_eq!(file_name(Path::new("/tmp/a.etl"), 3), Path::new("/tmp/a.etl"));
+    }
+}

@@ -1,0 +1,173 @@
+//! The files of a session: header first, buffers at their slots, header completed at the end.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::facts::{SessionFacts, file_name};
+
+/// What a header says in the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Closing {
+    /// FILETIME; 0 while the session runs.
+    pub end_time: i64,
+    /// Events lost, as the header counts them: saturating.
+    pub events_lost: u32,
+    /// Buffers lost.
+    pub buffers_lost: u32,
+}
+
+/// Writes the buffers of one session.
+#[derive(Debug)]
+pub struct Files {
+    pattern: PathBuf,
+    facts: SessionFacts,
+    preallocate: u64,
+    current: Option<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    file: File,
+    number: u32,
+    /// Slots in use: the highest written, plus one.
+    slots: u64,
+}
+
+impl Files {
+    /// Makes the first file with its header. `preallocate`: bytes reserved for each file.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn create(pattern: &Path, facts: SessionFacts, preallocate: u64) -> io::Result<Files> {
+        let mut files = Files { pattern: pattern.to_owned(), facts, preallocate, current: None };
+        files.open(1, true)?;
+        Ok(files)
+    }
+
+    /// Goes on with a file that is there: to append to it, or to bring it to its end.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn reopen(pattern: &Path, facts: SessionFacts, number: u32) -> io::Result<Files> {
+        let mut files = Files { pattern: pattern.to_owned(), facts, preallocate: 0, current: None };
+        files.open(number, false)?;
+        Ok(files)
+    }
+
+    /// The file that is written now.
+    pub fn path(&self) -> PathBuf {
+        file_name(&self.pattern, self.current.as_ref().map_or(1, |current| current.number))
+    }
+
+    /// Slots of the file that is written now, the header's among them.
+    pub fn slots(&self) -> u64 {
+        self.current.as_ref().map_or(0, |current| current.slots)
+    }
+
+    fn open(&mut self, number: u32, fresh: bool) -> io::Result<()> {
+        let path = file_name(&self.pattern, number);
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(fresh).open(&path)?;
+        if fresh && self.preallocate > 0 {
+            preallocate(&file, self.preallocate)?;
+        }
+        let size = u64::from(self.facts.header.buffer_size);
+        let slots = if fresh { 1 } else { file.metadata()?.len().div_ceil(size).max(1) };
+        self.current = Some(Current { file, number, slots });
+        if fresh { self.write_header(Closing::default()) } else { Ok(()) }
+    }
+
+    /// Writes a buffer at its slot, with `header` in place of its first bytes; another file than the current one begins anew, and the current one is completed.
+    ///
+    /// # Errors
+    /// What the system says; nothing then counts as stored.
+    pub fn store(
+        &mut self,
+        number: u32,
+        slot: u64,
+        header: &[u8],
+        bytes: &[u8],
+        closing: Closing,
+    ) -> io::Result<()> {
+        if self.current.as_ref().is_none_or(|current| current.number != number) {
+            if self.current.is_some() {
+                self.finish(closing)?;
+            }
+            self.open(number, true)?;
+        }
+        let Some(current) = &mut self.current else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let size = u64::from(self.facts.header.buffer_size);
+        let at = slot * size;
+        write_at(&current.file, &bytes[header.len()..], at + header.len() as u64)?;
+        // The header last: until then the place does not look like a buffer.
+        write_at(&current.file, header, at)?;
+        current.slots = current.slots.max(slot + 1);
+        Ok(())
+    }
+
+    /// The header as it is true now: a killed program leaves a file that tells how long it is.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn write_header(&mut self, closing: Closing) -> io::Result<()> {
+        let Some(current) = &self.current else { return Ok(()) };
+        let mut header = self.facts.header.clone();
+        header.buffers_written = u32::try_from(current.slots).unwrap_or(u32::MAX);
+        header.end_time.0 = closing.end_time;
+        header.events_lost = closing.events_lost;
+        header.buffers_lost = closing.buffers_lost;
+        header.log_file_name =
+            file_name(&self.pattern, current.number).to_string_lossy().into_owned();
+        write_at(&current.file, &self.facts.header_buffer(&header), 0)
+    }
+
+    /// Completes the current file: its header, and its length where more was reserved.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn finish(&mut self, closing: Closing) -> io::Result<()> {
+        self.write_header(closing)?;
+        if let Some(current) = &self.current {
+            let size = u64::from(self.facts.header.buffer_size) * current.slots;
+            if current.file.metadata()?.len() != size {
+                current.file.set_len(size)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::write_all_at(file, bytes, offset);
+    #[cfg(windows)]
+    {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset + done as u64;
+            done += std::os::windows::fs::FileExt::seek_write(file, &bytes[done..], at)?;
+        }
+        Ok(())
+    }
+    #[cfg(not(any(unix, windows)))]
+    return Err(io::Error::from(io::ErrorKind::Unsupported))
+        .inspect_err(|_| drop((file, bytes, offset)));
+}
+
+fn preallocate(file: &File, size: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd;
+        // SAFETY: plain numbers, an open descriptor.
+        let code = unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, size as libc::off_t) };
+        if code != 0 {
+            return Err(io::Error::from_raw_os_error(code));
+        }
+        Ok(())
+    }
+    #[cfg(not(target_os = "linux"))]
+    file.set_len(size)
+}

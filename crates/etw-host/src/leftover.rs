@@ -1,0 +1,467 @@
+//! What a killed program left in `OUT.etl.part`: read beside its output, or folded into it.
+//!
+//! Everything in it is untrusted: it was written by a program that crashed, and lies where others may write.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use etw_etl::header::BufferHeader;
+use etw_etl::read::Source as EtlSource;
+use etw_ring::{Cause as RingCause, Control, DrainOptions, Memory, Reader, Source};
+use etw_session::recover::recover;
+use etw_session::{EnableInfo, LogMode, Place, Session, SessionOptions, log_file_mode};
+
+use crate::clock::ClockMap;
+use crate::convert::Registrations;
+use crate::facts::{SessionFacts, file_name};
+use crate::part::{PartHeader, ReadAt, is_locked, part_path};
+use crate::private::SessionTime;
+
+/// The buffers that belong into a session's files and are not, or may not be, there.
+#[derive(Clone, Debug)]
+pub struct Leftover {
+    /// What the session's files say of it.
+    pub facts: SessionFacts,
+    /// By file and slot; each as long as the session's buffers.
+    pub buffers: BTreeMap<Place, Vec<u8>>,
+    /// Events in them.
+    pub events: u64,
+    /// Events that the program's writers counted as lost.
+    pub lost: u64,
+    /// Buffers and places in the pool that no program of ours can have left.
+    pub damaged: u64,
+    /// The program still runs: more may come.
+    pub is_running: bool,
+}
+
+/// Largest `.part` that is looked at: what one process can have in pool and buffers, and no more than fits memory.
+const LARGEST: u64 = 3 << 29;
+
+/// Reads `OUT.etl.part`, given that path or `OUT.etl`'s; `None` where there is none.
+///
+/// # Errors
+/// What the system says; `InvalidData` for a file that is none of ours.
+pub fn read(path: &Path) -> io::Result<Option<Leftover>> {
+    let (out, part) = paths(path);
+    let file = match File::open(&part) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let length = file.metadata()?.len();
+    if length > LARGEST {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the .part file is too large"));
+    }
+    let is_running = is_locked(&file)?;
+    let cut = |error: io::Error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{} is cut short", part.display()))
+        }
+        _ => error,
+    };
+    let header = PartHeader::read(&file, length).map_err(cut)?;
+    let mut leftover = collect(&file, &header, &out).map_err(cut)?;
+    leftover.is_running = is_running;
+    Ok(Some(leftover))
+}
+
+/// `OUT.etl` and `OUT.etl.part`, from either.
+fn paths(path: &Path) -> (PathBuf, PathBuf) {
+    match path.to_string_lossy().strip_suffix(".part") {
+        Some(out) => (PathBuf::from(out), path.to_owned()),
+        None => (path.to_owned(), part_path(path)),
+    }
+}
+
+/// The pattern of the session's files, in the folder where the first of them is found.
+fn pattern(facts: &SessionFacts, out: &Path) -> PathBuf {
+    let name = Path::new(&facts.header.log_file_name).file_name();
+    match name.filter(|name| name.to_string_lossy().contains("%d")) {
+        Some(name) => out.with_file_name(name),
+        None => out.to_owned(),
+    }
+}
+
+fn copy(file: &File, offset: u64, size: usize) -> io::Result<Memory> {
+    let mut bytes = vec![0; size];
+    file.read_exact_at(&mut bytes, offset)?;
+    Memory::copy_of(&bytes)
+}
+
+fn collect(file: &File, header: &PartHeader, out: &Path) -> io::Result<Leftover> {
+    let facts = SessionFacts::read(&header.facts)?;
+    if facts.header.buffer_size != header.buffer_size {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "two buffer sizes"));
+    }
+    let control = Control::open(copy(file, header.control, Control::SIZE)?)?;
+    let batch = control.batch();
+    let size = header.buffer_size as usize;
+    let mut memory = vec![0; size * header.buffer_count as usize];
+    file.read_exact_at(&mut memory, header.buffers)?;
+    let found = recover(memory.chunks_exact(size), batch);
+    let mut leftover = Leftover {
+        facts,
+        buffers: BTreeMap::new(),
+        events: 0,
+        lost: 0,
+        damaged: found.damaged,
+        is_running: false,
+    };
+
+    let places = Places::of(&leftover.facts);
+    let pattern = pattern(&leftover.facts, out);
+    let (mut last, mut sequence) = places.last_in_files(&pattern, header.buffer_size)?;
+    for mut buffer in found.buffers {
+        if buffer.sequence == 0 {
+            // It was open: behind all that were closed.
+            sequence += 1;
+            buffer.bytes[0x18..0x20].copy_from_slice(&sequence.to_le_bytes());
+        }
+        // Sequence numbers and places rise together.
+        let place = buffer.place.or_else(|| places.next(last));
+        if buffer.sequence == 0 || buffer.sequence >= sequence {
+            sequence = sequence.max(buffer.sequence);
+            last = place.unwrap_or(last);
+        }
+        match place {
+            Some(place) if places.holds(place) => {
+                leftover.buffers.insert(place, buffer.bytes);
+            }
+            // A file that is full: the session would have lost it.
+            _ => leftover.damaged += 1,
+        }
+    }
+    drain(file, header, control, &places, &mut leftover, last, sequence)?;
+    leftover.events = leftover.buffers.values().map(|bytes| count_events(bytes)).sum();
+    Ok(leftover)
+}
+
+/// What is committed in the pool goes into further buffers.
+fn drain(
+    file: &File,
+    header: &PartHeader,
+    control: Control,
+    places: &Places,
+    leftover: &mut Leftover,
+    mut last: Place,
+    sequence: i64,
+) -> io::Result<()> {
+    let mut registrations = Registrations::default();
+    for (number, provider) in &header.registrations {
+        registrations.set(*number, provider.clone());
+    }
+    let mut segments = header.segments.iter();
+    let mut segment = || {
+        segments.next().map(|&(offset, size)| {
+            Ok::<_, io::Error>(Source::Mapped(Arc::new(copy(file, offset, size as usize)?)))
+        })
+    };
+    let Some(first) = segment() else { return Ok(()) };
+    let mut reader = Reader::new(control, first?)?;
+    while let Some(source) = segment() {
+        reader.add_segment(source?)?;
+    }
+    let mut sites = reader.site_table();
+    let clock = ClockMap::between(header.pairs.0, header.pairs.1, header.raw_clock);
+    let to_session = SessionTime::of(&leftover.facts);
+    let options = SessionOptions {
+        buffer_size: header.buffer_size,
+        mode: LogMode::Append { first_slot: 1, last_sequence: sequence },
+        per_processor: leftover.facts.header.log_file_mode
+            & log_file_mode::NO_PER_PROCESSOR_BUFFERING
+            == 0,
+        ..SessionOptions::default()
+    };
+    // Enough for any pool: it takes buffers as it fills them.
+    let size = header.buffer_size as usize;
+    let cpus = leftover.facts.header.number_of_processors.clamp(1, 4096) as usize;
+    let spare = (0..cpus + 2).map(|_| vec![0; size]).collect();
+    let mut session = Session::new(options, spare)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+    let mut damaged = 0;
+    let mut batch = 0;
+    let ended = DrainOptions { ended: true, until: Some(u64::MAX - 1), ..DrainOptions::default() };
+    let mut take = |session: &mut Session<Vec<u8>>, leftover: &mut Leftover| {
+        batch += 1;
+        session.seal(batch);
+        while let Some(full) = session.take_full() {
+            let mut bytes = full.bytes().to_vec();
+            bytes[..72].copy_from_slice(&full.header());
+            match places.next(last) {
+                Some(place) => {
+                    last = place;
+                    leftover.buffers.insert(place, bytes);
+                }
+                None => leftover.lost += full.events(),
+            }
+            session.stored(full);
+        }
+    };
+    let process_id = leftover.facts.ids.0;
+    loop {
+        let mut lookup = |id: u32| sites.get(id).map(<[u8]>::to_vec);
+        let drained = reader.drain_while(&ended, |record| {
+            let time = to_session.time(&clock, record.time);
+            let Some(event) = registrations.event(record, time, process_id, &mut lookup) else {
+                damaged += 1;
+                return ControlFlow::Continue(());
+            };
+            if session.has_room(event.cpu, event.size(&[])) == Err(etw_session::Cause::SessionFull)
+            {
+                return ControlFlow::Break(());
+            }
+            if session.enabled(&event.provider).is_none() {
+                session.enable(event.provider, EnableInfo::default());
+            }
+            // Refused only where it is larger than any event: then it is none of ours.
+            damaged += u64::from(session.push(&event).is_err());
+            ControlFlow::Continue(())
+        });
+        reader.advance();
+        damaged += drained.hostile;
+        if drained.stopped {
+            // Room for those that wait: full buffers, and where there is none, all.
+            take(&mut session, leftover);
+            if drained.records == 0 {
+                session.flush(0);
+                take(&mut session, leftover);
+            }
+        } else {
+            session.stop(0);
+            take(&mut session, leftover);
+            break;
+        }
+    }
+    let ledger = reader.ledger();
+    leftover.lost += RingCause::ALL.into_iter().map(|cause| ledger.lost(cause, 0)).sum::<u64>();
+    leftover.damaged += damaged;
+    Ok(())
+}
+
+/// Events in a buffer of ours, by their sizes.
+fn count_events(bytes: &[u8]) -> u64 {
+    let filled = etw_types::le::u32(bytes, 0x30).unwrap_or(0) as usize;
+    let (mut at, mut count) = (72, 0);
+    while let Some(size) = etw_types::le::u16(bytes, at).map(usize::from) {
+        if at >= filled || size < 0x50 {
+            break;
+        }
+        (at, count) = (at + size.next_multiple_of(8), count + 1);
+    }
+    count
+}
+
+/// Where buffers go, by the session's log mode.
+struct Places {
+    slots: u64,
+    is_circular: bool,
+    is_series: bool,
+}
+
+impl Places {
+    fn of(facts: &SessionFacts) -> Places {
+        let header = &facts.header;
+        let mode = header.log_file_mode;
+        // Our sessions tell KiB.
+        let size = u64::from(header.maximum_file_size) << 10;
+        let slots = size / u64::from(header.buffer_size.max(1));
+        Places {
+            slots: if slots < 3 { u64::MAX } else { slots },
+            is_circular: mode & log_file_mode::CIRCULAR != 0,
+            is_series: mode & log_file_mode::NEWFILE != 0,
+        }
+    }
+
+    fn next(&self, last: Place) -> Option<Place> {
+        let next = Place { slot: last.slot + 1, ..last };
+        match next.slot < self.slots {
+            true => Some(next),
+            false if self.is_circular => Some(Place { slot: 1, ..last }),
+            false if self.is_series => Some(Place { file: last.file + 1, slot: 1 }),
+            false => None,
+        }
+    }
+
+    /// A place that the session can have given.
+    fn holds(&self, place: Place) -> bool {
+        place.slot < self.slots.min(1 << 32)
+            && (self.is_series || place.file == 1)
+            && place.file < 1 << 20
+    }
+
+    /// Place and number of the last buffer that the files hold.
+    fn last_in_files(&self, pattern: &Path, buffer_size: u32) -> io::Result<(Place, i64)> {
+        let mut last = (Place { file: 1, slot: 0 }, 0);
+        let mut number = 1;
+        loop {
+            let file = match File::open(file_name(pattern, number)) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+                Err(error) => return Err(error),
+            };
+            let slots = file.metadata()?.len() / u64::from(buffer_size);
+            for slot in 1..slots {
+                let mut bytes = [0; BufferHeader::SIZE];
+                file.read_exact_at(&mut bytes, slot * u64::from(buffer_size))?;
+                let header = BufferHeader::read(&bytes);
+                if header.buffer_size == buffer_size && header.sequence_number > last.1 {
+                    last = (Place { file: number, slot }, header.sequence_number);
+                }
+            }
+            if !self.is_series {
+                break;
+            }
+            number += 1;
+        }
+        Ok(last)
+    }
+}
+
+/// What [`fold`] did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folded {
+    /// Events that were not in the file, or maybe not.
+    pub events: u64,
+    /// Buffers written.
+    pub buffers: u64,
+    /// Events that the program had counted as lost.
+    pub lost: u64,
+    /// Places that no program of ours can have left.
+    pub damaged: u64,
+}
+
+/// Brings what `OUT.etl.part` holds into the session's files, and removes it. `None` where there is none.
+///
+/// Doing it twice, or again after it was interrupted, changes nothing.
+///
+/// # Errors
+/// `ResourceBusy` while the program runs; what the system says.
+pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
+    let (out, part) = paths(path);
+    let Some(leftover) = read(path)? else { return Ok(None) };
+    if leftover.is_running {
+        return Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "the program that records it still runs",
+        ));
+    }
+    let pattern = pattern(&leftover.facts, &out);
+    let size = u64::from(leftover.facts.header.buffer_size);
+    let mut number = None;
+    let mut file = None;
+    for (place, bytes) in &leftover.buffers {
+        if number != Some(place.file) {
+            number = Some(place.file);
+            let path = file_name(&pattern, place.file);
+            let opened = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&path)?;
+            if opened.metadata()?.len() == 0 {
+                let mut header = leftover.facts.header.clone();
+                header.log_file_name = path.to_string_lossy().into_owned();
+                crate::file::write_at(&opened, &leftover.facts.header_buffer(&header), 0)?;
+            }
+            file = Some(opened);
+        }
+        if let Some(file) = &file {
+            crate::file::write_at(file, bytes, place.slot * size)?;
+        }
+    }
+    let target = std::fs::canonicalize(&part);
+    std::fs::remove_file(&part)?;
+    if let Ok(target) = target
+        && target != part
+        && target.parent() == Some(Path::new("/dev/shm"))
+    {
+        // The link led here; nothing else does.
+        let _ = std::fs::remove_file(target);
+    }
+    Ok(Some(Folded {
+        events: leftover.events,
+        buffers: leftover.buffers.len() as u64,
+        lost: leftover.lost,
+        damaged: leftover.damaged,
+    }))
+}
+
+/// A file with the buffers that belong into it, without changing it.
+pub struct Overlay {
+    base: Option<File>,
+    base_size: u64,
+    size: u64,
+    buffer_size: u64,
+    header: Vec<u8>,
+    buffers: BTreeMap<u64, Vec<u8>>,
+}
+
+impl Overlay {
+    /// `OUT.etl` as it would be after [`fold`]: of a series, the file `out` itself. `None` where nothing was left.
+    ///
+    /// # Errors
+    /// What the system says; `InvalidData` for a `.part` that is none of ours.
+    pub fn open(path: &Path) -> io::Result<Option<(Overlay, Leftover)>> {
+        let (out, _) = paths(path);
+        let Some(mut leftover) = read(path)? else { return Ok(None) };
+        let pattern = pattern(&leftover.facts, &out);
+        let base = match File::open(&out) {
+            Ok(file) => Some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let base_size = base.as_ref().map_or(Ok(0), |file| file.metadata().map(|m| m.len()))?;
+        let buffer_size = u64::from(leftover.facts.header.buffer_size);
+        let buffers: BTreeMap<u64, Vec<u8>> = std::mem::take(&mut leftover.buffers)
+            .into_iter()
+            .filter(|(place, _)| file_name(&pattern, place.file) == out)
+            .map(|(place, bytes)| (place.slot, bytes))
+            .collect();
+        let end = buffers.last_key_value().map_or(0, |(slot, _)| (slot + 1) * buffer_size);
+        let header = leftover.facts.header_buffer(&leftover.facts.header);
+        let size = base_size.max(end).max(header.len() as u64);
+        let overlay = Overlay { base, base_size, size, buffer_size, header, buffers };
+        Ok(Some((overlay, leftover)))
+    }
+}
+
+impl EtlSource for Overlay {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        if offset >= self.size || buffer.is_empty() {
+            return Ok(0);
+        }
+        let (slot, inside) = (offset / self.buffer_size, offset % self.buffer_size);
+        let room = (self.buffer_size - inside).min(self.size - offset).min(buffer.len() as u64);
+        let buffer = &mut buffer[..room as usize];
+        let bytes = match self.buffers.get(&slot) {
+            Some(bytes) => Some(bytes),
+            None if slot == 0 && self.base_size == 0 => Some(&self.header),
+            None => None,
+        };
+        if let Some(bytes) = bytes {
+            buffer.copy_from_slice(&bytes[inside as usize..inside as usize + buffer.len()]);
+            return Ok(buffer.len());
+        }
+        let count = match &self.base {
+            Some(file) if offset < self.base_size => {
+                let left = usize::try_from(self.base_size - offset).unwrap_or(usize::MAX);
+                let count = buffer.len().min(left);
+                file.read_exact_at(&mut buffer[..count], offset)?;
+                count
+            }
+            _ => 0,
+        };
+        // Between the file's end and a later buffer: the session had not come to it.
+        buffer[count..].fill(0);
+        Ok(buffer.len())
+    }
+}

@@ -1,0 +1,48 @@
+//! The host of ETW sessions: drains pools, routes events into sessions, stores their buffers.
+//!
+//! Layers, from the bottom:
+//!
+//! * [`clock`]: from the pool's raw clock to a session's; [`convert`]: from a record to an event;
+//! * [`facts`], [`file`](mod@file): what a session's files say, and the files;
+//! * [`part`]: what would be lost with the process, in a file beside the output; [`leftover`]: read and brought to its place;
+//! * [`PrivateSession`]: a session of one process, with a thread that drains and one that writes.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod clock;
+pub mod convert;
+pub mod facts;
+pub mod file;
+pub mod leftover;
+pub mod part;
+mod private;
+mod report;
+mod storage;
+
+pub use etw_session::{Cause, EnableInfo, EnableProperties, Filters, IdFilter, Ledger, NameFilter};
+pub use facts::SessionClock;
+pub use private::{
+    Output, PrivateOptions, PrivateSession, SessionStatistics, StartError, provider_of,
+};
+pub use report::{LEDGER_PROVIDER, LEDGER_PROVIDER_NAME, Loss};
+
+/// A thread of ours: all signals blocked from its first instruction on, so that no handler of the program runs on it.
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<std::thread::JoinHandle<T>> {
+    #[cfg(unix)]
+    // SAFETY: sets of this thread's own; a thread inherits its maker's mask.
+    let before = unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    };
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    #[cfg(unix)]
+    // SAFETY: the mask from before.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+    }
+    thread
+}

@@ -1,0 +1,119 @@
+//! The ledger in the trace itself: TraceLogging events at the end of each session.
+
+use etw_session::{Event, Ledger};
+use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
+use etw_types::{EventDescriptor, EventRecord, ExtType, Guid, Level, le};
+
+/// The provider that tells of sessions.
+pub const LEDGER_PROVIDER_NAME: &str = "OpenEtw.Session";
+/// The GUID that its name hashes to.
+pub const LEDGER_PROVIDER: Guid = Guid::from_u128(0xc426bcf2_cd6c_5679_c416_2f87e1f372d4);
+
+/// One event of the report: extended items and payload.
+pub(crate) struct Report {
+    chain: Vec<u8>,
+    payload: Vec<u8>,
+    level: Level,
+}
+
+impl Report {
+    /// The event, at a time of the session's clock.
+    pub fn event(&self, time: i64, process_id: u32, thread_id: u32) -> Event<'_> {
+        Event {
+            time,
+            process_id,
+            thread_id,
+            provider: LEDGER_PROVIDER,
+            descriptor: EventDescriptor {
+                channel: etw_types::Channel::TRACE_LOGGING,
+                level: self.level,
+                ..EventDescriptor::default()
+            },
+            chain: &self.chain,
+            payload: &self.payload,
+            ..Event::default()
+        }
+    }
+}
+
+/// A loss that a trace tells of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Loss {
+    /// As [`Cause::name`](crate::Cause::name) gives it.
+    pub cause: String,
+    /// Whose events, where that is known.
+    pub provider: Option<Guid>,
+    /// Of which process, where that is known.
+    pub process_id: Option<u32>,
+    /// How many.
+    pub count: u64,
+}
+
+impl Loss {
+    /// Reads a `Loss` event of [`LEDGER_PROVIDER`]; `None` for every other record.
+    ///
+    /// ```text
+    /// u16 n, cause (n bytes)   GUID provider, zero: unknown   u32 process, all ones: unknown   u64 count
+    /// ```
+    pub fn read(record: &EventRecord<'_>) -> Option<Loss> {
+        if record.provider != Some(LEDGER_PROVIDER) {
+            return None;
+        }
+        let metadata = record.extended.find(ExtType::EVENT_SCHEMA_TL)?;
+        let metadata = etw_tracelogging::EventMetadata::parse(metadata).ok()?;
+        let payload = record.payload;
+        let end = 2 + usize::from(le::u16(payload, 0)?);
+        if metadata.name() != b"Loss" || payload.len() != end + 28 {
+            return None;
+        }
+        Some(Loss {
+            cause: String::from_utf8_lossy(&payload[2..end]).into_owned(),
+            provider: Guid::read(payload, end).filter(|guid| !guid.is_zero()),
+            process_id: le::u32(payload, end + 16).filter(|id| *id != u32::MAX),
+            count: le::u64(payload, end + 20)?,
+        })
+    }
+}
+
+/// `Ledger` with the totals, then `Loss` for each cause, provider and process.
+pub(crate) fn reports(ledger: &Ledger) -> Vec<Report> {
+    let u64_field = |builder: MetadataBuilder, name| {
+        builder.field(name, InType::UINT64, OutType::NULL, Count::Scalar, 0)
+    };
+    let mut metadata = MetadataBuilder::new("Ledger", 0);
+    let mut payload = PayloadBuilder::new();
+    for (name, value) in [
+        ("attempted", ledger.attempted),
+        ("stored", ledger.stored),
+        ("overwritten", ledger.overwritten),
+        ("filtered", ledger.filtered),
+        ("lost", ledger.lost_total()),
+    ] {
+        metadata = u64_field(metadata, name);
+        payload = payload.u64(value);
+    }
+    let mut reports = Vec::new();
+    reports.extend(report(metadata, payload, Level::INFO));
+    for (cause, provider, process, count) in ledger.losses() {
+        let metadata = MetadataBuilder::new("Loss", 0)
+            .field("cause", InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar, 0)
+            .field("provider", InType::GUID, OutType::NULL, Count::Scalar, 0)
+            .field("pid", InType::UINT32, OutType::PID, Count::Scalar, 0);
+        let payload = PayloadBuilder::new()
+            .counted_ansi(cause.name().as_bytes())
+            .guid(provider.unwrap_or(Guid::ZERO))
+            .u32(process.unwrap_or(u32::MAX))
+            .u64(count);
+        reports.extend(report(u64_field(metadata, "count"), payload, Level::WARNING));
+    }
+    reports
+}
+
+/// Names and values are ours and short, so nothing here can be refused; an event less would be a count less, not a wrong one.
+fn report(metadata: MetadataBuilder, payload: PayloadBuilder, level: Level) -> Option<Report> {
+    let traits = provider_traits(LEDGER_PROVIDER_NAME, None).ok()?;
+    let metadata = metadata.finish().ok()?;
+    let items = [(ExtType::PROV_TRAITS, &traits[..]), (ExtType::EVENT_SCHEMA_TL, &metadata[..])];
+    let chain = etw_etl::write::extended_chain(&items).ok()?;
+    Some(Report { chain, payload: payload.finish().ok()?, level })
+}

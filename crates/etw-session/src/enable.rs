@@ -1,0 +1,246 @@
+use std::fmt;
+
+use etw_types::{Channel, LevelKeyword};
+
+use crate::event::Event;
+
+/// What a session wants of a provider.
+#[doc(alias = "ENABLE_TRACE_PARAMETERS")]
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EnableInfo {
+    /// Level and keyword masks.
+    pub wanted: LevelKeyword,
+    /// What to add to each event.
+    pub properties: EnableProperties,
+    /// What else has to hold.
+    pub filters: Option<Box<Filters>>,
+}
+
+/// `EnableProperty` bits: what a session wants on each event.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct EnableProperties(pub u32);
+
+macro_rules! properties {
+    ($($(#[$doc:meta])* $name:ident = $value:expr;)*) => {
+        impl EnableProperties {
+            $($(#[$doc])* pub const $name: EnableProperties = EnableProperties($value);)*
+        }
+
+        impl fmt::Debug for EnableProperties {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut left = self.0;
+                let mut names = Vec::new();
+                $(if left & $value != 0 {
+                    left &= !$value;
+                    names.push(stringify!($name));
+                })*
+                write!(f, "EnableProperties({}", names.join(" | "))?;
+                if left != 0 {
+                    write!(f, " | {left:#x}")?;
+                }
+                f.write_str(")")
+            }
+        }
+    };
+}
+
+properties! {
+    /// The user's SID.
+    SID = 0x001;
+    /// The terminal session.
+    TS_ID = 0x002;
+    /// The call stack.
+    STACK_TRACE = 0x004;
+    /// Events without a keyword are not wanted.
+    IGNORE_KEYWORD_0 = 0x010;
+    /// The GUID names a provider group.
+    PROVIDER_GROUP = 0x020;
+    /// A key of the process that is not used twice.
+    PROCESS_START_KEY = 0x080;
+    /// Events written with the in-private flag are dropped.
+    EXCLUDE_INPRIVATE = 0x200;
+}
+
+impl EnableProperties {
+    /// Are all bits of `other` set?
+    #[inline]
+    pub const fn contains(self, other: EnableProperties) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// Filters of one enablement; each that is there has to pass.
+#[doc(alias = "EVENT_FILTER_DESCRIPTOR")]
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Filters {
+    /// By event id: for events that are not TraceLogging's.
+    pub event_ids: Option<IdFilter>,
+    /// By event name: for TraceLogging events.
+    pub event_names: Option<NameFilter>,
+    /// Processes, at most 8; empty: all.
+    pub process_ids: Vec<u32>,
+    /// File names of programs, compared without case; empty: all.
+    pub executables: Vec<String>,
+    /// Conditions on fields, all of which have to hold: evaluated by the host, which knows schemas.
+    pub payload: Vec<Predicate>,
+}
+
+/// Event ids to take or to leave out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdFilter {
+    /// Only these, or all but these.
+    pub include: bool,
+    /// At most 64.
+    pub ids: Vec<u16>,
+}
+
+/// Names of TraceLogging events to take or to leave out, among those of a level and keyword.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NameFilter {
+    /// Which events the filter looks at; others pass.
+    pub of: LevelKeyword,
+    /// Only these, or all but these.
+    pub include: bool,
+    /// Exact names.
+    pub names: Vec<String>,
+}
+
+/// A condition on a field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Predicate {
+    /// The field's name.
+    pub field: String,
+    /// How it is compared.
+    pub op: PayloadOp,
+    /// With what; two values for a range.
+    pub values: Vec<String>,
+}
+
+/// `PAYLOAD_OPERATOR`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PayloadOp {
+    /// Equal.
+    Eq = 0,
+    /// Not equal.
+    Ne = 1,
+    /// At most.
+    Le = 2,
+    /// More than.
+    Gt = 3,
+    /// Less than.
+    Lt = 4,
+    /// At least.
+    Ge = 5,
+    /// In a range, its ends included.
+    Between = 6,
+    /// Outside of a range.
+    NotBetween = 7,
+    /// A multiple.
+    Modulo = 8,
+    /// Holds a text.
+    Contains = 20,
+    /// Does not hold a text.
+    DoesntContain = 21,
+    /// Is a text, without case.
+    Is = 30,
+    /// Is not a text, without case.
+    IsNot = 31,
+}
+
+/// Filters that break a limit of ETW.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FilterError {
+    /// More than 64 event ids.
+    EventIds(usize),
+    /// Names of more than 4096 bytes.
+    EventNames(usize),
+    /// More than 8 processes.
+    ProcessIds(usize),
+    /// Names of more than 1024 bytes, as UTF-16 with separators.
+    Executables(usize),
+    /// More than 8 conditions, or values whose number does not fit the operator.
+    Payload(usize),
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FilterError::EventIds(n) => write!(f, "{n} event ids; at most 64"),
+            FilterError::EventNames(n) => write!(f, "{n} bytes of event names; at most 4096"),
+            FilterError::ProcessIds(n) => write!(f, "{n} process ids; at most 8"),
+            FilterError::Executables(n) => write!(f, "{n} bytes of executable names; at most 1024"),
+            FilterError::Payload(n) => write!(f, "payload condition {n} cannot be; at most 8"),
+        }
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+impl Filters {
+    /// Within ETW's limits?
+    ///
+    /// # Errors
+    /// The first limit that is broken: `ERROR_INVALID_PARAMETER` in ETW.
+    pub fn check(&self) -> Result<(), FilterError> {
+        if let Some(filter) = &self.event_ids
+            && filter.ids.len() > 64
+        {
+            return Err(FilterError::EventIds(filter.ids.len()));
+        }
+        if let Some(filter) = &self.event_names {
+            let size = 20 + filter.names.iter().map(|name| name.len() + 1).sum::<usize>();
+            if size > 4096 {
+                return Err(FilterError::EventNames(size));
+            }
+        }
+        if self.process_ids.len() > 8 {
+            return Err(FilterError::ProcessIds(self.process_ids.len()));
+        }
+        let units = self.executables.iter().map(|name| name.encode_utf16().count() + 1);
+        let size = 2 * units.sum::<usize>();
+        if size > 1024 {
+            return Err(FilterError::Executables(size));
+        }
+        for (number, predicate) in self.payload.iter().enumerate() {
+            let wanted = match predicate.op {
+                PayloadOp::Between | PayloadOp::NotBetween => 2,
+                _ => 1,
+            };
+            if number >= 8 || predicate.values.len() != wanted {
+                return Err(FilterError::Payload(number));
+            }
+        }
+        Ok(())
+    }
+
+    /// Does an event pass, its payload aside?
+    pub(crate) fn pass(&self, event: &Event<'_>) -> bool {
+        if !self.process_ids.is_empty() && !self.process_ids.contains(&event.process_id) {
+            return false;
+        }
+        if !self.executables.is_empty() {
+            let Some(process) = event.process else { return false };
+            let same = |name: &String| name.eq_ignore_ascii_case(&process.executable);
+            if !self.executables.iter().any(same) {
+                return false;
+            }
+        }
+        let name = event.tracelogging_name();
+        let is_tracelogging = name.is_some() || event.descriptor.channel == Channel::TRACE_LOGGING;
+        if let Some(filter) = &self.event_ids
+            && !is_tracelogging
+            && filter.ids.contains(&event.descriptor.id) != filter.include
+        {
+            return false;
+        }
+        if let (Some(filter), Some(name)) = (&self.event_names, name)
+            && filter.of.matches(event.descriptor.level.0, event.descriptor.keyword.0)
+            && filter.names.iter().any(|wanted| wanted.as_bytes() == name) != filter.include
+        {
+            return false;
+        }
+        true
+    }
+}

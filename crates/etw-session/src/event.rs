@@ -1,0 +1,165 @@
+use etw_types::{EventDescriptor, ExtType, Guid, le};
+
+/// ETW's limit for a whole event: its size is a u16.
+pub const MAX_EVENT_SIZE: usize = 65535;
+/// `EVENT_HEADER`.
+const HEADER_SIZE: usize = 0x50;
+/// `EVENT_HEADER_FLAG_EXTENDED_INFO`
+const EXTENDED_INFO: u16 = 1;
+
+/// One event as a host hands it over.
+///
+/// On disk it becomes an `EVENT_HEADER64` record:
+///
+/// ```text
+/// 00 u16 size, exact    02 u16 0xC013     04 u16 flags      06 u16 property
+/// 08 u32 thread         0C u32 process    10 i64 time       18 GUID provider
+/// 28 16 bytes descriptor                  38 u64 0          40 GUID activity
+/// 50 extended items, then the payload, then zeros to a multiple of eight
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Event<'a> {
+    /// Session clock.
+    pub time: i64,
+    /// The CPU whose stream it belongs to.
+    pub cpu: u16,
+    /// As the host's namespace sees it.
+    pub process_id: u32,
+    /// As the host's namespace sees it.
+    pub thread_id: u32,
+    /// Its provider.
+    pub provider: Guid,
+    /// Id, version, channel, level, opcode, task, keyword.
+    pub descriptor: EventDescriptor,
+    /// `EVENT_HEADER.Flags`; `EXTENDED_INFO` is set here.
+    pub flags: u16,
+    /// `EVENT_HEADER.EventProperty`.
+    pub property: u16,
+    /// Zero without one.
+    pub activity_id: Guid,
+    /// Extended items in on-disk form, each a multiple of eight long, linked among themselves.
+    pub chain: &'a [u8],
+    /// The user data.
+    pub payload: &'a [u8],
+    /// What sessions may want to know of the process.
+    pub process: Option<&'a ProcessFacts>,
+}
+
+/// Extended items that a session asks for and a host knows of a process, in on-disk form without linkage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessFacts {
+    /// The user's SID, whole items: see [`ProcessFacts::new`].
+    pub(crate) sid: Vec<u8>,
+    pub(crate) terminal_session: Vec<u8>,
+    pub(crate) start_key: Vec<u8>,
+    /// The program's file name, for filters by executable.
+    pub executable: String,
+}
+
+impl ProcessFacts {
+    /// SID bytes, terminal session, start key, name of the executable.
+    pub fn new(
+        sid: &[u8],
+        terminal_session: u32,
+        start_key: u64,
+        executable: &str,
+    ) -> ProcessFacts {
+        ProcessFacts {
+            sid: item(ExtType::SID, sid),
+            terminal_session: item(ExtType::TS_ID, &terminal_session.to_le_bytes()),
+            start_key: item(ExtType::PROCESS_START_KEY, &start_key.to_le_bytes()),
+            executable: executable.to_owned(),
+        }
+    }
+}
+
+fn item(ext_type: ExtType, data: &[u8]) -> Vec<u8> {
+    // A SID has at most 68 bytes.
+    let data = &data[..data.len().min(1024)];
+    let size = (8 + data.len()).next_multiple_of(8);
+    let mut bytes = Vec::with_capacity(size);
+    bytes.extend((size as u16).to_le_bytes());
+    bytes.extend(ext_type.0.to_le_bytes());
+    bytes.extend([0, 0]);
+    bytes.extend((data.len() as u16).to_le_bytes());
+    bytes.extend(data);
+    bytes.resize(size, 0);
+    bytes
+}
+
+impl<'a> Event<'a> {
+    /// Bytes on disk, without padding, with `extra` items of the session's.
+    #[inline]
+    pub fn size(&self, extra: &[&[u8]]) -> usize {
+        let extra: usize = extra.iter().map(|item| item.len()).sum();
+        HEADER_SIZE + self.chain.len() + extra + self.payload.len()
+    }
+
+    /// Writes it to the front of `out`, which has room for [`size`](Event::size) rounded up to eight.
+    #[inline]
+    pub(crate) fn encode(&self, extra: &[&[u8]], out: &mut [u8]) {
+        let size = self.size(extra);
+        let has_items = !self.chain.is_empty() || !extra.is_empty();
+        let flags = self.flags & !EXTENDED_INFO | u16::from(has_items);
+        let mut head = [0; HEADER_SIZE];
+        let first =
+            size as u64 | 0xc013 << 16 | u64::from(flags) << 32 | u64::from(self.property) << 48;
+        head[0x00..0x08].copy_from_slice(&first.to_le_bytes());
+        let ids = u64::from(self.thread_id) | u64::from(self.process_id) << 32;
+        head[0x08..0x10].copy_from_slice(&ids.to_le_bytes());
+        head[0x10..0x18].copy_from_slice(&self.time.to_le_bytes());
+        head[0x18..0x28].copy_from_slice(&self.provider.0);
+        head[0x28..0x38].copy_from_slice(&self.descriptor.to_bytes());
+        head[0x40..0x50].copy_from_slice(&self.activity_id.0);
+        out[..HEADER_SIZE].copy_from_slice(&head);
+        let mut at = HEADER_SIZE;
+        let mut put = |bytes: &[u8]| {
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        put(self.chain);
+        for item in extra {
+            put(item);
+        }
+        put(self.payload);
+        out[at..size.next_multiple_of(8)].fill(0);
+        if !extra.is_empty() {
+            link(&mut out[HEADER_SIZE..size - self.payload.len()]);
+        }
+    }
+
+    /// The name of a TraceLogging event, from its metadata item.
+    pub fn tracelogging_name(&self) -> Option<&'a [u8]> {
+        let metadata = self.items().find(|(kind, _)| *kind == ExtType::EVENT_SCHEMA_TL.0)?.1;
+        let mut at = 2;
+        while metadata.get(at)? & 0x80 != 0 {
+            at += 1;
+        }
+        let name = metadata.get(at + 1..)?;
+        Some(&name[..name.iter().position(|byte| *byte == 0)?])
+    }
+
+    fn items(&self) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
+        let mut rest = self.chain;
+        std::iter::from_fn(move || {
+            let size = usize::from(le::u16(rest, 0)?);
+            let data_size = usize::from(le::u16(rest, 6)?);
+            let item = rest.get(..size)?;
+            let data = item.get(8..8 + data_size)?;
+            rest = &rest[size..];
+            Some((le::u16(item, 2)?, data))
+        })
+    }
+}
+
+/// Sets the linkage of all items but the last.
+fn link(chain: &mut [u8]) {
+    let mut at = 0;
+    while let Some(size) = le::u16(chain, at).map(usize::from).filter(|size| *size > 0) {
+        if at + size >= chain.len() {
+            return;
+        }
+        chain[at + 4] |= 1;
+        at += size;
+    }
+}

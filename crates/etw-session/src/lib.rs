@@ -1,0 +1,60 @@
+//! ETW sessions as a state machine, without files, clocks or threads: bytes, time and results come in as arguments.
+//!
+//! Layers, from the bottom:
+//!
+//! * [`Event`]: one event as a host hands it over, and its on-disk form;
+//! * [`EnableInfo`], [`Filters`]: what a session wants of a provider;
+//! * [`SessionOptions`], [`LogMode`]: what becomes of full buffers;
+//! * [`Session`]: buffers filled per CPU, handed out when full, in memory that the host gives;
+//! * [`Router`]: up to eight sessions behind one stream of events, all or none by default;
+//! * [`Ledger`]: where every event went;
+//! * [`recover`]: the buffers of a host that was killed.
+//!
+//! A host's round: [`Router::route`] each drained event; [`Session::seal`]; make the drain final elsewhere, under the same
+//! batch number; [`Session::take_full`], store, [`Session::stored`].
+//!
+//! ```
+//! use etw_session::*;
+//! use etw_types::Guid;
+//!
+//! let provider = Guid::from_u128(1);
+//! let options = SessionOptions { buffer_size: 4096, ..SessionOptions::default() };
+//! let mut session = Session::new(options, vec![vec![0; 4096]; 4])?;
+//! session.enable(provider, EnableInfo::default());
+//! let mut router = Router::default();
+//! router.insert(0, session);
+//!
+//! let event = Event { time: 10, provider, payload: b"hello", ..Event::default() };
+//! assert_eq!(router.route(1, &event).stored, 1);
+//!
+//! let session = router.session_mut(0).unwrap();
+//! session.stop(20);
+//! session.seal(1);
+//! let full = session.take_full().unwrap();
+//! assert_eq!(full.bytes().len(), 4096);
+//! session.stored(full);
+//! assert_eq!(session.ledger().stored, 1);
+//! # Ok::<(), SessionError>(())
+//! ```
+//!
+//! Limits: schemas are not known here, so payload filters are evaluated by the host ([`Filters::payload`] is kept for it).
+#![forbid(unsafe_code)]
+
+mod buffer;
+mod enable;
+mod event;
+mod ledger;
+mod mode;
+pub mod recover;
+mod route;
+mod session;
+
+pub use buffer::{FullBuffer, Place};
+pub use enable::{
+    EnableInfo, EnableProperties, FilterError, Filters, IdFilter, NameFilter, PayloadOp, Predicate,
+};
+pub use event::{Event, MAX_EVENT_SIZE, ProcessFacts};
+pub use ledger::{Cause, Ledger};
+pub use mode::{LogMode, ModeError, SessionError, SessionOptions, log_file_mode};
+pub use route::{Routed, Router, SLOTS};
+pub use session::{Facts, Session, State};

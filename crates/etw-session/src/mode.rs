@@ -1,0 +1,244 @@
+use std::fmt;
+
+use etw_types::Status;
+
+/// What becomes of full buffers.
+#[doc(alias = "LogFileMode")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LogMode {
+    /// One after the other, up to `max_size` bytes of file.
+    Sequential {
+        /// `None`: no limit.
+        max_size: Option<u64>,
+    },
+    /// Behind the last one that is in the file already.
+    Append {
+        /// Slots that the file has, the header's among them.
+        first_slot: u64,
+        /// The last sequence number in it.
+        last_sequence: i64,
+    },
+    /// The oldest buffers of the file are overwritten.
+    Circular {
+        /// Bytes of file, header included.
+        max_size: u64,
+    },
+    /// A new file each time `max_size` is reached.
+    NewFile {
+        /// Bytes of each file, header included.
+        max_size: u64,
+    },
+    /// No file: the oldest buffers in memory are overwritten, and a snapshot is taken on demand (`BUFFERING`).
+    Memory,
+    /// No file: buffers go to consumers.
+    RealTime,
+}
+
+/// How a session is set up.
+#[doc(alias = "EVENT_TRACE_PROPERTIES")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionOptions {
+    /// Bytes: a multiple of 1 KiB, from 1 KiB to 16 MiB.
+    pub buffer_size: u32,
+    /// What becomes of full buffers.
+    pub mode: LogMode,
+    /// A partly filled buffer is handed out when its first event is older than this, in ticks of the session clock.
+    pub flush_timer: Option<i64>,
+    /// One stream for all CPUs (`NO_PER_PROCESSOR_BUFFERING`) when false.
+    pub per_processor: bool,
+    /// Its refusals concern nobody else (`INDEPENDENT_SESSION`).
+    pub independent: bool,
+    /// The number in the buffers' headers.
+    pub logger_id: u16,
+}
+
+impl Default for SessionOptions {
+    fn default() -> SessionOptions {
+        SessionOptions {
+            buffer_size: 64 << 10,
+            mode: LogMode::Sequential { max_size: None },
+            flush_timer: None,
+            per_processor: true,
+            independent: false,
+            logger_id: 1,
+        }
+    }
+}
+
+/// A session that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// Not a multiple of 1 KiB between 1 KiB and 16 MiB.
+    BufferSize(u32),
+    /// At least two buffers are needed, and each of the session's size.
+    Buffers,
+    /// A file that holds less than its header and two buffers.
+    MaxSize(u64),
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SessionError::BufferSize(size) => {
+                write!(f, "buffer size {size}: must be a multiple of 1024 from 1024 to 16777216")
+            }
+            SessionError::Buffers => {
+                f.write_str("at least two buffers of the session's size are needed")
+            }
+            SessionError::MaxSize(size) => {
+                write!(f, "maximum file size {size}: must hold at least three buffers")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SessionError {}
+
+impl SessionOptions {
+    pub(crate) fn check(&self) -> Result<(), SessionError> {
+        let size = self.buffer_size;
+        if !size.is_multiple_of(1024) || !(1024..=16 << 20).contains(&size) {
+            return Err(SessionError::BufferSize(size));
+        }
+        match self.mode {
+            LogMode::Sequential { max_size: Some(max) }
+            | LogMode::Circular { max_size: max }
+            | LogMode::NewFile { max_size: max }
+                if max < 3 * u64::from(size) =>
+            {
+                Err(SessionError::MaxSize(max))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Slots of a file, the header's among them.
+    pub(crate) fn slots(&self) -> Option<u64> {
+        match self.mode {
+            LogMode::Sequential { max_size: Some(max) }
+            | LogMode::Circular { max_size: max }
+            | LogMode::NewFile { max_size: max } => Some(max / u64::from(self.buffer_size)),
+            _ => None,
+        }
+    }
+}
+
+/// The bits of `LogFileMode`.
+pub mod log_file_mode {
+    use super::ModeError;
+
+    macro_rules! bits {
+        ($($(#[$doc:meta])* $name:ident = $value:expr;)*) => {
+            $($(#[$doc])* pub const $name: u32 = $value;)*
+        };
+    }
+
+    bits! {
+        /// Stop at the maximum size.
+        SEQUENTIAL = 0x0000_0001;
+        /// Overwrite the oldest buffers.
+        CIRCULAR = 0x0000_0002;
+        /// Add to a file that is there.
+        APPEND = 0x0000_0004;
+        /// A new file at each maximum size; the name holds `%d`.
+        NEWFILE = 0x0000_0008;
+        /// The flush timer is in milliseconds.
+        USE_MS_FLUSH_TIMER = 0x0000_0010;
+        /// Reserve the maximum size.
+        PREALLOCATE = 0x0000_0020;
+        /// Events go to consumers.
+        REAL_TIME = 0x0000_0100;
+        /// Memory only.
+        BUFFERING = 0x0000_0400;
+        /// A session of one process.
+        PRIVATE_LOGGER = 0x0000_0800;
+        /// The maximum size is in KiB.
+        USE_KBYTES_FOR_SIZE = 0x0000_2000;
+        /// Sequence numbers of trace messages over all sessions.
+        USE_GLOBAL_SEQUENCE = 0x0000_4000;
+        /// Sequence numbers of trace messages of this session.
+        USE_LOCAL_SEQUENCE = 0x0000_8000;
+        /// Written by a relogger.
+        RELOG = 0x0001_0000;
+        /// A session of one process, in it.
+        PRIVATE_IN_PROC = 0x0002_0000;
+        /// Buffers are compressed.
+        COMPRESSED = 0x0400_0000;
+        /// Neither blocks nor is blocked.
+        INDEPENDENT_SESSION = 0x0800_0000;
+        /// One stream for all CPUs.
+        NO_PER_PROCESSOR_BUFFERING = 0x1000_0000;
+    }
+
+    /// Pairs that exclude each other (documentation of the logging mode constants).
+    const EXCLUSIVE: [(u32, u32); 9] = [
+        (CIRCULAR, APPEND | NEWFILE | SEQUENTIAL | RELOG),
+        (APPEND, REAL_TIME | NEWFILE | PRIVATE_LOGGER | RELOG),
+        (NEWFILE, PREALLOCATE | RELOG),
+        (REAL_TIME, PRIVATE_LOGGER),
+        (BUFFERING, SEQUENTIAL | CIRCULAR | APPEND | NEWFILE | REAL_TIME | PREALLOCATE),
+        (USE_GLOBAL_SEQUENCE, USE_LOCAL_SEQUENCE),
+        (PRIVATE_IN_PROC, REAL_TIME),
+        (RELOG, REAL_TIME),
+        (PREALLOCATE, REAL_TIME),
+    ];
+
+    /// May a session have these bits, with or without a file name and a maximum size?
+    ///
+    /// # Errors
+    /// [`ModeError`], with the status that `StartTrace` gives.
+    pub fn check(bits: u32, has_file: bool, max_size: u32) -> Result<(), ModeError> {
+        let clash = EXCLUSIVE.iter().find(|(one, others)| bits & one != 0 && bits & others != 0);
+        if let Some((one, others)) = clash {
+            return Err(ModeError::Exclusive(*one, bits & others));
+        }
+        if bits & RELOG != 0 && bits & PRIVATE_LOGGER == 0 {
+            return Err(ModeError::Exclusive(RELOG, 0));
+        }
+        if bits & (CIRCULAR | NEWFILE | PREALLOCATE) != 0 && max_size == 0 {
+            return Err(ModeError::NoMaxSize);
+        }
+        if !has_file && bits & (REAL_TIME | BUFFERING) == 0 {
+            return Err(ModeError::NoFile);
+        }
+        Ok(())
+    }
+}
+
+/// Log mode bits that no session can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ModeError {
+    /// The first bit does not go with the others (or, without others, needs one that is missing).
+    Exclusive(u32, u32),
+    /// The mode needs a maximum size.
+    NoMaxSize,
+    /// Neither a file nor real time nor memory.
+    NoFile,
+}
+
+impl ModeError {
+    /// What `StartTrace` returns.
+    pub const fn status(self) -> Status {
+        match self {
+            ModeError::Exclusive(..) | ModeError::NoMaxSize => Status::ERROR_INVALID_PARAMETER,
+            ModeError::NoFile => Status::ERROR_BAD_PATHNAME,
+        }
+    }
+}
+
+impl fmt::Display for ModeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ModeError::Exclusive(one, others) => {
+                write!(f, "log mode {one:#x} does not go with {others:#x}")
+            }
+            ModeError::NoMaxSize => f.write_str("this log mode needs a maximum file size"),
+            ModeError::NoFile => f.write_str("a session needs a file, real time or memory"),
+        }
+    }
+}
+
+impl std::error::Error for ModeError {}

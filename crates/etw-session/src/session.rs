@@ -1,0 +1,451 @@
+use std::collections::{HashMap, VecDeque};
+
+use etw_types::Guid;
+
+use crate::buffer::{Buffer, FREE, FullBuffer, HEADER_SIZE, Place, STATE, put};
+use crate::enable::{EnableInfo, EnableProperties};
+use crate::event::{Event, MAX_EVENT_SIZE};
+use crate::ledger::{Cause, Ledger};
+use crate::mode::{LogMode, SessionError, SessionOptions};
+
+/// A session: events go into the buffer of their CPU, full buffers to whoever takes them.
+#[derive(Debug)]
+pub struct Session<B> {
+    options: SessionOptions,
+    enabled: HashMap<Guid, EnableInfo>,
+    free: Vec<B>,
+    /// By CPU.
+    open: Vec<Option<Buffer<B>>>,
+    /// In the order in which they were closed.
+    full: VecDeque<Buffer<B>>,
+    /// Handed out and not back yet.
+    out: usize,
+    /// Buffers begun.
+    begun: u64,
+    next_sequence: i64,
+    next_place: Place,
+    state: State,
+    ledger: Ledger,
+    facts: Facts,
+    batch: u64,
+    /// Events were lost since the last buffer was begun.
+    lost_since: bool,
+}
+
+/// What a session does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Takes events.
+    Running,
+    /// Its file has its maximum size: what comes is lost.
+    FileFull,
+    /// Takes nothing any more.
+    Stopped,
+}
+
+/// What the logfile header tells in the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Buffers handed out, in all files, without headers.
+    pub buffers: u64,
+    /// Buffers that could not be stored.
+    pub buffers_lost: u64,
+    /// Time of the last event stored.
+    pub last_time: i64,
+    /// Bytes of records stored.
+    pub bytes: u64,
+    /// Events with a time before their predecessor's: the host's order was broken, or a writer set its own time.
+    pub out_of_order: u64,
+}
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
+    /// A session with this memory: at least two buffers, each of the session's buffer size.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub fn new(options: SessionOptions, buffers: Vec<B>) -> Result<Session<B>, SessionError> {
+        options.check()?;
+        let size = options.buffer_size as usize;
+        if buffers.len() < 2 || buffers.iter().any(|memory| memory.as_ref().len() != size) {
+            return Err(SessionError::Buffers);
+        }
+        let (slot, sequence) = match options.mode {
+            LogMode::Append { first_slot, last_sequence } => (first_slot.max(1), last_sequence + 1),
+            _ => (1, 1),
+        };
+        let mut session = Session {
+            options,
+            enabled: HashMap::new(),
+            free: Vec::with_capacity(buffers.len()),
+            open: Vec::new(),
+            full: VecDeque::new(),
+            out: 0,
+            begun: 0,
+            next_sequence: sequence,
+            next_place: Place { file: 1, slot },
+            state: State::Running,
+            ledger: Ledger::default(),
+            facts: Facts::default(),
+            batch: 0,
+            lost_since: false,
+        };
+        for memory in buffers.into_iter().rev() {
+            session.release(memory);
+        }
+        Ok(session)
+    }
+
+    fn release(&mut self, mut memory: B) {
+        put(memory.as_mut(), STATE, &FREE.to_le_bytes());
+        self.free.push(memory);
+    }
+
+    /// The options.
+    pub fn options(&self) -> &SessionOptions {
+        &self.options
+    }
+
+    /// What it does.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Where its events went.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// To count what was lost elsewhere; the attempts with it.
+    pub fn ledger_mut(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+
+    /// For the logfile header.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Largest event that fits a buffer, on disk.
+    pub fn largest_event(&self) -> usize {
+        (self.options.buffer_size as usize - HEADER_SIZE).min(MAX_EVENT_SIZE)
+    }
+
+    /// Wants events of a provider or provider group, or wants others than before.
+    pub fn enable(&mut self, provider: Guid, info: EnableInfo) {
+        self.enabled.insert(provider, info);
+    }
+
+    /// Wants none any more; what it wanted.
+    pub fn disable(&mut self, provider: &Guid) -> Option<EnableInfo> {
+        self.enabled.remove(provider)
+    }
+
+    /// What it wants of a provider.
+    pub fn enabled(&self, provider: &Guid) -> Option<&EnableInfo> {
+        self.enabled.get(provider)
+    }
+
+    /// All that it wants.
+    pub fn enablements(&self) -> impl Iterator<Item = (&Guid, &EnableInfo)> {
+        self.enabled.iter()
+    }
+
+    /// Would an event of `size` bytes on disk find room? May close the CPU's buffer and begin another.
+    ///
+    /// # Errors
+    /// Why not. Nothing is counted.
+    #[inline]
+    pub fn has_room(&mut self, cpu: u16, size: usize) -> Result<(), Cause> {
+        let index = if self.options.per_processor { usize::from(cpu) } else { 0 };
+        if let Some(Some(buffer)) = self.open.get(index)
+            && buffer.has_room(size)
+        {
+            // A buffer exists only while the session runs.
+            return Ok(());
+        }
+        self.make_room(index, size)
+    }
+
+    #[inline(never)]
+    fn make_room(&mut self, index: usize, size: usize) -> Result<(), Cause> {
+        if size > MAX_EVENT_SIZE {
+            return Err(Cause::TooLarge);
+        }
+        if HEADER_SIZE + size.next_multiple_of(8) > self.options.buffer_size as usize {
+            return Err(Cause::TooLargeForSession);
+        }
+        if self.state != State::Running {
+            return Err(Cause::SessionFull);
+        }
+        if let Some(slots) = self.options.slots()
+            && matches!(self.options.mode, LogMode::Sequential { .. })
+            // Every buffer that was begun gets a slot, and the header has one.
+            && self.begun + 1 >= slots
+        {
+            self.state = State::FileFull;
+            return Err(Cause::SessionFull);
+        }
+        if self.free.is_empty() && !self.overwrite_oldest() {
+            return Err(Cause::SessionFull);
+        }
+        if self.open.len() <= index {
+            self.open.resize_with(index + 1, || None);
+        }
+        self.close(index, i64::MIN);
+        let Some(memory) = self.free.pop() else { return Err(Cause::SessionFull) };
+        self.begun += 1;
+        let mut buffer = Buffer::begin(memory, index as u16, self.options.logger_id);
+        if std::mem::take(&mut self.lost_since) {
+            buffer.mark_events_lost();
+        }
+        self.open[index] = Some(buffer);
+        Ok(())
+    }
+
+    /// In a memory session the oldest full buffer makes room.
+    fn overwrite_oldest(&mut self) -> bool {
+        if self.options.mode != LogMode::Memory {
+            return false;
+        }
+        // A session whose CPUs all have open buffers has no full one: then the oldest of those.
+        let oldest = self.full.pop_front().or_else(|| {
+            let open = self.open.iter_mut().filter(|b| b.as_ref().is_some_and(|b| b.events > 0));
+            open.min_by_key(|b| b.as_ref().map_or(i64::MAX, |b| b.last_time))?.take()
+        });
+        let Some(oldest) = oldest else { return false };
+        let events = oldest.events - oldest.reports;
+        self.ledger.stored -= events;
+        self.ledger.overwritten += events;
+        self.release(oldest.memory);
+        true
+    }
+
+    /// Puts an event into its buffer. Filters are not asked.
+    ///
+    /// # Loss
+    /// Counted under the returned cause.
+    ///
+    /// # Errors
+    /// The cause of the loss.
+    #[inline]
+    pub fn push(&mut self, event: &Event<'_>) -> Result<(), Cause> {
+        self.ledger.attempted += 1;
+        let mut items: [&[u8]; 3] = [&[]; 3];
+        let extra = self.extra(event, &mut items);
+        let size = event.size(extra);
+        match self.has_room(event.cpu, size) {
+            Ok(()) => {
+                self.put(event, extra, size);
+                Ok(())
+            }
+            Err(cause) => {
+                self.lose(event, cause);
+                Err(cause)
+            }
+        }
+    }
+
+    /// Counts an attempted event as lost.
+    pub(crate) fn lose(&mut self, event: &Event<'_>, cause: Cause) {
+        self.lost_since = true;
+        self.ledger.count_lost(cause, Some(event.provider), Some(event.process_id), 1);
+    }
+
+    /// The items that this session wants on every event of the provider.
+    pub(crate) fn extra<'a, 'e>(
+        &self,
+        event: &Event<'e>,
+        items: &'a mut [&'e [u8]; 3],
+    ) -> &'a [&'e [u8]] {
+        let Some(process) = event.process else { return &[] };
+        let Some(info) = self.enabled.get(&event.provider) else { return &[] };
+        let mut count = 0;
+        for (property, item) in [
+            (EnableProperties::SID, &process.sid),
+            (EnableProperties::TS_ID, &process.terminal_session),
+            (EnableProperties::PROCESS_START_KEY, &process.start_key),
+        ] {
+            if info.properties.contains(property) {
+                items[count] = item;
+                count += 1;
+            }
+        }
+        &items[..count]
+    }
+
+    #[inline]
+    fn put(&mut self, event: &Event<'_>, extra: &[&[u8]], size: usize) {
+        let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
+        // `has_room` said so.
+        let Some(Some(buffer)) = self.open.get_mut(index) else { return };
+        self.facts.out_of_order += u64::from(event.time < buffer.last_time && buffer.events > 0);
+        event.encode(extra, buffer.room(size));
+        buffer.added(size, event.time);
+        self.facts.last_time = self.facts.last_time.max(event.time);
+        self.facts.bytes += size as u64;
+        self.ledger.stored += 1;
+    }
+
+    /// Puts an event that [`has_room`](Session::has_room) for, counting it.
+    #[inline]
+    pub(crate) fn push_admitted(&mut self, event: &Event<'_>, extra: &[&[u8]], size: usize) {
+        self.ledger.attempted += 1;
+        self.put(event, extra, size);
+    }
+
+    /// Puts a report on the session itself into its stream: in no ledger. What finds no room is left out.
+    pub fn push_report(&mut self, event: &Event<'_>) {
+        let size = event.size(&[]);
+        if self.has_room(event.cpu, size).is_ok() {
+            self.put(event, &[], size);
+            self.ledger.stored -= 1;
+            let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
+            if let Some(Some(buffer)) = self.open.get_mut(index) {
+                buffer.reports += 1;
+            }
+        }
+    }
+
+    fn close(&mut self, index: usize, now: i64) {
+        if let Some(mut buffer) = self.open[index].take() {
+            buffer.close(self.next_sequence, now);
+            self.next_sequence += 1;
+            self.full.push_back(buffer);
+        }
+    }
+
+    /// Everything pushed so far belongs to `batch`: see [`recover`](crate::recover). Batches rise.
+    pub fn seal(&mut self, batch: u64) {
+        self.batch = batch;
+        for buffer in self.open.iter_mut().flatten().chain(&mut self.full) {
+            buffer.seal(batch);
+        }
+    }
+
+    /// The next full buffer, if all of it is sealed. A memory session gives none: see [`snapshot`](Session::snapshot).
+    pub fn take_full(&mut self) -> Option<FullBuffer<B>> {
+        let first = self.full.front()?;
+        if self.options.mode == LogMode::Memory || first.sealed != first.filled {
+            return None;
+        }
+        let buffer = self.full.pop_front()?;
+        let place = self.next_place;
+        self.next_place = self.place_after(place);
+        self.out += 1;
+        self.facts.buffers += 1;
+        Some(buffer.hand_out(place))
+    }
+
+    fn place_after(&self, place: Place) -> Place {
+        let next = Place { slot: place.slot + 1, ..place };
+        match (self.options.slots(), self.options.mode) {
+            (Some(slots), LogMode::Circular { .. }) if next.slot >= slots => {
+                Place { slot: 1, ..place }
+            }
+            (Some(slots), LogMode::NewFile { .. }) if next.slot >= slots => {
+                Place { file: place.file + 1, slot: 1 }
+            }
+            _ => next,
+        }
+    }
+
+    /// Are there full buffers that wait to be taken or given back?
+    pub fn is_storing(&self) -> bool {
+        self.out > 0 || !self.full.is_empty()
+    }
+
+    /// The buffer is where it belongs; its memory is free again.
+    pub fn stored(&mut self, full: FullBuffer<B>) {
+        self.out -= 1;
+        self.release(full.buffer.memory);
+    }
+
+    /// The buffer could not be written: its events are lost.
+    pub fn not_stored(&mut self, full: FullBuffer<B>) {
+        self.out -= 1;
+        self.facts.buffers_lost += 1;
+        let events = full.buffer.events - full.buffer.reports;
+        self.ledger.stored -= events;
+        self.ledger.count_lost(Cause::Disk, None, None, events);
+        self.lost_since = true;
+        if let Some(next) = self.full.front_mut() {
+            next.mark_buffer_lost();
+        }
+        self.release(full.buffer.memory);
+    }
+
+    /// All partly filled buffers become full ones; the last of them marks the end of the flush.
+    pub fn flush(&mut self, now: i64) {
+        if self.options.mode == LogMode::Memory {
+            return;
+        }
+        let filled = |buffer: &Option<Buffer<B>>| buffer.as_ref().is_some_and(|b| b.events > 0);
+        let last = self.open.iter().rposition(filled);
+        for index in 0..self.open.len() {
+            if filled(&self.open[index]) {
+                if Some(index) == last
+                    && let Some(buffer) = &mut self.open[index]
+                {
+                    buffer.mark_flush();
+                }
+                self.close(index, now);
+            }
+        }
+    }
+
+    /// The flush timer: hands out what has waited for too long.
+    pub fn tick(&mut self, now: i64) {
+        let Some(timer) = self.options.flush_timer else { return };
+        for index in 0..self.open.len() {
+            let is_due = self.open[index]
+                .as_ref()
+                .is_some_and(|b| b.events > 0 && now.saturating_sub(b.first_time) >= timer);
+            if is_due {
+                self.close(index, now);
+            }
+        }
+    }
+
+    /// No more events; what there is becomes full buffers. Empty ones are let go.
+    pub fn stop(&mut self, now: i64) {
+        self.flush(now);
+        self.state = State::Stopped;
+        if self.options.mode == LogMode::Memory {
+            return;
+        }
+        for buffer in std::mem::take(&mut self.open).into_iter().flatten() {
+            self.release(buffer.memory);
+        }
+    }
+
+    /// A memory session's events as buffers of a file while it goes on, the oldest first: the bytes of
+    /// each, to stand at slots 1, 2, ….
+    pub fn snapshot(&mut self, now: i64) -> Vec<Vec<u8>> {
+        let with_events = |b: &&mut Buffer<B>| b.events > 0;
+        let mut buffers: Vec<&mut Buffer<B>> = self
+            .full
+            .iter_mut()
+            .chain(self.open.iter_mut().flatten())
+            .filter(with_events)
+            .collect();
+        // Full ones in their order, then the open ones.
+        buffers.sort_by_key(|buffer| (buffer.sequence == 0, buffer.sequence, buffer.first_time));
+        let count = buffers.len();
+        let mut copies = Vec::with_capacity(count);
+        for (number, buffer) in buffers.into_iter().enumerate() {
+            let (flags, sequence) = (buffer.flags, buffer.sequence);
+            if number + 1 == count {
+                buffer.mark_flush();
+            }
+            buffer.close(number as i64 + 1, now);
+            (buffer.flags, buffer.sequence) = (flags, sequence);
+            let mut bytes = buffer.memory.as_ref().to_vec();
+            put(&mut bytes, STATE, &3u32.to_le_bytes());
+            for at in [0x20, 0x38, 0x40] {
+                put(&mut bytes, at, &[0; 8]);
+            }
+            copies.push(bytes);
+        }
+        copies
+    }
+}

@@ -1,0 +1,411 @@
+//! Private sessions: this process records itself.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::time::Duration;
+
+use etw_host::{
+    EnableInfo, Output, PrivateOptions, PrivateSession, SessionClock, SessionStatistics,
+    StartError, provider_of,
+};
+use etw_session::LogMode;
+use etw_types::{Guid, Level, LevelKeyword, Status};
+
+use crate::provider::Provider;
+use crate::registry::{self, Enable, Host};
+
+/// Private sessions that a process may have at a time.
+pub const MAX_PRIVATE_SESSIONS: usize = 4;
+/// How long the end of the program waits for its sessions.
+const EXIT_PATIENCE: Duration = Duration::from_secs(2);
+
+static RUNNING: AtomicUsize = AtomicUsize::new(0);
+static LIVE: Mutex<Vec<Weak<PrivateSession>>> = Mutex::new(Vec::new());
+static AT_EXIT: Once = Once::new();
+
+/// A session of this process, stopped when it is dropped or the program ends.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let path = std::env::temp_dir().join(format!("doc-{}.etl", std::process::id()));
+/// static PROVIDER: etw::Provider = etw::Provider::new("Doc", etw::Guid::from_u128(7), b"\x06\0Doc\0");
+///
+/// let _registration = PROVIDER.register();
+/// let session = etw::Session::builder("doc").file(&path).start()?;
+/// session.enable(&PROVIDER, etw::Level::VERBOSE, 0)?;
+/// // … events …
+/// let statistics = session.stop()?;
+/// assert_eq!(statistics.ledger.lost_total(), 0);
+/// # std::fs::remove_file(path)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Loss
+/// Status 0 of a write means that the event is in the pool. What happens to it later is counted, by cause, in
+/// [`SessionStatistics::ledger`] and in the file.
+///
+/// A program that is killed leaves `FILE.part` beside a session's file; `etw dump` and `etw check` read both, and
+/// `etw repair` folds it in. Sessions in memory, or with a consumer, end with their process.
+#[derive(Debug)]
+pub struct Session {
+    attachment: usize,
+    host: Arc<PrivateSession>,
+    source: Guid,
+}
+
+/// A session that could not be started, or a change that could not be made.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// It could not be started.
+    Start(StartError),
+    /// A limit of ETW: four private sessions in a process, eight sessions for a provider.
+    Limit(&'static str),
+    /// The file.
+    Io(io::Error),
+}
+
+impl SessionError {
+    /// The Win32 status that ETW has for it.
+    pub fn status(&self) -> Status {
+        match self {
+            SessionError::Start(error) => error.status(),
+            SessionError::Limit(_) => Status::ERROR_NO_SYSTEM_RESOURCES,
+            SessionError::Io(error) => match error.kind() {
+                io::ErrorKind::StorageFull => Status::ERROR_DISK_FULL,
+                io::ErrorKind::NotConnected => Status::ERROR_WMI_INSTANCE_NOT_FOUND,
+                _ => Status::ERROR_WRITE_FAULT,
+            },
+        }
+    }
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SessionError::Start(error) => error.fmt(f),
+            SessionError::Limit(what) => f.write_str(what),
+            SessionError::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SessionError {}
+
+impl From<StartError> for SessionError {
+    fn from(error: StartError) -> SessionError {
+        SessionError::Start(error)
+    }
+}
+
+/// What can be enabled: a provider of this program, or the GUID of one, or of a provider group.
+pub trait EnableTarget {
+    /// The GUID.
+    fn guid(&self) -> Guid;
+}
+
+impl EnableTarget for Provider {
+    fn guid(&self) -> Guid {
+        self.id()
+    }
+}
+
+impl EnableTarget for Guid {
+    fn guid(&self) -> Guid {
+        *self
+    }
+}
+
+/// Options of a session to be.
+pub struct SessionBuilder {
+    options: PrivateOptions,
+    path: Option<PathBuf>,
+    mode: LogMode,
+    preallocate: bool,
+}
+
+impl fmt::Debug for SessionBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionBuilder").field("name", &self.options.name).finish_non_exhaustive()
+    }
+}
+
+impl SessionBuilder {
+    /// Records to a file, made anew. `%d` in the name is the number in a [series](SessionBuilder::new_file).
+    pub fn file(mut self, path: impl AsRef<Path>) -> Self {
+        self.path = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// Stops recording when the file has `size` bytes: what comes then is lost and counted.
+    pub fn max_size(mut self, size: u64) -> Self {
+        self.mode = LogMode::Sequential { max_size: Some(size) };
+        self
+    }
+
+    /// Overwrites the oldest buffers of a file of `size` bytes.
+    pub fn circular(mut self, size: u64) -> Self {
+        self.mode = LogMode::Circular { max_size: size };
+        self
+    }
+
+    /// A new file each time one has `size` bytes.
+    pub fn new_file(mut self, size: u64) -> Self {
+        self.mode = LogMode::NewFile { max_size: size };
+        self
+    }
+
+    /// Adds to the file if it is there: one with the same buffer size, on [system time](SessionClock::System).
+    pub fn append(mut self) -> Self {
+        self.mode = LogMode::Append { first_slot: 1, last_sequence: 0 };
+        self.options.clock = SessionClock::System;
+        self
+    }
+
+    /// Reserves the maximum size of the file at the start.
+    pub fn preallocate(mut self) -> Self {
+        self.preallocate = true;
+        self
+    }
+
+    /// Keeps the last events in memory, in as many [buffers](SessionBuilder::buffers) as there are;
+    /// [`Session::snapshot`] writes them to a file.
+    pub fn memory(mut self) -> Self {
+        self.options.output = Output::Memory;
+        self.path = None;
+        self
+    }
+
+    /// Gives each buffer to a consumer in this process when it is full, or after the flush timer (1 s unless set): whole
+    /// buffers as they lie in a file, in the order in which they filled, on a thread of the session's.
+    ///
+    /// # Loss
+    /// A consumer that is slow makes the session run out of buffers; what finds none is lost and counted.
+    pub fn consumer(mut self, consumer: impl FnMut(&[u8]) + Send + 'static) -> Self {
+        self.options.output = Output::Consumer(Box::new(consumer));
+        self.options.flush_timer.get_or_insert(Duration::from_secs(1));
+        self.path = None;
+        self
+    }
+
+    /// Size of a buffer in KiB: 4 to 16384; 64 unless set.
+    pub fn buffer_size_kb(mut self, size: u32) -> Self {
+        self.options.buffer_size = size.saturating_mul(1024);
+        self
+    }
+
+    /// Number of buffers; 64 unless set.
+    pub fn buffers(mut self, count: u32) -> Self {
+        self.options.buffers = count;
+        self
+    }
+
+    /// Stores partly filled buffers after this time.
+    pub fn flush_timer(mut self, timer: Duration) -> Self {
+        self.options.flush_timer = Some(timer);
+        self
+    }
+
+    /// The clock of the timestamps; QPC unless set.
+    pub fn clock(mut self, clock: SessionClock) -> Self {
+        self.options.clock = clock;
+        self
+    }
+
+    /// Bytes of the pool that threads write to: at the start (1 MiB unless set) and at most (16 MiB unless set).
+    pub fn pool_size(mut self, start: usize, limit: usize) -> Self {
+        self.options.pool_size = (start, limit.max(start));
+        self
+    }
+
+    /// One stream of buffers for all CPUs.
+    pub fn no_per_processor_buffering(mut self) -> Self {
+        self.options.per_processor = false;
+        self
+    }
+
+    /// Starts the session. Nothing is recorded before a provider is enabled.
+    ///
+    /// # Errors
+    /// [`SessionError`]: options that cannot be, a file that cannot be written, a fifth session.
+    pub fn start(mut self) -> Result<Session, SessionError> {
+        if let Some(path) = self.path.take() {
+            let (mode, preallocate) = (self.mode, self.preallocate);
+            self.options.output = Output::File { path, mode, preallocate };
+        }
+        let taken = RUNNING.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |running| {
+            (running < MAX_PRIVATE_SESSIONS).then_some(running + 1)
+        });
+        if taken.is_err() {
+            return Err(SessionError::Limit("a process can have four private sessions"));
+        }
+        let started = registry::attach(
+            |attachment| {
+                let session = Arc::new(PrivateSession::start(self.options, attachment)?);
+                let host: Arc<dyn Host> = session.clone();
+                Ok((host, session.writer(), session))
+            },
+            || SessionError::Limit("this process is attached to eight hosts already"),
+        );
+        let (attachment, host) = started.inspect_err(|_| {
+            RUNNING.fetch_sub(1, Ordering::AcqRel);
+        })?;
+        stop_at_exit(&host);
+        Ok(Session { attachment, host, source: crate::activity::create_id() })
+    }
+}
+
+impl Session {
+    /// A private session of this name, to be set up: without more it keeps the last 4 MiB of events in memory.
+    pub fn builder(name: &str) -> SessionBuilder {
+        SessionBuilder {
+            options: PrivateOptions { name: name.to_owned(), ..PrivateOptions::default() },
+            path: None,
+            mode: LogMode::Sequential { max_size: None },
+            preallocate: false,
+        }
+    }
+
+    /// Enables a provider, or changes what is wanted of it: events up to `level`, and with a keyword of `any` (0: all).
+    ///
+    /// When it returns, every event that is written is recorded.
+    ///
+    /// # Errors
+    /// `Limit` when the provider is enabled in eight sessions already.
+    pub fn enable(
+        &self,
+        provider: &impl EnableTarget,
+        level: Level,
+        any: u64,
+    ) -> Result<(), SessionError> {
+        let wanted = LevelKeyword { level: level.0, any, ..LevelKeyword::ALL };
+        self.enable_with(provider, EnableInfo { wanted, ..EnableInfo::default() })
+    }
+
+    /// Enables a provider with all that can be asked for.
+    ///
+    /// # Errors
+    /// As [`enable`](Session::enable).
+    pub fn enable_with(
+        &self,
+        provider: &impl EnableTarget,
+        info: EnableInfo,
+    ) -> Result<(), SessionError> {
+        let id = provider.guid();
+        let wanted = info.wanted;
+        self.host.enable(id, info);
+        registry::enable(self.attachment, 0, id, Some(&wanted), self.source, &[]).map_err(|_| {
+            let _ = registry::enable(self.attachment, 0, id, None, self.source, &[]);
+            self.host.disable(id);
+            SessionError::Limit("the provider is enabled in eight sessions already")
+        })
+    }
+
+    /// Records no more events of a provider; those written before are kept.
+    pub fn disable(&self, provider: &impl EnableTarget) {
+        let id = provider.guid();
+        // Only adding a session can be refused.
+        let _ = registry::enable(self.attachment, 0, id, None, self.source, &[]);
+        self.host.disable(id);
+    }
+
+    /// Asks a provider for the state that its later events build on: its callback answers with rundown events.
+    pub fn capture_state(&self, provider: &impl EnableTarget, level: Level, any: u64) {
+        registry::capture_state(provider.guid(), level.0, any, 0, self.source);
+    }
+
+    /// What was written before this call is in the file when it returns.
+    ///
+    /// # Errors
+    /// What the file said; events that could not be stored are in the ledger.
+    pub fn flush(&self) -> Result<(), SessionError> {
+        self.host.flush().map_err(SessionError::Io)
+    }
+
+    /// What the session has done so far.
+    ///
+    /// # Errors
+    /// The session has stopped, as sessions do at the end of the program.
+    pub fn statistics(&self) -> Result<SessionStatistics, SessionError> {
+        self.host.query().map_err(SessionError::Io)
+    }
+
+    /// Writes what a session in memory holds to a file, without stopping it; the number of buffers.
+    ///
+    /// # Errors
+    /// The file's, or `Unsupported` for a session with a file of its own.
+    pub fn snapshot(&self, path: impl AsRef<Path>) -> Result<u64, SessionError> {
+        self.host.snapshot(path.as_ref()).map_err(SessionError::Io)
+    }
+
+    /// Stops the session: what was written before is stored, and the file is complete.
+    ///
+    /// # Errors
+    /// What the file said. [`statistics`](Session::statistics) before tells of losses so far; the file's own report of
+    /// the rest.
+    pub fn stop(self) -> Result<SessionStatistics, SessionError> {
+        let (statistics, result) = self.end();
+        result.map(|()| statistics).map_err(SessionError::Io)
+    }
+
+    /// As [`stop`](Session::stop), with the statistics even where the file failed.
+    pub fn stop_with_statistics(self) -> (SessionStatistics, Result<(), SessionError>) {
+        let (statistics, result) = self.end();
+        (statistics, result.map_err(SessionError::Io))
+    }
+
+    fn end(&self) -> (SessionStatistics, io::Result<()>) {
+        registry::detach(self.attachment);
+        self.host.stop()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // After `stop` it has stopped already.
+        let _ = self.end();
+        RUNNING.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Host for PrivateSession {
+    fn register(&self, provider: &Provider) -> (u32, Vec<Enable>) {
+        let (number, wanted) =
+            self.register(provider_of(provider.id(), provider.traits()), provider.group());
+        (number, wanted.map(|info| Enable { slot: 0, wanted: info.wanted }).into_iter().collect())
+    }
+
+    fn unregister(&self, _registration: u32) {
+        // Its number stays: records may still be on their way.
+    }
+}
+
+/// Sessions that are there when `main` returns or `exit` is called are stopped.
+fn stop_at_exit(session: &Arc<PrivateSession>) {
+    let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
+    live.retain(|session| session.strong_count() > 0);
+    live.push(Arc::downgrade(session));
+    AT_EXIT.call_once(|| {
+        #[cfg(unix)]
+        // SAFETY: a function without arguments. Where there is no room for it, sessions end as at `_exit`.
+        unsafe {
+            libc::atexit(at_exit);
+        }
+    });
+}
+
+extern "C" fn at_exit() {
+    let sessions: Vec<_> = match LIVE.try_lock() {
+        Ok(live) => live.iter().filter_map(Weak::upgrade).collect(),
+        // Another thread is starting a session: it is of no use any more.
+        Err(_) => return,
+    };
+    let end = std::time::Instant::now() + EXIT_PATIENCE;
+    for session in sessions {
+        session.stop_within(end.saturating_duration_since(std::time::Instant::now()));
+    }
+}

@@ -1,0 +1,231 @@
+//! Programs that are killed, exit, or fork.
+#![cfg(target_os = "linux")]
+use crate::session::{greet, provider};
+use crate::support::*;
+use etw::*;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const THREADS: u32 = 3;
+const ROLE: &str = "ETW_TEST_ROLE";
+const OUT: &str = "ETW_TEST_OUT";
+
+fn spawn(role: &str, out: &Path) -> std::process::Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["crash::child_process", "--exact", "--nocapture"])
+        .env(ROLE, role)
+        .env(OUT, out)
+        .stdout(Stdio::null())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap()
+}
+
+/// Not a test by itself: what the child processes of the others do.
+#[test]
+fn child_process() {
+    provider!(PROVIDER, 20);
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let out = std::env::var_os(OUT).unwrap();
+    let out = Path::new(&out);
+    let _registration = PROVIDER.register();
+    let builder = Session::builder("child").file(out).buffer_size_kb(4).buffers(16);
+    let builder = if role == "circular" { builder.circular(64 << 10) } else { builder };
+    let session = builder.pool_size(1 << 18, 1 << 20).start().unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    match role.as_str() {
+        "write" | "circular" => {
+            let progress = File::create(progress_of(out)).unwrap();
+            std::thread::scope(|scope| {
+                for thread in 0..THREADS {
+                    let progress = &progress;
+                    scope.spawn(move || {
+                        for n in 0.. {
+                            // A small pool: what is refused is written again.
+                            while !greet(&PROVIDER, thread << 28 | n).is_success() {
+                                std::thread::yield_now();
+                            }
+                            // What is said to be there must be there.
+                            let at = u64::from(thread) * 8;
+                            progress.write_all_at(&(u64::from(n) + 1).to_le_bytes(), at).unwrap();
+                        }
+                    });
+                }
+            });
+        }
+        "exit" => {
+            for n in 0..1000 {
+                assert!(greet(&PROVIDER, n).is_success());
+            }
+            // Never dropped: the end of the program finds it.
+            std::mem::forget(session);
+            std::process::exit(0);
+        }
+        "abort" => {
+            for n in 0..1000 {
+                assert!(greet(&PROVIDER, n).is_success());
+            }
+            std::process::abort();
+        }
+        "fork" => {
+            for n in 0..100 {
+                assert!(greet(&PROVIDER, n).is_success());
+            }
+            // SAFETY: the child does only what the test is about, and leaves by `_exit`.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                for n in 1000..2000 {
+                    // Nobody listens here, and the parent's file is not ours.
+                    let _ = greet(&PROVIDER, n);
+                }
+                drop(session);
+                // SAFETY: ends the child.
+                unsafe { libc::_exit(7) };
+            }
+            let mut status = 0;
+            // SAFETY: waits for our child.
+            unsafe { libc::waitpid(pid, &raw mut status, 0) };
+            assert_eq!(libc::WEXITSTATUS(status), 7);
+            for n in 100..200 {
+                assert!(greet(&PROVIDER, n).is_success());
+            }
+            session.stop().unwrap();
+        }
+        other => panic!("{other}"),
+    }
+}
+
+fn progress_of(out: &Path) -> std::path::PathBuf {
+    out.with_extension("progress")
+}
+
+fn numbers(events: &[Seen]) -> HashMap<u32, Vec<u32>> {
+    let mut by_thread: HashMap<u32, Vec<u32>> = HashMap::new();
+    for event in events {
+        let n = u32::from_le_bytes(event.payload[..].try_into().unwrap());
+        by_thread.entry(n >> 28).or_default().push(n & 0xfff_ffff);
+    }
+    by_thread
+}
+
+/// P3: what a program committed before `kill -9` is in its files, once, in order; what it did not is not. `dump` and `check` see it
+/// before `repair` folds it in, which may be done twice.
+#[test]
+fn kill_9_loses_nothing_committed() {
+    let rounds = std::env::var("ETW_KILLS").map_or(12, |n| n.parse().unwrap());
+    let mut seed = 1u64;
+    let mut total = 0;
+    for round in 0..rounds {
+        let out = TempPath::new("kill.etl");
+        let progress = TempPath(progress_of(&out));
+        let mut child = spawn("write", &out);
+        while std::fs::metadata(&progress).map_or(true, |m| m.len() < u64::from(THREADS) * 8) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        std::thread::sleep(Duration::from_micros((seed >> 40) % 60_000));
+        if round == 0 {
+            let leftover = etw_host::leftover::read(&out).unwrap().unwrap();
+            assert!(leftover.is_running);
+            assert!(etw_host::leftover::fold(&out).is_err());
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let said: Vec<u64> = {
+            let bytes = std::fs::read(&progress).unwrap();
+            bytes.chunks(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect()
+        };
+        let check = |events: &[Seen]| {
+            let by_thread = numbers(events);
+            for thread in 0..THREADS {
+                let found = &by_thread[&thread];
+                let wrong = (0u32..).zip(found).find(|(wanted, found)| wanted != *found);
+                assert_eq!(wrong, None, "round {round}: doubled, lost or out of order");
+                let said = said[thread as usize];
+                assert!(
+                    (said..=said + 1).contains(&(found.len() as u64)),
+                    "round {round}: {said} {}",
+                    found.len()
+                );
+            }
+        };
+        let (overlay, leftover) = etw_host::leftover::Overlay::open(&out).unwrap().unwrap();
+        assert!(!leftover.is_running && leftover.damaged == 0, "{leftover:?}");
+        let beside = etw_etl::read::TraceFile::from_source(&out, Box::new(overlay)).unwrap();
+        check(&read_file(beside).0);
+        let folded = etw_host::leftover::fold(&out).unwrap().unwrap();
+        assert_eq!(folded.damaged, 0);
+        check(&read(&out).0);
+        total += said.iter().sum::<u64>();
+        assert_eq!(etw_host::leftover::fold(&out).unwrap(), None);
+        check(&read(&out).0);
+    }
+    assert!(total > rounds * 1000, "{total}");
+}
+
+/// The same in a circular file: what is left is the newest part of what was committed, without a gap.
+#[test]
+fn kill_9_of_a_circular_session() {
+    let out = TempPath::new("kill-circular.etl");
+    let progress = TempPath(progress_of(&out));
+    let mut child = spawn("circular", &out);
+    let said = || {
+        let bytes = std::fs::read(&progress).unwrap_or_default();
+        bytes.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect::<Vec<_>>()
+    };
+    while said().len() < THREADS as usize || said().iter().sum::<u64>() < 20_000 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    etw_host::leftover::fold(&out).unwrap().unwrap();
+    assert!(std::fs::metadata(&out).unwrap().len() <= 64 << 10);
+    let (events, _) = read(&out);
+    let by_thread = numbers(&events);
+    assert!(events.len() > 200, "{}", events.len());
+    // A thread that was not scheduled for long may be in none of the newest buffers.
+    for (&thread, found) in &by_thread {
+        assert!(found.windows(2).all(|pair| pair[1] == pair[0] + 1), "a gap");
+        let last = u64::from(*found.last().unwrap()) + 1;
+        let said = said()[thread as usize];
+        assert!((said..=said + 1).contains(&last), "{said} {last}");
+    }
+}
+
+/// A session that is there when the program ends is stopped by then.
+#[test]
+fn exit_finishes_the_file() {
+    let out = TempPath::new("exit.etl");
+    assert!(spawn("exit", &out).wait().unwrap().success());
+    let (events, reports) = read(&out);
+    assert_eq!((events.len(), reports.len()), (1000, 1));
+    assert!(!etw_host::part::part_path(&out).exists());
+}
+
+/// `abort` leaves what `kill -9` leaves.
+#[test]
+fn abort_leaves_a_part() {
+    let out = TempPath::new("abort.etl");
+    assert!(!spawn("abort", &out).wait().unwrap().success());
+    let folded = etw_host::leftover::fold(&out).unwrap().unwrap();
+    assert_eq!((folded.events, folded.lost), (1000, 0));
+    assert_eq!(read(&out).0.len(), 1000);
+    // Unrepaired, a new session would not have started over it.
+    std::fs::write(etw_host::part::part_path(&out), b"left").unwrap();
+    let refused = Session::builder("again").file(&out).start().unwrap_err();
+    assert_eq!(refused.status(), Status::ERROR_ALREADY_EXISTS);
+    assert_eq!(read(&out).0.len(), 1000);
+}
+
+/// A child made by `fork` records nothing and touches nothing of its parent's.
+#[test]
+fn a_forked_child_is_not_recorded() {
+    let out = TempPath::new("fork.etl");
+    assert!(spawn("fork", &out).wait().unwrap().success());
+    let (events, _) = read(&out);
+    assert_eq!(events.len(), 200);
+}
