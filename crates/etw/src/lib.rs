@@ -1,6 +1,32 @@
 //! Event Tracing for Windows for any program.
 //!
-//! (full text comes with the macros)
+//! * [`define_provider!`], [`write_event!`], [`provider_enabled!`]: events whose shape is known, which cost three
+//!   instructions while nobody wants them;
+//! * [`EventBuilder`]: events whose shape is known only at run time;
+//! * [`Provider`]: registration, callbacks, what is enabled;
+//! * [`Activity`]: ids that tie events together;
+//! * `Session`, with feature `session`: records what this program writes.
+//!
+//! ```
+//! use etw::{Activity, define_provider, write_event};
+//!
+//! define_provider!(SHOP, "MyCompany.Shop");
+//!
+//! // Once, at the start of the program; dropping it unregisters.
+//! let _registration = SHOP.register();
+//!
+//! let sale = Activity::new();
+//! let _scope = sale.enter();
+//! write_event!(SHOP, "Sale", opcode(Start), related_id(sale.related_id()));
+//! write_event!(SHOP, "Sold", level(Informational), keyword(0x2), str8("What", "tea"), u32("Count", &2));
+//! write_event!(SHOP, "Sale", opcode(Stop));
+//! ```
+//!
+//! The events are TraceLogging: each carries its own description, so that any ETW decoder shows it. Names, GUIDs, bytes
+//! and status codes are those of Windows.
+//!
+//! Programs that come from Microsoft's crate `tracelogging` change its name, drop the `unsafe` of `register`, and keep the
+//! [`Registration`] that it returns.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod activity;

@@ -1,6 +1,8 @@
 //! Every type of field of `write_event!`: metadata and payload are those of Microsoft's `tracelogging_dynamic`.
 
+use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use etw::{Guid, define_provider, write_event};
@@ -90,6 +92,12 @@ fn strings_and_binary() {
     same! {
         str8, text => add_str8, text, Utf8;
         str8, &owned => add_str8, text, Utf8;
+        str8, owned => add_str8, text, Utf8;
+        str8, &&text => add_str8, text, Utf8;
+        str8, &Cow::from(text) => add_str8, text, Utf8;
+        str8, Arc::<str>::from(text) => add_str8, text, Utf8;
+        str8, owned.to_uppercase().as_str() => add_str8, "GRÜSSE", Utf8;
+        str16, Box::<[u16]>::from(&wide[..]) => add_str16, &wide, Default;
         str8_cp1252, b"gr\xfc\xdfe" => add_str8, b"gr\xfc\xdfe", Default;
         str8_json, "{}" => add_str8, "{}", Json;
         str8_xml, "<a/>" => add_str8, "<a/>", Xml;
