@@ -1,7 +1,7 @@
 //! From the pool's raw clock to a session's.
 //!
 //! QPC on disk counts 100 ns since the machine's start of `CLOCK_MONOTONIC`. The host pairs the raw clock with the kernel's
-//! again and again and interpolates between the last two pairs, so the drift is that of the kernel's clock (which NTP
+//! again and again and interpolates, so the drift is that of the kernel's clock (which NTP
 //! disciplines), and time never goes back: a line through rising points rises.
 
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -43,7 +43,10 @@ impl Pair {
     }
 }
 
-/// The line between the last two pairs.
+/// The line on which times lie now.
+///
+/// It begins where everything before it has been converted, on the line before, and leads to the last pair: so it meets
+/// that line, and rises.
 #[derive(Clone, Copy, Debug)]
 pub struct ClockMap {
     from: Pair,
@@ -52,7 +55,7 @@ pub struct ClockMap {
 }
 
 impl ClockMap {
-    /// Begins with one pair: times are exact from the next one on.
+    /// Begins with one pair: the slope is known from the next one on.
     pub fn new(pair: Pair, raw: RawClock) -> ClockMap {
         // A guess that the next pair replaces: 1 ns a tick where the raw clock counts them, else some 2.5 GHz.
         let slope =
@@ -67,16 +70,22 @@ impl ClockMap {
         map
     }
 
-    /// The next stretch ends here. A pair that is not later than the last one is left out.
+    /// The line leads to this pair from now on. One that is not later than the line's beginning is left out.
     pub fn observe(&mut self, pair: Pair) {
-        if pair.raw <= self.to.raw || pair.ns < self.to.ns {
+        if pair.raw <= self.from.raw || pair.ns <= self.from.ns {
             return;
         }
-        let slope =
-            (u128::from(pair.ns - self.to.ns) << FRACTION) / u128::from(pair.raw - self.to.raw);
-        self.from = self.to;
+        let rise = u128::from(pair.ns - self.from.ns) << FRACTION;
+        let slope = rise / u128::from(pair.raw - self.from.raw);
         self.to = pair;
         self.slope = u64::try_from(slope).unwrap_or(u64::MAX);
+    }
+
+    /// Nothing before `raw` will be converted any more: the line may take another direction there.
+    pub fn pass(&mut self, raw: u64) {
+        if raw > self.from.raw {
+            self.from = Pair { raw, ns: self.ns(raw) };
+        }
     }
 
     /// The last pair.
@@ -122,25 +131,29 @@ pub fn qpc_now() -> i64 {
 mod tests {
     use super::*;
 
+    /// Pairs are read with an error, and records come long after the pair that was read before them.
     #[test]
-    fn the_line_meets_the_pairs_and_rises() {
+    fn times_rise_whatever_the_pairs() {
         let mut map = ClockMap::new(Pair { raw: 1_000_000, ns: 5_000_000 }, RawClock::Tsc);
-        let mut last = 0;
-        let (mut raw, mut ns) = (1_000_000u64, 5_000_000u64);
+        let (mut raw, mut last, mut passed) = (1_000_000u64, 0, 1_000_000u64);
         let mut seed = 1u64;
-        for _ in 0..10_000 {
+        for _ in 0..20_000 {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            // 2.6 GHz, read with an error of up to 20 ns.
-            let step = 1_000 + (seed >> 40) % 1_000_000;
-            raw += step;
-            ns += step * 10 / 26 + (seed >> 20) % 20;
-            map.observe(Pair { raw, ns });
-            assert_eq!(map.ns(raw).abs_diff(ns) <= 1, true, "{} {ns}", map.ns(raw));
+            raw += 1_000 + (seed >> 40) % 1_000_000;
+            // 2.6 GHz.
+            let ns = 5_000_000 + (raw - 1_000_000) * 10 / 26;
+            map.observe(Pair { raw, ns: ns + (seed >> 20) % 40 });
+            // What was committed up to some time before the pair is converted now.
+            let until = raw - (seed >> 10) % (raw - passed);
             for part in 0..=10 {
-                let at = map.ns(raw - step + step * part / 10);
+                let at = map.ns(passed + (until - passed) * part / 10);
                 assert!(at >= last, "{at} {last}");
                 last = at;
             }
+            let exact = 5_000_000 + (until - 1_000_000) * 10 / 26;
+            assert!(map.ns(until).abs_diff(exact) < 100, "{} {exact}", map.ns(until));
+            map.pass(until);
+            passed = until;
         }
     }
 
@@ -148,6 +161,7 @@ mod tests {
     fn pairs_that_go_back_are_left_out() {
         let mut map = ClockMap::new(Pair { raw: 100, ns: 100 }, RawClock::Monotonic);
         map.observe(Pair { raw: 200, ns: 200 });
+        map.pass(200);
         for pair in
             [Pair { raw: 200, ns: 300 }, Pair { raw: 150, ns: 300 }, Pair { raw: 300, ns: 199 }]
         {

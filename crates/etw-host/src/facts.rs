@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use etw_etl::header::BufferHeader;
 use etw_etl::header::LogfileHeader;
 use etw_etl::write::{BufferBuilder, encode};
+use etw_ring::RawClock;
 use etw_types::{Clock, ClockType, EventRecord, FileTime, HeaderType, Hook, le};
 
 use crate::clock::{QPC_FREQUENCY, filetime_now, qpc_now};
@@ -37,35 +38,32 @@ pub struct SessionFacts {
 }
 
 impl SessionFacts {
-    /// The facts of a session that starts now. `raw_start`: the raw clock now, for a session on cycles.
+    /// The facts of a session that starts now; sizes, mode and ids are the caller's to set. `cycles`: the cycle counter and
+    /// its MHz, for a session on cycles.
     pub fn new(
         name: &str,
         file: Option<&Path>,
         clock: SessionClock,
-        buffer_size: u32,
-        log_file_mode: u32,
-        maximum_file_size: u32,
-        cycles: Option<(u64, u32)>,
-        thread_id: u32,
+        cycles: Option<(RawClock, u32)>,
     ) -> SessionFacts {
         let (now, qpc) = (filetime_now(), qpc_now());
         let (clock_type, start_raw) = match (clock, cycles) {
             (SessionClock::System, _) => (ClockType::SYSTEM, now.0),
-            (SessionClock::Cycles, Some((raw, _))) => (ClockType::TSC, raw as i64),
+            (SessionClock::Cycles, Some((raw, _))) => (ClockType::TSC, raw.now() as i64),
             _ => (ClockType::QPC, qpc),
         };
         let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         SessionFacts {
             header: LogfileHeader {
-                buffer_size,
+                buffer_size: 64 << 10,
                 version: [10, 0, 1, 5],
                 // A build that today's readers know; the layout is that of Windows 10.
                 provider_version: 19041,
                 number_of_processors: cpus.max(configured_cpus()),
                 end_time: FileTime(0),
                 timer_resolution: 156_250,
-                maximum_file_size,
-                log_file_mode,
+                maximum_file_size: 0,
+                log_file_mode: 0,
                 buffers_written: 1,
                 start_buffers: 1,
                 pointer_size: 8,
@@ -82,7 +80,7 @@ impl SessionFacts {
                 log_file_name: file.map_or(String::new(), |f| f.to_string_lossy().into_owned()),
             },
             start_raw,
-            ids: (std::process::id(), thread_id),
+            ids: (std::process::id(), 0),
             filetime_at_qpc_zero: now.0 - qpc,
         }
     }
@@ -166,16 +164,8 @@ mod tests {
 
     #[test]
     fn facts_come_back() {
-        let facts = SessionFacts::new(
-            "session é",
-            Some(Path::new("/tmp/x.etl")),
-            SessionClock::Qpc,
-            0x10000,
-            1,
-            7,
-            None,
-            5,
-        );
+        let facts =
+            SessionFacts::new("session é", Some(Path::new("/tmp/x.etl")), SessionClock::Qpc, None);
         assert_eq!(SessionFacts::read(&facts.to_bytes()).unwrap(), facts);
         for cut in [0, 10, 23, 24, 100, 24 + LogfileHeader::fixed_size(8) - 1] {
             assert!(SessionFacts::read(&facts.to_bytes()[..cut]).is_err());

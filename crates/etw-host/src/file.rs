@@ -127,13 +127,23 @@ impl Files {
     /// Completes the current file: its header, and its length where more was reserved.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says; `NotFound` where its name leads to another file now, or to none: nobody will find the events.
     pub fn finish(&mut self, closing: Closing) -> io::Result<()> {
         self.write_header(closing)?;
         if let Some(current) = &self.current {
             let size = u64::from(self.facts.header.buffer_size) * current.slots;
             if current.file.metadata()?.len() != size {
                 current.file.set_len(size)?;
+            }
+            #[cfg(unix)]
+            {
+                use std::os::unix::fs::MetadataExt;
+                let (ours, named) = (current.file.metadata()?, std::fs::metadata(self.path()));
+                if named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())) {
+                    return Ok(());
+                }
+                let what = format!("{} was removed or replaced", self.path().display());
+                return Err(io::Error::new(io::ErrorKind::NotFound, what));
             }
         }
         Ok(())

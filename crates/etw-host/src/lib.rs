@@ -21,7 +21,7 @@ mod storage;
 pub use etw_session::{Cause, EnableInfo, EnableProperties, Filters, IdFilter, Ledger, NameFilter};
 pub use facts::SessionClock;
 pub use private::{
-    Output, PrivateOptions, PrivateSession, SessionStatistics, StartError, provider_of,
+    Consumer, Output, PrivateOptions, PrivateSession, SessionStatistics, StartError, provider_of,
 };
 pub use report::{LEDGER_PROVIDER, LEDGER_PROVIDER_NAME, Loss};
 

@@ -56,6 +56,9 @@ pub struct PrivateOptions {
     pub per_processor: bool,
 }
 
+/// What is given whole buffers, as they lie in files.
+pub type Consumer = Box<dyn FnMut(&[u8]) + Send>;
+
 /// Where a session's events go.
 pub enum Output {
     /// To a file, or a series of files.
@@ -70,7 +73,7 @@ pub enum Output {
     /// To memory, the oldest overwritten; [`PrivateSession::snapshot`] writes a file.
     Memory,
     /// To a consumer in this process: whole buffers, as they lie in files, in the order in which they filled.
-    Consumer(Box<dyn FnMut(&[u8]) + Send>),
+    Consumer(Consumer),
 }
 
 impl Default for PrivateOptions {
@@ -217,17 +220,12 @@ impl PrivateSession {
             _ => None,
         };
         let cycles = (raw == RawClock::Tsc && options.clock == SessionClock::Cycles)
-            .then(|| (first.raw, cycles_mhz(raw)));
-        let mut facts = SessionFacts::new(
-            &options.name,
-            path.as_deref(),
-            options.clock,
-            options.buffer_size,
-            mode,
-            maximum,
-            cycles,
-            thread_id(),
-        );
+            .then(|| (raw, cycles_mhz(raw)));
+        let mut facts = SessionFacts::new(&options.name, path.as_deref(), options.clock, cycles);
+        facts.header.buffer_size = options.buffer_size;
+        facts.header.log_file_mode = mode;
+        facts.header.maximum_file_size = maximum;
+        facts.ids = (std::process::id(), thread_id());
         let mut session_options = SessionOptions {
             buffer_size: options.buffer_size,
             mode: LogMode::Memory,
@@ -273,7 +271,7 @@ impl PrivateSession {
                     let max = u64::from(maximum) << 10;
                     Files::create(&path, facts.clone(), if preallocate { max } else { 0 })?
                 };
-                Some(Storage::start(Sink::Files(files))?)
+                Some(Storage::start(Sink::Files(Box::new(files)))?)
             }
             Output::Memory => None,
             Output::Consumer(consumer) => Some(Storage::start(Sink::Consumer(consumer))?),
@@ -313,6 +311,7 @@ impl PrivateSession {
             error: None,
             upkeep: Instant::now(),
             pause: LONGEST_PAUSE,
+            is_full: false,
         };
         let thread = crate::spawn("etw-session", move || worker.run())?;
         control.set_admission(0, admission);
@@ -637,6 +636,7 @@ struct Worker {
     error: Option<String>,
     upkeep: Instant,
     pause: Duration,
+    is_full: bool,
 }
 
 impl Worker {
@@ -654,6 +654,7 @@ impl Worker {
             }
             self.grow();
             self.maintain();
+            self.publish();
             self.set_pause(&drained, started);
             if self.pause >= SHORTEST_PAUSE && !drained.stopped {
                 let has_commands = &self.shared.has_commands;
@@ -726,6 +727,7 @@ impl Worker {
             router.route(1, &event);
             ControlFlow::Continue(())
         });
+        self.clock.pass(drained.watermark);
         let hostile = std::mem::take(&mut self.hostile) + drained.hostile;
         let batch = self.reader.next_batch();
         let now = self.session_now();
@@ -795,6 +797,10 @@ impl Worker {
             // Who asked may have gone: an answer that nobody takes is no error.
             match command {
                 Command::Enable(provider, info, reply) => {
+                    if self.session().enabled(&provider).is_some() {
+                        // What was written before it was changed is judged by what was wanted then.
+                        self.drain_all();
+                    }
                     self.session().enable(provider, info);
                     let _ = reply.send(());
                 }
@@ -916,6 +922,17 @@ impl Worker {
             facts: *self.session().facts(),
             pool_size: self.pool.0,
             error: self.error.clone(),
+        }
+    }
+
+    /// Writers learn that the file is full.
+    fn publish(&mut self) {
+        if self.session().state() == State::FileFull && !self.is_full {
+            self.is_full = true;
+            let largest_size = self.session().largest_event() as u32;
+            let admission =
+                Admission { open: true, full: true, largest_size, ..Admission::default() };
+            self.shared.control.set_admission(0, admission);
         }
     }
 

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use etw_session::FullBuffer;
 
 use crate::file::{Closing, Files};
+use crate::private::Consumer;
 
 /// Memory of one session buffer: on the heap, or in the `.part` file.
 #[derive(Debug)]
@@ -40,8 +41,8 @@ pub(crate) type Full = FullBuffer<BufferMemory>;
 
 /// Where buffers go.
 pub(crate) enum Sink {
-    Files(Files),
-    Consumer(Box<dyn FnMut(&[u8]) + Send>),
+    Files(Box<Files>),
+    Consumer(Consumer),
 }
 
 enum Job {

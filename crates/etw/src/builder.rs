@@ -7,7 +7,7 @@ use etw_types::{
 };
 
 use crate::rt::{Plain, Text, U16, Zero8, Zero16};
-use crate::write::{Event, TOO_LARGE, routes, size_on_disk, write_general};
+use crate::write::{Event, TOO_LARGE, size_on_disk, write_general};
 use crate::{Protocol, Provider};
 
 /// Builds and writes TraceLogging events whose fields are known only at run time: for a scripting language, a bridge from
@@ -180,8 +180,8 @@ impl EventBuilder {
         if !provider.has_level(level) {
             return Status::ERROR_SUCCESS;
         }
-        let routes = routes(provider, level, keyword);
-        if !routes.any() {
+        let routes = provider.routes(level, keyword);
+        if routes == 0 {
             return Status::ERROR_SUCCESS;
         }
         // What is too large is refused where it is counted.

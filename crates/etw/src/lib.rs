@@ -32,6 +32,7 @@
 mod activity;
 mod builder;
 mod custom;
+pub mod evntprov;
 mod macros;
 mod provider;
 mod registry;

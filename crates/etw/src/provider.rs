@@ -12,7 +12,7 @@
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use etw_ring::MAX_ATTACHMENTS;
 use etw_types::{Guid, Level, LevelKeyword, Status, Wanted};
@@ -37,7 +37,6 @@ pub struct Provider {
     id: Guid,
     name: Cow<'static, str>,
     traits: Cow<'static, [u8]>,
-    late_traits: OnceLock<Box<[u8]>>,
     state: Mutex<State>,
 }
 
@@ -184,7 +183,6 @@ impl Provider {
             id,
             name: Cow::Borrowed(name),
             traits: Cow::Borrowed(traits),
-            late_traits: OnceLock::new(),
             state: Mutex::new(State { registered: 0, callbacks: Vec::new(), next_callback: 0 }),
         }
     }
@@ -203,6 +201,17 @@ impl Provider {
         Ok(Arc::new(provider))
     }
 
+    /// A provider without a name, or with the one in its traits.
+    pub(crate) fn with_traits(id: Guid, traits: &[u8]) -> Provider {
+        let mut provider = Provider::new("", id, &[]);
+        if let Ok(parsed) = etw_tracelogging::ProviderTraits::parse(traits) {
+            provider.name = Cow::Owned(String::from_utf8_lossy(parsed.name()).into_owned());
+        }
+        provider.traits_room = AtomicU32::new(room_of(traits.len()));
+        provider.traits = Cow::Owned(traits.to_vec());
+        provider
+    }
+
     /// The GUID by which sessions enable it.
     pub fn id(&self) -> Guid {
         self.id
@@ -215,19 +224,7 @@ impl Provider {
 
     /// Name and group as each TraceLogging event carries them; empty without any.
     pub fn traits(&self) -> &[u8] {
-        match self.late_traits.get() {
-            Some(traits) => traits,
-            None => &self.traits,
-        }
-    }
-
-    /// `EventSetInformation(EventProviderSetTraits)`: once, and only where there are none yet.
-    pub(crate) fn set_traits(&self, traits: &[u8]) -> Result<(), Status> {
-        if !self.traits.is_empty() || self.late_traits.set(traits.into()).is_err() {
-            return Err(Status::ERROR_INVALID_PARAMETER);
-        }
-        self.traits_room.store(room_of(traits.len()), Ordering::Relaxed);
-        Ok(())
+        &self.traits
     }
 
     /// The provider group it belongs to.

@@ -129,19 +129,6 @@ pub(crate) fn unregister(provider: &ProviderRef, callback: Option<u64>) {
     }
 }
 
-/// Traits were set after registration: the hosts learn them.
-pub(crate) fn reintroduce(provider: &Provider) {
-    with(|registry| {
-        for (attachment, host) in registry.hosts.iter().enumerate() {
-            if let Some(host) = host {
-                host.unregister(provider.registrations[attachment].load(Ordering::Relaxed));
-                let (number, _) = host.register(provider);
-                provider.registrations[attachment].store(number, Ordering::Relaxed);
-            }
-        }
-    });
-}
-
 /// A new host: its pool, made for the attachment number that `make` is given.
 ///
 /// # Errors

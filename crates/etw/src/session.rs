@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::time::Duration;
 
@@ -55,6 +55,7 @@ pub struct Session {
     attachment: usize,
     host: Arc<PrivateSession>,
     source: Guid,
+    has_ended: AtomicBool,
 }
 
 /// A session that could not be started, or a change that could not be made.
@@ -255,7 +256,8 @@ impl SessionBuilder {
             RUNNING.fetch_sub(1, Ordering::AcqRel);
         })?;
         stop_at_exit(&host);
-        Ok(Session { attachment, host, source: crate::activity::create_id() })
+        let source = crate::activity::create_id();
+        Ok(Session { attachment, host, source, has_ended: AtomicBool::new(false) })
     }
 }
 
@@ -359,7 +361,10 @@ impl Session {
     }
 
     fn end(&self) -> (SessionStatistics, io::Result<()>) {
-        registry::detach(self.attachment);
+        // Once: the attachment may be another host's by now.
+        if !self.has_ended.swap(true, Ordering::AcqRel) {
+            registry::detach(self.attachment);
+        }
         self.host.stop()
     }
 }

@@ -149,7 +149,7 @@ pub fn send_with_ids(
     let payload_size = payload_size.min(TOO_LARGE as usize) as u32;
     let event_size = size_of_static(provider, site);
     let event = Event { site: Some(site), prefix, user: 0, payload_size, event_size };
-    write_general(provider, routes, &event, fill)
+    write_general(provider, routes.0, &event, fill)
 }
 
 /// A payload size that no event has, and that fits into all sums.
@@ -187,7 +187,7 @@ pub(crate) fn size_on_disk(traits: usize, metadata: usize) -> u32 {
 #[inline(never)]
 pub(crate) fn write_general(
     provider: &Provider,
-    Routes(routes): Routes,
+    routes: u64,
     event: &Event<'_>,
     fill: &Fill<'_>,
 ) -> Status {

@@ -95,8 +95,38 @@ fn child_process() {
             }
             session.stop().unwrap();
         }
+        "full" => {
+            // From here on no file may have more than 256 KiB; the signal that would tell so is not wanted.
+            // SAFETY: plain calls about this process.
+            unsafe {
+                libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+                let limit = libc::rlimit { rlim_cur: 256 << 10, rlim_max: 256 << 10 };
+                assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
+            }
+            let mut taken = 0;
+            for n in 0..20_000 {
+                taken += u64::from(greet(&PROVIDER, n).is_success());
+            }
+            let (statistics, result) = session.stop_with_statistics();
+            let ledger = statistics.ledger;
+            assert!(result.is_err());
+            assert!(ledger.is_balanced(), "{ledger:?}");
+            assert!(ledger.lost(Cause::Disk) > 0 && ledger.stored > 1000, "{ledger:?}");
+            assert_eq!(ledger.stored + ledger.lost(Cause::Disk), taken);
+            std::fs::write(progress_of(out), ledger.stored.to_string()).unwrap();
+        }
         other => panic!("{other}"),
     }
+}
+
+/// A disk that is full costs events, which are counted, and neither the program nor what is stored.
+#[test]
+fn a_full_disk_costs_what_it_costs() {
+    let out = TempPath::new("disk.etl");
+    let told = TempPath(progress_of(&out));
+    assert!(spawn("full", &out).wait().unwrap().success());
+    let stored: usize = std::fs::read_to_string(&told).unwrap().parse().unwrap();
+    assert_eq!(read(&out).0.len(), stored);
 }
 
 fn progress_of(out: &Path) -> std::path::PathBuf {

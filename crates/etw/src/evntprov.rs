@@ -1,0 +1,422 @@
+//! The write calls of `evntprov.h`, for programs that build their events by hand: same parameters, same statuses.
+//!
+//! ```
+//! use etw::evntprov::*;
+//! use etw::{EventDescriptor, Guid, Level, Status};
+//!
+//! let handle = event_register(&Guid::from_u128(99), None).unwrap();
+//! let descriptor = EventDescriptor { id: 7, level: Level::INFO, ..EventDescriptor::default() };
+//! // Nobody listens: success at once.
+//! let status = event_write(handle, Some(&descriptor), &[EventDataDescriptor::new(b"payload")]);
+//! assert_eq!(status, Status::ERROR_SUCCESS);
+//! assert_eq!(event_unregister(handle), Status::ERROR_SUCCESS);
+//! assert_eq!(event_write(handle, Some(&descriptor), &[]), Status::ERROR_INVALID_HANDLE);
+//! ```
+//!
+//! Statuses, in the order in which they are found: `ERROR_INVALID_PARAMETER` without a descriptor; `ERROR_INVALID_HANDLE`;
+//! success when no session wants the event; `ERROR_INVALID_PARAMETER` for more than 128 data descriptors, or a type that is
+//! none; `ERROR_ARITHMETIC_OVERFLOW` above 64 KiB, `ERROR_MORE_DATA` above a session's buffer, `ERROR_NOT_ENOUGH_MEMORY`
+//! where a session has no room.
+
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use etw_ring::prefix::Prefix;
+use etw_types::{EventDescriptor, EventProperty, Guid, Status};
+
+use crate::provider::{EnableCallback, Provider, ProviderRef, Registration};
+use crate::write::{Event, size_on_disk, write_general};
+use crate::{activity, registry};
+
+/// Registrations that a process may have at a time through these calls.
+pub const MAX_REGISTRATIONS: usize = 2048;
+/// Data descriptors that an event may have.
+#[doc(alias = "MAX_EVENT_DATA_DESCRIPTORS")]
+pub const MAX_DATA_DESCRIPTORS: usize = 128;
+
+/// A registration: the number of its place in the low 48 bits, and above it how often that place was used before, so
+/// that a handle that was unregistered is told from the next one.
+#[doc(alias = "REGHANDLE")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RegHandle(pub u64);
+
+/// A piece of an event's data.
+#[doc(alias = "EVENT_DATA_DESCRIPTOR")]
+#[derive(Clone, Copy, Debug)]
+pub struct EventDataDescriptor<'a> {
+    /// The bytes.
+    pub data: &'a [u8],
+    /// What they are: [`USER_DATA`](Self::USER_DATA), …. Looked at only for registrations with traits or with
+    /// `EventProviderUseDescriptorType`.
+    pub kind: u8,
+}
+
+impl<'a> EventDataDescriptor<'a> {
+    /// Payload.
+    pub const USER_DATA: u8 = 0;
+    /// TraceLogging metadata of the event.
+    pub const EVENT_METADATA: u8 = 1;
+    /// Traits of the provider.
+    pub const PROVIDER_METADATA: u8 = 2;
+    /// Eight bytes that are shown in place of the time of the write, in the session's clock.
+    pub const TIMESTAMP_OVERRIDE: u8 = 3;
+
+    /// A piece of payload.
+    #[doc(alias = "EventDataDescCreate")]
+    pub const fn new(data: &'a [u8]) -> EventDataDescriptor<'a> {
+        EventDataDescriptor { data, kind: EventDataDescriptor::USER_DATA }
+    }
+
+    /// A piece of another kind.
+    pub const fn of_kind(data: &'a [u8], kind: u8) -> EventDataDescriptor<'a> {
+        EventDataDescriptor { data, kind }
+    }
+}
+
+/// What [`event_set_information`] sets.
+#[doc(alias = "EVENT_INFO_CLASS")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum EventInfoClass {
+    /// The provider's binary is to be recorded.
+    BinaryTrackInfo = 0,
+    /// Reserved.
+    SetReserved1 = 1,
+    /// Name and group.
+    SetTraits = 2,
+    /// Whether data descriptors have types.
+    UseDescriptorType = 3,
+}
+
+struct Place {
+    /// Odd while it is used: the upper bits of the handle.
+    sequence: AtomicU32,
+    provider: AtomicPtr<Provider>,
+    has_types: AtomicBool,
+}
+
+static PLACES: [Place; MAX_REGISTRATIONS] = [const {
+    Place {
+        sequence: AtomicU32::new(0),
+        provider: AtomicPtr::new(std::ptr::null_mut()),
+        has_types: AtomicBool::new(false),
+    }
+}; MAX_REGISTRATIONS];
+
+struct Table {
+    registrations: Vec<Option<Registered>>,
+    /// Providers that are not registered now. They are never freed, since a write may be on its way with one, and so are
+    /// used again for the same GUID.
+    idle: Vec<&'static Provider>,
+}
+
+struct Registered {
+    registration: Registration,
+    provider: &'static Provider,
+    callback: Option<Arc<EnableCallback>>,
+    has_traits: bool,
+}
+
+static TABLE: Mutex<Table> = Mutex::new(Table { registrations: Vec::new(), idle: Vec::new() });
+
+fn table() -> std::sync::MutexGuard<'static, Table> {
+    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn place_of(handle: RegHandle) -> Option<(usize, &'static Place)> {
+    let index = usize::try_from(handle.0 & 0xffff_ffff_ffff).ok()?.checked_sub(1)?;
+    let place = PLACES.get(index)?;
+    let sequence = place.sequence.load(Ordering::Acquire);
+    (sequence & 1 == 1 && u64::from(sequence as u16) == handle.0 >> 48).then_some((index, place))
+}
+
+/// The provider of a handle. Async-signal-safe.
+#[inline]
+fn provider_of(handle: RegHandle) -> Option<(&'static Place, &'static Provider)> {
+    let (_, place) = place_of(handle)?;
+    // SAFETY: null, or a provider that is never freed.
+    let provider = unsafe { place.provider.load(Ordering::Acquire).as_ref() }?;
+    Some((place, provider))
+}
+
+fn provider_for(table: &mut Table, id: Guid, traits: &[u8]) -> &'static Provider {
+    let fits = |provider: &&'static Provider| provider.id() == id && provider.traits() == traits;
+    match table.idle.iter().position(|provider| fits(&provider)) {
+        Some(index) => table.idle.swap_remove(index),
+        None => Box::leak(Box::new(Provider::with_traits(id, traits))),
+    }
+}
+
+fn register(provider: &'static Provider, callback: Option<Arc<EnableCallback>>) -> Registration {
+    registry::register(ProviderRef::Static(provider), callback)
+}
+
+/// Registers a provider by its GUID.
+///
+/// # Errors
+/// `ERROR_NO_SYSTEM_RESOURCES` when the process has 2048 registrations.
+#[doc(alias = "EventRegister")]
+pub fn event_register(
+    id: &Guid,
+    callback: Option<Arc<EnableCallback>>,
+) -> Result<RegHandle, Status> {
+    let (index, provider) = {
+        let mut table = table();
+        let index = match table.registrations.iter().position(Option::is_none) {
+            Some(index) => index,
+            None if table.registrations.len() < MAX_REGISTRATIONS => {
+                table.registrations.push(None);
+                table.registrations.len() - 1
+            }
+            None => return Err(Status::ERROR_NO_SYSTEM_RESOURCES),
+        };
+        let provider = provider_for(&mut table, *id, &[]);
+        // The callback runs within, and may write through the handle: not under the lock, so the place is taken first.
+        table.registrations[index] = Some(Registered {
+            registration: register(provider, None),
+            provider,
+            callback: callback.clone(),
+            has_traits: false,
+        });
+        (index, provider)
+    };
+    let place = &PLACES[index];
+    place.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
+    place.has_types.store(false, Ordering::Relaxed);
+    let sequence = place.sequence.fetch_add(1, Ordering::AcqRel) + 1;
+    if let Some(callback) = callback {
+        let with_callback = register(provider, Some(callback));
+        if let Some(registered) = &mut table().registrations[index] {
+            let before = std::mem::replace(&mut registered.registration, with_callback);
+            drop(before);
+        }
+    }
+    Ok(RegHandle((index as u64 + 1) | u64::from(sequence as u16) << 48))
+}
+
+/// Unregisters; a callback that is running has ended when it returns.
+#[doc(alias = "EventUnregister")]
+pub fn event_unregister(handle: RegHandle) -> Status {
+    let Some((index, place)) = place_of(handle) else { return Status::ERROR_INVALID_HANDLE };
+    let Some(registered) = table().registrations[index].take() else {
+        return Status::ERROR_INVALID_HANDLE;
+    };
+    place.sequence.fetch_add(1, Ordering::AcqRel);
+    place.provider.store(std::ptr::null_mut(), Ordering::Release);
+    let provider = registered.provider;
+    drop(registered);
+    table().idle.push(provider);
+    Status::ERROR_SUCCESS
+}
+
+/// Sets what [`EventInfoClass`] names; `class` is its number.
+///
+/// Returns `ERROR_NOT_SUPPORTED` for a class that is none, `ERROR_INVALID_PARAMETER` for data that does not fit it, and
+/// for traits that were set before.
+#[doc(alias = "EventSetInformation")]
+pub fn event_set_information(handle: RegHandle, class: u32, data: &[u8]) -> Status {
+    let Some((index, place)) = place_of(handle) else { return Status::ERROR_INVALID_HANDLE };
+    match class {
+        // A provider's binary is found through the process here.
+        0 if data.is_empty() => Status::ERROR_SUCCESS,
+        0 => Status::ERROR_INVALID_PARAMETER,
+        2 => set_traits(index, place, data),
+        3 => match data {
+            [0] => {
+                place.has_types.store(false, Ordering::Relaxed);
+                Status::ERROR_SUCCESS
+            }
+            [_] => {
+                place.has_types.store(true, Ordering::Relaxed);
+                Status::ERROR_SUCCESS
+            }
+            _ => Status::ERROR_INVALID_PARAMETER,
+        },
+        _ => Status::ERROR_NOT_SUPPORTED,
+    }
+}
+
+/// The registration goes on with a provider that has the traits.
+fn set_traits(index: usize, place: &Place, traits: &[u8]) -> Status {
+    let is_whole = etw_tracelogging::ProviderTraits::parse(traits).is_ok();
+    if !is_whole {
+        return Status::ERROR_INVALID_PARAMETER;
+    }
+    let mut table = table();
+    let Some(registered) = table.registrations[index].take() else {
+        return Status::ERROR_INVALID_HANDLE;
+    };
+    if registered.has_traits {
+        table.registrations[index] = Some(registered);
+        return Status::ERROR_INVALID_PARAMETER;
+    }
+    let provider = provider_for(&mut table, registered.provider.id(), traits);
+    let callback = registered.callback.clone();
+    drop(table);
+    let registration = register(provider, callback.clone());
+    let before = registered.provider;
+    drop(registered.registration);
+    place.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
+    place.has_types.store(true, Ordering::Relaxed);
+    let mut table = self::table();
+    table.registrations[index] =
+        Some(Registered { registration, provider, callback, has_traits: true });
+    table.idle.push(before);
+    Status::ERROR_SUCCESS
+}
+
+/// Does a session want events like this one?
+#[doc(alias = "EventEnabled")]
+pub fn event_enabled(handle: RegHandle, descriptor: &EventDescriptor) -> bool {
+    event_provider_enabled(handle, descriptor.level.0, descriptor.keyword.0)
+}
+
+/// Does a session want events of this level and keyword?
+#[doc(alias = "EventProviderEnabled")]
+pub fn event_provider_enabled(handle: RegHandle, level: u8, keyword: u64) -> bool {
+    provider_of(handle)
+        .is_some_and(|(_, provider)| provider.is_enabled(etw_types::Level(level), keyword))
+}
+
+/// Writes an event in the thread's current activity.
+#[doc(alias = "EventWrite")]
+pub fn event_write(
+    handle: RegHandle,
+    descriptor: Option<&EventDescriptor>,
+    data: &[EventDataDescriptor<'_>],
+) -> Status {
+    write(handle, descriptor, 0, 0, (None, None), data)
+}
+
+/// Writes an event of an activity (`None`: the thread's), with the one that it comes from.
+#[doc(alias = "EventWriteTransfer")]
+pub fn event_write_transfer(
+    handle: RegHandle,
+    descriptor: Option<&EventDescriptor>,
+    activity_id: Option<&Guid>,
+    related_activity_id: Option<&Guid>,
+    data: &[EventDataDescriptor<'_>],
+) -> Status {
+    write(handle, descriptor, 0, 0, (activity_id, related_activity_id), data)
+}
+
+/// As [`event_write_transfer`], but not to the sessions whose bits are set in `filter`: the provider's private sessions from
+/// bit 32 on. `flags`: 1 (no faulting) changes nothing here; others are refused with `ERROR_INVALID_PARAMETER`.
+#[doc(alias = "EventWriteEx")]
+pub fn event_write_ex(
+    handle: RegHandle,
+    descriptor: Option<&EventDescriptor>,
+    filter: u64,
+    flags: u32,
+    activity_id: Option<&Guid>,
+    related_activity_id: Option<&Guid>,
+    data: &[EventDataDescriptor<'_>],
+) -> Status {
+    if descriptor.is_some() && flags & !1 != 0 {
+        return Status::ERROR_INVALID_PARAMETER;
+    }
+    write(handle, descriptor, 0, filter, (activity_id, related_activity_id), data)
+}
+
+/// Writes a text: an event without an id, with the property `EVENT_HEADER_PROPERTY_LEGACY_EVENTLOG`.
+#[doc(alias = "EventWriteString")]
+pub fn event_write_string(handle: RegHandle, level: u8, keyword: u64, text: &str) -> Status {
+    let units: Vec<u8> = text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();
+    let descriptor = EventDescriptor {
+        level: etw_types::Level(level),
+        keyword: etw_types::Keyword(keyword),
+        ..EventDescriptor::default()
+    };
+    let property = EventProperty::LEGACY_EVENTLOG.0;
+    write(handle, Some(&descriptor), property, 0, (None, None), &[EventDataDescriptor::new(&units)])
+}
+
+/// The call on which the others rest, with the header's `EventProperty`: XML 1, forwarded XML 2, legacy event log 4,
+/// reloggable 8.
+#[doc(alias = "EtwEventWriteFull")]
+pub fn etw_event_write_full(
+    handle: RegHandle,
+    descriptor: Option<&EventDescriptor>,
+    event_property: u16,
+    activity_id: Option<&Guid>,
+    related_activity_id: Option<&Guid>,
+    data: &[EventDataDescriptor<'_>],
+) -> Status {
+    write(handle, descriptor, event_property, 0, (activity_id, related_activity_id), data)
+}
+
+#[inline]
+fn write(
+    handle: RegHandle,
+    descriptor: Option<&EventDescriptor>,
+    property: u16,
+    exclude: u64,
+    (activity_id, related): (Option<&Guid>, Option<&Guid>),
+    data: &[EventDataDescriptor<'_>],
+) -> Status {
+    let Some(descriptor) = descriptor else { return Status::ERROR_INVALID_PARAMETER };
+    let Some((place, provider)) = provider_of(handle) else { return Status::ERROR_INVALID_HANDLE };
+    if !provider.has_level(descriptor.level.0) {
+        return Status::ERROR_SUCCESS;
+    }
+    let mut routes = provider.routes(descriptor.level.0, descriptor.keyword.0);
+    for private in 0..8 {
+        if exclude >> (32 + private) & 1 != 0 {
+            routes &= !registry::routes(private);
+        }
+    }
+    if routes == 0 {
+        return Status::ERROR_SUCCESS;
+    }
+    let has_types = place.has_types.load(Ordering::Relaxed);
+    let mut prefix = Prefix { descriptor: Some(*descriptor), ..Prefix::default() };
+    let mut size = 0usize;
+    if data.len() > MAX_DATA_DESCRIPTORS {
+        return Status::ERROR_INVALID_PARAMETER;
+    }
+    for piece in data {
+        match if has_types { piece.kind } else { EventDataDescriptor::USER_DATA } {
+            EventDataDescriptor::USER_DATA => size = size.saturating_add(piece.data.len()),
+            EventDataDescriptor::EVENT_METADATA => prefix.metadata = piece.data,
+            EventDataDescriptor::PROVIDER_METADATA => prefix.traits = piece.data,
+            EventDataDescriptor::TIMESTAMP_OVERRIDE => match piece.data.try_into() {
+                Ok(bytes) => prefix.time = Some(i64::from_le_bytes(bytes)),
+                Err(_) => return Status::ERROR_INVALID_PARAMETER,
+            },
+            _ => return Status::ERROR_INVALID_PARAMETER,
+        }
+    }
+    for blob in [prefix.traits, prefix.metadata] {
+        // Each tells its own size; one that does not would be read past its end.
+        let told = blob.first_chunk().map(|size| usize::from(u16::from_le_bytes(*size)));
+        if !blob.is_empty() && (blob.len() < 4 || told != Some(blob.len())) {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+    }
+    if prefix.traits == provider.traits() {
+        prefix.traits = &[];
+    }
+    let current = activity::current();
+    prefix.activity_id = Some(*activity_id.unwrap_or(&current)).filter(|id| !id.is_zero());
+    prefix.related_activity_id = related.copied();
+    let traits = match (prefix.metadata.is_empty(), prefix.traits.is_empty()) {
+        (true, _) => 0,
+        (false, true) => provider.traits().len(),
+        (false, false) => prefix.traits.len(),
+    };
+    let event = Event {
+        site: None,
+        prefix,
+        user: u32::from(property),
+        payload_size: size.min(1 << 24) as u32,
+        event_size: size_on_disk(traits, prefix.metadata.len()),
+    };
+    write_general(provider, routes, &event, &|mut room| {
+        for piece in data {
+            if !has_types || piece.kind == EventDataDescriptor::USER_DATA {
+                room = room.put(piece.data);
+            }
+        }
+        room
+    })
+}

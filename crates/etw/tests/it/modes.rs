@@ -1,0 +1,437 @@
+//! What sessions can be: log modes, limits, clocks, filters, callbacks.
+use crate::session::{greet, provider};
+use crate::support::*;
+use etw::*;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+fn numbers(path: &std::path::Path) -> Vec<u32> {
+    read(path).0.iter().map(|e| u32::from_le_bytes(e.payload[..].try_into().unwrap())).collect()
+}
+
+/// Writes `range`; what finds no room is written again.
+fn greet_all(provider: &Provider, range: std::ops::Range<u32>) {
+    for n in range {
+        while !greet(provider, n).is_success() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn small(name: &str) -> SessionBuilder {
+    Session::builder(name).buffer_size_kb(4).buffers(32)
+}
+
+/// OV-4: a circular file keeps the newest events and its size, a series of files keeps all, a file with a maximum size stops.
+#[test]
+fn files_with_a_size() {
+    provider!(PROVIDER, 0x200);
+    let _registration = PROVIDER.register();
+    let (circular, limited) = (TempPath::new("circular.etl"), TempPath::new("limited.etl"));
+    let series = TempPath::new("series%d.etl");
+    let sessions = [
+        small("circular").file(&circular).circular(32 << 10).start().unwrap(),
+        small("limited").file(&limited).max_size(32 << 10).start().unwrap(),
+        small("series").file(&series).new_file(32 << 10).start().unwrap(),
+    ];
+    for session in &sessions {
+        session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    }
+    let mut refused = 0;
+    for n in 0..3000 {
+        if n % 100 == 0 {
+            sessions.iter().for_each(|session| session.flush().unwrap());
+        }
+        refused += u32::from(!greet(&PROVIDER, n).is_success());
+    }
+    let ledgers = sessions.map(|session| session.stop().unwrap().ledger);
+    assert!(ledgers.iter().all(|ledger| ledger.is_balanced()), "{ledgers:?}");
+
+    assert_eq!(std::fs::metadata(&circular).unwrap().len(), 32 << 10);
+    let newest = numbers(&circular);
+    assert!(newest.len() > 50 && newest.last() == Some(&2999));
+    assert!(newest.windows(2).all(|pair| pair[1] == pair[0] + 1));
+
+    assert_eq!(std::fs::metadata(&limited).unwrap().len(), 32 << 10);
+    let oldest = numbers(&limited);
+    assert_eq!(oldest, (0..oldest.len() as u32).collect::<Vec<_>>());
+    assert_eq!(ledgers[1].lost(Cause::SessionFull), 3000 - oldest.len() as u64);
+    // Once the file is full, writers are told.
+    assert!(refused > 1000, "{refused}");
+
+    let mut all = Vec::new();
+    let mut count = 0;
+    for number in 1.. {
+        let path = series.0.to_string_lossy().replace("%d", &number.to_string());
+        let Ok(metadata) = std::fs::metadata(&path) else { break };
+        assert!(metadata.len() <= 32 << 10);
+        all.extend(numbers(path.as_ref()));
+        std::fs::remove_file(&path).unwrap();
+        count = number;
+    }
+    assert!(count > 5);
+    assert_eq!(all, (0..3000).collect::<Vec<_>>());
+}
+
+#[test]
+fn appending_goes_on_behind_what_is_there() {
+    provider!(PROVIDER, 0x201);
+    let _registration = PROVIDER.register();
+    let path = TempPath::new("append.etl");
+    for round in 0..3u32 {
+        let session = small("append").file(&path).append().start().unwrap();
+        session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+        greet_all(&PROVIDER, round * 100..round * 100 + 100);
+        session.stop().unwrap();
+    }
+    assert_eq!(numbers(&path), (0..300).collect::<Vec<_>>());
+    let refused = Session::builder("other").file(&path).append().buffer_size_kb(8).start();
+    assert_eq!(refused.unwrap_err().status(), Status::ERROR_INVALID_PARAMETER);
+    assert_eq!(numbers(&path).len(), 300);
+}
+
+/// OV-5: a session in memory keeps the newest events and writes them to a file on demand, again and again, without stopping.
+#[test]
+fn memory_is_written_on_demand() {
+    provider!(PROVIDER, 0x202);
+    let _registration = PROVIDER.register();
+    let session = small("memory").buffers(8).memory().start().unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    let mut next = 0;
+    for round in 0..3 {
+        for _ in 0..20 {
+            greet_all(&PROVIDER, next..next + 50);
+            next += 50;
+            session.flush().unwrap();
+        }
+        let path = TempPath::new("memory.etl");
+        assert!(session.snapshot(&path).unwrap() > 0);
+        let seen = numbers(&path);
+        assert!(
+            seen.len() > 100 && seen.last() == Some(&(next - 1)),
+            "round {round}: {}",
+            seen.len()
+        );
+        // Each CPU's are without a gap; together they need not be, where the thread has moved.
+        assert!(seen.is_sorted());
+    }
+    let ledger = session.stop().unwrap().ledger;
+    assert!(
+        ledger.overwritten > 1000 && ledger.lost_total() == 0 && ledger.is_balanced(),
+        "{ledger:?}"
+    );
+}
+
+/// OV-6, OV-19: a consumer in the process is given the events while they are written: after the flush timer, or when a buffer is full.
+#[test]
+fn a_consumer_is_given_events_live() {
+    provider!(PROVIDER, 0x203);
+    let _registration = PROVIDER.register();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let sink = seen.clone();
+    let session = small("live")
+        .consumer(move |buffer| {
+            let (_, records) = etw_etl::read::buffer::open(buffer, 1 << 20).unwrap();
+            let mut at = 0;
+            while at + 0x50 < records.len() {
+                let size = usize::from(u16::from_le_bytes([records[at], records[at + 1]]));
+                let payload = &records[at + size - 4..at + size];
+                sink.lock().unwrap().push(u32::from_le_bytes(payload.try_into().unwrap()));
+                at += size.next_multiple_of(8);
+            }
+        })
+        .flush_timer(Duration::from_millis(20))
+        .start()
+        .unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    greet_all(&PROVIDER, 0..3);
+    let end = std::time::Instant::now() + Duration::from_secs(10);
+    while seen.lock().unwrap().len() < 3 {
+        assert!(std::time::Instant::now() < end, "nothing came within the flush timer");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    greet_all(&PROVIDER, 3..1000);
+    session.flush().unwrap();
+    assert_eq!(*seen.lock().unwrap(), (0..1000).collect::<Vec<_>>());
+}
+
+/// OV-2: four private sessions, the fifth is refused with its status, and one that ends makes room.
+#[test]
+fn four_private_sessions() {
+    let _alone = LIMIT.lock().unwrap();
+    let mut sessions = Vec::new();
+    let end = std::time::Instant::now() + Duration::from_secs(20);
+    // Other tests have theirs.
+    let refused = loop {
+        match small("limit").memory().start() {
+            Ok(session) => sessions.push(session),
+            Err(error) => break error,
+        }
+        assert!(sessions.len() <= MAX_PRIVATE_SESSIONS && std::time::Instant::now() < end);
+    };
+    assert_eq!(refused.status(), Status::ERROR_NO_SYSTEM_RESOURCES);
+    if let Some(last) = sessions.pop() {
+        last.stop().unwrap();
+    }
+}
+
+static LIMIT: Mutex<()> = Mutex::new(());
+
+/// OV-8, OV-9, OV-14, OV-16: level and keyword decide, in the provider already, and its own answer is the same.
+#[test]
+fn levels_and_keywords() {
+    provider!(PROVIDER, 0x204);
+    let _registration = PROVIDER.register();
+    let path = TempPath::new("levels.etl");
+    let session = small("levels").file(&path).start().unwrap();
+    let mut expected = Vec::new();
+    let mut n = 0;
+    for (level, any, all, ignore) in [
+        (5, 0, 0, false),
+        (4, 2, 0, false),
+        (4, 4, 0, false),
+        (3, 0, 0, false),
+        (4, 3, 2, false),
+        (4, 6, 6, false),
+        (0, 0, 0, true),
+    ] {
+        let wanted = LevelKeyword { level, any, all, ignore_keyword_0: ignore };
+        session.enable_with(&PROVIDER, EnableInfo { wanted, ..EnableInfo::default() }).unwrap();
+        for (event_level, keyword) in [(4u8, 2u64), (4, 0), (5, 2), (0, 0), (2, 4)] {
+            let passes = wanted.matches(event_level, keyword);
+            assert_eq!(PROVIDER.is_enabled(Level(event_level), keyword), passes, "{wanted:?}");
+            let status = match (event_level, keyword) {
+                (4, 2) => write_event!(PROVIDER, "E", level(4), keyword(2), u32("n", &n)),
+                (4, 0) => write_event!(PROVIDER, "E", level(4), keyword(0), u32("n", &n)),
+                (5, 2) => write_event!(PROVIDER, "E", level(5), keyword(2), u32("n", &n)),
+                (0, 0) => write_event!(PROVIDER, "E", level(0), keyword(0), u32("n", &n)),
+                _ => write_event!(PROVIDER, "E", level(2), keyword(4), u32("n", &n)),
+            };
+            assert!(status.is_success());
+            expected.extend(passes.then_some(n));
+            n += 1;
+        }
+    }
+    let ledger = session.stop().unwrap().ledger;
+    assert_eq!(numbers(&path), expected);
+    assert_eq!((ledger.stored, ledger.filtered), (expected.len() as u64, 0));
+}
+
+/// OV-17: filters of the session: event name, process id.
+#[test]
+fn filters_of_the_session() {
+    provider!(PROVIDER, 0x205);
+    let _registration = PROVIDER.register();
+    let path = TempPath::new("filters.etl");
+    let session = small("filters").file(&path).start().unwrap();
+    let with = |filters| EnableInfo { filters: Some(Box::new(filters)), ..EnableInfo::default() };
+    let names = NameFilter { of: LevelKeyword::ALL, include: true, names: vec!["B".into()] };
+    session
+        .enable_with(&PROVIDER, with(Filters { event_names: Some(names), ..Filters::default() }))
+        .unwrap();
+    let write = |n: u32| {
+        assert!(write_event!(PROVIDER, "A", level(4), u32("n", &n)).is_success());
+        assert!(write_event!(PROVIDER, "B", level(4), u32("n", &(n + 1))).is_success());
+    };
+    write(0);
+    session.flush().unwrap();
+    let nobody = Filters { process_ids: vec![std::process::id() + 1], ..Filters::default() };
+    session.enable_with(&PROVIDER, with(nobody)).unwrap();
+    write(10);
+    session.flush().unwrap();
+    let us = Filters { process_ids: vec![std::process::id()], ..Filters::default() };
+    session.enable_with(&PROVIDER, with(us)).unwrap();
+    write(20);
+    let ledger = session.stop().unwrap().ledger;
+    assert_eq!(numbers(&path), [1, 20, 21]);
+    assert_eq!((ledger.stored, ledger.filtered, ledger.lost_total()), (3, 3, 0));
+}
+
+/// OV-15: a callback hears of every change, with all sessions taken together, of what was enabled before, and of requests for state,
+/// which it answers with events.
+#[test]
+fn callbacks_hear_of_every_change() {
+    provider!(PROVIDER, 0x206);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let log = heard.clone();
+    let path = TempPath::new("callback.etl");
+    let first = small("first").file(&path).start().unwrap();
+    first.enable(&PROVIDER, Level::ERROR, 6).unwrap();
+    let registration = PROVIDER.register_with(move |change| {
+        log.lock().unwrap().push((change.control, change.level, change.any, change.all));
+        if change.control == ControlCode::CaptureState {
+            assert!(write_event!(PROVIDER, "Rundown", level(1), keyword(2)).is_success());
+        }
+    });
+    let take = || std::mem::take(&mut *heard.lock().unwrap());
+    assert_eq!(take(), [(ControlCode::Enable, 2, 6, 0)]);
+    let second = small("second").memory().start().unwrap();
+    let wanted = LevelKeyword { level: 4, any: 8, all: 8, ignore_keyword_0: false };
+    second.enable_with(&PROVIDER, EnableInfo { wanted, ..EnableInfo::default() }).unwrap();
+    assert_eq!(take(), [(ControlCode::Enable, 4, 14, 0)]);
+    first.capture_state(&PROVIDER, Level::VERBOSE, 1);
+    assert_eq!(take(), [(ControlCode::CaptureState, 5, 1, 0)]);
+    second.stop().unwrap();
+    assert_eq!(take(), [(ControlCode::Enable, 2, 6, 0)]);
+    first.stop().unwrap();
+    assert_eq!(take(), [(ControlCode::Disable, 0, 0, 0)]);
+    assert_eq!(read(&path).0.iter().map(|e| e.event.as_str()).collect::<Vec<_>>(), ["Rundown"]);
+    drop(registration);
+}
+
+/// OV-11: an event carries the thread's activity or the one that is given, and the one it comes from; ids are unique.
+#[test]
+fn activities() {
+    provider!(PROVIDER, 0x207);
+    let _registration = PROVIDER.register();
+    let path = TempPath::new("activities.etl");
+    let session = small("activities").file(&path).start().unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    let outer = Activity::new();
+    let inner = {
+        let _scope = outer.enter();
+        assert!(write_event!(PROVIDER, "Start", level(4), opcode(Start)).is_success());
+        let inner = Activity::new();
+        assert_eq!(inner.related_id(), Some(outer.id()));
+        let _scope = inner.enter();
+        let related = inner.related_id().unwrap();
+        assert!(write_event!(PROVIDER, "Inner", level(4), related_id(&related)).is_success());
+        inner
+    };
+    assert!(write_event!(PROVIDER, "None", level(4)).is_success());
+    session.stop().unwrap();
+    let ids: Vec<_> = read(&path).0.iter().map(|e| (e.activity, e.related, e.opcode)).collect();
+    assert_eq!(
+        ids,
+        [(outer.id(), None, 1), (inner.id(), Some(outer.id()), 0), (Guid::ZERO, None, 0)]
+    );
+
+    let mut ids: Vec<Guid> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| (0..1000).map(|_| create_id()).collect::<Vec<_>>()))
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 8000);
+    let mut id = Guid::ZERO;
+    for (code, fits) in
+        [(0, false), (1, true), (3, true), (5, true), (4, true), (2, true), (6, false)]
+    {
+        assert_eq!(event_activity_id_control(code, &mut id).is_success(), fits, "{code}");
+    }
+    let mut clear = Guid::ZERO;
+    assert!(event_activity_id_control(2, &mut clear).is_success());
+}
+
+/// A provider can be registered from several places, and is there until the last of them is gone.
+#[test]
+fn registrations_are_counted() {
+    provider!(PROVIDER, 0x208);
+    let session = small("counted").memory().start().unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    assert!(!PROVIDER.is_enabled(Level::ERROR, 0));
+    let first = PROVIDER.register();
+    let second = PROVIDER.register();
+    assert!(PROVIDER.is_enabled(Level::ERROR, 0));
+    drop(first);
+    assert!(PROVIDER.is_enabled(Level::ERROR, 0));
+    drop(second);
+    assert!(!PROVIDER.is_enabled(Level::ERROR, 0));
+    let _third = PROVIDER.register();
+    assert!(PROVIDER.is_enabled(Level::ERROR, 0));
+}
+
+/// All clocks give times between those before and after.
+#[test]
+fn clocks() {
+    provider!(PROVIDER, 0x209);
+    let _registration = PROVIDER.register();
+    for clock in [SessionClock::Qpc, SessionClock::System, SessionClock::Cycles] {
+        let path = TempPath::new("clock.etl");
+        let session = small("clock").file(&path).clock(clock).start().unwrap();
+        session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+        let filetime = || {
+            let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+            (since.as_nanos() / 100) as i64 + 116_444_736_000_000_000
+        };
+        std::thread::sleep(Duration::from_millis(30));
+        let before = filetime();
+        greet_all(&PROVIDER, 0..10);
+        let after = filetime();
+        session.stop().unwrap();
+        let file = etw_etl::read::TraceFile::open(&path).unwrap();
+        let meaning = *file.clock();
+        for event in read(&path).0 {
+            let time = meaning.filetime(event.time).unwrap().0;
+            // The cycle counter's frequency is told in whole MHz, and the wall clock may be slewed.
+            assert!(
+                (before - 20_000..=after + 20_000).contains(&time),
+                "{clock:?} {} {}",
+                time - before,
+                after - time
+            );
+        }
+    }
+}
+
+/// 64 threads on however many CPUs: each CPU's stream is in order of time, each thread's events in the order written.
+#[test]
+fn sixty_four_threads_in_order() {
+    provider!(PROVIDER, 0x20a);
+    let _registration = PROVIDER.register();
+    let path = TempPath::new("threads.etl");
+    let session =
+        Session::builder("threads").file(&path).pool_size(4 << 20, 32 << 20).start().unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    let seconds = std::env::var("ETW_ORDER_SECONDS").map_or(0.3, |s| s.parse().unwrap());
+    let start = std::time::Instant::now();
+    let counts: Vec<u32> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..64u32)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mut n = 0;
+                    while start.elapsed().as_secs_f64() < seconds {
+                        greet_all(&PROVIDER, thread << 24 | n..(thread << 24 | n) + 10);
+                        n += 10;
+                        std::thread::sleep(Duration::from_micros(50));
+                    }
+                    n
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let statistics = session.stop().unwrap();
+    assert_eq!(statistics.facts.out_of_order, 0);
+    let file = etw_etl::read::TraceFile::open(&path).unwrap();
+    let mut records = etw_etl::read::Records::new(vec![file]);
+    let mut next = vec![0u32; 64];
+    while let Some(record) = records.next() {
+        if record.payload.len() == 4 && record.hook.is_none() {
+            let n = u32::from_le_bytes(record.payload.try_into().unwrap());
+            let thread = (n >> 24) as usize;
+            assert_eq!(n & 0xff_ffff, next[thread]);
+            next[thread] += 1;
+        }
+    }
+    assert_eq!(records.out_of_order(0), 0);
+    assert_eq!(next, counts);
+}
+
+/// A file that is removed meanwhile is told.
+#[test]
+fn a_file_that_vanishes_is_told() {
+    provider!(PROVIDER, 0x20b);
+    let _registration = PROVIDER.register();
+    let path = TempPath::new("gone.etl");
+    let session = small("gone").file(&path).start().unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    greet_all(&PROVIDER, 0..10);
+    std::fs::remove_file(&path).unwrap();
+    let error = session.stop().unwrap_err();
+    assert!(error.to_string().contains("removed"), "{error}");
+    let nowhere = Session::builder("x").file("/nonexistent/folder/x.etl").start().unwrap_err();
+    assert_eq!(nowhere.status(), Status::ERROR_BAD_PATHNAME);
+}
