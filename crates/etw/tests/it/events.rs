@@ -244,3 +244,34 @@ fn providers_are_reached_by_any_path() {
     let plain = etw_tracelogging::provider_traits("Test.Events", None).unwrap();
     assert_eq!((PROVIDER.traits(), PROVIDER.group()), (&plain[..], None));
 }
+
+/// WF-5: an event is written to each session that wants it; its values are evaluated once.
+#[test]
+fn two_sessions_get_the_same() {
+    let evaluated = RefCell::new(0);
+    let value = || {
+        *evaluated.borrow_mut() += 1;
+        "x".repeat(*evaluated.borrow())
+    };
+    let path = crate::support::TempPath::new("second.etl");
+    let second = etw::Session::builder("second").file(&path).start().unwrap();
+    let events = capture(&PROVIDER, || {
+        second.enable(&PROVIDER, Level::WARNING, 0).unwrap();
+        let status = write_event!(
+            PROVIDER,
+            "E",
+            level(Warning),
+            str8("a", &value()),
+            struct_slice("s", ["p", "q"], |item| { str8("i", item) }),
+        );
+        assert!(status.is_success());
+        assert!(write_event!(PROVIDER, "Verbose", str8("a", &value())).is_success());
+        second.disable(&PROVIDER);
+    });
+    second.stop().unwrap();
+    assert_eq!((events.len(), evaluated.into_inner()), (2, 2));
+    assert_eq!(events[0].payload, b"\x01\0x\x02\0\x01\0p\x01\0q");
+    let (seen, _) = crate::support::read(&path);
+    assert_eq!(seen.len(), 1);
+    assert_eq!((&seen[0].payload, seen[0].event.as_str()), (&events[0].payload, "E"));
+}
