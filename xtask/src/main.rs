@@ -1,9 +1,10 @@
-//! Chores of the project: `cargo xtask ci`, `bench`, `requirements`, `bless`.
+//! Chores of the project: `cargo xtask ci`, `bench`, `requirements`, `sites`, `bless`.
 
 mod bench;
 mod bless;
 mod requirements;
 mod sample;
+mod sites;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,8 @@ enum Chore {
     Bench(bench::Arguments),
     /// List requirement ids, and the tests that ran and passed for them
     Requirements(requirements::Arguments),
+    /// Count the instructions of an event that nobody wants
+    Sites,
     /// Remake the fixtures in testdata/
     Bless(bless::Arguments),
 }
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         Chore::Ci => ci(),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Requirements(arguments) => requirements::run(&arguments),
+        Chore::Sites => sites::run(),
         Chore::Bless(arguments) => bless::run(&arguments),
     };
     match result {

@@ -44,7 +44,14 @@ pub fn write_event(input: TokenStream) -> Result<TokenStream> {
     let mut arguments = split(rest).into_iter();
     let provider = provider(&mut arguments)?;
     let at = Span::call_site();
-    let name = arguments.next().map(|argument| argument.tokens).unwrap_or_default();
+    let name = arguments.next();
+    if let Some((kind, _)) = name.as_ref().and_then(Argument::as_call)
+        && types::is_known(&kind.to_string())
+    {
+        let message = "the name of the event is missing: it stands behind the provider";
+        return Err(Error::new(kind.span(), message));
+    }
+    let name = name.map(|argument| argument.tokens).unwrap_or_default();
     let name = Name::parse(&name, at, "the event")?;
 
     let mut attributes = Attributes {
@@ -283,9 +290,10 @@ fn expand(
     // Constants of their own, which fold into the gate and the match.
     let constant = |number: &Number, name: &str, ty: &str| match number {
         Number::Known(_) => (TokenStream::new(), number.tokens(ty)),
-        Number::Constant(value) => {
-            (own(&format!("const {name}: {ty} = $name;"), value), own(name, &TokenStream::new()))
-        }
+        Number::Constant(value) => (
+            own(&format!("const {name}: ::core::primitive::{ty} = $name;"), value),
+            own(name, &TokenStream::new()),
+        ),
     };
     let (level_item, level) = constant(&attributes.level, "__ETW_LEVEL", "u8");
     let (keyword_item, keyword) = constant(&attributes.keyword(), "__ETW_KEYWORD", "u64");

@@ -4,7 +4,9 @@ use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
 use crate::meta::{Meta, Name, Number, Range};
 use crate::options::Options;
-use crate::tokens::{Argument, Error, Result, comma_separated, fill, ident, single, split};
+use crate::tokens::{
+    Argument, Error, Result, comma_separated, fill, ident, single, split, text_of,
+};
 use crate::types::{self, Codec, InType, Shape};
 
 /// TDH decodes as many fields of an event.
@@ -162,7 +164,7 @@ impl Fields {
         let mut generics = codec.to_owned();
         match count {
             Some(Number::Known(count)) => generics += &format!(", {count}"),
-            Some(Number::Constant(_)) => generics += ", { $count as usize }",
+            Some(Number::Constant(_)) => generics += ", { $count as ::core::primitive::usize }",
             None => {}
         }
         if function.contains("text_") || function.ends_with("_text") {
@@ -337,7 +339,7 @@ impl Fields {
             [name] if matches!(single(&name.tokens), Some(TokenTree::Literal(_))) => {
                 return Err(Error::new(group.span_close(), "the value of `custom` is missing"));
             }
-            [value] => (Name::Known(text_of(value)), value.stream()),
+            [value] => (Name::Known(text_of(&value.tokens)), value.stream()),
             [name, value @ ..] => {
                 (self.name(kind, group, Some(name.clone()))?, value_of(kind, group, value)?)
             }
@@ -379,18 +381,16 @@ impl Fields {
 
     /// 5–31, or `Microsoft(0)` to `Microsoft(4)`, or a constant of type `etw::Protocol` or `u8`.
     fn protocol(&self, tokens: &[TokenTree], at: Span) -> Result<Number> {
-        if let [TokenTree::Ident(name), TokenTree::Group(group)] = tokens {
-            if name.to_string() == "Microsoft" && group.delimiter() == Delimiter::Parenthesis {
-                let inner: Vec<TokenTree> = group.stream().into_iter().collect();
-                let number = single(&inner).and_then(|token| crate::literal::integer(&token));
-                return match number {
-                    Some(number @ 0..=4) => Ok(Number::Known(number)),
-                    _ => Err(Error::new(
-                        group.span(),
-                        "Microsoft's protocols are the literals 0 to 4",
-                    )),
-                };
-            }
+        if let [TokenTree::Ident(name), TokenTree::Group(group)] = tokens
+            && name.to_string() == "Microsoft"
+            && group.delimiter() == Delimiter::Parenthesis
+        {
+            let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+            let number = single(&inner).and_then(|token| crate::literal::integer(&token));
+            return match number {
+                Some(number @ 0..=4) => Ok(Number::Known(number)),
+                _ => Err(Error::new(group.span(), "Microsoft's protocols are the literals 0 to 4")),
+            };
         }
         let number = PROTOCOL.parse(&self.krate, tokens, at)?;
         match number.known() {
@@ -512,12 +512,6 @@ fn value_of(kind: &Ident, group: &Group, arguments: &[Argument]) -> Result<Token
         argument.tokens.iter().cloned().chain(comma)
     });
     Ok(tokens.collect())
-}
-
-/// A value's text, as its default name: on one line.
-fn text_of(value: &Argument) -> String {
-    let text = value.stream().to_string();
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// `[0, 1, 2]`

@@ -18,7 +18,7 @@ mod provider;
 mod tokens;
 mod types;
 
-use proc_macro::{Literal, TokenStream, TokenTree};
+use proc_macro::{Delimiter, Group, Literal, Span, TokenStream, TokenTree};
 
 use tokens::Result;
 
@@ -41,7 +41,7 @@ pub fn provider_enabled(input: TokenStream) -> TokenStream {
 }
 
 /// For tests: what is wrong with an invocation of `write_event!`, and the source it points at, as `(message, source)`.
-/// Both are empty where nothing is wrong.
+/// Both are empty where nothing is wrong; the source is where it is the whole invocation.
 #[doc(hidden)]
 #[proc_macro]
 pub fn event_error(input: TokenStream) -> TokenStream {
@@ -62,11 +62,15 @@ fn finish(expanded: Result<TokenStream>) -> TokenStream {
 fn error_of(expanded: Result<TokenStream>) -> TokenStream {
     let (message, source) = match expanded {
         Ok(_) => (String::new(), String::new()),
-        Err(error) => (error.message, error.first.source_text().unwrap_or_default()),
+        Err(error) => {
+            let whole = error.first.source_text() == Span::call_site().source_text();
+            let source = error.first.source_text().filter(|_| !whole);
+            (error.message, source.unwrap_or_default())
+        }
     };
     let pair = tokens::comma_separated([
         tokens::literal(Literal::string(&message)),
         tokens::literal(Literal::string(&source)),
     ]);
-    TokenTree::from(proc_macro::Group::new(proc_macro::Delimiter::Parenthesis, pair)).into()
+    TokenTree::from(Group::new(Delimiter::Parenthesis, pair)).into()
 }

@@ -151,7 +151,11 @@ impl Meta {
             }
             Name::Constant(tokens, span) => {
                 let arguments = [("crate", krate.clone()), ("name", tokens.clone())];
-                self.part(fill("$crate::rt::Part::Name($name)", *span, &arguments));
+                self.part(fill(
+                    "$crate::rt::Part::Name($crate::rt::name($name))",
+                    *span,
+                    &arguments,
+                ));
             }
         }
     }
@@ -251,8 +255,8 @@ impl Meta {
         Ok(fill(
             "{
                 const __ETW_PARTS: &[$crate::rt::Part<'static>] = &[$parts];
-                const __ETW_SIZE: usize = $crate::rt::site_size(__ETW_PARTS);
-                static __ETW_BYTES: [u8; __ETW_SIZE] = $crate::rt::site_bytes(__ETW_PARTS);
+                const __ETW_SIZE: ::core::primitive::usize = $crate::rt::site_size(__ETW_PARTS);
+                static __ETW_BYTES: [::core::primitive::u8; __ETW_SIZE] = $crate::rt::site_bytes(__ETW_PARTS);
                 $crate::rt::Site::new(&__ETW_BYTES)
             }",
             Span::mixed_site(),

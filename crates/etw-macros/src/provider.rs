@@ -60,6 +60,14 @@ pub fn define_provider(input: TokenStream) -> Result<TokenStream> {
         }
     }
     let id = id.unwrap_or_else(|| Guid::from_name(&name));
+    // So that a public provider is documented, if only by its name.
+    let attributes = match attributes.is_empty() {
+        true => {
+            let text = Literal::string(&format!("Provider `{name}`."));
+            fill("#[doc = $text]", at, &[("text", literal_tokens(text))])
+        }
+        false => attributes,
+    };
 
     let expanded = fill(
         "$attributes $visibility static $symbol: $crate::Provider =

@@ -108,7 +108,15 @@ fn substitute(template: TokenStream, span: Span, arguments: &[(&str, TokenStream
                     .iter()
                     .find(|(argument, _)| *argument == name)
                     .unwrap_or_else(|| panic!("template without argument {name}"));
-                out.extend(argument.clone());
+                if name == "crate" {
+                    // It comes from the wrapping macro: what it resolves to stays, where it is shown does not.
+                    out.extend(argument.clone().into_iter().map(|mut token| {
+                        token.set_span(token.span().located_at(span));
+                        token
+                    }));
+                } else {
+                    out.extend(argument.clone());
+                }
             }
             TokenTree::Group(group) => {
                 let mut filled =
@@ -141,4 +149,65 @@ pub fn comma_separated(parts: impl IntoIterator<Item = TokenStream>) -> TokenStr
         out.extend([TokenTree::from(Punct::new(',', Spacing::Alone))]);
     }
     out
+}
+
+/// A token's text, and line and column of its two ends.
+struct Leaf {
+    text: String,
+    start: (usize, usize),
+    end: (usize, usize),
+}
+
+/// The text of an expression on one line, with a blank where the source has any white space or comment.
+///
+/// `TokenStream::to_string` would do, but puts blanks of its own between what came through a `macro_rules!`.
+pub fn text_of(tokens: &[TokenTree]) -> String {
+    let mut leaves = Vec::new();
+    push_leaves(tokens.iter().cloned(), &mut leaves);
+    let in_order = leaves.is_sorted_by(|a, b| a.end <= b.start);
+    if !in_order {
+        // Put together by a macro from several places.
+        let text = tokens.iter().cloned().collect::<TokenStream>().to_string();
+        return text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+    let mut text = String::new();
+    let mut last_end = None;
+    for leaf in leaves {
+        if last_end.is_some_and(|end| end != leaf.start) {
+            text.push(' ');
+        }
+        text += &leaf.text;
+        last_end = Some(leaf.end);
+    }
+    text
+}
+
+fn push_leaves(tokens: impl Iterator<Item = TokenTree>, leaves: &mut Vec<Leaf>) {
+    let at = |span: Span| (span.line(), span.column());
+    let push = |leaves: &mut Vec<Leaf>, text: String, span: Span| {
+        leaves.push(Leaf { text, start: at(span.start()), end: at(span.end()) });
+    };
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => {
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Brace => ("{", "}"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::None => ("", ""),
+                };
+                if !open.is_empty() {
+                    push(leaves, open.to_owned(), group.span_open());
+                }
+                push_leaves(group.stream().into_iter(), leaves);
+                if !close.is_empty() {
+                    push(leaves, close.to_owned(), group.span_close());
+                }
+            }
+            token => {
+                let span = token.span();
+                push(leaves, token.to_string(), span);
+            }
+        }
+    }
 }

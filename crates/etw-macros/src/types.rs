@@ -170,7 +170,15 @@ pub fn find(name: &str) -> Result<(&'static Type, Shape), String> {
     }
 }
 
+/// Whether it is a field type or an option.
+pub fn is_known(name: &str) -> bool {
+    OPTIONS.contains(&name) || OTHERS.contains(&name) || find(name).is_ok()
+}
+
 fn unknown(name: &str) -> String {
+    if OPTIONS.contains(&name) {
+        return format!("`{name}` is an option of the event, not a member");
+    }
     let (prefix, bare) = match name.strip_prefix("opt_") {
         Some(bare) => ("opt_", bare),
         None => ("", name),

@@ -28,10 +28,12 @@ const MAX_PROVIDER_NAME_SIZE: usize = 32_767;
 ///
 /// Names are UTF-8, by convention: bytes are taken as they are. The first thing that cannot be written makes
 /// [`finish`](MetadataBuilder::finish) fail. Windows decodes at most 128 fields of an event; that is not checked.
-#[derive(Clone, Debug)]
+///
+/// The default is an event whose name is empty.
+#[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct MetadataBuilder {
-    /// The size is filled in at the end.
+    /// The size is filled in at the end. Empty: nothing was written yet.
     blob: Vec<u8>,
     /// How many of the fields to come belong to structs already written.
     missing_members: usize,
@@ -41,8 +43,16 @@ pub struct MetadataBuilder {
 impl MetadataBuilder {
     /// An event's name and tag; 0 is no tag.
     pub fn new(name: impl AsRef<[u8]>, tag: u32) -> MetadataBuilder {
-        let builder = MetadataBuilder { blob: vec![0, 0], missing_members: 0, error: None };
-        builder.attempt(|builder| {
+        MetadataBuilder::default().restart(name, tag)
+    }
+
+    /// As [`new`](MetadataBuilder::new), in the memory of a builder that was used before.
+    pub fn restart(mut self, name: impl AsRef<[u8]>, tag: u32) -> MetadataBuilder {
+        self.blob.clear();
+        self.blob.extend([0, 0]);
+        self.missing_members = 0;
+        self.error = None;
+        self.attempt(|builder| {
             builder.push_tag(tag)?;
             builder.push_name(name.as_ref())
         })
@@ -123,15 +133,29 @@ impl MetadataBuilder {
     ///
     /// The first of what could not be written, or a struct whose members are missing.
     pub fn finish(mut self) -> Result<Vec<u8>, EncodeError> {
+        self.as_bytes()?;
+        Ok(self.blob)
+    }
+
+    /// The blob as it is so far.
+    ///
+    /// # Errors
+    ///
+    /// As of [`finish`](MetadataBuilder::finish).
+    pub fn as_bytes(&mut self) -> Result<&[u8], EncodeError> {
         if let Some(error) = self.error {
             return Err(error);
         }
         if self.missing_members != 0 {
             return Err(EncodeError::MissingStructMembers { missing: self.missing_members });
         }
-        let size = blob_size(self.blob.len())?;
-        self.blob[..2].copy_from_slice(&size.to_le_bytes());
-        Ok(self.blob)
+        if self.blob.is_empty() {
+            // The smallest: size, tag, name.
+            self.blob.extend([0; 4]);
+        }
+        let size = blob_size(self.blob.len())?.to_le_bytes();
+        self.blob[..2].copy_from_slice(&size);
+        Ok(&self.blob)
     }
 
     /// Runs a step unless one failed before. The size is checked at each, so that a refused blob does not grow on.
@@ -140,6 +164,9 @@ impl MetadataBuilder {
         step: impl FnOnce(&mut MetadataBuilder) -> Result<(), EncodeError>,
     ) -> MetadataBuilder {
         if self.error.is_none() {
+            if self.blob.is_empty() {
+                self = self.restart("", 0);
+            }
             let done = step(&mut self).and_then(|()| blob_size(self.blob.len()));
             self.error = done.err();
         }
@@ -416,6 +443,18 @@ mod tests {
         assert_eq!(MetadataBuilder::new(&longer, 0).finish(), Err(error));
         let schema = vec![0; 65536];
         assert_eq!(refusal(|builder| builder.custom("c", 5, &schema, 0)), Some(error));
+    }
+
+    #[test]
+    fn builders_are_used_again() {
+        let first = MetadataBuilder::new("E", 7).structure("s", 1, Count::Scalar, 0);
+        let again = first.restart("F", 0).custom("c", 5, &[], 0).finish();
+        assert_eq!(again, MetadataBuilder::new("F", 0).custom("c", 5, &[], 0).finish());
+        let unnamed = MetadataBuilder::new("", 0).custom("c", 5, &[], 0).finish();
+        assert_eq!(MetadataBuilder::default().custom("c", 5, &[], 0).finish(), unnamed);
+        assert_eq!(MetadataBuilder::default().finish(), Ok(vec![4, 0, 0, 0]));
+        let refused = MetadataBuilder::new("a\0", 0).restart("a", 0).finish();
+        assert_eq!(refused, MetadataBuilder::new("a", 0).finish());
     }
 
     #[test]

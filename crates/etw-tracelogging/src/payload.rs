@@ -31,6 +31,33 @@ impl PayloadBuilder {
         PayloadBuilder::default()
     }
 
+    /// Empties it; the memory stays.
+    pub fn restart(mut self) -> PayloadBuilder {
+        self.payload.clear();
+        self.error = None;
+        self
+    }
+
+    /// The payload as it is so far.
+    ///
+    /// # Errors
+    ///
+    /// The first value that was refused.
+    pub fn as_bytes(&self) -> Result<&[u8], EncodeError> {
+        match self.error {
+            Some(error) => Err(error),
+            None => Ok(&self.payload),
+        }
+    }
+
+    /// Bytes that are values already.
+    pub fn raw(mut self, bytes: &[u8]) -> PayloadBuilder {
+        if self.error.is_none() {
+            self.payload.extend(bytes);
+        }
+        self
+    }
+
     /// One value of any type, given by the bytes [`InType::split`] would answer: without its count or its terminator,
     /// which are added.
     ///
@@ -122,6 +149,19 @@ impl PayloadBuilder {
     pub fn count(mut self, value_count: usize) -> PayloadBuilder {
         if self.error.is_none() {
             self.error = push_u16(&mut self.payload, value_count).err();
+        }
+        self
+    }
+
+    /// Sets the [`count`](PayloadBuilder::count) that was pushed when the payload had `offset` bytes, for an array whose
+    /// values were counted while they were pushed. Refused over 65535.
+    pub fn set_count(mut self, offset: usize, value_count: usize) -> PayloadBuilder {
+        if self.error.is_none() {
+            let room = self.payload.get_mut(offset..).and_then(|rest| rest.first_chunk_mut());
+            match (u16::try_from(value_count), room) {
+                (Ok(count), Some(room)) => *room = count.to_le_bytes(),
+                _ => self.error = Some(EncodeError::ValueTooLong { size: value_count }),
+            }
         }
         self
     }

@@ -1,6 +1,8 @@
 use std::fmt;
 
 /// A Win32 status code, as ETW's functions return it.
+///
+/// Not `#[must_use]`: that an event was not taken is counted where it was lost, and most programs do not ask.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Status(pub u32);
 

@@ -1,14 +1,36 @@
 //! Event Tracing for Windows for any program.
 //!
-//! (full text comes with the macros)
+//! * [`define_provider!`], [`write_event!`], [`provider_enabled!`]: events whose shape is known, which cost three
+//!   instructions while nobody wants them;
+//! * [`EventBuilder`]: events whose shape is known only at run time;
+//! * [`Provider`]: registration, callbacks, what is enabled;
+//! * [`Activity`]: ids that tie events together;
+//! * `Session`, with feature `session`: records what this program writes.
+//!
+//! ```
+//! use etw::{Activity, define_provider, write_event};
+//!
+//! define_provider!(SHOP, "MyCompany.Shop");
+//!
+//! // Once, at the start of the program; dropping it unregisters.
+//! let _registration = SHOP.register();
+//!
+//! let sale = Activity::new();
+//! let _scope = sale.enter();
+//! write_event!(SHOP, "Sale", opcode(Start), related_id(sale.related_id()));
+//! write_event!(SHOP, "Sold", level(Informational), keyword(0x2), str8("What", "tea"), u32("Count", &2));
+//! write_event!(SHOP, "Sale", opcode(Stop));
+//! ```
+//!
+//! The events are TraceLogging: each carries its own description, so that any ETW decoder shows it. Names, GUIDs, bytes
+//! and status codes are those of Windows.
+//!
+//! Programs that come from Microsoft's crate `tracelogging` change its name, drop the `unsafe` of `register`, and keep the
+//! [`Registration`] that it returns.
 #![deny(unsafe_op_in_unsafe_fn)]
 
-#[cfg(test)]
-extern crate self as etw;
-
 mod activity;
-#[cfg(test)]
-mod capture;
+mod builder;
 mod custom;
 pub mod evntprov;
 mod macros;
@@ -23,13 +45,14 @@ mod write;
 pub use activity::{
     Activity, ActivityControl, ActivityFuture, Scope, create_id, event_activity_id_control,
 };
+pub use builder::EventBuilder;
 pub use custom::Protocol;
 #[cfg(feature = "session")]
 pub use etw_host::{
     Cause, EnableInfo, EnableProperties, Filters, IdFilter, Ledger, NameFilter, SessionClock,
     SessionStatistics, StartError,
 };
-pub use etw_tracelogging::{InType, OutType};
+pub use etw_tracelogging::{EncodeError, InType, OutType};
 pub use etw_types::LevelKeyword;
 pub use etw_types::{
     Channel, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status, SystemTime,
@@ -39,6 +62,3 @@ pub use provider::{
 };
 #[cfg(feature = "session")]
 pub use session::{EnableTarget, MAX_PRIVATE_SESSIONS, Session, SessionBuilder, SessionError};
-
-#[cfg(test)]
-mod tests;

@@ -100,7 +100,7 @@ pub fn send(
 ) -> Status {
     let Routes(routes) = routes;
     // What is larger than any event stays so: the ring refuses it and counts it.
-    let payload_size = payload_size.min(1 << 24) as u32;
+    let payload_size = payload_size.min(TOO_LARGE as usize) as u32;
     // A branch that is predicted, where the number is waited for.
     let attachment = if routes < 0x100 {
         0
@@ -146,11 +146,14 @@ pub fn send_with_ids(
         related_activity_id: related,
         ..Prefix::default()
     };
-    let payload_size = payload_size.min(1 << 24) as u32;
+    let payload_size = payload_size.min(TOO_LARGE as usize) as u32;
     let event_size = size_of_static(provider, site);
     let event = Event { site: Some(site), prefix, user: 0, payload_size, event_size };
     write_general(provider, routes.0, &event, fill)
 }
+
+/// A payload size that no event has, and that fits into all sums.
+pub(crate) const TOO_LARGE: u32 = 1 << 24;
 
 /// On-disk size of an event without its payload.
 #[inline(always)]

@@ -101,19 +101,19 @@ pub fn slice<P: Plain>(values: &[P::Value]) -> Slice<'_, P> {
 /// `&Option<T>` and `Option<&T>`.
 pub trait Opt<'a, T: ?Sized> {
     #[doc(hidden)]
-    fn as_opt(self) -> Option<&'a T>;
+    fn option(self) -> Option<&'a T>;
 }
 
 impl<'a, T> Opt<'a, T> for &'a Option<T> {
     #[inline(always)]
-    fn as_opt(self) -> Option<&'a T> {
+    fn option(self) -> Option<&'a T> {
         self.as_ref()
     }
 }
 
 impl<'a, T: ?Sized> Opt<'a, T> for Option<&'a T> {
     #[inline(always)]
-    fn as_opt(self) -> Option<&'a T> {
+    fn option(self) -> Option<&'a T> {
         self
     }
 }
@@ -144,7 +144,7 @@ pub fn opt<'a, P: Plain>(value: impl Opt<'a, P::Value>) -> Maybe<Encoded<P::Byte
 where
     P::Value: 'a,
 {
-    Maybe(value.as_opt().map(scalar::<P>))
+    Maybe(value.option().map(scalar::<P>))
 }
 
 /// One string, binary or SID.
@@ -174,7 +174,7 @@ pub fn text<T: Text>(value: &[T::Unit]) -> Piece<'_, T> {
 pub fn opt_text<'a, T: Text, V: AsRef<[T::Unit]> + ?Sized + 'a>(
     value: impl Opt<'a, V>,
 ) -> Maybe<Piece<'a, T>> {
-    Maybe(value.as_opt().map(|value| text::<T>(value.as_ref())))
+    Maybe(value.option().map(|value| text::<T>(value.as_ref())))
 }
 
 /// Values of any size; their count is in the metadata, or in front of them.

@@ -75,7 +75,7 @@ impl Part<'_> {
                 }));
             }
             Part::Name(name) => {
-                out.name(name.as_bytes());
+                out.bytes(name.as_bytes());
                 out.byte(0);
             }
             Part::Tag(tag) => out.tag(tag),
@@ -121,15 +121,6 @@ impl<const N: usize> Cursor<N> {
         }
     }
 
-    const fn name(&mut self, name: &[u8]) {
-        let mut at = 0;
-        while at < name.len() {
-            assert!(name[at] != 0, "a name holds a NUL");
-            self.byte(name[at]);
-            at += 1;
-        }
-    }
-
     const fn tag(&mut self, tag: u32) {
         let size = tag_size(tag);
         let mut index = 0;
@@ -139,6 +130,20 @@ impl<const N: usize> Cursor<N> {
             self.byte(if index == size { bits } else { bits | flags::CHAIN });
         }
     }
+}
+
+/// A name that is no literal.
+///
+/// # Panics
+/// At compile time, for a name that holds a NUL.
+#[track_caller]
+pub const fn name(name: &str) -> &str {
+    let mut at = 0;
+    while at < name.len() {
+        assert!(name.as_bytes()[at] != 0, "a name holds a NUL");
+        at += 1;
+    }
+    name
 }
 
 /// The size of a site's bytes.

@@ -1,9 +1,16 @@
 //! One binary for all integration tests.
 #![allow(missing_docs)]
 
+mod builder;
+mod capture;
 mod crash;
+mod errors;
+mod events;
+mod fields;
 mod macros;
 mod modes;
 mod session;
+mod shapes;
 mod support;
+mod theirs;
 mod write_calls;
