@@ -1,0 +1,318 @@
+//! What events cost: disabled, filtered, enabled on one and two threads, beside a hand-written floor in the same run; how long
+//! single writes take; the highest offered rate at which a session loses nothing, beside what the disk takes. One JSON object a figure.
+//!
+//! `cargo run --release -p etw --features session --example cost [-- [SECONDS [OUT.etl]]]`: with SECONDS (10 for the claim), the
+//! offered-rate search too.
+use etw::{Level, LevelKeyword, Session, define_provider, write_event};
+use std::hint::black_box;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+define_provider!(BENCH, "OpenEtw.Bench");
+
+const TEXT: &str = "a text of thirty-two characters.";
+/// Events of one burst: a session's pool of 16 MiB takes it whole, so the host does not run meanwhile.
+const BURST: u64 = 20_000;
+const ROUNDS: usize = 60;
+
+fn figure(name: &str, value: f64, unit: &str) {
+    println!("{{\"name\":\"{name}\",\"value\":{value:.3},\"unit\":\"{unit}\"}}");
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn nanoseconds(count: u64, run: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    run();
+    start.elapsed().as_nanos() as f64 / count as f64
+}
+
+#[inline(never)]
+fn event(n: i32, text: &str) {
+    write_event!(
+        BENCH,
+        "Event",
+        level(Informational),
+        keyword(2),
+        i32("n", &n),
+        str8("text", text)
+    );
+}
+
+/// The floor: gate, clock, an 80-byte header and two pieces copied into 16 MiB that nobody reads, one release store.
+struct Floor {
+    memory: Vec<u64>,
+    at: usize,
+    head: AtomicU64,
+    gate: AtomicU64,
+}
+
+impl Floor {
+    fn new() -> Floor {
+        Floor { memory: vec![1; 2 << 20], at: 0, head: AtomicU64::new(0), gate: AtomicU64::new(1) }
+    }
+
+    #[inline(never)]
+    fn write(&mut self, pieces: &[&[u8]]) {
+        if self.gate.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let size = 80 + pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        let room = size.next_multiple_of(8);
+        if self.at + room > self.memory.len() * 8 {
+            self.at = 0;
+        }
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: every x86-64 has it.
+        let time = unsafe { core::arch::x86_64::_rdtsc() };
+        #[cfg(not(target_arch = "x86_64"))]
+        let time = 0;
+        // SAFETY: `at + room` lies in the memory.
+        unsafe {
+            let to = self.memory.as_mut_ptr().cast::<u8>().add(self.at);
+            for (n, word) in [size as u64, 1, time, 3, 4, 5, 6, 7, 8, 9].into_iter().enumerate() {
+                to.cast::<u64>().add(n).write(word);
+            }
+            let mut to = to.add(80);
+            for piece in pieces {
+                std::ptr::copy_nonoverlapping(piece.as_ptr(), to, piece.len());
+                to = to.add(piece.len());
+            }
+        }
+        self.at += room;
+        self.head.store(self.at as u64, Ordering::Release);
+    }
+}
+
+fn burst(count: u64) -> f64 {
+    nanoseconds(count, || {
+        for n in 0..count as i32 {
+            event(black_box(n), black_box(TEXT));
+        }
+    })
+}
+
+fn floor_burst(floor: &mut Floor) -> f64 {
+    nanoseconds(BURST, || {
+        for n in 0..BURST as i32 {
+            let n = black_box(n).to_le_bytes();
+            floor.write(&[&n, black_box(TEXT.as_bytes())]);
+        }
+    })
+}
+
+fn costs() -> Result<(), Box<dyn std::error::Error>> {
+    const MANY: u64 = 50_000_000;
+    let turn = median(
+        (0..5)
+            .map(|_| {
+                nanoseconds(MANY, || {
+                    (0..MANY).for_each(|n| {
+                        black_box(n);
+                    })
+                })
+            })
+            .collect(),
+    );
+    let disabled = median(
+        (0..5)
+            .map(|_| {
+                nanoseconds(MANY, || {
+                    for n in 0..MANY {
+                        black_box(n);
+                        write_event!(BENCH, "Off", level(Informational), u64("n", &n));
+                    }
+                })
+            })
+            .collect(),
+    );
+    figure("empty loop turn", turn, "ns");
+    figure("disabled, inlined", disabled, "ns");
+    figure("disabled / empty loop turn", disabled / turn, "x");
+
+    let session = Session::builder("cost").memory().pool_size(16 << 20, 16 << 20).start()?;
+    let wanted = LevelKeyword { level: 4, any: 4, ..LevelKeyword::ALL };
+    session.enable_with(&BENCH, etw::EnableInfo { wanted, ..Default::default() })?;
+    figure("filtered by keyword", median((0..5).map(|_| burst(1_000_000)).collect()), "ns");
+    session.enable(&BENCH, Level::VERBOSE, 0)?;
+
+    let mut floor = Floor::new();
+    let (mut ours, mut floors) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        floors.push(floor_burst(&mut floor));
+        ours.push(burst(BURST));
+        // What was written is drained off the clock.
+        session.flush()?;
+        session.statistics()?;
+    }
+    let (ours, floor) = (median(ours), median(floors));
+    figure("floor, one thread", floor, "ns");
+    figure("enabled, one thread", ours, "ns");
+    figure("enabled / floor", ours / floor, "x");
+
+    let gate = std::sync::Barrier::new(2);
+    let two = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut all = Vec::new();
+                    for _ in 0..ROUNDS {
+                        gate.wait();
+                        all.push(burst(BURST));
+                        if gate.wait().is_leader() {
+                            let _ = session.statistics();
+                        }
+                        gate.wait();
+                    }
+                    all
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()).collect()
+    });
+    let two = median(two);
+    figure("enabled, two threads, each", two, "ns");
+    figure("two threads' rate / one thread's", 2.0 * ours / two, "x");
+
+    // Single writes, paced, with the clock's own cost taken off.
+    let own = median(
+        (0..1000)
+            .map(|_| {
+                let start = Instant::now();
+                start.elapsed().as_nanos() as f64
+            })
+            .collect(),
+    );
+    let mut single = Vec::with_capacity(300_000);
+    for n in 0..300_000 {
+        let start = Instant::now();
+        event(black_box(n), black_box(TEXT));
+        single.push((start.elapsed().as_nanos() as f64 - own).max(0.0));
+        let until = Instant::now() + Duration::from_micros(2);
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    }
+    single.sort_by(f64::total_cmp);
+    for (name, part) in [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)] {
+        figure(&format!("latency {name}"), single[(single.len() as f64 * part) as usize], "ns");
+    }
+    let lost = session.stop()?.ledger.lost_total();
+    figure("lost while measuring", lost as f64, "events");
+    Ok(())
+}
+
+/// Bytes a second to a new file, in 1 MiB writes.
+fn disk(path: &Path, seconds: f64) -> std::io::Result<f64> {
+    let bytes = vec![7; 1 << 20];
+    let mut file = std::fs::File::create(path)?;
+    let start = Instant::now();
+    let mut written = 0u64;
+    while start.elapsed().as_secs_f64() < seconds && written < 8 << 30 {
+        file.write_all(&bytes)?;
+        written += bytes.len() as u64;
+    }
+    let rate = written as f64 / start.elapsed().as_secs_f64();
+    std::fs::remove_file(path)?;
+    Ok(rate)
+}
+
+struct Offered {
+    events: u64,
+    seconds: f64,
+    lost: u64,
+    size: u64,
+}
+
+/// `threads` writers, paced to `rate` events a second together, for some seconds.
+fn offer(
+    path: &Path,
+    threads: u64,
+    rate: f64,
+    seconds: f64,
+) -> Result<Offered, Box<dyn std::error::Error>> {
+    let session = Session::builder("rate").file(path).buffer_size_kb(256).buffers(64).start()?;
+    session.enable(&BENCH, Level::VERBOSE, 0)?;
+    let late = AtomicBool::new(false);
+    let start = Instant::now();
+    let events = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut written = 0u64;
+                    loop {
+                        let elapsed = start.elapsed().as_secs_f64();
+                        if elapsed > seconds {
+                            // Behind by more than 50 ms: not this rate was offered.
+                            let due = (seconds * rate / threads as f64) as u64;
+                            late.fetch_or(due > written + (rate * 0.05) as u64, Ordering::Relaxed);
+                            return written;
+                        }
+                        let due = (elapsed * rate / threads as f64) as u64;
+                        for n in written..due.min(written + 10_000) {
+                            event(n as i32, TEXT);
+                        }
+                        written = due.min(written + 10_000).max(written);
+                        std::hint::spin_loop();
+                    }
+                })
+            })
+            .collect();
+        writers.into_iter().map(|writer| writer.join().unwrap_or(0)).sum::<u64>()
+    });
+    let elapsed = start.elapsed().as_secs_f64();
+    let statistics = session.stop()?;
+    let size = std::fs::metadata(path)?.len();
+    std::fs::remove_file(path)?;
+    if !statistics.ledger.is_balanced() {
+        return Err(format!("the ledger is not exact: {:?}", statistics.ledger).into());
+    }
+    let behind = if late.load(Ordering::Relaxed) { 1 } else { 0 };
+    Ok(Offered { events, seconds: elapsed, lost: statistics.ledger.lost_total() + behind, size })
+}
+
+fn rates(path: &Path, seconds: f64) -> Result<(), Box<dyn std::error::Error>> {
+    for threads in [1, 2] {
+        let (mut good, mut bad) = (0.0f64, 64e6);
+        let mut size = 0.0;
+        let mut bandwidth = Vec::new();
+        while bad / good.max(1e5) > 1.15 {
+            let rate = if good == 0.0 { bad / 8.0 } else { (good * bad).sqrt() };
+            bandwidth.push(disk(path, 1.0)?);
+            let offered = offer(path, threads, rate, seconds)?;
+            size = offered.size as f64 / offered.events.max(1) as f64;
+            if offered.lost == 0 {
+                good = offered.events as f64 / offered.seconds;
+            } else {
+                bad = rate;
+            }
+            if bad < 2e5 {
+                break;
+            }
+        }
+        let bandwidth = median(bandwidth);
+        let s = if threads == 1 { "one thread" } else { "two threads" };
+        figure(&format!("offered without loss, {s}"), good / 1e6, "M/s");
+        figure(&format!("file write bandwidth, {s}"), bandwidth / 1e9, "GB/s");
+        figure(&format!("bytes an event, {s}"), size, "B");
+        figure(&format!("offered / what the file takes, {s}"), good * size / bandwidth, "x");
+    }
+    Ok(())
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let _registration = BENCH.register();
+    costs()?;
+    if let Some(seconds) = arguments.next() {
+        let path = arguments.next().map(PathBuf::from);
+        let path = path.unwrap_or_else(|| std::env::temp_dir().join("openetw-cost.etl"));
+        rates(&path, seconds.parse()?)?;
+    }
+    Ok(())
+}
