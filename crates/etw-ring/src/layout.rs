@@ -10,7 +10,7 @@
 //! | 0x010 | 8 | generation: unlike that of any other pool of the machine's recent past |
 //! | 0x018 | 4 | process id, as its own namespace sees it |
 //! | 0x01c | 4 | number of segments |
-//! | 0x020 | 4 | pressure: counts the times a writer found few chunks free (a wish for growth) |
+//! | 0x020 | 4 | pressure: counts the times a writer found less than half free (a wish for growth) |
 //! | 0x028 | 8 | value of the control's release count at the last reap |
 //! | 0x030 | 4 | slots in use: highest slot index ever taken, plus one |
 //! | 0x038 | 8 | dry: the control's release count, plus one, at which not even 4 KiB were free |

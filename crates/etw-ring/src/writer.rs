@@ -323,7 +323,7 @@ impl Writer {
         Ok(index)
     }
 
-    /// How often a writer found few chunks free: when it rises, [`grow`](Self::grow).
+    /// How often a writer found less than half of the pool free: when it rises, [`grow`](Self::grow).
     pub fn pressure(&self) -> u32 {
         self.first().half(P_PRESSURE).load(Ordering::Relaxed)
     }
@@ -985,7 +985,7 @@ impl Writer {
             if free * 4 < total * 3 {
                 self.wake_host();
             }
-            if free * 4 < total {
+            if free * 2 < total {
                 first.half(P_PRESSURE).fetch_add(1, Ordering::Relaxed);
             }
             if phase == Phase::Open && free * 16 < total {
