@@ -141,7 +141,7 @@ fn provider_of(handle: RegHandle) -> Option<(&'static Place, &'static Provider)>
 
 fn provider_for(table: &mut Table, id: Guid, traits: &[u8]) -> &'static Provider {
     let fits = |provider: &&'static Provider| provider.id() == id && provider.traits() == traits;
-    match table.idle.iter().position(|provider| fits(&provider)) {
+    match table.idle.iter().position(fits) {
         Some(index) => table.idle.swap_remove(index),
         None => Box::leak(Box::new(Provider::with_traits(id, traits))),
     }
