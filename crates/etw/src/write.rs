@@ -191,34 +191,70 @@ pub(crate) fn write_general(
     event: &Event<'_>,
     fill: &Fill<'_>,
 ) -> Status {
+    let attachment = routes.trailing_zeros() as usize / 8;
+    let sessions = routes.checked_shr(attachment as u32 * 8).unwrap_or(0);
+    if sessions >= 0x100 {
+        return write_to_several(provider, routes, event, fill);
+    }
+    let Some(writer) = writer(attachment).filter(|_| sessions != 0) else {
+        return Status::ERROR_SUCCESS;
+    };
+    let (request, prefix) = ask(provider, writer, attachment, sessions as u8, event);
+    let written = writer.write(&request, |payload| {
+        prefix.put(|part| payload.put(part));
+        payload.fill(fill);
+    });
+    status(provider, written)
+}
+
+/// What is asked of a host for an event, and what stands before the payload in its pool.
+#[inline(always)]
+fn ask<'a>(
+    provider: &Provider,
+    writer: &Writer,
+    attachment: usize,
+    sessions: u8,
+    event: &Event<'a>,
+) -> (Request, Prefix<'a>) {
+    let mut prefix = event.prefix;
+    let mut site_id = 0;
+    if let Some(site) = event.site {
+        site_id = writer.intern(&site.cache, site.bytes);
+        if site_id == 0 {
+            // The table is full: everything travels in the record.
+            prefix.descriptor = EventDescriptor::read(site.bytes, 0);
+            prefix.metadata = site.metadata();
+        }
+    }
+    let related = if prefix.related_activity_id.is_some() { GUID_ITEM_SIZE } else { 0 };
+    let prefix_size = prefix.size();
+    let request = Request {
+        sessions,
+        kind: prefix.kind(),
+        registration: provider.registrations[attachment].load(Ordering::Relaxed),
+        site: site_id,
+        user: event.user,
+        // A prefix beyond 64 KiB comes with metadata of that size: no event on disk can hold it, so it is refused.
+        metadata_size: u16::try_from(prefix_size).unwrap_or(u16::MAX),
+        payload_size: event.payload_size.saturating_add(prefix_size as u32),
+        event_size: event.event_size + related + event.payload_size,
+    };
+    (request, prefix)
+}
+
+#[inline(never)]
+fn write_to_several(
+    provider: &Provider,
+    routes: u64,
+    event: &Event<'_>,
+    fill: &Fill<'_>,
+) -> Status {
     let mut reservations: [_; MAX_ATTACHMENTS] = [const { None }; MAX_ATTACHMENTS];
     let mut result = Status::ERROR_SUCCESS;
-    let related = if event.prefix.related_activity_id.is_some() { GUID_ITEM_SIZE } else { 0 };
     for (attachment, reservation) in reservations.iter_mut().enumerate() {
         let sessions = (routes >> (attachment * 8)) as u8;
         let Some(writer) = writer(attachment).filter(|_| sessions != 0) else { continue };
-        let mut prefix = event.prefix;
-        let mut site_id = 0;
-        if let Some(site) = event.site {
-            site_id = writer.intern(&site.cache, site.bytes);
-            if site_id == 0 {
-                // The table is full: everything travels in the record.
-                prefix.descriptor = EventDescriptor::read(site.bytes, 0);
-                prefix.metadata = site.metadata();
-            }
-        }
-        let prefix_size = prefix.size();
-        let request = Request {
-            sessions,
-            kind: prefix.kind(),
-            registration: provider.registrations[attachment].load(Ordering::Relaxed),
-            site: site_id,
-            user: event.user,
-            metadata_size: u16::try_from(prefix_size).unwrap_or(u16::MAX),
-            payload_size: event.payload_size.saturating_add(prefix_size as u32),
-            event_size: event.event_size + related + event.payload_size,
-        };
-        // A prefix beyond 64 KiB comes with metadata of that size: no event on disk can hold it, so it is refused here.
+        let (request, prefix) = ask(provider, writer, attachment, sessions, event);
         match writer.reserve_here(&request) {
             Ok(mut reserved) => {
                 prefix.put(|part| reserved.put(part));

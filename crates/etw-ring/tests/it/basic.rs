@@ -307,7 +307,7 @@ fn an_idle_threads_chunk_is_taken_back() {
 
 #[test]
 fn sites_are_interned_once_and_bounded() {
-    let mut rig = rig(1 << 20);
+    let rig = rig(1 << 20);
     let cache = SiteCache::new();
     let id = rig.writer.intern(&cache, b"metadata of a site");
     assert_eq!(id, 1);

@@ -166,7 +166,7 @@ mod linux {
 
     #[test]
     fn malicious_site_entries() {
-        let mut rig = rig(1 << 20);
+        let rig = rig(1 << 20);
         let id = rig.writer.intern(&SiteCache::new(), b"good");
         let mut sites = rig.reader.site_table();
         assert_eq!(sites.get(id), Some(&b"good"[..]));
