@@ -17,6 +17,7 @@ pub mod part;
 mod private;
 mod report;
 mod storage;
+mod worker;
 
 pub use etw_session::{Cause, EnableInfo, EnableProperties, Filters, IdFilter, Ledger, NameFilter};
 pub use facts::SessionClock;

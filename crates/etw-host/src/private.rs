@@ -1,8 +1,7 @@
-//! A session of one process: its pool, the thread that drains it, and what the process asks of it.
+//! A session of one process: how it is set up, and what the process asks of it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,30 +10,18 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use etw_ring::{
-    Admission, Barrier, Cause as RingCause, Control, DrainOptions, Drained, Memory, PATIENCE,
-    PoolOptions, RawClock, Reader, SiteTable, Source, Writer,
+    Admission, Barrier, Control, Memory, PoolOptions, RawClock, Reader, Source, Writer,
 };
-use etw_session::{
-    Cause, EnableInfo, Facts, Ledger, LogMode, Router, Session, SessionOptions, State,
-};
+use etw_session::{EnableInfo, Facts, Ledger, LogMode, Router, Session, SessionOptions};
 use etw_types::{Guid, Status};
 
 use crate::clock::{ClockMap, Pair};
 use crate::convert::{Provider, Registrations};
 use crate::facts::{SessionClock, SessionFacts, file_name};
-use crate::file::{Closing, Files};
+use crate::file::Files;
 use crate::part::Part;
-use crate::report;
 use crate::storage::{BufferMemory, Sink, Storage};
-
-/// The host looks at an idle pool this often, at least: what threads have begun and left is seen then.
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// Below this a pause costs more than it gives.
-const SHORTEST_PAUSE: Duration = Duration::from_micros(60);
-/// A thread that has not written for so long gives its chunk back.
-const RECLAIM: Duration = Duration::from_millis(500);
-/// How often the file's header and the clock in the `.part` are brought up to date.
-const UPKEEP: Duration = Duration::from_millis(500);
+use crate::worker::{LONGEST_PAUSE, Worker};
 
 /// How a private session is set up.
 pub struct PrivateOptions {
@@ -159,10 +146,10 @@ pub struct SessionStatistics {
     pub error: Option<String>,
 }
 
-type Reply<T> = Sender<T>;
-type Stopped = (SessionStatistics, io::Result<()>);
+pub(crate) type Reply<T> = Sender<T>;
+pub(crate) type Stopped = (SessionStatistics, io::Result<()>);
 
-enum Command {
+pub(crate) enum Command {
     Enable(Guid, EnableInfo, Reply<()>),
     Disable(Guid, Reply<()>),
     Flush(Reply<io::Result<()>>),
@@ -171,24 +158,24 @@ enum Command {
     Stop(Reply<Stopped>),
 }
 
-struct Shared {
-    commands: Mutex<VecDeque<Command>>,
+pub(crate) struct Shared {
+    pub commands: Mutex<VecDeque<Command>>,
     /// Set with a command: what the worker looks at before it sleeps.
-    has_commands: AtomicBool,
-    registrations: Mutex<Registered>,
-    control: Control,
-    generation: u64,
+    pub has_commands: AtomicBool,
+    pub registrations: Mutex<Registered>,
+    pub control: Control,
+    pub generation: u64,
 }
 
 #[derive(Default)]
-struct Registered {
+pub(crate) struct Registered {
     /// By number; 0 is nobody.
-    providers: Vec<Provider>,
-    part: Option<Part>,
-    enabled: HashMap<Guid, EnableInfo>,
+    pub providers: Vec<Provider>,
+    pub part: Option<Part>,
+    pub enabled: HashMap<Guid, EnableInfo>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -471,7 +458,7 @@ impl Drop for Undo {
 }
 
 struct Memories {
-    part: Option<Part>,
+    pub part: Option<Part>,
     control: Memory,
     segment: Memory,
     buffers: Vec<BufferMemory>,
@@ -615,464 +602,4 @@ fn thread_id() -> u32 {
 /// The provider of a registration, from its GUID and traits.
 pub fn provider_of(id: Guid, traits: &[u8]) -> Provider {
     Provider { id, traits: traits.to_vec() }
-}
-
-struct Worker {
-    shared: Arc<Shared>,
-    writer: &'static Writer,
-    reader: Reader,
-    sites: SiteTable,
-    router: Router<BufferMemory>,
-    storage: Option<Storage>,
-    registrations: Registrations,
-    /// Registrations that we have copied.
-    known: usize,
-    clock: ClockMap,
-    first: Pair,
-    facts: SessionFacts,
-    pool: (usize, usize),
-    pressure: u32,
-    hostile: u64,
-    error: Option<String>,
-    upkeep: Instant,
-    pause: Duration,
-    is_full: bool,
-}
-
-impl Worker {
-    fn run(mut self) {
-        loop {
-            let started = Instant::now();
-            let drained = self.round(&DrainOptions {
-                reclaim_idle: Some(RECLAIM),
-                alive: Some(&is_alive),
-                ..DrainOptions::default()
-            });
-            if let Some(reply) = self.commands() {
-                self.stop(reply);
-                return;
-            }
-            self.grow();
-            self.maintain();
-            self.publish();
-            self.set_pause(&drained, started);
-            if self.pause >= SHORTEST_PAUSE && !drained.stopped {
-                let has_commands = &self.shared.has_commands;
-                self.shared.control.sleep(self.pause, || has_commands.load(Ordering::SeqCst));
-            }
-        }
-    }
-
-    /// A pause in which less than an eighth of the pool fills at the rate of this round; a burst wakes us earlier.
-    fn set_pause(&mut self, drained: &Drained, started: Instant) {
-        let elapsed = started.elapsed() + self.pause;
-        let eighth = self.pool.0 as u64 / 8;
-        let longest =
-            self.session().options().flush_timer.map_or(LONGEST_PAUSE, |_| LONGEST_PAUSE / 4);
-        self.pause = if drained.size == 0 {
-            (self.pause * 2).clamp(SHORTEST_PAUSE, longest)
-        } else {
-            let wait = elapsed.as_nanos() * u128::from(eighth) / u128::from(drained.size);
-            Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)).min(longest)
-        };
-    }
-
-    fn session(&mut self) -> &mut Session<BufferMemory> {
-        match self.router.session_mut(0) {
-            Some(session) => session,
-            None => unreachable!("a worker has its session from the beginning to the end"),
-        }
-    }
-
-    /// One batch: drained, routed, sealed, made final, handed to the storage.
-    fn round(&mut self, options: &DrainOptions<'_>) -> Drained {
-        self.take_done(false);
-        let Worker {
-            reader,
-            sites,
-            router,
-            registrations,
-            clock,
-            facts,
-            shared,
-            known,
-            hostile,
-            ..
-        } = self;
-        let process_id = facts.ids.0;
-        let mut is_first = true;
-        let raw_clock = shared.control.clock();
-        let to_session = SessionTime::of(facts);
-        let mut lookup = |id: u32| sites.get(id).map(<[u8]>::to_vec);
-        let drained = reader.drain_while(options, |record| {
-            if std::mem::take(&mut is_first) {
-                // After the watermark was taken: every record lies before this pair.
-                clock.observe(Pair::now(raw_clock));
-            }
-            if record.sessions & 1 == 0 {
-                *hostile += 1;
-                return ControlFlow::Continue(());
-            }
-            if record.registration as usize >= *known {
-                *known = learn(shared, registrations, *known);
-            }
-            let time = to_session.time(clock, record.time);
-            let Some(event) = registrations.event(record, time, process_id, &mut lookup) else {
-                *hostile += 1;
-                return ControlFlow::Continue(());
-            };
-            if !router.can_take(1, &event) {
-                return ControlFlow::Break(());
-            }
-            router.route(1, &event);
-            ControlFlow::Continue(())
-        });
-        self.clock.pass(drained.watermark);
-        let hostile = std::mem::take(&mut self.hostile) + drained.hostile;
-        let batch = self.reader.next_batch();
-        let now = self.session_now();
-        let session = self.session();
-        if hostile > 0 {
-            session.ledger_mut().attempted += hostile;
-            session.ledger_mut().count_lost(Cause::Hostile, None, Some(process_id), hostile);
-        }
-        session.tick(now);
-        session.seal(batch);
-        self.reader.advance();
-        self.store();
-        if drained.stopped {
-            // Buffers are on their way: without one, draining makes no sense.
-            self.take_done(true);
-        }
-        drained
-    }
-
-    /// Hands full buffers to the storage.
-    fn store(&mut self) {
-        let closing = self.closing(false);
-        let Some(Some(storage)) = self.router.session_mut(0).map(|_| self.storage.as_ref()) else {
-            return;
-        };
-        while let Some(full) = self.router.session_mut(0).and_then(Session::take_full) {
-            storage.store(full, closing);
-        }
-    }
-
-    /// Takes back what was stored, waiting for one if asked.
-    fn take_done(&mut self, wait: bool) {
-        let Some(storage) = &self.storage else { return };
-        let done =
-            if wait { storage.wait_done(Duration::from_millis(100)) } else { storage.take_done() };
-        for (full, result) in done {
-            match result {
-                Ok(()) => self.session().stored(full),
-                Err(error) => {
-                    self.error = Some(error.to_string());
-                    self.session().not_stored(full);
-                }
-            }
-        }
-    }
-
-    /// Everything that was handed out has come back.
-    fn settle(&mut self) {
-        self.store();
-        while self.storage.is_some() && self.session().is_storing() {
-            self.take_done(true);
-            self.store();
-        }
-    }
-
-    fn session_now(&mut self) -> i64 {
-        let pair = Pair::now(self.shared.control.clock());
-        SessionTime::of(&self.facts).time(&self.clock, pair.raw)
-    }
-
-    fn commands(&mut self) -> Option<Reply<Stopped>> {
-        if !self.shared.has_commands.swap(false, Ordering::SeqCst) {
-            return None;
-        }
-        loop {
-            let command = lock(&self.shared.commands).pop_front()?;
-            // Who asked may have gone: an answer that nobody takes is no error.
-            match command {
-                Command::Enable(provider, info, reply) => {
-                    if self.session().enabled(&provider).is_some() {
-                        // What was written before it was changed is judged by what was wanted then.
-                        self.drain_all();
-                    }
-                    self.session().enable(provider, info);
-                    let _ = reply.send(());
-                }
-                Command::Disable(provider, reply) => {
-                    // What was written before it was disabled is wanted.
-                    self.drain_all();
-                    self.session().disable(&provider);
-                    let _ = reply.send(());
-                }
-                Command::Flush(reply) => {
-                    let _ = reply.send(self.flush());
-                }
-                Command::Query(reply) => {
-                    self.drain_all();
-                    let _ = reply.send(self.statistics(false));
-                }
-                Command::Snapshot(path, reply) => {
-                    self.drain_all();
-                    let _ = reply.send(self.snapshot(&path));
-                }
-                Command::Stop(reply) => return Some(reply),
-            }
-        }
-    }
-
-    /// Everything committed before now is in the session, but for writes that take too long.
-    fn drain_all(&mut self) {
-        let end = Instant::now() + 2 * PATIENCE;
-        loop {
-            let drained =
-                self.round(&DrainOptions { patience: PATIENCE, ..DrainOptions::default() });
-            if !drained.stopped || Instant::now() > end + Duration::from_secs(2) {
-                return;
-            }
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.drain_all();
-        let now = self.session_now();
-        let batch = self.reader.next_batch();
-        self.session().flush(now);
-        self.session().seal(batch);
-        self.reader.advance();
-        self.settle();
-        let closing = self.closing(false);
-        if let Some(storage) = &self.storage {
-            storage.update_header(closing);
-        }
-        match self.error.take() {
-            Some(error) => Err(io::Error::other(error)),
-            None => Ok(()),
-        }
-    }
-
-    fn snapshot(&mut self, path: &Path) -> io::Result<u64> {
-        if self.storage.is_some() {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
-        let now = self.session_now();
-        let closing = self.closing(true);
-        let copies = self.session().snapshot(now);
-        let mut facts = self.facts.clone();
-        facts.header.log_file_name = path.to_string_lossy().into_owned();
-        let mut files = Files::create(path, facts, 0)?;
-        for (number, bytes) in copies.iter().enumerate() {
-            files.store(1, number as u64 + 1, &bytes[..72], bytes, closing)?;
-        }
-        files.finish(closing)?;
-        Ok(copies.len() as u64)
-    }
-
-    /// What the header of a file that ends now says.
-    fn closing(&mut self, is_end: bool) -> Closing {
-        let lost = self.ledger(false).lost_total();
-        let facts = &self.facts;
-        let last = self.router.session(0).map_or(0, |session| session.facts().last_time);
-        let lost_buffers = self.router.session(0).map_or(0, |session| session.facts().buffers_lost);
-        let end = facts.clock().filetime(last.max(facts.start_raw)).map_or(0, |time| time.0);
-        Closing {
-            end_time: if is_end { end } else { 0 },
-            events_lost: u32::try_from(lost).unwrap_or(u32::MAX),
-            buffers_lost: u32::try_from(lost_buffers).unwrap_or(u32::MAX),
-        }
-    }
-
-    /// The session's ledger and the ring's together. `is_end`: no write is in flight any more; one that was given up is late.
-    fn ledger(&mut self, is_end: bool) -> Ledger {
-        let mut ledger = self.router.session(0).map(|s| s.ledger().clone()).unwrap_or_default();
-        let ring = self.reader.ledger();
-        let process = Some(self.facts.ids.0);
-        let mut elsewhere = 0;
-        for (from, to) in [
-            (RingCause::NoChunk, Cause::NoChunk),
-            (RingCause::SessionFull, Cause::SessionFull),
-            (RingCause::TooLarge, Cause::TooLarge),
-            (RingCause::TooLargeForSession, Cause::TooLargeForSession),
-            (RingCause::AllOrNone, Cause::AllOrNone),
-            (RingCause::Abandoned, Cause::Abandoned),
-        ] {
-            let count = ring.lost(from, 0);
-            ledger.count_lost(to, None, process, count);
-            elsewhere += count;
-        }
-        let mut late = self.reader.late()[0];
-        if is_end {
-            let arrived = self.reader.drained()[0] + late + elsewhere;
-            late += ring.attempted[0].saturating_sub(arrived);
-        }
-        ledger.count_lost(Cause::Late, None, process, late);
-        ledger.attempted += elsewhere + late;
-        ledger
-    }
-
-    fn statistics(&mut self, is_end: bool) -> SessionStatistics {
-        let ledger = self.ledger(is_end);
-        SessionStatistics {
-            ledger,
-            facts: *self.session().facts(),
-            pool_size: self.pool.0,
-            error: self.error.clone(),
-        }
-    }
-
-    /// Writers learn that the file is full.
-    fn publish(&mut self) {
-        if self.session().state() == State::FileFull && !self.is_full {
-            self.is_full = true;
-            let largest_size = self.session().largest_event() as u32;
-            let admission =
-                Admission { open: true, full: true, largest_size, ..Admission::default() };
-            self.shared.control.set_admission(0, admission);
-        }
-    }
-
-    /// More pool where writers found little room.
-    fn grow(&mut self) {
-        let pressure = self.writer.pressure();
-        if std::mem::replace(&mut self.pressure, pressure) == pressure {
-            return;
-        }
-        let largest = etw_ring::layout::MAX_SEGMENT_UNITS * etw_ring::layout::UNIT_SIZE;
-        let size = self.pool.0.min(self.pool.1.saturating_sub(self.pool.0)).min(largest);
-        let size = size / etw_ring::layout::BLOCK_SIZE * etw_ring::layout::BLOCK_SIZE;
-        let number = self.writer.segment_count();
-        if size == 0 || number >= etw_ring::layout::MAX_SEGMENTS {
-            return;
-        }
-        let memory = match &mut lock(&self.shared.registrations).part {
-            Some(part) => part.add_segment(number, size),
-            #[cfg(target_os = "linux")]
-            None => Memory::private(size),
-            #[cfg(not(target_os = "linux"))]
-            None => Memory::heap(size),
-        };
-        let grown = memory.and_then(|memory| self.writer.grow(memory)).and_then(|index| {
-            let segment = self.writer.segment(index).ok_or(io::ErrorKind::NotFound)?;
-            self.reader.add_segment(Source::Mapped(segment.clone()))
-        });
-        match grown {
-            Ok(()) => self.pool.0 += size,
-            Err(error) => {
-                // No more of it: the pool stays as it is.
-                self.error = Some(format!("the pool cannot grow: {error}"));
-                self.pool.1 = self.pool.0;
-            }
-        }
-    }
-
-    /// The header and the `.part` tell how far we are.
-    fn maintain(&mut self) {
-        if self.upkeep.elapsed() < UPKEEP {
-            return;
-        }
-        self.upkeep = Instant::now();
-        if let Some(part) = &lock(&self.shared.registrations).part {
-            // Only a recovery needs it; it then takes the pair before.
-            let _ = part.set_clock(self.first, self.clock.last());
-        }
-        let closing = self.closing(false);
-        if let Some(storage) = &self.storage {
-            storage.update_header(closing);
-        }
-    }
-
-    fn stop(mut self, reply: Reply<Stopped>) {
-        self.shared.control.set_admission(0, Admission::default());
-        self.drain_all();
-        self.writer.close();
-        self.drain_all();
-        let ledger = self.ledger(true);
-        let now = self.session_now().max(self.session().facts().last_time);
-        let (process_id, thread_id) = self.facts.ids;
-        // The report is no event of the program's: it is in the file and not in the ledger.
-        let reports = report::reports(&ledger);
-        let cpus: u16 = 0;
-        for report in &reports {
-            let mut event = report.event(now, process_id, thread_id);
-            event.cpu = cpus;
-            if self.session().state() == State::Running {
-                self.session().push_report(&event);
-            }
-        }
-        self.session().stop(now);
-        let batch = self.reader.next_batch();
-        self.session().seal(batch);
-        self.reader.advance();
-        self.settle();
-        let closing = self.closing(true);
-        let statistics = self.statistics(true);
-        let mut result = match self.storage.take() {
-            Some(storage) => storage.finish(closing),
-            None => Ok(()),
-        };
-        if let (Ok(()), Some(error)) = (&result, self.error.take()) {
-            result = Err(io::Error::other(error));
-        }
-        let part = lock(&self.shared.registrations).part.take();
-        let Worker { writer, reader, sites, router, .. } = self;
-        drop((reader, sites, router));
-        if let Some(part) = part {
-            // Everything that could be stored is. What could not is in the ledger.
-            part.remove();
-        }
-        // What the system cannot take back stays taken.
-        let _ = writer.retire();
-        let _ = reply.send((statistics, result));
-    }
-}
-
-/// From the raw clock to the session's.
-#[derive(Clone, Copy)]
-pub(crate) enum SessionTime {
-    Qpc,
-    System(i64),
-    Raw,
-}
-
-impl SessionTime {
-    pub fn of(facts: &SessionFacts) -> SessionTime {
-        match facts.header.clock_type {
-            etw_types::ClockType::SYSTEM => SessionTime::System(facts.filetime_at_qpc_zero),
-            etw_types::ClockType::TSC => SessionTime::Raw,
-            _ => SessionTime::Qpc,
-        }
-    }
-
-    #[inline(always)]
-    pub fn time(self, clock: &ClockMap, raw: u64) -> i64 {
-        match self {
-            SessionTime::Qpc => clock.qpc(raw),
-            SessionTime::System(zero) => zero + clock.qpc(raw),
-            SessionTime::Raw => raw as i64,
-        }
-    }
-}
-
-/// Copies registrations that are new; how many there are.
-fn learn(shared: &Shared, registrations: &mut Registrations, known: usize) -> usize {
-    let registered = lock(&shared.registrations);
-    for (number, provider) in registered.providers.iter().enumerate().skip(known.max(1)) {
-        registrations.set(number as u32, provider.clone());
-    }
-    registered.providers.len()
-}
-
-fn is_alive(thread: u32) -> bool {
-    #[cfg(target_os = "linux")]
-    return etw_ring::process_thread_alive(std::process::id(), thread);
-    #[cfg(not(target_os = "linux"))]
-    return {
-        let _ = thread;
-        true
-    };
 }
