@@ -8,6 +8,7 @@ mod measure;
 mod peer;
 mod report;
 mod round;
+mod write;
 
 use crate::{Result, corpus, etw_command, root};
 use etw_etl::read::TraceFile;
@@ -18,10 +19,11 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Only the group with this name: reader, compressed, streams, circular, relog, dump, threads, memory
+    /// Only the group with this name: reader, compressed, streams, circular, relog, dump, threads, write,
+    /// rate, memory
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Also what takes 10 GB of disk and some minutes: the group `memory`
+    /// Also what takes 10 GB of disk and some minutes: the groups `rate` and `memory`
     #[arg(long)]
     full: bool,
     /// One JSON object a figure
@@ -38,8 +40,18 @@ pub struct Arguments {
 const MIB: u64 = 1 << 20;
 /// What a merge may take beside its open buffers.
 const MERGE_ALLOWANCE: u64 = 32 * MIB;
-const GROUPS: [&str; 8] =
-    ["reader", "compressed", "streams", "circular", "relog", "dump", "threads", "memory"];
+const GROUPS: [&str; 10] = [
+    "reader",
+    "compressed",
+    "streams",
+    "circular",
+    "relog",
+    "dump",
+    "threads",
+    "write",
+    "rate",
+    "memory",
+];
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(only) = arguments.only.as_deref().filter(|only| !GROUPS.contains(only)) {
@@ -71,8 +83,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "relog" => bench.relog()?,
             "dump" => bench.dump()?,
             "threads" => bench.threads()?,
+            "write" => bench.write(None, group)?,
+            "rate" if arguments.full => bench.write(Some(10), "rate --full")?,
             "memory" if arguments.full => bench.memory()?,
-            _ => bench.report.skip("memory", "10 GB of disk and some minutes, with --full"),
+            _ => bench.report.skip(group, "gigabytes of disk and some minutes, with --full"),
         }
     }
     bench.report.finish();

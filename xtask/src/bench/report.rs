@@ -18,6 +18,10 @@ pub enum Unit {
     /// Millions of records a second.
     MillionsPerSecond,
     Mebibytes,
+    Nanoseconds,
+    GigabytesPerSecond,
+    Bytes,
+    Events,
     /// Of two figures of the same run.
     Ratio,
     /// Outputs that differ from the first.
@@ -36,6 +40,10 @@ impl Unit {
         match self {
             Unit::MillionsPerSecond => "M/s",
             Unit::Mebibytes => "MiB",
+            Unit::Nanoseconds => "ns",
+            Unit::GigabytesPerSecond => "GB/s",
+            Unit::Bytes => "B",
+            Unit::Events => "events",
             Unit::Ratio => "x",
             Unit::Differences => "differ",
         }
@@ -43,9 +51,9 @@ impl Unit {
 
     fn decimals(self) -> usize {
         match self {
-            Unit::MillionsPerSecond | Unit::Ratio => 2,
-            Unit::Mebibytes => 1,
-            Unit::Differences => 0,
+            Unit::MillionsPerSecond | Unit::Ratio | Unit::GigabytesPerSecond => 2,
+            Unit::Mebibytes | Unit::Nanoseconds => 1,
+            Unit::Differences | Unit::Bytes | Unit::Events => 0,
         }
     }
 }
