@@ -494,6 +494,28 @@ impl PartHeader {
     }
 }
 
+/// Reads the beginning of a `.part` file of `len` bytes from what there is of it; the rest is zeros. For fuzzers.
+///
+/// # Errors
+/// As a `.part` with this beginning.
+#[doc(hidden)]
+pub fn check_header(bytes: &[u8], len: u64) -> io::Result<()> {
+    PartHeader::read(&Sparse(bytes), len).map(drop)
+}
+
+struct Sparse<'a>(&'a [u8]);
+
+impl ReadAt for Sparse<'_> {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        buffer.fill(0);
+        let there =
+            usize::try_from(offset).ok().and_then(|offset| self.0.get(offset..)).unwrap_or(&[]);
+        let count = there.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&there[..count]);
+        Ok(())
+    }
+}
+
 /// The entries up to the first that is none.
 fn registrations(mut table: &[u8]) -> Vec<(u32, Provider)> {
     let mut found = Vec::new();

@@ -305,6 +305,11 @@ impl PrivateSession {
         Ok(PrivateSession { shared, worker: Mutex::new(Some(thread)), writer, facts })
     }
 
+    /// Not a session of the process that this one was forked from?
+    pub fn is_of_this_process(&self) -> bool {
+        self.shared.generation == etw_ring::process_generation()
+    }
+
     /// The pool that this session's events are written to.
     pub fn writer(&self) -> &'static Writer {
         self.writer
@@ -411,18 +416,21 @@ impl PrivateSession {
     }
 
     fn ask_to_stop(&self) -> Option<(JoinHandle<()>, Receiver<Stopped>)> {
-        let worker = lock(&self.worker).take()?;
-        if self.shared.generation != etw_ring::process_generation() {
-            // A child of the process that the session belongs to: its thread does not run here.
-            std::mem::forget(worker);
+        if !self.is_of_this_process() {
+            // Its threads do not run here, and its locks may be held for ever.
             return None;
         }
+        let worker = lock(&self.worker).take()?;
         let (reply, done) = channel();
         self.send(Command::Stop(reply));
         Some((worker, done))
     }
 
+    /// In a child the command is dropped, and who waits for its answer hears that the session is not there.
     fn send(&self, command: Command) {
+        if !self.is_of_this_process() {
+            return;
+        }
         lock(&self.shared.commands).push_back(command);
         self.shared.has_commands.store(true, Ordering::SeqCst);
         self.shared.control.wake();

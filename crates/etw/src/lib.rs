@@ -33,6 +33,8 @@ mod activity;
 mod builder;
 mod custom;
 pub mod evntprov;
+#[cfg(all(unix, feature = "session"))]
+mod fork;
 mod macros;
 mod provider;
 mod registry;

@@ -34,7 +34,7 @@ pub(crate) struct Enable {
 }
 
 #[derive(Default)]
-struct Registry {
+pub(crate) struct Registry {
     providers: Vec<ProviderRef>,
     hosts: [Option<Arc<dyn Host>>; MAX_ATTACHMENTS],
 }
@@ -47,8 +47,26 @@ thread_local! {
     static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
 }
 
-fn lock() -> MutexGuard<'static, Option<Registry>> {
+/// The registry, held.
+pub(crate) type Lock = MutexGuard<'static, Option<Registry>>;
+
+pub(crate) fn lock() -> Lock {
     REGISTRY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// In a child: the hosts are the parent's. They are not dropped, since their locks and threads are its too.
+#[cfg(all(unix, feature = "session"))]
+pub(crate) fn forget_hosts(lock: &mut Lock) {
+    let Some(registry) = lock.as_mut() else { return };
+    for host in &mut registry.hosts {
+        std::mem::forget(host.take());
+    }
+    for provider in &registry.providers {
+        provider.clear_slots(u64::MAX);
+    }
+    for writer in &WRITERS {
+        writer.store(std::ptr::null_mut(), Ordering::Release);
+    }
 }
 
 fn with<R>(change: impl FnOnce(&mut Registry) -> R) -> R {

@@ -238,6 +238,8 @@ impl SessionBuilder {
             let (mode, preallocate) = (self.mode, self.preallocate);
             self.options.output = Output::File { path, mode, preallocate };
         }
+        #[cfg(unix)]
+        crate::fork::install();
         let taken = RUNNING.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |running| {
             (running < MAX_PRIVATE_SESSIONS).then_some(running + 1)
         });
@@ -362,7 +364,7 @@ impl Session {
 
     fn end(&self) -> (SessionStatistics, io::Result<()>) {
         // Once: the attachment may be another host's by now.
-        if !self.has_ended.swap(true, Ordering::AcqRel) {
+        if self.host.is_of_this_process() && !self.has_ended.swap(true, Ordering::AcqRel) {
             registry::detach(self.attachment);
         }
         self.host.stop()
@@ -371,6 +373,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if !self.host.is_of_this_process() {
+            // The parent's: nothing of it is ours to end.
+            return;
+        }
         // After `stop` it has stopped already.
         let _ = self.end();
         RUNNING.fetch_sub(1, Ordering::AcqRel);
@@ -386,6 +392,17 @@ impl Host for PrivateSession {
 
     fn unregister(&self, _registration: u32) {
         // Its number stays: records may still be on their way.
+    }
+}
+
+/// In a child made by `fork`: the sessions are the parent's.
+#[cfg(unix)]
+pub(crate) fn forget_all() {
+    RUNNING.store(0, Ordering::Release);
+    // One that another thread was adding at that moment leaves the list locked: then it stays as it is, and its sessions
+    // know by themselves that they are not this process's.
+    if let Ok(mut live) = LIVE.try_lock() {
+        std::mem::forget(std::mem::take(&mut *live));
     }
 }
 

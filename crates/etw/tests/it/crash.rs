@@ -82,7 +82,16 @@ fn child_process() {
                     // Nobody listens here, and the parent's file is not ours.
                     let _ = greet(&PROVIDER, n);
                 }
+                assert!(session.flush().is_err());
                 drop(session);
+                // It may have sessions and registrations of its own.
+                let own = out.with_extension("child.etl");
+                let session = Session::builder("own").file(&own).start().unwrap();
+                session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+                for n in 0..50 {
+                    assert!(greet(&PROVIDER, n).is_success());
+                }
+                session.stop().unwrap();
                 // SAFETY: ends the child.
                 unsafe { libc::_exit(7) };
             }
@@ -261,6 +270,8 @@ fn abort_leaves_a_part() {
 fn a_forked_child_is_not_recorded() {
     let out = TempPath::new("fork.etl");
     assert!(spawn("fork", &out).wait().unwrap().success());
+    let own = TempPath(out.with_extension("child.etl"));
     let (events, _) = read(&out);
-    assert_eq!(events.len(), 200);
+    assert_eq!((events.len(), read(&own).0.len()), (200, 50));
+    assert_ne!(events[0].pid, read(&own).0[0].pid);
 }

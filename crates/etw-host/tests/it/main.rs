@@ -1,0 +1,4 @@
+//! One binary for all integration tests.
+#![allow(missing_docs)]
+
+mod replay;

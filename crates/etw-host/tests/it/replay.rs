@@ -1,0 +1,122 @@
+//! The seeds of the fuzz targets, replayed on stable, and a few thousand mutants of each. `ETW_BLESS=1` rewrites them.
+
+use std::path::{Path, PathBuf};
+
+#[path = "../../../../fuzz/src/host.rs"]
+mod targets;
+
+fn folder(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
+}
+
+/// Runs a target over its seeds and over mutants of them. P5
+fn replay(target: &str, seeds: &[(&str, Vec<u8>)], run: fn(&[u8])) {
+    let folder = folder(target);
+    if std::env::var_os("ETW_BLESS").is_some() {
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, bytes) in seeds {
+            std::fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
+    let mut count = 0;
+    let mut seed = 1u64;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        run(&bytes);
+        for round in 0..2000 {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let mut mutant = bytes.clone();
+            if mutant.is_empty() {
+                continue;
+            }
+            let at = (seed >> 33) as usize % mutant.len();
+            match round % 4 {
+                0 => mutant[at] ^= 1 << (seed >> 20 & 7),
+                1 => mutant[at] = (seed >> 20) as u8,
+                2 => mutant.truncate(at),
+                _ => {
+                    let end = (at + 8).min(mutant.len());
+                    mutant[at..end].fill((seed >> 20) as u8);
+                }
+            }
+            run(&mutant);
+        }
+        count += 1;
+    }
+    assert_eq!(count, seeds.len(), "seeds of {target}");
+    for (name, bytes) in seeds {
+        assert!(
+            std::fs::read(folder.join(name)).unwrap() == *bytes,
+            "{target}/{name} is out of date"
+        );
+    }
+}
+
+#[test]
+fn part_header() {
+    let mut whole = vec![0; 0x10100];
+    let mut put = |at: usize, bytes: &[u8]| whole[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, b"ETWPART1");
+    put(8, &1u32.to_le_bytes());
+    put(0xc, &1u32.to_le_bytes());
+    put(0x14, &4096u32.to_le_bytes());
+    put(0x18, &16u32.to_le_bytes());
+    put(0x1c, &100u32.to_le_bytes());
+    put(0x20, &0x100000u64.to_le_bytes());
+    put(0x28, &0x800000u64.to_le_bytes());
+    put(0x30, &1u32.to_le_bytes());
+    put(0x80, &0x400000u64.to_le_bytes());
+    put(0x88, &0x680000u64.to_le_bytes());
+    put(0x10000, &30u32.to_le_bytes());
+    put(0x10004, &1u32.to_le_bytes());
+    assert!(etw_host::part::check_header(&whole, 1 << 30).is_ok());
+    assert!(etw_host::part::check_header(&whole, 1 << 20).is_err());
+    replay("part_header", &[("whole", whole[..0x200].to_vec())], targets::part_header);
+}
+
+#[test]
+fn recover() {
+    let mut buffer = vec![0; 1024];
+    let mut put = |at: usize, bytes: &[u8]| buffer[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &1024u32.to_le_bytes());
+    put(0x18, &7i64.to_le_bytes());
+    put(0x2c, &1u32.to_le_bytes());
+    put(0x38, &(3u64 << 24 | 200 / 8).to_le_bytes());
+    put(0x40, &(4u64 << 24 | 304 / 8).to_le_bytes());
+    put(72, &[0x50, 0]);
+    let mut full = buffer.clone();
+    full[0x20..0x28].copy_from_slice(&(1u64 << 40 | 5).to_le_bytes());
+    full[0x2c] = 3;
+    full[0x30..0x34].copy_from_slice(&304u32.to_le_bytes());
+    let with =
+        |batch: u64, buffers: &[&[u8]]| [&batch.to_le_bytes()[..], &buffers.concat()].concat();
+    let seeds = [
+        ("in_use", with(3, &[&buffer])),
+        ("full", with(4, &[&full, &buffer])),
+        ("cut", with(4, &[&full[..500]])),
+    ];
+    replay("recover", &seeds, targets::recover);
+}
+
+#[test]
+fn record() {
+    let descriptor = [7, 0, 1, 11, 4, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
+    let metadata = b"\x0c\0\0Hello\0n\0\x04";
+    let all = [
+        &[63, 1, 16 * 3 + 8 + 6 + 12, 0][..],
+        &descriptor,
+        &[1; 16],
+        &[2; 16],
+        &[3; 8],
+        b"\x06\0Abc\0",
+        metadata,
+        b"payload",
+    ]
+    .concat();
+    let seeds = [
+        ("all", all),
+        ("site", [&[0, 1 | 1 << 6, 0, 0][..], &descriptor, b"more"].concat()),
+        ("related", [&[4, 1 | 2 << 6, 16, 0][..], &descriptor, metadata, b"more"].concat()),
+    ];
+    replay("record", &seeds, targets::record);
+}

@@ -1,0 +1,55 @@
+//! What a crashed or hostile program leaves: `.part` headers, session buffers, records of a pool.
+
+use etw_host::convert::{Provider, Registrations};
+use etw_ring::Record;
+use etw_session::recover;
+use etw_types::Guid;
+
+/// The beginning of a `.part` file; what is not there is zero.
+pub fn part_header(data: &[u8]) {
+    let _ = etw_host::part::check_header(data, 1 << 30);
+}
+
+/// Eight bytes of batch number, then buffers of 1 KiB.
+pub fn recover(data: &[u8]) {
+    let Some((batch, rest)) = data.split_first_chunk() else { return };
+    let batch = u64::from_le_bytes(*batch);
+    let found = recover::recover(rest.chunks(1024), batch);
+    for buffer in found.buffers {
+        assert_eq!(buffer.bytes.len(), 1024);
+        let filled = u32::from_le_bytes(buffer.bytes[0x30..0x34].try_into().expect("four bytes"));
+        assert!((72..=1024).contains(&filled));
+    }
+}
+
+/// A record's kind, flags and size of its prefix, then its payload.
+pub fn record(data: &[u8]) {
+    let Some((head, payload)) = data.split_first_chunk::<4>() else { return };
+    let record = Record {
+        time: 1,
+        kind: head[0],
+        sessions: 1,
+        cpu: u16::from(head[1]),
+        tid: 2,
+        registration: u32::from(head[1] & 3),
+        site: u32::from(head[1] >> 6),
+        seq: 0,
+        user: 0,
+        epoch: 0,
+        metadata_size: u16::from_le_bytes([head[2], head[3]]).min(payload.len() as u16),
+        overflow: false,
+        payload,
+    };
+    let mut registrations = Registrations::default();
+    for number in 1..3 {
+        let traits = if number == 1 { b"\x06\0Abc\0".to_vec() } else { payload.to_vec() };
+        registrations.set(number, Provider { id: Guid::from_u128(u128::from(number)), traits });
+    }
+    let mut sites =
+        |id: u32| (id != 3).then(|| payload[..payload.len().min(id as usize * 20)].to_vec());
+    if let Some(event) = registrations.event(&record, 5, 6, &mut sites) {
+        let size = event.size(&[]);
+        assert!(size >= 80 && size <= 80 + 3 * payload.len() + 200, "{size}");
+        assert!(event.chain.len().is_multiple_of(8));
+    }
+}
