@@ -81,11 +81,11 @@ fn recover() {
     put(0, &1024u32.to_le_bytes());
     put(0x18, &7i64.to_le_bytes());
     put(0x2c, &1u32.to_le_bytes());
-    put(0x38, &(3u64 << 24 | 200 / 8).to_le_bytes());
-    put(0x40, &(4u64 << 24 | 304 / 8).to_le_bytes());
+    put(0x38, &((3u64 << 24) | (200 / 8)).to_le_bytes());
+    put(0x40, &((4u64 << 24) | (304 / 8)).to_le_bytes());
     put(72, &[0x50, 0]);
     let mut full = buffer.clone();
-    full[0x20..0x28].copy_from_slice(&(1u64 << 40 | 5).to_le_bytes());
+    full[0x20..0x28].copy_from_slice(&((1u64 << 40) | 5).to_le_bytes());
     full[0x2c] = 3;
     full[0x30..0x34].copy_from_slice(&304u32.to_le_bytes());
     let with =
