@@ -20,39 +20,58 @@ impl Drop for Folder {
     }
 }
 
-/// A provider for each test: they run side by side.
-static PROVIDERS: [Provider; 2] = [
-    Provider::new("Part", Guid::from_u128(31), b"\x07\0Part\0"),
-    Provider::new("Part", Guid::from_u128(32), b"\x07\0Part\0"),
-];
+static PROVIDER: Provider = Provider::new("Part", Guid::from_u128(31), b"\x07\0Part\0");
+const ROLE: &str = "ETW_CLI_TEST_PART";
 
-/// A trace of `before` events in its file and `after` ones beside it: copied from a running session, as it would be left if it were
-/// killed now.
-fn left(folder: &Path, provider: &'static Provider, before: u32, after: u32) -> PathBuf {
-    let live = folder.join("live.etl");
-    let _registration = provider.register();
-    let session = Session::builder("left").file(&live).buffer_size_kb(4).start().unwrap();
-    session.enable(provider, Level::VERBOSE, 0).unwrap();
+/// Not a test by itself: the program that is killed.
+#[test]
+fn child_process() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let mut parts = role.splitn(3, ' ');
+    let mut number = || parts.next().unwrap().parse::<u32>().unwrap();
+    let (before, after) = (number(), number());
+    let path = PathBuf::from(parts.next().unwrap());
+    let _registration = PROVIDER.register();
+    let session = Session::builder("left").file(&path).buffer_size_kb(4).start().unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
     let put = |count| {
         for _ in 0..count {
-            assert!(write_event!(provider, "E", level(Informational)).is_success());
+            assert!(write_event!(PROVIDER, "E", level(Informational)).is_success());
         }
     };
     put(before);
     session.flush().unwrap();
     put(after);
-    let copy = folder.join("left.etl");
-    std::fs::copy(&live, &copy).unwrap();
-    std::fs::copy(folder.join("live.etl.part"), folder.join("left.etl.part")).unwrap();
-    drop(session);
-    copy
+    std::process::abort();
+}
+
+/// A trace of `before` events in its file and `after` ones more that its program left when it was killed.
+fn left(folder: &Path, before: u32, after: u32) -> PathBuf {
+    let trace = folder.join("left.etl");
+    let status = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["part::child_process", "--exact"])
+        .env(ROLE, format!("{before} {after} {}", trace.display()))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(!status.success());
+    // Not in memory, so that the test may damage it and leaves nothing there.
+    let part = folder.join("left.etl.part");
+    let bytes = std::fs::read(&part).unwrap();
+    if let Ok(target) = std::fs::read_link(&part) {
+        std::fs::remove_file(target).unwrap();
+    }
+    std::fs::remove_file(&part).unwrap();
+    std::fs::write(&part, bytes).unwrap();
+    trace
 }
 
 /// P3: `dump` and `check` read what is in the file and beside it, `repair` folds it in and completes the header, and may be run again.
 #[test]
 fn what_a_killed_program_left_is_read_and_folded_in() {
     let folder = Folder::new("part");
-    let trace = left(&folder.0, &PROVIDERS[0], 500, 300);
+    let trace = left(&folder.0, 500, 300);
     let part = folder.0.join("left.etl.part");
     let events = |path: &Path| {
         let lines = json_lines(&stdout(&["dump", "--format", "json"], &[path], 0));
@@ -79,7 +98,7 @@ fn what_a_killed_program_left_is_read_and_folded_in() {
 #[test]
 fn a_damaged_part_costs_nothing_else() {
     let folder = Folder::new("part-damaged");
-    let trace = left(&folder.0, &PROVIDERS[1], 200, 100);
+    let trace = left(&folder.0, 200, 100);
     let part = folder.0.join("left.etl.part");
     let whole = std::fs::read(&part).unwrap();
     let mut seed = 7u64;
