@@ -3,6 +3,7 @@
 mod check;
 mod corpus;
 mod dump;
+mod examples;
 mod fixture;
 mod formats;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,103 @@
+//! The examples of crate `etw`, run as a newcomer runs them, and what `etw` shows of their traces.
+use crate::fixture::{json_lines, stdout};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The events of an example's trace, its session's own report aside.
+fn run(name: &str, arguments: &[&str]) -> (String, Vec<Value>) {
+    let folder =
+        Folder(std::env::temp_dir().join(format!("etw-example-{name}-{}", std::process::id())));
+    std::fs::create_dir_all(&folder.0).unwrap();
+    let trace = folder.0.join("trace.etl");
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "run",
+            "--quiet",
+            "--locked",
+            "-p",
+            "etw",
+            "--features",
+            "session",
+            "--example",
+            name,
+            "--",
+        ])
+        .args(arguments.iter().map(|a| if *a == "TRACE" { trace.to_str().unwrap() } else { a }))
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .env("RUST_BACKTRACE", "0")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let mut lines = json_lines(&stdout(&["dump", "--format", "json"], &[&trace], 0));
+    lines.retain(|line| line["header"] == "EVENT64" && line["provider_name"] != "OpenEtw.Session");
+    assert!(lines.iter().all(|line| line["decoded"] == "tracelogging"));
+    (String::from_utf8(output.stdout).unwrap(), lines)
+}
+
+fn named<'a>(events: &'a [Value], name: &str, opcode: u8) -> Vec<&'a Value> {
+    events.iter().filter(|event| event["event"] == name && event["opcode"] == opcode).collect()
+}
+
+/// OV-11: each file is an activity of its own, related to the run, from its start to its stop.
+#[test]
+fn parallel_grep() {
+    let (told, events) =
+        run("parallel_grep", &["--trace", "TRACE", "define_provider", "crates/etw/examples"]);
+    let runs = named(&events, "Run", 1);
+    let totals = &named(&events, "Run", 2)[0]["fields"]["Totals"];
+    let (starts, stops) = (named(&events, "File", 1), named(&events, "File", 2));
+    assert_eq!((runs.len(), starts.len()), (1, stops.len()));
+    assert_eq!(totals["Files"], starts.len());
+    assert!(starts.len() >= 4 && totals["Matches"].as_u64() >= Some(6), "{totals}");
+    assert_eq!(totals["Matches"], named(&events, "Match", 0).len());
+    assert!(
+        told.contains(&format!("{} events", events.len())) && told.contains("0 lost"),
+        "{told}"
+    );
+    let mut open: BTreeMap<&str, &Value> = BTreeMap::new();
+    for start in starts {
+        assert_eq!(start["related_activity_id"], runs[0]["activity_id"]);
+        assert!(open.insert(start["activity_id"].as_str().unwrap(), start).is_none());
+    }
+    for stop in stops {
+        assert!(open.remove(stop["activity_id"].as_str().unwrap()).is_some());
+    }
+}
+
+/// OV-11: a request stays one activity while it moves between threads, and its steps are related to it.
+#[test]
+fn async_server() {
+    let (_, events) = run("async_server", &["TRACE"]);
+    let (starts, stops) = (named(&events, "Request", 1), named(&events, "Request", 2));
+    assert_eq!((starts.len(), stops.len(), events.len()), (20, 20, 160));
+    let requests: BTreeMap<&str, &Value> =
+        starts.iter().map(|e| (e["activity_id"].as_str().unwrap(), *e)).collect();
+    assert_eq!(requests.len(), 20);
+    assert!(stops.iter().all(|e| requests.contains_key(e["activity_id"].as_str().unwrap())));
+    let steps = named(&events, "Query", 1);
+    assert_eq!(steps.len(), 60);
+    assert!(
+        steps.iter().all(|e| requests.contains_key(e["related_activity_id"].as_str().unwrap()))
+    );
+}
+
+/// OV-5: the last steps before the panic are in the file, and the panic itself.
+#[test]
+fn flight_recorder() {
+    let (_, events) = run("flight_recorder", &["TRACE"]);
+    let last: Vec<&Value> = events.iter().rev().take(2).collect();
+    assert_eq!((&last[0]["event"], &last[0]["level"]), (&"Panic".into(), &1.into()));
+    assert!(last[0]["fields"]["What"].as_str().unwrap().contains("in step 123456"));
+    assert_eq!(last[1]["fields"]["Number"], 123_456);
+    assert!(events.len() > 1000, "{}", events.len());
+}
