@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         usual(panic);
     }));
 
-    let worker = std::thread::spawn(|| (0..).for_each(step));
+    let worker = std::thread::spawn(|| (0..1_000_000).for_each(step));
     if worker.join().is_err() {
         println!("the worker has ended early, and {path} tells what it did before");
     }

@@ -1,1 +1,7 @@
 //! One binary for all integration tests.
+#![allow(missing_docs)]
+
+mod modes;
+mod route;
+mod simulation;
+mod support;

@@ -1,0 +1,198 @@
+//! What becomes of full buffers in each log mode.
+use crate::support::*;
+use etw_session::*;
+
+/// Ten events of 88 bytes fill a buffer of 1 KiB.
+const IN_A_BUFFER: u64 = 10;
+
+/// OV-4, OV-19: buffers come out in the order in which they filled, at rising places, each stream in order.
+#[test]
+fn sequential() {
+    let mut session = session(LogMode::Sequential { max_size: None }, 8);
+    for number in 0..4 * IN_A_BUFFER + 3 {
+        push(&mut session, number, (number % 2) as u16).unwrap();
+    }
+    let stored = store(&mut session, 1);
+    assert_eq!(stored.len(), 4);
+    session.stop(100);
+    let rest = store(&mut session, 2);
+    let all = [stored, rest].concat();
+    let places: Vec<_> = all.iter().map(|(place, _)| (place.file, place.slot)).collect();
+    assert_eq!(places, (1..=6).map(|slot| (1, slot)).collect::<Vec<_>>());
+    let sequences: Vec<u8> = all.iter().map(|(_, bytes)| bytes[0x18]).collect();
+    assert_eq!(sequences, [1, 2, 3, 4, 5, 6]);
+    // Only the last buffer of a flush is marked.
+    assert_eq!(
+        all.iter().map(|(_, bytes)| bytes[0x34] & 1).collect::<Vec<_>>(),
+        [0, 0, 0, 0, 0, 1]
+    );
+    let mut found: Vec<u64> = all.iter().flat_map(|(_, bytes)| numbers(bytes)).collect();
+    found.sort_unstable();
+    assert_eq!(found, (0..4 * IN_A_BUFFER + 3).collect::<Vec<_>>());
+    assert_eq!(push(&mut session, 99, 0), Err(Cause::SessionFull));
+    assert_eq!((session.state(), session.facts().buffers), (State::Stopped, 6));
+}
+
+/// OV-4: at its maximum size a sequential file takes no more, and what comes is counted.
+#[test]
+fn a_full_file_takes_no_more() {
+    let mut session = session(LogMode::Sequential { max_size: Some(4 * 1024) }, 8);
+    let taken = (0..50).filter(|number| push(&mut session, *number, 0).is_ok()).count() as u64;
+    assert_eq!((taken, session.state()), (3 * IN_A_BUFFER, State::FileFull));
+    session.stop(0);
+    assert_eq!(store(&mut session, 1).last().unwrap().0, Place { file: 1, slot: 3 });
+    assert_eq!(session.ledger().lost(Cause::SessionFull), 50 - taken);
+}
+
+#[test]
+fn circular_and_series() {
+    for (mode, expected) in [
+        (
+            LogMode::Circular { max_size: 4096 },
+            [(1, 1), (1, 2), (1, 3), (1, 1), (1, 2), (1, 3), (1, 1)],
+        ),
+        (
+            LogMode::NewFile { max_size: 4096 },
+            [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (3, 1)],
+        ),
+        (
+            LogMode::Append { first_slot: 5, last_sequence: 9 },
+            [(1, 5), (1, 6), (1, 7), (1, 8), (1, 9), (1, 10), (1, 11)],
+        ),
+    ] {
+        let mut session = session(mode, 3);
+        let mut places = Vec::new();
+        for number in 0..7 * IN_A_BUFFER {
+            push(&mut session, number, 0).unwrap();
+            places.extend(
+                store(&mut session, number + 1).iter().map(|(p, b)| (p.file, p.slot, b[0x18])),
+            );
+        }
+        session.stop(0);
+        places.extend(store(&mut session, 1000).iter().map(|(p, b)| (p.file, p.slot, b[0x18])));
+        let first = if matches!(mode, LogMode::Append { .. }) { 10 } else { 1 };
+        let expected: Vec<_> =
+            expected.iter().zip(first..).map(|((file, slot), seq)| (*file, *slot, seq)).collect();
+        assert_eq!(places, expected, "{mode:?}");
+    }
+}
+
+/// OV-5: memory keeps the newest buffers; a snapshot changes nothing.
+#[test]
+fn memory() {
+    let mut session = session(LogMode::Memory, 3);
+    for number in 0..100 {
+        push(&mut session, number, 0).unwrap();
+        session.seal(number + 1);
+        assert!(session.take_full().is_none());
+    }
+    let before = session.ledger().clone();
+    for _ in 0..2 {
+        let found: Vec<u64> =
+            session.snapshot(500).iter().flat_map(|bytes| numbers(bytes)).collect();
+        assert_eq!(found, (70..100).collect::<Vec<_>>());
+    }
+    assert_eq!(*session.ledger(), before);
+    assert_eq!((before.stored, before.overwritten), (30, 70));
+    push(&mut session, 100, 0).unwrap();
+    assert_eq!(session.ledger().overwritten, 80);
+}
+
+/// OV-6, OV-19: without a free buffer events are lost and counted, and the next buffer says so.
+#[test]
+fn slow_storage_and_failing_storage() {
+    let mut session = session(LogMode::RealTime, 2);
+    let taken = (0..30).filter(|number| push(&mut session, *number, 0).is_ok()).count() as u64;
+    assert_eq!((taken, session.ledger().lost(Cause::SessionFull)), (2 * IN_A_BUFFER, 10));
+    session.seal(1);
+    let first = session.take_full().unwrap();
+    assert!(session.is_storing());
+    session.not_stored(first);
+    assert_eq!(session.ledger().lost(Cause::Disk), IN_A_BUFFER);
+    push(&mut session, 40, 0).unwrap();
+    session.flush(99);
+    let flags: Vec<u8> = store(&mut session, 2).iter().map(|(_, bytes)| bytes[0x34]).collect();
+    // EVENTS_LOST, and FLUSH_MARKER on the last.
+    assert_eq!(flags, [0x20, 0x23]);
+    assert_eq!(session.facts().buffers_lost, 1);
+    assert!(session.ledger().is_balanced());
+}
+
+#[test]
+fn the_flush_timer_hands_out_what_has_waited() {
+    let options =
+        SessionOptions { buffer_size: 1024, flush_timer: Some(100), ..SessionOptions::default() };
+    let mut session = with(options, 4);
+    push(&mut session, 10, 0).unwrap();
+    push(&mut session, 60, 1).unwrap();
+    session.tick(109);
+    assert_eq!(store(&mut session, 1).len(), 0);
+    session.tick(110);
+    assert_eq!(
+        store(&mut session, 2).iter().flat_map(|(_, b)| numbers(b)).collect::<Vec<_>>(),
+        [10]
+    );
+    // A clock that goes back makes nobody wait for ever, and hands out nothing early.
+    session.tick(i64::MIN);
+    session.tick(160);
+    assert_eq!(
+        store(&mut session, 3).iter().flat_map(|(_, b)| numbers(b)).collect::<Vec<_>>(),
+        [60]
+    );
+}
+
+#[test]
+fn sizes() {
+    let mut session = session(LogMode::Sequential { max_size: None }, 4);
+    let payload = vec![0; 70_000];
+    let mut of = |size: usize| {
+        let result = session.push(&Event {
+            provider: PROVIDER,
+            payload: &payload[..size],
+            ..Event::default()
+        });
+        assert!(session.ledger().is_balanced());
+        result
+    };
+    assert_eq!(of(1024 - 72 - 80), Ok(()));
+    assert_eq!(of(1024 - 72 - 80 + 1), Err(Cause::TooLargeForSession));
+    assert_eq!(of(65_535 - 80), Err(Cause::TooLargeForSession));
+    assert_eq!(of(65_536 - 80), Err(Cause::TooLarge));
+    for (size, buffers) in [(1000, 4), (0, 4), (32 << 20, 4), (1024, 1)] {
+        let options = SessionOptions { buffer_size: size, ..SessionOptions::default() };
+        assert!(
+            Session::new(options, vec![vec![0; size as usize]; buffers]).is_err(),
+            "{size} {buffers}"
+        );
+    }
+}
+
+/// The documented pairs that exclude each other, and what each mode needs.
+#[test]
+fn raw_log_file_modes() {
+    use log_file_mode::*;
+    for (bits, has_file, max, status) in [
+        (SEQUENTIAL, true, 0, 0),
+        (0, true, 0, 0),
+        (0, false, 0, 161),
+        (CIRCULAR, true, 0, 87),
+        (CIRCULAR, true, 1, 0),
+        (CIRCULAR | SEQUENTIAL, true, 1, 87),
+        (CIRCULAR | APPEND, true, 1, 87),
+        (NEWFILE, true, 1, 0),
+        (NEWFILE | SEQUENTIAL, true, 1, 0),
+        (NEWFILE | PREALLOCATE, true, 1, 87),
+        (APPEND | REAL_TIME, true, 0, 87),
+        (REAL_TIME, false, 0, 0),
+        (REAL_TIME | PRIVATE_LOGGER, false, 0, 87),
+        (BUFFERING, false, 0, 0),
+        (BUFFERING | SEQUENTIAL, true, 0, 87),
+        (USE_GLOBAL_SEQUENCE | USE_LOCAL_SEQUENCE, true, 0, 87),
+        (RELOG, true, 0, 87),
+        (RELOG | PRIVATE_LOGGER, true, 0, 0),
+        (PREALLOCATE, true, 0, 87),
+    ] {
+        let found = check(bits, has_file, max).map_or_else(|error| error.status().0, |()| 0);
+        assert_eq!(found, status, "{bits:#x}");
+    }
+}

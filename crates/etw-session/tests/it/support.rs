@@ -1,0 +1,76 @@
+//! Sessions without a host: events by hand, buffers read back.
+use etw_session::*;
+use etw_types::{Guid, Level};
+
+pub const PROVIDER: Guid = Guid::from_u128(0x1234);
+
+pub fn session(mode: LogMode, buffers: usize) -> Session<Vec<u8>> {
+    with(SessionOptions { buffer_size: 1024, mode, ..SessionOptions::default() }, buffers)
+}
+
+pub fn with(options: SessionOptions, buffers: usize) -> Session<Vec<u8>> {
+    let memory = vec![vec![0xee; options.buffer_size as usize]; buffers];
+    let mut session = Session::new(options, memory).unwrap();
+    session.enable(PROVIDER, EnableInfo::default());
+    session
+}
+
+/// 96 bytes on disk; the payload is the number.
+pub fn event(number: &[u8; 8], time: i64, cpu: u16) -> Event<'_> {
+    let mut event = Event {
+        time,
+        cpu,
+        process_id: 7,
+        thread_id: 8,
+        provider: PROVIDER,
+        payload: number,
+        ..Event::default()
+    };
+    event.descriptor.level = Level::INFO;
+    event
+}
+
+pub fn push(session: &mut Session<Vec<u8>>, number: u64, cpu: u16) -> Result<(), Cause> {
+    let result = session.push(&event(&number.to_le_bytes(), number as i64, cpu));
+    assert!(session.ledger().is_balanced());
+    result
+}
+
+/// A buffer as it would be in its file.
+pub fn on_disk<B: AsRef<[u8]> + AsMut<[u8]>>(full: &FullBuffer<B>) -> Vec<u8> {
+    let mut bytes = full.bytes().to_vec();
+    bytes[..72].copy_from_slice(&full.header());
+    bytes
+}
+
+/// The numbers of a buffer's events, read by the container's own reader; whether it is sound comes with it.
+pub fn numbers(bytes: &[u8]) -> Vec<u64> {
+    let (header, records) = etw_etl::read::buffer::open(bytes, 1 << 24).unwrap();
+    assert_eq!((header.state, header.buffer_type, header.flags & 0x20), (3, 0, 0x20));
+    let mut found = Vec::new();
+    let mut at = 0;
+    let mut last = i64::MIN;
+    while at < records.len() {
+        let context = etw_etl::record::RecordContext::default();
+        let frame = etw_etl::record::frame(&records[at..], &context).unwrap();
+        let record = &records[at..at + frame.size as usize];
+        found.push(u64::from_le_bytes(record[record.len() - 8..].try_into().unwrap()));
+        let time = i64::from_le_bytes(record[0x10..0x18].try_into().unwrap());
+        assert!(time >= last && time <= header.time_stamp);
+        last = time;
+        at += (frame.size as usize).next_multiple_of(8);
+    }
+    found
+}
+
+/// Seals, takes all that is full, and gives it back as stored.
+pub fn store(session: &mut Session<Vec<u8>>, batch: u64) -> Vec<(Place, Vec<u8>)> {
+    session.seal(batch);
+    let mut stored = Vec::new();
+    while let Some(full) = session.take_full() {
+        stored.push((full.place(), on_disk(&full)));
+        session.stored(full);
+    }
+    assert!(session.ledger().is_balanced());
+    stored
+}
