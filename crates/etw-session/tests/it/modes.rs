@@ -12,6 +12,7 @@ fn sequential() {
     for number in 0..4 * IN_A_BUFFER + 3 {
         push(&mut session, number, (number % 2) as u16).unwrap();
     }
+    assert!(session.take_full().is_none(), "what is not sealed is not final");
     let stored = store(&mut session, 1);
     assert_eq!(stored.len(), 4);
     session.stop(100);
