@@ -3,11 +3,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use etw_etl::header::BufferHeader;
 use etw_etl::header::LogfileHeader;
-use etw_etl::write::{BufferBuilder, encode};
 use etw_ring::RawClock;
-use etw_types::{Clock, ClockType, EventRecord, FileTime, HeaderType, Hook, le};
+use etw_types::{Clock, ClockType, FileTime, le};
 
 use crate::clock::{QPC_FREQUENCY, filetime_now, qpc_now};
 
@@ -91,23 +89,12 @@ impl SessionFacts {
     }
 
     /// The first buffer of a file of the session.
-    pub fn header_buffer(&self, header: &LogfileHeader) -> Vec<u8> {
-        let payload = header.to_payload();
-        let mut record = EventRecord::new(HeaderType::System64, &payload);
-        record.hook = Some(Hook(0));
-        record.descriptor.version = 2;
-        record.order_time = self.start_raw;
-        (record.process_id, record.thread_id) = (Some(self.ids.0), Some(self.ids.1));
-        let mut bytes = Vec::new();
-        let mut buffer = BufferBuilder::new(header.buffer_size, 0);
-        buffer.header.buffer_type = BufferHeader::HEADER;
-        buffer.header.flags |= BufferHeader::FLUSH_MARKER;
-        // A header of 300 bytes and two names of at most 1024 characters each: `check_names`.
-        if encode(&record, &mut bytes).is_ok() {
-            buffer.push_bytes(&bytes);
-        }
-        buffer.header.time_stamp = 0;
-        buffer.finish()
+    ///
+    /// # Errors
+    /// `InvalidInput` for names that the buffer cannot hold.
+    pub fn header_buffer(&self, header: &LogfileHeader) -> io::Result<Vec<u8>> {
+        etw_etl::write::logfile_buffer(header, self.start_raw, self.ids, &[], header.buffer_size)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
     }
 
     /// For a `.part` file.

@@ -121,7 +121,7 @@ impl Files {
         header.buffers_lost = closing.buffers_lost;
         header.log_file_name =
             file_name(&self.pattern, current.number).to_string_lossy().into_owned();
-        write_at(&current.file, &self.facts.header_buffer(&header), 0)
+        write_at(&current.file, &self.facts.header_buffer(&header)?, 0)
     }
 
     /// Completes the current file: its header, and its length where more was reserved.

@@ -366,7 +366,7 @@ pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
             if opened.metadata()?.len() == 0 {
                 let mut header = leftover.facts.header.clone();
                 header.log_file_name = path.to_string_lossy().into_owned();
-                crate::file::write_at(&opened, &leftover.facts.header_buffer(&header), 0)?;
+                crate::file::write_at(&opened, &leftover.facts.header_buffer(&header)?, 0)?;
             }
             file = Some(opened);
         }
@@ -423,7 +423,7 @@ impl Overlay {
             .map(|(place, bytes)| (place.slot, bytes))
             .collect();
         let end = buffers.last_key_value().map_or(0, |(slot, _)| (slot + 1) * buffer_size);
-        let header = leftover.facts.header_buffer(&leftover.facts.header);
+        let header = leftover.facts.header_buffer(&leftover.facts.header)?;
         let size = base_size.max(end).max(header.len() as u64);
         let overlay = Overlay { base, base_size, size, buffer_size, header, buffers };
         Ok(Some((overlay, leftover)))

@@ -322,7 +322,9 @@ fn sweep(shm: &Path) {
     let Ok(entries) = std::fs::read_dir(shm) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {
         let name = path.file_name().unwrap_or_default().as_bytes();
-        if !name.starts_with(b"openetw-") || !name.ends_with(b".part") {
+        // Closing a file ends this process's own lock on it: our sessions' are not touched.
+        let is_part = name.starts_with(b"openetw-") && name.ends_with(b".part");
+        if !is_part || is_own(&path) {
             continue;
         }
         // Opened without following a link that somebody put there.
@@ -399,6 +401,21 @@ fn set_lock(file: &File, command: libc::c_int) -> io::Result<libc::flock> {
 #[cfg(target_os = "linux")]
 pub(crate) fn is_locked(file: &File) -> io::Result<bool> {
     Ok(set_lock(file, libc::F_GETLK)?.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+/// Does a session record to the file of this `.part`?
+pub(crate) fn is_in_use(part: &Path) -> bool {
+    // Not opened where it is this process's own: closing it would end its lock.
+    if std::fs::read_link(part).is_ok_and(|target| is_own(&target)) {
+        return true;
+    }
+    File::open(part).is_ok_and(|file| is_locked(&file).unwrap_or(false))
+}
+
+/// Was this file in memory made by this process?
+fn is_own(target: &Path) -> bool {
+    let own = format!("openetw-{}-", std::process::id());
+    target.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&own))
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -86,6 +86,8 @@ pub enum StartError {
     Options(String),
     /// A `.part` file is there: a program was killed, and `etw repair` can fold in what it left.
     Unrepaired(PathBuf),
+    /// Another session records to this file.
+    InUse(PathBuf),
     /// The file, or memory, or a thread could not be had.
     Io(io::Error),
 }
@@ -96,6 +98,7 @@ impl StartError {
         match self {
             StartError::Options(_) => Status::ERROR_INVALID_PARAMETER,
             StartError::Unrepaired(_) => Status::ERROR_ALREADY_EXISTS,
+            StartError::InUse(_) => Status::ERROR_BAD_PATHNAME,
             StartError::Io(error) => match error.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     Status::ERROR_DISK_FULL
@@ -120,6 +123,9 @@ impl std::fmt::Display for StartError {
                 "{} is there: a killed program left it; `etw repair` folds it in",
                 path.display()
             ),
+            StartError::InUse(path) => {
+                write!(f, "{}: another session records to this file", path.display())
+            }
             StartError::Io(error) => error.fmt(f),
         }
     }
@@ -490,7 +496,11 @@ impl Memories {
                 Part::create(&out, &facts, raw, pool, options.buffer_size, count).map_err(
                     |error| match error.kind() {
                         io::ErrorKind::AlreadyExists => {
-                            StartError::Unrepaired(crate::part::part_path(&out))
+                            let part = crate::part::part_path(&out);
+                            match crate::part::is_in_use(&part) {
+                                true => StartError::InUse(out.clone()),
+                                false => StartError::Unrepaired(part),
+                            }
                         }
                         _ => StartError::Io(error),
                     },

@@ -171,6 +171,8 @@ fn kill_9_loses_nothing_committed() {
             let leftover = etw_host::leftover::read(&out).unwrap().unwrap();
             assert!(leftover.is_running);
             assert!(etw_host::leftover::fold(&out).is_err());
+            let refused = Session::builder("second").file(&out).start().unwrap_err();
+            assert_eq!(refused.status(), Status::ERROR_BAD_PATHNAME);
         }
         child.kill().unwrap();
         child.wait().unwrap();

@@ -438,6 +438,16 @@ fn a_file_that_vanishes_is_told() {
     std::fs::remove_file(&path).unwrap();
     let error = session.stop().unwrap_err();
     assert!(error.to_string().contains("removed"), "{error}");
+    let busy = TempPath::new("busy.etl");
+    let first = small("first").file(&busy).start().unwrap();
+    let second = small("second").file(&busy).start().unwrap_err();
+    assert_eq!(second.status(), Status::ERROR_BAD_PATHNAME);
+    // Others still see that the first one runs: it has not lost its lock to the attempt.
+    let part = std::fs::canonicalize(etw_host::part::part_path(&busy)).unwrap();
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    let inode = std::os::unix::fs::MetadataExt::ino(&std::fs::metadata(part).unwrap());
+    assert!(locks.lines().any(|line| line.contains(&format!(":{inode} "))), "{locks}");
+    first.stop().unwrap();
     let nowhere = Session::builder("x").file("/nonexistent/folder/x.etl").start().unwrap_err();
     assert_eq!(nowhere.status(), Status::ERROR_BAD_PATHNAME);
 }
