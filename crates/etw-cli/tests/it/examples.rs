@@ -95,9 +95,12 @@ fn async_server() {
 #[test]
 fn flight_recorder() {
     let (_, events) = run("flight_recorder", &["TRACE"]);
-    let last: Vec<&Value> = events.iter().rev().take(2).collect();
-    assert_eq!((&last[0]["event"], &last[0]["level"]), (&"Panic".into(), &1.into()));
-    assert!(last[0]["fields"]["What"].as_str().unwrap().contains("in step 123456"));
-    assert_eq!(last[1]["fields"]["Number"], 123_456);
-    assert!(events.len() > 1000, "{}", events.len());
+    let panic = events.last().unwrap();
+    assert_eq!((&panic["event"], &panic["level"]), (&"Panic".into(), &1.into()));
+    assert!(panic["fields"]["What"].as_str().unwrap().contains("in step 60000"));
+    let steps: Vec<u64> =
+        named(&events, "Step", 0).iter().map(|e| e["fields"]["Number"].as_u64().unwrap()).collect();
+    assert!(steps.len() > 1000 && steps.is_sorted(), "{}", steps.len());
+    // On a machine that is busy the recorder may have been short of room for a moment, and says so.
+    assert!(steps.last().unwrap() + 1000 > 60_000, "{:?}", steps.last());
 }
