@@ -162,7 +162,11 @@ fn kill_9_loses_nothing_committed() {
         let out = TempPath::new("kill.etl");
         let progress = TempPath(progress_of(&out));
         let mut child = spawn("write", &out);
-        while std::fs::metadata(&progress).map_or(true, |m| m.len() < u64::from(THREADS) * 8) {
+        let said = || -> Vec<u64> {
+            let bytes = std::fs::read(&progress).unwrap_or_default();
+            bytes.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect()
+        };
+        while said().iter().filter(|count| **count > 0).count() < THREADS as usize {
             std::thread::sleep(Duration::from_millis(1));
         }
         seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -176,10 +180,7 @@ fn kill_9_loses_nothing_committed() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        let said: Vec<u64> = {
-            let bytes = std::fs::read(&progress).unwrap();
-            bytes.chunks(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect()
-        };
+        let said = said();
         let check = |events: &[Seen]| {
             let by_thread = numbers(events);
             for thread in 0..THREADS {
