@@ -142,15 +142,20 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
     /// buffers are closed, which is the order of their places.
     pub fn close(&mut self, sequence: i64, now: i64) {
         self.sequence = sequence;
-        let (filled, flags, time) = (self.filled as u32, self.flags, self.last_time.max(now));
-        let bytes = self.memory.as_mut();
-        put(bytes, 0x04, &filled.to_le_bytes());
-        put(bytes, 0x08, &filled.to_le_bytes());
-        put(bytes, 0x10, &time.to_le_bytes());
-        put(bytes, 0x18, &sequence.to_le_bytes());
-        put(bytes, 0x30, &filled.to_le_bytes());
-        put(bytes, 0x34, &flags.to_le_bytes());
-        bytes[filled as usize..].fill(0xff);
+        let (filled, time, flags) = (self.filled, self.last_time.max(now), self.flags);
+        finish(self.memory.as_mut(), filled, time, sequence, flags);
+    }
+
+    /// What [`close`](Buffer::close) would make of it, as it lies in a file.
+    pub fn copy(&self, sequence: i64, now: i64, is_last: bool) -> Vec<u8> {
+        let mut bytes = self.memory.as_ref().to_vec();
+        let flags = self.flags | if is_last { FLUSH_MARKER } else { 0 };
+        finish(&mut bytes, self.filled, self.last_time.max(now), sequence, flags);
+        put(&mut bytes, STATE, &FULL.to_le_bytes());
+        for at in [PLACE, MARKS[0], MARKS[1]] {
+            put(&mut bytes, at, &[0; 8]);
+        }
+        bytes
     }
 
     pub fn mark_flush(&mut self) {
@@ -167,11 +172,24 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
 
     /// Its place is fixed: first the place, then the state that makes recovery use it.
     pub fn hand_out(mut self, place: Place) -> FullBuffer<B> {
+        let flags = self.flags;
         let bytes = self.memory.as_mut();
+        put(bytes, 0x34, &flags.to_le_bytes());
         put(bytes, PLACE, &place.pack().to_le_bytes());
         put(bytes, STATE, &FULL.to_le_bytes());
         FullBuffer { buffer: self, place }
     }
+}
+
+fn finish(bytes: &mut [u8], filled: usize, time: i64, sequence: i64, flags: u16) {
+    let end = (filled as u32).to_le_bytes();
+    put(bytes, 0x04, &end);
+    put(bytes, 0x08, &end);
+    put(bytes, 0x10, &time.to_le_bytes());
+    put(bytes, 0x18, &sequence.to_le_bytes());
+    put(bytes, 0x30, &end);
+    put(bytes, 0x34, &flags.to_le_bytes());
+    bytes[filled..].fill(0xff);
 }
 
 /// A full buffer on its way to its place.

@@ -30,6 +30,8 @@ pub struct Session<B> {
     batch: u64,
     /// Events were lost since the last buffer was begun.
     lost_since: bool,
+    /// A buffer was lost since the last one was handed out.
+    buffer_lost_since: bool,
 }
 
 /// What a session does.
@@ -88,6 +90,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             facts: Facts::default(),
             batch: 0,
             lost_since: false,
+            buffer_lost_since: false,
         };
         for memory in buffers.into_iter().rev() {
             session.release(memory);
@@ -159,6 +162,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let index = if self.options.per_processor { usize::from(cpu) } else { 0 };
         if let Some(Some(buffer)) = self.open.get(index)
             && buffer.has_room(size)
+            // A large buffer has room for more than the u16 of a record's size can tell.
+            && size <= MAX_EVENT_SIZE
         {
             // A buffer exists only while the session runs.
             return Ok(());
@@ -185,14 +190,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             self.state = State::FileFull;
             return Err(Cause::SessionFull);
         }
-        if self.free.is_empty() && !self.overwrite_oldest() {
-            return Err(Cause::SessionFull);
-        }
         if self.open.len() <= index {
             self.open.resize_with(index + 1, || None);
         }
+        // It leaves whether or not another can follow it: what waits for storage must reach the storage.
         self.close(index, i64::MIN);
-        let Some(memory) = self.free.pop() else { return Err(Cause::SessionFull) };
+        let Some(memory) = self.free.pop().or_else(|| self.reclaim()) else {
+            return Err(Cause::SessionFull);
+        };
         self.begun += 1;
         let mut buffer = Buffer::begin(memory, index as u16, self.options.logger_id);
         if std::mem::take(&mut self.lost_since) {
@@ -202,22 +207,38 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         Ok(())
     }
 
-    /// In a memory session the oldest full buffer makes room.
-    fn overwrite_oldest(&mut self) -> bool {
-        if self.options.mode != LogMode::Memory {
-            return false;
+    /// Memory for a new buffer when none is free: from one that is empty or, in a memory session, the oldest. Elsewhere the buffers
+    /// of other CPUs are sent to the storage if nothing is on its way there: it is where free buffers come from.
+    fn reclaim(&mut self) -> Option<B> {
+        let is_empty = |b: &Option<Buffer<B>>| b.as_ref().is_some_and(|b| b.events == 0);
+        if let Some(empty) = self.open.iter().position(is_empty) {
+            self.begun -= 1;
+            return self.open[empty].take().map(|buffer| buffer.memory);
         }
-        // A session whose CPUs all have open buffers has no full one: then the oldest of those.
-        let oldest = self.full.pop_front().or_else(|| {
-            let open = self.open.iter_mut().filter(|b| b.as_ref().is_some_and(|b| b.events > 0));
-            open.min_by_key(|b| b.as_ref().map_or(i64::MAX, |b| b.last_time))?.take()
-        });
-        let Some(oldest) = oldest else { return false };
+        if self.options.mode != LogMode::Memory {
+            if !self.is_storing() {
+                let time = |index: &usize| self.open[*index].as_ref().map(|b| b.first_time);
+                let filled = (0..self.open.len()).filter(|index| self.open[*index].is_some());
+                if let Some(oldest) = filled.min_by_key(time) {
+                    self.close(oldest, i64::MIN);
+                }
+            }
+            return None;
+        }
+        // A CPU that has fallen silent keeps the past of no other.
+        let open = self.open.iter_mut().filter(|b| b.is_some());
+        let oldest_open = open.min_by_key(|b| b.as_ref().map(|b| b.last_time));
+        let oldest = match (self.full.front(), oldest_open) {
+            (Some(full), Some(Some(open))) if full.last_time <= open.last_time => {
+                self.full.pop_front()
+            }
+            (_, Some(open)) => open.take(),
+            (_, None) => self.full.pop_front(),
+        }?;
         let events = oldest.events - oldest.reports;
         self.ledger.stored -= events;
         self.ledger.overwritten += events;
-        self.release(oldest.memory);
-        true
+        Some(oldest.memory)
     }
 
     /// Puts an event into its buffer. Filters are not asked.
@@ -314,6 +335,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
+    fn close_filled(&mut self, index: usize, now: i64) {
+        if self.open[index].as_ref().is_some_and(|buffer| buffer.events > 0) {
+            self.close(index, now);
+        }
+    }
+
     /// Everything pushed so far belongs to `batch`: see [`recover`](crate::recover). Batches rise.
     pub fn seal(&mut self, batch: u64) {
         self.batch = batch;
@@ -328,7 +355,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         if self.options.mode == LogMode::Memory || first.sealed != first.filled {
             return None;
         }
-        let buffer = self.full.pop_front()?;
+        let mut buffer = self.full.pop_front()?;
+        if std::mem::take(&mut self.buffer_lost_since) {
+            buffer.mark_buffer_lost();
+        }
         let place = self.next_place;
         self.next_place = self.place_after(place);
         self.out += 1;
@@ -368,9 +398,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.ledger.stored -= events;
         self.ledger.count_lost(Cause::Disk, None, None, events);
         self.lost_since = true;
-        if let Some(next) = self.full.front_mut() {
-            next.mark_buffer_lost();
-        }
+        self.buffer_lost_since = true;
         self.release(full.buffer.memory);
     }
 
@@ -408,11 +436,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// No more events; what there is becomes full buffers. Empty ones are let go.
     pub fn stop(&mut self, now: i64) {
-        self.flush(now);
-        self.state = State::Stopped;
-        if self.options.mode == LogMode::Memory {
-            return;
+        match self.options.mode {
+            // Nobody is waiting for a flush: a snapshot has a marker of its own.
+            LogMode::Memory => (0..self.open.len()).for_each(|index| self.close_filled(index, now)),
+            _ => self.flush(now),
         }
+        self.state = State::Stopped;
         for buffer in std::mem::take(&mut self.open).into_iter().flatten() {
             self.release(buffer.memory);
         }
@@ -420,32 +449,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// A memory session's events as buffers of a file while it goes on, the oldest first: the bytes of
     /// each, to stand at slots 1, 2, ….
-    pub fn snapshot(&mut self, now: i64) -> Vec<Vec<u8>> {
-        let with_events = |b: &&mut Buffer<B>| b.events > 0;
-        let mut buffers: Vec<&mut Buffer<B>> = self
-            .full
-            .iter_mut()
-            .chain(self.open.iter_mut().flatten())
-            .filter(with_events)
-            .collect();
+    pub fn snapshot(&self, now: i64) -> Vec<Vec<u8>> {
         // Full ones in their order, then the open ones.
-        buffers.sort_by_key(|buffer| (buffer.sequence == 0, buffer.sequence, buffer.first_time));
-        let count = buffers.len();
-        let mut copies = Vec::with_capacity(count);
-        for (number, buffer) in buffers.into_iter().enumerate() {
-            let (flags, sequence) = (buffer.flags, buffer.sequence);
-            if number + 1 == count {
-                buffer.mark_flush();
-            }
-            buffer.close(number as i64 + 1, now);
-            (buffer.flags, buffer.sequence) = (flags, sequence);
-            let mut bytes = buffer.memory.as_ref().to_vec();
-            put(&mut bytes, STATE, &3u32.to_le_bytes());
-            for at in [0x20, 0x38, 0x40] {
-                put(&mut bytes, at, &[0; 8]);
-            }
-            copies.push(bytes);
-        }
-        copies
+        let mut open: Vec<&Buffer<B>> =
+            self.open.iter().flatten().filter(|b| b.events > 0).collect();
+        open.sort_by_key(|buffer| buffer.first_time);
+        let buffers: Vec<&Buffer<B>> = self.full.iter().chain(open).collect();
+        let last = buffers.len();
+        let copy =
+            |(buffer, number): (&Buffer<B>, usize)| buffer.copy(number as i64, now, number == last);
+        buffers.into_iter().zip(1..).map(copy).collect()
     }
 }

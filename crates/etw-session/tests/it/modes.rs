@@ -113,8 +113,8 @@ fn slow_storage_and_failing_storage() {
     push(&mut session, 40, 0).unwrap();
     session.flush(99);
     let flags: Vec<u8> = store(&mut session, 2).iter().map(|(_, bytes)| bytes[0x34]).collect();
-    // EVENTS_LOST, and FLUSH_MARKER on the last.
-    assert_eq!(flags, [0x20, 0x23]);
+    // BUFFER_LOST on the first that follows it; EVENTS_LOST, and FLUSH_MARKER on the last.
+    assert_eq!(flags, [0x24, 0x23]);
     assert_eq!(session.facts().buffers_lost, 1);
     assert!(session.ledger().is_balanced());
 }
@@ -196,4 +196,97 @@ fn raw_log_file_modes() {
         let found = check(bits, has_file, max).map_or_else(|error| error.status().0, |()| 0);
         assert_eq!(found, status, "{bits:#x}");
     }
+}
+
+/// OV-19: a buffer that could not be stored is told by the next one that is, whether that was closed before or after.
+#[test]
+fn the_next_buffer_on_disk_tells_of_a_lost_one() {
+    for closed_before in [true, false] {
+        let mut session = session(LogMode::RealTime, 4);
+        let number_of_events = if closed_before { 2 * IN_A_BUFFER + 1 } else { IN_A_BUFFER + 1 };
+        for number in 0..number_of_events {
+            push(&mut session, number, 0).unwrap();
+        }
+        session.seal(1);
+        let first = session.take_full().unwrap();
+        session.not_stored(first);
+        session.flush(99);
+        let flags: Vec<u8> = store(&mut session, 2).iter().map(|(_, b)| b[0x34] & 4).collect();
+        let expected: &[u8] = if closed_before { &[4, 0] } else { &[4] };
+        assert_eq!(flags, expected);
+    }
+}
+
+/// An event's size is a u16, however large the buffers are.
+#[test]
+fn no_event_is_larger_than_its_size_field() {
+    let options = SessionOptions { buffer_size: 256 << 10, ..SessionOptions::default() };
+    let mut session = with(options, 2);
+    let payload = vec![7; 70_000];
+    for number in 0..2 {
+        let event = |size: usize| Event {
+            provider: PROVIDER,
+            time: number,
+            payload: &payload[..size],
+            ..Event::default()
+        };
+        assert_eq!(session.push(&event(65_535 - 80)), Ok(()));
+        assert_eq!(session.push(&event(65_536 - 80)), Err(Cause::TooLarge));
+    }
+}
+
+/// OV-5: a memory session that has stopped takes nothing, and what it has can still be written.
+#[test]
+fn a_stopped_memory_session_takes_nothing() {
+    let mut session = session(LogMode::Memory, 3);
+    for number in 0..5 {
+        push(&mut session, number, (number % 2) as u16).unwrap();
+    }
+    session.stop(5);
+    assert_eq!(push(&mut session, 5, 0), Err(Cause::SessionFull));
+    let found = session.snapshot(6);
+    let mut found: Vec<u64> = found.iter().flat_map(|bytes| numbers(bytes)).collect();
+    found.sort_unstable();
+    assert_eq!(found, [0, 1, 2, 3, 4]);
+}
+
+/// More CPUs than buffers: what is open goes to the storage, so that a host that waits for it does not wait in vain.
+#[test]
+fn more_processors_than_buffers() {
+    let mut session = session(LogMode::Sequential { max_size: None }, 2);
+    let mut batch = 0;
+    let mut stored = Vec::new();
+    for number in 0..200u64 {
+        let cpu = (number * 7 % 5) as u16;
+        let mut tries = 0;
+        while session.has_room(cpu, 88).is_err() {
+            // As a host does: it waits only while something is on its way.
+            assert!(session.is_storing(), "nothing is on its way, and nothing ever will be");
+            batch += 1;
+            stored.extend(store(&mut session, batch));
+            tries += 1;
+            assert!(tries < 3);
+        }
+        push(&mut session, number, cpu).unwrap();
+    }
+    session.stop(200);
+    stored.extend(store(&mut session, batch + 1));
+    let mut found: Vec<u64> = stored.iter().flat_map(|(_, bytes)| numbers(bytes)).collect();
+    found.sort_unstable();
+    assert_eq!(found, (0..200).collect::<Vec<_>>());
+    assert_eq!(session.ledger().lost_total(), 0);
+}
+
+/// A full buffer leaves even when none is free to follow it.
+#[test]
+fn a_full_buffer_leaves_without_a_successor() {
+    let mut session = session(LogMode::RealTime, 2);
+    for cpu in 0..2 {
+        for number in 0..IN_A_BUFFER {
+            push(&mut session, number, cpu).unwrap();
+        }
+    }
+    assert_eq!(push(&mut session, 10, 0), Err(Cause::SessionFull));
+    assert_eq!(store(&mut session, 1).len(), 1);
+    assert_eq!(push(&mut session, 11, 0), Ok(()));
 }
