@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use etw_ring::Record;
 use etw_ring::prefix::Prefix;
 use etw_session::Event;
+use etw_tracelogging::ProviderTraits;
 use etw_types::{EventDescriptor, ExtType, Guid, le};
 
 /// A provider as a process registered it.
@@ -15,6 +16,14 @@ pub struct Provider {
     pub id: Guid,
     /// Name and group, as TraceLogging events carry them; may be empty.
     pub traits: Vec<u8>,
+}
+
+impl Provider {
+    /// The group that its traits name; zero without one.
+    pub fn group(&self) -> Guid {
+        let traits = ProviderTraits::parse(&self.traits).ok();
+        traits.and_then(|traits| traits.group()).unwrap_or(Guid::ZERO)
+    }
 }
 
 /// The registrations of one pool, and the on-disk form of each static event.
@@ -31,6 +40,7 @@ pub struct Registrations {
 #[derive(Clone, Debug)]
 struct Template {
     provider: Guid,
+    group: Guid,
     descriptor: EventDescriptor,
     /// Extended items in on-disk form.
     chain: Vec<u8>,
@@ -93,6 +103,7 @@ impl Registrations {
             process_id,
             thread_id: record.tid,
             provider: template.provider,
+            group: template.group,
             descriptor: template.descriptor,
             flags: (record.user >> 16) as u16,
             property: record.user as u16,
@@ -128,7 +139,7 @@ impl Registrations {
         let descriptor = EventDescriptor::read(&site, 0)?;
         let mut chain = Vec::new();
         put_schema(&mut chain, &provider.traits, site.get(16..)?);
-        Some(Template { provider: provider.id, descriptor, chain })
+        Some(Template { provider: provider.id, group: provider.group(), descriptor, chain })
     }
 
     /// Events with a prefix, or without a site.
@@ -148,7 +159,7 @@ impl Registrations {
             put_item(&mut self.chain, ExtType::RELATED_ACTIVITYID, &related.0);
         }
         let provider = self.get(record.registration)?;
-        let id = provider.id;
+        let (id, group) = (provider.id, provider.group());
         let (descriptor, chain_of_site);
         if record.site != 0 && prefix.traits.is_empty() && prefix.metadata.is_empty() {
             let template = self.template((record.site, record.registration), sites)?;
@@ -169,6 +180,7 @@ impl Registrations {
             process_id,
             thread_id: record.tid,
             provider: id,
+            group,
             descriptor: prefix.descriptor.unwrap_or(descriptor),
             flags: (record.user >> 16) as u16,
             property: record.user as u16,

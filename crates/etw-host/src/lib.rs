@@ -5,6 +5,7 @@
 //! * [`clock`]: from the pool's raw clock to a session's; [`convert`]: from a record to an event;
 //! * [`facts`], [`file`](mod@file): what a session's files say, and the files;
 //! * [`part`]: what would be lost with the process, in a file beside the output; [`leftover`]: read and brought to its place;
+//! * [`process`]: what sessions may want to know of a process;
 //! * [`PrivateSession`]: a session of one process, with a thread that drains and one that writes.
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -15,11 +16,15 @@ pub mod file;
 pub mod leftover;
 pub mod part;
 mod private;
+pub mod process;
 mod report;
 mod storage;
 mod worker;
 
-pub use etw_session::{Cause, EnableInfo, EnableProperties, Filters, IdFilter, Ledger, NameFilter};
+pub use etw_session::{
+    Cause, Condition, EnableInfo, EnableProperties, EventKey, FilterError, Filters, IdFilter,
+    Ledger, NameFilter, PayloadFilter, PayloadOp,
+};
 pub use facts::SessionClock;
 pub use private::{
     Consumer, Output, PrivateOptions, PrivateSession, SessionStatistics, StartError, provider_of,

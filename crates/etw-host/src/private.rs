@@ -304,7 +304,8 @@ impl PrivateSession {
             error: None,
             upkeep: Instant::now(),
             pause: LONGEST_PAUSE,
-            is_full: false,
+            admission,
+            process: crate::process::facts(),
         };
         let thread = crate::spawn("etw-session", move || worker.run())?;
         control.set_admission(0, admission);

@@ -11,7 +11,7 @@ use etw_ring::{
     Admission, Cause as RingCause, DrainOptions, Drained, Memory, PATIENCE, Reader, SiteTable,
     Source, Writer,
 };
-use etw_session::{Cause, Ledger, Router, Session, State};
+use etw_session::{Cause, Event, Ledger, ProcessFacts, Router, Session, State};
 
 use crate::clock::{ClockMap, Pair};
 use crate::convert::Registrations;
@@ -49,7 +49,9 @@ pub(crate) struct Worker {
     pub error: Option<String>,
     pub upkeep: Instant,
     pub pause: Duration,
-    pub is_full: bool,
+    /// What writers have been told.
+    pub admission: Admission,
+    pub process: ProcessFacts,
 }
 
 impl Worker {
@@ -110,6 +112,7 @@ impl Worker {
             shared,
             known,
             hostile,
+            process,
             ..
         } = self;
         let process_id = facts.ids.0;
@@ -134,11 +137,11 @@ impl Worker {
                 *hostile += 1;
                 return ControlFlow::Continue(());
             };
-            if !router.can_take(1, &event) {
-                return ControlFlow::Break(());
+            let event = Event { process: Some(process), ..event };
+            match router.route_or_wait(1, &event) {
+                Some(_) => ControlFlow::Continue(()),
+                None => ControlFlow::Break(()),
             }
-            router.route(1, &event);
-            ControlFlow::Continue(())
         });
         self.clock.pass(drained.watermark);
         let hostile = std::mem::take(&mut self.hostile) + drained.hostile;
@@ -215,6 +218,7 @@ impl Worker {
                         self.drain_all();
                     }
                     self.session().enable(provider, info);
+                    self.publish();
                     let _ = reply.send(());
                 }
                 Command::Disable(provider, reply) => {
@@ -338,13 +342,18 @@ impl Worker {
         }
     }
 
-    /// Writers learn that the file is full.
+    /// Writers learn that the file is full, and what the session adds to events.
     fn publish(&mut self) {
-        if self.session().state() == State::FileFull && !self.is_full {
-            self.is_full = true;
-            let largest_size = self.session().largest_event() as u32;
-            let admission =
-                Admission { open: true, full: true, largest_size, ..Admission::default() };
+        let Some(session) = self.router.session(0) else { return };
+        let properties = session.enablements().map(|(_, info)| info.properties);
+        let extra = properties.map(|properties| self.process.extra_size(properties)).max();
+        let admission = Admission {
+            full: session.state() == State::FileFull,
+            extra_size: extra.unwrap_or(0) as u16,
+            ..self.admission
+        };
+        if admission != self.admission {
+            self.admission = admission;
             self.shared.control.set_admission(0, admission);
         }
     }

@@ -3,6 +3,7 @@ use std::fmt;
 use etw_types::{Channel, LevelKeyword};
 
 use crate::event::Event;
+use crate::payload::{MAX_CONDITIONS, PayloadFilter};
 
 /// What a session wants of a provider.
 #[doc(alias = "ENABLE_TRACE_PARAMETERS")]
@@ -81,8 +82,8 @@ pub struct Filters {
     pub process_ids: Vec<u32>,
     /// File names of programs, compared without case; empty: all.
     pub executables: Vec<String>,
-    /// Conditions on fields, all of which have to hold: evaluated by the host, which knows schemas.
-    pub payload: Vec<Predicate>,
+    /// Conditions on fields. An event that none of these is for passes; one that some are for has to pass one of them.
+    pub payload: Vec<PayloadFilter>,
 }
 
 /// Event ids to take or to leave out.
@@ -105,51 +106,8 @@ pub struct NameFilter {
     pub names: Vec<String>,
 }
 
-/// A condition on a field.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Predicate {
-    /// The field's name.
-    pub field: String,
-    /// How it is compared.
-    pub op: PayloadOp,
-    /// With what; two values for a range.
-    pub values: Vec<String>,
-}
-
-/// `PAYLOAD_OPERATOR`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum PayloadOp {
-    /// Equal.
-    Eq = 0,
-    /// Not equal.
-    Ne = 1,
-    /// At most.
-    Le = 2,
-    /// More than.
-    Gt = 3,
-    /// Less than.
-    Lt = 4,
-    /// At least.
-    Ge = 5,
-    /// In a range, its ends included.
-    Between = 6,
-    /// Outside of a range.
-    NotBetween = 7,
-    /// A multiple.
-    Modulo = 8,
-    /// Holds a text.
-    Contains = 20,
-    /// Does not hold a text.
-    DoesntContain = 21,
-    /// Is a text, without case.
-    Is = 30,
-    /// Is not a text, without case.
-    IsNot = 31,
-}
-
 /// Filters that break a limit of ETW.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilterError {
     /// More than 64 event ids.
@@ -160,8 +118,10 @@ pub enum FilterError {
     ProcessIds(usize),
     /// Names of more than 1024 bytes, as UTF-16 with separators.
     Executables(usize),
-    /// More than 8 conditions, or values whose number does not fit the operator.
+    /// The number of a payload filter that has no condition, or more than 8.
     Payload(usize),
+    /// A condition whose values are too few, too many or of no use to its operator; with the field's name.
+    Condition(String),
 }
 
 impl fmt::Display for FilterError {
@@ -171,7 +131,10 @@ impl fmt::Display for FilterError {
             FilterError::EventNames(n) => write!(f, "{n} bytes of event names; at most 4096"),
             FilterError::ProcessIds(n) => write!(f, "{n} process ids; at most 8"),
             FilterError::Executables(n) => write!(f, "{n} bytes of executable names; at most 1024"),
-            FilterError::Payload(n) => write!(f, "payload condition {n} cannot be; at most 8"),
+            FilterError::Payload(n) => write!(f, "payload filter {n} must have 1 to 8 conditions"),
+            FilterError::Condition(field) => {
+                write!(f, "the values of the condition on {field} do not fit its operator")
+            }
         }
     }
 }
@@ -203,19 +166,14 @@ impl Filters {
         if size > 1024 {
             return Err(FilterError::Executables(size));
         }
-        for (number, predicate) in self.payload.iter().enumerate() {
-            let wanted = match predicate.op {
-                PayloadOp::Between | PayloadOp::NotBetween => 2,
-                _ => 1,
-            };
-            if number >= 8 || predicate.values.len() != wanted {
-                return Err(FilterError::Payload(number));
-            }
+        let sizes = self.payload.iter().map(|filter| filter.conditions.len());
+        match sizes.enumerate().find(|(_, size)| !(1..=MAX_CONDITIONS).contains(size)) {
+            Some((number, _)) => Err(FilterError::Payload(number)),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Does an event pass, its payload aside?
+    /// Does an event pass?
     pub(crate) fn pass(&self, event: &Event<'_>) -> bool {
         if !self.process_ids.is_empty() && !self.process_ids.contains(&event.process_id) {
             return false;
@@ -241,6 +199,6 @@ impl Filters {
         {
             return false;
         }
-        true
+        self.payload.is_empty() || crate::payload::pass(&self.payload, event, name)
     }
 }

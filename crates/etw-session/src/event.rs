@@ -1,5 +1,7 @@
 use etw_types::{EventDescriptor, ExtType, Guid, le};
 
+use crate::enable::EnableProperties;
+
 /// ETW's limit for a whole event: its size is a u16.
 pub const MAX_EVENT_SIZE: usize = 65535;
 /// `EVENT_HEADER`.
@@ -29,6 +31,8 @@ pub struct Event<'a> {
     pub thread_id: u32,
     /// Its provider.
     pub provider: Guid,
+    /// The provider's group; zero without one.
+    pub group: Guid,
     /// Id, version, channel, level, opcode, task, keyword.
     pub descriptor: EventDescriptor,
     /// `EVENT_HEADER.Flags`; `EXTENDED_INFO` is set here.
@@ -70,6 +74,55 @@ impl ProcessFacts {
             start_key: item(ExtType::PROCESS_START_KEY, &start_key.to_le_bytes()),
             executable: executable.to_owned(),
         }
+    }
+
+    fn items(&self) -> [(EnableProperties, &[u8]); 3] {
+        [
+            (EnableProperties::SID, &self.sid),
+            (EnableProperties::TS_ID, &self.terminal_session),
+            (EnableProperties::PROCESS_START_KEY, &self.start_key),
+        ]
+    }
+
+    /// Bytes that a session with these properties adds to each event.
+    pub fn extra_size(&self, properties: EnableProperties) -> usize {
+        let wanted =
+            self.items().into_iter().filter(|(property, _)| properties.contains(*property));
+        wanted.map(|(_, item)| item.len()).sum()
+    }
+}
+
+/// What a session adds to an event.
+pub(crate) struct ExtraItems<'a> {
+    items: [&'a [u8]; 3],
+    count: usize,
+}
+
+impl<'a> ExtraItems<'a> {
+    #[inline]
+    pub fn new(properties: EnableProperties, event: &Event<'a>) -> ExtraItems<'a> {
+        let mut extra = ExtraItems { items: [&[]; 3], count: 0 };
+        if properties != EnableProperties::default()
+            && let Some(process) = event.process
+        {
+            extra.add(properties, process);
+        }
+        extra
+    }
+
+    #[inline(never)]
+    fn add(&mut self, properties: EnableProperties, process: &'a ProcessFacts) {
+        for (property, item) in process.items() {
+            if properties.contains(property) {
+                self.items[self.count] = item;
+                self.count += 1;
+            }
+        }
+    }
+
+    #[inline]
+    pub fn as_slice(&self) -> &[&'a [u8]] {
+        &self.items[..self.count]
     }
 }
 
@@ -130,13 +183,18 @@ impl<'a> Event<'a> {
 
     /// The name of a TraceLogging event, from its metadata item.
     pub fn tracelogging_name(&self) -> Option<&'a [u8]> {
-        let metadata = self.items().find(|(kind, _)| *kind == ExtType::EVENT_SCHEMA_TL.0)?.1;
+        let metadata = self.metadata()?;
         let mut at = 2;
         while metadata.get(at)? & 0x80 != 0 {
             at += 1;
         }
         let name = metadata.get(at + 1..)?;
         Some(&name[..name.iter().position(|byte| *byte == 0)?])
+    }
+
+    /// Its TraceLogging metadata.
+    pub(crate) fn metadata(&self) -> Option<&'a [u8]> {
+        Some(self.items().find(|(kind, _)| *kind == ExtType::EVENT_SCHEMA_TL.0)?.1)
     }
 
     fn items(&self) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {

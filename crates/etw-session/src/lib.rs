@@ -37,7 +37,7 @@
 //! # Ok::<(), SessionError>(())
 //! ```
 //!
-//! Limits: schemas are not known here, so payload filters are evaluated by the host ([`Filters::payload`] is kept for it).
+//! A [`PayloadFilter`] reads a payload by TraceLogging metadata: the event's own or, for an event that carries none, the filter's.
 #![forbid(unsafe_code)]
 
 mod buffer;
@@ -45,16 +45,16 @@ mod enable;
 mod event;
 mod ledger;
 mod mode;
+mod payload;
 pub mod recover;
 mod route;
 mod session;
 
 pub use buffer::{FullBuffer, Place};
-pub use enable::{
-    EnableInfo, EnableProperties, FilterError, Filters, IdFilter, NameFilter, PayloadOp, Predicate,
-};
+pub use enable::{EnableInfo, EnableProperties, FilterError, Filters, IdFilter, NameFilter};
 pub use event::{Event, MAX_EVENT_SIZE, ProcessFacts};
 pub use ledger::{Cause, Ledger};
 pub use mode::{LogMode, ModeError, SessionError, SessionOptions, log_file_mode};
+pub use payload::{Condition, EventKey, PayloadFilter, PayloadOp};
 pub use route::{Routed, Router, SLOTS};
 pub use session::{Facts, Session, State};

@@ -1,4 +1,5 @@
-use crate::event::Event;
+use crate::enable::EnableInfo;
+use crate::event::{Event, ExtraItems};
 use crate::ledger::Cause;
 use crate::session::Session;
 
@@ -54,28 +55,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
         self.sessions.iter_mut().enumerate().filter_map(|(slot, s)| Some((slot, s.as_mut()?)))
     }
 
-    /// Would routing find room in every session of `mask` that has to wait for its storage? Counts nothing.
-    ///
-    /// `false`: a session has no free buffer now, but will have when what it handed out comes back.
-    #[inline]
-    pub fn can_take(&mut self, mask: u8, event: &Event<'_>) -> bool {
-        let mut left = mask;
-        while left != 0 {
-            let slot = left.trailing_zeros() as usize;
-            left &= left - 1;
-            if let Some(session) = &mut self.sessions[slot] {
-                let mut items: [&[u8]; 3] = [&[]; 3];
-                let size = event.size(session.extra(event, &mut items));
-                if session.has_room(event.cpu, size) == Err(Cause::SessionFull)
-                    && session.is_storing()
-                {
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
     /// Gives an event to the sessions of `mask`: to all that want it or to none, but for independent ones, which neither hold
     /// others up nor are held up by them.
     #[inline]
@@ -83,18 +62,43 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
         if mask.is_power_of_two()
             && let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize]
         {
-            return match session.wants(event) {
-                false => {
-                    session.count_filtered();
-                    Routed { filtered: mask, ..Routed::default() }
+            return match session.offer(event) {
+                Offered::Filtered => Routed { filtered: mask, ..Routed::default() },
+                Offered::Stored => Routed { stored: mask, ..Routed::default() },
+                Offered::Refused(cause) => {
+                    session.refuse(event, cause);
+                    Routed { lost: mask, ..Routed::default() }
                 }
-                true => match session.push(event) {
-                    Ok(()) => Routed { stored: mask, ..Routed::default() },
-                    Err(_) => Routed { lost: mask, ..Routed::default() },
-                },
             };
         }
         self.route_to_many(mask, event)
+    }
+
+    /// As [`route`](Router::route) for a host that can wait: `None`, with nothing counted, when a session that wants the event has
+    /// no free buffer now, but will have when what it handed out comes back.
+    #[inline]
+    pub fn route_or_wait(&mut self, mask: u8, event: &Event<'_>) -> Option<Routed> {
+        if mask.is_power_of_two()
+            && let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize]
+        {
+            return match session.offer(event) {
+                Offered::Filtered => Some(Routed { filtered: mask, ..Routed::default() }),
+                Offered::Stored => Some(Routed { stored: mask, ..Routed::default() }),
+                Offered::Refused(Cause::SessionFull) if session.is_storing() => None,
+                Offered::Refused(cause) => {
+                    session.refuse(event, cause);
+                    Some(Routed { lost: mask, ..Routed::default() })
+                }
+            };
+        }
+        self.can_take(mask, event).then(|| self.route_to_many(mask, event))
+    }
+
+    fn can_take(&mut self, mask: u8, event: &Event<'_>) -> bool {
+        self.iter_mut().filter(|(slot, _)| mask & 1 << slot != 0).all(|(_, session)| {
+            let Some(size) = session.wanted_size(event) else { return true };
+            session.has_room(event.cpu, size) != Err(Cause::SessionFull) || !session.is_storing()
+        })
     }
 
     fn route_to_many(&mut self, mask: u8, event: &Event<'_>) -> Routed {
@@ -103,14 +107,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
         let mut is_refused = false;
         let mut wanting = 0u8;
         for (slot, session) in self.iter_mut().filter(|(slot, _)| mask & 1 << slot != 0) {
-            if !session.wants(event) {
+            let Some(size) = session.wanted_size(event) else {
                 session.count_filtered();
                 routed.filtered |= 1 << slot;
                 continue;
-            }
+            };
             wanting |= 1 << slot;
-            let mut items: [&[u8]; 3] = [&[]; 3];
-            let size = event.size(session.extra(event, &mut items));
             refused[slot] = session.has_room(event.cpu, size).err();
             is_refused |= refused[slot].is_some() && !session.options().independent;
         }
@@ -118,15 +120,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
             let held_up = is_refused && !session.options().independent;
             match refused[slot].or(held_up.then_some(Cause::AllOrNone)) {
                 None => {
-                    let mut items: [&[u8]; 3] = [&[]; 3];
-                    let extra = session.extra(event, &mut items);
-                    let size = event.size(extra);
-                    session.push_admitted(event, extra, size);
+                    session.push_admitted(event);
                     routed.stored |= 1 << slot;
                 }
                 Some(cause) => {
-                    session.ledger_mut().attempted += 1;
-                    session.lose(event, cause);
+                    session.refuse(event, cause);
                     routed.lost |= 1 << slot;
                 }
             }
@@ -135,15 +133,52 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
     }
 }
 
+/// What a session said to an event.
+enum Offered {
+    Filtered,
+    Stored,
+    /// Nothing is counted yet.
+    Refused(Cause),
+}
+
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// Do enablement and filters let the event pass?
     #[inline]
     pub fn wants(&self, event: &Event<'_>) -> bool {
+        self.wanted(event).is_some()
+    }
+
+    #[inline]
+    fn wanted(&self, event: &Event<'_>) -> Option<&EnableInfo> {
         let descriptor = &event.descriptor;
-        self.enabled(&event.provider).is_some_and(|info| {
+        self.enabled_for(event).filter(|info| {
             info.wanted.matches(descriptor.level.0, descriptor.keyword.0)
                 && info.filters.as_ref().is_none_or(|filters| filters.pass(event))
         })
+    }
+
+    /// Bytes that an event takes if it is wanted.
+    fn wanted_size(&self, event: &Event<'_>) -> Option<usize> {
+        let properties = self.wanted(event)?.properties;
+        Some(event.size(ExtraItems::new(properties, event).as_slice()))
+    }
+
+    #[inline]
+    fn offer(&mut self, event: &Event<'_>) -> Offered {
+        let Some(info) = self.wanted(event) else {
+            self.count_filtered();
+            return Offered::Filtered;
+        };
+        let items = ExtraItems::new(info.properties, event);
+        let extra = items.as_slice();
+        let size = event.size(extra);
+        match self.has_room(event.cpu, size) {
+            Ok(()) => {
+                self.put_counted(event, extra, size);
+                Offered::Stored
+            }
+            Err(cause) => Offered::Refused(cause),
+        }
     }
 
     fn count_filtered(&mut self) {

@@ -1,10 +1,11 @@
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use etw_types::Guid;
 
 use crate::buffer::{Buffer, FREE, FullBuffer, HEADER_SIZE, Place, STATE, put};
-use crate::enable::{EnableInfo, EnableProperties};
-use crate::event::{Event, MAX_EVENT_SIZE};
+use crate::enable::EnableInfo;
+use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE};
 use crate::ledger::{Cause, Ledger};
 use crate::mode::{LogMode, SessionError, SessionOptions};
 
@@ -12,7 +13,7 @@ use crate::mode::{LogMode, SessionError, SessionOptions};
 #[derive(Debug)]
 pub struct Session<B> {
     options: SessionOptions,
-    enabled: HashMap<Guid, EnableInfo>,
+    enabled: HashMap<Guid, EnableInfo, BuildHasherDefault<GuidHasher>>,
     free: Vec<B>,
     /// By CPU.
     open: Vec<Option<Buffer<B>>>,
@@ -32,6 +33,27 @@ pub struct Session<B> {
     lost_since: bool,
     /// A buffer was lost since the last one was handed out.
     buffer_lost_since: bool,
+}
+
+/// For keys that the controller chooses: no program can make them collide.
+#[derive(Default)]
+struct GuidHasher(u64);
+
+impl Hasher for GuidHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word))
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
 }
 
 /// What a session does.
@@ -77,7 +99,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         };
         let mut session = Session {
             options,
-            enabled: HashMap::new(),
+            enabled: HashMap::default(),
             free: Vec::with_capacity(buffers.len()),
             open: Vec::new(),
             full: VecDeque::new(),
@@ -146,6 +168,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// What it wants of a provider.
     pub fn enabled(&self, provider: &Guid) -> Option<&EnableInfo> {
         self.enabled.get(provider)
+    }
+
+    /// What it wants of an event's provider, by itself or else by its group.
+    #[inline]
+    pub(crate) fn enabled_for(&self, event: &Event<'_>) -> Option<&EnableInfo> {
+        match self.enabled.get(&event.provider) {
+            None if event.group != Guid::ZERO => self.enabled.get(&event.group),
+            info => info,
+        }
     }
 
     /// All that it wants.
@@ -250,48 +281,31 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// The cause of the loss.
     #[inline]
     pub fn push(&mut self, event: &Event<'_>) -> Result<(), Cause> {
-        self.ledger.attempted += 1;
-        let mut items: [&[u8]; 3] = [&[]; 3];
-        let extra = self.extra(event, &mut items);
-        let size = event.size(extra);
+        let items = self.extra(event);
+        let size = event.size(items.as_slice());
         match self.has_room(event.cpu, size) {
             Ok(()) => {
-                self.put(event, extra, size);
+                self.put_counted(event, items.as_slice(), size);
                 Ok(())
             }
             Err(cause) => {
-                self.lose(event, cause);
+                self.refuse(event, cause);
                 Err(cause)
             }
         }
     }
 
-    /// Counts an attempted event as lost.
-    pub(crate) fn lose(&mut self, event: &Event<'_>, cause: Cause) {
+    /// Counts an event as attempted and lost.
+    pub(crate) fn refuse(&mut self, event: &Event<'_>, cause: Cause) {
         self.lost_since = true;
+        self.ledger.attempted += 1;
         self.ledger.count_lost(cause, Some(event.provider), Some(event.process_id), 1);
     }
 
     /// The items that this session wants on every event of the provider.
-    pub(crate) fn extra<'a, 'e>(
-        &self,
-        event: &Event<'e>,
-        items: &'a mut [&'e [u8]; 3],
-    ) -> &'a [&'e [u8]] {
-        let Some(process) = event.process else { return &[] };
-        let Some(info) = self.enabled.get(&event.provider) else { return &[] };
-        let mut count = 0;
-        for (property, item) in [
-            (EnableProperties::SID, &process.sid),
-            (EnableProperties::TS_ID, &process.terminal_session),
-            (EnableProperties::PROCESS_START_KEY, &process.start_key),
-        ] {
-            if info.properties.contains(property) {
-                items[count] = item;
-                count += 1;
-            }
-        }
-        &items[..count]
+    fn extra<'e>(&self, event: &Event<'e>) -> ExtraItems<'e> {
+        let info = self.enabled_for(event);
+        ExtraItems::new(info.map(|info| info.properties).unwrap_or_default(), event)
     }
 
     #[inline]
@@ -307,11 +321,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.ledger.stored += 1;
     }
 
-    /// Puts an event that [`has_room`](Session::has_room) for, counting it.
     #[inline]
-    pub(crate) fn push_admitted(&mut self, event: &Event<'_>, extra: &[&[u8]], size: usize) {
+    pub(crate) fn put_counted(&mut self, event: &Event<'_>, extra: &[&[u8]], size: usize) {
         self.ledger.attempted += 1;
         self.put(event, extra, size);
+    }
+
+    /// Puts an event that [`has_room`](Session::has_room) for, counting it.
+    pub(crate) fn push_admitted(&mut self, event: &Event<'_>) {
+        let items = self.extra(event);
+        self.put_counted(event, items.as_slice(), event.size(items.as_slice()));
     }
 
     /// Puts a report on the session itself into its stream: in no ledger. What finds no room is left out.

@@ -51,8 +51,8 @@ pub use builder::EventBuilder;
 pub use custom::Protocol;
 #[cfg(feature = "session")]
 pub use etw_host::{
-    Cause, EnableInfo, EnableProperties, Filters, IdFilter, Ledger, NameFilter, SessionClock,
-    SessionStatistics, StartError,
+    Cause, Condition, EnableInfo, EnableProperties, EventKey, FilterError, Filters, IdFilter,
+    Ledger, NameFilter, PayloadFilter, PayloadOp, SessionClock, SessionStatistics, StartError,
 };
 pub use etw_tracelogging::{EncodeError, InType, OutType};
 pub use etw_types::LevelKeyword;

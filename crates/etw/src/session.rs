@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::time::Duration;
 
 use etw_host::{
-    EnableInfo, Output, PrivateOptions, PrivateSession, SessionClock, SessionStatistics,
-    StartError, provider_of,
+    EnableInfo, EnableProperties, FilterError, Output, PrivateOptions, PrivateSession,
+    SessionClock, SessionStatistics, StartError, provider_of,
 };
 use etw_session::LogMode;
 use etw_types::{Guid, Level, LevelKeyword, Status};
@@ -66,6 +66,10 @@ pub enum SessionError {
     Start(StartError),
     /// A limit of ETW: four private sessions in a process, eight sessions for a provider.
     Limit(&'static str),
+    /// Filters that ETW does not allow.
+    Filters(FilterError),
+    /// What private sessions cannot do.
+    Unsupported(&'static str),
     /// The file.
     Io(io::Error),
 }
@@ -76,6 +80,8 @@ impl SessionError {
         match self {
             SessionError::Start(error) => error.status(),
             SessionError::Limit(_) => Status::ERROR_NO_SYSTEM_RESOURCES,
+            SessionError::Filters(_) => Status::ERROR_INVALID_PARAMETER,
+            SessionError::Unsupported(_) => Status::ERROR_NOT_SUPPORTED,
             SessionError::Io(error) => match error.kind() {
                 io::ErrorKind::StorageFull => Status::ERROR_DISK_FULL,
                 io::ErrorKind::NotConnected => Status::ERROR_WMI_INSTANCE_NOT_FOUND,
@@ -89,7 +95,8 @@ impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SessionError::Start(error) => error.fmt(f),
-            SessionError::Limit(what) => f.write_str(what),
+            SessionError::Limit(what) | SessionError::Unsupported(what) => f.write_str(what),
+            SessionError::Filters(error) => error.fmt(f),
             SessionError::Io(error) => error.fmt(f),
         }
     }
@@ -293,7 +300,7 @@ impl Session {
     /// Enables a provider with all that can be asked for.
     ///
     /// # Errors
-    /// As [`enable`](Session::enable).
+    /// As [`enable`](Session::enable); `Filters` beyond ETW's limits; `Unsupported` for call stacks.
     pub fn enable_with(
         &self,
         provider: &impl EnableTarget,
@@ -301,6 +308,12 @@ impl Session {
     ) -> Result<(), SessionError> {
         let id = provider.guid();
         let wanted = info.wanted;
+        if let Some(filters) = &info.filters {
+            filters.check().map_err(SessionError::Filters)?;
+        }
+        if info.properties.contains(EnableProperties::STACK_TRACE) {
+            return Err(SessionError::Unsupported("call stacks are not captured yet"));
+        }
         self.host.enable(id, info);
         registry::enable(self.attachment, 0, id, Some(&wanted), self.source, &[]).map_err(|_| {
             let _ = registry::enable(self.attachment, 0, id, None, self.source, &[]);

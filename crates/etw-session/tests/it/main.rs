@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 
 mod modes;
+mod payload;
 mod route;
 mod simulation;
 mod support;

@@ -451,3 +451,111 @@ fn a_file_that_vanishes_is_told() {
     let nowhere = Session::builder("x").file("/nonexistent/folder/x.etl").start().unwrap_err();
     assert_eq!(nowhere.status(), Status::ERROR_BAD_PATHNAME);
 }
+
+/// OV-17: conditions on fields, and what is refused.
+#[test]
+fn payload_filters_of_the_session() {
+    provider!(PROVIDER, 0x209);
+    let _registration = PROVIDER.register();
+    let path = TempPath::new("payload.etl");
+    let session = small("payload").file(&path).start().unwrap();
+    let filter = |of: &str, op, value| PayloadFilter {
+        of: EventKey::Name(of.into()),
+        conditions: vec![Condition::new("n", op, &[value]).unwrap()],
+        any: false,
+        metadata: None,
+    };
+    let with = |payload| EnableInfo {
+        filters: Some(Box::new(Filters { payload, ..Filters::default() })),
+        ..EnableInfo::default()
+    };
+    let filters = vec![filter("A", PayloadOp::Modulo, "2"), filter("B", PayloadOp::Ge, "5")];
+    session.enable_with(&PROVIDER, with(filters)).unwrap();
+    for n in 0..8u32 {
+        assert!(write_event!(PROVIDER, "A", level(4), u32("n", &n)).is_success());
+        assert!(
+            write_event!(PROVIDER, "B", level(4), str8("text", "x"), u32("n", &n)).is_success()
+        );
+        assert!(write_event!(PROVIDER, "C", level(4), u32("n", &n)).is_success());
+    }
+    let nine = vec![filter("A", PayloadOp::Eq, "1").conditions[0].clone(); 9];
+    let nine = PayloadFilter { conditions: nine, ..filter("A", PayloadOp::Eq, "1") };
+    let error = session.enable_with(&PROVIDER, with(vec![nine])).unwrap_err();
+    assert_eq!(error.status(), Status::ERROR_INVALID_PARAMETER);
+    let stacks = EnableInfo { properties: EnableProperties::STACK_TRACE, ..EnableInfo::default() };
+    let error = session.enable_with(&PROVIDER, stacks).unwrap_err();
+    assert_eq!(error.status(), Status::ERROR_NOT_SUPPORTED);
+    let ledger = session.stop().unwrap().ledger;
+    let names: Vec<String> = read(&path).0.into_iter().map(|e| e.event).collect();
+    assert_eq!(names.iter().filter(|name| *name == "A").count(), 4);
+    assert_eq!(names.iter().filter(|name| *name == "B").count(), 3);
+    assert_eq!(names.iter().filter(|name| *name == "C").count(), 8);
+    assert_eq!((ledger.stored, ledger.filtered), (15, 9));
+}
+
+/// OV-7: user, terminal session and start key on request; what they take counts when an event is too large.
+#[test]
+fn properties_of_the_process() {
+    provider!(PROVIDER, 0x20a);
+    let _registration = PROVIDER.register();
+    let path = TempPath::new("properties.etl");
+    let session = small("properties").file(&path).start().unwrap();
+    let properties = EnableProperties(
+        EnableProperties::SID.0 | EnableProperties::TS_ID.0 | EnableProperties::PROCESS_START_KEY.0,
+    );
+    session.enable_with(&PROVIDER, EnableInfo { properties, ..EnableInfo::default() }).unwrap();
+    assert!(greet(&PROVIDER, 1).is_success());
+    // An event that fits a buffer of 4096 bytes, but not with 16 + 8 + 8 bytes and three headers more.
+    let large = vec![7u8; 4096 - 72 - 80 - 80];
+    let write = || write_event!(PROVIDER, "L", level(4), binary("b", &large[..]));
+    assert_eq!(write(), Status::ERROR_MORE_DATA);
+    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    assert_eq!(write(), Status::ERROR_SUCCESS);
+    assert_eq!(session.stop().unwrap().ledger.lost(Cause::TooLargeForSession), 1);
+
+    let file = etw_etl::read::TraceFile::open(&*path).unwrap();
+    let mut items = Vec::new();
+    let mut records = etw_etl::read::Records::new(vec![file]);
+    while let Some(record) = records.next() {
+        if record.provider == Some(PROVIDER.id()) {
+            items.extend(record.extended.into_iter().map(|i| (i.ext_type.0, i.data.to_vec())));
+        }
+    }
+    let of = |ext_type: u16| {
+        let found: Vec<_> = items.iter().filter(|(t, _)| *t == ext_type).collect();
+        assert_eq!(found.len(), 1);
+        found[0].1.clone()
+    };
+    // SAFETY: a number.
+    let user = unsafe { libc::geteuid() };
+    let sid = [&[1, 2, 0, 0, 0, 0, 0, 22, 1, 0, 0, 0][..], &user.to_le_bytes()].concat();
+    assert_eq!(of(2), sid);
+    assert_eq!(of(3).len(), 4);
+    let key = u64::from_le_bytes(of(13).try_into().unwrap());
+    assert_eq!(key & 0x3f_ffff, u64::from(std::process::id()));
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+    assert!(stat.split(' ').any(|field| field == (key >> 22).to_string()), "{key} {stat}");
+}
+
+/// A session that enables a provider group hears every provider in it, those that register later too.
+#[test]
+fn provider_groups() {
+    let group = Guid::from_u128(0x20b_0000);
+    let path = TempPath::new("group.etl");
+    let session = small("group").file(&path).start().unwrap();
+    let dynamic =
+        |name: &str, id| Provider::dynamic(name, Guid::from_u128(id), Some(group)).unwrap();
+    let (early, late) = (dynamic("Early", 0x20b_0001), dynamic("Late", 0x20b_0002));
+    provider!(OTHER, 0x20b_0003);
+    let _registrations = (early.register_shared(None), OTHER.register());
+    session.enable(&group, Level::VERBOSE, 0).unwrap();
+    let _registration = late.register_shared(None);
+    greet(&early, 1);
+    greet(&OTHER, 2);
+    greet(&late, 3);
+    session.disable(&group);
+    greet(&early, 4);
+    let ledger = session.stop().unwrap().ledger;
+    assert_eq!(numbers(&path), [1, 3]);
+    assert_eq!((ledger.attempted, ledger.stored), (2, 2));
+}

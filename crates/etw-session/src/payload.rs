@@ -1,0 +1,337 @@
+//! Filters on the fields of an event.
+
+use etw_tracelogging::{Count, EventMetadata, Field, InType};
+use etw_types::{Guid, le};
+
+use crate::enable::FilterError;
+use crate::event::Event;
+
+/// `MAX_PAYLOAD_PREDICATES`
+pub(crate) const MAX_CONDITIONS: usize = 8;
+/// Fields and values looked at in one event. Metadata may claim arrays of arrays of nothing: what lies beyond is as if it were not there.
+const MAX_VALUES: usize = 1 << 16;
+const MAX_DEPTH: usize = 16;
+
+/// Conditions on the fields of one event.
+#[doc(alias = "TdhCreatePayloadFilter")]
+#[derive(Clone, Debug, PartialEq)]
+pub struct PayloadFilter {
+    /// The event it is for.
+    pub of: EventKey,
+    /// 1 to 8.
+    pub conditions: Vec<Condition>,
+    /// One of them suffices (`EventMatchANY`); otherwise all have to hold.
+    pub any: bool,
+    /// What the payload looks like, as TraceLogging metadata, for events that carry none: those of manifests.
+    pub metadata: Option<Vec<u8>>,
+}
+
+/// The event that a filter is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventKey {
+    /// A TraceLogging event of this name.
+    Name(String),
+    /// An event of this id and, if given, version; none of TraceLogging's.
+    Id(u16, Option<u8>),
+}
+
+/// A condition on a field: `field op values`.
+///
+/// Of an array one value suffices, for an operator that says "not" all. A field that is not there, or whose type the
+/// operator does not know, fulfils nothing.
+#[doc(alias = "PAYLOAD_FILTER_PREDICATE")]
+#[derive(Clone, Debug, PartialEq)]
+pub struct Condition {
+    /// Names from the outermost struct inward.
+    path: Vec<String>,
+    op: PayloadOp,
+    values: Vec<Value>,
+}
+
+/// A text, and what else it may mean.
+#[derive(Clone, Debug, PartialEq)]
+struct Value {
+    text: String,
+    lower: String,
+    integer: Option<i128>,
+    float: Option<f64>,
+    guid: Option<Guid>,
+}
+
+/// `PAYLOAD_OPERATOR`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PayloadOp {
+    /// Equal; of texts with case.
+    Eq = 0,
+    /// Not equal; of texts with case.
+    Ne = 1,
+    /// At most.
+    Le = 2,
+    /// More than.
+    Gt = 3,
+    /// Less than.
+    Lt = 4,
+    /// At least.
+    Ge = 5,
+    /// In a range, its ends included.
+    Between = 6,
+    /// Outside of a range.
+    NotBetween = 7,
+    /// A multiple.
+    Modulo = 8,
+    /// Holds a text, without case.
+    Contains = 20,
+    /// Does not hold a text, without case.
+    DoesntContain = 21,
+    /// Is a text, without case, or a GUID.
+    Is = 30,
+    /// Is not a text, without case, or a GUID.
+    IsNot = 31,
+}
+
+impl PayloadOp {
+    /// The operator that this one is the opposite of, for those that say "not".
+    fn negated(self) -> Option<PayloadOp> {
+        Some(match self {
+            PayloadOp::Ne => PayloadOp::Eq,
+            PayloadOp::NotBetween => PayloadOp::Between,
+            PayloadOp::DoesntContain => PayloadOp::Contains,
+            PayloadOp::IsNot => PayloadOp::Is,
+            _ => return None,
+        })
+    }
+}
+
+impl Condition {
+    /// A condition on a field; `Outer.Inner` names a member of a struct. Numbers are decimal, or hexadecimal after `0x`.
+    ///
+    /// # Errors
+    /// [`FilterError::Condition`]: two values are needed for a range and one elsewhere, numbers for what only numbers have.
+    pub fn new(field: &str, op: PayloadOp, values: &[&str]) -> Result<Condition, FilterError> {
+        use PayloadOp::*;
+        let values: Vec<Value> = values.iter().map(|text| Value::new(text)).collect();
+        let are_numbers = values.iter().all(|value| value.float.is_some());
+        let fits = match op {
+            Eq | Ne | Is | IsNot | Contains | DoesntContain => values.len() == 1,
+            Le | Gt | Lt | Ge => values.len() == 1 && are_numbers,
+            Between | NotBetween => values.len() == 2 && are_numbers,
+            Modulo => values.len() == 1 && values[0].integer.is_some_and(|value| value != 0),
+        };
+        if !fits {
+            return Err(FilterError::Condition(field.to_owned()));
+        }
+        Ok(Condition { path: field.split('.').map(str::to_owned).collect(), op, values })
+    }
+
+    fn holds(&self, fields: &[Field<'_>], payload: &[u8]) -> bool {
+        let op = self.op.negated().unwrap_or(self.op);
+        let mut search = Search { op, values: &self.values, found: None, left: MAX_VALUES };
+        // What follows a value that is cut off, or of a type without a size, is not there.
+        let _ = search.fields(fields, payload, Some(&self.path), 0);
+        search.found.is_some_and(|found| found != self.op.negated().is_some())
+    }
+}
+
+impl Value {
+    fn new(text: &str) -> Value {
+        let (sign, digits) = match text.strip_prefix('-') {
+            Some(digits) => (-1, digits),
+            None => (1, text),
+        };
+        let hex = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
+        let magnitude = match hex {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => digits.parse::<u64>().ok(),
+        };
+        let boolean = match text {
+            "true" => Some(1),
+            "false" => Some(0),
+            _ => None,
+        };
+        let integer = boolean.or(magnitude.map(|magnitude| sign * i128::from(magnitude)));
+        Value {
+            text: text.to_owned(),
+            lower: text.to_lowercase(),
+            integer,
+            float: integer.map(|value| value as f64).or_else(|| text.parse().ok()),
+            guid: text.trim_matches(['{', '}']).parse().ok(),
+        }
+    }
+}
+
+/// Does an event pass? `name` is that of a TraceLogging event.
+pub(crate) fn pass(filters: &[PayloadFilter], event: &Event<'_>, name: Option<&[u8]>) -> bool {
+    let descriptor = &event.descriptor;
+    let is_for_it = |filter: &&PayloadFilter| match (&filter.of, name) {
+        (EventKey::Name(wanted), Some(name)) => wanted.as_bytes() == name,
+        (EventKey::Id(id, version), None) => {
+            *id == descriptor.id && version.is_none_or(|version| version == descriptor.version)
+        }
+        _ => false,
+    };
+    let mut filters = filters.iter().filter(is_for_it).peekable();
+    filters.peek().is_none()
+        || filters.any(|filter| {
+            let metadata = event.metadata().or(filter.metadata.as_deref());
+            let Some(metadata) = metadata.and_then(|blob| EventMetadata::parse(blob).ok()) else {
+                return false;
+            };
+            let fields: Vec<Field<'_>> = metadata.fields().map_while(Result::ok).collect();
+            let holds = |condition: &Condition| condition.holds(&fields, event.payload);
+            match filter.any {
+                true => filter.conditions.iter().any(holds),
+                false => filter.conditions.iter().all(holds),
+            }
+        })
+}
+
+/// Looks for the values of a field.
+struct Search<'a> {
+    op: PayloadOp,
+    values: &'a [Value],
+    /// Is there a value, and did one fulfil the condition?
+    found: Option<bool>,
+    left: usize,
+}
+
+impl Search<'_> {
+    /// Walks fields and their payload; what follows it. `path`: of the field within them, if it may be here.
+    fn fields<'p>(
+        &mut self,
+        fields: &[Field<'_>],
+        mut payload: &'p [u8],
+        path: Option<&[String]>,
+        depth: usize,
+    ) -> Option<&'p [u8]> {
+        let mut at = 0;
+        while let Some(field) = fields.get(at) {
+            let end = end_of(fields, at, depth)?;
+            // Also for arrays of nothing, whose members cost time to count.
+            self.left = self.left.checked_sub(end - at)?;
+            let path =
+                path.filter(|path| path.first().is_some_and(|name| name.as_bytes() == field.name));
+            let count = match field.count {
+                Count::Scalar => 1,
+                Count::Fixed(count) => count,
+                Count::Variable => {
+                    let count = le::u16(payload, 0)?;
+                    payload = &payload[2..];
+                    count
+                }
+            };
+            for _ in 0..count {
+                self.left = self.left.checked_sub(1)?;
+                if field.in_type == InType::STRUCT {
+                    let path = path.map(|path| &path[1..]);
+                    payload = self.fields(&fields[at + 1..end], payload, path, depth + 1)?;
+                } else {
+                    let (value, rest) = field.in_type.split(payload)?;
+                    payload = rest;
+                    if path.is_some_and(|path| path.len() == 1)
+                        && let Some(holds) = self.compare(field.in_type, value)
+                    {
+                        self.found = Some(self.found.unwrap_or(false) | holds);
+                    }
+                }
+            }
+            at = end;
+        }
+        Some(payload)
+    }
+
+    /// Does a value fulfil the condition? `None` where the operator does not know the type.
+    fn compare(&self, in_type: InType, value: &[u8]) -> Option<bool> {
+        match in_type {
+            InType::INT8 | InType::INT16 | InType::INT32 | InType::INT64 => {
+                let shift = 128 - 8 * value.len() as u32;
+                self.integer((unsigned(value) << shift) as i128 >> shift)
+            }
+            InType::UINT8
+            | InType::UINT16
+            | InType::UINT32
+            | InType::UINT64
+            | InType::HEXINT32
+            | InType::HEXINT64
+            | InType::FILETIME => self.integer(unsigned(value) as i128),
+            InType::BOOL32 => self.integer(i128::from(value.iter().any(|byte| *byte != 0))),
+            InType::FLOAT => self.float(f32::from_le_bytes(value.try_into().ok()?).into()),
+            InType::DOUBLE => self.float(f64::from_le_bytes(value.try_into().ok()?)),
+            InType::GUID => self.guid(Guid(value.try_into().ok()?)),
+            InType::UNICODESTRING | InType::COUNTEDSTRING => {
+                let units =
+                    value.chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
+                let text =
+                    char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER));
+                self.text(&text.collect::<String>())
+            }
+            InType::ANSISTRING | InType::COUNTEDANSISTRING => {
+                self.text(&String::from_utf8_lossy(value))
+            }
+            _ => None,
+        }
+    }
+
+    fn integer(&self, value: i128) -> Option<bool> {
+        let Some(integers) = self.values.iter().map(|value| value.integer).collect() else {
+            return self.float(value as f64);
+        };
+        let integers: Vec<i128> = integers;
+        match self.op {
+            PayloadOp::Modulo => Some(value % integers[0] == 0),
+            _ => self.ordered(&value, &integers),
+        }
+    }
+
+    fn float(&self, value: f64) -> Option<bool> {
+        let floats: Vec<f64> =
+            self.values.iter().map(|value| value.float).collect::<Option<_>>()?;
+        self.ordered(&value, &floats)
+    }
+
+    fn ordered<T: PartialOrd>(&self, value: &T, values: &[T]) -> Option<bool> {
+        let first = &values[0];
+        Some(match self.op {
+            PayloadOp::Eq | PayloadOp::Is => value == first,
+            PayloadOp::Le => value <= first,
+            PayloadOp::Gt => value > first,
+            PayloadOp::Lt => value < first,
+            PayloadOp::Ge => value >= first,
+            PayloadOp::Between => value >= first && value <= &values[1],
+            _ => return None,
+        })
+    }
+
+    fn guid(&self, value: Guid) -> Option<bool> {
+        match self.op {
+            PayloadOp::Eq | PayloadOp::Is => Some(self.values[0].guid? == value),
+            _ => None,
+        }
+    }
+
+    fn text(&self, text: &str) -> Option<bool> {
+        let wanted = &self.values[0];
+        match self.op {
+            PayloadOp::Eq => Some(text == wanted.text),
+            PayloadOp::Is => Some(text.to_lowercase() == wanted.lower),
+            PayloadOp::Contains => Some(text.to_lowercase().contains(&wanted.lower)),
+            _ => None,
+        }
+    }
+}
+
+fn unsigned(value: &[u8]) -> u128 {
+    value.iter().rev().fold(0, |number, byte| number << 8 | u128::from(*byte))
+}
+
+/// The field behind field `at` and, of a struct, all of its members.
+fn end_of(fields: &[Field<'_>], at: usize, depth: usize) -> Option<usize> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    let mut end = at + 1;
+    for _ in 0..fields.get(at)?.struct_field_count {
+        end = end_of(fields, end, depth + 1)?;
+    }
+    Some(end)
+}
