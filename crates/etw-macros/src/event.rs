@@ -264,10 +264,11 @@ fn expand(
         let of_role = all.iter().zip(&values).filter(move |(_, value)| value.role == role);
         of_role.map(|(name, _)| name)
     };
-    // Constant sizes first, so that they fold to one number.
+    // Constant sizes first, so that they fold to one number. The sum of what is in memory does not overflow; one that
+    // did would be a room that is too small, and the event be refused.
     let sized = of(Role::Fixed).chain(of(Role::Sized));
     let sizes: TokenStream =
-        sized.map(|name| own(".saturating_add($crate::rt::Field::size(&$name))", name)).collect();
+        sized.map(|name| own(".wrapping_add($crate::rt::Field::size(&$name))", name)).collect();
     let fields = all
         .iter()
         .zip(&values)

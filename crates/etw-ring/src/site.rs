@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::layout::*;
-use crate::writer::{SiteCache, Writer};
+use crate::writer::{MAX_ATTACHMENTS, SiteCache, Writer};
 
 pub(crate) const SITE_COMMITTED: u64 = 1 << 63;
 /// Longest metadata that is interned.
@@ -22,7 +22,13 @@ impl Writer {
     /// is not used for another pool.
     #[inline]
     pub fn intern(&self, cache: &SiteCache, metadata: &[u8]) -> u32 {
-        let cached = cache.ids[self.attachment].load(Ordering::Relaxed);
+        self.intern_at(self.attachment, cache, metadata)
+    }
+
+    /// [`intern`](Self::intern) where the writer's attachment is known as a constant.
+    #[inline(always)]
+    pub fn intern_at(&self, attachment: usize, cache: &SiteCache, metadata: &[u8]) -> u32 {
+        let cached = cache.ids[attachment % MAX_ATTACHMENTS].load(Ordering::Relaxed);
         if cached >> 32 == self.epoch & 0xffff_ffff {
             return cached as u32;
         }
@@ -36,7 +42,7 @@ impl Writer {
         }
         let id = self.append_site(metadata).unwrap_or(0);
         let value = (self.epoch & 0xffff_ffff) << 32 | u64::from(id);
-        cache.ids[self.attachment].store(value, Ordering::Relaxed);
+        cache.ids[self.attachment % MAX_ATTACHMENTS].store(value, Ordering::Relaxed);
         id
     }
 

@@ -300,6 +300,13 @@ mod other {
         pub fn current(self) -> u16 {
             0
         }
+        pub fn has_stamp(self) -> bool {
+            false
+        }
+        #[inline(always)]
+        pub fn stamp(self) -> (u64, u16) {
+            (0, 0)
+        }
     }
     static NO_FORK: AtomicU64 = AtomicU64::new(1);
     pub(crate) fn fork_word() -> io::Result<&'static AtomicU64> {
@@ -735,18 +742,40 @@ mod linux {
             Cpu { rseq_cpu_id }
         }
 
+        /// May [`stamp`](Cpu::stamp) be asked?
+        pub fn has_stamp(self) -> bool {
+            cfg!(all(target_arch = "x86_64", not(loom))) && self.rseq_cpu_id != 0
+        }
+
+        /// TSC and processor.
+        #[inline(always)]
+        pub fn stamp(self) -> (u64, u16) {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: every x86-64 has RDTSC.
+            return (unsafe { core::arch::x86_64::_rdtsc() }, self.from_rseq());
+            #[cfg(not(target_arch = "x86_64"))]
+            (RawClock::Tsc.now(), self.current())
+        }
+
+        /// With an offset only.
+        #[cfg(target_arch = "x86_64")]
+        #[inline(always)]
+        fn from_rseq(self) -> u16 {
+            let cpu: u32;
+            // SAFETY: glibc keeps `struct rseq` at this offset from the thread pointer in every thread; `cpu_id` is its
+            // second u32 (linux/rseq.h). With offset 0 it would be some other word that every thread has.
+            unsafe {
+                core::arch::asm!("mov {0:e}, dword ptr fs:[{1}]", out(reg) cpu,
+                    in(reg) self.rseq_cpu_id, options(nostack, readonly, preserves_flags));
+            }
+            cpu as u16
+        }
+
         #[inline(always)]
         pub fn current(self) -> u16 {
             #[cfg(target_arch = "x86_64")]
             if self.rseq_cpu_id != 0 {
-                let cpu: u32;
-                // SAFETY: glibc keeps `struct rseq` at this offset from the thread pointer in every thread; `cpu_id` is its
-                // second u32 (linux/rseq.h).
-                unsafe {
-                    core::arch::asm!("mov {0:e}, dword ptr fs:[{1}]", out(reg) cpu,
-                        in(reg) self.rseq_cpu_id, options(nostack, readonly, preserves_flags));
-                }
-                return cpu as u16;
+                return self.from_rseq();
             }
             let _ = self.rseq_cpu_id;
             // SAFETY: takes nothing; -1 becomes 65535, "unknown".

@@ -149,6 +149,16 @@ thread_local! {
         const { [const { ThreadState::new() }; MAX_ATTACHMENTS] };
 }
 
+/// The calling thread's own state for an attachment.
+#[inline(always)]
+fn thread_state<'a>(attachment: usize) -> &'a ThreadState {
+    // Only the address is taken inside `with`, which then is inlined to an addition.
+    let states = STATES.with(std::ptr::from_ref);
+    // SAFETY: this thread's own, until it ends; they have no destructor, so even later than other locals. No reference
+    // leaves this crate but in a reservation, which cannot leave the thread (it holds raw pointers).
+    unsafe { &(&*states)[attachment % MAX_ATTACHMENTS] }
+}
+
 /// A thread's line in the pool.
 #[derive(Debug)]
 #[repr(C, align(64))]
@@ -196,6 +206,8 @@ pub struct Writer {
     clock: RawClock,
     light: Light,
     cpu: Cpu,
+    /// The usual machine: TSC, membarrier and rseq. One question instead of three.
+    plain: bool,
     /// Admission words and epoch, in `control`: read at every write, so without the way through the `Arc`.
     admission: *const [AtomicU64; SESSIONS],
     admission_epoch: *const AtomicU32,
@@ -241,6 +253,7 @@ impl Writer {
         }
         let light =
             if view.1 == sys::Barrier::WriterFences { Light::Full } else { Light::Compiler };
+        let cpu = Cpu::find();
         let fork = sys::fork_word()?;
         let fork_generation = AtomicU64::new(sys::current_generation(fork));
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
@@ -274,7 +287,8 @@ impl Writer {
             control,
             clock: view.0,
             light,
-            cpu: Cpu::find(),
+            cpu,
+            plain: light == Light::Compiler && view.0 == RawClock::Tsc && cpu.has_stamp(),
             fork,
             fork_generation,
             epoch,
@@ -390,19 +404,13 @@ impl Writer {
         request: &Request,
         fill: impl FnOnce(&mut Payload<'_>),
     ) -> Result<(), Refused> {
-        // Only the address is taken inside `with`, which then is inlined to an addition.
-        let states = STATES.with(std::ptr::from_ref);
-        // SAFETY: this thread's own, until it ends; they have no destructor, so even later than other locals.
-        let thread = unsafe { &(&*states)[self.attachment] };
+        let thread = self.thread();
         let Some(grant) = self.begin(thread, request) else {
             return self.write_slowly(thread, request, fill);
         };
         // A panic in `fill` abandons the event.
         let guard = Owned { writer: self, thread, sessions: grant.sessions };
-        let time = self.clock_after_announcement();
-        let cpu = self.cpu.current();
-        // SAFETY: registered, since the fast path was taken.
-        unsafe { (*thread.line.get()).since.store(time, Ordering::Relaxed) };
+        let (time, cpu) = self.stamp_owned(thread);
         // SAFETY: the room was granted, and is ours until the commit.
         let mut payload = unsafe { Payload::new(grant.record, request.payload_size) };
         fill(&mut payload);
@@ -413,6 +421,60 @@ impl Writer {
         unsafe { write_header(request, &grant, &stamp) };
         commit_owned(thread, grant.head, filled);
         Ok(())
+    }
+
+    /// [`write`](Self::write) as far as it needs no chunk and no refusal, for a payload of exactly the announced size: what nearly
+    /// every write is. `None`: nothing has happened, `fill` was not called, and `write` is to be called.
+    ///
+    /// `attachment` is this writer's, known to the caller as a constant. The request is taken by value, and no reference to
+    /// it goes anywhere: so it stays in registers.
+    #[inline(always)]
+    pub fn write_at_once(
+        &self,
+        attachment: usize,
+        request: Request,
+        fill: impl for<'b> FnOnce(Room<'b>) -> Room<'b>,
+    ) -> Option<Result<(), Refused>> {
+        // Another attachment's state has another epoch, and so no room here.
+        let thread = thread_state(attachment);
+        let grant = self.begin(thread, &request)?;
+        let guard = Owned { writer: self, thread, sessions: grant.sessions };
+        let (time, cpu) = self.stamp_owned(thread);
+        let filled = request.payload_size;
+        // The header first, nobody looks at it before the commit: then little has to be kept while the payload is filled.
+        // SAFETY: the room was granted, and is ours until the commit.
+        let room = unsafe {
+            write_header(&request, &grant, &Stamp { time, cpu, filled, tid: thread.tid.get() });
+            let start = grant.record.add(RECORD_HEADER_SIZE).cast();
+            std::slice::from_raw_parts_mut(start, filled as usize)
+        };
+        if fill(Room::new(room)).left() != Some(0) {
+            std::hint::cold_path();
+            return Some(Err(Refused::Abandoned));
+        }
+        std::mem::forget(guard);
+        commit_owned(thread, thread.head.get(), filled);
+        Some(Ok(()))
+    }
+
+    /// Time and processor of an announced write, which its line is told.
+    #[inline(always)]
+    fn stamp_owned(&self, thread: &ThreadState) -> (u64, u16) {
+        let (time, cpu) = if self.plain {
+            self.cpu.stamp()
+        } else {
+            std::hint::cold_path();
+            (self.clock_after_announcement(), self.cpu.current())
+        };
+        // SAFETY: registered, since the fast path was taken.
+        unsafe { (*thread.line.get()).since.store(time, Ordering::Relaxed) };
+        (time, cpu)
+    }
+
+    /// The calling thread's own state.
+    #[inline(always)]
+    fn thread(&self) -> &ThreadState {
+        thread_state(self.attachment)
     }
 
     #[cold]
@@ -485,10 +547,7 @@ impl Writer {
     /// See [`Refused`]; losses are counted.
     #[inline(always)]
     pub fn reserve_here(&self, request: &Request) -> Result<Reservation<'_>, Refused> {
-        let states = STATES.with(std::ptr::from_ref);
-        // SAFETY: this thread's own, until it ends; a reservation cannot leave the thread (it holds raw pointers).
-        let thread = unsafe { &(&*states)[self.attachment] };
-        self.reserve(thread, request)
+        self.reserve(self.thread(), request)
     }
 
     /// The fast path up to the clock: an announced write with room, counted. `None`: nothing was done, take the slow path.
@@ -514,7 +573,8 @@ impl Writer {
         // A thread of another writer, without a slot, or without a chunk has no room or another epoch.
         if thread.epoch.get() != self.epoch
             || request.payload_size as usize > MAX_PAYLOAD_SIZE
-            || record_room(request.payload_size as usize) > thread.room.get() as usize
+            // Rounded up to eight it fits just as well: rooms are multiples of eight.
+            || request.payload_size + RECORD_HEADER_SIZE as u32 > thread.room.get()
         {
             return None;
         }
@@ -523,7 +583,7 @@ impl Writer {
         let (line, counters, chunk) =
             unsafe { (&*thread.line.get(), &*thread.counters.get(), &*thread.chunk.get()) };
         let head = thread.head.get();
-        proto::announce(&line.head, head, self.light);
+        proto::announce(&line.head, head, if self.plain { Light::Compiler } else { self.light });
         let revoked = proto::revoked(chunk, thread.closing_key.get());
         let epoch = self.admission_epoch();
         let sessions = self.admit(request);
@@ -544,6 +604,15 @@ impl Writer {
     /// The mask when every session of it admits the event, without a branch that is not taken.
     #[inline(always)]
     fn admit(&self, request: &Request) -> Option<u8> {
+        let admits = |slot: usize| {
+            let word = self.admission()[slot % SESSIONS].load(Ordering::Relaxed);
+            let size = u64::from(request.event_size) + (word >> 16 & 0xffff);
+            word & (OPEN | FULL) == OPEN && size <= word >> 32
+        };
+        // One session is what there mostly is; a private one has this slot always.
+        if request.sessions == 1 {
+            return admits(0).then_some(1);
+        }
         let mut left = request.sessions;
         if left == 0 {
             return None;
@@ -551,9 +620,7 @@ impl Writer {
         while left != 0 {
             let slot = left.trailing_zeros() as usize;
             left &= left - 1;
-            let word = self.admission()[slot & (SESSIONS - 1)].load(Ordering::Relaxed);
-            let size = request.event_size.saturating_add((word >> 16) as u32 & 0xffff);
-            if word & (OPEN | FULL) != OPEN || size > (word >> 32) as u32 {
+            if !admits(slot) {
                 return None;
             }
         }
@@ -1164,12 +1231,17 @@ fn bits(mask: u8) -> impl Iterator<Item = usize> {
 /// Plain loads and stores: the owner is the only writer, and a handler on its thread counts elsewhere.
 #[inline(always)]
 fn count_attempt(counters: &Counters, sessions: u8) {
+    let count = |slot: usize| {
+        let count = &counters.attempted[slot % SESSIONS];
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    };
+    if sessions == 1 {
+        return count(0);
+    }
     let mut left = sessions;
     while left != 0 {
-        let slot = left.trailing_zeros() as usize & (SESSIONS - 1);
+        count(left.trailing_zeros() as usize);
         left &= left - 1;
-        let count = &counters.attempted[slot];
-        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 }
 
@@ -1316,16 +1388,22 @@ struct Owned<'a> {
 }
 
 impl Drop for Owned<'_> {
-    #[cold]
-    #[inline(never)]
+    #[inline(always)]
     fn drop(&mut self) {
-        self.writer.lost(Some(self.thread), Cause::Abandoned, self.sessions);
-        if let Some(line) = self.writer.line(self.thread) {
-            line.head.store(self.thread.head.get().0, Ordering::Release);
-        }
-        compiler_fence(Ordering::SeqCst);
-        self.thread.busy.store(false, Ordering::Relaxed);
+        abandon(self.writer, self.thread, self.sessions);
     }
+}
+
+/// By value: the guard then needs no place in memory.
+#[cold]
+#[inline(never)]
+fn abandon(writer: &Writer, thread: &ThreadState, sessions: u8) {
+    writer.lost(Some(thread), Cause::Abandoned, sessions);
+    if let Some(line) = writer.line(thread) {
+        line.head.store(thread.head.get().0, Ordering::Release);
+    }
+    compiler_fence(Ordering::SeqCst);
+    thread.busy.store(false, Ordering::Relaxed);
 }
 
 #[derive(Debug)]

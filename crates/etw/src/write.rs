@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use etw_ring::layout::MAX_PAYLOAD_SIZE;
 use etw_ring::{MAX_ATTACHMENTS, Refused, Request, Room, SiteCache, Writer, prefix::Prefix};
 use etw_types::{EventDescriptor, Guid, Status};
 
@@ -98,35 +99,64 @@ pub fn send(
     payload_size: usize,
     fill: &Fill<'_>,
 ) -> Status {
-    let Routes(routes) = routes;
-    // What is larger than any event stays so: the ring refuses it and counts it.
-    let payload_size = payload_size.min(TOO_LARGE as usize) as u32;
-    // A branch that is predicted, where the number is waited for.
-    let attachment = if routes < 0x100 {
-        0
-    } else {
+    let Routes(wanted) = routes;
+    if wanted >= 0x100 {
         std::hint::cold_path();
-        routes.trailing_zeros() as usize / 8
-    };
-    let sessions = routes >> (attachment * 8);
-    if activity::current().is_zero() && sessions < 0x100 {
-        let Some(writer) = writer(attachment) else { return Status::ERROR_SUCCESS };
-        let request = Request {
-            sessions: sessions as u8,
-            kind: 0,
-            registration: provider.registrations[attachment].load(Ordering::Relaxed),
-            site: writer.intern(&site.cache, site.bytes),
-            user: 0,
-            metadata_size: 0,
-            payload_size,
-            event_size: size_of_static(provider, site) + payload_size,
-        };
-        if request.site != 0 {
-            let written = writer.write(&request, |payload| payload.fill(fill));
-            return status(provider, written);
-        }
+        return send_elsewhere(provider, site, routes, payload_size, fill);
     }
-    send_with_ids(provider, site, Routes(routes), (None, None), payload_size as usize, fill)
+    send_at(0, wanted as u8, provider, site, payload_size, fill)
+        .unwrap_or_else(|| send_with_ids(provider, site, routes, (None, None), payload_size, fill))
+}
+
+/// [`send`] where the first host wants nothing, or several want it.
+#[inline(never)]
+fn send_elsewhere(
+    provider: &Provider,
+    site: &'static Site,
+    routes: Routes,
+    payload_size: usize,
+    fill: &Fill<'_>,
+) -> Status {
+    let attachment = routes.0.trailing_zeros() as usize / 8;
+    let sessions = routes.0 >> (attachment * 8);
+    let sent = match u8::try_from(sessions) {
+        Ok(sessions) => send_at(attachment, sessions, provider, site, payload_size, fill),
+        Err(_) => None,
+    };
+    sent.unwrap_or_else(|| send_with_ids(provider, site, routes, (None, None), payload_size, fill))
+}
+
+/// To one host, an event with nothing but its payload; `None`, with nothing done, where the host's pool needs attention or the
+/// thread has an activity.
+#[inline(always)]
+fn send_at(
+    attachment: usize,
+    sessions: u8,
+    provider: &Provider,
+    site: &'static Site,
+    payload_size: usize,
+    fill: &Fill<'_>,
+) -> Option<Status> {
+    if !activity::current().is_zero() || payload_size > MAX_PAYLOAD_SIZE {
+        return None;
+    }
+    let Some(writer) = writer(attachment) else { return Some(Status::ERROR_SUCCESS) };
+    let payload_size = payload_size as u32;
+    let request = Request {
+        sessions,
+        kind: 0,
+        registration: provider.registrations[attachment].load(Ordering::Relaxed),
+        site: writer.intern_at(attachment, &site.cache, site.bytes),
+        user: 0,
+        metadata_size: 0,
+        payload_size,
+        event_size: size_of_static(provider, site) + payload_size,
+    };
+    if request.site == 0 {
+        return None;
+    }
+    let written = writer.write_at_once(attachment, request, fill)?;
+    Some(status(provider, written))
 }
 
 /// As [`send`], for events with `ids`: an activity id in place of the thread's, and a related one.
