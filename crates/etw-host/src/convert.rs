@@ -2,12 +2,13 @@
 //! everything else is the writer's claim and is checked for shape.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use etw_ring::Record;
 use etw_ring::prefix::Prefix;
 use etw_session::Event;
 use etw_tracelogging::ProviderTraits;
-use etw_types::{EventDescriptor, ExtType, Guid, le};
+use etw_types::{EventDescriptor, ExtType, Guid};
 
 /// A provider as a process registered it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +32,9 @@ impl Provider {
 pub struct Registrations {
     by_number: Vec<Option<Provider>>,
     /// By site and registration: a site is nearly always written through one provider.
-    templates: HashMap<(u32, u32), Option<Template>>,
-    last: Option<((u32, u32), Template)>,
-    chain: Vec<u8>,
+    templates: HashMap<(u32, u32), Option<Arc<Template>>>,
+    last: Option<((u32, u32), Arc<Template>)>,
+    chain: Chain,
 }
 
 /// What is the same in every event of a site.
@@ -43,7 +44,7 @@ struct Template {
     group: Guid,
     descriptor: EventDescriptor,
     /// Extended items in on-disk form.
-    chain: Vec<u8>,
+    chain: Chain,
 }
 
 /// Templates kept at a time; beyond, all are made anew.
@@ -89,10 +90,7 @@ impl Registrations {
         if record.site == 0 || record.kind != 0 {
             return self.unusual(record, time, process_id, sites);
         }
-        if self.last.as_ref().is_none_or(|(last, _)| *last != key) {
-            let template = self.template(key, sites)?.clone();
-            self.last = Some((key, template));
-        }
+        self.find(key, sites)?;
         let (_, template) = self.last.as_ref()?;
         if record.metadata_size != 0 {
             return None;
@@ -108,22 +106,37 @@ impl Registrations {
             flags: (record.user >> 16) as u16,
             property: record.user as u16,
             activity_id: Guid::ZERO,
-            chain: &template.chain,
+            chain: &template.chain.bytes,
             payload: record.payload,
             process: None,
         })
     }
 
+    /// Makes it the last template.
+    #[inline]
+    fn find(
+        &mut self,
+        key: (u32, u32),
+        sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
+    ) -> Option<()> {
+        if self.last.as_ref().is_none_or(|(last, _)| *last != key) {
+            let template = self.template(key, sites)?.clone();
+            self.last = Some((key, template));
+        }
+        Some(())
+    }
+
+    #[inline(never)]
     fn template(
         &mut self,
         key: (u32, u32),
         sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
-    ) -> Option<&Template> {
+    ) -> Option<&Arc<Template>> {
         if self.templates.len() >= MAX_TEMPLATES {
             self.templates.clear();
         }
         if !self.templates.contains_key(&key) {
-            let template = self.make(key, sites);
+            let template = self.make(key, sites).map(Arc::new);
             self.templates.insert(key, template);
         }
         self.templates.get(&key)?.as_ref()
@@ -137,8 +150,8 @@ impl Registrations {
         let provider = self.get(registration)?;
         let site = sites(site)?;
         let descriptor = EventDescriptor::read(&site, 0)?;
-        let mut chain = Vec::new();
-        put_schema(&mut chain, &provider.traits, site.get(16..)?);
+        let mut chain = Chain::default();
+        chain.push_schema(&provider.traits, site.get(16..)?);
         Some(Template { provider: provider.id, group: provider.group(), descriptor, chain })
     }
 
@@ -154,26 +167,26 @@ impl Registrations {
         let (bytes, payload) =
             record.payload.split_at_checked(usize::from(record.metadata_size))?;
         let prefix = Prefix::parse(record.kind, bytes)?;
-        self.chain.clear();
-        if let Some(related) = &prefix.related_activity_id {
-            put_item(&mut self.chain, ExtType::RELATED_ACTIVITYID, &related.0);
+        if record.site != 0 {
+            self.find((record.site, record.registration), sites)?;
         }
-        let provider = self.get(record.registration)?;
-        let (id, group) = (provider.id, provider.group());
-        let (descriptor, chain_of_site);
+        let chain = &mut self.chain;
+        chain.clear();
+        if let Some(related) = &prefix.related_activity_id {
+            chain.push(ExtType::RELATED_ACTIVITYID, &related.0);
+        }
+        let (id, group, descriptor);
         if record.site != 0 && prefix.traits.is_empty() && prefix.metadata.is_empty() {
-            let template = self.template((record.site, record.registration), sites)?;
-            descriptor = template.descriptor;
-            chain_of_site = template.chain.clone();
+            let (_, template) = self.last.as_ref()?;
+            (id, group, descriptor) = (template.provider, template.group, template.descriptor);
+            chain.append(&template.chain);
         } else {
-            descriptor = prefix.descriptor?;
+            let provider = self.by_number.get(record.registration as usize)?.as_ref()?;
+            (id, group, descriptor) = (provider.id, provider.group(), prefix.descriptor?);
             let traits =
                 if prefix.traits.is_empty() { &provider.traits[..] } else { prefix.traits };
-            let mut chain = Vec::new();
-            put_schema(&mut chain, traits, prefix.metadata);
-            chain_of_site = chain;
+            chain.push_schema(traits, prefix.metadata);
         }
-        join(&mut self.chain, &chain_of_site);
         Some(Event {
             time: prefix.time.unwrap_or(time),
             cpu: record.cpu,
@@ -185,46 +198,67 @@ impl Registrations {
             flags: (record.user >> 16) as u16,
             property: record.user as u16,
             activity_id: prefix.activity_id.unwrap_or(Guid::ZERO),
-            chain: &self.chain,
+            chain: &self.chain.bytes,
             payload,
             process: None,
         })
     }
 }
 
-/// Provider traits and event metadata, as TraceLogging events carry them (in this order in Windows' traces).
-fn put_schema(chain: &mut Vec<u8>, traits: &[u8], metadata: &[u8]) {
-    if metadata.is_empty() {
-        return;
-    }
-    let mut schema = Vec::new();
-    if !traits.is_empty() {
-        put_item(&mut schema, ExtType::PROV_TRAITS, traits);
-    }
-    let mut metadata_item = Vec::new();
-    put_item(&mut metadata_item, ExtType::EVENT_SCHEMA_TL, metadata);
-    join(&mut schema, &metadata_item);
-    join(chain, &schema);
+/// Extended items in on-disk form:
+///
+/// ```text
+/// 0 u16 size, a multiple of eight    2 u16 type    4 u16 bit 0: another one follows    6 u16 size of the data    8 data
+/// ```
+#[derive(Clone, Debug, Default)]
+struct Chain {
+    bytes: Vec<u8>,
+    /// Where the last item begins.
+    last: usize,
 }
 
-/// One item, without a successor. What is too long for its size field was refused by the writer; a hostile one's is left out.
-fn put_item(chain: &mut Vec<u8>, ext_type: ExtType, data: &[u8]) {
-    if let Ok(item) = etw_etl::write::extended_chain(&[(ext_type, data)]) {
-        chain.extend(item);
+impl Chain {
+    fn clear(&mut self) {
+        self.bytes.clear();
     }
-}
 
-/// Appends a chain to a chain.
-fn join(chain: &mut Vec<u8>, more: &[u8]) {
-    if !chain.is_empty() && !more.is_empty() {
-        let mut at = 0;
-        while let Some(size) =
-            le::u16(chain, at).map(usize::from).filter(|size| at + size < chain.len())
-        {
-            at += size;
+    /// Appends an item. What is too long for its size field was refused by the writer; a hostile one's is left out.
+    fn push(&mut self, ext_type: ExtType, data: &[u8]) {
+        let start = self.bytes.len();
+        let Ok(size) = u16::try_from((8 + data.len()).next_multiple_of(8)) else { return };
+        self.link();
+        self.bytes.extend(size.to_le_bytes());
+        self.bytes.extend(ext_type.0.to_le_bytes());
+        self.bytes.extend([0; 2]);
+        self.bytes.extend((data.len() as u16).to_le_bytes());
+        self.bytes.extend(data);
+        self.bytes.resize(start + usize::from(size), 0);
+        self.last = start;
+    }
+
+    /// Provider traits and event metadata, as TraceLogging events carry them (in this order in Windows' traces).
+    fn push_schema(&mut self, traits: &[u8], metadata: &[u8]) {
+        if metadata.is_empty() {
+            return;
         }
-        // Linkage: another one follows.
-        chain[at + 4] |= 1;
+        if !traits.is_empty() {
+            self.push(ExtType::PROV_TRAITS, traits);
+        }
+        self.push(ExtType::EVENT_SCHEMA_TL, metadata);
     }
-    chain.extend(more);
+
+    fn append(&mut self, more: &Chain) {
+        if !more.bytes.is_empty() {
+            self.link();
+            self.last = self.bytes.len() + more.last;
+            self.bytes.extend(&more.bytes);
+        }
+    }
+
+    /// Another item follows the last one.
+    fn link(&mut self) {
+        if let Some(linkage) = self.bytes.get_mut(self.last + 4) {
+            *linkage |= 1;
+        }
+    }
 }

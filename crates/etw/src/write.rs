@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
-use etw_ring::{MAX_ATTACHMENTS, Refused, Request, Room, SiteCache, Writer, prefix::Prefix};
+use etw_ring::{
+    MAX_ATTACHMENTS, Refused, Request, Room, SiteCache, Writer, prefix, prefix::Prefix,
+};
 use etw_types::{EventDescriptor, Guid, Status};
 
 use crate::activity;
@@ -126,8 +128,7 @@ fn send_elsewhere(
     sent.unwrap_or_else(|| send_with_ids(provider, site, routes, (None, None), payload_size, fill))
 }
 
-/// To one host, an event with nothing but its payload; `None`, with nothing done, where the host's pool needs attention or the
-/// thread has an activity.
+/// To one host, with the thread's activity; `None`, with nothing done, where the host's pool needs attention.
 #[inline(always)]
 fn send_at(
     attachment: usize,
@@ -137,7 +138,7 @@ fn send_at(
     payload_size: usize,
     fill: &Fill<'_>,
 ) -> Option<Status> {
-    if !activity::current().is_zero() || payload_size > MAX_PAYLOAD_SIZE {
+    if payload_size > MAX_PAYLOAD_SIZE - 16 {
         return None;
     }
     let Some(writer) = writer(attachment) else { return Some(Status::ERROR_SUCCESS) };
@@ -155,8 +156,31 @@ fn send_at(
     if request.site == 0 {
         return None;
     }
-    let written = writer.write_at_once(attachment, request, fill)?;
+    let activity = activity::current();
+    let written = if activity.is_zero() {
+        writer.write_at_once(attachment, request, fill)?
+    } else {
+        std::hint::cold_path();
+        write_in_activity(writer, attachment, request, &activity, fill)?
+    };
     Some(status(provider, written))
+}
+
+#[inline(never)]
+fn write_in_activity(
+    writer: &Writer,
+    attachment: usize,
+    request: Request,
+    activity: &Guid,
+    fill: &Fill<'_>,
+) -> Option<Result<(), Refused>> {
+    let request = Request {
+        kind: prefix::ACTIVITY,
+        metadata_size: 16,
+        payload_size: request.payload_size + 16,
+        ..request
+    };
+    writer.write_at_once(attachment, request, |room| fill(room.put(&activity.0)))
 }
 
 /// As [`send`], for events with `ids`: an activity id in place of the thread's, and a related one.
