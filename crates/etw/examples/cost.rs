@@ -1,13 +1,10 @@
 //! What events cost: disabled, filtered, enabled on one and two threads, beside a hand-written floor in the same run; how long
-//! single writes take; the highest offered rate at which a session loses nothing, beside what the disk takes. One JSON object a figure.
+//! single writes take. One JSON object a figure.
 //!
-//! `cargo run --release -p etw --features session --example cost [-- [SECONDS [OUT.etl]]]`: with SECONDS (10 for the claim), the
-//! offered-rate search too.
+//! `cargo run --release -p etw --features session --example cost`
 use etw::{Level, LevelKeyword, Session, define_provider, write_event};
 use std::hint::black_box;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 define_provider!(BENCH, "OpenEtw.Bench");
@@ -216,112 +213,7 @@ fn costs() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Bytes a second to a new file, in 1 MiB writes.
-fn disk(path: &Path, seconds: f64) -> std::io::Result<f64> {
-    let bytes = vec![7; 1 << 20];
-    let mut file = std::fs::File::create(path)?;
-    let start = Instant::now();
-    let mut written = 0u64;
-    while start.elapsed().as_secs_f64() < seconds && written < 8 << 30 {
-        file.write_all(&bytes)?;
-        written += bytes.len() as u64;
-    }
-    let rate = written as f64 / start.elapsed().as_secs_f64();
-    std::fs::remove_file(path)?;
-    Ok(rate)
-}
-
-struct Offered {
-    events: u64,
-    seconds: f64,
-    lost: u64,
-    size: u64,
-}
-
-/// `threads` writers, paced to `rate` events a second together, for some seconds.
-fn offer(
-    path: &Path,
-    threads: u64,
-    rate: f64,
-    seconds: f64,
-) -> Result<Offered, Box<dyn std::error::Error>> {
-    let session = Session::builder("rate").file(path).buffer_size_kb(256).buffers(64).start()?;
-    session.enable(&BENCH, Level::VERBOSE, 0)?;
-    let late = AtomicBool::new(false);
-    let start = Instant::now();
-    let events = std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..threads)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut written = 0u64;
-                    loop {
-                        let elapsed = start.elapsed().as_secs_f64();
-                        if elapsed > seconds {
-                            // Behind by more than 50 ms: not this rate was offered.
-                            let due = (seconds * rate / threads as f64) as u64;
-                            late.fetch_or(due > written + (rate * 0.05) as u64, Ordering::Relaxed);
-                            return written;
-                        }
-                        let due = (elapsed * rate / threads as f64) as u64;
-                        for n in written..due.min(written + 10_000) {
-                            event(n as i32, TEXT);
-                        }
-                        written = due.min(written + 10_000).max(written);
-                        std::hint::spin_loop();
-                    }
-                })
-            })
-            .collect();
-        writers.into_iter().map(|writer| writer.join().unwrap_or(0)).sum::<u64>()
-    });
-    let elapsed = start.elapsed().as_secs_f64();
-    let statistics = session.stop()?;
-    let size = std::fs::metadata(path)?.len();
-    std::fs::remove_file(path)?;
-    if !statistics.ledger.is_balanced() {
-        return Err(format!("the ledger is not exact: {:?}", statistics.ledger).into());
-    }
-    let behind = if late.load(Ordering::Relaxed) { 1 } else { 0 };
-    Ok(Offered { events, seconds: elapsed, lost: statistics.ledger.lost_total() + behind, size })
-}
-
-fn rates(path: &Path, seconds: f64) -> Result<(), Box<dyn std::error::Error>> {
-    for threads in [1, 2] {
-        let (mut good, mut bad) = (0.0f64, 64e6);
-        let mut size = 0.0;
-        let mut bandwidth = Vec::new();
-        while bad / good.max(1e5) > 1.15 {
-            let rate = if good == 0.0 { bad / 8.0 } else { (good * bad).sqrt() };
-            bandwidth.push(disk(path, 1.0)?);
-            let offered = offer(path, threads, rate, seconds)?;
-            size = offered.size as f64 / offered.events.max(1) as f64;
-            if offered.lost == 0 {
-                good = offered.events as f64 / offered.seconds;
-            } else {
-                bad = rate;
-            }
-            if bad < 2e5 {
-                break;
-            }
-        }
-        let bandwidth = median(bandwidth);
-        let s = if threads == 1 { "one thread" } else { "two threads" };
-        figure(&format!("offered without loss, {s}"), good / 1e6, "M/s");
-        figure(&format!("file write bandwidth, {s}"), bandwidth / 1e9, "GB/s");
-        figure(&format!("bytes an event, {s}"), size, "B");
-        figure(&format!("offered / what the file takes, {s}"), good * size / bandwidth, "x");
-    }
-    Ok(())
-}
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
     let _registration = BENCH.register();
-    costs()?;
-    if let Some(seconds) = arguments.next() {
-        let path = arguments.next().map(PathBuf::from);
-        let path = path.unwrap_or_else(|| std::env::temp_dir().join("openetw-cost.etl"));
-        rates(&path, seconds.parse()?)?;
-    }
-    Ok(())
+    costs()
 }

@@ -4,6 +4,7 @@
 //! floor run in turn with ours, so that both meet the machine in the same moods; their ratio is what lasts.
 
 mod inputs;
+mod lttng;
 mod measure;
 mod peer;
 mod report;
@@ -83,8 +84,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "relog" => bench.relog()?,
             "dump" => bench.dump()?,
             "threads" => bench.threads()?,
-            "write" => bench.write(None, group)?,
-            "rate" if arguments.full => bench.write(Some(10), "rate --full")?,
+            "write" => bench.write()?,
+            "rate" if arguments.full => bench.offered_rates(10)?,
             "memory" if arguments.full => bench.memory()?,
             _ => bench.report.skip(group, "gigabytes of disk and some minutes, with --full"),
         }

@@ -1,8 +1,11 @@
-//! What events cost: the example `cost` of crate `etw`, which measures ours and the floor in turn.
+//! What events cost, and which rates go without loss: the examples `cost` and `rate` of crate `etw`, which measure ours and
+//! the floor in turn, and LTTng-UST's program after them.
 
 use super::Bench;
+use super::lttng::Lttng;
 use super::report::{Figure, Goal, Unit};
 use crate::{Result, cargo, root};
+use std::collections::HashMap;
 use std::process::{Command, Stdio};
 
 /// The goals, by the name that the example gives the figure.
@@ -12,24 +15,120 @@ const GOALS: [(&str, Goal); 7] = [
     ("enabled / floor", Goal::AtMost(1.25)),
     ("two threads' rate / one thread's", Goal::AtLeast(1.9)),
     ("lost while measuring", Goal::AtMost(0.0)),
-    ("offered / what the file takes, one thread", Goal::AtLeast(0.7)),
-    ("offered / what the file takes, two threads", Goal::AtLeast(0.7)),
+    ("offered / what file and core take, one thread", Goal::AtLeast(0.7)),
+    ("offered / what file and core take, two threads", Goal::AtLeast(0.7)),
 ];
 
+/// Ours and theirs are measured so often in turn.
+const TURNS: usize = 3;
+
 impl Bench {
-    /// `seconds`: how long each offered rate is held; `None` leaves the search out.
-    pub fn write(&mut self, seconds: Option<u32>, only: &str) -> Result<()> {
+    pub fn write(&mut self) -> Result<()> {
+        let only = "write";
+        let lttng = self.lttng("write: LTTng-UST");
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..if lttng.is_some() { TURNS } else { 1 } {
+            ours.push(self.example("cost", &[])?);
+            if let Some(lttng) = &lttng {
+                theirs.push(lttng.cost()?);
+            }
+        }
+        for (name, _, unit) in &ours[0] {
+            let all = ours.iter().flatten().filter(|(other, _, _)| other == name);
+            self.example_figure(name, median(all.map(|(_, value, _)| *value)), *unit, only);
+        }
+        for (name, goal) in [
+            ("enabled, one thread", Goal::AtLeast(6.0)),
+            ("enabled, two threads, each", Goal::None),
+            ("latency p50", Goal::None),
+            ("latency p99", Goal::None),
+            ("latency p99.9", Goal::AtLeast(1.0)),
+        ] {
+            if theirs.is_empty() {
+                break;
+            }
+            let all = ours.iter().flatten().filter(|(other, _, _)| other == name);
+            let ours = median(all.map(|(_, value, _)| *value));
+            let their = median(theirs.iter().filter_map(|figures| figures[name].as_f64()));
+            let title = format!("write: LTTng-UST, {name}");
+            self.add(&title, their, Unit::Nanoseconds, Goal::None, only);
+            // Below a nanosecond the clock sees nothing.
+            self.add(&format!("{title} / ours"), their / ours.max(1.0), Unit::Ratio, goal, only);
+        }
+        Ok(())
+    }
+
+    /// `seconds`: how long each offered rate is held.
+    pub fn offered_rates(&mut self, seconds: u32) -> Result<()> {
+        let only = "rate --full";
+        let path = self.folder.join("rate.etl").display().to_string();
+        let figures = self.example("rate", &[&seconds.to_string(), &path])?;
+        let mut ours = HashMap::new();
+        for (name, value, unit) in figures {
+            self.example_figure(&name, value, unit, only);
+            ours.insert(name, value);
+        }
+        let Some(lttng) = self.lttng("rate: LTTng-UST") else { return Ok(()) };
+        for (threads, s) in [(1, "one thread"), (2, "two threads")] {
+            let (mut good, mut bad, mut bytes) = (0.0f64, 64e6, 0.0);
+            while bad / good.max(1e5) > 1.1 && bad > 2e5 {
+                let rate = if good == 0.0 { bad / 4.0 } else { (good * bad).sqrt() };
+                let offered = lttng.offer(threads, rate, seconds)?;
+                if offered.lost == 0 {
+                    good = offered.events as f64 / offered.seconds;
+                    bytes = offered.size as f64 / offered.events.max(1) as f64;
+                } else {
+                    bad = rate;
+                }
+            }
+            let title = |what: &str| format!("rate: LTTng-UST, {what}, {s}");
+            let add = [
+                ("offered without loss", good / 1e6, Unit::MillionsPerSecond),
+                ("bytes an event", bytes, Unit::Bytes),
+                ("to its files", good * bytes / 1e9, Unit::GigabytesPerSecond),
+            ];
+            for (what, value, unit) in add {
+                self.add(&title(what), value, unit, Goal::None, only);
+            }
+            if let Some(our) = ours.get(&format!("offered without loss, {s}")) {
+                let name = format!("rate: ours / LTTng-UST's, events/s, {s}");
+                self.add(&name, our * 1e6 / good, Unit::Ratio, Goal::None, only);
+            }
+        }
+        Ok(())
+    }
+
+    fn lttng(&mut self, name: &str) -> Option<Lttng> {
+        match Lttng::start(&self.folder) {
+            Ok(lttng) => Some(lttng),
+            Err(why) => {
+                self.report.skip(name, &why.to_string());
+                None
+            }
+        }
+    }
+
+    fn add(&mut self, name: &str, value: f64, unit: Unit, goal: Goal, only: &str) {
+        self.report.add(&Figure { name, best: value, median: None, unit, goal, only });
+    }
+
+    fn example_figure(&mut self, name: &str, value: f64, unit: Unit, only: &str) {
+        let goal = GOALS.iter().find(|(goal, _)| *goal == name).map_or(Goal::None, |(_, g)| *g);
+        let group = only.split(' ').next().unwrap_or(only);
+        self.add(&format!("{group}: {name}"), value, unit, goal, only);
+    }
+
+    /// Runs an example of crate `etw`; the figures that it prints.
+    fn example(&self, name: &str, arguments: &[&str]) -> Result<Vec<(String, f64, Unit)>> {
         let mut command = Command::new(cargo());
         command.current_dir(root()).stderr(Stdio::inherit());
         command.args(["run", "--release", "--locked", "--quiet", "--package", "etw"]);
-        command.args(["--features", "session", "--example", "cost", "--"]);
-        if let Some(seconds) = seconds {
-            command.arg(seconds.to_string()).arg(self.folder.join("rate.etl"));
-        }
+        command.args(["--features", "session", "--example", name, "--"]).args(arguments);
         let output = command.output()?;
         if !output.status.success() {
-            return Err("the example `cost` failed".into());
+            return Err(format!("the example `{name}` failed").into());
         }
+        let mut figures = Vec::new();
         for line in String::from_utf8_lossy(&output.stdout).lines() {
             let figure: serde_json::Value = serde_json::from_str(line)?;
             let name = figure["name"].as_str().ok_or("a figure without a name")?;
@@ -43,11 +142,14 @@ impl Bench {
                 Some("events") => Unit::Events,
                 other => return Err(format!("a figure in {other:?}").into()),
             };
-            let goal =
-                GOALS.iter().find(|(goal, _)| *goal == name).map_or(Goal::None, |(_, goal)| *goal);
-            let name = format!("write: {name}");
-            self.report.add(&Figure { name: &name, best: value, median: None, unit, goal, only });
+            figures.push((name.to_owned(), value, unit));
         }
-        Ok(())
+        Ok(figures)
     }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -1,0 +1,180 @@
+//! LTTng-UST beside us: its own program with the same event, its own daemon and sessions.
+
+use crate::{Result, root};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const SESSION: &str = "openetw-bench";
+
+/// The peer's program, built, and a session daemon that runs.
+pub struct Lttng {
+    program: PathBuf,
+    home: PathBuf,
+    /// Ours, to be ended; none where one was running.
+    daemon: Option<Child>,
+}
+
+/// What a rate was offered, and what became of it.
+pub struct Offered {
+    pub events: u64,
+    pub seconds: f64,
+    /// Discarded, or not offered in time.
+    pub lost: u64,
+    /// Of the trace.
+    pub size: u64,
+}
+
+impl Lttng {
+    /// # Errors
+    /// What is missing.
+    pub fn start(folder: &Path) -> Result<Lttng> {
+        let home = folder.join("lttng");
+        std::fs::create_dir_all(&home)?;
+        let built = Command::new("make")
+            .arg("-s")
+            .arg(format!("OUT={}", home.display()))
+            .current_dir(root().join("bench/lttng"))
+            .stderr(Stdio::null())
+            .status();
+        if !built.is_ok_and(|status| status.success()) {
+            return Err("make, a C compiler or liblttng-ust-dev is not installed".into());
+        }
+        let mut peer = Lttng { program: home.join("peer"), home, daemon: None };
+        if peer.list().is_none() {
+            let daemon = Command::new("lttng-sessiond")
+                .args(["--no-kernel", "--quiet"])
+                .env("LTTNG_HOME", &peer.home)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .map_err(|_| "lttng-tools is not installed")?;
+            peer.daemon = Some(daemon);
+            let end = Instant::now() + Duration::from_secs(10);
+            while peer.list().is_none() {
+                if Instant::now() > end {
+                    return Err("lttng-sessiond does not answer".into());
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        Ok(peer)
+    }
+
+    fn command(&self, arguments: &[&str]) -> std::io::Result<String> {
+        let mut command = Command::new("lttng");
+        command.args(arguments).env("LTTNG_HOME", &self.home).stdin(Stdio::null());
+        let output = command.output()?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(std::io::Error::other(format!(
+                "lttng {}: {}",
+                arguments.join(" "),
+                String::from_utf8_lossy(&output.stderr).trim()
+            ))),
+        }
+    }
+
+    /// Its sessions, if the daemon answers.
+    fn list(&self) -> Option<String> {
+        self.command(&["list"]).ok()
+    }
+
+    /// Runs the program under a session of its own; its figures, what was discarded, and the size of the trace.
+    fn record(&self, arguments: &[&str]) -> Result<(serde_json::Value, u64, u64)> {
+        let trace = self.home.join("trace");
+        let _ = self.command(&["destroy", SESSION]);
+        let _ = std::fs::remove_dir_all(&trace);
+        self.command(&["create", SESSION, &format!("--output={}", trace.display())])?;
+        let result = self.record_here(arguments);
+        // Whatever went wrong: nothing of ours stays.
+        let _ = self.command(&["destroy", SESSION]);
+        let size = size_of(&trace);
+        let _ = std::fs::remove_dir_all(&trace);
+        let (figures, discarded) = result?;
+        Ok((figures, discarded, size))
+    }
+
+    fn record_here(&self, arguments: &[&str]) -> Result<(serde_json::Value, u64)> {
+        let channel = ["enable-channel", "-u", "-s", SESSION, "--subbuf-size=4M", "--num-subbuf=8"];
+        self.command(&[&channel[..], &["--discard", "events"]].concat())?;
+        self.command(&[
+            "enable-event",
+            "-u",
+            "-s",
+            SESSION,
+            "-c",
+            "events",
+            "openetw_bench:event",
+        ])?;
+        self.command(&["start", SESSION])?;
+        let output = Command::new(&self.program)
+            .args(arguments)
+            .env("LTTNG_HOME", &self.home)
+            // Registered before its first event.
+            .env("LTTNG_UST_REGISTER_TIMEOUT", "-1")
+            .stderr(Stdio::inherit())
+            .output()?;
+        if !output.status.success() {
+            return Err("LTTng's program failed".into());
+        }
+        self.command(&["stop", SESSION])?;
+        let listed = self.command(&["list", SESSION])?;
+        let discarded = listed
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("Discarded events: "))
+            .filter_map(|count| count.parse::<u64>().ok())
+            .sum();
+        let mut figures = serde_json::Map::new();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            let figure: serde_json::Value = serde_json::from_str(line)?;
+            let name = figure["name"].as_str().ok_or("a figure without a name")?;
+            figures.insert(name.to_owned(), figure["value"].clone());
+        }
+        Ok((figures.into(), discarded))
+    }
+
+    /// What an event costs: figures by name, in nanoseconds.
+    pub fn cost(&self) -> Result<serde_json::Value> {
+        let (figures, discarded, size) = self.record(&["cost"])?;
+        if size == 0 || discarded > 0 {
+            return Err(format!("LTTng discarded {discarded} events of {size} bytes").into());
+        }
+        Ok(figures)
+    }
+
+    /// Paced writers.
+    pub fn offer(&self, threads: u32, rate: f64, seconds: u32) -> Result<Offered> {
+        let (threads, rate) = (threads.to_string(), rate.to_string());
+        let (figures, discarded, size) =
+            self.record(&["rate", &threads, &rate, &seconds.to_string()])?;
+        let value = |name: &str| figures[name].as_f64().ok_or("LTTng's figures are not whole");
+        Ok(Offered {
+            events: value("written")? as u64,
+            seconds: value("seconds")?,
+            lost: discarded + value("behind")? as u64,
+            size,
+        })
+    }
+}
+
+impl Drop for Lttng {
+    fn drop(&mut self) {
+        if let Some(daemon) = &mut self.daemon {
+            // Its consumers end with it on SIGTERM, not on SIGKILL.
+            let _ = Command::new("kill").arg(daemon.id().to_string()).status();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+fn size_of(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries
+        .flatten()
+        .map(|entry| match entry.file_type() {
+            Ok(kind) if kind.is_dir() => size_of(&entry.path()),
+            _ => entry.metadata().map_or(0, |metadata| metadata.len()),
+        })
+        .sum()
+}
