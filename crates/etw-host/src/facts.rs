@@ -83,6 +83,11 @@ impl SessionFacts {
         }
     }
 
+    /// Are the buffers of its files compressed?
+    pub fn is_compressed(&self) -> bool {
+        self.header.log_file_mode & LogfileHeader::MODE_COMPRESSED != 0
+    }
+
     /// The meaning of the session's timestamps.
     pub fn clock(&self) -> Clock {
         self.header.clock(self.start_raw)

@@ -4,6 +4,9 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use etw_etl::header::BufferHeader;
+use etw_etl::write::compress_buffer;
+
 use crate::facts::{SessionFacts, file_name};
 
 /// What a header says in the end.
@@ -24,6 +27,9 @@ pub struct Files {
     facts: SessionFacts,
     preallocate: u64,
     current: Option<Current>,
+    is_compressed: bool,
+    /// A compressed buffer.
+    scratch: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -32,15 +38,23 @@ struct Current {
     number: u32,
     /// Slots in use: the highest written, plus one.
     slots: u64,
+    /// Bytes in use.
+    end: u64,
 }
 
 impl Files {
+    fn new(pattern: &Path, facts: SessionFacts, preallocate: u64) -> Files {
+        let is_compressed = facts.is_compressed();
+        let pattern = pattern.to_owned();
+        Files { pattern, facts, preallocate, current: None, is_compressed, scratch: Vec::new() }
+    }
+
     /// Makes the first file with its header. `preallocate`: bytes reserved for each file.
     ///
     /// # Errors
     /// What the system says.
     pub fn create(pattern: &Path, facts: SessionFacts, preallocate: u64) -> io::Result<Files> {
-        let mut files = Files { pattern: pattern.to_owned(), facts, preallocate, current: None };
+        let mut files = Files::new(pattern, facts, preallocate);
         files.open(1, true)?;
         Ok(files)
     }
@@ -50,7 +64,7 @@ impl Files {
     /// # Errors
     /// What the system says.
     pub fn reopen(pattern: &Path, facts: SessionFacts, number: u32) -> io::Result<Files> {
-        let mut files = Files { pattern: pattern.to_owned(), facts, preallocate: 0, current: None };
+        let mut files = Files::new(pattern, facts, 0);
         files.open(number, false)?;
         Ok(files)
     }
@@ -74,7 +88,7 @@ impl Files {
         }
         let size = u64::from(self.facts.header.buffer_size);
         let slots = if fresh { 1 } else { file.metadata()?.len().div_ceil(size).max(1) };
-        self.current = Some(Current { file, number, slots });
+        self.current = Some(Current { file, number, slots, end: slots * size });
         if fresh { self.write_header(Closing::default()) } else { Ok(()) }
     }
 
@@ -100,11 +114,25 @@ impl Files {
             return Err(io::ErrorKind::NotFound.into());
         };
         let size = u64::from(self.facts.header.buffer_size);
+        if self.is_compressed {
+            // One behind the other: places are given in this order.
+            self.scratch.clear();
+            let whole = BufferHeader::read(&header.try_into().unwrap_or([0; BufferHeader::SIZE]));
+            let records = bytes.get(BufferHeader::SIZE..whole.offset as usize);
+            compress_buffer(&whole, records.unwrap_or_default(), &mut self.scratch);
+            let (header, records) = self.scratch.split_at(BufferHeader::SIZE);
+            write_at(&current.file, records, current.end + header.len() as u64)?;
+            write_at(&current.file, header, current.end)?;
+            current.end += self.scratch.len() as u64;
+            current.slots += 1;
+            return Ok(());
+        }
         let at = slot * size;
         write_at(&current.file, &bytes[header.len()..], at + header.len() as u64)?;
         // The header last: until then the place does not look like a buffer.
         write_at(&current.file, header, at)?;
         current.slots = current.slots.max(slot + 1);
+        current.end = current.slots * size;
         Ok(())
     }
 
@@ -131,7 +159,7 @@ impl Files {
     pub fn finish(&mut self, closing: Closing) -> io::Result<()> {
         self.write_header(closing)?;
         if let Some(current) = &self.current {
-            let size = u64::from(self.facts.header.buffer_size) * current.slots;
+            let size = current.end;
             if current.file.metadata()?.len() != size {
                 current.file.set_len(size)?;
             }

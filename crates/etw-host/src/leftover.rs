@@ -14,6 +14,7 @@ use etw_etl::read::Source as EtlSource;
 use etw_ring::{Cause as RingCause, Control, DrainOptions, Memory, Reader, Source};
 use etw_session::recover::recover;
 use etw_session::{EnableInfo, LogMode, Place, Session, SessionOptions, log_file_mode};
+use etw_types::le;
 
 use crate::clock::ClockMap;
 use crate::convert::Registrations;
@@ -36,6 +37,20 @@ pub struct Leftover {
     pub damaged: u64,
     /// The program still runs: more may come.
     pub is_running: bool,
+    /// Of a compressed file, whose buffers have places of their own lengths: the end of its last whole buffer, where the first of
+    /// `buffers` belongs and the others behind it.
+    pub tail: Option<u64>,
+}
+
+impl Leftover {
+    /// Where in its file the buffer of a place belongs.
+    fn offset(&self, place: Place) -> u64 {
+        let size = u64::from(self.facts.header.buffer_size);
+        match (self.tail, self.buffers.first_key_value()) {
+            (Some(tail), Some((first, _))) => tail + (place.slot - first.slot) * size,
+            _ => place.slot * size,
+        }
+    }
 }
 
 /// Largest `.part` that is looked at: what one process can have in pool and buffers, and no more than fits memory.
@@ -110,6 +125,7 @@ fn collect(file: &File, header: &PartHeader, out: &Path) -> io::Result<Leftover>
         lost: 0,
         damaged: found.damaged,
         is_running: false,
+        tail: None,
     };
 
     let places = Places::of(&leftover.facts);
@@ -136,6 +152,19 @@ fn collect(file: &File, header: &PartHeader, out: &Path) -> io::Result<Leftover>
         }
     }
     drain(file, header, control, &places, &mut leftover, last, sequence)?;
+    if leftover.facts.is_compressed() {
+        // What the file holds already is told by its numbers: places do not tell lengths.
+        let walked = Walked::of(&file_name(&pattern, 1))?;
+        let new = |bytes: &Vec<u8>| le::i64(bytes, 0x18).is_some_and(|n| n > walked.sequence);
+        let mut buffers: Vec<_> =
+            std::mem::take(&mut leftover.buffers).into_values().filter(new).collect();
+        buffers.sort_by_key(|bytes| le::i64(bytes, 0x18));
+        let places = (walked.slots.max(1)..).map(|slot| Place { file: 1, slot });
+        leftover.buffers = places.zip(buffers).collect();
+        // Without a header that is written first.
+        let end = if walked.slots == 0 { u64::from(header.buffer_size) } else { walked.end };
+        leftover.tail = Some(end);
+    }
     leftover.events = leftover.buffers.values().map(|bytes| count_events(bytes)).sum();
     Ok(leftover)
 }
@@ -240,6 +269,40 @@ fn drain(
     leftover.lost += RingCause::ALL.into_iter().map(|cause| ledger.lost(cause, 0)).sum::<u64>();
     leftover.damaged += damaged;
     Ok(())
+}
+
+/// The whole buffers of a compressed file.
+struct Walked {
+    slots: u64,
+    /// Of the last one.
+    sequence: i64,
+    end: u64,
+}
+
+impl Walked {
+    fn of(path: &Path) -> io::Result<Walked> {
+        let mut walked = Walked { slots: 0, sequence: 0, end: 0 };
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(walked),
+            Err(error) => return Err(error),
+        };
+        let length = file.metadata()?.len();
+        while length - walked.end >= BufferHeader::SIZE as u64 {
+            let mut bytes = [0; BufferHeader::SIZE];
+            file.read_exact_at(&mut bytes, walked.end)?;
+            let header = BufferHeader::read(&bytes);
+            let size = u64::from(header.buffer_size);
+            // A header is written after what follows it: where there is none, the writer did not come to it.
+            if size < BufferHeader::SIZE as u64 || size > length - walked.end {
+                break;
+            }
+            walked.slots += 1;
+            walked.end += size;
+            walked.sequence = walked.sequence.max(header.sequence_number);
+        }
+        Ok(walked)
+    }
 }
 
 /// Events in a buffer of ours, by their sizes.
@@ -350,7 +413,6 @@ pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
         ));
     }
     let pattern = pattern(&leftover.facts, &out);
-    let size = u64::from(leftover.facts.header.buffer_size);
     let mut number = None;
     let mut file = None;
     for (place, bytes) in &leftover.buffers {
@@ -368,10 +430,14 @@ pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
                 header.log_file_name = path.to_string_lossy().into_owned();
                 crate::file::write_at(&opened, &leftover.facts.header_buffer(&header)?, 0)?;
             }
+            if let Some(tail) = leftover.tail {
+                // A buffer that was being written: it is written whole behind the others.
+                opened.set_len(tail)?;
+            }
             file = Some(opened);
         }
         if let Some(file) = &file {
-            crate::file::write_at(file, bytes, place.slot * size)?;
+            crate::file::write_at(file, bytes, leftover.offset(*place))?;
         }
     }
     let target = std::fs::canonicalize(&part);
@@ -398,7 +464,10 @@ pub struct Overlay {
     size: u64,
     buffer_size: u64,
     header: Vec<u8>,
+    /// By their offset.
     buffers: BTreeMap<u64, Vec<u8>>,
+    /// Where a compressed file's own bytes end.
+    tail: Option<u64>,
 }
 
 impl Overlay {
@@ -417,15 +486,20 @@ impl Overlay {
         };
         let base_size = base.as_ref().map_or(Ok(0), |file| file.metadata().map(|m| m.len()))?;
         let buffer_size = u64::from(leftover.facts.header.buffer_size);
+        let offsets: Vec<(Place, u64)> =
+            leftover.buffers.keys().map(|place| (*place, leftover.offset(*place))).collect();
         let buffers: BTreeMap<u64, Vec<u8>> = std::mem::take(&mut leftover.buffers)
-            .into_iter()
-            .filter(|(place, _)| file_name(&pattern, place.file) == out)
-            .map(|(place, bytes)| (place.slot, bytes))
+            .into_values()
+            .zip(offsets)
+            .filter(|(_, (place, _))| file_name(&pattern, place.file) == out)
+            .map(|(bytes, (_, offset))| (offset, bytes))
             .collect();
-        let end = buffers.last_key_value().map_or(0, |(slot, _)| (slot + 1) * buffer_size);
+        let end = buffers.last_key_value().map_or(0, |(offset, _)| offset + buffer_size);
+        let tail = leftover.tail;
+        let base_size = tail.map_or(base_size, |tail| base_size.min(tail));
         let header = leftover.facts.header_buffer(&leftover.facts.header)?;
         let size = base_size.max(end).max(header.len() as u64);
-        let overlay = Overlay { base, base_size, size, buffer_size, header, buffers };
+        let overlay = Overlay { base, base_size, size, buffer_size, header, buffers, tail };
         Ok(Some((overlay, leftover)))
     }
 }
@@ -439,12 +513,19 @@ impl EtlSource for Overlay {
         if offset >= self.size || buffer.is_empty() {
             return Ok(0);
         }
-        let (slot, inside) = (offset / self.buffer_size, offset % self.buffer_size);
-        let room = (self.buffer_size - inside).min(self.size - offset).min(buffer.len() as u64);
+        // Buffers of one length from here on, or from the file's beginning.
+        let from = self.tail.filter(|tail| offset >= *tail).unwrap_or(0);
+        let inside = (offset - from) % self.buffer_size;
+        let start = offset - inside;
+        let end = match self.tail {
+            Some(tail) if offset < tail && self.base_size > 0 => tail,
+            _ => start + self.buffer_size,
+        };
+        let room = (end - offset).min(self.size - offset).min(buffer.len() as u64);
         let buffer = &mut buffer[..room as usize];
-        let bytes = match self.buffers.get(&slot) {
+        let bytes = match self.buffers.get(&start) {
             Some(bytes) => Some(bytes),
-            None if slot == 0 && self.base_size == 0 => Some(&self.header),
+            None if start == 0 && self.base_size == 0 => Some(&self.header),
             None => None,
         };
         if let Some(bytes) = bytes {

@@ -56,6 +56,8 @@ pub enum Output {
         mode: LogMode,
         /// Reserve the maximum size.
         preallocate: bool,
+        /// Compress each buffer: a sequential file without a maximum size.
+        compressed: bool,
     },
     /// To memory, the oldest overwritten; [`PrivateSession::snapshot`] writes a file.
     Memory,
@@ -217,6 +219,10 @@ impl PrivateSession {
         let mut facts = SessionFacts::new(&options.name, path.as_deref(), options.clock, cycles);
         facts.header.buffer_size = options.buffer_size;
         facts.header.log_file_mode = mode;
+        if facts.is_compressed() || options.buffer_size > 1 << 20 {
+            // The layout of such files (formats/01, section 2).
+            facts.header.version[2..].copy_from_slice(&[2, 0]);
+        }
         facts.header.maximum_file_size = maximum;
         facts.ids = (std::process::id(), thread_id());
         let mut session_options = SessionOptions {
@@ -529,10 +535,10 @@ impl Memories {
 /// The `LogFileMode` and `MaximumFileSize` (KiB) of the header.
 fn mode_bits(options: &PrivateOptions) -> Result<(u32, u32), StartError> {
     use etw_session::log_file_mode as bits;
-    let Output::File { path, mode, preallocate } = &options.output else {
+    let Output::File { path, mode, preallocate, compressed } = &options.output else {
         return Ok((bits::PRIVATE_LOGGER | bits::PRIVATE_IN_PROC | bits::BUFFERING, 0));
     };
-    let (mode, max) = match *mode {
+    let (bits_of_mode, max) = match *mode {
         LogMode::Sequential { max_size } => (bits::SEQUENTIAL, max_size.unwrap_or(0)),
         LogMode::Append { .. } => (bits::APPEND, 0),
         LogMode::Circular { max_size } => (bits::CIRCULAR, max_size),
@@ -540,17 +546,27 @@ fn mode_bits(options: &PrivateOptions) -> Result<(u32, u32), StartError> {
         _ => return Err(StartError::Options("this log mode has no file".to_owned())),
     };
     let has_number = path.to_string_lossy().matches("%d").count() == 1;
-    if mode == bits::NEWFILE && !has_number {
+    if bits_of_mode == bits::NEWFILE && !has_number {
         return Err(StartError::Options("the name of a series of files needs one %d".to_owned()));
     }
     let preallocate = if *preallocate { bits::PREALLOCATE } else { 0 };
     if preallocate != 0 && max == 0 {
         return Err(StartError::Options("preallocation needs a maximum size".to_owned()));
     }
+    if *compressed && !matches!(mode, LogMode::Sequential { max_size: None }) {
+        let what = "only a sequential file without a maximum size can be compressed";
+        return Err(StartError::Options(what.to_owned()));
+    }
+    let compressed = if *compressed { bits::COMPRESSED } else { 0 };
     let processors = if options.per_processor { 0 } else { bits::NO_PER_PROCESSOR_BUFFERING };
     let sizes = if max > 0 { bits::USE_KBYTES_FOR_SIZE } else { 0 };
-    let all =
-        mode | preallocate | processors | sizes | bits::PRIVATE_LOGGER | bits::PRIVATE_IN_PROC;
+    let all = bits_of_mode
+        | preallocate
+        | compressed
+        | processors
+        | sizes
+        | bits::PRIVATE_LOGGER
+        | bits::PRIVATE_IN_PROC;
     let kilobytes = u32::try_from(max >> 10)
         .map_err(|_| StartError::Options("the maximum size must be below 4 TiB".to_owned()))?;
     Ok((all, kilobytes))

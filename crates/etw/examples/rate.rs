@@ -76,8 +76,14 @@ struct Offered {
 }
 
 /// `threads` writers, paced to `rate` events a second together, for some seconds.
-fn offer(path: &Path, threads: u64, rate: f64, seconds: f64) -> Result<Offered> {
-    let session = Session::builder("rate").file(path).buffer_size_kb(1024).buffers(64).start()?;
+fn offer(
+    path: &Path,
+    (threads, compressed): (u64, bool),
+    rate: f64,
+    seconds: f64,
+) -> Result<Offered> {
+    let builder = Session::builder("rate").file(path).buffer_size_kb(1024).buffers(64);
+    let session = if compressed { builder.compressed().start()? } else { builder.start()? };
     session.enable(&BENCH, Level::VERBOSE, 0)?;
     let late = AtomicBool::new(false);
     let start = Instant::now();
@@ -129,30 +135,36 @@ fn main() -> Result<()> {
     let _registration = BENCH.register();
     let drain = drain_rate()?;
     figure("one core drains", drain / 1e6, "M/s");
-    for threads in [1, 2] {
+    for (threads, compressed, s) in [
+        (1, false, "one thread"),
+        (2, false, "two threads"),
+        (1, true, "one thread, compressed"),
+        (2, true, "two threads, compressed"),
+    ] {
         let (mut good, mut bad) = (0.0f64, 64e6);
         let mut size = 0.0;
         let mut bandwidth = Vec::new();
-        while bad / good.max(1e5) > 1.1 {
+        while bad / good.max(1e5) > 1.1 && bad > 2e5 {
             let rate = if good == 0.0 { bad / 8.0 } else { (good * bad).sqrt() };
-            bandwidth.push(file_bandwidth(&path, seconds)?);
-            let offered = offer(&path, threads, rate, seconds)?;
-            size = offered.size as f64 / offered.events.max(1) as f64;
+            if !compressed {
+                bandwidth.push(file_bandwidth(&path, seconds)?);
+            }
+            let offered = offer(&path, (threads, compressed), rate, seconds)?;
             if offered.lost == 0 {
                 good = offered.events as f64 / offered.seconds;
+                size = offered.size as f64 / offered.events.max(1) as f64;
             } else {
                 bad = rate;
             }
-            if bad < 2e5 {
-                break;
-            }
+        }
+        figure(&format!("offered without loss, {s}"), good / 1e6, "M/s");
+        figure(&format!("bytes an event, {s}"), size, "B");
+        if compressed {
+            continue;
         }
         bandwidth.sort_by(f64::total_cmp);
         let bandwidth = bandwidth[bandwidth.len() / 2];
-        let s = if threads == 1 { "one thread" } else { "two threads" };
-        figure(&format!("offered without loss, {s}"), good / 1e6, "M/s");
         figure(&format!("file write bandwidth, {s}"), bandwidth / 1e9, "GB/s");
-        figure(&format!("bytes an event, {s}"), size, "B");
         let bound = (bandwidth / size).min(drain);
         figure(&format!("offered / what file and core take, {s}"), good / bound, "x");
     }

@@ -92,9 +92,11 @@ impl Bench {
             for (what, value, unit) in add {
                 self.add(&title(what), value, unit, Goal::None, only);
             }
-            if let Some(our) = ours.get(&format!("offered without loss, {s}")) {
-                let name = format!("rate: ours / LTTng-UST's, events/s, {s}");
-                self.add(&name, our * 1e6 / good, Unit::Ratio, Goal::None, only);
+            for form in ["", ", compressed"] {
+                if let Some(our) = ours.get(&format!("offered without loss, {s}{form}")) {
+                    let name = format!("rate: ours / LTTng-UST's, events/s, {s}{form}");
+                    self.add(&name, our * 1e6 / good, Unit::Ratio, Goal::None, only);
+                }
             }
         }
         Ok(())

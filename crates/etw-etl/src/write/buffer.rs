@@ -110,18 +110,7 @@ impl BufferBuilder {
     /// Appends what [`finish_compressed`](BufferBuilder::finish_compressed) gives to `out`.
     pub fn compress_into(&mut self, out: &mut Vec<u8>) {
         self.set_filled();
-        let start = out.len();
-        out.resize(start + BufferHeader::SIZE, 0);
-        let mut header = self.header;
-        lzxpress::compress(&self.bytes[BufferHeader::SIZE..], out);
-        if out.len() - start < self.bytes.len() {
-            header.flags |= BufferHeader::COMPRESSED;
-        } else {
-            out.truncate(start);
-            out.extend_from_slice(&self.bytes);
-        }
-        header.buffer_size = (out.len() - start) as u32;
-        out[start..start + BufferHeader::SIZE].copy_from_slice(&header.to_bytes());
+        compress_buffer(&self.header, &self.bytes[BufferHeader::SIZE..], out);
     }
 
     /// Makes it as [`new`](BufferBuilder::new) does, in the memory that it has.
@@ -151,4 +140,21 @@ impl BufferBuilder {
         bytes.resize(bytes.len().max(self.header.buffer_size as usize), 0xff);
         bytes
     }
+}
+
+/// Appends a buffer as it lies in a compressed file: the header plain, flag and size set, then its records as one LZ77
+/// stream. Records that compression does not make shorter stay as they are.
+pub fn compress_buffer(header: &BufferHeader, records: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut header = *header;
+    out.resize(start + BufferHeader::SIZE, 0);
+    lzxpress::compress(records, out);
+    if out.len() - start < BufferHeader::SIZE + records.len() {
+        header.flags |= BufferHeader::COMPRESSED;
+    } else {
+        out.truncate(start + BufferHeader::SIZE);
+        out.extend_from_slice(records);
+    }
+    header.buffer_size = (out.len() - start) as u32;
+    out[start..start + BufferHeader::SIZE].copy_from_slice(&header.to_bytes());
 }

@@ -25,7 +25,7 @@ mod record;
 pub mod sample;
 mod stream;
 
-pub use buffer::BufferBuilder;
+pub use buffer::{BufferBuilder, compress_buffer};
 pub use file::FileBuilder;
 pub use logfile::{FileHeader, logfile_buffer, logfile_builder};
 pub use record::{EncodeError, encode, extended_chain};

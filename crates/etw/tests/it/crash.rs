@@ -34,11 +34,15 @@ fn child_process() {
     let out = Path::new(&out);
     let _registration = PROVIDER.register();
     let builder = Session::builder("child").file(out).buffer_size_kb(4).buffers(16);
-    let builder = if role == "circular" { builder.circular(64 << 10) } else { builder };
+    let builder = match role.as_str() {
+        "circular" => builder.circular(64 << 10),
+        "compressed" => builder.compressed(),
+        _ => builder,
+    };
     let session = builder.pool_size(1 << 18, 1 << 20).start().unwrap();
     session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
     match role.as_str() {
-        "write" | "circular" => {
+        "write" | "circular" | "compressed" => {
             let progress = File::create(progress_of(out)).unwrap();
             std::thread::scope(|scope| {
                 for thread in 0..THREADS {
@@ -161,7 +165,8 @@ fn kill_9_loses_nothing_committed() {
     for round in 0..rounds {
         let out = TempPath::new("kill.etl");
         let progress = TempPath(progress_of(&out));
-        let mut child = spawn("write", &out);
+        // In turn: plain, and compressed, where places have no fixed length.
+        let mut child = spawn(if round % 2 == 0 { "write" } else { "compressed" }, &out);
         let said = || -> Vec<u64> {
             let bytes = std::fs::read(&progress).unwrap_or_default();
             bytes.chunks_exact(8).map(|b| u64::from_le_bytes(b.try_into().unwrap())).collect()

@@ -452,6 +452,39 @@ fn a_file_that_vanishes_is_told() {
     assert_eq!(nowhere.status(), Status::ERROR_BAD_PATHNAME);
 }
 
+/// A compressed file says so, is smaller, and holds the same; other modes refuse it.
+#[test]
+fn compressed_files() {
+    provider!(PROVIDER, 0x20c);
+    let _registration = PROVIDER.register();
+    let (plain, compressed) = (TempPath::new("plain.etl"), TempPath::new("compressed.etl"));
+    let sessions = [
+        Session::builder("plain").file(&plain).start().unwrap(),
+        Session::builder("compressed").file(&compressed).compressed().start().unwrap(),
+    ];
+    for session in &sessions {
+        session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    }
+    greet_all(&PROVIDER, 0..20_000);
+    let ledgers = sessions.map(|session| session.stop().unwrap().ledger);
+    assert!(ledgers.iter().all(|ledger| ledger.stored == 20_000), "{ledgers:?}");
+    let everything: Vec<u32> = (0..20_000).collect();
+    assert!(numbers(&plain) == everything && numbers(&compressed) == everything);
+    let size = |path: &TempPath| std::fs::metadata(path).unwrap().len();
+    assert!(size(&compressed) * 2 < size(&plain), "{} {}", size(&compressed), size(&plain));
+    let file = etw_etl::read::TraceFile::open(&*compressed).unwrap();
+    let header = file.header().unwrap();
+    assert_eq!(header.log_file_mode & 0x0400_0000, 0x0400_0000);
+    assert_eq!(header.version, [10, 0, 2, 0]);
+    for builder in [
+        small("circular").file(&plain).circular(64 << 10),
+        small("limited").file(&plain).max_size(64 << 10),
+    ] {
+        let error = builder.compressed().start().unwrap_err();
+        assert_eq!(error.status(), Status::ERROR_INVALID_PARAMETER);
+    }
+}
+
 /// OV-17: conditions on fields, and what is refused.
 #[test]
 fn payload_filters_of_the_session() {
