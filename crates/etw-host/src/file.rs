@@ -1,6 +1,6 @@
 //! The files of a session: header first, buffers at their slots, header completed at the end.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use etw_etl::header::BufferHeader;
 use etw_etl::write::compress_buffer;
 
 use crate::facts::{SessionFacts, file_name};
+use crate::outfile::{OutFile, Piece, write_at};
 
 /// What a header says in the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub struct Files {
 
 #[derive(Debug)]
 struct Current {
-    file: File,
+    file: OutFile,
     number: u32,
     /// Slots in use: the highest written, plus one.
     slots: u64,
@@ -74,6 +75,10 @@ impl Files {
         file_name(&self.pattern, self.current.as_ref().map_or(1, |current| current.number))
     }
 
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.is_compressed
+    }
+
     /// Slots of the file that is written now, the header's among them.
     pub fn slots(&self) -> u64 {
         self.current.as_ref().map_or(0, |current| current.slots)
@@ -81,18 +86,18 @@ impl Files {
 
     fn open(&mut self, number: u32, fresh: bool) -> io::Result<()> {
         let path = file_name(&self.pattern, number);
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(fresh).open(&path)?;
+        let file = OutFile::open(&path, fresh)?;
         if fresh && self.preallocate > 0 {
-            preallocate(&file, self.preallocate)?;
+            preallocate(file.file(), self.preallocate)?;
         }
         let size = u64::from(self.facts.header.buffer_size);
-        let slots = if fresh { 1 } else { file.metadata()?.len().div_ceil(size).max(1) };
+        let slots = if fresh { 1 } else { file.file().metadata()?.len().div_ceil(size).max(1) };
         self.current = Some(Current { file, number, slots, end: slots * size });
         if fresh { self.write_header(Closing::default()) } else { Ok(()) }
     }
 
-    /// Writes a buffer at its slot, with `header` in place of its first bytes; another file than the current one begins anew, and the current one is completed.
+    /// Writes a buffer at its slot, with `header` in place of its first bytes; another file than the current one begins anew, and the
+    /// current one is completed.
     ///
     /// # Errors
     /// What the system says; nothing then counts as stored.
@@ -104,6 +109,21 @@ impl Files {
         bytes: &[u8],
         closing: Closing,
     ) -> io::Result<()> {
+        self.store_all(number, slot, &[Piece { header, bytes }], closing, false)
+    }
+
+    /// Buffers for slots one behind the other. `in_a_hurry`: more wait.
+    ///
+    /// # Errors
+    /// What the system says; which of several are stored is then not known.
+    pub(crate) fn store_all(
+        &mut self,
+        number: u32,
+        slot: u64,
+        pieces: &[Piece<'_>],
+        closing: Closing,
+        in_a_hurry: bool,
+    ) -> io::Result<()> {
         if self.current.as_ref().is_none_or(|current| current.number != number) {
             if self.current.is_some() {
                 self.finish(closing)?;
@@ -113,25 +133,26 @@ impl Files {
         let Some(current) = &mut self.current else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let size = u64::from(self.facts.header.buffer_size);
         if self.is_compressed {
-            // One behind the other: places are given in this order.
-            self.scratch.clear();
-            let whole = BufferHeader::read(&header.try_into().unwrap_or([0; BufferHeader::SIZE]));
-            let records = bytes.get(BufferHeader::SIZE..whole.offset as usize);
-            compress_buffer(&whole, records.unwrap_or_default(), &mut self.scratch);
-            let (header, records) = self.scratch.split_at(BufferHeader::SIZE);
-            write_at(&current.file, records, current.end + header.len() as u64)?;
-            write_at(&current.file, header, current.end)?;
-            current.end += self.scratch.len() as u64;
-            current.slots += 1;
+            for piece in pieces {
+                // One behind the other: places are given in this order.
+                self.scratch.clear();
+                let mut header = [0; BufferHeader::SIZE];
+                header.copy_from_slice(&piece.header[..BufferHeader::SIZE]);
+                let header = BufferHeader::read(&header);
+                let records = piece.bytes.get(BufferHeader::SIZE..header.offset as usize);
+                compress_buffer(&header, records.unwrap_or_default(), &mut self.scratch);
+                let (header, records) = self.scratch.split_at(BufferHeader::SIZE);
+                write_at(current.file.file(), records, current.end + header.len() as u64)?;
+                write_at(current.file.file(), header, current.end)?;
+                current.end += self.scratch.len() as u64;
+                current.slots += 1;
+            }
             return Ok(());
         }
-        let at = slot * size;
-        write_at(&current.file, &bytes[header.len()..], at + header.len() as u64)?;
-        // The header last: until then the place does not look like a buffer.
-        write_at(&current.file, header, at)?;
-        current.slots = current.slots.max(slot + 1);
+        let size = u64::from(self.facts.header.buffer_size);
+        current.file.write_pieces(slot * size, pieces, in_a_hurry)?;
+        current.slots = current.slots.max(slot + pieces.len() as u64);
         current.end = current.slots * size;
         Ok(())
     }
@@ -149,7 +170,7 @@ impl Files {
         header.buffers_lost = closing.buffers_lost;
         header.log_file_name =
             file_name(&self.pattern, current.number).to_string_lossy().into_owned();
-        write_at(&current.file, &self.facts.header_buffer(&header)?, 0)
+        write_at(current.file.file(), &self.facts.header_buffer(&header)?, 0)
     }
 
     /// Completes the current file: its header, and its length where more was reserved.
@@ -160,13 +181,14 @@ impl Files {
         self.write_header(closing)?;
         if let Some(current) = &self.current {
             let size = current.end;
-            if current.file.metadata()?.len() != size {
-                current.file.set_len(size)?;
+            let file = current.file.file();
+            if file.metadata()?.len() != size {
+                file.set_len(size)?;
             }
             #[cfg(unix)]
             {
                 use std::os::unix::fs::MetadataExt;
-                let (ours, named) = (current.file.metadata()?, std::fs::metadata(self.path()));
+                let (ours, named) = (file.metadata()?, std::fs::metadata(self.path()));
                 if named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())) {
                     return Ok(());
                 }
@@ -176,23 +198,6 @@ impl Files {
         }
         Ok(())
     }
-}
-
-pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-    #[cfg(unix)]
-    return std::os::unix::fs::FileExt::write_all_at(file, bytes, offset);
-    #[cfg(windows)]
-    {
-        let mut done = 0;
-        while done < bytes.len() {
-            let at = offset + done as u64;
-            done += std::os::windows::fs::FileExt::seek_write(file, &bytes[done..], at)?;
-        }
-        Ok(())
-    }
-    #[cfg(not(any(unix, windows)))]
-    return Err(io::Error::from(io::ErrorKind::Unsupported))
-        .inspect_err(|_| drop((file, bytes, offset)));
 }
 
 fn preallocate(file: &File, size: u64) -> io::Result<()> {

@@ -428,7 +428,7 @@ pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
             if opened.metadata()?.len() == 0 {
                 let mut header = leftover.facts.header.clone();
                 header.log_file_name = path.to_string_lossy().into_owned();
-                crate::file::write_at(&opened, &leftover.facts.header_buffer(&header)?, 0)?;
+                crate::outfile::write_at(&opened, &leftover.facts.header_buffer(&header)?, 0)?;
             }
             if let Some(tail) = leftover.tail {
                 // A buffer that was being written: it is written whole behind the others.
@@ -437,7 +437,7 @@ pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
             file = Some(opened);
         }
         if let Some(file) = &file {
-            crate::file::write_at(file, bytes, leftover.offset(*place))?;
+            crate::outfile::write_at(file, bytes, leftover.offset(*place))?;
         }
     }
     let target = std::fs::canonicalize(&part);

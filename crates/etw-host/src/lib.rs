@@ -14,6 +14,7 @@ pub mod convert;
 pub mod facts;
 pub mod file;
 pub mod leftover;
+mod outfile;
 pub mod part;
 mod private;
 pub mod process;

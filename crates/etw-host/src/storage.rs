@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use etw_session::FullBuffer;
 
 use crate::file::{Closing, Files};
+use crate::outfile::Piece;
 use crate::private::Consumer;
 
 /// Memory of one session buffer: on the heap, or in the `.part` file.
@@ -154,19 +155,23 @@ fn run(shared: &Shared, mut sink: Sink) {
         drop(queue);
         match job {
             Job::Store(full) => {
-                let place = full.place();
-                let result = match &mut sink {
+                let done = match &mut sink {
                     Sink::Files(files) => {
-                        files.store(place.file, place.slot, &full.header(), full.bytes(), closing)
+                        // Compressed ones have no place of their own to be written to again.
+                        let (batch, in_a_hurry) = match files.is_compressed() {
+                            true => (vec![full], false),
+                            false => following(shared, full),
+                        };
+                        store(files, batch, closing, in_a_hurry)
                     }
                     Sink::Consumer(consumer) => {
                         let mut bytes = full.bytes().to_vec();
                         bytes[..72].copy_from_slice(&full.header());
                         consumer(&bytes);
-                        Ok(())
+                        vec![(full, Ok(()))]
                     }
                 };
-                lock(shared).done.push((full, result));
+                lock(shared).done.extend(done);
                 shared.changed.notify_all();
             }
             Job::Header(closing) => {
@@ -189,4 +194,57 @@ fn run(shared: &Shared, mut sink: Sink) {
             }
         }
     }
+}
+
+/// Bytes that go to the system at once, and buffers.
+const BATCH: (usize, usize) = (4 << 20, 64);
+
+/// The buffer and those behind it that belong behind it in its file; whether others wait beside it.
+fn following(shared: &Shared, first: Full) -> (Vec<Full>, bool) {
+    let mut queue = lock(shared);
+    let mut batch = vec![first];
+    let mut size = batch[0].bytes().len();
+    while let Some(Job::Store(next)) = queue.jobs.front() {
+        let (last, place) = (batch[batch.len() - 1].place(), next.place());
+        let follows = (place.file, place.slot) == (last.file, last.slot + 1);
+        if !follows || size + next.bytes().len() > BATCH.0 || batch.len() >= BATCH.1 {
+            break;
+        }
+        if let Some(Job::Store(next)) = queue.jobs.pop_front() {
+            size += next.bytes().len();
+            batch.push(next);
+        }
+    }
+    let in_a_hurry = batch.len() > 1 || !queue.jobs.is_empty();
+    (batch, in_a_hurry)
+}
+
+fn store(
+    files: &mut Files,
+    batch: Vec<Full>,
+    closing: Closing,
+    in_a_hurry: bool,
+) -> Vec<(Full, io::Result<()>)> {
+    let headers: Vec<_> = batch.iter().map(Full::header).collect();
+    let pieces: Vec<_> = headers
+        .iter()
+        .zip(&batch)
+        .map(|(header, full)| Piece { header, bytes: full.bytes() })
+        .collect();
+    let place = batch[0].place();
+    let all = files.store_all(place.file, place.slot, &pieces, closing, in_a_hurry);
+    let results: Vec<_> = match all {
+        Ok(()) => batch.iter().map(|_| Ok(())).collect(),
+        Err(error) if batch.len() == 1 => vec![Err(error)],
+        // Each by itself tells which of them can be stored.
+        Err(_) => batch
+            .iter()
+            .zip(&pieces)
+            .map(|(full, piece)| {
+                let place = full.place();
+                files.store(place.file, place.slot, piece.header, piece.bytes, closing)
+            })
+            .collect(),
+    };
+    batch.into_iter().zip(results).collect()
 }

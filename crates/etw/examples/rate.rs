@@ -82,7 +82,9 @@ fn offer(
     rate: f64,
     seconds: f64,
 ) -> Result<Offered> {
+    // 80 MiB in all, as much as LTTng is given.
     let builder = Session::builder("rate").file(path).buffer_size_kb(1024).buffers(64);
+    let builder = builder.pool_size(16 << 20, 16 << 20);
     let session = if compressed { builder.compressed().start()? } else { builder.start()? };
     session.enable(&BENCH, Level::VERBOSE, 0)?;
     let late = AtomicBool::new(false);
@@ -122,7 +124,10 @@ fn offer(
     let behind = u64::from(late.load(Ordering::Relaxed));
     let lost = statistics.ledger.lost_total();
     if std::env::var_os("RATE_VERBOSE").is_some() {
-        eprintln!("{threads} x: {:.2} M/s offered, {lost} lost, behind {behind}", rate / 1e6);
+        let losses =
+            statistics.ledger.losses().map(|(cause, _, _, count)| format!("{cause} {count}"));
+        let losses = losses.collect::<Vec<_>>().join(", ");
+        eprintln!("{threads} x: {:.2} M/s offered, lost: {losses}, behind {behind}", rate / 1e6);
     }
     Ok(Offered { events, seconds: elapsed, lost: lost + behind, size })
 }
