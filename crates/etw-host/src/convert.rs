@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use etw_ring::Record;
-use etw_ring::prefix::Prefix;
+use etw_ring::prefix::{self, Prefix};
 use etw_session::Event;
 use etw_tracelogging::ProviderTraits;
 use etw_types::{EventDescriptor, ExtType, Guid};
@@ -103,8 +103,9 @@ impl Registrations {
             provider: template.provider,
             group: template.group,
             descriptor: template.descriptor,
-            flags: (record.user >> 16) as u16,
+            flags: ((record.user & !prefix::IN_PRIVATE) >> 16) as u16,
             property: record.user as u16,
+            in_private: record.user & prefix::IN_PRIVATE != 0,
             activity_id: Guid::ZERO,
             chain: &template.chain.bytes,
             payload: record.payload,
@@ -166,38 +167,38 @@ impl Registrations {
     ) -> Option<Event<'a>> {
         let (bytes, payload) =
             record.payload.split_at_checked(usize::from(record.metadata_size))?;
-        let prefix = Prefix::parse(record.kind, bytes)?;
+        let found = Prefix::parse(record.kind, bytes)?;
         if record.site != 0 {
             self.find((record.site, record.registration), sites)?;
         }
         let chain = &mut self.chain;
         chain.clear();
-        if let Some(related) = &prefix.related_activity_id {
+        if let Some(related) = &found.related_activity_id {
             chain.push(ExtType::RELATED_ACTIVITYID, &related.0);
         }
         let (id, group, descriptor);
-        if record.site != 0 && prefix.traits.is_empty() && prefix.metadata.is_empty() {
+        if record.site != 0 && found.traits.is_empty() && found.metadata.is_empty() {
             let (_, template) = self.last.as_ref()?;
             (id, group, descriptor) = (template.provider, template.group, template.descriptor);
             chain.append(&template.chain);
         } else {
             let provider = self.by_number.get(record.registration as usize)?.as_ref()?;
-            (id, group, descriptor) = (provider.id, provider.group(), prefix.descriptor?);
-            let traits =
-                if prefix.traits.is_empty() { &provider.traits[..] } else { prefix.traits };
-            chain.push_schema(traits, prefix.metadata);
+            (id, group, descriptor) = (provider.id, provider.group(), found.descriptor?);
+            let traits = if found.traits.is_empty() { &provider.traits[..] } else { found.traits };
+            chain.push_schema(traits, found.metadata);
         }
         Some(Event {
-            time: prefix.time.unwrap_or(time),
+            time: found.time.unwrap_or(time),
             cpu: record.cpu,
             process_id,
             thread_id: record.tid,
             provider: id,
             group,
-            descriptor: prefix.descriptor.unwrap_or(descriptor),
-            flags: (record.user >> 16) as u16,
+            descriptor: found.descriptor.unwrap_or(descriptor),
+            flags: ((record.user & !prefix::IN_PRIVATE) >> 16) as u16,
             property: record.user as u16,
-            activity_id: prefix.activity_id.unwrap_or(Guid::ZERO),
+            in_private: record.user & prefix::IN_PRIVATE != 0,
+            activity_id: found.activity_id.unwrap_or(Guid::ZERO),
             chain: &self.chain.bytes,
             payload,
             process: None,

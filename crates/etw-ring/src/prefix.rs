@@ -11,7 +11,8 @@
 //! | [`TRAITS`] | its own u16 | provider traits, in place of the registration's |
 //! | [`METADATA`] | its own u16 | TraceLogging metadata, in place of the site's |
 //!
-//! The record's `user` word holds `EventProperty` in its low half and the header's flags in its high half. A site's
+//! The record's `user` word holds `EventProperty` in its low half and the header's flags in its high half, with [`IN_PRIVATE`]
+//! among them, which is on no disk. A site's
 //! metadata is an event descriptor and TraceLogging metadata, the latter maybe empty.
 
 use etw_types::{EventDescriptor, Guid, le};
@@ -28,6 +29,9 @@ pub const TIME: u8 = 8;
 pub const TRAITS: u8 = 16;
 /// Event metadata is there.
 pub const METADATA: u8 = 32;
+
+/// In the record's `user` word: written with `EVENT_WRITE_FLAG_INPRIVATE`.
+pub const IN_PRIVATE: u32 = 1 << 31;
 
 /// The parts of a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -752,7 +752,7 @@ mod linux {
         pub fn stamp(self) -> (u64, u16) {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: every x86-64 has RDTSC.
-            return (unsafe { core::arch::x86_64::_rdtsc() }, self.from_rseq());
+            return (unsafe { core::arch::x86_64::_rdtsc() }, self.rseq_processor());
             #[cfg(not(target_arch = "x86_64"))]
             (RawClock::Tsc.now(), self.current())
         }
@@ -760,7 +760,7 @@ mod linux {
         /// With an offset only.
         #[cfg(target_arch = "x86_64")]
         #[inline(always)]
-        fn from_rseq(self) -> u16 {
+        fn rseq_processor(self) -> u16 {
             let cpu: u32;
             // SAFETY: glibc keeps `struct rseq` at this offset from the thread pointer in every thread; `cpu_id` is its
             // second u32 (linux/rseq.h). With offset 0 it would be some other word that every thread has.
@@ -775,7 +775,7 @@ mod linux {
         pub fn current(self) -> u16 {
             #[cfg(target_arch = "x86_64")]
             if self.rseq_cpu_id != 0 {
-                return self.from_rseq();
+                return self.rseq_processor();
             }
             let _ = self.rseq_cpu_id;
             // SAFETY: takes nothing; -1 becomes 65535, "unknown".

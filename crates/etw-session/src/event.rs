@@ -39,6 +39,8 @@ pub struct Event<'a> {
     pub flags: u16,
     /// `EVENT_HEADER.EventProperty`.
     pub property: u16,
+    /// Written with the in-private flag: sessions may exclude it.
+    pub in_private: bool,
     /// Zero without one.
     pub activity_id: Guid,
     /// Extended items in on-disk form, each a multiple of eight long, linked among themselves.

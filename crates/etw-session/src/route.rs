@@ -1,4 +1,4 @@
-use crate::enable::EnableInfo;
+use crate::enable::{EnableInfo, EnableProperties};
 use crate::event::{Event, ExtraItems};
 use crate::ledger::Cause;
 use crate::session::Session;
@@ -153,6 +153,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let descriptor = &event.descriptor;
         self.enabled_for(event).filter(|info| {
             info.wanted.matches(descriptor.level.0, descriptor.keyword.0)
+                && !(event.in_private
+                    && info.properties.contains(EnableProperties::EXCLUDE_INPRIVATE))
                 && info.filters.as_ref().is_none_or(|filters| filters.pass(event))
         })
     }

@@ -21,8 +21,8 @@
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use etw_ring::prefix::Prefix;
-use etw_types::{EventDescriptor, EventProperty, Guid, Status};
+use etw_ring::prefix::{self, Prefix};
+use etw_types::{EventDescriptor, EventFlags, EventProperty, Guid, Status};
 
 use crate::provider::{EnableCallback, Provider, ProviderRef, Registration};
 use crate::write::{Event, size_on_disk, write_general};
@@ -301,7 +301,9 @@ pub fn event_write_transfer(
 }
 
 /// As [`event_write_transfer`], but not to the sessions whose bits are set in `filter`: the provider's private sessions from
-/// bit 32 on. `flags`: 1 (no faulting) changes nothing here; others are refused with `ERROR_INVALID_PARAMETER`.
+/// bit 32 on. `flags`: 1 (no faulting) changes nothing here; 2 (in-private) keeps the event from sessions that exclude such events
+/// (`EnableProperties::EXCLUDE_INPRIVATE`); others are refused with
+/// `ERROR_INVALID_PARAMETER`.
 #[doc(alias = "EventWriteEx")]
 pub fn event_write_ex(
     handle: RegHandle,
@@ -312,13 +314,15 @@ pub fn event_write_ex(
     related_activity_id: Option<&Guid>,
     data: &[EventDataDescriptor<'_>],
 ) -> Status {
-    if descriptor.is_some() && flags & !1 != 0 {
+    if descriptor.is_some() && flags & !3 != 0 {
         return Status::ERROR_INVALID_PARAMETER;
     }
-    write(handle, descriptor, 0, filter, (activity_id, related_activity_id), data)
+    let user = if flags & 2 != 0 { prefix::IN_PRIVATE } else { 0 };
+    write(handle, descriptor, user, filter, (activity_id, related_activity_id), data)
 }
 
-/// Writes a text: an event without an id, with the property `EVENT_HEADER_PROPERTY_LEGACY_EVENTLOG`.
+/// Writes a text: an event without an id, with the property `EVENT_HEADER_PROPERTY_LEGACY_EVENTLOG` and
+/// the flag `EVENT_HEADER_FLAG_STRING_ONLY`.
 #[doc(alias = "EventWriteString")]
 pub fn event_write_string(handle: RegHandle, level: u8, keyword: u64, text: &str) -> Status {
     let units: Vec<u8> = text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();
@@ -327,8 +331,9 @@ pub fn event_write_string(handle: RegHandle, level: u8, keyword: u64, text: &str
         keyword: etw_types::Keyword(keyword),
         ..EventDescriptor::default()
     };
-    let property = EventProperty::LEGACY_EVENTLOG.0;
-    write(handle, Some(&descriptor), property, 0, (None, None), &[EventDataDescriptor::new(&units)])
+    let user =
+        u32::from(EventProperty::LEGACY_EVENTLOG.0) | u32::from(EventFlags::STRING_ONLY.0) << 16;
+    write(handle, Some(&descriptor), user, 0, (None, None), &[EventDataDescriptor::new(&units)])
 }
 
 /// The call on which the others rest, with the header's `EventProperty`: XML 1, forwarded XML 2, legacy event log 4,
@@ -342,14 +347,15 @@ pub fn etw_event_write_full(
     related_activity_id: Option<&Guid>,
     data: &[EventDataDescriptor<'_>],
 ) -> Status {
-    write(handle, descriptor, event_property, 0, (activity_id, related_activity_id), data)
+    let user = u32::from(event_property);
+    write(handle, descriptor, user, 0, (activity_id, related_activity_id), data)
 }
 
 #[inline]
 fn write(
     handle: RegHandle,
     descriptor: Option<&EventDescriptor>,
-    property: u16,
+    user: u32,
     exclude: u64,
     (activity_id, related): (Option<&Guid>, Option<&Guid>),
     data: &[EventDataDescriptor<'_>],
@@ -407,7 +413,7 @@ fn write(
     let event = Event {
         site: None,
         prefix,
-        user: u32::from(property),
+        user,
         payload_size: size.min(1 << 24) as u32,
         event_size: size_on_disk(traits, prefix.metadata.len()),
     };

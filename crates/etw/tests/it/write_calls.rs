@@ -32,6 +32,7 @@ fn raw(path: &TempPath) -> Vec<Raw> {
                 provider: record.provider.unwrap(),
                 descriptor: record.descriptor,
                 property: record.property.0,
+                flags: record.flags.0,
                 time: record.order_time,
                 activity: record.activity_id,
                 related: record.related_activity_id(),
@@ -52,6 +53,7 @@ struct Raw {
     provider: Guid,
     descriptor: EventDescriptor,
     property: u16,
+    flags: u16,
     time: i64,
     activity: Guid,
     related: Option<Guid>,
@@ -204,8 +206,36 @@ fn texts() {
     assert!(event_write_string(handle, 2, 1 << 40, "grüße").is_success());
     session.stop().unwrap();
     let seen = raw(&path);
-    assert_eq!((seen[0].property, seen[0].descriptor.id), (4, 0));
+    assert_eq!((seen[0].property, seen[0].flags & 4, seen[0].descriptor.id), (4, 4, 0));
     assert_eq!(read(&path).0[0].fields, "Message=grüße");
+    assert!(event_unregister(handle).is_success());
+}
+
+/// EventWriteEx: in-private events, and sessions that exclude them.
+#[test]
+fn in_private_events() {
+    let id = Guid::from_u128(0x10c);
+    let handle = event_register(&id, None).unwrap();
+    let (all, few) = (TempPath::new("all.etl"), TempPath::new("few.etl"));
+    let (open, careful) = (session(&all, id), session(&few, id));
+    let properties = EnableProperties::EXCLUDE_INPRIVATE;
+    careful.enable_with(&id, EnableInfo { properties, ..EnableInfo::default() }).unwrap();
+    let d = descriptor();
+    for flags in [0, 1, 2, 3] {
+        let number = [flags as u8];
+        let data = [EventDataDescriptor::new(&number)];
+        assert!(event_write_ex(handle, Some(&d), 0, flags, None, None, &data).is_success());
+    }
+    let status = event_write_ex(handle, Some(&d), 0, 4, None, None, &[]);
+    assert_eq!(status, Status::ERROR_INVALID_PARAMETER);
+    let ledger = careful.stop().unwrap().ledger;
+    open.stop().unwrap();
+    assert_eq!((ledger.stored, ledger.filtered), (2, 2));
+    let of =
+        |path: &TempPath| raw(path).iter().map(|e| (e.payload[0], e.flags)).collect::<Vec<_>>();
+    let flags = raw(&all)[0].flags;
+    assert_eq!(of(&all), [0, 1, 2, 3].map(|n| (n, flags)));
+    assert_eq!(of(&few), [0, 1].map(|n| (n, flags)));
     assert!(event_unregister(handle).is_success());
 }
 
