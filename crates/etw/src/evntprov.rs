@@ -325,7 +325,12 @@ pub fn event_write_ex(
 /// the flag `EVENT_HEADER_FLAG_STRING_ONLY`.
 #[doc(alias = "EventWriteString")]
 pub fn event_write_string(handle: RegHandle, level: u8, keyword: u64, text: &str) -> Status {
-    let units: Vec<u8> = text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();
+    event_write_units(handle, level, keyword, &text.encode_utf16().collect::<Vec<u16>>())
+}
+
+/// [`event_write_string`] of UTF-16 units, which need not be valid; the zero unit at the end is added.
+pub fn event_write_units(handle: RegHandle, level: u8, keyword: u64, text: &[u16]) -> Status {
+    let units: Vec<u8> = text.iter().copied().chain([0]).flat_map(u16::to_le_bytes).collect();
     let descriptor = EventDescriptor {
         level: etw_types::Level(level),
         keyword: etw_types::Keyword(keyword),

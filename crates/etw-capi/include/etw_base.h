@@ -1,0 +1,124 @@
+/*
+ * Types of the Windows API that the ETW headers use, for other systems. ULONG, LONG and DWORD have 32 bits; WCHAR has 16.
+ *
+ * Part of openetw. Written to Microsoft's documentation; names and layouts are theirs.
+ */
+#ifndef ETW_BASE_H
+#define ETW_BASE_H
+
+#ifdef _WIN32
+#error "On Windows use the headers of the Windows SDK."
+#endif
+
+#include <stddef.h>
+#include <stdint.h>
+#include <wchar.h>
+#ifndef __cplusplus
+#include <uchar.h>
+#endif
+
+#ifdef __cplusplus
+#define ETW_EXTERN extern "C"
+#else
+#define ETW_EXTERN extern
+#endif
+
+typedef uint8_t UCHAR, BYTE, BOOLEAN, *PUCHAR, *PBYTE, *PBOOLEAN;
+typedef char CHAR, *PCHAR, *PSTR, *LPSTR;
+typedef const char *PCSTR, *LPCSTR;
+typedef uint16_t USHORT, WORD, *PUSHORT;
+typedef int16_t SHORT;
+typedef uint32_t ULONG, DWORD, UINT, *PULONG, *LPDWORD, *PDWORD;
+typedef int32_t LONG, INT, BOOL, *PLONG;
+typedef uint64_t ULONGLONG, ULONG64, DWORD64, UINT64, *PULONGLONG, *PULONG64;
+typedef int64_t LONGLONG, LONG64, INT64;
+typedef uint8_t UINT8;
+typedef uint16_t UINT16;
+typedef uint32_t UINT32;
+typedef int8_t INT8;
+typedef int16_t INT16;
+typedef int32_t INT32;
+typedef uintptr_t ULONG_PTR, UINT_PTR, SIZE_T, DWORD_PTR;
+typedef intptr_t LONG_PTR, INT_PTR;
+typedef void VOID, *PVOID, *LPVOID, *HANDLE;
+typedef const void *PCVOID, *LPCVOID;
+typedef char16_t WCHAR, *PWCHAR, *PWSTR, *LPWSTR;
+typedef const char16_t *PCWSTR, *LPCWSTR;
+
+typedef union _LARGE_INTEGER {
+    struct {
+        DWORD LowPart;
+        LONG HighPart;
+    } u;
+    LONGLONG QuadPart;
+} LARGE_INTEGER, *PLARGE_INTEGER;
+
+typedef struct _FILETIME {
+    DWORD dwLowDateTime;
+    DWORD dwHighDateTime;
+} FILETIME, *PFILETIME;
+
+#ifndef GUID_DEFINED
+#define GUID_DEFINED
+typedef struct _GUID {
+    uint32_t Data1;
+    uint16_t Data2;
+    uint16_t Data3;
+    uint8_t Data4[8];
+} GUID;
+#endif
+typedef GUID *LPGUID;
+typedef const GUID *LPCGUID;
+#ifdef __cplusplus
+typedef const GUID &REFGUID;
+#else
+typedef const GUID *REFGUID;
+#endif
+
+#ifdef INITGUID
+#ifdef __cplusplus
+#define DEFINE_GUID(name, l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8) \
+    extern "C" const GUID name;                                      \
+    const GUID name = {l, w1, w2, {b1, b2, b3, b4, b5, b6, b7, b8}}
+#else
+#define DEFINE_GUID(name, l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8) \
+    const GUID name = {l, w1, w2, {b1, b2, b3, b4, b5, b6, b7, b8}}
+#endif
+#else
+#define DEFINE_GUID(name, l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8) ETW_EXTERN const GUID name
+#endif
+
+/* A text of WCHAR: ETW_W("text"). */
+#define ETW_W_(text) u##text
+#define ETW_W(text) ETW_W_(text)
+
+#ifndef TRUE
+#define TRUE 1
+#define FALSE 0
+#endif
+#ifndef WINAPI
+#define WINAPI
+#define APIENTRY
+#define CALLBACK
+#define NTAPI
+#endif
+#define EVNTAPI
+
+#define ERROR_SUCCESS 0u
+#define ERROR_FILE_NOT_FOUND 2u
+#define ERROR_ACCESS_DENIED 5u
+#define ERROR_INVALID_HANDLE 6u
+#define ERROR_NOT_ENOUGH_MEMORY 8u
+#define ERROR_NOT_SUPPORTED 50u
+#define ERROR_INVALID_PARAMETER 87u
+#define ERROR_DISK_FULL 112u
+#define ERROR_INSUFFICIENT_BUFFER 122u
+#define ERROR_BAD_PATHNAME 161u
+#define ERROR_ALREADY_EXISTS 183u
+#define ERROR_MORE_DATA 234u
+#define ERROR_ARITHMETIC_OVERFLOW 534u
+#define ERROR_NOT_FOUND 1168u
+#define ERROR_NO_SYSTEM_RESOURCES 1450u
+#define ERROR_WMI_INSTANCE_NOT_FOUND 4201u
+
+#endif

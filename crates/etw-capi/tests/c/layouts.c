@@ -1,0 +1,43 @@
+/* Sizes and offsets, one a line, for a comparison with those of the Windows SDK. */
+#include <evntprov.h>
+#include <stdio.h>
+
+#define SIZE(type) printf(#type " %zu\n", sizeof(type))
+#define OFFSET(type, field) printf(#type "." #field " %zu\n", offsetof(type, field))
+#define VALUE(name) printf(#name " %llu\n", (unsigned long long)(name))
+
+int main(void)
+{
+    SIZE(GUID);
+    SIZE(EVENT_DESCRIPTOR);
+    OFFSET(EVENT_DESCRIPTOR, Version);
+    OFFSET(EVENT_DESCRIPTOR, Channel);
+    OFFSET(EVENT_DESCRIPTOR, Level);
+    OFFSET(EVENT_DESCRIPTOR, Opcode);
+    OFFSET(EVENT_DESCRIPTOR, Task);
+    OFFSET(EVENT_DESCRIPTOR, Keyword);
+    SIZE(EVENT_DATA_DESCRIPTOR);
+    OFFSET(EVENT_DATA_DESCRIPTOR, Size);
+    SIZE(EVENT_FILTER_DESCRIPTOR);
+    OFFSET(EVENT_FILTER_DESCRIPTOR, Size);
+    OFFSET(EVENT_FILTER_DESCRIPTOR, Type);
+    SIZE(EVENT_FILTER_HEADER);
+    OFFSET(EVENT_FILTER_HEADER, InstanceId);
+    OFFSET(EVENT_FILTER_HEADER, NextOffset);
+    VALUE(EVENT_ACTIVITY_CTRL_CREATE_SET_ID);
+    VALUE(EVENT_FILTER_TYPE_SCHEMATIZED);
+    VALUE(EVENT_FILTER_TYPE_PAYLOAD);
+    VALUE(EVENT_FILTER_TYPE_EVENT_NAME);
+    VALUE(EVENT_FILTER_TYPE_STACKWALK_LEVEL_KW);
+    VALUE(EVENT_DATA_DESCRIPTOR_TYPE_TIMESTAMP_OVERRIDE);
+    VALUE(EVENT_WRITE_FLAG_INPRIVATE);
+    VALUE(EVENT_HEADER_PROPERTY_RELOGGABLE);
+    VALUE(EventProviderUseDescriptorType);
+    VALUE(MAX_EVENT_DATA_DESCRIPTORS);
+    VALUE(MAX_EVENT_FILTERS_COUNT);
+    VALUE(MAX_EVENT_FILTER_PID_COUNT);
+    VALUE(ERROR_ARITHMETIC_OVERFLOW);
+    VALUE(ERROR_MORE_DATA);
+    VALUE(ERROR_NO_SYSTEM_RESOURCES);
+    return 0;
+}

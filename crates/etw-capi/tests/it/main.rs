@@ -1,0 +1,7 @@
+//! C programs, compiled with what compilers there are, linked with the library and run.
+#![allow(missing_docs)]
+#![cfg(target_os = "linux")]
+
+mod layouts;
+mod support;
+mod write_calls;

@@ -1,0 +1,83 @@
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A folder of this test's own, removed in the end.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("etw-capi-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn home() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// `libetw.a`, built.
+fn library() -> &'static Path {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    LIBRARY.get_or_init(|| {
+        let output = Command::new(env!("CARGO"))
+            .args(["build", "--locked", "-p", "etw-capi", "--message-format=json"])
+            .current_dir(home().join("../.."))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let end = text.find("/libetw.a\"").expect("the library is among what was built");
+        let start = text[..end].rfind('"').unwrap() + 1;
+        PathBuf::from(&text[start..end + "/libetw.a".len()])
+    })
+}
+
+/// A compiler, a language and flags.
+#[derive(Clone, Copy, Debug)]
+pub struct Compiler(pub &'static str, pub &'static [&'static str]);
+
+pub const COMPILERS: [Compiler; 7] = [
+    Compiler("gcc", &["-std=c11"]),
+    Compiler("gcc", &["-std=gnu11", "-O2", "-fshort-wchar", "-DSHORT_WCHAR"]),
+    Compiler("gcc", &["-std=c11", "-g", "-fsanitize=address,undefined"]),
+    Compiler("g++", &["-std=c++17", "-x", "c++"]),
+    Compiler("clang", &["-std=c11"]),
+    Compiler("clang++", &["-std=c++17", "-x", "c++"]),
+    Compiler("clang", &["-std=c11", "-O2", "-g", "-fsanitize=address,undefined"]),
+];
+
+/// Compiles a program of `tests/c`; `None`, told, where the compiler is not installed.
+pub fn compile(folder: &Folder, source: &str, compiler: Compiler) -> Option<PathBuf> {
+    let program = folder.0.join("program");
+    let output = Command::new(compiler.0)
+        .args(compiler.1)
+        .args(["-Wall", "-Wextra", "-Werror"])
+        .arg("-I")
+        .arg(home().join("include"))
+        .arg(home().join("tests/c").join(source))
+        // The library is neither C nor C++.
+        .args(["-x", "none"])
+        .arg(library())
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(&program)
+        .output();
+    let Ok(output) = output else {
+        eprintln!("skipped: {} is not installed", compiler.0);
+        return None;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("cannot find -lasan") || said.contains("libclang_rt") {
+        eprintln!("skipped: {compiler:?} has no sanitizers");
+        return None;
+    }
+    assert!(output.status.success(), "{compiler:?}: {said}");
+    Some(program)
+}

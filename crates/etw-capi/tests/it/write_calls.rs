@@ -1,0 +1,61 @@
+use std::process::Command;
+
+use etw_etl::read::{Records, TraceFile};
+use etw_types::Guid;
+
+use crate::support::*;
+
+/// WF-1, WF-2, WF-3, WF-4, WF-6: the write calls as C symbols, with every compiler: statuses, ids, properties, texts.
+#[test]
+fn every_call_from_c() {
+    let mut ran = 0;
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        let folder = Folder::new(&format!("calls-{number}"));
+        let Some(program) = compile(&folder, "write_calls.c", compiler) else { continue };
+        let out = folder.0.join("calls.etl");
+        let output = Command::new(program).env("WRITE_CALLS_OUT", &out).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{compiler:?}: {said}");
+        check(&out);
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
+fn check(out: &std::path::Path) {
+    let provider: Guid = "12345678-9abc-def0-0102-030405060708".parse().unwrap();
+    let ours = Guid([1, 0, 0, 0, 2, 0, 3, 0, 7, 7, 7, 7, 7, 7, 7, 7]);
+    let theirs = Guid([9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let mut records = Records::new(vec![TraceFile::open(out).unwrap()]);
+    let mut found = Vec::new();
+    while let Some(record) = records.next() {
+        if record.provider == Some(provider) {
+            let ids = (record.activity_id, record.related_activity_id());
+            found.push((record.descriptor, ids, record.property.0, record.payload.to_vec()));
+        }
+    }
+    assert_eq!(found.len(), 7);
+    let data = [&42u32.to_le_bytes()[..], b"text\0"].concat();
+    let utf16 = |text: &str| -> Vec<u8> {
+        text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
+    };
+    let expected = [
+        (7, (Guid::ZERO, None), 0, data.clone()),
+        (7, (ours, Some(theirs)), 0, data.clone()),
+        (7, (theirs, None), 0, data.clone()),
+        (7, (theirs, Some(ours)), 8, data),
+        (0, (ours, None), 4, utf16("grüße")),
+        (0, (ours, None), 4, utf16("wide 😀")),
+        (7, (ours, None), 0, vec![0; 128]),
+    ];
+    for ((descriptor, ids, property, payload), expected) in found.into_iter().zip(expected) {
+        assert_eq!((descriptor.id, ids, property, payload), expected);
+        if descriptor.id == 7 {
+            let d = descriptor;
+            let rest = (d.version, d.level.0, d.opcode.0, d.task, d.keyword.0);
+            assert_eq!(rest, (1, 4, 2, 3, 2));
+        } else {
+            assert_eq!((descriptor.level.0, descriptor.keyword.0), (3, 4));
+        }
+    }
+}
