@@ -104,10 +104,31 @@ static PLACES: [Place; MAX_REGISTRATIONS] = [const {
 }; MAX_REGISTRATIONS];
 
 struct Table {
-    registrations: Vec<Option<Registered>>,
+    seats: Vec<Seat>,
     /// Providers that are not registered now. They are never freed, since a write may be on its way with one, and so are
     /// used again for the same GUID.
     idle: Vec<&'static Provider>,
+}
+
+/// What is behind a place.
+enum Seat {
+    Free,
+    /// Somebody registers, changes or unregisters it, without the lock: callbacks run meanwhile.
+    Changing,
+    Taken(Registered),
+}
+
+impl Seat {
+    /// Takes the registration out, for a change.
+    fn take(&mut self) -> Option<Registered> {
+        match std::mem::replace(self, Seat::Changing) {
+            Seat::Taken(registered) => Some(registered),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
 }
 
 struct Registered {
@@ -117,7 +138,7 @@ struct Registered {
     has_traits: bool,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table { registrations: Vec::new(), idle: Vec::new() });
+static TABLE: Mutex<Table> = Mutex::new(Table { seats: Vec::new(), idle: Vec::new() });
 
 fn table() -> std::sync::MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -162,35 +183,25 @@ pub fn event_register(
 ) -> Result<RegHandle, Status> {
     let (index, provider) = {
         let mut table = table();
-        let index = match table.registrations.iter().position(Option::is_none) {
+        let index = match table.seats.iter().position(|seat| matches!(seat, Seat::Free)) {
             Some(index) => index,
-            None if table.registrations.len() < MAX_REGISTRATIONS => {
-                table.registrations.push(None);
-                table.registrations.len() - 1
+            None if table.seats.len() < MAX_REGISTRATIONS => {
+                table.seats.push(Seat::Free);
+                table.seats.len() - 1
             }
             None => return Err(Status::ERROR_NO_SYSTEM_RESOURCES),
         };
-        let provider = provider_for(&mut table, *id, &[]);
-        // The callback runs within, and may write through the handle: not under the lock, so the place is taken first.
-        table.registrations[index] = Some(Registered {
-            registration: register(provider, None),
-            provider,
-            callback: callback.clone(),
-            has_traits: false,
-        });
-        (index, provider)
+        table.seats[index] = Seat::Changing;
+        (index, provider_for(&mut table, *id, &[]))
     };
     let place = &PLACES[index];
     place.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
     place.has_types.store(false, Ordering::Relaxed);
     let sequence = place.sequence.fetch_add(1, Ordering::AcqRel) + 1;
-    if let Some(callback) = callback {
-        let with_callback = register(provider, Some(callback));
-        if let Some(registered) = &mut table().registrations[index] {
-            let before = std::mem::replace(&mut registered.registration, with_callback);
-            drop(before);
-        }
-    }
+    // The callback runs within, and may write through the handle: so the place is taken by now.
+    let registration = register(provider, callback.clone());
+    table().seats[index] =
+        Seat::Taken(Registered { registration, provider, callback, has_traits: false });
     Ok(RegHandle((index as u64 + 1) | u64::from(sequence as u16) << 48))
 }
 
@@ -198,14 +209,16 @@ pub fn event_register(
 #[doc(alias = "EventUnregister")]
 pub fn event_unregister(handle: RegHandle) -> Status {
     let Some((index, place)) = place_of(handle) else { return Status::ERROR_INVALID_HANDLE };
-    let Some(registered) = table().registrations[index].take() else {
+    let Some(registered) = table().seats[index].take() else {
         return Status::ERROR_INVALID_HANDLE;
     };
     place.sequence.fetch_add(1, Ordering::AcqRel);
     place.provider.store(std::ptr::null_mut(), Ordering::Release);
     let provider = registered.provider;
     drop(registered);
-    table().idle.push(provider);
+    let mut table = table();
+    table.idle.push(provider);
+    table.seats[index] = Seat::Free;
     Status::ERROR_SUCCESS
 }
 
@@ -243,11 +256,11 @@ fn set_traits(index: usize, place: &Place, traits: &[u8]) -> Status {
         return Status::ERROR_INVALID_PARAMETER;
     }
     let mut table = table();
-    let Some(registered) = table.registrations[index].take() else {
+    let Some(registered) = table.seats[index].take() else {
         return Status::ERROR_INVALID_HANDLE;
     };
     if registered.has_traits {
-        table.registrations[index] = Some(registered);
+        table.seats[index] = Seat::Taken(registered);
         return Status::ERROR_INVALID_PARAMETER;
     }
     let provider = provider_for(&mut table, registered.provider.id(), traits);
@@ -259,8 +272,8 @@ fn set_traits(index: usize, place: &Place, traits: &[u8]) -> Status {
     place.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
     place.has_types.store(true, Ordering::Relaxed);
     let mut table = self::table();
-    table.registrations[index] =
-        Some(Registered { registration, provider, callback, has_traits: true });
+    table.seats[index] =
+        Seat::Taken(Registered { registration, provider, callback, has_traits: true });
     table.idle.push(before);
     Status::ERROR_SUCCESS
 }

@@ -3,6 +3,8 @@
 //! Lock order: the registry, then a host's own locks, then a provider's state. Callbacks run with none of them held but
 //! the callback lock, which serialises them and lets `unregister` wait for a running one.
 
+#![cfg_attr(not(feature = "session"), allow(dead_code))]
+
 use std::cell::Cell;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -300,3 +300,23 @@ fn callbacks() {
     session.enable(&id, Level::ERROR, 0).unwrap();
     assert_eq!(calls.lock().unwrap().len(), 2);
 }
+
+/// Threads that register, set traits and unregister at once never meet in one place.
+#[test]
+fn registering_from_many_threads() {
+    std::thread::scope(|scope| {
+        for thread in 0..8u128 {
+            scope.spawn(move || {
+                for round in 0..300 {
+                    let id = Guid::from_u128(0x10d_0000 + thread * 1000 + round % 3);
+                    let handle = event_register(&id, None).unwrap();
+                    assert!(event_set_information(handle, 2, b"\x04\0T\0").is_success());
+                    assert!(event_set_information(handle, 3, &[1]).is_success());
+                    assert!(event_write(handle, Some(&descriptor()), &[]).is_success());
+                    assert!(event_unregister(handle).is_success());
+                    assert_eq!(event_unregister(handle), Status::ERROR_INVALID_HANDLE);
+                }
+            });
+        }
+    });
+}

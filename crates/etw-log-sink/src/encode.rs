@@ -1,0 +1,189 @@
+//! The one encoder of the sink's events, for Rust and C.
+//!
+//! ```text
+//! metadata   u16 size   80 00   name NUL   "content" NUL 02   "file" NUL 02   "func" NUL 02   "line" NUL 07
+//!            for each pair: name NUL type, of a structure 98 and the number of its members
+//! payload    content NUL   file NUL   func NUL   i32 line   the values in order, of structures nothing
+//! ```
+//!
+//! Layout and limits are those of c-logging's ETW sink, byte for byte.
+
+use crate::context::{Pair, Value};
+use crate::level::LogLevel;
+
+/// Bytes that the event's name, its fields and the message with its NUL may take together.
+pub const MAX_SIZE: usize = 4096;
+/// Pairs, structures among them.
+pub const MAX_PAIRS: usize = 64;
+/// Size and tag.
+const HEAD: usize = 4;
+
+const UNICODE_STRING: u8 = 1;
+const ANSI_STRING: u8 = 2;
+const INT8: u8 = 3;
+const UINT8: u8 = 4;
+const INT16: u8 = 5;
+const UINT16: u8 = 6;
+const INT32: u8 = 7;
+const UINT32: u8 = 8;
+const INT64: u8 = 9;
+const UINT64: u8 = 10;
+const BOOL32: u8 = 13;
+/// `_TlgInSTRUCT | _TlgInChain`
+const STRUCT: u8 = 0x98;
+
+const COMMON: &[u8] = b"content\0\x02file\0\x02func\0\x02line\0\x07";
+
+/// An event in the making: memory that is used again.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    metadata: Vec<u8>,
+    payload: Vec<u8>,
+    /// Size of metadata without properties, of [`MAX_SIZE`].
+    base: usize,
+}
+
+impl Encoder {
+    /// Without memory.
+    pub const fn new() -> Encoder {
+        Encoder { metadata: Vec::new(), payload: Vec::new(), base: 0 }
+    }
+
+    /// Begins an event; what [`message`](Encoder::message) gets then is its content.
+    pub fn begin(&mut self, level: LogLevel) {
+        self.payload.clear();
+        self.metadata.clear();
+        self.metadata.extend([0, 0, 0x80, 0]);
+        self.metadata.extend(level.event_name().as_bytes());
+        self.metadata.push(0);
+        self.metadata.extend(COMMON);
+        self.base = self.metadata.len() - HEAD;
+    }
+
+    /// For the message, without its NUL, at its end.
+    pub fn message(&mut self) -> &mut Vec<u8> {
+        &mut self.payload
+    }
+
+    /// The longest message of this event.
+    pub fn longest_message(&self) -> usize {
+        MAX_SIZE - self.base - 1
+    }
+
+    /// Ends the event: metadata and payload. `None` in place of a text: a lone NUL.
+    pub fn finish(
+        &mut self,
+        file: Option<&[u8]>,
+        func: Option<&[u8]>,
+        line: i32,
+        pairs: &[Pair<'_>],
+    ) -> (&[u8], &[u8]) {
+        let longest = self.longest_message();
+        if self.payload.len() > longest {
+            let end = char_boundary(&self.payload, longest);
+            self.payload.truncate(end);
+        }
+        let message_size = self.payload.len() + 1;
+        // What ends a text ends it for every reader: it is no part of one.
+        self.payload.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
+        self.payload.push(0);
+        for text in [file, func] {
+            push_text(&mut self.payload, text.unwrap_or_default());
+        }
+        self.payload.extend(line.to_le_bytes());
+        if !pairs.is_empty() && pairs.len() <= MAX_PAIRS {
+            self.properties(pairs, message_size);
+        }
+        let size = self.metadata.len() as u16;
+        self.metadata[..2].copy_from_slice(&size.to_le_bytes());
+        (&self.metadata, &self.payload)
+    }
+
+    /// All of them, or none.
+    fn properties(&mut self, pairs: &[Pair<'_>], message_size: usize) {
+        let (metadata_end, payload_end) = (self.metadata.len(), self.payload.len());
+        for pair in pairs {
+            let known = self.property(pair);
+            if !known || self.metadata.len() - HEAD + message_size > MAX_SIZE {
+                self.metadata.truncate(metadata_end);
+                self.payload.truncate(payload_end);
+                return;
+            }
+        }
+    }
+
+    fn property(&mut self, pair: &Pair<'_>) -> bool {
+        push_text(&mut self.metadata, &pair.name);
+        let payload = &mut self.payload;
+        let in_type = match &pair.value {
+            Value::Ansi(text) => {
+                push_text(payload, text);
+                ANSI_STRING
+            }
+            Value::Wide(units) => {
+                let units = units.iter().take_while(|unit| **unit != 0);
+                payload.extend(units.flat_map(|unit| unit.to_le_bytes()));
+                payload.extend([0, 0]);
+                UNICODE_STRING
+            }
+            Value::Bool(value) => {
+                payload.extend(i32::from(*value).to_le_bytes());
+                BOOL32
+            }
+            Value::Int64(value) => {
+                payload.extend(value.to_le_bytes());
+                INT64
+            }
+            Value::Uint64(value) => {
+                payload.extend(value.to_le_bytes());
+                UINT64
+            }
+            Value::Int32(value) => {
+                payload.extend(value.to_le_bytes());
+                INT32
+            }
+            Value::Uint32(value) => {
+                payload.extend(value.to_le_bytes());
+                UINT32
+            }
+            Value::Int16(value) => {
+                payload.extend(value.to_le_bytes());
+                INT16
+            }
+            Value::Uint16(value) => {
+                payload.extend(value.to_le_bytes());
+                UINT16
+            }
+            Value::Int8(value) => {
+                payload.push(*value as u8);
+                INT8
+            }
+            Value::Uint8(value) => {
+                payload.push(*value);
+                UINT8
+            }
+            Value::Struct(count) => {
+                self.metadata.extend([STRUCT, *count]);
+                // A larger number would be read as a sign of tags.
+                return *count < 0x80;
+            }
+            Value::Unknown => return false,
+        };
+        self.metadata.push(in_type);
+        true
+    }
+}
+
+/// Up to its NUL, and a NUL.
+fn push_text(to: &mut Vec<u8>, text: &[u8]) {
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    to.extend_from_slice(&text[..end]);
+    to.push(0);
+}
+
+/// The longest prefix of at most `longest` bytes that does not end within a character, where the text is UTF-8.
+fn char_boundary(text: &[u8], longest: usize) -> usize {
+    let is_inside = |at: usize| text.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let end = (longest.saturating_sub(3)..=longest).rev().find(|at| !is_inside(*at));
+    end.unwrap_or(longest)
+}

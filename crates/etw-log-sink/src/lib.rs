@@ -1,0 +1,99 @@
+//! Logging as ETW events: what c-logging's `log_sink_etw` does for C programs, for Rust.
+//!
+//! ```text
+//! logger_log!, logger_log_ex!, the `log` crate
+//!        │ LogRecord: level, context, file, function, line, message
+//!        ▼
+//!    LogSink ── EtwSink        a TraceLogging event: LogCritical … LogVerbose
+//!            ├─ ConsoleSink    a line on standard output
+//!            └─ CallbackSink   a line for a function of the program's
+//! ```
+//!
+//! ```
+//! use etw_log_sink::{EtwSink, LogContext, LogLevel, logger_log, logger_log_ex};
+//!
+//! static SINK: EtwSink = EtwSink::new();
+//!
+//! let request = LogContext::new("request").with("id", 7u64).with("path", "/orders");
+//! logger_log!(SINK, LogLevel::INFO, Some(&request), "took {} ms", 12);
+//! logger_log_ex!(SINK, LogLevel::ERROR, { "status" = 500i32, "retry" = false }, "failed");
+//! ```
+//!
+//! While no session wants the level, a call costs a few nanoseconds and formats nothing. The events have no keyword, so a
+//! session's keyword masks do not concern them.
+//!
+//! # Loss
+//! What cannot be written is told on standard output, `Error emitting ETW event`, at most once a second, and counted by the
+//! sessions that wanted it. A context that does not fit (more than 64 properties, or 4096 bytes of description and message)
+//! is left out whole; a message that does not fit by itself is cut.
+#![forbid(unsafe_code)]
+
+mod callback;
+#[cfg(feature = "console")]
+mod console;
+mod context;
+pub mod encode;
+mod etw_sink;
+mod level;
+mod line;
+#[cfg(feature = "log")]
+mod log_crate;
+mod macros;
+#[doc(hidden)]
+pub use macros::__function_of;
+
+pub use callback::CallbackSink;
+#[cfg(feature = "console")]
+pub use console::ConsoleSink;
+pub use context::{LogContext, Pair, Value};
+pub use etw_sink::{DEFAULT_PROVIDER_ID, DEFAULT_PROVIDER_NAME, Emit, EtwSink};
+pub use level::LogLevel;
+#[cfg(feature = "log")]
+pub use log_crate::LogAdapter;
+
+/// One thing to be logged.
+#[derive(Clone, Copy, Debug)]
+pub struct LogRecord<'a> {
+    /// How severe it is.
+    pub level: LogLevel,
+    /// What it belongs to.
+    pub context: Option<&'a LogContext<'a>>,
+    /// Source file.
+    pub file: &'a str,
+    /// Function.
+    pub func: &'a str,
+    /// Line in the file.
+    pub line: i32,
+    /// The message: formatted only by a sink that wants it.
+    pub message: std::fmt::Arguments<'a>,
+}
+
+/// Where records go.
+pub trait LogSink: Sync {
+    /// Would a record of this level go anywhere?
+    fn is_enabled(&self, level: LogLevel) -> bool;
+
+    /// Logs a record.
+    fn log(&self, record: &LogRecord<'_>);
+}
+
+impl<S: LogSink + ?Sized> LogSink for &S {
+    fn is_enabled(&self, level: LogLevel) -> bool {
+        (**self).is_enabled(level)
+    }
+
+    fn log(&self, record: &LogRecord<'_>) {
+        (**self).log(record);
+    }
+}
+
+/// Several sinks, in order.
+impl LogSink for [&dyn LogSink] {
+    fn is_enabled(&self, level: LogLevel) -> bool {
+        self.iter().any(|sink| sink.is_enabled(level))
+    }
+
+    fn log(&self, record: &LogRecord<'_>) {
+        self.iter().for_each(|sink| sink.log(record));
+    }
+}
