@@ -5,4 +5,5 @@
 
 mod abi;
 mod evntprov;
+mod log_sink;
 mod private;

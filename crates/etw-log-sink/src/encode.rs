@@ -41,16 +41,20 @@ pub struct Encoder {
     payload: Vec<u8>,
     /// Size of metadata without properties, of [`MAX_SIZE`].
     base: usize,
+    /// A message that is too long is cut at any byte.
+    cuts_anywhere: bool,
 }
 
 impl Encoder {
     /// Without memory.
     pub const fn new() -> Encoder {
-        Encoder { metadata: Vec::new(), payload: Vec::new(), base: 0 }
+        Encoder { metadata: Vec::new(), payload: Vec::new(), base: 0, cuts_anywhere: false }
     }
 
-    /// Begins an event; what [`message`](Encoder::message) gets then is its content.
-    pub fn begin(&mut self, level: LogLevel) {
+    /// Begins an event; what [`message`](Encoder::message) gets then is its content. `is_text`: a message that is too long is not
+    /// cut within a UTF-8 character.
+    pub fn begin(&mut self, level: LogLevel, is_text: bool) {
+        self.cuts_anywhere = !is_text;
         self.payload.clear();
         self.metadata.clear();
         self.metadata.extend([0, 0, 0x80, 0]);
@@ -80,7 +84,10 @@ impl Encoder {
     ) -> (&[u8], &[u8]) {
         let longest = self.longest_message();
         if self.payload.len() > longest {
-            let end = char_boundary(&self.payload, longest);
+            let end = match self.cuts_anywhere {
+                true => longest,
+                false => char_boundary(&self.payload, longest),
+            };
             self.payload.truncate(end);
         }
         let message_size = self.payload.len() + 1;

@@ -64,6 +64,8 @@ pub struct Emit<'a> {
     pub line: i32,
     /// Properties, flat.
     pub pairs: &'a [Pair<'a>],
+    /// The message is UTF-8: if it is too long it is not cut within a character. C's sink cuts at any byte.
+    pub is_text: bool,
 }
 
 thread_local! {
@@ -223,6 +225,7 @@ impl EtwSink {
             func: Some(b"self_test"),
             line: line!() as i32,
             pairs: &[],
+            is_text: true,
         };
         self.emit(&emit, |message| {
             let _ = write!(
@@ -245,7 +248,7 @@ impl EtwSink {
             return;
         }
         let write = |encoder: &mut Encoder| {
-            encoder.begin(emit.level);
+            encoder.begin(emit.level, emit.is_text);
             message(encoder.message());
             let (metadata, payload) = encoder.finish(emit.file, emit.func, emit.line, emit.pairs);
             let data = [
@@ -344,6 +347,7 @@ impl LogSink for EtwSink {
             func: Some(record.func.as_bytes()),
             line: record.line,
             pairs: record.context.map_or(&[], |context| context.pairs()),
+            is_text: true,
         };
         self.emit(&emit, |message| {
             // An error is that of a value that cannot be shown: what it wrote before stays.

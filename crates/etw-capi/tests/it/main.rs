@@ -3,5 +3,6 @@
 #![cfg(target_os = "linux")]
 
 mod layouts;
+mod log_sink;
 mod support;
 mod write_calls;

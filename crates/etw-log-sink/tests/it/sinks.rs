@@ -52,16 +52,18 @@ fn the_log_crate() {
     let seen = record(50, |sink| {
         let adapter = LogAdapter::new(sink);
         for level in log::Level::iter() {
-            let record = log::Record::builder()
-                .level(level)
-                .target("shop")
-                .file(Some("b.rs"))
-                .line(Some(9))
-                .module_path(Some("shop::cart"))
-                .args(format_args!("sold {}", 3))
-                .build();
-            assert!(log::Log::enabled(&adapter, record.metadata()));
-            log::Log::log(&adapter, &record);
+            let metadata = log::Metadata::builder().level(level).target("shop").build();
+            assert!(log::Log::enabled(&adapter, &metadata));
+            log::Log::log(
+                &adapter,
+                &log::Record::builder()
+                    .metadata(metadata)
+                    .file(Some("b.rs"))
+                    .line(Some(9))
+                    .module_path(Some("shop::cart"))
+                    .args(format_args!("sold {}", 3))
+                    .build(),
+            );
         }
     });
     let levels: Vec<u8> = seen.iter().map(|e| e.level).collect();

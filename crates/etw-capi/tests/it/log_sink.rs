@@ -1,0 +1,117 @@
+use std::process::Command;
+
+use etw_etl::read::{Records, TraceFile};
+use etw_types::Guid;
+
+use crate::support::*;
+
+/// Level, metadata, payload.
+type Event = (u8, Vec<u8>, Vec<u8>);
+
+fn events(out: &std::path::Path) -> Vec<Event> {
+    let provider: Guid = "dad29f36-0a48-4def-9d50-8ef9036b92b4".parse().unwrap();
+    let mut records = Records::new(vec![TraceFile::open(out).unwrap()]);
+    let mut events = Vec::new();
+    while let Some(record) = records.next() {
+        if record.provider == Some(provider) {
+            let item = |wanted: u16| {
+                let mut items = record.extended.into_iter();
+                items.find(|i| i.ext_type.0 == wanted).map(|i| i.data.to_vec()).unwrap_or_default()
+            };
+            assert_eq!(item(12), b"\x12\0block_storage_2\0");
+            assert_eq!((record.descriptor.channel.0, record.descriptor.keyword.0), (11, 0));
+            events.push((record.descriptor.level.0, item(11), record.payload.to_vec()));
+        }
+    }
+    events
+}
+
+fn metadata(name: &str, properties: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0, 0, 0x80, 0];
+    bytes.extend(name.as_bytes());
+    bytes.extend(b"\0content\0\x02file\0\x02func\0\x02line\0\x07");
+    bytes.extend(properties);
+    let size = bytes.len() as u16;
+    bytes[..2].copy_from_slice(&size.to_le_bytes());
+    bytes
+}
+
+/// SRS_LOG_SINK_ETW_01_001, SRS_LOG_SINK_ETW_01_040, SRS_LOG_SINK_ETW_01_049, SRS_LOG_SINK_ETW_01_050, SRS_LOG_SINK_ETW_01_082: the
+/// sink from C, byte for byte, with every compiler: levels, formats, unaligned values, limits, both interfaces, a race.
+#[test]
+fn the_sink_from_c() {
+    let mut ran = 0;
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        // Where wchar_t has 16 bits its texts are others; the program is C, with compound literals.
+        if compiler.1.contains(&"-fshort-wchar") {
+            continue;
+        }
+        let folder = Folder::new(&format!("log-{number}"));
+        let Some(program) = compile(&folder, "log_sink.c", compiler) else { continue };
+        let out = folder.0.join("log.etl");
+        let output = Command::new(program).env("LOG_SINK_OUT", &out).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{compiler:?}: {said}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "log_sink_etw already initialized\r\nlog_sink_etw not initialized\r\n"
+        );
+        check(events(&out));
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
+fn check(mut events: Vec<Event>) {
+    let is_test = |event: &Event| event.2.starts_with(b"ETW provider was registered succesfully");
+    assert_eq!(
+        events.iter().filter(|event| is_test(event)).count(),
+        2,
+        "one, and one after deinit"
+    );
+    assert!(is_test(events.last().unwrap()));
+    let races = events.iter().filter(|event| event.2.starts_with(b"race ")).count();
+    assert_eq!(races, 800);
+    events.retain(|event| !is_test(event) && !event.2.starts_with(b"race "));
+    let mut events = events.into_iter();
+    let mut next = || events.next().unwrap();
+
+    let tail = b"\0a.c\0f\0\xf9\xff\xff\xff";
+    let payload = |message: &[u8], rest: &[u8]| [message, &tail[..], rest].concat();
+    let text = payload(b"text 42 0.5", b"");
+    for (name, level) in [
+        ("Unknown", 0),
+        ("LogCritical", 1),
+        ("LogError", 2),
+        ("LogWarning", 3),
+        ("LogInfo", 4),
+        ("LogVerbose", 5),
+        ("Unknown", 0),
+    ] {
+        assert_eq!(next(), (level, metadata(name, b""), text.clone()));
+    }
+    assert_eq!(next(), (2, metadata("LogError", b""), b"\0\0\0\xf9\xff\xff\xff".to_vec()));
+
+    let names = b"outer\0\x98\x0c\0\x98\0s\0\x02null\0\x02b\0\x0di64\0\x09u64\0\x0ai32\0\x07u32\0\x08i16\0\x05\
+        u16\0\x06i8\0\x03u8\0\x04w\0\x01";
+    let values = [
+        &b"text\0\0\x01\0\0\0\xfe\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..],
+        b"\xfd\xff\xff\xff\x04\x03\x02\x01\xfc\xff\x02\x01\xfb\xc8\xfc\0\x3d\xd8\0\xde\0\0",
+    ]
+    .concat();
+    assert_eq!(next(), (4, metadata("LogInfo", names), payload(b"x", &values)));
+    let plain = (4, metadata("LogInfo", b""), payload(b"x", b""));
+    assert_eq!(next(), plain, "an unknown type");
+    let many = (4, metadata("LogInfo", &b"u8\0\x04".repeat(64)), payload(b"x", &[0xc8; 64]));
+    assert_eq!(next(), many);
+    assert_eq!((next(), next()), (plain.clone(), plain.clone()), "65, and 65,537");
+    let seed = payload(b"1-b", b"\xfe\xff\xff\xff\xff\xff\xff\xff");
+    assert_eq!(next(), (4, metadata("LogInfo", b"s\0\x98\x01n\0\x09"), seed));
+    assert_eq!(next(), plain, "a number that the older form does not know");
+    let long = "ü".repeat(4000);
+    assert_eq!(next(), (5, metadata("LogVerbose", b""), payload(&long.as_bytes()[..4057], b"")));
+    let (level, blob, bytes) = next();
+    assert_eq!((level, blob), (3, metadata("LogWarning", b"")));
+    assert!(bytes.starts_with(b"macro 1\0"));
+    assert_eq!(events.next(), None);
+}
