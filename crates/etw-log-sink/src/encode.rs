@@ -34,9 +34,41 @@ const STRUCT: u8 = 0x98;
 
 const COMMON: &[u8] = b"content\0\x02file\0\x02func\0\x02line\0\x07";
 
+/// The metadata of an event without properties.
+#[derive(Debug)]
+struct Start {
+    bytes: [u8; 48],
+    size: usize,
+}
+
+static STARTS: [Start; 6] = [start(0), start(1), start(2), start(3), start(4), start(u32::MAX)];
+
+const fn start(level: u32) -> Start {
+    let name = LogLevel(level).event_name().as_bytes();
+    let mut bytes = [0; 48];
+    bytes[2] = 0x80;
+    let mut size = HEAD;
+    let mut n = 0;
+    while n < name.len() {
+        bytes[size] = name[n];
+        size += 1;
+        n += 1;
+    }
+    size += 1;
+    n = 0;
+    while n < COMMON.len() {
+        bytes[size] = COMMON[n];
+        size += 1;
+        n += 1;
+    }
+    bytes[0] = size as u8;
+    Start { bytes, size }
+}
+
 /// An event in the making: memory that is used again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Encoder {
+    start: &'static Start,
     metadata: Vec<u8>,
     payload: Vec<u8>,
     /// Size of metadata without properties, of [`MAX_SIZE`].
@@ -47,8 +79,15 @@ pub struct Encoder {
 
 impl Encoder {
     /// Without memory.
+    #[allow(clippy::new_without_default)]
     pub const fn new() -> Encoder {
-        Encoder { metadata: Vec::new(), payload: Vec::new(), base: 0, cuts_anywhere: false }
+        Encoder {
+            start: &STARTS[5],
+            metadata: Vec::new(),
+            payload: Vec::new(),
+            base: 0,
+            cuts_anywhere: false,
+        }
     }
 
     /// Begins an event; what [`message`](Encoder::message) gets then is its content. `is_text`: a message that is too long is not
@@ -56,12 +95,11 @@ impl Encoder {
     pub fn begin(&mut self, level: LogLevel, is_text: bool) {
         self.cuts_anywhere = !is_text;
         self.payload.clear();
-        self.metadata.clear();
-        self.metadata.extend([0, 0, 0x80, 0]);
-        self.metadata.extend(level.event_name().as_bytes());
-        self.metadata.push(0);
-        self.metadata.extend(COMMON);
-        self.base = self.metadata.len() - HEAD;
+        self.start = match level.0 {
+            level @ 0..5 => &STARTS[level as usize],
+            _ => &STARTS[5],
+        };
+        self.base = self.start.size - HEAD;
     }
 
     /// For the message, without its NUL, at its end.
@@ -92,31 +130,36 @@ impl Encoder {
         }
         let message_size = self.payload.len() + 1;
         // What ends a text ends it for every reader: it is no part of one.
-        self.payload.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
+        if self.payload.contains(&0) {
+            self.payload.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
+        }
         self.payload.push(0);
         for text in [file, func] {
             push_text(&mut self.payload, text.unwrap_or_default());
         }
-        self.payload.extend(line.to_le_bytes());
-        if !pairs.is_empty() && pairs.len() <= MAX_PAIRS {
-            self.properties(pairs, message_size);
+        self.payload.extend_from_slice(&line.to_le_bytes());
+        let start = &self.start.bytes[..self.start.size];
+        if pairs.is_empty() || pairs.len() > MAX_PAIRS || !self.properties(pairs, message_size) {
+            return (start, &self.payload);
         }
-        let size = self.metadata.len() as u16;
-        self.metadata[..2].copy_from_slice(&size.to_le_bytes());
         (&self.metadata, &self.payload)
     }
 
-    /// All of them, or none.
-    fn properties(&mut self, pairs: &[Pair<'_>], message_size: usize) {
-        let (metadata_end, payload_end) = (self.metadata.len(), self.payload.len());
+    /// All of them, or none: then metadata is of no use, and the payload as it was.
+    fn properties(&mut self, pairs: &[Pair<'_>], message_size: usize) -> bool {
+        let payload_end = self.payload.len();
+        self.metadata.clear();
+        self.metadata.extend_from_slice(&self.start.bytes[..self.start.size]);
         for pair in pairs {
             let known = self.property(pair);
             if !known || self.metadata.len() - HEAD + message_size > MAX_SIZE {
-                self.metadata.truncate(metadata_end);
                 self.payload.truncate(payload_end);
-                return;
+                return false;
             }
         }
+        let size = self.metadata.len() as u16;
+        self.metadata[..2].copy_from_slice(&size.to_le_bytes());
+        true
     }
 
     fn property(&mut self, pair: &Pair<'_>) -> bool {
@@ -134,31 +177,31 @@ impl Encoder {
                 UNICODE_STRING
             }
             Value::Bool(value) => {
-                payload.extend(i32::from(*value).to_le_bytes());
+                payload.extend_from_slice(&i32::from(*value).to_le_bytes());
                 BOOL32
             }
             Value::Int64(value) => {
-                payload.extend(value.to_le_bytes());
+                payload.extend_from_slice(&value.to_le_bytes());
                 INT64
             }
             Value::Uint64(value) => {
-                payload.extend(value.to_le_bytes());
+                payload.extend_from_slice(&value.to_le_bytes());
                 UINT64
             }
             Value::Int32(value) => {
-                payload.extend(value.to_le_bytes());
+                payload.extend_from_slice(&value.to_le_bytes());
                 INT32
             }
             Value::Uint32(value) => {
-                payload.extend(value.to_le_bytes());
+                payload.extend_from_slice(&value.to_le_bytes());
                 UINT32
             }
             Value::Int16(value) => {
-                payload.extend(value.to_le_bytes());
+                payload.extend_from_slice(&value.to_le_bytes());
                 INT16
             }
             Value::Uint16(value) => {
-                payload.extend(value.to_le_bytes());
+                payload.extend_from_slice(&value.to_le_bytes());
                 UINT16
             }
             Value::Int8(value) => {
@@ -170,7 +213,7 @@ impl Encoder {
                 UINT8
             }
             Value::Struct(count) => {
-                self.metadata.extend([STRUCT, *count]);
+                self.metadata.extend_from_slice(&[STRUCT, *count]);
                 // A larger number would be read as a sign of tags.
                 return *count < 0x80;
             }
@@ -183,8 +226,12 @@ impl Encoder {
 
 /// Up to its NUL, and a NUL.
 fn push_text(to: &mut Vec<u8>, text: &[u8]) {
-    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
-    to.extend_from_slice(&text[..end]);
+    let text = match text.contains(&0) {
+        false => text,
+        true => &text[..text.iter().position(|byte| *byte == 0).unwrap_or(text.len())],
+    };
+    to.reserve(text.len() + 1);
+    to.extend_from_slice(text);
     to.push(0);
 }
 

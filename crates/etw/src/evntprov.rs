@@ -417,7 +417,8 @@ fn write(
             return Status::ERROR_INVALID_PARAMETER;
         }
     }
-    if prefix.traits == provider.traits() {
+    // (Not for empty ones: comparing no bytes at an address of nothing costs 100 ns where it is done by masked loads.)
+    if !prefix.traits.is_empty() && prefix.traits == provider.traits() {
         prefix.traits = &[];
     }
     let current = activity::current();

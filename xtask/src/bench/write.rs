@@ -28,7 +28,7 @@ impl Bench {
         let lttng = self.lttng("write: LTTng-UST");
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..if lttng.is_some() { TURNS } else { 1 } {
-            ours.push(self.example("cost", &[])?);
+            ours.push(self.example("etw", "cost", &[])?);
             if let Some(lttng) = &lttng {
                 theirs.push(lttng.cost()?);
             }
@@ -60,11 +60,24 @@ impl Bench {
         Ok(())
     }
 
+    /// The log sink.
+    pub fn log(&mut self) -> Result<()> {
+        for (name, value, unit) in self.example("etw-log-sink", "log_cost", &[])? {
+            let goal = match name.as_str() {
+                "log sink: not enabled" => Goal::AtMost(5.0),
+                "log sink: enabled, beyond formatting" => Goal::AtMost(60.0),
+                _ => Goal::None,
+            };
+            self.add(&name, value, unit, goal, "log");
+        }
+        Ok(())
+    }
+
     /// `seconds`: how long each offered rate is held.
     pub fn offered_rates(&mut self, seconds: u32) -> Result<()> {
         let only = "rate --full";
         let path = self.folder.join("rate.etl").display().to_string();
-        let figures = self.example("rate", &[&seconds.to_string(), &path])?;
+        let figures = self.example("etw", "rate", &[&seconds.to_string(), &path])?;
         let mut ours = HashMap::new();
         for (name, value, unit) in figures {
             self.example_figure(&name, value, unit, only);
@@ -122,12 +135,20 @@ impl Bench {
         self.add(&format!("{group}: {name}"), value, unit, goal, only);
     }
 
-    /// Runs an example of crate `etw`; the figures that it prints.
-    fn example(&self, name: &str, arguments: &[&str]) -> Result<Vec<(String, f64, Unit)>> {
+    /// Runs an example; the figures that it prints.
+    fn example(
+        &self,
+        package: &str,
+        name: &str,
+        arguments: &[&str],
+    ) -> Result<Vec<(String, f64, Unit)>> {
         let mut command = Command::new(cargo());
         command.current_dir(root()).stderr(Stdio::inherit());
-        command.args(["run", "--release", "--locked", "--quiet", "--package", "etw"]);
-        command.args(["--features", "session", "--example", name, "--"]).args(arguments);
+        command.args(["run", "--release", "--locked", "--quiet", "--package", package]);
+        if package == "etw" {
+            command.args(["--features", "session"]);
+        }
+        command.args(["--example", name, "--"]).args(arguments);
         let output = command.output()?;
         if !output.status.success() {
             return Err(format!("the example `{name}` failed").into());
