@@ -6,7 +6,7 @@ use crate::output::{Failure, Outcome, Output};
 use crate::pipeline::{self, Selection};
 use crate::when::When;
 use clap::Args;
-use etw_decode::{CodePage, Store, Style};
+use etw_decode::{Cbor, CodePage, CustomDecoders, Store, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_types::FileTime;
 use std::path::PathBuf;
@@ -44,6 +44,9 @@ pub struct Arguments {
     /// How 8-bit text is read that is not UTF-8: 1252, 932, windows-1251, …
     #[arg(long, value_name = "PAGE", default_value = "1252", value_parser = code_page)]
     codepage: CodePage,
+    /// Decode custom-serialised fields of a protocol (0 to 31): 5=cbor
+    #[arg(long, value_name = "PROTOCOL=DECODER", value_parser = custom_decoder)]
+    custom: Vec<u8>,
     /// Traces; several are merged by time
     #[arg(required = true, value_name = "FILE.etl")]
     files: Vec<PathBuf>,
@@ -51,6 +54,22 @@ pub struct Arguments {
 
 fn code_page(label: &str) -> Result<CodePage, String> {
     CodePage::parse(label).ok_or_else(|| "not a known code page".to_string())
+}
+
+fn custom_decoder(text: &str) -> Result<u8, String> {
+    let (protocol, decoder) = text.split_once('=').ok_or("must be PROTOCOL=DECODER")?;
+    let protocol = protocol.parse::<u8>().ok().filter(|protocol| *protocol < 32);
+    match decoder {
+        "cbor" => protocol.ok_or_else(|| "protocols are 0 to 31".to_string()),
+        _ => Err(format!("no decoder {decoder}: there is cbor")),
+    }
+}
+
+/// Once a run: it lives as long as that.
+fn custom_decoders(protocols: &[u8]) -> Option<&'static CustomDecoders> {
+    let with = |decoders: CustomDecoders, protocol: &u8| decoders.with(*protocol, &Cbor);
+    (!protocols.is_empty())
+        .then(|| &*Box::leak(Box::new(protocols.iter().fold(CustomDecoders::new(), with))))
 }
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -78,7 +97,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let options = Options {
         format: arguments.format,
         raw: arguments.raw,
-        style: Style { json_strings64: arguments.json_strings64, code_page: arguments.codepage },
+        style: Style {
+            json_strings64: arguments.json_strings64,
+            code_page: arguments.codepage,
+            custom: custom_decoders(&arguments.custom),
+        },
     };
     let mut output = Output::open(arguments.output.as_deref(), &arguments.files)?;
     let mut records = Records::with_options(traces, read_options);

@@ -27,6 +27,7 @@
 //! than a bound on what one event may hold.
 #![forbid(unsafe_code)]
 
+mod custom;
 mod decoder;
 pub mod event_info;
 pub mod event_trace;
@@ -39,6 +40,9 @@ mod types;
 mod value;
 mod walk;
 
+#[cfg(feature = "cbor")]
+pub use custom::Cbor;
+pub use custom::{CustomDecoder, CustomDecoders, Rendered};
 pub use decoder::{Decoded, Decoder, Reason, Source};
 pub use message::Message;
 pub use schema::{Count, Field, Kind, Length, Map, MapKind, Names, Schema};

@@ -1,17 +1,26 @@
 //! One value of a field, and its text and JSON.
 
+use crate::custom::{CustomDecoders, Rendered};
 use crate::schema::Map;
 use crate::text::{CodePage, Text, write_json_string};
 use etw_types::{FileTime, Guid, SystemTime, le};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// How values are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Style {
     /// Quote integers beyond ±2⁵³ in JSON.
     pub json_strings64: bool,
     /// For 8-bit text that is not UTF-8.
     pub code_page: CodePage,
+    /// What decodes custom-serialised fields; without it, and where it fails, they are shown as protocol, schema and bytes.
+    pub custom: Option<&'static CustomDecoders>,
+}
+
+impl Style {
+    fn rendered(&self, protocol: u8, schema: &[u8], data: &[u8]) -> Option<Rendered> {
+        self.custom?.render(protocol, schema, data)
+    }
 }
 
 /// A decoded value, borrowed from payload and schema.
@@ -109,6 +118,11 @@ impl Value<'_> {
                 None => Value::UInt(value).write_json(out, style),
             },
             Value::Custom { protocol, schema, data } => {
+                match style.rendered(protocol, schema, data) {
+                    Some(Rendered::Json(json)) => return out.extend_from_slice(json.as_bytes()),
+                    Some(Rendered::Text(text)) => return write_json_string(out, &text),
+                    None => {}
+                }
                 out.extend_from_slice(b"{\"protocol\":");
                 write_uint(out, u64::from(protocol));
                 out.extend_from_slice(b",\"schema\":\"");
@@ -160,6 +174,11 @@ impl Value<'_> {
                 None => write_uint(out, value),
             },
             Value::Custom { protocol, schema, data } => {
+                if let Some(Rendered::Json(text) | Rendered::Text(text)) =
+                    style.rendered(protocol, schema, data)
+                {
+                    return out.extend_from_slice(text.as_bytes());
+                }
                 out.extend_from_slice(b"protocol ");
                 write_uint(out, u64::from(protocol));
                 out.extend_from_slice(b" schema ");

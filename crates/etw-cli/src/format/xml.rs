@@ -229,7 +229,11 @@ impl Visitor for Data<'_> {
         self.scratch.clear();
         match value {
             // What a decoder sees that does not know the protocol.
-            Value::Custom { data, .. } => put_hex(&mut self.scratch, data),
+            Value::Custom { protocol, data, .. }
+                if self.style.custom.is_none_or(|decoders| !decoders.knows(protocol)) =>
+            {
+                put_hex(&mut self.scratch, data);
+            }
             _ => value.write_text(&mut self.scratch, self.style),
         }
         escape(self.out, &String::from_utf8_lossy(&self.scratch));

@@ -104,3 +104,57 @@ fn flight_recorder() {
     // On a machine that is busy the recorder may have been short of room for a moment, and says so.
     assert!(steps.last().unwrap() + 1000 > 60_000, "{:?}", steps.last());
 }
+
+/// TC-3, TC-4, TC-5: a custom field is length and payload with its schema; whoever has a decoder for the protocol shows what it says,
+/// others protocol, schema and bytes.
+#[test]
+fn custom_fields() {
+    let folder = Folder(std::env::temp_dir().join(format!("etw-custom-{}", std::process::id())));
+    std::fs::create_dir_all(&folder.0).unwrap();
+    let trace = folder.0.join("trace.etl");
+    let example = ["run", "-q", "--locked", "-p", "etw", "--features", "session", "--example"];
+    let output = Command::new(env!("CARGO"))
+        .args(example)
+        .args(["custom_fields", "--"])
+        .arg(&trace)
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let fields = |options: &[&str]| -> Vec<Value> {
+        let arguments = [&["dump", "--format", "json"], options].concat();
+        let lines = json_lines(&stdout(&arguments, &[&trace], 0));
+        let mut lines = lines.into_iter();
+        lines
+            .by_ref()
+            .filter(|line| line["event"] == "Order")
+            .map(|l| l["fields"].clone())
+            .collect()
+    };
+    let known = fields(&["--custom", "5=cbor"]);
+    assert_eq!(
+        known,
+        [
+            serde_json::json!({"Order": {"sku": "tea", "counts": [0, 7]}, "Number": 0}),
+            serde_json::json!({"Order": {"sku": "advice", "counts": [1, 7]}, "Number": 1}),
+        ]
+    );
+    let unknown = fields(&["--custom", "6=cbor"]);
+    assert_eq!(unknown, fields(&[]));
+    let order = &unknown[0]["Order"];
+    assert_eq!((&order["protocol"], &order["schema"]), (&Value::from(5), &Value::from("0100")));
+    assert!(order["data"].as_str().unwrap().starts_with("a263736b75"));
+    let text = stdout(&["dump", "--custom", "5=cbor"], &[&trace], 0);
+    assert!(text.contains(r#"Order={"sku":"tea","counts":[0,7]} Number=0"#), "{text}");
+    let text = stdout(&["dump"], &[&trace], 0);
+    assert!(text.contains("Order=protocol 5 schema 0100 data a263736b75"), "{text}");
+    let xml = stdout(&["dump", "--format", "xml"], &[&trace], 0);
+    let (length, payload) = (r#"<Data Name="Order.Length">19</Data>"#, r#"<Data Name="Order">"#);
+    assert!(xml.contains(length) && xml.contains(payload), "{xml}");
+    let xml = stdout(&["dump", "--format", "xml", "--custom", "5=cbor"], &[&trace], 0);
+    assert!(xml.contains("sku&quot;:&quot;tea") || xml.contains("\"sku\":\"tea\""), "{xml}");
+    // Usage.
+    for wrong in ["5", "32=cbor", "x=cbor", "5=yaml"] {
+        stdout(&["dump", "--custom", wrong], &[&trace], 2);
+    }
+}
