@@ -1,0 +1,310 @@
+use std::sync::{Arc, OnceLock};
+
+use etw::{EventBuilder, Guid, Level, Opcode, OutType, Provider, Registration};
+
+use crate::types::{Address, Device, EventChannel, EventLevel, EventOpcode, Parameter, StorStatus};
+use crate::{MAX_BYTE_STREAM_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_PARAM_NAME_LENGTH, PROVIDER_ID};
+
+/// The keyword of all events of miniports.
+const MINIPORT: u64 = 0x2000_0000_0000;
+/// The task `Port`.
+const TASK_PORT: u16 = 201;
+
+/// The provider, registered by the first event.
+fn provider() -> Option<&'static Arc<Provider>> {
+    static PROVIDER: OnceLock<Option<(Arc<Provider>, Registration)>> = OnceLock::new();
+    let made = PROVIDER.get_or_init(|| {
+        let provider = Provider::dynamic("Microsoft-Windows-StorPort", PROVIDER_ID, None).ok()?;
+        let registration = provider.register_shared(None);
+        Some((provider, registration))
+    });
+    made.as_ref().map(|(provider, _)| provider)
+}
+
+/// What all functions are given.
+#[derive(Clone, Copy)]
+struct Common<'a> {
+    device: &'a Device,
+    address: Option<&'a Address>,
+    channel: EventChannel,
+    event_id: u32,
+    description: &'a str,
+    keywords: u64,
+    level: EventLevel,
+    opcode: EventOpcode,
+}
+
+impl Common<'_> {
+    fn is_valid(&self) -> bool {
+        self.channel.0 <= EventChannel::HEALTH.0
+            && self.level.0 <= EventLevel::VERBOSE.0
+            && self.opcode.0 <= 0xff
+            && self.description.encode_utf16().count() <= MAX_DESCRIPTION_LENGTH
+            && !self.description.contains('\0')
+    }
+
+    fn is_wanted(&self) -> bool {
+        let keyword = MINIPORT | self.keywords;
+        provider().is_none_or(|provider| provider.is_enabled(Level(self.level.0 as u8), keyword))
+    }
+
+    fn begin(&self, name: &str, id: (u16, u8)) -> EventBuilder {
+        let mut event = EventBuilder::new();
+        let level = Level(self.level.0 as u8);
+        event
+            .reset(name, level, MINIPORT | self.keywords, 0)
+            .opcode(Opcode(self.opcode.0 as u8))
+            .task(TASK_PORT)
+            .id_version(id.0, id.1);
+        event
+    }
+
+    fn unit(&self, event: &mut EventBuilder, address: &Address) {
+        event
+            .add_u8("PathID", address.path, OutType::NULL, 0)
+            .add_u8("TargetID", address.target, OutType::NULL, 0)
+            .add_u8("LUN", address.lun, OutType::NULL, 0)
+            .add_guid("ClassDeviceGuid", &Guid::ZERO, OutType::NULL, 0);
+    }
+
+    fn product(&self, event: &mut EventBuilder) {
+        event
+            .add_cstr8("VendorId", &self.device.vendor, OutType::UTF8, 0)
+            .add_cstr8("ProductId", &self.device.product, OutType::UTF8, 0)
+            .add_cstr8("SerialNumber", &self.device.serial_number, OutType::UTF8, 0);
+    }
+
+    fn boot(&self, event: &mut EventBuilder) {
+        event.add_bool32("BootDevice", i32::from(self.device.is_boot_device), OutType::NULL, 0);
+    }
+
+    fn wide(event: &mut EventBuilder, name: &str, text: &str) {
+        let units: Vec<u16> = text.encode_utf16().collect();
+        event.add_cstr16(name, units, OutType::NULL, 0);
+    }
+
+    fn write(&self, event: &mut EventBuilder) -> StorStatus {
+        event.add_u8("EventChannel", self.channel.0 as u8, OutType::NULL, 0);
+        match provider().map(|provider| event.write(provider, None, None)) {
+            Some(status) if status.is_success() => StorStatus::SUCCESS,
+            _ => StorStatus::UNSUCCESSFUL,
+        }
+    }
+
+    /// Events 534 and 566 to 571.
+    fn write_bytes(&self, name: &str, id: (u16, u8), data: &[u8]) -> StorStatus {
+        let mut event = self.begin(name, id);
+        event.add_u32("PortNumber", self.device.port_number, OutType::NULL, 0);
+        self.unit(&mut event, self.address.unwrap_or(&Address::default()));
+        event.add_guid("AdapterGuid", &self.device.adapter, OutType::NULL, 0);
+        Common::wide(&mut event, "MiniportName", &self.device.miniport_name);
+        self.product(&mut event);
+        self.boot(&mut event);
+        event
+            .add_u32("DataLength", data.len() as u32, OutType::NULL, 0)
+            .add_binary("Data", data, OutType::NULL, 0)
+            .add_u32("MiniportEventId", self.event_id, OutType::NULL, 0);
+        Common::wide(&mut event, "MiniportEventDescription", self.description);
+        self.write(&mut event)
+    }
+}
+
+/// The id under which an event of named parameters (2, 4 or 8 of them) is published: by target, level and channel. Levels and
+/// channels that have no ids of their own take those of informational events.
+pub fn event_id(
+    parameters: usize,
+    is_unit: bool,
+    has_srb: bool,
+    channel: EventChannel,
+    level: EventLevel,
+) -> u16 {
+    let size = match parameters {
+        2 => 0,
+        4 => 1,
+        _ => 2,
+    };
+    let target = match (is_unit, has_srb) {
+        (false, _) => 0,
+        (true, false) => 3,
+        (true, true) => 6,
+    };
+    let severity = match level {
+        EventLevel::CRITICAL | EventLevel::ERROR => Some(true),
+        EventLevel::WARNING => Some(false),
+        _ => None,
+    };
+    match (channel, severity) {
+        (EventChannel::OPERATIONAL, Some(is_error)) => {
+            (if is_error { 516 } else { 525 }) + target + size
+        }
+        (EventChannel::HEALTH, Some(is_error)) => {
+            (if is_error { 537 } else { 543 }) + target.min(3) + size
+        }
+        _ => 250 + target + size,
+    }
+}
+
+/// Logs bytes (SP-1).
+///
+/// # Errors
+/// `INVALID_PARAMETER`: no device, a description of more than 32 characters, a channel or level that is none, no data, or more than
+/// [`MAX_BYTE_STREAM_LENGTH`]. `UNSUCCESSFUL`: wanted, and not written.
+#[doc(alias = "StorPortEtwLogByteStream")]
+#[allow(clippy::too_many_arguments)]
+pub fn log_byte_stream(
+    device: Option<&Device>,
+    address: Option<&Address>,
+    channel: EventChannel,
+    event_id: u32,
+    description: &str,
+    keywords: u64,
+    level: EventLevel,
+    opcode: EventOpcode,
+    data: &[u8],
+) -> StorStatus {
+    let Some(device) = device else { return StorStatus::INVALID_PARAMETER };
+    let common =
+        Common { device, address, channel, event_id, description, keywords, level, opcode };
+    if !common.is_valid() || data.is_empty() || data.len() > MAX_BYTE_STREAM_LENGTH {
+        return StorStatus::INVALID_PARAMETER;
+    }
+    if !common.is_wanted() {
+        return StorStatus::SUCCESS;
+    }
+    let id = match (channel, level) {
+        (EventChannel::OPERATIONAL, EventLevel::CRITICAL | EventLevel::ERROR) => 571,
+        (EventChannel::OPERATIONAL, EventLevel::WARNING) => 570,
+        (EventChannel::OPERATIONAL, _) => 569,
+        (EventChannel::HEALTH, EventLevel::CRITICAL | EventLevel::ERROR | EventLevel::WARNING) => {
+            568
+        }
+        (EventChannel::HEALTH, _) => 567,
+        _ => 566,
+    };
+    common.write_bytes("MiniportByteStream", (id, 1), data)
+}
+
+/// Logs 2, 4 or 8 named numbers for diagnosis (SP-4). `srb`: of the request that it is about.
+///
+/// # Errors
+/// As [`log_byte_stream`]; `INVALID_PARAMETER` also for another number of parameters, or a name of more than 16 characters.
+#[doc(alias = "StorPortEtwEvent2", alias = "StorPortEtwEvent4", alias = "StorPortEtwEvent8")]
+#[allow(clippy::too_many_arguments)]
+pub fn log_event(
+    device: Option<&Device>,
+    address: Option<&Address>,
+    event_id: u32,
+    description: &str,
+    keywords: u64,
+    level: EventLevel,
+    opcode: EventOpcode,
+    srb: Option<u64>,
+    parameters: &[Parameter<'_>],
+) -> StorStatus {
+    log_channel_event(
+        device,
+        address,
+        EventChannel::DIAGNOSTIC,
+        event_id,
+        description,
+        keywords,
+        level,
+        opcode,
+        srb,
+        parameters,
+    )
+}
+
+/// As [`log_event`], to a channel.
+///
+/// # Errors
+/// As [`log_event`].
+#[doc(alias = "StorPortEtwChannelEvent2", alias = "StorPortEtwChannelEvent8")]
+#[allow(clippy::too_many_arguments)]
+pub fn log_channel_event(
+    device: Option<&Device>,
+    address: Option<&Address>,
+    channel: EventChannel,
+    event_id: u32,
+    description: &str,
+    keywords: u64,
+    level: EventLevel,
+    opcode: EventOpcode,
+    srb: Option<u64>,
+    parameters: &[Parameter<'_>],
+) -> StorStatus {
+    let Some(device) = device else { return StorStatus::INVALID_PARAMETER };
+    let common =
+        Common { device, address, channel, event_id, description, keywords, level, opcode };
+    let fits = |parameter: &Parameter<'_>| {
+        let name = parameter.name.unwrap_or_default();
+        name.encode_utf16().count() <= MAX_PARAM_NAME_LENGTH && !name.contains('\0')
+    };
+    let counts = [2, 4, 8];
+    if !common.is_valid() || !counts.contains(&parameters.len()) || !parameters.iter().all(fits) {
+        return StorStatus::INVALID_PARAMETER;
+    }
+    if !common.is_wanted() {
+        return StorStatus::SUCCESS;
+    }
+    // There are none of an adapter with a request, nor of health.
+    let srb = srb.filter(|_| address.is_some() && channel != EventChannel::HEALTH);
+    let id = self::event_id(parameters.len(), address.is_some(), srb.is_some(), channel, level);
+    let mut event = common.begin("MiniportEvent", (id, 3));
+    Common::wide(&mut event, "MiniportName", &device.miniport_name);
+    event.add_u32("MiniportEventId", event_id, OutType::NULL, 0);
+    Common::wide(&mut event, "MiniportEventDescription", description);
+    event.add_u32("PortNumber", device.port_number, OutType::NULL, 0).add_guid(
+        "AdapterGuid",
+        &device.adapter,
+        OutType::NULL,
+        0,
+    );
+    if let Some(address) = address {
+        common.unit(&mut event, address);
+        common.product(&mut event);
+    }
+    common.boot(&mut event);
+    if let Some(srb) = srb {
+        event.add_hex64("Irp", 0, OutType::NULL, 0).add_hex64("Srb", srb, OutType::NULL, 0);
+    }
+    for (number, parameter) in (1..).zip(parameters) {
+        let name = parameter.name.filter(|name| !name.is_empty());
+        let value = if name.is_some() { parameter.value } else { 0 };
+        Common::wide(&mut event, &format!("Parameter{number}Name"), name.unwrap_or("NULL"));
+        event.add_u64(&format!("Parameter{number}Value"), value, OutType::NULL, 0);
+    }
+    common.write(&mut event)
+}
+
+/// Logs an error with bytes that tell of it (SP-4): event 534.
+///
+/// # Errors
+/// As [`log_byte_stream`], but data may be missing.
+#[doc(alias = "StorPortEtwLogError")]
+pub fn log_error(
+    device: Option<&Device>,
+    address: Option<&Address>,
+    id: u32,
+    description: &str,
+    data: &[u8],
+) -> StorStatus {
+    let Some(device) = device else { return StorStatus::INVALID_PARAMETER };
+    let common = Common {
+        device,
+        address,
+        channel: EventChannel::OPERATIONAL,
+        event_id: id,
+        description,
+        keywords: 0,
+        level: EventLevel::ERROR,
+        opcode: EventOpcode::INFO,
+    };
+    if !common.is_valid() || data.len() > MAX_BYTE_STREAM_LENGTH {
+        return StorStatus::INVALID_PARAMETER;
+    }
+    if !common.is_wanted() {
+        return StorStatus::SUCCESS;
+    }
+    common.write_bytes("MiniportError", (534, 4), data)
+}
