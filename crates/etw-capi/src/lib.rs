@@ -7,3 +7,4 @@ mod abi;
 mod evntprov;
 mod log_sink;
 mod private;
+mod storport;

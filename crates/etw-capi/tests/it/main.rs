@@ -4,5 +4,6 @@
 
 mod layouts;
 mod log_sink;
+mod storport;
 mod support;
 mod write_calls;
