@@ -6,4 +6,5 @@ mod layouts;
 mod log_sink;
 mod storport;
 mod support;
+mod tracelogging;
 mod write_calls;

@@ -81,3 +81,28 @@ pub fn compile(folder: &Folder, source: &str, compiler: Compiler) -> Option<Path
     assert!(output.status.success(), "{compiler:?}: {said}");
     Some(program)
 }
+
+/// What the compiler says of a program with one of its mistakes; nothing where it compiles.
+pub fn try_compile(
+    folder: &Folder,
+    source: &str,
+    compiler: Compiler,
+    mistake: u32,
+) -> Option<String> {
+    let output = Command::new(compiler.0)
+        .args(compiler.1)
+        .args(["-Wall", "-Wextra", "-Werror", "-c"])
+        .arg(format!("-DMISTAKE={mistake}"))
+        .arg("-I")
+        .arg(home().join("include"))
+        .arg(home().join("tests/c").join(source))
+        .arg("-o")
+        .arg(folder.0.join("object"))
+        .output();
+    let Ok(output) = output else {
+        eprintln!("skipped: {} is not installed", compiler.0);
+        return None;
+    };
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Some(if output.status.success() { String::new() } else { said })
+}

@@ -1,0 +1,871 @@
+/*
+ * TraceLogging providers for C11 and C++17: events that describe themselves, their descriptions made at compile time. For other
+ * systems than Windows; link with -letw.
+ *
+ * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs. What differs:
+ * - wide texts are char16_t (ETW_W("text")); those of wchar_t, 32 bits here, are converted;
+ * - an event without a tag has a tag of one byte, one with TraceLoggingEventTag of five;
+ * - TraceLoggingBinaryBuffer and the classes of TraceLoggingActivity.h are not there.
+ *
+ *     TRACELOGGING_DEFINE_PROVIDER(Shop, "MyCompany.Shop",
+ *         (0x12345678, 0x1234, 0x1234, 0x12, 0x34, 0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc));
+ *     ...
+ *     TraceLoggingRegister(Shop);
+ *     TraceLoggingWrite(Shop, "Sold", TraceLoggingLevel(4), TraceLoggingString("tea", "What"), TraceLoggingInt32(count));
+ *     TraceLoggingUnregister(Shop);
+ */
+#ifndef TRACELOGGINGPROVIDER_H
+#define TRACELOGGINGPROVIDER_H
+
+#include "evntprov.h"
+#include <string.h>
+
+/* ---- Providers -------------------------------------------------------------------------------------------------------- */
+
+/* What the library knows of a provider. Level and keywords are those of all sessions together, kept by a callback. */
+typedef struct etw_tlg_provider {
+    volatile uint32_t LevelPlus1; /* 0: nobody listens */
+    volatile uint64_t KeywordAny;
+    volatile uint64_t KeywordAll;
+    REGHANDLE RegHandle;
+    GUID ProviderId;
+    const void *Traits;
+    uint16_t TraitsSize;
+    PENABLECALLBACK Callback;
+    PVOID Context;
+} etw_tlg_provider;
+
+typedef etw_tlg_provider *TraceLoggingHProvider;
+
+#define ETW_TLG_PACKED __attribute__((packed))
+#define ETW_TLG_GUID_(l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8) \
+    {l, w1, w2, {b1, b2, b3, b4, b5, b6, b7, b8}}
+
+#define TRACELOGGING_DECLARE_PROVIDER(hProvider) ETW_EXTERN const TraceLoggingHProvider hProvider
+
+/* Traits: size, name, and of a group its size, type 1 and GUID. */
+#define TRACELOGGING_DEFINE_PROVIDER(hProvider, providerName, providerId, ...) \
+    ETW_TLG_CAT(ETW_TLG_DEFINE_, ETW_TLG_NARGS(__VA_ARGS__))(hProvider, providerName, providerId __VA_OPT__(,) __VA_ARGS__)
+#define ETW_TLG_DEFINE_0(hProvider, providerName, providerId)                                  \
+    static const struct {                                                                      \
+        uint16_t size;                                                                         \
+        char name[sizeof(providerName)];                                                       \
+    } ETW_TLG_PACKED hProvider##_traits = {sizeof(hProvider##_traits), providerName};          \
+    ETW_TLG_DEFINE_(hProvider, providerId)
+#define ETW_TLG_DEFINE_1(hProvider, providerName, providerId, group)                           \
+    static const struct {                                                                      \
+        uint16_t size;                                                                         \
+        char name[sizeof(providerName)];                                                       \
+        uint16_t group_size;                                                                   \
+        uint8_t group_type;                                                                    \
+        GUID group_id;                                                                         \
+    } ETW_TLG_PACKED hProvider##_traits = {sizeof(hProvider##_traits), providerName, 19, 1, ETW_TLG_GUID_ group}; \
+    ETW_TLG_DEFINE_(hProvider, providerId)
+#define ETW_TLG_DEFINE_(hProvider, providerId)                                                 \
+    static etw_tlg_provider hProvider##_storage = {                                            \
+        0, 0, 0, 0, ETW_TLG_GUID_ providerId, &hProvider##_traits, sizeof(hProvider##_traits), \
+        NULL, NULL};                                                                           \
+    ETW_EXTERN const TraceLoggingHProvider hProvider;                                          \
+    const TraceLoggingHProvider hProvider = &hProvider##_storage
+#define TraceLoggingOptionGroup(...) (__VA_ARGS__)
+
+static inline void etw_tlg_changed(LPCGUID source, ULONG control, UCHAR level, ULONGLONG any, ULONGLONG all,
+                                   PEVENT_FILTER_DESCRIPTOR filter, PVOID context)
+{
+    etw_tlg_provider *p = (etw_tlg_provider *)context;
+    if (control == EVENT_CONTROL_CODE_DISABLE_PROVIDER) {
+        p->LevelPlus1 = 0;
+    } else if (control == EVENT_CONTROL_CODE_ENABLE_PROVIDER) {
+        p->KeywordAny = any;
+        p->KeywordAll = all;
+        p->LevelPlus1 = level != 0 ? (uint32_t)level + 1 : 256;
+    }
+    if (p->Callback != NULL)
+        p->Callback(source, control, level, any, all, filter, p->Context);
+}
+
+static inline ULONG TraceLoggingRegisterEx(TraceLoggingHProvider hProvider, PENABLECALLBACK pCallback,
+                                           PVOID pCallbackContext)
+{
+    ULONG status;
+    hProvider->Callback = pCallback;
+    hProvider->Context = pCallbackContext;
+    status = EventRegister(&hProvider->ProviderId, etw_tlg_changed, hProvider, &hProvider->RegHandle);
+    if (status == ERROR_SUCCESS)
+        status = EventSetInformation(hProvider->RegHandle, EventProviderSetTraits,
+                                     (PVOID)(uintptr_t)hProvider->Traits, hProvider->TraitsSize);
+    return status;
+}
+
+static inline ULONG TraceLoggingRegister(TraceLoggingHProvider hProvider)
+{
+    return TraceLoggingRegisterEx(hProvider, NULL, NULL);
+}
+
+static inline void TraceLoggingUnregister(TraceLoggingHProvider hProvider)
+{
+    REGHANDLE handle = hProvider->RegHandle;
+    hProvider->RegHandle = 0;
+    hProvider->LevelPlus1 = 0;
+    EventUnregister(handle);
+}
+
+static inline ULONG TraceLoggingSetInformation(TraceLoggingHProvider hProvider, EVENT_INFO_CLASS class_,
+                                               PVOID pvInformation, ULONG cbInformation)
+{
+    return EventSetInformation(hProvider->RegHandle, class_, pvInformation, cbInformation);
+}
+
+static inline int etw_tlg_enabled(const etw_tlg_provider *p, UCHAR level, ULONGLONG keyword)
+{
+    return level < p->LevelPlus1 &&
+           (keyword == 0 || ((keyword & p->KeywordAny) != 0 && (keyword & p->KeywordAll) == p->KeywordAll));
+}
+
+/* Does a session want events of a level (0: any) and keyword? */
+static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvider, UCHAR eventLevel,
+                                                  ULONGLONG eventKeyword)
+{
+    return (BOOLEAN)etw_tlg_enabled(hProvider, eventLevel, eventKeyword);
+}
+
+#define TraceLoggingProviderId(hProvider) ((hProvider)->ProviderId)
+
+/* ---- Events ----------------------------------------------------------------------------------------------------------- */
+
+#define TraceLoggingLevel(eventLevel) (LEVEL, eventLevel)
+#define TraceLoggingKeyword(eventKeyword) (KEYWORD, eventKeyword)
+#define TraceLoggingOpcode(eventOpcode) (OPCODE, eventOpcode)
+#define TraceLoggingChannel(eventChannel) (CHANNEL, eventChannel)
+#define TraceLoggingEventTag(eventTag) (TAG, eventTag)
+#define TraceLoggingDescription(description) (NOTHING, description)
+#define TraceLoggingCustomAttribute(key, value) (NOTHING, key)
+
+#define TraceLoggingWrite(hProvider, eventName, ...) \
+    ETW_TLG_WRITE(hProvider, eventName, NULL, NULL, 0, 0 __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingWriteActivity(hProvider, eventName, pActivityId, pRelatedActivityId, ...) \
+    ETW_TLG_WRITE(hProvider, eventName, pActivityId, pRelatedActivityId, 0, 0 __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingWriteEx(hProvider, eventName, filter, flags, pActivityId, pRelatedActivityId, ...) \
+    ETW_TLG_WRITE(hProvider, eventName, pActivityId, pRelatedActivityId, filter, flags __VA_OPT__(,) __VA_ARGS__)
+
+/* The last level wins: 5 * 0 + (4) * 0 + (3) is 3. */
+#define ETW_TLG_WRITE(hProvider, eventName, activity, related, filter, flags, ...)                \
+    do {                                                                                           \
+        enum {                                                                                     \
+            etw_level = 5 ETW_TLG_EACH(LV __VA_OPT__(,) __VA_ARGS__),                                         \
+            etw_opcode = 0 ETW_TLG_EACH(OP __VA_OPT__(,) __VA_ARGS__),                                        \
+            etw_channel = 11 ETW_TLG_EACH(CH __VA_OPT__(,) __VA_ARGS__)                                       \
+        };                                                                                         \
+        const ULONGLONG etw_keyword = 0 ETW_TLG_EACH(KW __VA_OPT__(,) __VA_ARGS__);                           \
+        const TraceLoggingHProvider etw_provider = (hProvider);                                    \
+        if ((int)etw_level < (int)etw_provider->LevelPlus1 &&                                      \
+            etw_tlg_enabled(etw_provider, etw_level, etw_keyword)) {                               \
+            struct etw_meta_t {                                                                    \
+                uint16_t size;                                                                     \
+                ETW_TLG_EACH(TM __VA_OPT__(,) __VA_ARGS__)                                                    \
+                uint8_t tag;                                                                       \
+                char name[sizeof(eventName)];                                                      \
+                ETW_TLG_EACH(MEM __VA_OPT__(,) __VA_ARGS__)                                                   \
+            } ETW_TLG_PACKED;                                                                      \
+            static const struct etw_meta_t etw_meta = {                                            \
+                sizeof(struct etw_meta_t), ETW_TLG_EACH(TI __VA_OPT__(,) __VA_ARGS__) 0, eventName,           \
+                ETW_TLG_EACH(INI __VA_OPT__(,) __VA_ARGS__)};                                                 \
+            ETW_TLG_EACH(DCL __VA_OPT__(,) __VA_ARGS__)                                                       \
+            EVENT_DATA_DESCRIPTOR etw_data[] = {                                                   \
+                {(ULONGLONG)(uintptr_t)etw_provider->Traits, etw_provider->TraitsSize, {2}},       \
+                {(ULONGLONG)(uintptr_t)&etw_meta, sizeof(etw_meta), {1}},                          \
+                ETW_TLG_EACH(DSC __VA_OPT__(,) __VA_ARGS__)};                                                 \
+            EVENT_DESCRIPTOR etw_descriptor;                                                       \
+            EventDescCreate(&etw_descriptor, 0, 0, etw_channel, etw_level, 0, etw_opcode, etw_keyword); \
+            EventWriteEx(etw_provider->RegHandle, &etw_descriptor, filter, flags, activity, related, \
+                         sizeof(etw_data) / sizeof(etw_data)[0], etw_data);                        \
+        }                                                                                          \
+    } while (0)
+
+/* ---- What each kind of argument is in each pass ------------------------------------------------------------------------- */
+
+#define ETW_TLG_LV_LEVEL(i, x) * 0 + (x)
+#define ETW_TLG_LV_KEYWORD(...)
+#define ETW_TLG_LV_OPCODE(...)
+#define ETW_TLG_LV_CHANNEL(...)
+#define ETW_TLG_LV_TAG(...)
+#define ETW_TLG_LV_NOTHING(...)
+#define ETW_TLG_LV_SC(...)
+#define ETW_TLG_LV_AR(...)
+#define ETW_TLG_LV_FA(...)
+#define ETW_TLG_LV_TX(...)
+#define ETW_TLG_LV_WT(...)
+#define ETW_TLG_LV_LP(...)
+#define ETW_TLG_LV_PT(...)
+#define ETW_TLG_LV_ST(...)
+#define ETW_TLG_LV_CU(...)
+#define ETW_TLG_LV_MD(...)
+#define ETW_TLG_LV_DA(...)
+#define ETW_TLG_LV_AV(...)
+#define ETW_TLG_OP_LEVEL(...)
+#define ETW_TLG_OP_KEYWORD(...)
+#define ETW_TLG_OP_OPCODE(i, x) * 0 + (x)
+#define ETW_TLG_OP_CHANNEL(...)
+#define ETW_TLG_OP_TAG(...)
+#define ETW_TLG_OP_NOTHING(...)
+#define ETW_TLG_OP_SC(...)
+#define ETW_TLG_OP_AR(...)
+#define ETW_TLG_OP_FA(...)
+#define ETW_TLG_OP_TX(...)
+#define ETW_TLG_OP_WT(...)
+#define ETW_TLG_OP_LP(...)
+#define ETW_TLG_OP_PT(...)
+#define ETW_TLG_OP_ST(...)
+#define ETW_TLG_OP_CU(...)
+#define ETW_TLG_OP_MD(...)
+#define ETW_TLG_OP_DA(...)
+#define ETW_TLG_OP_AV(...)
+#define ETW_TLG_CH_LEVEL(...)
+#define ETW_TLG_CH_KEYWORD(...)
+#define ETW_TLG_CH_OPCODE(...)
+#define ETW_TLG_CH_CHANNEL(i, x) * 0 + (x)
+#define ETW_TLG_CH_TAG(...)
+#define ETW_TLG_CH_NOTHING(...)
+#define ETW_TLG_CH_SC(...)
+#define ETW_TLG_CH_AR(...)
+#define ETW_TLG_CH_FA(...)
+#define ETW_TLG_CH_TX(...)
+#define ETW_TLG_CH_WT(...)
+#define ETW_TLG_CH_LP(...)
+#define ETW_TLG_CH_PT(...)
+#define ETW_TLG_CH_ST(...)
+#define ETW_TLG_CH_CU(...)
+#define ETW_TLG_CH_MD(...)
+#define ETW_TLG_CH_DA(...)
+#define ETW_TLG_CH_AV(...)
+#define ETW_TLG_KW_LEVEL(...)
+#define ETW_TLG_KW_KEYWORD(i, x) | (x)
+#define ETW_TLG_KW_OPCODE(...)
+#define ETW_TLG_KW_CHANNEL(...)
+#define ETW_TLG_KW_TAG(...)
+#define ETW_TLG_KW_NOTHING(...)
+#define ETW_TLG_KW_SC(...)
+#define ETW_TLG_KW_AR(...)
+#define ETW_TLG_KW_FA(...)
+#define ETW_TLG_KW_TX(...)
+#define ETW_TLG_KW_WT(...)
+#define ETW_TLG_KW_LP(...)
+#define ETW_TLG_KW_PT(...)
+#define ETW_TLG_KW_ST(...)
+#define ETW_TLG_KW_CU(...)
+#define ETW_TLG_KW_MD(...)
+#define ETW_TLG_KW_DA(...)
+#define ETW_TLG_KW_AV(...)
+#define ETW_TLG_TM_LEVEL(...)
+#define ETW_TLG_TM_KEYWORD(...)
+#define ETW_TLG_TM_OPCODE(...)
+#define ETW_TLG_TM_CHANNEL(...)
+#define ETW_TLG_TM_TAG(i, x) uint8_t tag_##i[4];
+#define ETW_TLG_TM_NOTHING(...)
+#define ETW_TLG_TM_SC(...)
+#define ETW_TLG_TM_AR(...)
+#define ETW_TLG_TM_FA(...)
+#define ETW_TLG_TM_TX(...)
+#define ETW_TLG_TM_WT(...)
+#define ETW_TLG_TM_LP(...)
+#define ETW_TLG_TM_PT(...)
+#define ETW_TLG_TM_ST(...)
+#define ETW_TLG_TM_CU(...)
+#define ETW_TLG_TM_MD(...)
+#define ETW_TLG_TM_DA(...)
+#define ETW_TLG_TM_AV(...)
+#define ETW_TLG_TI_LEVEL(...)
+#define ETW_TLG_TI_KEYWORD(...)
+#define ETW_TLG_TI_OPCODE(...)
+#define ETW_TLG_TI_CHANNEL(...)
+#define ETW_TLG_TI_TAG(i, x) {ETW_TLG_TAG_BYTES(x, 0x80)},
+#define ETW_TLG_TI_NOTHING(...)
+#define ETW_TLG_TI_SC(...)
+#define ETW_TLG_TI_AR(...)
+#define ETW_TLG_TI_FA(...)
+#define ETW_TLG_TI_TX(...)
+#define ETW_TLG_TI_WT(...)
+#define ETW_TLG_TI_LP(...)
+#define ETW_TLG_TI_PT(...)
+#define ETW_TLG_TI_ST(...)
+#define ETW_TLG_TI_CU(...)
+#define ETW_TLG_TI_MD(...)
+#define ETW_TLG_TI_DA(...)
+#define ETW_TLG_TI_AV(...)
+#define ETW_TLG_MEM_LEVEL(...)
+#define ETW_TLG_MEM_KEYWORD(...)
+#define ETW_TLG_MEM_OPCODE(...)
+#define ETW_TLG_MEM_CHANNEL(...)
+#define ETW_TLG_MEM_TAG(...)
+#define ETW_TLG_MEM_NOTHING(...)
+#define ETW_TLG_INI_LEVEL(...)
+#define ETW_TLG_INI_KEYWORD(...)
+#define ETW_TLG_INI_OPCODE(...)
+#define ETW_TLG_INI_CHANNEL(...)
+#define ETW_TLG_INI_TAG(...)
+#define ETW_TLG_INI_NOTHING(...)
+#define ETW_TLG_DCL_LEVEL(...)
+#define ETW_TLG_DCL_KEYWORD(...)
+#define ETW_TLG_DCL_OPCODE(...)
+#define ETW_TLG_DCL_CHANNEL(...)
+#define ETW_TLG_DCL_TAG(...)
+#define ETW_TLG_DCL_NOTHING(...)
+#define ETW_TLG_DSC_LEVEL(...)
+#define ETW_TLG_DSC_KEYWORD(...)
+#define ETW_TLG_DSC_OPCODE(...)
+#define ETW_TLG_DSC_CHANNEL(...)
+#define ETW_TLG_DSC_TAG(...)
+#define ETW_TLG_DSC_NOTHING(...)
+
+/* A tag: four bytes of seven bits; the last one says whether another follows. */
+#define ETW_TLG_TAG_BYTES(t, last) \
+    (uint8_t)(0x80 | ((t) >> 21 & 0x7f)), (uint8_t)(0x80 | ((t) >> 14 & 0x7f)), \
+        (uint8_t)(0x80 | ((t) >> 7 & 0x7f)), (uint8_t)((last) | ((t) & 0x7f))
+/* Type bytes: with an out type? with a tag? */
+#define ETW_TLG_SIZE_00 1
+#define ETW_TLG_SIZE_10 2
+#define ETW_TLG_SIZE_01 6
+#define ETW_TLG_SIZE_11 6
+#define ETW_TLG_TYPES_00(in, out, tag) (uint8_t)(in)
+#define ETW_TLG_TYPES_10(in, out, tag) (uint8_t)((in) | 0x80), (uint8_t)(out)
+#define ETW_TLG_TYPES_01(in, out, tag) (uint8_t)((in) | 0x80), 0x80, ETW_TLG_TAG_BYTES(tag, 0)
+#define ETW_TLG_TYPES_11(in, out, tag) (uint8_t)((in) | 0x80), (uint8_t)((out) | 0x80), ETW_TLG_TAG_BYTES(tag, 0)
+#define ETW_TLG_FIELD(i, ho, ht, name) \
+    char n_##i[sizeof(name)];          \
+    uint8_t t_##i[ETW_TLG_SIZE_##ho##ht];
+#define ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name) name, {ETW_TLG_TYPES_##ho##ht(in, out, tag)},
+#define ETW_TLG_PIECE(address, size) {(ULONGLONG)(uintptr_t)(address), (ULONG)(size), {0}},
+
+/* SC: a value of a type. */
+#define ETW_TLG_MEM_SC(i, in, ho, out, type, value, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
+#define ETW_TLG_INI_SC(i, in, ho, out, type, value, name, ht, tag) ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name)
+#define ETW_TLG_DCL_SC(i, in, ho, out, type, value, name, ht, tag) const type v_##i = (type)(value);
+#define ETW_TLG_DSC_SC(i, in, ho, out, type, value, name, ht, tag) ETW_TLG_PIECE(&v_##i, sizeof(v_##i))
+
+/* AR: an array of variable count. */
+#define ETW_TLG_MEM_AR(i, in, ho, out, type, value, count, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
+#define ETW_TLG_INI_AR(i, in, ho, out, type, value, count, name, ht, tag) ETW_TLG_FIELD_INI((in) | 0x40, ho, out, ht, tag, name)
+#define ETW_TLG_DCL_AR(i, in, ho, out, type, value, count, name, ht, tag) \
+    const type *v_##i = (value);                                          \
+    const uint16_t c_##i = (uint16_t)(count);
+#define ETW_TLG_DSC_AR(i, in, ho, out, type, value, count, name, ht, tag) \
+    ETW_TLG_PIECE(&c_##i, 2) ETW_TLG_PIECE(v_##i, (ULONG)c_##i * sizeof(type))
+
+/* FA: an array of constant count. */
+#define ETW_TLG_MEM_FA(i, in, ho, out, type, value, count, name, ht, tag) \
+    ETW_TLG_FIELD(i, ho, ht, name)                                        \
+    uint16_t c_##i;
+#define ETW_TLG_INI_FA(i, in, ho, out, type, value, count, name, ht, tag) \
+    ETW_TLG_FIELD_INI((in) | 0x20, ho, out, ht, tag, name)(uint16_t)(count),
+#define ETW_TLG_DCL_FA(i, in, ho, out, type, value, count, name, ht, tag) const type *v_##i = (value);
+#define ETW_TLG_DSC_FA(i, in, ho, out, type, value, count, name, ht, tag) \
+    ETW_TLG_PIECE(v_##i, (ULONG)(count) * sizeof(type))
+
+/* TX: a text up to its NUL; NULL is an empty one. */
+#define ETW_TLG_MEM_TX(i, in, ho, out, value, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
+#define ETW_TLG_INI_TX(i, in, ho, out, value, name, ht, tag) ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name)
+#define ETW_TLG_DCL_TX(i, in, ho, out, value, name, ht, tag) const char *v_##i = etw_tlg_text(value);
+#define ETW_TLG_DSC_TX(i, in, ho, out, value, name, ht, tag) ETW_TLG_PIECE(v_##i, strlen(v_##i) + 1)
+
+/* WT: the same of char16_t, or of wchar_t, which is converted on the stack. */
+#define ETW_TLG_MEM_WT(i, value, name, ht, tag) ETW_TLG_FIELD(i, 0, ht, name)
+#define ETW_TLG_INI_WT(i, value, name, ht, tag) ETW_TLG_FIELD_INI(1, 0, 0, ht, tag, name)
+#define ETW_TLG_DCL_WT(i, value, name, ht, tag)                                                    \
+    const void *w_##i = (value);                                                                   \
+    const PCWSTR v_##i = ETW_TLG_IS_WIDE(value)                                                    \
+                             ? etw_tlg_utf16((PWSTR)__builtin_alloca(etw_tlg_utf16_size((const uint32_t *)w_##i)), \
+                                             (const uint32_t *)w_##i)                              \
+                             : etw_tlg_wide((PCWSTR)w_##i);
+#define ETW_TLG_DSC_WT(i, value, name, ht, tag) ETW_TLG_PIECE(v_##i, (etw_tlg_length(v_##i) + 1) * 2)
+
+/* LP: bytes behind their length. */
+#define ETW_TLG_MEM_LP(i, in, ho, out, value, size, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
+#define ETW_TLG_INI_LP(i, in, ho, out, value, size, name, ht, tag) ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name)
+#define ETW_TLG_DCL_LP(i, in, ho, out, value, size, name, ht, tag) \
+    const void *v_##i = (value);                                   \
+    const size_t s_##i = (size);                                   \
+    const uint16_t c_##i = (uint16_t)s_##i;
+#define ETW_TLG_DSC_LP(i, in, ho, out, value, size, name, ht, tag) \
+    ETW_TLG_PIECE(&c_##i, 2) ETW_TLG_PIECE(v_##i, s_##i)
+
+/* PT: bytes that tell their size. */
+#define ETW_TLG_MEM_PT(i, in, ho, out, value, size, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
+#define ETW_TLG_INI_PT(i, in, ho, out, value, size, name, ht, tag) ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name)
+#define ETW_TLG_DCL_PT(i, in, ho, out, value, size, name, ht, tag) const void *v_##i = (value);
+#define ETW_TLG_DSC_PT(i, in, ho, out, value, size, name, ht, tag) ETW_TLG_PIECE(v_##i, size)
+
+/* ST: a structure of the next fields. */
+#define ETW_TLG_MEM_ST(i, in, count, name, ht, tag) ETW_TLG_FIELD(i, 1, ht, name)
+#define ETW_TLG_INI_ST(i, in, count, name, ht, tag) ETW_TLG_FIELD_INI(in, 1, count, ht, tag, name)
+#define ETW_TLG_DCL_ST(i, in, count, name, ht, tag) ETW_TLG_ASSERT((count) > 0 && (count) < 128, "1 to 127 fields");
+#define ETW_TLG_DSC_ST(...)
+
+/* CU: a custom-serialised value, with its schema. */
+#define ETW_TLG_CUSTOM_SIZE_0 1
+#define ETW_TLG_CUSTOM_SIZE_1 6
+#define ETW_TLG_CUSTOM_TYPES_0(protocol, tag) (uint8_t)(((protocol) & 0x1f) | 0x60)
+#define ETW_TLG_CUSTOM_TYPES_1(protocol, tag) (uint8_t)(((protocol) & 0x1f) | 0xe0), 0x80, ETW_TLG_TAG_BYTES(tag, 0)
+#define ETW_TLG_MEM_CU(i, value, size, protocol, schema, schema_size, name, ht, tag) \
+    char n_##i[sizeof(name)];                                                        \
+    uint8_t t_##i[ETW_TLG_CUSTOM_SIZE_##ht];                                         \
+    uint16_t c_##i;                                                                  \
+    uint8_t s_##i[schema_size];
+#define ETW_TLG_INI_CU(i, value, size, protocol, schema, schema_size, name, ht, tag) \
+    name, {ETW_TLG_CUSTOM_TYPES_##ht(protocol, tag)}, (uint16_t)(schema_size), {ETW_TLG_UNPACK schema},
+#define ETW_TLG_DCL_CU(i, value, size, protocol, schema, schema_size, name, ht, tag)                       \
+    ETW_TLG_ASSERT(((protocol) >= 5 && (protocol) <= 31) || ((protocol) & ~7) == 0x4d535250,               \
+                   "protocols are 5 to 31; Microsoft's have names");                                       \
+    ETW_TLG_ASSERT(ETW_TLG_COUNT_OF schema == (schema_size), "cbSchema is not the number of bytes in bSchema"); \
+    const void *v_##i = (value);                                                                           \
+    const size_t s_##i = (size);                                                                           \
+    const uint16_t c_##i = (uint16_t)s_##i;
+#define ETW_TLG_DSC_CU(i, value, size, protocol, schema, schema_size, name, ht, tag) \
+    ETW_TLG_PIECE(&c_##i, 2) ETW_TLG_PIECE(v_##i, s_##i)
+
+/* MD: a description without data; DA: data without a description. */
+#define ETW_TLG_MEM_MD(i, in, ho, out, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
+#define ETW_TLG_INI_MD(i, in, ho, out, name, ht, tag) ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name)
+#define ETW_TLG_DCL_MD(...)
+#define ETW_TLG_DSC_MD(...)
+#define ETW_TLG_MEM_DA(...)
+#define ETW_TLG_INI_DA(...)
+#define ETW_TLG_DCL_DA(i, value, size) const void *v_##i = (value);
+#define ETW_TLG_DSC_DA(i, value, size) ETW_TLG_PIECE(v_##i, size)
+
+/* AV (C++): a value whose type tells. */
+#define ETW_TLG_MEM_AV(i, value, name, ht, tag) ETW_TLG_FIELD(i, 1, ht, name)
+#define ETW_TLG_INI_AV(i, value, name, ht, tag) \
+    ETW_TLG_FIELD_INI(decltype(etw_tlg_of(value))::in, 1, decltype(etw_tlg_of(value))::out, ht, tag, name)
+#define ETW_TLG_DCL_AV(i, value, name, ht, tag) const auto v_##i = etw_tlg_of(value);
+#define ETW_TLG_DSC_AV(i, value, name, ht, tag) ETW_TLG_PIECE(v_##i.address(), v_##i.size())
+
+#ifdef __cplusplus
+#define ETW_TLG_ASSERT(condition, text) static_assert(condition, text)
+#define ETW_TLG_IS_WIDE(value) etw_tlg_is_wide(value)
+extern "C++" {
+inline constexpr bool etw_tlg_is_wide(const wchar_t *) { return sizeof(wchar_t) == 4; }
+inline constexpr bool etw_tlg_is_wide(const char16_t *) { return false; }
+inline constexpr bool etw_tlg_is_wide(decltype(nullptr)) { return false; }
+}
+#else
+#define ETW_TLG_ASSERT(condition, text) _Static_assert(condition, text)
+#if __SIZEOF_WCHAR_T__ == 4
+#define ETW_TLG_IS_WIDE(value) _Generic((value), wchar_t *: 1, const wchar_t *: 1, default: 0)
+#else
+#define ETW_TLG_IS_WIDE(value) 0
+#endif
+#endif
+#define ETW_TLG_COUNT_OF(...) sizeof((const unsigned char[]){__VA_ARGS__})
+#define ETW_TLG_UNPACK(...) __VA_ARGS__
+
+static inline const char *etw_tlg_text(const char *text) { return text != NULL ? text : ""; }
+static inline PCWSTR etw_tlg_wide(PCWSTR text)
+{
+    static const WCHAR nothing[1] = {0};
+    return text != NULL ? text : nothing;
+}
+static inline size_t etw_tlg_length(PCWSTR text)
+{
+    size_t length = 0;
+    while (text[length] != 0)
+        length++;
+    return length;
+}
+static inline size_t etw_tlg_utf16_size(const uint32_t *text)
+{
+    size_t length = 0;
+    while (text != NULL && text[length] != 0)
+        length++;
+    return length * 4 + 2;
+}
+static inline PCWSTR etw_tlg_utf16(PWSTR to, const uint32_t *text)
+{
+    PWSTR at = to;
+    for (; text != NULL && *text != 0; text++) {
+        uint32_t c = *text;
+        if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+            c = 0xfffd;
+        if (c >= 0x10000) {
+            *at++ = (WCHAR)(0xd800 + ((c - 0x10000) >> 10));
+            c = 0xdc00 + ((c - 0x10000) & 0x3ff);
+        }
+        *at++ = (WCHAR)c;
+    }
+    *at = 0;
+    return to;
+}
+
+/* ---- Fields ----------------------------------------------------------------------------------------------------------- */
+
+/* After what the kind needs: the name that the value's text gives, then name, description and tag as far as they are there. */
+#define ETW_TLG_NAMED(...) ETW_TLG_NAMED_(__VA_ARGS__)
+#define ETW_TLG_NAMED_(head, ...) \
+    (ETW_TLG_UNPACK head, ETW_TLG_CAT(ETW_TLG_NAME_, ETW_TLG_NARGS(__VA_ARGS__))(__VA_ARGS__))
+#define ETW_TLG_NAME_1(own) own, 0, 0
+#define ETW_TLG_NAME_2(own, name) name, 0, 0
+#define ETW_TLG_NAME_3(own, name, description) name, 0, 0
+#define ETW_TLG_NAME_4(own, name, description, tag) name, 1, tag
+
+#ifndef ETW_SYSTEMTIME_DEFINED
+#define ETW_SYSTEMTIME_DEFINED
+typedef struct _SYSTEMTIME {
+    WORD wYear, wMonth, wDayOfWeek, wDay, wHour, wMinute, wSecond, wMilliseconds;
+} SYSTEMTIME, *PSYSTEMTIME;
+#endif
+typedef const void *etw_tlg_pointer;
+
+#define TraceLoggingInt8(value, ...) ETW_TLG_NAMED((SC, 3, 0, 0, int8_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingInt16(value, ...) ETW_TLG_NAMED((SC, 5, 0, 0, int16_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingInt32(value, ...) ETW_TLG_NAMED((SC, 7, 0, 0, int32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingInt64(value, ...) ETW_TLG_NAMED((SC, 9, 0, 0, int64_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUInt8(value, ...) ETW_TLG_NAMED((SC, 4, 0, 0, uint8_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUInt16(value, ...) ETW_TLG_NAMED((SC, 6, 0, 0, uint16_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUInt32(value, ...) ETW_TLG_NAMED((SC, 8, 0, 0, uint32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUInt64(value, ...) ETW_TLG_NAMED((SC, 10, 0, 0, uint64_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingLong(value, ...) ETW_TLG_NAMED((SC, 7, 0, 0, LONG, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingULong(value, ...) ETW_TLG_NAMED((SC, 8, 0, 0, ULONG, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingIntPtr(value, ...) ETW_TLG_NAMED((SC, 9, 0, 0, intptr_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUIntPtr(value, ...) ETW_TLG_NAMED((SC, 10, 0, 0, uintptr_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingFloat32(value, ...) ETW_TLG_NAMED((SC, 11, 0, 0, float, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingFloat64(value, ...) ETW_TLG_NAMED((SC, 12, 0, 0, double, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexInt8(value, ...) ETW_TLG_NAMED((SC, 4, 1, 4, int8_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUInt8(value, ...) ETW_TLG_NAMED((SC, 4, 1, 4, uint8_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexInt16(value, ...) ETW_TLG_NAMED((SC, 6, 1, 4, int16_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUInt16(value, ...) ETW_TLG_NAMED((SC, 6, 1, 4, uint16_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexInt32(value, ...) ETW_TLG_NAMED((SC, 20, 0, 0, int32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUInt32(value, ...) ETW_TLG_NAMED((SC, 20, 0, 0, uint32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexInt64(value, ...) ETW_TLG_NAMED((SC, 21, 0, 0, int64_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUInt64(value, ...) ETW_TLG_NAMED((SC, 21, 0, 0, uint64_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexLong(value, ...) ETW_TLG_NAMED((SC, 20, 0, 0, LONG, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexULong(value, ...) ETW_TLG_NAMED((SC, 20, 0, 0, ULONG, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingBool(value, ...) ETW_TLG_NAMED((SC, 13, 0, 0, int32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingBoolean(value, ...) ETW_TLG_NAMED((SC, 4, 1, 3, uint8_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingChar(value, ...) ETW_TLG_NAMED((SC, 4, 1, 2, char, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingWChar(value, ...) ETW_TLG_NAMED((SC, 6, 1, 2, WCHAR, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingChar16(value, ...) ETW_TLG_NAMED((SC, 6, 1, 2, char16_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingGuid(value, ...) ETW_TLG_NAMED((SA, 15, 0, 0, GUID, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPointer(value, ...) ETW_TLG_NAMED((SC, 21, 0, 0, etw_tlg_pointer, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingCodePointer(value, ...) ETW_TLG_NAMED((SC, 21, 1, 37, etw_tlg_pointer, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingFileTime(value, ...) ETW_TLG_NAMED((SA, 17, 0, 0, FILETIME, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingFileTimeUtc(value, ...) ETW_TLG_NAMED((SA, 17, 1, 38, FILETIME, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingSystemTime(value, ...) ETW_TLG_NAMED((SA, 18, 0, 0, SYSTEMTIME, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingSystemTimeUtc(value, ...) ETW_TLG_NAMED((SA, 18, 1, 38, SYSTEMTIME, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPid(value, ...) ETW_TLG_NAMED((SC, 8, 1, 5, uint32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingTid(value, ...) ETW_TLG_NAMED((SC, 8, 1, 6, uint32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPort(value, ...) ETW_TLG_NAMED((SC, 6, 1, 7, uint16_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingIPv4Address(value, ...) ETW_TLG_NAMED((SC, 8, 1, 8, uint32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingWinError(value, ...) ETW_TLG_NAMED((SC, 8, 1, 13, uint32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingNTStatus(value, ...) ETW_TLG_NAMED((SC, 8, 1, 14, uint32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHResult(value, ...) ETW_TLG_NAMED((SC, 7, 1, 15, int32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingInt8Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 3, 0, 0, int8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingInt16Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 5, 0, 0, int16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingInt32Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 7, 0, 0, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingInt64Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 9, 0, 0, int64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUInt8Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 4, 0, 0, uint8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUInt16Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 6, 0, 0, uint16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUInt32Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 8, 0, 0, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUInt64Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 10, 0, 0, uint64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingLongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 7, 0, 0, LONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingULongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 8, 0, 0, ULONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingIntPtrArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 9, 0, 0, intptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUIntPtrArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 10, 0, 0, uintptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingFloat32Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 11, 0, 0, float, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingFloat64Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 12, 0, 0, double, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexInt8Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 4, 1, 4, int8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUInt8Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 4, 1, 4, uint8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexInt16Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 6, 1, 4, int16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUInt16Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 6, 1, 4, uint16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexInt32Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 20, 0, 0, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUInt32Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 20, 0, 0, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexInt64Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 0, 0, int64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUInt64Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 0, 0, uint64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexLongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 20, 0, 0, LONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexULongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 20, 0, 0, ULONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingBoolArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 13, 0, 0, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingBooleanArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 4, 1, 3, uint8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingCharArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 4, 1, 2, char, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingWCharArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 6, 1, 2, WCHAR, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingChar16Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 6, 1, 2, char16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingGuidArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 15, 0, 0, GUID, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPointerArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 0, 0, etw_tlg_pointer, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingCodePointerArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 1, 37, etw_tlg_pointer, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingFileTimeArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 17, 0, 0, FILETIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingFileTimeUtcArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 17, 1, 38, FILETIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingSystemTimeArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 18, 0, 0, SYSTEMTIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingSystemTimeUtcArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 18, 1, 38, SYSTEMTIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPidArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 8, 1, 5, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingTidArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 8, 1, 6, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPortArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 6, 1, 7, uint16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingIPv4AddressArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 8, 1, 8, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingWinErrorArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 8, 1, 13, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingNTStatusArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 8, 1, 14, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHResultArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 7, 1, 15, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingInt8FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 3, 0, 0, int8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingInt16FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 5, 0, 0, int16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingInt32FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 7, 0, 0, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingInt64FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 9, 0, 0, int64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUInt8FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 4, 0, 0, uint8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUInt16FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 6, 0, 0, uint16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUInt32FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 8, 0, 0, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUInt64FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 10, 0, 0, uint64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingLongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 7, 0, 0, LONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingULongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 8, 0, 0, ULONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingIntPtrFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 9, 0, 0, intptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUIntPtrFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 10, 0, 0, uintptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingFloat32FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 11, 0, 0, float, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingFloat64FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 12, 0, 0, double, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexInt8FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 4, 1, 4, int8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUInt8FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 4, 1, 4, uint8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexInt16FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 6, 1, 4, int16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUInt16FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 6, 1, 4, uint16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexInt32FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 20, 0, 0, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUInt32FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 20, 0, 0, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexInt64FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 0, 0, int64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUInt64FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 0, 0, uint64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexLongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 20, 0, 0, LONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexULongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 20, 0, 0, ULONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingBoolFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 13, 0, 0, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingBooleanFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 4, 1, 3, uint8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingCharFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 4, 1, 2, char, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingWCharFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 6, 1, 2, WCHAR, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingChar16FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 6, 1, 2, char16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingGuidFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 15, 0, 0, GUID, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPointerFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 0, 0, etw_tlg_pointer, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingCodePointerFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 1, 37, etw_tlg_pointer, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingFileTimeFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 17, 0, 0, FILETIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingFileTimeUtcFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 17, 1, 38, FILETIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingSystemTimeFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 18, 0, 0, SYSTEMTIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingSystemTimeUtcFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 18, 1, 38, SYSTEMTIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPidFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 8, 1, 5, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingTidFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 8, 1, 6, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPortFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 6, 1, 7, uint16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingIPv4AddressFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 8, 1, 8, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingWinErrorFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 8, 1, 13, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingNTStatusFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 8, 1, 14, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHResultFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 7, 1, 15, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+
+#define TraceLoggingString(value, ...) ETW_TLG_NAMED((TX, 2, 0, 0, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUtf8String(value, ...) ETW_TLG_NAMED((TX, 2, 1, 35, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingWideString(value, ...) ETW_TLG_NAMED((WT, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingCountedString(value, cch, ...) \
+    ETW_TLG_NAMED((LP, 23, 0, 0, value, cch), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingCountedUtf8String(value, cch, ...) \
+    ETW_TLG_NAMED((LP, 23, 1, 35, value, cch), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingCountedWideString(value, cch, ...) \
+    ETW_TLG_NAMED((LP, 22, 0, 0, value, (size_t)(cch) * 2), #value __VA_OPT__(,) __VA_ARGS__)
+/* Structures with Length and Buffer: ANSI_STRING, UNICODE_STRING. */
+#define TraceLoggingAnsiString(pValue, ...) \
+    ETW_TLG_NAMED((LP, 23, 0, 0, (pValue)->Buffer, (pValue)->Length), #pValue __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingUnicodeString(pValue, ...) \
+    ETW_TLG_NAMED((LP, 22, 0, 0, (pValue)->Buffer, (pValue)->Length), #pValue __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingBinary(pValue, cbValue, ...) \
+    ETW_TLG_NAMED((LP, 14, 0, 0, pValue, cbValue), #pValue __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingBinaryEx(pValue, cbValue, outType, ...) \
+    ETW_TLG_NAMED((LP, 14, 1, outType, pValue, cbValue), #pValue __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingIPv6Address(pValue, ...) ETW_TLG_NAMED((LP, 14, 1, 9, pValue, 16), #pValue __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingSocketAddress(pValue, cbValue, ...) \
+    ETW_TLG_NAMED((LP, 14, 1, 10, pValue, cbValue), #pValue __VA_OPT__(,) __VA_ARGS__)
+/* A SID tells its size: 8 bytes, and 4 for each sub-authority. */
+#define TraceLoggingSid(pValue, ...) \
+    ETW_TLG_NAMED((PT, 19, 0, 0, pValue, 8 + 4 * (size_t)((const uint8_t *)(pValue))[1]), #pValue __VA_OPT__(,) __VA_ARGS__)
+/* The next fieldCount fields are members, a structure with all of its own counting as one. */
+#define TraceLoggingStruct(fieldCount, ...) \
+    ETW_TLG_NAMED((ST, 24, fieldCount), "" __VA_OPT__(,) __VA_ARGS__)
+
+/* Microsoft's protocols have these names; 5 to 31 are anyone's. */
+#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED0 0x4d535250
+#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED1 0x4d535251
+#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED2 0x4d535252
+#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED3 0x4d535253
+#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED4 0x4d535254
+/* bSchema: constant bytes in parentheses, cbSchema of them. Then name, description and tag as far as wanted. */
+#define TraceLoggingCustom(pValue, cbValue, protocol, bSchema, cbSchema, ...) \
+    ETW_TLG_NAMED((CU, pValue, cbValue, protocol, bSchema, cbSchema), #pValue __VA_OPT__(,) __VA_ARGS__)
+
+#define TraceLoggingPackedField(pValue, cbValue, inType, ...) \
+    ETW_TLG_NAMED((PT, inType, 0, 0, pValue, cbValue), #pValue __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPackedFieldEx(pValue, cbValue, inType, outType, ...) \
+    ETW_TLG_NAMED((PT, inType, 1, outType, pValue, cbValue), #pValue __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPackedMetadata(inType, ...) ETW_TLG_NAMED((MD, inType, 0, 0), "" __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPackedMetadataEx(inType, outType, ...) \
+    ETW_TLG_NAMED((MD, inType, 1, outType), "" __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPackedStruct(fieldCount, ...) ETW_TLG_NAMED((ST, 24, fieldCount), "" __VA_OPT__(,) __VA_ARGS__)
+/* An array of structures: the data has their number, of 16 bits, and all their members. */
+#define TraceLoggingPackedStructArray(fieldCount, ...) \
+    ETW_TLG_NAMED((ST, 24 | 0x40, fieldCount), "" __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPackedData(pValue, cbValue) (DA, pValue, cbValue)
+
+#ifdef __cplusplus
+/* A number, bool, pointer, GUID, FILETIME or text, as its type says. */
+#define TraceLoggingValue(value, ...) ETW_TLG_NAMED((AV, value), #value __VA_OPT__(,) __VA_ARGS__)
+
+extern "C++" {
+template <class T, uint8_t In, uint8_t Out> struct etw_tlg_scalar {
+    static constexpr uint8_t in = In, out = Out;
+    T value;
+    const void *address() const { return &value; }
+    size_t size() const { return sizeof(value); }
+};
+template <class T, uint8_t In> struct etw_tlg_string {
+    static constexpr uint8_t in = In, out = 0;
+    const T *value;
+    const void *address() const { return value; }
+    size_t size() const
+    {
+        size_t length = 0;
+        while (value[length] != 0)
+            length++;
+        return (length + 1) * sizeof(T);
+    }
+};
+#define ETW_TLG_OF(type, in, out) \
+    inline etw_tlg_scalar<type, in, out> etw_tlg_of(type value) { return {value}; }
+ETW_TLG_OF(signed char, 3, 0)
+ETW_TLG_OF(unsigned char, 4, 0)
+ETW_TLG_OF(short, 5, 0)
+ETW_TLG_OF(unsigned short, 6, 0)
+ETW_TLG_OF(int, 7, 0)
+ETW_TLG_OF(unsigned int, 8, 0)
+ETW_TLG_OF(long, 9, 0)
+ETW_TLG_OF(unsigned long, 10, 0)
+ETW_TLG_OF(long long, 9, 0)
+ETW_TLG_OF(unsigned long long, 10, 0)
+ETW_TLG_OF(float, 11, 0)
+ETW_TLG_OF(double, 12, 0)
+ETW_TLG_OF(bool, 4, 3)
+ETW_TLG_OF(char, 4, 2)
+ETW_TLG_OF(char16_t, 6, 2)
+ETW_TLG_OF(GUID, 15, 0)
+ETW_TLG_OF(FILETIME, 17, 0)
+ETW_TLG_OF(SYSTEMTIME, 18, 0)
+inline etw_tlg_scalar<const void *, 21, 0> etw_tlg_of(const void *value) { return {value}; }
+inline etw_tlg_string<char, 2> etw_tlg_of(const char *value) { return {etw_tlg_text(value)}; }
+inline etw_tlg_string<char16_t, 1> etw_tlg_of(const char16_t *value) { return {etw_tlg_wide(value)}; }
+}
+#endif
+
+#define ETW_TLG_LV_SA(...)
+#define ETW_TLG_OP_SA(...)
+#define ETW_TLG_CH_SA(...)
+#define ETW_TLG_KW_SA(...)
+#define ETW_TLG_TM_SA(...)
+#define ETW_TLG_TI_SA(...)
+/* SA: a structure by value. */
+#define ETW_TLG_MEM_SA(i, in, ho, out, type, value, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
+#define ETW_TLG_INI_SA(i, in, ho, out, type, value, name, ht, tag) ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name)
+#define ETW_TLG_DCL_SA(i, in, ho, out, type, value, name, ht, tag) const type v_##i = value;
+#define ETW_TLG_DSC_SA(i, in, ho, out, type, value, name, ht, tag) ETW_TLG_PIECE(&v_##i, sizeof(v_##i))
+
+/* ---- Each of up to 99 arguments, numbered downwards --------------------------------------------------------------------- */
+
+#define ETW_TLG_CAT(a, b) ETW_TLG_CAT_(a, b)
+#define ETW_TLG_CAT_(a, b) a##b
+
+#define ETW_TLG_NARGS(...) ETW_TLG_NARGS_(_ __VA_OPT__(,) __VA_ARGS__, 99, 98, 97, 96, 95, 94, 93, 92, 91, 90, 89, 88, 87, 86, 85, 84, 83, 82, 81, 80, 79, 78, 77, 76, 75, 74, 73, 72, 71, 70, 69, 68, 67, 66, 65, 64, 63, 62, 61, 60, 59, 58, 57, 56, 55, 54, 53, 52, 51, 50, 49, 48, 47, 46, 45, 44, 43, 42, 41, 40, 39, 38, 37, 36, 35, 34, 33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define ETW_TLG_NARGS_(_, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, a44, a45, a46, a47, a48, a49, a50, a51, a52, a53, a54, a55, a56, a57, a58, a59, a60, a61, a62, a63, a64, a65, a66, a67, a68, a69, a70, a71, a72, a73, a74, a75, a76, a77, a78, a79, a80, a81, a82, a83, a84, a85, a86, a87, a88, a89, a90, a91, a92, a93, a94, a95, a96, a97, a98, a99, n, ...) n
+#define ETW_TLG_CALL(pass, i, tuple) ETW_TLG_CALL_(pass, i, ETW_TLG_UNPACK tuple)
+#define ETW_TLG_CALL_(pass, i, ...) ETW_TLG_CALL__(pass, i, __VA_ARGS__)
+#define ETW_TLG_CALL__(pass, i, kind, ...) ETW_TLG_##pass##_##kind(i, __VA_ARGS__)
+#define ETW_TLG_EACH(pass, ...) ETW_TLG_CAT(ETW_TLG_EACH_, ETW_TLG_NARGS(__VA_ARGS__))(pass __VA_OPT__(,) __VA_ARGS__)
+#define ETW_TLG_EACH_0(pass)
+#define ETW_TLG_EACH_1(pass, a) ETW_TLG_CALL(pass, 1, a)
+#define ETW_TLG_EACH_2(pass, a, ...) ETW_TLG_CALL(pass, 2, a) ETW_TLG_EACH_1(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_3(pass, a, ...) ETW_TLG_CALL(pass, 3, a) ETW_TLG_EACH_2(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_4(pass, a, ...) ETW_TLG_CALL(pass, 4, a) ETW_TLG_EACH_3(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_5(pass, a, ...) ETW_TLG_CALL(pass, 5, a) ETW_TLG_EACH_4(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_6(pass, a, ...) ETW_TLG_CALL(pass, 6, a) ETW_TLG_EACH_5(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_7(pass, a, ...) ETW_TLG_CALL(pass, 7, a) ETW_TLG_EACH_6(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_8(pass, a, ...) ETW_TLG_CALL(pass, 8, a) ETW_TLG_EACH_7(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_9(pass, a, ...) ETW_TLG_CALL(pass, 9, a) ETW_TLG_EACH_8(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_10(pass, a, ...) ETW_TLG_CALL(pass, 10, a) ETW_TLG_EACH_9(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_11(pass, a, ...) ETW_TLG_CALL(pass, 11, a) ETW_TLG_EACH_10(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_12(pass, a, ...) ETW_TLG_CALL(pass, 12, a) ETW_TLG_EACH_11(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_13(pass, a, ...) ETW_TLG_CALL(pass, 13, a) ETW_TLG_EACH_12(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_14(pass, a, ...) ETW_TLG_CALL(pass, 14, a) ETW_TLG_EACH_13(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_15(pass, a, ...) ETW_TLG_CALL(pass, 15, a) ETW_TLG_EACH_14(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_16(pass, a, ...) ETW_TLG_CALL(pass, 16, a) ETW_TLG_EACH_15(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_17(pass, a, ...) ETW_TLG_CALL(pass, 17, a) ETW_TLG_EACH_16(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_18(pass, a, ...) ETW_TLG_CALL(pass, 18, a) ETW_TLG_EACH_17(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_19(pass, a, ...) ETW_TLG_CALL(pass, 19, a) ETW_TLG_EACH_18(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_20(pass, a, ...) ETW_TLG_CALL(pass, 20, a) ETW_TLG_EACH_19(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_21(pass, a, ...) ETW_TLG_CALL(pass, 21, a) ETW_TLG_EACH_20(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_22(pass, a, ...) ETW_TLG_CALL(pass, 22, a) ETW_TLG_EACH_21(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_23(pass, a, ...) ETW_TLG_CALL(pass, 23, a) ETW_TLG_EACH_22(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_24(pass, a, ...) ETW_TLG_CALL(pass, 24, a) ETW_TLG_EACH_23(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_25(pass, a, ...) ETW_TLG_CALL(pass, 25, a) ETW_TLG_EACH_24(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_26(pass, a, ...) ETW_TLG_CALL(pass, 26, a) ETW_TLG_EACH_25(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_27(pass, a, ...) ETW_TLG_CALL(pass, 27, a) ETW_TLG_EACH_26(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_28(pass, a, ...) ETW_TLG_CALL(pass, 28, a) ETW_TLG_EACH_27(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_29(pass, a, ...) ETW_TLG_CALL(pass, 29, a) ETW_TLG_EACH_28(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_30(pass, a, ...) ETW_TLG_CALL(pass, 30, a) ETW_TLG_EACH_29(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_31(pass, a, ...) ETW_TLG_CALL(pass, 31, a) ETW_TLG_EACH_30(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_32(pass, a, ...) ETW_TLG_CALL(pass, 32, a) ETW_TLG_EACH_31(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_33(pass, a, ...) ETW_TLG_CALL(pass, 33, a) ETW_TLG_EACH_32(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_34(pass, a, ...) ETW_TLG_CALL(pass, 34, a) ETW_TLG_EACH_33(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_35(pass, a, ...) ETW_TLG_CALL(pass, 35, a) ETW_TLG_EACH_34(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_36(pass, a, ...) ETW_TLG_CALL(pass, 36, a) ETW_TLG_EACH_35(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_37(pass, a, ...) ETW_TLG_CALL(pass, 37, a) ETW_TLG_EACH_36(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_38(pass, a, ...) ETW_TLG_CALL(pass, 38, a) ETW_TLG_EACH_37(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_39(pass, a, ...) ETW_TLG_CALL(pass, 39, a) ETW_TLG_EACH_38(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_40(pass, a, ...) ETW_TLG_CALL(pass, 40, a) ETW_TLG_EACH_39(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_41(pass, a, ...) ETW_TLG_CALL(pass, 41, a) ETW_TLG_EACH_40(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_42(pass, a, ...) ETW_TLG_CALL(pass, 42, a) ETW_TLG_EACH_41(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_43(pass, a, ...) ETW_TLG_CALL(pass, 43, a) ETW_TLG_EACH_42(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_44(pass, a, ...) ETW_TLG_CALL(pass, 44, a) ETW_TLG_EACH_43(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_45(pass, a, ...) ETW_TLG_CALL(pass, 45, a) ETW_TLG_EACH_44(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_46(pass, a, ...) ETW_TLG_CALL(pass, 46, a) ETW_TLG_EACH_45(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_47(pass, a, ...) ETW_TLG_CALL(pass, 47, a) ETW_TLG_EACH_46(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_48(pass, a, ...) ETW_TLG_CALL(pass, 48, a) ETW_TLG_EACH_47(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_49(pass, a, ...) ETW_TLG_CALL(pass, 49, a) ETW_TLG_EACH_48(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_50(pass, a, ...) ETW_TLG_CALL(pass, 50, a) ETW_TLG_EACH_49(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_51(pass, a, ...) ETW_TLG_CALL(pass, 51, a) ETW_TLG_EACH_50(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_52(pass, a, ...) ETW_TLG_CALL(pass, 52, a) ETW_TLG_EACH_51(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_53(pass, a, ...) ETW_TLG_CALL(pass, 53, a) ETW_TLG_EACH_52(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_54(pass, a, ...) ETW_TLG_CALL(pass, 54, a) ETW_TLG_EACH_53(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_55(pass, a, ...) ETW_TLG_CALL(pass, 55, a) ETW_TLG_EACH_54(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_56(pass, a, ...) ETW_TLG_CALL(pass, 56, a) ETW_TLG_EACH_55(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_57(pass, a, ...) ETW_TLG_CALL(pass, 57, a) ETW_TLG_EACH_56(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_58(pass, a, ...) ETW_TLG_CALL(pass, 58, a) ETW_TLG_EACH_57(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_59(pass, a, ...) ETW_TLG_CALL(pass, 59, a) ETW_TLG_EACH_58(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_60(pass, a, ...) ETW_TLG_CALL(pass, 60, a) ETW_TLG_EACH_59(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_61(pass, a, ...) ETW_TLG_CALL(pass, 61, a) ETW_TLG_EACH_60(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_62(pass, a, ...) ETW_TLG_CALL(pass, 62, a) ETW_TLG_EACH_61(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_63(pass, a, ...) ETW_TLG_CALL(pass, 63, a) ETW_TLG_EACH_62(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_64(pass, a, ...) ETW_TLG_CALL(pass, 64, a) ETW_TLG_EACH_63(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_65(pass, a, ...) ETW_TLG_CALL(pass, 65, a) ETW_TLG_EACH_64(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_66(pass, a, ...) ETW_TLG_CALL(pass, 66, a) ETW_TLG_EACH_65(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_67(pass, a, ...) ETW_TLG_CALL(pass, 67, a) ETW_TLG_EACH_66(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_68(pass, a, ...) ETW_TLG_CALL(pass, 68, a) ETW_TLG_EACH_67(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_69(pass, a, ...) ETW_TLG_CALL(pass, 69, a) ETW_TLG_EACH_68(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_70(pass, a, ...) ETW_TLG_CALL(pass, 70, a) ETW_TLG_EACH_69(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_71(pass, a, ...) ETW_TLG_CALL(pass, 71, a) ETW_TLG_EACH_70(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_72(pass, a, ...) ETW_TLG_CALL(pass, 72, a) ETW_TLG_EACH_71(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_73(pass, a, ...) ETW_TLG_CALL(pass, 73, a) ETW_TLG_EACH_72(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_74(pass, a, ...) ETW_TLG_CALL(pass, 74, a) ETW_TLG_EACH_73(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_75(pass, a, ...) ETW_TLG_CALL(pass, 75, a) ETW_TLG_EACH_74(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_76(pass, a, ...) ETW_TLG_CALL(pass, 76, a) ETW_TLG_EACH_75(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_77(pass, a, ...) ETW_TLG_CALL(pass, 77, a) ETW_TLG_EACH_76(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_78(pass, a, ...) ETW_TLG_CALL(pass, 78, a) ETW_TLG_EACH_77(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_79(pass, a, ...) ETW_TLG_CALL(pass, 79, a) ETW_TLG_EACH_78(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_80(pass, a, ...) ETW_TLG_CALL(pass, 80, a) ETW_TLG_EACH_79(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_81(pass, a, ...) ETW_TLG_CALL(pass, 81, a) ETW_TLG_EACH_80(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_82(pass, a, ...) ETW_TLG_CALL(pass, 82, a) ETW_TLG_EACH_81(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_83(pass, a, ...) ETW_TLG_CALL(pass, 83, a) ETW_TLG_EACH_82(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_84(pass, a, ...) ETW_TLG_CALL(pass, 84, a) ETW_TLG_EACH_83(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_85(pass, a, ...) ETW_TLG_CALL(pass, 85, a) ETW_TLG_EACH_84(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_86(pass, a, ...) ETW_TLG_CALL(pass, 86, a) ETW_TLG_EACH_85(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_87(pass, a, ...) ETW_TLG_CALL(pass, 87, a) ETW_TLG_EACH_86(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_88(pass, a, ...) ETW_TLG_CALL(pass, 88, a) ETW_TLG_EACH_87(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_89(pass, a, ...) ETW_TLG_CALL(pass, 89, a) ETW_TLG_EACH_88(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_90(pass, a, ...) ETW_TLG_CALL(pass, 90, a) ETW_TLG_EACH_89(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_91(pass, a, ...) ETW_TLG_CALL(pass, 91, a) ETW_TLG_EACH_90(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_92(pass, a, ...) ETW_TLG_CALL(pass, 92, a) ETW_TLG_EACH_91(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_93(pass, a, ...) ETW_TLG_CALL(pass, 93, a) ETW_TLG_EACH_92(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_94(pass, a, ...) ETW_TLG_CALL(pass, 94, a) ETW_TLG_EACH_93(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_95(pass, a, ...) ETW_TLG_CALL(pass, 95, a) ETW_TLG_EACH_94(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_96(pass, a, ...) ETW_TLG_CALL(pass, 96, a) ETW_TLG_EACH_95(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_97(pass, a, ...) ETW_TLG_CALL(pass, 97, a) ETW_TLG_EACH_96(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_98(pass, a, ...) ETW_TLG_CALL(pass, 98, a) ETW_TLG_EACH_97(pass, __VA_ARGS__)
+#define ETW_TLG_EACH_99(pass, a, ...) ETW_TLG_CALL(pass, 99, a) ETW_TLG_EACH_98(pass, __VA_ARGS__)
+
+#endif

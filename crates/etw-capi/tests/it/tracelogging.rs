@@ -1,0 +1,187 @@
+use std::process::Command;
+
+use etw_etl::read::{Records, TraceFile};
+use etw_types::Guid;
+
+use crate::support::*;
+
+struct Event {
+    name: String,
+    metadata: Vec<u8>,
+    payload: Vec<u8>,
+    level: u8,
+    opcode: u8,
+    keyword: u64,
+    ids: (Guid, Option<Guid>),
+    traits: Vec<u8>,
+    fields: String,
+}
+
+struct Text(String);
+
+impl etw_decode::Visitor for Text {
+    fn value(&mut self, field: &etw_decode::Field, value: etw_decode::Value<'_>) {
+        let mut text = Vec::new();
+        value.write_text(&mut text, &etw_decode::Style::default());
+        self.0 += &format!("{}={} ", field.name, String::from_utf8_lossy(&text));
+    }
+    fn begin_array(&mut self, field: &etw_decode::Field, count: usize) {
+        self.0 += &format!("{}[{count}] ", field.name);
+    }
+    fn end_array(&mut self, _: &etw_decode::Field) {}
+    fn begin_struct(&mut self, field: &etw_decode::Field) {
+        self.0 += &format!("{}{{ ", field.name);
+    }
+    fn end_struct(&mut self, _: &etw_decode::Field) {
+        self.0 += "} ";
+    }
+}
+
+fn read(out: &std::path::Path) -> Vec<Event> {
+    let mut records = Records::new(vec![TraceFile::open(out).unwrap()]);
+    let mut decoder = etw_decode::Decoder::new();
+    let mut events = Vec::new();
+    while let Some(record) = records.next() {
+        let item = |wanted: u16| {
+            let mut items = record.extended.into_iter();
+            items.find(|i| i.ext_type.0 == wanted).map(|i| i.data.to_vec()).unwrap_or_default()
+        };
+        if record.hook.is_some() || item(12).starts_with(b"\x11\0OpenEtw.Session") {
+            continue;
+        }
+        let decoded = decoder.decode(&record);
+        let mut text = Text(String::new());
+        decoded.visit(&record, &mut text).unwrap();
+        let d = &record.descriptor;
+        assert_eq!((d.id, d.channel.0), (0, 11));
+        events.push(Event {
+            name: decoded.event_name().unwrap().to_owned(),
+            metadata: item(11),
+            payload: record.payload.to_vec(),
+            level: d.level.0,
+            opcode: d.opcode.0,
+            keyword: d.keyword.0,
+            ids: (record.activity_id, record.related_activity_id()),
+            traits: item(12),
+            fields: text.0,
+        });
+    }
+    events.retain(|event| !event.traits.windows(15).any(|name| name == b"OpenEtw.Session"));
+    events
+}
+
+/// TC-1, TC-2, TC-6, OV-14: TraceLogging from C and C++, with every compiler: bytes, values, options, custom fields of 5 to 8 parameters,
+/// nothing evaluated while nobody listens.
+#[test]
+fn tracelogging_from_c() {
+    let mut ran = 0;
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        let folder = Folder::new(&format!("tracelogging-{number}"));
+        let Some(program) = compile(&folder, "tracelogging.c", compiler) else { continue };
+        let out = folder.0.join("tracelogging.etl");
+        let output = Command::new(program).env("TRACELOGGING_OUT", &out).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{compiler:?}: {said}");
+        check(read(&out), compiler);
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
+fn check(events: Vec<Event>, compiler: Compiler) {
+    let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
+    let mut expected = vec![
+        "Nothing", "Options", "Numbers", "Others", "Texts", "Arrays", "Structs", "Custom",
+        "Packed", "Ids", "Ex", "InIf",
+    ];
+    let is_cpp = compiler.0.ends_with("++");
+    if is_cpp {
+        expected.push("Values");
+    }
+    assert_eq!(names, expected, "{compiler:?}");
+    let of = |name: &str| events.iter().find(|event| event.name == name).unwrap();
+
+    let nothing = of("Nothing");
+    assert_eq!(nothing.metadata, b"\x0b\0\0Nothing\0");
+    assert_eq!((nothing.level, nothing.opcode, nothing.keyword), (4, 0, 0));
+    assert_eq!(nothing.traits, b"\x0c\0Test.Shop\0");
+    let options = of("Options");
+    assert_eq!((options.level, options.opcode, options.keyword), (2, 3, 0x11));
+    assert_eq!(options.metadata, b"\x0f\0\x80\x80\xa4\xb4\0Options\0");
+
+    let numbers = of("Numbers");
+    assert_eq!(
+        numbers.fields,
+        "-1=-1 i16=-2 i32=-3 i64=-4 u8=200 u16=60000 u32=4000000000 u64=18446744073709551615 \
+         f32=1.5 f64=2.5 b32=true b8=true h8=0xab h16=0x1234 h32=0xdeadbeef h64=0x1 x=5 "
+    );
+    let tagged = b"i64\0\x89\x80\x89\x8d\x8a\x67u8\0\x04u16\0\x06";
+    assert!(numbers.metadata.windows(tagged.len()).any(|part| part == tagged));
+    assert_eq!(
+        of("Others").fields,
+        "c8=c c16=ü guid=00000007-0000-0000-0000-000000000000 p=0x0 code=0x0 \
+         ft=2020-02-14T08:30:24.8155908Z ftu=2020-02-14T08:30:24.8155908Z \
+         st=2026-11-21T01:02:03.0040000Z pid=1 tid=2 port=80 ip4=127.0.0.1 ip6=2001:db8:: win=5 \
+         nt=3221225477 hr=-2147024891 sid=S-1-5-18 bin=aabb binx=aabb "
+    );
+    assert_eq!(of("Texts").fields, "s=abc null= u=grüße w=wü l=x😀 cs=abc cu=ab cw=a as=hi us=hi ");
+    let arrays = of("Arrays");
+    assert_eq!(arrays.metadata, b"\x1e\0\0Arrays\0v\0\x45f\0\x25\x03\0h\0\xa4\x04\x02\0none\0\x44");
+    assert_eq!(arrays.payload, b"\x02\0\x01\0\xfe\xff\x01\0\xfe\xff\x03\0\xaa\xbb\0\0");
+    let structs = of("Structs");
+    assert_eq!(
+        structs.metadata,
+        b"\x24\0\0Structs\0outer\0\x98\x03a\0\x07inner\0\x98\x01b\0\x07c\0\x07"
+    );
+    assert_eq!(structs.fields, "outer{ a=1 inner{ b=2 } c=3 } ");
+
+    let custom = of("Custom");
+    let fields = [
+        &b"data\0\x65\x03\0\0\x01\x02"[..],
+        b"c6\0\x65\x03\0\0\x01\x02",
+        b"c7\0\x7f\x01\0\xff",
+        b"c8\0\xe4\x80\x80\x80\x80\x04\x02\0\x01\x02",
+    ]
+    .concat();
+    assert_eq!(custom.metadata[10..], fields, "{:x?}", custom.metadata);
+    assert_eq!(custom.payload, b"\x02\0\xaa\xbb\x02\0\xaa\xbb\x01\0\xaa\x02\0\xaa\xbb");
+    assert_eq!(of("Packed").fields, "i16=-17494 h=0xaa sa[2] sa{ e=7 } sa{ e=8 } ");
+
+    let (activity, related) = (Guid::from_u128(7 << 96), Guid::from_u128(9 << 96));
+    assert_eq!(of("Ids").ids, (activity, Some(related)));
+    assert_eq!(of("Ex").ids, (activity, None));
+    let grouped = etw_tracelogging::provider_traits(
+        "Test.Grouped",
+        Some("f73b8292-f610-4fa7-ba62-708353d162c4".parse().unwrap()),
+    );
+    assert_eq!(of("InIf").traits, grouped.unwrap());
+    assert_eq!((of("InIf").level, of("InIf").fields.as_str()), (5, "n=1 "));
+    if is_cpp {
+        assert_eq!(
+            of("Values").fields,
+            "x=5 d=2.5 b=true s=text w=wide g=00000007-0000-0000-0000-000000000000 u=1 "
+        );
+    }
+}
+
+/// TC-1, TC-6: protocols that are nobody's, reserved ones by number, and schemas of another size are mistakes at compile time.
+#[test]
+fn mistakes_do_not_compile() {
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        let folder = Folder::new(&format!("mistakes-{number}"));
+        for (mistake, expected) in [
+            (0, ""),
+            (1, "protocols are 5 to 31"),
+            (2, "protocols are 5 to 31"),
+            (3, "cbSchema"),
+            (4, "1 to 127 fields"),
+        ] {
+            let Some(said) = try_compile(&folder, "tracelogging_errors.c", compiler, mistake)
+            else {
+                continue;
+            };
+            assert_eq!(said.is_empty(), expected.is_empty(), "{compiler:?} {mistake}: {said}");
+            assert!(said.contains(expected), "{compiler:?} {mistake}: {said}");
+        }
+    }
+}
