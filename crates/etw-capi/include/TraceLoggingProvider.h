@@ -413,7 +413,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_INI_CU(i, value, size, protocol, schema, schema_size, name, ht, tag) \
     name, {ETW_TLG_CUSTOM_TYPES_##ht(protocol, tag)}, (uint16_t)(schema_size), {ETW_TLG_UNPACK schema},
 #define ETW_TLG_DCL_CU(i, value, size, protocol, schema, schema_size, name, ht, tag)                       \
-    ETW_TLG_ASSERT(((protocol) >= 5 && (protocol) <= 31) || ((protocol) & ~7) == 0x4d535250,               \
+    ETW_TLG_ASSERT(((protocol) >= 5 && (protocol) <= 31) || ((protocol) & ~7) == 0x4d535240,               \
                    "protocols are 5 to 31; Microsoft's have names");                                       \
     ETW_TLG_ASSERT(ETW_TLG_COUNT_OF schema == (schema_size), "cbSchema is not the number of bytes in bSchema"); \
     const void *v_##i = (value);                                                                           \
@@ -673,11 +673,11 @@ typedef const void *etw_tlg_pointer;
     ETW_TLG_NAMED((ST, 24, fieldCount), "" __VA_OPT__(,) __VA_ARGS__)
 
 /* Microsoft's protocols have these names; 5 to 31 are anyone's. */
-#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED0 0x4d535250
-#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED1 0x4d535251
-#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED2 0x4d535252
-#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED3 0x4d535253
-#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED4 0x4d535254
+#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED0 0x4d535240
+#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED1 0x4d535241
+#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED2 0x4d535242
+#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED3 0x4d535243
+#define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED4 0x4d535244
 /* bSchema: constant bytes in parentheses, cbSchema of them. Then name, description and tag as far as wanted. */
 #define TraceLoggingCustom(pValue, cbValue, protocol, bSchema, cbSchema, ...) \
     ETW_TLG_NAMED((CU, pValue, cbValue, protocol, bSchema, cbSchema), #pValue __VA_OPT__(,) __VA_ARGS__)
