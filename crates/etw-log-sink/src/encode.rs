@@ -130,7 +130,7 @@ impl Encoder {
         }
         let message_size = self.payload.len() + 1;
         // What ends a text ends it for every reader: it is no part of one.
-        if self.payload.contains(&0) {
+        if has_nul(&self.payload) {
             self.payload.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
         }
         self.payload.push(0);
@@ -225,8 +225,9 @@ impl Encoder {
 }
 
 /// Up to its NUL, and a NUL.
+#[inline]
 fn push_text(to: &mut Vec<u8>, text: &[u8]) {
-    let text = match text.contains(&0) {
+    let text = match has_nul(text) {
         false => text,
         true => &text[..text.iter().position(|byte| *byte == 0).unwrap_or(text.len())],
     };
@@ -235,9 +236,52 @@ fn push_text(to: &mut Vec<u8>, text: &[u8]) {
     to.push(0);
 }
 
+/// Names are short: two words that may overlap, where a search would be a call.
+#[inline]
+fn has_nul(text: &[u8]) -> bool {
+    // A bit for each byte that is zero, and maybe for some above it.
+    let in_word =
+        |word: u64| word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080;
+    match text.len() {
+        8..=16 => {
+            let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) else {
+                return false;
+            };
+            in_word(u64::from_le_bytes(*first)) | in_word(u64::from_le_bytes(*last)) != 0
+        }
+        4..8 => {
+            let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) else {
+                return false;
+            };
+            let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+            in_word(u64::from(first) | u64::from(last) << 32) != 0
+        }
+        0..4 => text.iter().any(|byte| *byte == 0),
+        _ => text.contains(&0),
+    }
+}
+
 /// The longest prefix of at most `longest` bytes that does not end within a character, where the text is UTF-8.
 fn char_boundary(text: &[u8], longest: usize) -> usize {
     let is_inside = |at: usize| text.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
     let end = (longest.saturating_sub(3)..=longest).rev().find(|at| !is_inside(*at));
     end.unwrap_or(longest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_nul;
+
+    #[test]
+    fn nuls_are_found_wherever_they_are() {
+        for length in 0..40 {
+            let mut text: Vec<u8> = (0..length).map(|n| (n * 37 % 255 + 1) as u8).collect();
+            assert!(!has_nul(&text), "{length}");
+            for at in 0..length {
+                let before = std::mem::replace(&mut text[at], 0);
+                assert!(has_nul(&text), "{length} {at}");
+                text[at] = before;
+            }
+        }
+    }
 }

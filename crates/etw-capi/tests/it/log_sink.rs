@@ -115,3 +115,29 @@ fn check(mut events: Vec<Event>) {
     assert!(bytes.starts_with(b"macro 1\0"));
     assert_eq!(events.next(), None);
 }
+
+/// SRS_LOG_SINK_ETW_01_048, SRS_LOG_SINK_ETW_01_049, SRS_LOG_SINK_ETW_01_050, SRS_LOG_SINK_ETW_01_084: where the program has c-logging's
+/// functions, contexts are asked through them alone; the provider is the program's.
+#[test]
+fn contexts_are_asked_by_name() {
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        let folder = Folder::new(&format!("opaque-{number}"));
+        let Some(program) = compile(&folder, "log_sink_opaque.c", compiler) else { continue };
+        let out = folder.0.join("log.etl");
+        let output = Command::new(program).env("LOG_SINK_OUT", &out).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{compiler:?}: {said}");
+        let provider: Guid = "0000002a-0000-0000-0000-000000000000".parse().unwrap();
+        let mut records = Records::new(vec![TraceFile::open(&out).unwrap()]);
+        let mut found = Vec::new();
+        while let Some(record) = records.next() {
+            if record.provider == Some(provider) {
+                let mut items = record.extended.into_iter();
+                let item = items.find(|item| item.ext_type.0 == 11).unwrap();
+                found.push(item.data.to_vec());
+            }
+        }
+        let (plain, full) = (metadata("LogInfo", b""), b"opaque\0\x98\x01n\0\x04");
+        assert_eq!(found, [plain.clone(), metadata("LogInfo", full), plain], "{compiler:?}");
+    }
+}
