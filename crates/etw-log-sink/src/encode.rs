@@ -256,7 +256,6 @@ fn has_nul(text: &[u8]) -> bool {
             let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
             in_word(u64::from(first) | u64::from(last) << 32) != 0
         }
-        0..4 => text.iter().any(|byte| *byte == 0),
         _ => text.contains(&0),
     }
 }

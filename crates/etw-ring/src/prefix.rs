@@ -17,6 +17,8 @@
 
 use etw_types::{EventDescriptor, Guid, le};
 
+use crate::room::Room;
+
 /// A descriptor is there.
 pub const DESCRIPTOR: u8 = 1;
 /// An activity id is there.
@@ -88,6 +90,30 @@ impl<'a> Prefix<'a> {
         }
         put(self.traits);
         put(self.metadata);
+    }
+
+    /// Puts it into an event's room.
+    #[inline]
+    pub fn put_into<'r>(&self, mut room: Room<'r>) -> Room<'r> {
+        if let Some(descriptor) = &self.descriptor {
+            room = room.put(&descriptor.to_bytes());
+        }
+        if let Some(id) = &self.activity_id {
+            room = room.put(&id.0);
+        }
+        if let Some(id) = &self.related_activity_id {
+            room = room.put(&id.0);
+        }
+        if let Some(time) = self.time {
+            room = room.put(&time.to_le_bytes());
+        }
+        if !self.traits.is_empty() {
+            room = room.put(self.traits);
+        }
+        if !self.metadata.is_empty() {
+            room = room.put(self.metadata);
+        }
+        room
     }
 
     /// Reads it back. `None` where the bytes are not what `kind` says, to the last one.

@@ -6,7 +6,10 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use etw::{Activity, EventBuilder, Level, OutType, Session, define_provider, write_event};
+use etw::evntprov::{EventDataDescriptor, event_register, event_write};
+use etw::{
+    Activity, EventBuilder, EventDescriptor, Level, OutType, Session, define_provider, write_event,
+};
 
 define_provider!(PROVIDER, "OpenEtw.EventCost");
 
@@ -53,6 +56,14 @@ fn main() -> Result<(), etw::SessionError> {
             .add_i32("n", n, OutType::NULL, 0)
             .add_str8("s", text, OutType::UTF8, 0)
             .write(&PROVIDER, None, None);
+    })?;
+    let handle = event_register(&PROVIDER.id(), None)
+        .map_err(|_| etw::SessionError::Limit("no registration"))?;
+    let descriptor = EventDescriptor { level: Level::WARNING, ..EventDescriptor::default() };
+    run("event_write, i32 and a 32-byte string", Some(0), |n| {
+        let n = n.to_le_bytes();
+        let data = [EventDataDescriptor::new(&n), EventDataDescriptor::new(text.as_bytes())];
+        event_write(handle, Some(&descriptor), &data);
     })?;
     let _scope = Activity::new().enter();
     run("i32 and a 32-byte string, in an activity", Some(1), number_and_text)

@@ -384,9 +384,11 @@ fn write(
         return Status::ERROR_SUCCESS;
     }
     let mut routes = provider.routes(descriptor.level.0, descriptor.keyword.0);
-    for private in 0..8 {
-        if exclude >> (32 + private) & 1 != 0 {
-            routes &= !registry::routes(private);
+    if exclude != 0 {
+        for private in 0..8 {
+            if exclude >> (32 + private) & 1 != 0 {
+                routes &= !registry::routes(private);
+            }
         }
     }
     if routes == 0 {

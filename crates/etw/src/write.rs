@@ -254,9 +254,16 @@ pub(crate) fn write_general(
         return Status::ERROR_SUCCESS;
     };
     let (request, prefix) = ask(provider, writer, attachment, sessions as u8, event);
-    let written = writer.write(&request, |payload| {
-        prefix.put(|part| payload.put(part));
-        payload.fill(fill);
+    // Nearly always at once: a payload of the announced size into a chunk that is there.
+    let at_once = match request.payload_size as usize <= MAX_PAYLOAD_SIZE {
+        true => writer.write_at_once(attachment, request, |room| fill(prefix.put_into(room))),
+        false => None,
+    };
+    let written = at_once.unwrap_or_else(|| {
+        writer.write(&request, |payload| {
+            prefix.put(|part| payload.put(part));
+            payload.fill(fill);
+        })
     });
     status(provider, written)
 }
