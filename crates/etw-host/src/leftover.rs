@@ -130,7 +130,15 @@ fn collect(file: &File, header: &PartHeader, out: &Path) -> io::Result<Leftover>
 
     let places = Places::of(&leftover.facts);
     let pattern = pattern(&leftover.facts, out);
-    let (mut last, mut sequence) = places.last_in_files(&pattern, header.buffer_size)?;
+    // In a compressed file places do not tell lengths: it is walked, and its numbers tell what it holds.
+    let walked = match leftover.facts.is_compressed() {
+        true => Some(Walked::of(&file_name(&pattern, 1))?),
+        false => None,
+    };
+    let (mut last, mut sequence) = match &walked {
+        Some(walked) => (Place { file: 1, slot: walked.slots.max(1) - 1 }, walked.sequence),
+        None => places.last_in_files(&pattern, header.buffer_size)?,
+    };
     for mut buffer in found.buffers {
         if buffer.sequence == 0 {
             // It was open: behind all that were closed.
@@ -152,9 +160,7 @@ fn collect(file: &File, header: &PartHeader, out: &Path) -> io::Result<Leftover>
         }
     }
     drain(file, header, control, &places, &mut leftover, last, sequence)?;
-    if leftover.facts.is_compressed() {
-        // What the file holds already is told by its numbers: places do not tell lengths.
-        let walked = Walked::of(&file_name(&pattern, 1))?;
+    if let Some(walked) = walked {
         let new = |bytes: &Vec<u8>| le::i64(bytes, 0x18).is_some_and(|n| n > walked.sequence);
         let mut buffers: Vec<_> =
             std::mem::take(&mut leftover.buffers).into_values().filter(new).collect();

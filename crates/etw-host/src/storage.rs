@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -44,6 +45,12 @@ pub(crate) type Full = FullBuffer<BufferMemory>;
 pub(crate) enum Sink {
     Files(Box<Files>),
     Consumer(Consumer),
+    /// A consumer that has panicked.
+    Panicked,
+}
+
+fn consumer_panicked() -> io::Error {
+    io::Error::other("the session's consumer panicked")
 }
 
 enum Job {
@@ -167,9 +174,15 @@ fn run(shared: &Shared, mut sink: Sink) {
                     Sink::Consumer(consumer) => {
                         let mut bytes = full.bytes().to_vec();
                         bytes[..72].copy_from_slice(&full.header());
-                        consumer(&bytes);
-                        vec![(full, Ok(()))]
+                        // A panic has been told by its hook. Who panicked once is called no more.
+                        let call = || consumer(&bytes);
+                        let result = std::panic::catch_unwind(AssertUnwindSafe(call));
+                        if result.is_err() {
+                            sink = Sink::Panicked;
+                        }
+                        vec![(full, result.map_err(|_| consumer_panicked()))]
                     }
+                    Sink::Panicked => vec![(full, Err(consumer_panicked()))],
                 };
                 lock(shared).done.extend(done);
                 shared.changed.notify_all();
@@ -184,6 +197,7 @@ fn run(shared: &Shared, mut sink: Sink) {
                 let result = match &mut sink {
                     Sink::Files(files) => files.finish(closing),
                     Sink::Consumer(_) => Ok(()),
+                    Sink::Panicked => Err(consumer_panicked()),
                 };
                 let mut queue = lock(shared);
                 queue.finished = Some(result);

@@ -255,13 +255,18 @@ impl Worker {
         }
     }
 
+    /// What was pushed outside of a round is final too.
+    fn seal(&mut self) {
+        let batch = self.reader.next_batch();
+        self.session().seal(batch);
+        self.reader.advance();
+    }
+
     fn flush(&mut self) -> io::Result<()> {
         self.drain_all();
         let now = self.session_now();
-        let batch = self.reader.next_batch();
         self.session().flush(now);
-        self.session().seal(batch);
-        self.reader.advance();
+        self.seal();
         self.settle();
         let closing = self.closing(false);
         if let Some(storage) = &self.storage {
@@ -418,18 +423,17 @@ impl Worker {
         let (process_id, thread_id) = self.facts.ids;
         // The report is no event of the program's: it is in the file and not in the ledger.
         let reports = report::reports(&ledger);
-        let cpus: u16 = 0;
         for report in &reports {
-            let mut event = report.event(now, process_id, thread_id);
-            event.cpu = cpus;
-            if self.session().state() == State::Running {
-                self.session().push_report(&event);
+            let event = report.event(now, process_id, thread_id);
+            // A file that is full has no room for it; where buffers are on their way to the storage, they come back.
+            while self.session().push_report(&event).is_err() && self.session().is_storing() {
+                self.seal();
+                self.store();
+                self.take_done(true);
             }
         }
         self.session().stop(now);
-        let batch = self.reader.next_batch();
-        self.session().seal(batch);
-        self.reader.advance();
+        self.seal();
         self.settle();
         let closing = self.closing(true);
         let statistics = self.statistics(true);

@@ -333,17 +333,20 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.put_counted(event, items.as_slice(), event.size(items.as_slice()));
     }
 
-    /// Puts a report on the session itself into its stream: in no ledger. What finds no room is left out.
-    pub fn push_report(&mut self, event: &Event<'_>) {
+    /// Puts a report on the session itself into its stream: in no ledger.
+    ///
+    /// # Errors
+    /// Why it found no room. Nothing is counted: one for which there is none yet may be given again.
+    pub fn push_report(&mut self, event: &Event<'_>) -> Result<(), Cause> {
         let size = event.size(&[]);
-        if self.has_room(event.cpu, size).is_ok() {
-            self.put(event, &[], size);
-            self.ledger.stored -= 1;
-            let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
-            if let Some(Some(buffer)) = self.open.get_mut(index) {
-                buffer.reports += 1;
-            }
+        self.has_room(event.cpu, size)?;
+        self.put(event, &[], size);
+        self.ledger.stored -= 1;
+        let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
+        if let Some(Some(buffer)) = self.open.get_mut(index) {
+            buffer.reports += 1;
         }
+        Ok(())
     }
 
     fn close(&mut self, index: usize, now: i64) {

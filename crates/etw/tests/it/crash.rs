@@ -36,7 +36,7 @@ fn child_process() {
     let builder = Session::builder("child").file(out).buffer_size_kb(4).buffers(16);
     let builder = match role.as_str() {
         "circular" => builder.circular(64 << 10),
-        "compressed" => builder.compressed(),
+        "compressed" | "compressed-abort" => builder.compressed(),
         _ => builder,
     };
     let session = builder.pool_size(1 << 18, 1 << 20).start().unwrap();
@@ -71,6 +71,17 @@ fn child_process() {
         }
         "abort" => {
             for n in 0..1000 {
+                assert!(greet(&PROVIDER, n).is_success());
+            }
+            std::process::abort();
+        }
+        "compressed-abort" => {
+            for n in 0..1000 {
+                assert!(greet(&PROVIDER, n).is_success());
+            }
+            // All that is numbered is in the file, and what follows has only the file to go on with.
+            session.flush().unwrap();
+            for n in 1000..1010 {
                 assert!(greet(&PROVIDER, n).is_success());
             }
             std::process::abort();
@@ -271,6 +282,20 @@ fn abort_leaves_a_part() {
     let refused = Session::builder("again").file(&out).start().unwrap_err();
     assert_eq!(refused.status(), Status::ERROR_ALREADY_EXISTS);
     assert_eq!(read(&out).0.len(), 1000);
+}
+
+/// The same of a compressed file, of which only the end is missing.
+#[test]
+fn abort_behind_a_flush_of_a_compressed_file() {
+    let out = TempPath::new("abort-compressed.etl");
+    assert!(!spawn("compressed-abort", &out).wait().unwrap().success());
+    let folded = etw_host::leftover::fold(&out).unwrap().unwrap();
+    assert_eq!((folded.events, folded.lost), (10, 0));
+    let events = read(&out).0;
+    assert!(
+        (0u32..1010)
+            .eq(events.iter().map(|e| u32::from_le_bytes(e.payload[..].try_into().unwrap())))
+    );
 }
 
 /// A child made by `fork` records nothing and touches nothing of its parent's.

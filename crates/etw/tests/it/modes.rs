@@ -155,6 +155,48 @@ fn a_consumer_is_given_events_live() {
     assert_eq!(*seen.lock().unwrap(), (0..1000).collect::<Vec<_>>());
 }
 
+/// A storage that is slow when the session stops: what the session says of itself waits for room.
+#[test]
+fn a_slow_consumer_is_given_the_report() {
+    provider!(PROVIDER, 0x2f3);
+    let _registration = PROVIDER.register();
+    let reports = Arc::new(Mutex::new(0));
+    let sink = reports.clone();
+    let session = small("slow")
+        .buffers(2)
+        .consumer(move |buffer| {
+            std::thread::sleep(Duration::from_millis(30));
+            let (_, records) = etw_etl::read::buffer::open(buffer, 1 << 20).unwrap();
+            let mut at = 0;
+            while at + 0x50 < records.len() {
+                let size = usize::from(u16::from_le_bytes([records[at], records[at + 1]]));
+                let provider = Guid::read(&records, at + 0x18).unwrap();
+                *sink.lock().unwrap() += usize::from(provider == etw_host::LEDGER_PROVIDER);
+                at += size.next_multiple_of(8);
+            }
+        })
+        .start()
+        .unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    greet_all(&PROVIDER, 0..200);
+    session.stop().unwrap();
+    assert_eq!(*reports.lock().unwrap(), 1);
+}
+
+/// A consumer that panics costs its session the events, which are counted, and nobody else anything.
+#[test]
+fn a_consumer_that_panics() {
+    provider!(PROVIDER, 0x2f4);
+    let _registration = PROVIDER.register();
+    let session = small("panics").consumer(|_| panic!("on purpose")).start().unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    greet_all(&PROVIDER, 0..1000);
+    let (statistics, result) = session.stop_with_statistics();
+    assert!(result.unwrap_err().to_string().contains("panicked"));
+    assert!(statistics.ledger.is_balanced(), "{:?}", statistics.ledger);
+    assert_eq!(statistics.ledger.lost(Cause::Disk), 1000);
+}
+
 /// OV-2: four private sessions, the fifth is refused with its status, and one that ends makes room.
 #[test]
 fn four_private_sessions() {
