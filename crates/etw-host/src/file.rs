@@ -144,7 +144,11 @@ impl Files {
                 compress_buffer(&header, records.unwrap_or_default(), &mut self.scratch);
                 let (header, records) = self.scratch.split_at(BufferHeader::SIZE);
                 write_at(current.file.file(), records, current.end + header.len() as u64)?;
-                write_at(current.file.file(), header, current.end)?;
+                // A killed process stops between pages: the beginning, with the size, comes last.
+                let in_page = (PAGE - current.end % PAGE).min(header.len() as u64);
+                let (head, tail) = header.split_at(in_page as usize);
+                write_at(current.file.file(), tail, current.end + in_page)?;
+                write_at(current.file.file(), head, current.end)?;
                 current.end += self.scratch.len() as u64;
                 current.slots += 1;
             }
@@ -199,6 +203,9 @@ impl Files {
         Ok(())
     }
 }
+
+/// The smallest there is: no larger page ends elsewhere.
+const PAGE: u64 = 4096;
 
 fn preallocate(file: &File, size: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]

@@ -132,7 +132,7 @@ fn collect(file: &File, header: &PartHeader, out: &Path) -> io::Result<Leftover>
     let pattern = pattern(&leftover.facts, out);
     // In a compressed file places do not tell lengths: it is walked, and its numbers tell what it holds.
     let walked = match leftover.facts.is_compressed() {
-        true => Some(Walked::of(&file_name(&pattern, 1))?),
+        true => Some(Walked::of(&file_name(&pattern, 1), header.buffer_size)?),
         false => None,
     };
     let (mut last, mut sequence) = match &walked {
@@ -278,6 +278,7 @@ fn drain(
 }
 
 /// The whole buffers of a compressed file.
+#[derive(Clone, Copy)]
 struct Walked {
     slots: u64,
     /// Of the last one.
@@ -286,7 +287,9 @@ struct Walked {
 }
 
 impl Walked {
-    fn of(path: &Path) -> io::Result<Walked> {
+    fn of(path: &Path, buffer_size: u32) -> io::Result<Walked> {
+        // What does not get smaller is stored as it is.
+        let largest = u64::from(buffer_size);
         let mut walked = Walked { slots: 0, sequence: 0, end: 0 };
         let file = match File::open(path) {
             Ok(file) => file,
@@ -294,18 +297,27 @@ impl Walked {
             Err(error) => return Err(error),
         };
         let length = file.metadata()?.len();
+        let mut before = walked;
         while length - walked.end >= BufferHeader::SIZE as u64 {
             let mut bytes = [0; BufferHeader::SIZE];
             file.read_exact_at(&mut bytes, walked.end)?;
             let header = BufferHeader::read(&bytes);
             let size = u64::from(header.buffer_size);
             // A header is written after what follows it: where there is none, the writer did not come to it.
-            if size < BufferHeader::SIZE as u64 || size > length - walked.end {
+            if size < BufferHeader::SIZE as u64 || size > (length - walked.end).min(largest) {
                 break;
             }
+            before = walked;
             walked.slots += 1;
             walked.end += size;
             walked.sequence = walked.sequence.max(header.sequence_number);
+        }
+        // Even the size may end at a page that was written and one that was not; then what it covers is no buffer.
+        let mut last = vec![0; (walked.end - before.end) as usize];
+        file.read_exact_at(&mut last, before.end)?;
+        match etw_etl::read::buffer::open(&last, buffer_size) {
+            Ok((header, _)) if header.saved_offset == header.offset => {}
+            _ => return Ok(before),
         }
         Ok(walked)
     }
@@ -431,7 +443,7 @@ pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
                 .create(true)
                 .truncate(false)
                 .open(&path)?;
-            if opened.metadata()?.len() == 0 {
+            if opened.metadata()?.len() < u64::from(leftover.facts.header.buffer_size) {
                 let mut header = leftover.facts.header.clone();
                 header.log_file_name = path.to_string_lossy().into_owned();
                 crate::outfile::write_at(&opened, &leftover.facts.header_buffer(&header)?, 0)?;
@@ -550,5 +562,52 @@ impl EtlSource for Overlay {
         // Between the file's end and a later buffer: the session had not come to it.
         buffer[count..].fill(0);
         Ok(buffer.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_etl::write::compress_buffer;
+
+    fn buffer(sequence: i64, records: usize) -> Vec<u8> {
+        let length = (BufferHeader::SIZE + records) as u32;
+        let header = BufferHeader {
+            saved_offset: length,
+            current_offset: length,
+            offset: length,
+            sequence_number: sequence,
+            ..BufferHeader::read(&[0; BufferHeader::SIZE])
+        };
+        let mut out = Vec::new();
+        let records: Vec<u8> = (0..records).map(|n| (n * n / 2048) as u8).collect();
+        compress_buffer(&header, &records, &mut out);
+        out
+    }
+
+    /// A header that lies in two pages, of which only the second came to be written, does not make its buffer one that the file holds.
+    #[test]
+    fn a_torn_header_ends_the_walk() {
+        let path = std::env::temp_dir().join(format!("etw-walk-{}", std::process::id()));
+        let (first, second) = (buffer(1, 2000), buffer(2, 3000));
+        assert!(
+            second.len() > 256 + BufferHeader::SIZE && second.len() % 256 != 0,
+            "{}",
+            second.len()
+        );
+        for torn in 0..BufferHeader::SIZE {
+            let mut bytes = [&first[..], &second].concat();
+            bytes[first.len()..first.len() + torn].fill(0);
+            std::fs::write(&path, bytes).unwrap();
+            let walked = Walked::of(&path, 4096).unwrap();
+            let whole = torn == 0;
+            let end = first.len() + if whole { second.len() } else { 0 };
+            assert_eq!(
+                (walked.slots, walked.sequence, walked.end),
+                (1 + u64::from(whole), 1 + i64::from(whole), end as u64),
+                "{torn}"
+            );
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 }
