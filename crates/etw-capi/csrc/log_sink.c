@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 /* In Rust. */
+extern const uint32_t *etw_log_sink_gate;
 extern int etw_log_sink_wants(uint32_t level);
 extern void etw_log_sink_failed(void);
 extern void etw_log_sink_emit(uint32_t level, const void *pairs, uint32_t count, int is_seed,
@@ -25,7 +26,16 @@ struct context {
     uint32_t pair_count;
 };
 
-static void emit(uint32_t level, const void *context, int is_seed, const char *file,
+/* Nobody listens: known without a call. */
+static inline int wants(uint32_t level)
+{
+    const uint32_t *gate = __atomic_load_n(&etw_log_sink_gate, __ATOMIC_ACQUIRE);
+    if (gate != NULL && level < 5 && level + 1 >= __atomic_load_n(gate, __ATOMIC_RELAXED))
+        return 0;
+    return etw_log_sink_wants(level);
+}
+
+__attribute__((noinline)) static void emit(uint32_t level, const void *context, int is_seed, const char *file,
                  const char *func, int line, const char *format, va_list arguments)
 {
     /* Longer than the longest message of an event: what is cut here would be cut there. */
@@ -53,7 +63,7 @@ static void emit(uint32_t level, const void *context, int is_seed, const char *f
 void etw_log_sink_log(uint32_t level, const void *context, const char *file, const char *func,
                       int line, const char *format, va_list arguments)
 {
-    if (format == NULL || !etw_log_sink_wants(level))
+    if (format == NULL || !wants(level))
         return;
     emit(level, context, 0, file, func, line, format, arguments);
 }
@@ -61,7 +71,7 @@ void etw_log_sink_log(uint32_t level, const void *context, const char *file, con
 void etw_log_sink_seed_log(uint32_t level, const void *context, const char *file, const char *func,
                            int line, const char *format, ...)
 {
-    if (format == NULL || !etw_log_sink_wants(level))
+    if (format == NULL || !wants(level))
         return;
     va_list arguments;
     va_start(arguments, format);

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use etw_api::Status;
 use etw_log_sink::encode::MAX_PAIRS;
@@ -99,6 +100,7 @@ extern "C" fn initialize() -> c_int {
 
 extern "C" fn deinitialize() {
     guarded(|| {
+        etw_log_sink_gate.store(std::ptr::null_mut(), Ordering::Release);
         if !SINK.unregister() {
             print("log_sink_etw not initialized\r\n");
         }
@@ -123,10 +125,21 @@ pub unsafe extern "C" fn etw_log_sink_set_provider(id: *const RawGuid, name: *co
     })
 }
 
+/// For the C side, which thus need not ask while nobody listens; null while the sink is not registered.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+static etw_log_sink_gate: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
 /// For the C side: is an event of this level wanted?
 #[unsafe(no_mangle)]
 extern "C" fn etw_log_sink_wants(level: u32) -> c_int {
-    let wants = std::panic::catch_unwind(|| SINK.wants(LogLevel(level)));
+    let wants = std::panic::catch_unwind(|| {
+        let wants = SINK.wants(LogLevel(level));
+        if let Some(gate) = SINK.gate() {
+            etw_log_sink_gate.store(std::ptr::from_ref(gate).cast_mut(), Ordering::Release);
+        }
+        wants
+    });
     c_int::from(wants.unwrap_or(false))
 }
 
@@ -176,26 +189,36 @@ unsafe extern "C" fn etw_log_sink_emit(
     length: usize,
 ) {
     guarded(|| {
-        let mut list = Vec::new();
-        // Too many, and none: the event goes without them.
-        if !pairs.is_null() && count as usize <= MAX_PAIRS {
-            let pairs = pairs.cast::<RawPair>();
-            list.reserve(count as usize);
-            for n in 0..count as usize {
-                // SAFETY: the caller's promise.
-                list.push(unsafe { pair_of(pairs.add(n).read_unaligned(), is_seed != 0) });
+        // Few are the usual case, and need no memory of their own.
+        let mut few = [const { NO_PAIR }; 8];
+        let mut many = Vec::new();
+        let list = match count as usize {
+            _ if pairs.is_null() => &mut few[..0],
+            count @ ..=8 => &mut few[..count],
+            count @ ..=MAX_PAIRS => {
+                many.resize(count, NO_PAIR);
+                &mut many[..]
             }
+            // Too many, and none: the event goes without them.
+            _ => &mut few[..0],
+        };
+        for (n, pair) in list.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            *pair =
+                unsafe { pair_of(pairs.cast::<RawPair>().add(n).read_unaligned(), is_seed != 0) };
         }
         // SAFETY: the caller's promise.
         let (message, file, func) = unsafe {
             let message = std::slice::from_raw_parts(message.cast::<u8>(), length);
             (message, text_of(file), text_of(func))
         };
-        let emit = Emit { level: LogLevel(level), file, func, line, pairs: &list, is_text: false };
+        let emit = Emit { level: LogLevel(level), file, func, line, pairs: list, is_text: false };
         SINK.emit(&emit, |to| to.extend_from_slice(message));
         Status::ERROR_SUCCESS
     });
 }
+
+const NO_PAIR: Pair<'static> = Pair { name: Cow::Borrowed(&[]), value: Value::Unknown };
 
 /// # Safety
 /// NULL, or bytes that end with a NUL and live for `'a`.

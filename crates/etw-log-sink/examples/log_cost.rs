@@ -6,8 +6,10 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::time::Instant;
 
-use etw::{Level, Session};
+use etw::{Level, Session, define_provider, write_event};
 use etw_log_sink::{EtwSink, LogContext, LogLevel, Pair, logger_log, logger_log_ex};
+
+define_provider!(FIELDS, "OpenEtw.Bench.Fields");
 
 static SINK: EtwSink = EtwSink::new();
 
@@ -16,6 +18,10 @@ const ROUNDS: usize = 100;
 
 fn figure(name: &str, value: f64) {
     println!("{{\"name\":\"{name}\",\"value\":{value:.3},\"unit\":\"ns\"}}");
+}
+
+fn ratio(name: &str, value: f64) {
+    println!("{{\"name\":\"{name}\",\"value\":{value:.3},\"unit\":\"x\"}}");
 }
 
 /// The first quartile of many bursts, in nanoseconds.
@@ -76,6 +82,25 @@ fn main() -> Result<(), etw::SessionError> {
     figure("log sink: enabled, four properties", full);
     figure("log sink: enabled, four properties of the call's own", own);
     figure("log sink: enabled, beyond formatting", full - formatting);
+
+    // A field of 64 bytes that only a decoder of its protocol can read, and one that every decoder shows.
+    let _registration = FIELDS.register();
+    session.enable(&FIELDS, Level::VERBOSE, 0)?;
+    let bytes = black_box([7u8; 64]);
+    let binary = cost(drain, |_| {
+        write_event!(FIELDS, "Binary", level(Informational), binary("b", &bytes));
+    });
+    let custom = cost(drain, |_| {
+        write_event!(
+            FIELDS,
+            "Custom",
+            level(Informational),
+            custom("b", &bytes, protocol(5), schema([1, 0]))
+        );
+    });
+    figure("custom fields: a binary field of 64 bytes", binary);
+    figure("custom fields: a custom field of 64 bytes", custom);
+    ratio("custom fields: custom / binary", custom / binary);
     let lost = session.stop()?.ledger.lost_total();
     assert_eq!(lost, 0);
     Ok(())

@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use etw::evntprov::{
-    EventDataDescriptor, EventInfoClass, RegHandle, event_enabled, event_register,
+    EventDataDescriptor, EventInfoClass, RegHandle, event_enabled, event_gate, event_register,
     event_set_information, event_unregister, event_write_transfer,
 };
 use etw::{Channel, EventDescriptor, Guid, Status};
@@ -234,6 +234,15 @@ impl EtwSink {
                  Executable file full path name = {path}"
             );
         });
+    }
+
+    /// Larger than the ETW level of every record that a session may want, as long as the sink is registered.
+    #[doc(hidden)]
+    pub fn gate(&self) -> Option<&'static AtomicU32> {
+        match self.is_registered() {
+            true => event_gate(self.handle()),
+            false => None,
+        }
     }
 
     /// Does a session want records of this level? Registers at the first call.

@@ -291,6 +291,13 @@ pub fn event_provider_enabled(handle: RegHandle, level: u8, keyword: u64) -> boo
         .is_some_and(|(_, provider)| provider.is_enabled(etw_types::Level(level), keyword))
 }
 
+/// The word of a registration that is larger than every level of which some session may want events; for C's side of a gate. It is
+/// never freed, but no longer the registration's once that has ended or got other traits.
+#[doc(hidden)]
+pub fn event_gate(handle: RegHandle) -> Option<&'static AtomicU32> {
+    provider_of(handle).map(|(_, provider)| provider.gate())
+}
+
 /// Writes an event in the thread's current activity.
 #[doc(alias = "EventWrite")]
 pub fn event_write(

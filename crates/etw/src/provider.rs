@@ -263,6 +263,10 @@ impl Provider {
         u32::from(level) < self.gate.load(Ordering::Relaxed)
     }
 
+    pub(crate) fn gate(&self) -> &AtomicU32 {
+        &self.gate
+    }
+
     /// Does some session want events of this level and keyword? (OV-16)
     #[doc(alias = "EventProviderEnabled")]
     #[inline]

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Only the group with this name: reader, compressed, streams, circular, relog, dump, threads, write,
-    /// log, rate, memory
+    /// log, c, rate, memory
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Also what takes 10 GB of disk and some minutes: the groups `rate` and `memory`
@@ -41,7 +41,7 @@ pub struct Arguments {
 const MIB: u64 = 1 << 20;
 /// What a merge may take beside its open buffers.
 const MERGE_ALLOWANCE: u64 = 32 * MIB;
-const GROUPS: [&str; 11] = [
+const GROUPS: [&str; 12] = [
     "reader",
     "compressed",
     "streams",
@@ -51,6 +51,7 @@ const GROUPS: [&str; 11] = [
     "threads",
     "write",
     "log",
+    "c",
     "rate",
     "memory",
 ];
@@ -87,6 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "threads" => bench.threads()?,
             "write" => bench.write()?,
             "log" => bench.log()?,
+            "c" => bench.c()?,
             "rate" if arguments.full => bench.offered_rates(10)?,
             "memory" if arguments.full => bench.memory()?,
             _ => bench.report.skip(group, "gigabytes of disk and some minutes, with --full"),

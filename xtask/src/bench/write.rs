@@ -66,9 +66,57 @@ impl Bench {
             let goal = match name.as_str() {
                 "log sink: not enabled" => Goal::AtMost(5.0),
                 "log sink: enabled, beyond formatting" => Goal::AtMost(60.0),
+                "custom fields: custom / binary" => Goal::AtMost(1.05),
                 _ => Goal::None,
             };
             self.add(&name, value, unit, goal, "log");
+        }
+        Ok(())
+    }
+
+    /// From C, through the library.
+    pub fn c(&mut self) -> Result<()> {
+        let program = self.folder.join("c_cost");
+        let built = Command::new(cargo())
+            .args(["build", "--release", "--locked", "--quiet", "--package", "etw-capi"])
+            .args(["--message-format=json"])
+            .current_dir(root())
+            .stderr(Stdio::inherit())
+            .output()?;
+        let text = String::from_utf8_lossy(&built.stdout).into_owned();
+        let library = text
+            .split('"')
+            .find(|part| part.ends_with("/libetw.a"))
+            .ok_or("the library was not built")?;
+        let compiled = Command::new("cc")
+            .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+            .arg(root().join("crates/etw-capi/include"))
+            .arg(root().join("bench/c/cost.c"))
+            .arg(library)
+            .args(["-lpthread", "-ldl", "-lm", "-o"])
+            .arg(&program)
+            .status();
+        match compiled {
+            Ok(status) if status.success() => {}
+            Ok(_) => return Err("bench/c/cost.c does not compile".into()),
+            Err(error) => {
+                self.report.skip("c", &format!("no C compiler: {error}"));
+                return Ok(());
+            }
+        }
+        let output = Command::new(&program).arg(self.folder.join("c.etl")).output()?;
+        if !output.status.success() {
+            return Err("bench/c/cost.c failed".into());
+        }
+        for (name, value, unit) in figures(&output.stdout)? {
+            let goal = match name.as_str() {
+                "C: log sink, not enabled" => Goal::AtMost(5.0),
+                "C: log sink, enabled, beyond formatting" => Goal::AtMost(60.0),
+                "C: EventWriteTransfer / floor" => Goal::AtMost(1.4),
+                "C: lost while measuring" => Goal::AtMost(0.0),
+                _ => Goal::None,
+            };
+            self.add(&name, value, unit, goal, "c");
         }
         Ok(())
     }
@@ -153,23 +201,7 @@ impl Bench {
         if !output.status.success() {
             return Err(format!("the example `{name}` failed").into());
         }
-        let mut figures = Vec::new();
-        for line in String::from_utf8_lossy(&output.stdout).lines() {
-            let figure: serde_json::Value = serde_json::from_str(line)?;
-            let name = figure["name"].as_str().ok_or("a figure without a name")?;
-            let value = figure["value"].as_f64().ok_or("a figure without a value")?;
-            let unit = match figure["unit"].as_str() {
-                Some("ns") => Unit::Nanoseconds,
-                Some("x") => Unit::Ratio,
-                Some("M/s") => Unit::MillionsPerSecond,
-                Some("GB/s") => Unit::GigabytesPerSecond,
-                Some("B") => Unit::Bytes,
-                Some("events") => Unit::Events,
-                other => return Err(format!("a figure in {other:?}").into()),
-            };
-            figures.push((name.to_owned(), value, unit));
-        }
-        Ok(figures)
+        figures(&output.stdout)
     }
 }
 
@@ -177,4 +209,25 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// What a program prints: a JSON object a line.
+fn figures(text: &[u8]) -> Result<Vec<(String, f64, Unit)>> {
+    let mut figures = Vec::new();
+    for line in String::from_utf8_lossy(text).lines() {
+        let figure: serde_json::Value = serde_json::from_str(line)?;
+        let name = figure["name"].as_str().ok_or("a figure without a name")?;
+        let value = figure["value"].as_f64().ok_or("a figure without a value")?;
+        let unit = match figure["unit"].as_str() {
+            Some("ns") => Unit::Nanoseconds,
+            Some("x") => Unit::Ratio,
+            Some("M/s") => Unit::MillionsPerSecond,
+            Some("GB/s") => Unit::GigabytesPerSecond,
+            Some("B") => Unit::Bytes,
+            Some("events") => Unit::Events,
+            other => return Err(format!("a figure in {other:?}").into()),
+        };
+        figures.push((name.to_owned(), value, unit));
+    }
+    Ok(figures)
 }
