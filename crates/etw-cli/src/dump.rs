@@ -4,6 +4,7 @@ use crate::files;
 use crate::format::{Format, Options};
 use crate::output::{Failure, Outcome, Output};
 use crate::pipeline::{self, Selection};
+use crate::schemas::Schemas;
 use crate::when::When;
 use clap::Args;
 use etw_decode::{Cbor, CodePage, CustomDecoders, Store, Style};
@@ -47,6 +48,8 @@ pub struct Arguments {
     /// Decode custom-serialised fields of a protocol (0 to 31): 5=cbor
     #[arg(long, value_name = "PROTOCOL=DECODER", value_parser = custom_decoder)]
     custom: Vec<u8>,
+    #[command(flatten)]
+    schemas: Schemas,
     /// Traces; several are merged by time
     #[arg(required = true, value_name = "FILE.etl")]
     files: Vec<PathBuf>,
@@ -93,6 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         to: arguments.to.map(|when| when.resolve(start)),
         limit: arguments.limit,
         gathered,
+        catalog: arguments.schemas.load()?,
     };
     let options = Options {
         format: arguments.format,

@@ -9,6 +9,7 @@ mod output;
 mod pipeline;
 mod repair;
 mod rewrite;
+mod schemas;
 mod stat;
 mod when;
 

@@ -10,7 +10,7 @@
 
 use crate::format::{FileFacts, Options};
 use crate::output::{Failure, Output, Progress};
-use etw_decode::{Decoder, Store};
+use etw_decode::{Catalog, Decoder, Store};
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::record;
 use etw_types::{FileTime, Position};
@@ -32,6 +32,8 @@ pub struct Selection {
     pub limit: Option<u64>,
     /// Schemas gathered before; learning goes on if there are none.
     pub gathered: Option<Arc<Store>>,
+    /// Schemas that the user named.
+    pub catalog: Arc<Catalog>,
 }
 
 /// Writes the records of `records` to `output`.
@@ -48,6 +50,7 @@ pub fn run(
         facts,
         options,
         learning: selection.gathered.is_none(),
+        catalog: selection.catalog.clone(),
     };
     output.write(options.prologue().as_bytes())?;
     let mut reader = Reader::new(records, selection);
@@ -137,12 +140,14 @@ struct Shared<'o> {
     facts: Vec<FileFacts>,
     options: &'o Options,
     learning: bool,
+    catalog: Arc<Catalog>,
 }
 
 impl Shared<'_> {
     fn decoder(&self) -> Decoder {
         let mut decoder = Decoder::new();
         decoder.set_learning(self.learning);
+        decoder.set_catalog(self.catalog.clone());
         decoder
     }
 

@@ -1,7 +1,10 @@
 //! Which schema a record has.
 
+use crate::catalog::Catalog;
 use crate::event_info::{self, EventInfo, EventInfoError, EventKey};
 use crate::event_trace;
+use crate::eventsource;
+use crate::kernel;
 use crate::schema::{Field, Names, Schema};
 use crate::store::{MAP_INFO, Store};
 use crate::tracelogging::{self, SchemaError};
@@ -10,7 +13,7 @@ use crate::value::{Style, Value};
 use crate::walk::{PayloadError, Visitor, walk};
 use etw_tracelogging::ProviderTraits;
 use etw_types::{
-    Channel, EVENT_TRACE, EventFlags, EventProperty, EventRecord, ExtType, Guid, HeaderType, Hook,
+    Channel, EVENT_TRACE, EventFlags, EventProperty, EventRecord, ExtType, Guid, HeaderType,
 };
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,6 +30,16 @@ pub enum Source {
     TraceLogging,
     /// A TRACE_EVENT_INFO in the trace.
     EventInfo,
+    /// A manifest that the user named.
+    Manifest,
+    /// A manifest that an EventSource wrote into the trace.
+    EventSource,
+    /// The table of the kernel's classes.
+    Kernel,
+    /// A MOF class that the user named.
+    Mof,
+    /// The format of a WPP message.
+    Wpp,
     /// The payload is one string.
     String,
 }
@@ -38,6 +51,11 @@ impl Source {
             Source::Header => "header",
             Source::TraceLogging => "tracelogging",
             Source::EventInfo => "event_info",
+            Source::Manifest => "manifest",
+            Source::EventSource => "eventsource",
+            Source::Kernel => "kernel",
+            Source::Mof => "mof",
+            Source::Wpp => "wpp",
             Source::String => "string",
         }
     }
@@ -49,10 +67,14 @@ impl Source {
 pub enum Reason {
     /// An event of `EventWrite` without a schema.
     NoManifest,
+    /// An event that its provider's manifest does not have.
+    NotInManifest,
     /// An event on the TraceLogging channel without its metadata.
     NoMetadata,
     /// A WPP message.
     NoMessageFormat,
+    /// A WPP message that is in none of so many formats.
+    NotInFormats(usize),
     /// A kernel record.
     NoKernelClass,
     /// A kernel record of a group that no source names.
@@ -75,12 +97,19 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NoManifest => f.write_str("no schema: the provider's manifest is needed"),
+            Reason::NotInManifest => f.write_str(
+                "no schema: the provider's manifest has no event of this id and version",
+            ),
             Reason::NoMetadata => {
                 f.write_str("no schema: a TraceLogging event without its metadata")
             }
             Reason::NoMessageFormat => {
                 f.write_str("no schema: the TMF of this WPP message is needed")
             }
+            Reason::NotInFormats(count) => write!(
+                f,
+                "no schema: the TMF of this WPP message is needed; it is not among the {count} messages of those given"
+            ),
             Reason::NoKernelClass => f.write_str("no schema: kernel class not known"),
             Reason::UnknownGroup => f.write_str("no schema: unknown kernel event group"),
             Reason::NoClass => f.write_str("no schema: the MOF class of this GUID is needed"),
@@ -104,6 +133,8 @@ const CACHE_LIMIT: usize = 8 << 20;
 /// that begin with equal stores and are given the same records agree.
 pub struct Decoder {
     store: Arc<Store>,
+    named: Arc<Catalog>,
+    own: Arc<Catalog>,
     learning: bool,
     tracelogging: HashMap<Box<[u8]>, Result<Schema, SchemaError>, foldhash::fast::RandomState>,
     tracelogging_size: usize,
@@ -135,6 +166,8 @@ impl Decoder {
     pub fn with_store(store: Arc<Store>) -> Decoder {
         Decoder {
             store,
+            named: Arc::default(),
+            own: Arc::default(),
             learning: true,
             tracelogging: HashMap::default(),
             tracelogging_size: 0,
@@ -147,6 +180,16 @@ impl Decoder {
     /// Replaces what was learnt from the trace.
     pub fn set_store(&mut self, store: Arc<Store>) {
         self.store = store;
+    }
+
+    /// Schemas that the user named: they go before what the trace says of its events, but for TraceLogging.
+    pub fn set_catalog(&mut self, named: Arc<Catalog>) {
+        self.named = named;
+    }
+
+    /// Schemas that the user keeps: for what the trace says nothing of.
+    pub fn set_own_catalog(&mut self, own: Arc<Catalog>) {
+        self.own = own;
     }
 
     /// Whether [`decode`](Decoder::decode) learns from the records it is given; it does unless told otherwise.
@@ -163,7 +206,7 @@ impl Decoder {
     pub fn decode<'d>(&'d mut self, record: &EventRecord<'d>) -> Decoded<'d> {
         match record.header {
             HeaderType::Event32 | HeaderType::Event64 => self.event(record),
-            HeaderType::Message => Decoded::undecoded(Reason::NoMessageFormat),
+            HeaderType::Message => self.message(record),
             HeaderType::Error => Decoded::undecoded(Reason::ErrorRecord),
             HeaderType::Wnode => Decoded::undecoded(Reason::Wnode),
             header if header.is_classic() => self.classic(record),
@@ -171,11 +214,24 @@ impl Decoder {
                 Some(hook) if hook.group() == 0 => {
                     self.event_trace(hook.kind(), record, Reason::NoKernelClass)
                 }
-                Some(Hook(hook)) if Hook(hook).class_guid().is_none() => {
-                    Decoded::undecoded(Reason::UnknownGroup)
-                }
-                _ => Decoded::undecoded(Reason::NoKernelClass),
+                Some(hook) => match hook.class_guid() {
+                    Some(class) => self.class(class, hook.kind(), record, Reason::NoKernelClass),
+                    None => Decoded::undecoded(Reason::UnknownGroup),
+                },
+                None => Decoded::undecoded(Reason::NoKernelClass),
             },
+        }
+    }
+
+    fn message<'d>(&'d self, record: &EventRecord<'d>) -> Decoded<'d> {
+        let guid = record.provider.unwrap_or_default();
+        let catalogs = [&self.named, &self.own];
+        let found = catalogs.iter().find_map(|catalog| catalog.message(guid, record.descriptor.id));
+        let count = || catalogs.iter().map(|catalog| catalog.message_count()).sum();
+        match (found, count()) {
+            (Some(schema), _) => Decoded::with(schema, Source::Wpp),
+            (None, 0) => Decoded::undecoded(Reason::NoMessageFormat),
+            (None, count) => Decoded::undecoded(Reason::NotInFormats(count)),
         }
     }
 
@@ -214,17 +270,47 @@ impl Decoder {
 
     fn described_event<'d>(&'d mut self, record: &EventRecord<'d>, provider: Guid) -> Decoded<'d> {
         let descriptor = &record.descriptor;
-        if !self.store.is_empty() {
-            let key = EventKey::Event(provider, descriptor.id, descriptor.version);
-            if self.compile(&key) {
-                return self.described(&key);
-            }
+        let (id, version) = (descriptor.id, descriptor.version);
+        // What changes the decoder comes first.
+        let is_manifest = eventsource::is_manifest(record);
+        if is_manifest && self.learning {
+            Arc::make_mut(&mut self.store).learn(record);
+        }
+        let key = EventKey::Event(provider, id, version);
+        let is_named = self.named.event(provider, id, version).is_some();
+        let is_described = !is_named && !self.store.is_empty() && self.compile(&key);
+        if let Some(schema) = self.named.event(provider, id, version) {
+            return Decoded::with(schema, Source::Manifest);
+        }
+        if is_described {
+            return self.described(&key);
+        }
+        let source = self.store.source(&provider);
+        if is_manifest {
+            let mut decoded = Decoded::with(eventsource::chunk_schema(), Source::EventSource);
+            decoded.provider_name = source.and_then(|source| source.provider_name(&provider));
+            return decoded;
+        }
+        if let Some(schema) = source.and_then(|source| source.event(provider, id, version)) {
+            return Decoded::with(schema, Source::EventSource);
+        }
+        if let Some(schema) = self.own.event(provider, id, version) {
+            return Decoded::with(schema, Source::Manifest);
         }
         if is_string_event(record) {
             return Decoded::with(string_schema(), Source::String);
         }
+        let name = [Some(&*self.named), source, Some(&*self.own)]
+            .into_iter()
+            .flatten()
+            .find_map(|catalog| catalog.provider_name(&provider));
         let channel = descriptor.channel == Channel::TRACE_LOGGING && descriptor.id == 0;
-        Decoded::undecoded(if channel { Reason::NoMetadata } else { Reason::NoManifest })
+        let reason = match (channel, name) {
+            (true, _) => Reason::NoMetadata,
+            (false, Some(_)) => Reason::NotInManifest,
+            (false, None) => Reason::NoManifest,
+        };
+        Decoded { provider_name: name, ..Decoded::undecoded(reason) }
     }
 
     fn classic<'d>(&'d mut self, record: &EventRecord<'d>) -> Decoded<'d> {
@@ -233,19 +319,45 @@ impl Decoder {
         if class == EVENT_TRACE {
             return self.event_trace(kind, record, Reason::NoClass);
         }
-        if Store::is_schema_record(record) {
+        if Store::is_metadata_record(record) {
             if self.learning {
                 Arc::make_mut(&mut self.store).learn(record);
             }
             return schema_record(record);
         }
-        if !self.store.is_empty() {
+        let is_named = self.named.class(class, kind, version).is_some();
+        if !is_named && !self.store.is_empty() {
             let key = EventKey::Classic(class, kind, version);
             if self.compile(&key) {
                 return self.described(&key);
             }
         }
-        Decoded::undecoded(Reason::NoClass)
+        let mut decoded = self.class(class, kind, record, Reason::NoClass);
+        decoded.pointer_size = decoded.schema.and_then(|schema| pointer_size(schema, record));
+        decoded
+    }
+
+    /// A class that the user named, that the table knows, or that the user keeps.
+    fn class<'d>(
+        &'d self,
+        class: Guid,
+        kind: u8,
+        record: &EventRecord<'d>,
+        missing: Reason,
+    ) -> Decoded<'d> {
+        let version = record.descriptor.version;
+        if let Some(schema) = self.named.class(class, kind, version) {
+            return Decoded::with(schema, Source::Mof);
+        }
+        // WPP wrote classic events before there were messages: their type is the message's number.
+        if let Some(schema) = self.named.message(class, u16::from(kind)) {
+            return Decoded::with(schema, Source::Wpp);
+        }
+        let known = kernel_event(class, kind, version, missing);
+        match (&known.schema, self.own.class(class, kind, version)) {
+            (None, Some(schema)) => Decoded::with(schema, Source::Mof),
+            _ => known,
+        }
     }
 
     /// Brings the compiled schema of a key up to date with the store; whether there is one.
@@ -305,6 +417,33 @@ impl Decoder {
                 decoded
             }
         }
+    }
+}
+
+/// A program may log a class as a machine of the other width would, which its flags do not tell: where the payload fits only the other
+/// width, to the last byte, that is it.
+fn pointer_size(schema: &Schema, record: &EventRecord<'_>) -> Option<u8> {
+    let fits = |size| {
+        walk(schema, record.payload, size, &mut ()).is_ok_and(|taken| taken == record.payload.len())
+    };
+    let other = if record.pointer_size == 4 { 8 } else { 4 };
+    (!fits(record.pointer_size) && fits(other)).then_some(other)
+}
+
+/// An event of a class that the table knows.
+fn kernel_event<'d>(class: Guid, kind: u8, version: u8, missing: Reason) -> Decoded<'d> {
+    match kernel::event(class, kind, version) {
+        Some(event) => match &event.schema {
+            Some(schema) => Decoded::with(schema, Source::Kernel),
+            None => Decoded {
+                event_name: Some(Cow::Borrowed(&event.name)),
+                ..Decoded::undecoded(missing)
+            },
+        },
+        None => Decoded {
+            event_name: kernel::name(class, kind).map(Cow::Borrowed),
+            ..Decoded::undecoded(missing)
+        },
     }
 }
 
@@ -371,6 +510,10 @@ pub struct Decoded<'d> {
     reason: Option<Reason>,
     traits: Option<ProviderTraits<'d>>,
     event_name: Option<Cow<'d, str>>,
+    /// Known though the event's schema does not tell it.
+    provider_name: Option<&'d str>,
+    /// Other than the record's.
+    pointer_size: Option<u8>,
 }
 
 impl<'d> Decoded<'d> {
@@ -381,11 +524,21 @@ impl<'d> Decoded<'d> {
             reason: None,
             traits: None,
             event_name: None,
+            provider_name: None,
+            pointer_size: None,
         }
     }
 
     fn undecoded(reason: Reason) -> Decoded<'d> {
-        Decoded { schema: None, source: None, reason: Some(reason), traits: None, event_name: None }
+        Decoded {
+            schema: None,
+            source: None,
+            reason: Some(reason),
+            traits: None,
+            event_name: None,
+            provider_name: None,
+            pointer_size: None,
+        }
     }
 
     /// The schema.
@@ -411,7 +564,8 @@ impl<'d> Decoded<'d> {
                 return Some(String::from_utf8_lossy(name));
             }
         }
-        self.schema?.names.provider.as_deref().map(Cow::Borrowed)
+        let name = self.schema.and_then(|schema| schema.names.provider.as_deref());
+        name.or(self.provider_name).map(Cow::Borrowed)
     }
 
     /// The provider group in the event's traits.
@@ -437,7 +591,8 @@ impl<'d> Decoded<'d> {
         visitor: &mut impl Visitor,
     ) -> Result<bool, PayloadError> {
         let Some(schema) = self.schema else { return Ok(false) };
-        walk(schema, record.payload, record.pointer_size, visitor)?;
+        let pointer_size = self.pointer_size.unwrap_or(record.pointer_size);
+        walk(schema, record.payload, pointer_size, visitor)?;
         Ok(true)
     }
 
@@ -461,7 +616,13 @@ impl<'d> Decoded<'d> {
 
     /// The message with its inserts, where the schema has one and the payload fits it.
     pub fn message(&self, record: &EventRecord<'_>, style: &Style) -> Option<String> {
-        let message = self.schema?.message.as_ref()?;
+        let schema = self.schema?;
+        if let Some(format) = &schema.wpp {
+            let mut text = format.writer(style, record.pointer_size);
+            self.visit(record, &mut text).ok()?;
+            return Some(text.finish());
+        }
+        let message = schema.message.as_ref()?;
         let mut texts = FieldTexts::new(style);
         if message.has_inserts() {
             self.visit(record, &mut texts).ok()?;

@@ -210,7 +210,7 @@ impl<'a> EventInfo<'a> {
             match &field.kind {
                 Kind::Struct { count, .. } => members += count,
                 Kind::Custom { schema, .. } => text += schema.len(),
-                Kind::Scalar { .. } => {}
+                Kind::Scalar { .. } | Kind::Constant(_) => {}
             }
             if text > TEXT_LIMIT || members > MEMBER_LIMIT {
                 return Err(EventInfoError::TooMuch);
@@ -260,7 +260,7 @@ impl<'a> EventInfo<'a> {
         let characters = match field.count {
             Count::Fixed(characters) => Some(Length::Fixed(characters)),
             Count::Field(source) => Some(Length::Field(source)),
-            Count::One | Count::Prefixed => None,
+            Count::One | Count::Prefixed | Count::Rest => None,
         };
         let text = match in_type {
             InType::UNICODECHAR => Some(Wire::Utf16),

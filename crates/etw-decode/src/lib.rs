@@ -27,25 +27,34 @@
 //! than a bound on what one event may hold.
 #![forbid(unsafe_code)]
 
+mod catalog;
 mod custom;
 mod decoder;
 pub mod event_info;
 pub mod event_trace;
+mod eventsource;
+mod kernel;
+pub mod manifest;
 mod message;
+pub mod mof;
 mod schema;
+mod status;
 mod store;
 mod text;
 pub mod tracelogging;
 mod types;
 mod value;
 mod walk;
+pub mod wpp;
 
+pub use catalog::Catalog;
 #[cfg(feature = "cbor")]
 pub use custom::Cbor;
 pub use custom::{CustomDecoder, CustomDecoders, Rendered};
 pub use decoder::{Decoded, Decoder, Reason, Source};
 pub use message::Message;
 pub use schema::{Count, Field, Kind, Length, Map, MapKind, Names, Schema};
+pub use status::{StatusKind, status_name, status_text};
 pub use store::Store;
 pub use text::{CodePage, Text, write_json_string};
 pub use types::{InType, OutType, Show, Wire};

@@ -3,6 +3,7 @@
 use crate::message::Message;
 use crate::text::write_json_string;
 use crate::types::{Show, Wire};
+use crate::wpp::WppFormat;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -26,6 +27,10 @@ pub struct Schema {
     pub tag: u32,
     /// Whether lengths or counts of fields are values of other fields.
     pub(crate) has_references: bool,
+    /// Fields at the end may be missing: one that would begin where the payload ends is not there.
+    pub(crate) ends_early: bool,
+    /// The text of a WPP message, in place of `message`.
+    pub(crate) wpp: Option<Box<WppFormat>>,
 }
 
 /// Names from a schema, as far as it has them.
@@ -105,6 +110,8 @@ pub enum Kind {
         /// For the protocol's decoder.
         schema: Box<[u8]>,
     },
+    /// A text of the schema's: no bytes of the payload.
+    Constant(Box<str>),
 }
 
 /// How many values a field has.
@@ -118,6 +125,8 @@ pub enum Count {
     Prefixed,
     /// An array; the field with this index tells.
     Field(usize),
+    /// An array; as many as the rest of the payload holds, of a type whose size does not depend on the payload.
+    Rest,
 }
 
 /// How long a text or binary value is: characters or bytes.
@@ -190,6 +199,8 @@ impl Schema {
             top_level,
             message: None,
             tag: 0,
+            ends_early: false,
+            wpp: None,
         }
     }
 
@@ -198,6 +209,7 @@ impl Schema {
         let fields = self.fields.iter().map(|field| {
             let custom = match &field.kind {
                 Kind::Custom { schema, .. } => schema.len(),
+                Kind::Constant(text) => text.len(),
                 _ => 0,
             };
             size_of::<Field>() + field.name.len() * 2 + custom
@@ -212,7 +224,8 @@ impl Schema {
             &names.opcode,
         ];
         let names = names.keywords.iter().chain(single.into_iter().flatten()).map(String::len);
-        let message = self.message.as_ref().map_or(0, Message::size);
+        let message = self.message.as_ref().map_or(0, Message::size)
+            + self.wpp.as_ref().map_or(0, |wpp| wpp.size());
         size_of::<Schema>() + fields.sum::<usize>() + names.sum::<usize>() + message
     }
 }

@@ -1,6 +1,8 @@
 //! Schemas that were learnt from a trace.
 
+use crate::catalog::Catalog;
 use crate::event_info::{self, EventInfo, EventKey};
+use crate::eventsource::{self, EventSources};
 use crate::schema::Map;
 use etw_types::{EVENT_METADATA, EventRecord, Guid};
 use std::collections::HashMap;
@@ -13,11 +15,12 @@ pub(crate) const MAP_INFO: u8 = 33;
 /// Bytes of schemas that are kept; a trace that describes more is not a trace of one machine.
 const SIZE_LIMIT: usize = 16 << 20;
 
-/// What a trace's EventMetadata records say. Cheap to clone for what it holds: blobs are shared.
+/// What a trace's EventMetadata records and EventSource manifests say. Cheap to clone for what it holds: blobs are shared.
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     events: HashMap<EventKey, Arc<[u8]>>,
     maps: HashMap<Guid, HashMap<String, Arc<Map>>>,
+    sources: EventSources,
     /// Counts changes to maps, so that compiled schemas know when theirs may have come.
     pub(crate) map_generation: u64,
     size: usize,
@@ -28,6 +31,11 @@ impl Store {
     /// Whether a record describes other events.
     #[inline]
     pub fn is_schema_record(record: &EventRecord<'_>) -> bool {
+        Store::is_metadata_record(record) || eventsource::is_manifest(record)
+    }
+
+    #[inline]
+    pub(crate) fn is_metadata_record(record: &EventRecord<'_>) -> bool {
         record.header.is_classic()
             && record.provider == Some(EVENT_METADATA)
             && matches!(record.descriptor.opcode.0, EVENT_INFO | MAP_INFO)
@@ -38,7 +46,14 @@ impl Store {
     /// # Loss
     /// Past 16 MiB nothing more is learnt, see [`refused`](Store::refused).
     pub fn learn(&mut self, record: &EventRecord<'_>) {
-        if !Store::is_schema_record(record) {
+        if eventsource::is_manifest(record) {
+            match self.sources.learn(record, SIZE_LIMIT.saturating_sub(self.size)) {
+                Some(size) => self.size += size,
+                None => self.refused += 1,
+            }
+            return;
+        }
+        if !Store::is_metadata_record(record) {
             return;
         }
         if self.size + record.payload.len() + 64 > SIZE_LIMIT {
@@ -79,9 +94,15 @@ impl Store {
         self.maps.get(&provider)?.get(name).cloned()
     }
 
+    /// What an EventSource has told of itself.
+    #[inline]
+    pub(crate) fn source(&self, provider: &Guid) -> Option<&Catalog> {
+        self.sources.catalog(provider)
+    }
+
     /// Whether nothing was learnt.
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty()
+        self.events.is_empty() && self.sources.is_empty()
     }
 
     /// Schema records that found no room.

@@ -1,5 +1,6 @@
 //! TDH's in- and out-types, and what they come to: how a value lies in the payload and what it is shown as.
 
+use crate::status::StatusKind;
 use etw_tracelogging as tl;
 
 /// How a value is stored (`TDH_INTYPE_*`).
@@ -115,6 +116,8 @@ pub enum Show {
     Unsigned,
     /// 8-bit text that is UTF-8.
     Utf8,
+    /// A status code: its number, and to people its name.
+    Status(StatusKind),
 }
 
 impl InType {
@@ -184,6 +187,7 @@ impl InType {
         );
         let bytes = matches!(wire, Wire::Binary | Wire::CountedBinary);
         let wide = matches!(wire, Wire::I64 | Wire::U64);
+        let is_code = matches!(wire, Wire::I32 | Wire::U32);
         match out {
             OutType::HEXINT8
             | OutType::HEXINT16
@@ -195,6 +199,9 @@ impl InType {
             {
                 Show::Hex
             }
+            OutType::NTSTATUS if is_code => Show::Status(StatusKind::NtStatus),
+            OutType::HRESULT if is_code => Show::Status(StatusKind::HResult),
+            OutType::WIN32ERROR if is_code => Show::Status(StatusKind::Win32),
             OutType::BOOLEAN if integer => Show::Boolean,
             OutType::STRING if narrow => Show::Character,
             OutType::PORT if matches!(wire, Wire::U16 | Wire::I16) => Show::Port,

@@ -2,6 +2,7 @@
 
 use crate::custom::{CustomDecoders, Rendered};
 use crate::schema::Map;
+use crate::status::{StatusKind, status_text};
 use crate::text::{CodePage, Text, write_json_string};
 use etw_types::{FileTime, Guid, SystemTime, le};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -66,6 +67,13 @@ pub enum Value<'a> {
         /// Its names.
         map: &'a Map,
     },
+    /// A status code; a negative one where its type is signed.
+    Status {
+        /// The code.
+        value: i64,
+        /// Of what.
+        kind: StatusKind,
+    },
     /// A custom-serialised field (TraceLoggingCustom).
     Custom {
         /// 0–31; 0–4 are Microsoft's.
@@ -84,7 +92,7 @@ impl Value<'_> {
     /// The value as an unsigned integer, for lengths and counts of other fields.
     pub fn as_u64(&self) -> Option<u64> {
         match *self {
-            Value::Int(value) => u64::try_from(value).ok(),
+            Value::Int(value) | Value::Status { value, .. } => u64::try_from(value).ok(),
             Value::UInt(value) | Value::Hex(value) | Value::Mapped { value, .. } => Some(value),
             Value::Bool(value) => Some(u64::from(value)),
             _ => None,
@@ -95,6 +103,7 @@ impl Value<'_> {
     pub fn write_json(&self, out: &mut Vec<u8>, style: &Style) {
         match *self {
             Value::Null => out.extend_from_slice(b"null"),
+            Value::Status { value, .. } => write_int(out, value),
             Value::Int(value) => {
                 let quoted = style.json_strings64 && value.unsigned_abs() > EXACT_IN_DOUBLE;
                 quote_if(quoted, out, |out| write_int(out, value));
@@ -148,6 +157,9 @@ impl Value<'_> {
     pub fn write_text(&self, out: &mut Vec<u8>, style: &Style) {
         match *self {
             Value::Null => {}
+            Value::Status { value, kind } => {
+                out.extend_from_slice(status_text(kind, value as u32).as_bytes());
+            }
             Value::Int(value) => write_int(out, value),
             Value::UInt(value) => write_uint(out, value),
             Value::Hex(value) => {

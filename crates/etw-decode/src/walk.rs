@@ -21,6 +21,15 @@ pub trait Visitor {
     fn end_struct(&mut self, field: &Field);
 }
 
+/// Is told, and forgets: for what a walk costs and whether it comes to its end.
+impl Visitor for () {
+    fn value(&mut self, _: &Field, _: Value<'_>) {}
+    fn begin_array(&mut self, _: &Field, _: usize) {}
+    fn end_array(&mut self, _: &Field) {}
+    fn begin_struct(&mut self, _: &Field) {}
+    fn end_struct(&mut self, _: &Field) {}
+}
+
 /// Why a payload does not fit its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -104,6 +113,10 @@ impl<'a, V: Visitor> Walker<'a, V> {
     fn fields(&mut self, first: usize, count: usize) -> Result<(), PayloadError> {
         let fields = &self.schema.fields[first..first + count];
         for (number, field) in fields.iter().enumerate() {
+            let is_over = self.at == self.payload.len() && number > 0;
+            if self.schema.ends_early && self.depth == 0 && is_over {
+                break;
+            }
             self.field(first + number, field)?;
         }
         Ok(())
@@ -121,6 +134,13 @@ impl<'a, V: Visitor> Walker<'a, V> {
                 usize::from(count)
             }
             Count::Field(source) => self.refer(source),
+            Count::Rest => match field.kind {
+                Kind::Scalar { wire, .. } => {
+                    let size = wire.fixed_size(self.pointer_size).unwrap_or(0);
+                    (self.payload.len() - self.at).checked_div(size).unwrap_or(0)
+                }
+                _ => 0,
+            },
         };
         self.visitor.begin_array(field, count);
         for _ in 0..count {
@@ -165,6 +185,7 @@ impl<'a, V: Visitor> Walker<'a, V> {
                 None => counted(rest, false),
             }
             .map(|(data, taken)| (Value::Custom { protocol: *protocol, schema, data }, taken)),
+            Kind::Constant(text) => Some((Value::Text(Text::Utf8(text.as_bytes())), 0)),
             Kind::Struct { .. } => None,
         };
         let (mut value, taken) = read.ok_or_else(|| self.short(field))?;
@@ -262,10 +283,10 @@ fn read<'a>(
             Some((Value::Sid(rest.get(..size)?), size))
         }
         Wire::WbemSid => {
-            if le::u32(rest, 0)? == 0 {
+            let head = 2 * usize::from(pointer_size);
+            if le::u32(rest, 0)? == 0 && !is_sid_behind_nothing(rest, head) {
                 return Some((Value::Sid(&[]), 4));
             }
-            let head = 2 * usize::from(pointer_size);
             let size = 8 + 4 * usize::from(le::u8(rest, head + 1)?);
             Some((Value::Sid(rest.get(head..head + size)?), head + size))
         }
@@ -293,6 +314,12 @@ fn read<'a>(
     }
 }
 
+/// Pointer and attributes of a TOKEN_USER may be zero where no kernel wrote it; what makes a SID then is its form.
+fn is_sid_behind_nothing(rest: &[u8], head: usize) -> bool {
+    rest.get(..head).is_some_and(|head| head.iter().all(|byte| *byte == 0))
+        && matches!(rest.get(head..head + 7), Some([1, 1..=15, 0, 0, 0, 0, 0]))
+}
+
 #[inline]
 fn integer(
     rest: &[u8],
@@ -314,6 +341,8 @@ fn integer(
         Show::Port => Value::UInt(u64::from((unsigned as u16).swap_bytes())),
         Show::Ipv4 => Value::Ipv4(rest.get(..4)?.try_into().ok()?),
         Show::FileTime => Value::FileTime(FileTime(signed)),
+        Show::Status(kind) if is_signed => Value::Status { value: signed, kind },
+        Show::Status(kind) => Value::Status { value: unsigned as i64, kind },
         _ => Value::UInt(unsigned),
     })
 }

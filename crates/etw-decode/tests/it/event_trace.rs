@@ -82,7 +82,7 @@ fn what_is_not_known_has_a_reason() {
     assert_eq!(json(0x40, &[1, 2, 3]), None, "too short for its fields");
     let mut decoder = Decoder::new();
     let mut record = EventRecord::new(HeaderType::System64, &[]);
-    for (hook, reason) in [(0x0301, Reason::NoKernelClass), (0xff01, Reason::UnknownGroup)] {
+    for (hook, reason) in [(0x0363, Reason::NoKernelClass), (0xff01, Reason::UnknownGroup)] {
         record.hook = Some(Hook(hook));
         assert_eq!(decoder.decode(&record).reason(), Some(&reason));
     }

@@ -315,6 +315,9 @@ fn otherwise(in_type: InType, out_type: u8) -> Option<&'static str> {
         7 if i == 5 || i == 6 => "49408",
         8 if i == 7 || i == 8 => "193.0.0.0",
         16 | 33 | 38 if i == 9 || i == 10 => "1601-01-01T00:00:00.0000193Z",
+        13 if i == 7 || i == 8 => "193(ERROR_BAD_EXE_FORMAT)",
+        14 if i == 7 || i == 8 => "0x000000c1",
+        15 if i == 7 || i == 8 => "0x000000c1",
         // An address of another family than IP is shown as its bytes.
         17 if i == 4 => "-63",
         18 if i == 3 => "193",

@@ -1,0 +1,80 @@
+//! Schemas that the user names on the command line.
+
+use crate::output::Failure;
+use clap::Args;
+use etw_decode::Catalog;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[derive(Args, Clone, Debug, Default)]
+pub struct Schemas {
+    /// Instrumentation manifest, before what the trace itself says
+    #[arg(long, value_name = "FILE")]
+    manifest: Vec<PathBuf>,
+    /// Formats of WPP messages: a TMF file, or a folder of them
+    #[arg(long, value_name = "FILE|DIR")]
+    tmf: Vec<PathBuf>,
+    /// Classes of classic events, before those that are built in
+    #[arg(long, value_name = "FILE")]
+    mof: Vec<PathBuf>,
+}
+
+impl Schemas {
+    /// Reads them; warnings are told.
+    pub fn load(&self) -> Result<Arc<Catalog>, Failure> {
+        let mut catalog = Catalog::default();
+        for path in &self.manifest {
+            let text = read(path)?;
+            let warnings = catalog.add_manifest(&text).map_err(|error| refused(path, error))?;
+            tell(path, &warnings);
+        }
+        for path in &self.mof {
+            let warnings = catalog.add_mof(&read(path)?);
+            tell(path, &warnings);
+        }
+        for path in self.tmf.iter().flat_map(|path| folder(path, "tmf")) {
+            let path = path?;
+            let warnings = catalog.add_tmf(&read(&path)?);
+            tell(&path, &warnings);
+        }
+        Ok(Arc::new(catalog))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    std::fs::read(path).map_err(|error| refused(path, error))
+}
+
+/// The path itself, or the files of a folder with an extension.
+fn folder(path: &Path, extension: &str) -> Vec<Result<PathBuf, Failure>> {
+    if !path.is_dir() {
+        return vec![Ok(path.to_owned())];
+    }
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) => return vec![Err(refused(path, error))],
+    };
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension)))
+        .collect();
+    files.sort();
+    files.into_iter().map(Ok).collect()
+}
+
+fn refused(path: &Path, error: impl Display) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()))
+}
+
+/// The first few: a sloppy manifest is sloppy throughout.
+fn tell(path: &Path, warnings: &[String]) {
+    const SHOWN: usize = 5;
+    for warning in warnings.iter().take(SHOWN) {
+        eprintln!("etw: note: {}: {warning}", path.display());
+    }
+    if warnings.len() > SHOWN {
+        eprintln!("etw: note: {}: {} further warnings", path.display(), warnings.len() - SHOWN);
+    }
+}

@@ -1,0 +1,112 @@
+//! Schemas that do not come from the trace: what the user names.
+
+use crate::manifest::{self, ManifestError};
+use crate::mof;
+use crate::schema::Schema;
+use crate::wpp::{self, WppMessage};
+use etw_types::Guid;
+use std::collections::HashMap;
+
+/// Schemas by what they describe. What was added first is kept where two describe the same.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    events: HashMap<(Guid, u16, u8), Schema, foldhash::fast::RandomState>,
+    providers: HashMap<Guid, String>,
+    messages: HashMap<(Guid, u16), Schema, foldhash::fast::RandomState>,
+    /// By class and type: versions and their schemas; `None` stands for versions without a class of their own.
+    classes: HashMap<(Guid, u8), Vec<(Option<u8>, Schema)>, foldhash::fast::RandomState>,
+}
+
+impl Catalog {
+    /// Adds the events of an instrumentation manifest; gives warnings about what was left out.
+    ///
+    /// # Errors
+    /// The text is no manifest.
+    pub fn add_manifest(&mut self, text: &[u8]) -> Result<Vec<String>, ManifestError> {
+        let manifest = manifest::parse(text)?;
+        for provider in manifest.providers {
+            self.add_provider(provider);
+        }
+        Ok(manifest.warnings)
+    }
+
+    /// Adds the events of a provider.
+    pub fn add_provider(&mut self, provider: manifest::ManifestProvider) {
+        for guid in [Some(provider.guid), provider.control_guid].into_iter().flatten() {
+            self.providers.entry(guid).or_insert_with(|| provider.name.clone());
+        }
+        for ((id, version), schema) in provider.events {
+            if let Some(control) = provider.control_guid {
+                self.events.entry((control, id, version)).or_insert_with(|| schema.clone());
+            }
+            self.events.entry((provider.guid, id, version)).or_insert(schema);
+        }
+    }
+
+    /// Adds the messages of TMF files; gives warnings about what was left out.
+    pub fn add_tmf(&mut self, text: &[u8]) -> Vec<String> {
+        let (messages, warnings) = wpp::parse_tmf(&wpp::text_of(text));
+        self.add_messages(messages);
+        warnings
+    }
+
+    /// Adds WPP messages.
+    pub fn add_messages(&mut self, messages: impl IntoIterator<Item = WppMessage>) {
+        for message in messages {
+            self.messages.entry((message.guid, message.number)).or_insert(message.schema);
+        }
+    }
+
+    pub(crate) fn message(&self, guid: Guid, number: u16) -> Option<&Schema> {
+        self.messages.get(&(guid, number))
+    }
+
+    /// Adds the classes of a MOF file; gives warnings about what was left out.
+    pub fn add_mof(&mut self, text: &[u8]) -> Vec<String> {
+        let (events, warnings) = mof::parse(text);
+        for event in events {
+            let versions = self.classes.entry((event.class, event.kind)).or_default();
+            if !versions.iter().any(|(version, _)| *version == event.version) {
+                versions.push((event.version, event.schema));
+            }
+        }
+        warnings
+    }
+
+    /// Of the record's version, else without one.
+    pub(crate) fn class(&self, class: Guid, kind: u8, version: u8) -> Option<&Schema> {
+        let versions = self.classes.get(&(class, kind))?;
+        let of = |wanted| versions.iter().find(|(version, _)| *version == wanted);
+        of(Some(version)).or_else(|| of(None)).map(|(_, schema)| schema)
+    }
+
+    /// WPP messages that it describes.
+    pub fn message_count(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Events and messages that it describes.
+    pub fn len(&self) -> usize {
+        self.events.len() + self.messages.len() + self.classes.len()
+    }
+
+    /// Whether it describes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.providers.is_empty() && self.messages.is_empty() && self.classes.is_empty()
+    }
+
+    /// The name of a provider that it knows.
+    pub fn provider_name(&self, provider: &Guid) -> Option<&str> {
+        self.providers.get(provider).map(String::as_str)
+    }
+
+    /// The providers that it knows.
+    pub fn providers(&self) -> impl Iterator<Item = (&Guid, &str)> {
+        self.providers.iter().map(|(guid, name)| (guid, name.as_str()))
+    }
+
+    #[inline]
+    pub(crate) fn event(&self, provider: Guid, id: u16, version: u8) -> Option<&Schema> {
+        self.events.get(&(provider, id, version))
+    }
+}

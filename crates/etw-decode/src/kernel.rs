@@ -1,0 +1,153 @@
+//! Classic classes of the kernel: a table of their fields, by class GUID, type and version.
+
+use crate::schema::{Count, Field, Length, Names, Schema};
+use crate::types::{Show, Wire};
+use etw_types::Guid;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+const TABLE: &str = include_str!("kernel.txt");
+
+/// An event of a class.
+#[derive(Debug)]
+pub(crate) struct KernelEvent {
+    version: u8,
+    /// `Class/Type`
+    pub name: String,
+    /// `None`: only its name is known.
+    pub schema: Option<Schema>,
+}
+
+static CLASSES: LazyLock<HashMap<(Guid, u8), Vec<KernelEvent>>> = LazyLock::new(classes);
+
+/// The event of a class: the newest version that is not above the record's.
+pub(crate) fn event(class: Guid, kind: u8, version: u8) -> Option<&'static KernelEvent> {
+    let versions = CLASSES.get(&(class, kind))?;
+    versions.iter().rev().find(|event| event.version <= version)
+}
+
+/// The name of an event whatever its version, as that of a class that is known.
+pub(crate) fn name(class: Guid, kind: u8) -> Option<&'static str> {
+    CLASSES.get(&(class, kind))?.last().map(|event| event.name.as_str())
+}
+
+fn classes() -> HashMap<(Guid, u8), Vec<KernelEvent>> {
+    let mut classes: HashMap<(Guid, u8), Vec<KernelEvent>> = HashMap::new();
+    let mut class = (Guid::ZERO, "");
+    let mut lines = TABLE.lines().filter(|line| !line.starts_with('#')).peekable();
+    while let Some(line) = lines.next() {
+        let Some(events) = line.strip_prefix("  v") else {
+            if let Some((guid, name)) = line.split_once(' ') {
+                class = (guid.parse().unwrap_or(Guid::ZERO), name);
+            }
+            continue;
+        };
+        let (version, events) = events.split_once(' ').unwrap_or((events, ""));
+        let version = version.parse().unwrap_or(0);
+        let mut fields = String::new();
+        while let Some(more) = lines.next_if(|line| line.starts_with("    ")) {
+            fields.push_str(more);
+            fields.push(' ');
+        }
+        for event in events.split(", ") {
+            let Some((kind, event)) = event.split_once(' ') else { continue };
+            let name = format!("{}/{event}", class.1);
+            let schema = (fields.trim() != "?").then(|| schema(&name, &fields));
+            if let Ok(kind) = kind.parse() {
+                let event = KernelEvent { version, name, schema };
+                classes.entry((class.0, kind)).or_default().push(event);
+            }
+        }
+    }
+    for versions in classes.values_mut() {
+        versions.sort_by_key(|event| event.version);
+    }
+    classes
+}
+
+fn schema(name: &str, text: &str) -> Schema {
+    let mut fields: Vec<Field> = Vec::new();
+    for (name, code) in text.split_ascii_whitespace().filter_map(|field| field.split_once(':')) {
+        if let Some((code, count)) = code.split_once('#') {
+            let numbers = 1..=count.parse().unwrap_or(0);
+            fields.extend(numbers.map(|number| field(&format!("{name}{number}"), code)));
+            continue;
+        }
+        let (code, count) = match code.split_once('@') {
+            Some((code, other)) => {
+                let source = fields.iter().position(|field| field.name == other);
+                (code, source.map_or(Count::One, Count::Field))
+            }
+            None => match code.strip_suffix('*') {
+                Some(code) => (code, Count::Rest),
+                None => (code, Count::One),
+            },
+        };
+        fields.push(Field { count, ..field(name, code) });
+    }
+    let names = Names {
+        provider: Some("MSNT_SystemTrace".into()),
+        event: Some(name.to_owned()),
+        ..Names::default()
+    };
+    let count = fields.len();
+    Schema { ends_early: true, ..Schema::new(names, fields, count) }
+}
+
+fn field(name: &str, code: &str) -> Field {
+    if let Some(units) = code.strip_prefix('c') {
+        let length = Length::Fixed(units.parse().unwrap_or(0));
+        return Field { length, ..Field::new(name, Wire::Utf16, Show::Plain) };
+    }
+    let (wire, show) = match code {
+        "b" => (Wire::U8, Show::Plain),
+        "B" => (Wire::I8, Show::Plain),
+        "h" => (Wire::U16, Show::Plain),
+        "H" => (Wire::I16, Show::Plain),
+        "u" => (Wire::U32, Show::Plain),
+        "i" => (Wire::I32, Show::Plain),
+        "q" | "t" => (Wire::U64, Show::Plain),
+        "Q" => (Wire::I64, Show::Plain),
+        "p" => (Wire::Pointer, Show::Hex),
+        "o" => (Wire::U8, Show::Boolean),
+        "f" => (Wire::FileTime, Show::Plain),
+        "g" => (Wire::Guid, Show::Plain),
+        "S" => (Wire::WbemSid, Show::Plain),
+        "4" => (Wire::U32, Show::Ipv4),
+        "6" => (Wire::Binary, Show::Ipv6),
+        "P" => (Wire::U16, Show::Port),
+        "s" => (Wire::Utf16, Show::Plain),
+        "a" => (Wire::Ansi, Show::Plain),
+        // The table is ours: its test finds this.
+        _ => (Wire::Nothing, Show::Plain),
+    };
+    Field::new(name, wire, show)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Kind;
+
+    #[test]
+    fn the_table_is_whole() {
+        let mut classes = 0;
+        for line in TABLE.lines().filter(|line| !line.starts_with([' ', '#'])) {
+            assert!(line.split_once(' ').unwrap().0.parse::<Guid>().is_ok(), "{line}");
+            classes += 1;
+        }
+        assert!(classes > 20);
+        for event in CLASSES.values().flatten() {
+            for field in event.schema.iter().flat_map(|schema| &schema.fields) {
+                let unknown = matches!(field.kind, Kind::Scalar { wire: Wire::Nothing, .. });
+                assert!(!unknown, "{} {}", event.name, field.name);
+            }
+        }
+        let event = |class: &str, kind, version| event(class.parse().unwrap(), kind, version);
+        let process = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c";
+        assert_eq!(event(process, 1, 9).unwrap().version, 4);
+        assert_eq!(event(process, 11, 1).map(|event| &event.name), None);
+        let walk = event("def2fe46-7bd6-4b80-bd94-f57fe20d0ce3", 32, 2).unwrap();
+        assert_eq!(walk.schema.as_ref().unwrap().fields.len(), 3 + 192);
+    }
+}

@@ -1,0 +1,102 @@
+use super::*;
+use crate::{Catalog, Decoder, Source};
+use etw_types::{EventRecord, HeaderType};
+use std::sync::Arc;
+
+const TMF: &str = "// PDB:  driver.pdb\n\
+00112233-4455-6677-8899-aabbccddeeff Driver // SRC=a.b.c MJ= MN=\n\
+#typev a.b_c12 10 \"%0[%!FUNC!] <-- %10!s! of <x=0x%11!X!>, %12!-6s!|%13!04X!|%14!p! 100%% \\\"q\\\" // %99!s! %2\" //   LEVEL=TRACE_LEVEL_ERROR FLAGS=TRACE_A FUNC=Class::Method\n\
+{\n\
+status, ItemNTSTATUS -- 10\n\
+f(a, b), ItemLong -- 11\n\
+\"text, Item\", ItemString -- 12\n\
+n, ItemShort -- 13\n\
+p, ItemPtr -- 14\n\
+}\n\
+#typev a.b_c20 11 \"%0%10!s! %11!s! %12!s! %13!s! %14!s! %15!s! %16!I64d! %17!012I64X! %18!c! %19!.2f!\" // FUNC=F\n\
+{\n\
+irql, ItemListByte(Low,APC=2,DPC) -- 10\n\
+set, ItemSetLong(a,b,c) -- 11\n\
+port, ItemPort -- 12\n\
+ip, ItemIPAddr -- 13\n\
+mac, ItemMACAddr -- 14\n\
+w, ItemPWString -- 15\n\
+q, ItemLongLong -- 16\n\
+x, ItemLongLongXX -- 17\n\
+c, ItemChar -- 18\n\
+d, ItemDouble -- 19\n\
+}\n\
+#typev broken\n\
+#typev b 12 \"unknown\"\n\
+{\n\
+x, ItemStrange -- 10\n\
+}\n";
+
+const GUID: Guid = Guid::from_u128(0x00112233_4455_6677_8899_aabbccddeeff);
+
+fn text(number: u16, payload: &[u8], pointer_size: u8) -> String {
+    let mut catalog = Catalog::default();
+    let warnings = catalog.add_tmf(TMF.as_bytes());
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    let mut decoder = Decoder::new();
+    decoder.set_catalog(Arc::new(catalog));
+    let mut record = EventRecord::new(HeaderType::Message, payload);
+    record.provider = Some(GUID);
+    record.descriptor.id = number;
+    record.pointer_size = pointer_size;
+    let decoded = decoder.decode(&record);
+    assert_eq!(decoded.source(), Some(Source::Wpp), "{:?}", decoded.reason());
+    assert_eq!(decoded.provider_name().as_deref(), Some("Driver"));
+    decoded.message(&record, &Style::default()).unwrap()
+}
+
+#[test]
+fn a_message_and_its_text() {
+    let payload = [
+        &0xc000_0022u32.to_le_bytes()[..],
+        &255i32.to_le_bytes(),
+        b"abc\0",
+        &(-2i16).to_le_bytes(),
+        &0xdead_beefu32.to_le_bytes(),
+    ]
+    .concat();
+    assert_eq!(
+        text(10, &payload, 4),
+        "[Class::Method] <-- 0xc0000022(STATUS_ACCESS_DENIED) of <x=0xFF>, abc   |FFFFFFFE|DEADBEEF 100% \"q\" // %99 a.b_c12"
+    );
+}
+
+#[test]
+fn items() {
+    let payload = [
+        &[2u8][..],
+        &5u32.to_le_bytes(),
+        &8080u16.to_be_bytes(),
+        &[127, 0, 0, 1],
+        &[0, 1, 2, 3, 4, 255],
+        &[4, 0, b'h', 0, b'i', 0],
+        &(-7i64).to_le_bytes(),
+        &0xab_cdefu64.to_le_bytes(),
+        b"Z",
+        &1.2345f64.to_le_bytes(),
+    ]
+    .concat();
+    assert_eq!(
+        text(11, &payload, 8),
+        "APC [a,c] 8080 127.0.0.1 00-01-02-03-04-ff hi -7 000000ABCDEF Z 1.23"
+    );
+}
+
+/// Bytes of any kind give warnings, not panics, and no more than their share of memory.
+#[test]
+fn damaged_files() {
+    for end in 0..TMF.len() {
+        let _ = parse_tmf(&TMF[..end]);
+    }
+    let wide = TMF.replace("%11!X!", "%11!99999999999d!");
+    let (messages, _) = parse_tmf(&wide);
+    assert_eq!(messages.len(), 2);
+    let mut out = String::new();
+    Spec::parse("99999999999.99999999999d").pad(&mut out, "1");
+    assert_eq!(out.len(), WIDTH_LIMIT);
+}
