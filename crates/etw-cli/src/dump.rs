@@ -5,6 +5,7 @@ use crate::format::{Format, Options};
 use crate::output::{Failure, Outcome, Output};
 use crate::pipeline::{self, Selection};
 use crate::schemas::Schemas;
+use crate::wanted::Wanted;
 use crate::when::When;
 use clap::Args;
 use etw_decode::{Cbor, CodePage, CustomDecoders, Store, Style};
@@ -50,6 +51,8 @@ pub struct Arguments {
     custom: Vec<u8>,
     #[command(flatten)]
     schemas: Schemas,
+    #[command(flatten)]
+    wanted: Wanted,
     /// Traces; several are merged by time
     #[arg(required = true, value_name = "FILE.etl")]
     files: Vec<PathBuf>,
@@ -97,6 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         limit: arguments.limit,
         gathered,
         catalog: arguments.schemas.load()?,
+        wanted: arguments.wanted.compile(start)?,
     };
     let options = Options {
         format: arguments.format,
@@ -117,7 +121,8 @@ fn is_compressed(traces: &[TraceFile]) -> bool {
     traces.iter().any(|trace| trace.totals().compressed_buffers > 0)
 }
 
-fn gather(mut records: Records) -> Arc<Store> {
+/// What a trace says of its events.
+pub fn gather(mut records: Records) -> Arc<Store> {
     let mut store = Store::default();
     while let Some(record) = records.next() {
         store.learn(&record);

@@ -11,6 +11,7 @@ mod repair;
 mod rewrite;
 mod schemas;
 mod stat;
+mod wanted;
 mod when;
 
 use clap::{Parser, Subcommand};
@@ -44,6 +45,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // A topic beside the commands that clap's own `help` knows.
+    if std::env::args_os().skip(1).eq(["help", "where"]) {
+        return finish(wanted::help());
+    }
     let arguments = Arguments::parse();
     let outcome = match &arguments.command {
         Command::Dump(arguments) => dump::run(arguments),
@@ -53,6 +58,10 @@ fn main() -> ExitCode {
         Command::Relog(arguments) => rewrite::relog(arguments),
         Command::Repair(arguments) => repair::run(arguments),
     };
+    finish(outcome)
+}
+
+fn finish(outcome: Result<Outcome, output::Failure>) -> ExitCode {
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Damaged) => ExitCode::from(1),
@@ -61,7 +70,7 @@ fn main() -> ExitCode {
             None => ExitCode::SUCCESS,
             Some(message) => {
                 eprintln!("etw: {message}");
-                ExitCode::from(3)
+                ExitCode::from(if matches!(failure, output::Failure::Usage(_)) { 2 } else { 3 })
             }
         },
     }

@@ -20,6 +20,8 @@ pub enum Outcome {
 pub enum Failure {
     /// Told in one line.
     Message(String),
+    /// What was asked for cannot be: exit status 2.
+    Usage(String),
     /// Nobody reads the output any more.
     ClosedPipe,
 }
@@ -28,7 +30,7 @@ impl Failure {
     /// What to print, if anything.
     pub fn message(&self) -> Option<&str> {
         match self {
-            Failure::Message(message) => Some(message),
+            Failure::Message(message) | Failure::Usage(message) => Some(message),
             Failure::ClosedPipe => None,
         }
     }

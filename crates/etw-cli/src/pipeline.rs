@@ -10,10 +10,11 @@
 
 use crate::format::{FileFacts, Options};
 use crate::output::{Failure, Output, Progress};
+use etw_decode::expr::Expr;
 use etw_decode::{Catalog, Decoder, Store};
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::record;
-use etw_types::{FileTime, Position};
+use etw_types::{Clock, FileTime, Position};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
@@ -34,6 +35,8 @@ pub struct Selection {
     pub gathered: Option<Arc<Store>>,
     /// Schemas that the user named.
     pub catalog: Arc<Catalog>,
+    /// What else is asked of a record.
+    pub wanted: Option<Expr>,
 }
 
 /// Writes the records of `records` to `output`.
@@ -51,6 +54,7 @@ pub fn run(
         options,
         learning: selection.gathered.is_none(),
         catalog: selection.catalog.clone(),
+        wanted: selection.wanted.as_ref(),
     };
     output.write(options.prologue().as_bytes())?;
     let mut reader = Reader::new(records, selection);
@@ -58,13 +62,17 @@ pub fn run(
         let mut decoder = shared.decoder();
         let mut batch = Batch::default();
         let mut text = Vec::new();
+        let mut limit = Limit::of(selection);
         while reader.fill(&mut batch) {
             text.clear();
-            shared.format(&mut decoder, &batch, &mut text);
-            output.write(&text)?;
+            shared.format(&mut decoder, &mut batch, &mut text);
+            output.write(limit.cut(&batch, &text))?;
+            if limit.is_reached() {
+                break;
+            }
         }
     } else {
-        run_parallel(&mut reader, &shared, threads, output)?;
+        run_parallel(&mut reader, &shared, threads, Limit::of(selection), output)?;
     }
     output.write(options.epilogue().as_bytes())?;
     output.finish()
@@ -85,6 +93,7 @@ fn run_parallel(
     reader: &mut Reader<'_>,
     shared: &Shared<'_>,
     threads: usize,
+    mut limit: Limit,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let in_flight = threads + 2;
@@ -111,7 +120,10 @@ fn run_parallel(
         });
         for result in results {
             let Ok((batch, text)) = result.recv() else { break };
-            output.write(&text)?;
+            output.write(limit.cut(&batch, &text))?;
+            if limit.is_reached() {
+                break;
+            }
             // No room for another spare: let it go.
             let _ = spare.try_send((batch, text));
         }
@@ -126,9 +138,9 @@ fn format_jobs(queue: &Mutex<Receiver<Job>>, shared: &Shared<'_>) {
             Ok(queue) => queue.recv(),
             Err(_) => return,
         };
-        let Ok(Job { batch, mut text, done }) = job else { return };
+        let Ok(Job { mut batch, mut text, done }) = job else { return };
         text.clear();
-        shared.format(&mut decoder, &batch, &mut text);
+        shared.format(&mut decoder, &mut batch, &mut text);
         if done.send((batch, text)).is_err() {
             return;
         }
@@ -141,6 +153,7 @@ struct Shared<'o> {
     options: &'o Options,
     learning: bool,
     catalog: Arc<Catalog>,
+    wanted: Option<&'o Expr>,
 }
 
 impl Shared<'_> {
@@ -151,9 +164,10 @@ impl Shared<'_> {
         decoder
     }
 
-    fn format(&self, decoder: &mut Decoder, batch: &Batch, text: &mut Vec<u8>) {
+    fn format(&self, decoder: &mut Decoder, batch: &mut Batch, text: &mut Vec<u8>) {
         decoder.set_store(Arc::clone(&batch.store));
         let mut start = 0;
+        batch.ends.clear();
         for item in &batch.items {
             let bytes = &batch.bytes[start..item.end];
             start = item.end;
@@ -165,7 +179,15 @@ impl Shared<'_> {
             record.order_time = item.order_time;
             record.position = item.position;
             let decoded = decoder.decode(&record);
+            if let Some(wanted) = self.wanted {
+                let clock = &self.facts[file].clock;
+                let time = wanted.needs_time().then(|| record.timestamp(clock)).flatten();
+                if !wanted.matches(&record, &decoded, time, &self.options.style) {
+                    continue;
+                }
+            }
             self.options.write(text, &record, &decoded, &self.facts[file]);
+            batch.ends.push(text.len());
         }
     }
 }
@@ -177,6 +199,36 @@ struct Batch {
     items: Vec<Item>,
     /// What was learnt before the first of them.
     store: Arc<Store>,
+    /// Where the text of each that is shown ends.
+    ends: Vec<usize>,
+}
+
+/// How many more are shown: whether a record is wanted is known only when it is decoded.
+struct Limit {
+    left: u64,
+}
+
+impl Limit {
+    fn of(selection: &Selection) -> Limit {
+        Limit { left: selection.limit.unwrap_or(u64::MAX) }
+    }
+
+    /// The text of those that are shown.
+    fn cut<'t>(&mut self, batch: &Batch, text: &'t [u8]) -> &'t [u8] {
+        let shown = batch.ends.len() as u64;
+        let text = match usize::try_from(self.left) {
+            Ok(left) if left < batch.ends.len() => {
+                &text[..left.checked_sub(1).map_or(0, |last| batch.ends[last])]
+            }
+            _ => text,
+        };
+        self.left = self.left.saturating_sub(shown);
+        text
+    }
+
+    fn is_reached(&self) -> bool {
+        self.left == 0
+    }
 }
 
 struct Item {
@@ -189,6 +241,7 @@ struct Item {
 struct Reader<'r> {
     records: &'r mut Records,
     selection: &'r Selection,
+    clocks: Vec<Clock>,
     store: Arc<Store>,
     given: u64,
     seen: u64,
@@ -198,7 +251,8 @@ struct Reader<'r> {
 impl<'r> Reader<'r> {
     fn new(records: &'r mut Records, selection: &'r Selection) -> Reader<'r> {
         let store = selection.gathered.clone().unwrap_or_default();
-        Reader { records, selection, store, given: 0, seen: 0, progress: Progress::start() }
+        let clocks = records.files().iter().map(|file| *file.clock()).collect();
+        Reader { records, selection, clocks, store, given: 0, seen: 0, progress: Progress::start() }
     }
 
     /// Fills an emptied batch; `false` at the end.
@@ -208,7 +262,9 @@ impl<'r> Reader<'r> {
         batch.store = Arc::clone(&self.store);
         let timed = self.selection.from.is_some() || self.selection.to.is_some();
         while batch.items.len() < BATCH_RECORDS && batch.bytes.len() < BATCH_BYTES {
-            if self.selection.limit.is_some_and(|limit| self.given >= limit) {
+            // Of those that are only maybe wanted the writer counts.
+            let all_shown = self.selection.wanted.is_none();
+            if all_shown && self.selection.limit.is_some_and(|limit| self.given >= limit) {
                 break;
             }
             let Some(record) = self.records.next() else { break };
@@ -219,7 +275,12 @@ impl<'r> Reader<'r> {
             }
             let has_time = record.has_time;
             self.seen += 1;
-            if timed && !(has_time && self.selects(order_time, position.file_index)) {
+            let is_wanted = self.selection.wanted.as_ref().is_none_or(|wanted| {
+                let clock = &self.clocks[position.file_index as usize];
+                let time = wanted.needs_time().then(|| record.timestamp(clock)).flatten();
+                wanted.by_header(&record, time) != Some(false)
+            });
+            if !is_wanted || timed && !(has_time && self.selects(order_time, position.file_index)) {
                 // The record is not shown, but those behind it need what it says.
                 match learns {
                     true if batch.items.is_empty() => batch.store = Arc::clone(&self.store),

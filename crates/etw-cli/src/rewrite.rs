@@ -3,13 +3,19 @@
 use crate::files;
 use crate::new_file::NewFile;
 use crate::output::{Failure, Outcome, Output, Progress};
+use crate::schemas::Schemas;
+use crate::wanted::Wanted;
 use clap::Args;
-use etw_etl::read::{RecordsOptions, TraceFile};
+use etw_decode::expr::Expr;
+use etw_decode::{Catalog, Decoder, Store, Style};
+use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_etl::relog::{Relog, RelogOptions};
 use etw_etl::write::WriteError;
+use etw_types::{EventRecord, FileTime};
 use std::fmt::Write;
 use std::io::BufWriter;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub struct MergeArguments {
@@ -24,6 +30,10 @@ pub struct MergeArguments {
 pub struct RelogArguments {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    wanted: Wanted,
+    #[command(flatten)]
+    schemas: Schemas,
     /// The trace
     #[arg(value_name = "IN")]
     file: PathBuf,
@@ -43,14 +53,23 @@ struct Target {
 }
 
 pub fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
-    run(&arguments.target, &arguments.files)
+    run(&arguments.target, &arguments.files, None)
 }
 
 pub fn relog(arguments: &RelogArguments) -> Result<Outcome, Failure> {
-    run(&arguments.target, std::slice::from_ref(&arguments.file))
+    let start =
+        files::open(&arguments.file)?.header().map_or(FileTime(0), |header| header.start_time);
+    let filter = match arguments.wanted.compile(start)? {
+        Some(wanted) => Some((wanted, arguments.schemas.load()?)),
+        None => None,
+    };
+    run(&arguments.target, std::slice::from_ref(&arguments.file), filter)
 }
 
-fn run(target: &Target, paths: &[PathBuf]) -> Result<Outcome, Failure> {
+/// An expression, and the schemas that it may need.
+type Filter = (Expr, Arc<Catalog>);
+
+fn run(target: &Target, paths: &[PathBuf], filter: Option<Filter>) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> = paths.iter().map(files::open).collect::<Result<_, _>>()?;
     let mut read = RecordsOptions::default();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -63,7 +82,35 @@ fn run(target: &Target, paths: &[PathBuf]) -> Result<Outcome, Failure> {
     let mut progress = Progress::start();
     // Buffers are written one by one; only small ones need to be gathered.
     let out = BufWriter::with_capacity(1 << 16, new.file());
-    let written = relog.run(out, |records| progress.update(records)).map(drop);
+    let clocks: Vec<_> = relog.records().files().iter().map(|file| *file.clock()).collect();
+    let mut decoder = Decoder::new();
+    let style = Style::default();
+    let written = match &filter {
+        None => relog.run(out, |records| progress.update(records)).map(drop),
+        Some((wanted, catalog)) => {
+            decoder.set_catalog(catalog.clone());
+            if wanted.needs_schema() {
+                // Merged traces tell of their events at their end.
+                let traces = relog.records().files().to_vec();
+                decoder.set_store(crate::dump::gather(Records::with_options(traces, read)));
+                decoder.set_learning(false);
+            }
+            let keep = |record: &EventRecord<'_>| {
+                // Those that are kept need what describes them.
+                if Store::is_schema_record(record) {
+                    decoder.decode(record);
+                    return true;
+                }
+                let clock = &clocks[record.position.file_index as usize];
+                let time = wanted.needs_time().then(|| record.timestamp(clock)).flatten();
+                match wanted.by_header(record, time) {
+                    Some(known) => known,
+                    None => wanted.matches(record, &decoder.decode(record), time, &style),
+                }
+            };
+            relog.run_selected(out, |records| progress.update(records), keep).map(drop)
+        }
+    };
     drop(progress);
     written.map_err(|error| match error {
         WriteError::Io(error) => new.failure(&error),

@@ -2,8 +2,9 @@
 
 use crate::files;
 use crate::output::{Failure, Outcome, Output, Progress};
+use crate::schemas::Schemas;
 use clap::{Args, ValueEnum};
-use etw_decode::{Decoder, Source, Store};
+use etw_decode::{Catalog, Decoder, Source, Store};
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::write::extended_chain;
 use etw_host::Loss;
@@ -21,6 +22,8 @@ pub struct Arguments {
     /// Form of the output
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    #[command(flatten)]
+    schemas: Schemas,
     /// Traces, each counted by itself
     #[arg(required = true, value_name = "FILE.etl")]
     files: Vec<PathBuf>,
@@ -37,10 +40,11 @@ enum Format {
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
+    let catalog = arguments.schemas.load()?;
     let mut output = Output::open(None, &[])?;
     let mut outcome = Outcome::Done;
     for trace in traces {
-        let counted = count(trace);
+        let counted = count(trace, &catalog);
         let text = match arguments.format {
             Format::Json => format!("{}\n", counted.to_json()),
             Format::Text => counted.to_text(),
@@ -118,7 +122,7 @@ struct EventRow {
 
 type Rows = HashMap<RowKey, Row, foldhash::fast::RandomState>;
 
-fn count(trace: TraceFile) -> Counted {
+fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
     let mut records = Records::new(vec![trace]);
     let mut by_header = BTreeMap::new();
     let mut losses = BTreeMap::new();
@@ -145,6 +149,7 @@ fn count(trace: TraceFile) -> Counted {
     let Counter { store, rows, more, .. } = counter;
     let mut decoder = Decoder::with_store(Arc::new(store));
     decoder.set_learning(false);
+    decoder.set_catalog(catalog.clone());
     let mut rows: Vec<EventRow> =
         rows.into_iter().map(|(key, row)| resolve(&mut decoder, key, &row)).collect();
     merge_equal(&mut rows);

@@ -33,6 +33,7 @@ mod decoder;
 pub mod event_info;
 pub mod event_trace;
 mod eventsource;
+pub mod expr;
 mod kernel;
 pub mod manifest;
 mod message;

@@ -52,6 +52,8 @@ pub struct RelogSummary {
     pub other_pointer_size: u64,
     /// Records left out because they fit no buffer: obsolete WNODE records of 1 MiB and more.
     pub too_large: u64,
+    /// Records that were not wanted.
+    pub not_wanted: u64,
     /// INSTANCE records left out because the new file has them in another layout: Windows XP's have no GUIDs.
     pub other_layout: u64,
 }
@@ -174,7 +176,21 @@ impl Relog {
     pub fn run<W: Write + Seek>(
         &mut self,
         out: W,
+        progress: impl FnMut(u64),
+    ) -> Result<W, WriteError> {
+        self.run_selected(out, progress, |_| true)
+    }
+
+    /// As [`run`](Relog::run), with those records alone that `keep` wants; what the session says of itself in the header's buffer
+    /// is kept unasked.
+    ///
+    /// # Errors
+    /// As [`run`](Relog::run).
+    pub fn run_selected<W: Write + Seek>(
+        &mut self,
+        out: W,
         mut progress: impl FnMut(u64),
+        mut keep: impl FnMut(&EventRecord<'_>) -> bool,
     ) -> Result<W, WriteError> {
         let mut options = WriterOptions::default();
         options.compressed = self.options.compressed;
@@ -194,6 +210,12 @@ impl Relog {
                 continue;
             }
             let place = Place::of(&record);
+            let says_of_itself =
+                heading && place.cpu == 0 && input.first_buffer == Some(place.buffer);
+            if !keep(&record) && !says_of_itself {
+                summary.not_wanted += 1;
+                continue;
+            }
             let mut bytes = records.stored_bytes();
             let mut time = place.time;
             if !input.is_plain() {
@@ -205,7 +227,6 @@ impl Relog {
                 (bytes, time) = (&scratch, adapted);
             }
             if heading {
-                let says_of_itself = place.cpu == 0 && input.first_buffer == Some(place.buffer);
                 if says_of_itself && writer.push_header_record(bytes) {
                     summary.records += 1;
                     continue;

@@ -3,7 +3,7 @@ use crate::fixture::{
 };
 use etw_etl::write::FileBuilder;
 use etw_types::{EVENT_METADATA, EventRecord, HeaderType, Opcode};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 
 const KEYS: [&str; 19] = [
@@ -106,6 +106,90 @@ fn selections() {
     assert_eq!(count(&["--from", "2026-01-02T03:04:05.00009Z"]), 10);
     assert_eq!(count(&["--to", "2026-01-02T04:04:05.000009+01:00"]), 11);
     assert_eq!(count(&["--from", "+1h"]), 0);
+}
+
+/// Records that are wanted, by header and by field, as many as are wanted and the same for any number of threads.
+#[test]
+fn expressions_select() {
+    let file = TempFile::new(&greetings(2000));
+    let shown = |arguments: &[&str]| {
+        stdout(&[&["dump", "--format", "json"], arguments].concat(), &[file.path()], 0)
+    };
+    let count = |expression: &str| shown(&["--where", expression]).lines().count();
+    assert_eq!(count("cpu == 1"), 667);
+    assert_eq!(count("pid == 10"), 2000);
+    assert_eq!(count("event == \"Greeting\" and text like '*9'"), 200);
+    assert_eq!(count("text ~ 'hello (7|8)$' or header == SYSTEM64"), 3);
+    assert_eq!(count("time >= +10us and time <= +19us"), 10);
+    assert_eq!(count("text == 'hello 7' and number == 18446744073709551615"), 1);
+    let five = ["--where", "text like '*77*'", "--limit", "5"];
+    let alone = shown(&[&five[..], &["--threads", "1"]].concat());
+    assert_eq!(alone.lines().count(), 5);
+    assert_eq!(alone, shown(&[&five[..], &["--threads", "4"]].concat()));
+    let wrong = etw(&["dump", "--where", "pid == \"four\""], &[file.path()]);
+    assert_eq!(wrong.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&wrong.stderr).into_owned();
+    assert!(told.contains("this is a number") && told.ends_with("         ^\n"), "{told}");
+    assert!(stdout(&["help", "where"], &[], 0).contains("Operators"));
+}
+
+/// Schemas that the user names, of each kind, and what is wrong with them.
+#[test]
+fn named_schemas() {
+    let file = TempFile::new(&every_header());
+    let undecoded = |arguments: &[&str]| {
+        let lines = json_lines(&stdout(
+            &[&["dump", "--format", "json"], arguments].concat(),
+            &[file.path()],
+            0,
+        ));
+        lines.iter().filter(|line| line["decoded"].is_null()).count()
+    };
+    let event = json_lines(&stdout(
+        &["dump", "--format", "json", "--where", "header == EVENT64"],
+        &[file.path()],
+        0,
+    ));
+    let message = json_lines(&stdout(
+        &["dump", "--format", "json", "--where", "header == MESSAGE"],
+        &[file.path()],
+        0,
+    ));
+    let (event, message) = (&event[0], &message[0]);
+    let manifest = TempFile::new(format!(
+        "<m><provider name='Maker' guid='{{{}}}'><events><event value='{}' version='{}' symbol='Made'/></events></provider></m>",
+        event["provider"].as_str().unwrap(), event["id"], event["version"]
+    ).as_bytes());
+    let tmf = TempFile::new(
+        format!(
+            "{} Driver // SRC=a.c\n#typev a_c1 {} \"%0said\" // LEVEL=L FLAGS=F FUNC=f\n{{\n}}\n",
+            message["provider"].as_str().unwrap(),
+            message["id"]
+        )
+        .as_bytes(),
+    );
+    let (manifest, tmf) = (manifest.path().to_str().unwrap(), tmf.path().to_str().unwrap());
+    let before = undecoded(&[]);
+    let with = ["--manifest", manifest, "--tmf", tmf];
+    assert!(undecoded(&with) <= before - 2, "{before}");
+    let line = |kind: &str| {
+        let expression = format!("decoded == {kind}");
+        json_lines(&stdout(
+            &[&["dump", "--format", "json", "--where", &expression], &with[..]].concat(),
+            &[file.path()],
+            0,
+        ))
+    };
+    assert_eq!(
+        (&line("manifest")[0]["event"], &line("manifest")[0]["provider_name"]),
+        (&json!("Made"), &json!("Maker"))
+    );
+    assert_eq!(line("wpp")[0]["message"], "said");
+    assert_eq!(line("wpp")[0]["fields"]["LevelName"], "L");
+    for wrong in [["--manifest", tmf], ["--tmf", "/no/such/file"]] {
+        let output = etw(&[&["dump"], &wrong[..]].concat(), &[file.path()]);
+        assert_eq!(output.status.code(), Some(3), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -318,3 +318,17 @@ fn usage_is_checked() {
     assert_eq!(status(&["relog", "in.etl"]), Some(2));
     assert_eq!(status(&["relog", "-o", "x", "a", "b"]), Some(2));
 }
+
+/// Only the records that are wanted, with what describes them.
+#[test]
+fn relog_selects() {
+    let folder = Folder::new();
+    let (input, output) = (TempFile::new(&greetings(300)), folder.path("out.etl"));
+    let out = output.to_str().unwrap();
+    stdout(&["relog", "-o", out, "--where", "cpu == 2 and text like '*8'"], &[input.path()], 0);
+    let lines = json_lines(&stdout(&["dump", "--format", "json"], &[&output], 0));
+    let texts: Vec<&str> =
+        lines.iter().filter_map(|line| line["fields"]["text"].as_str()).collect();
+    assert!(lines.len() == texts.len() + 1 && texts.len() == 10, "{texts:?}");
+    assert!(texts.iter().all(|text| text.ends_with('8')));
+}

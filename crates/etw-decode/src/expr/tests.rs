@@ -1,0 +1,165 @@
+use super::*;
+use crate::{Catalog, Decoder};
+use std::sync::Arc;
+
+const MANIFEST: &str = r#"<m><provider name="Maker" guid="{11111111-2222-3333-4444-555555555555}">
+ <maps><valueMap name="V"><map value="3" message="three"/></valueMap></maps>
+ <templates><template tid="T"><data name="n" inType="win:Int32"/><data name="Text" inType="win:UnicodeString"/>
+  <data name="list" inType="win:UInt8" count="3"/><data name="f" inType="win:Double"/><data name="m" inType="win:UInt8" map="V"/>
+  <struct name="s"><data name="inner" inType="win:UInt16" outType="win:HexInt16"/></struct>
+  <data name="odd name" inType="win:Boolean"/><data name="pid" inType="win:UInt32"/></template></templates>
+ <tasks><task name="Job" value="1"/></tasks>
+ <events><event value="7" template="T" task="Job" message="n is %1"/></events></provider></m>"#;
+
+fn payload() -> Vec<u8> {
+    [
+        &(-5i32).to_le_bytes()[..],
+        b"H\0e\0y\0\0\0",
+        &[1, 2, 9],
+        &1.5f64.to_le_bytes(),
+        &[3],
+        &0xab_u16.to_le_bytes(),
+        &1u32.to_le_bytes(),
+        &99u32.to_le_bytes(),
+    ]
+    .concat()
+}
+
+fn time(text: &str) -> Result<FileTime, String> {
+    text.trim_start_matches('+').parse().map(FileTime).map_err(|_| "no time".to_owned())
+}
+
+fn parse(text: &str) -> Result<Expr, ExprError> {
+    Expr::parse(text, time)
+}
+
+fn matches(text: &str) -> bool {
+    let expr = parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let mut catalog = Catalog::default();
+    catalog.add_manifest(MANIFEST.as_bytes()).unwrap();
+    let mut decoder = Decoder::new();
+    decoder.set_catalog(Arc::new(catalog));
+    let payload = payload();
+    let mut record = EventRecord::new(HeaderType::Event64, &payload);
+    record.provider = "11111111-2222-3333-4444-555555555555".parse().ok();
+    record.process_id = Some(4);
+    record.cpu = 2;
+    record.descriptor.id = 7;
+    record.descriptor.level = Level::WARNING;
+    record.descriptor.keyword.0 = 0x8000_0000_0000_0010;
+    record.activity_id = Guid::from_u128(5);
+    let decoded = decoder.decode(&record);
+    expr.matches(&record, &decoded, Some(FileTime(1000)), &Style::default())
+}
+
+#[test]
+fn what_holds() {
+    for text in [
+        "pid == 4",
+        "PID in (1, 3..5) and cpu != 0",
+        "pid in 4..4",
+        "tid == 4 or not tid == 4",
+        "level <= warning && level > error",
+        "level == 3",
+        "keyword & 0x10 and keyword & 0x8000000000000000",
+        "provider == Maker",
+        "provider == \"Maker\" and provider != 'Other'",
+        "provider == 11111111-2222-3333-4444-555555555555",
+        "provider == {11111111-2222-3333-4444-555555555555}",
+        "provider == '11111111-2222-3333-4444-555555555555'",
+        "provider != *Maker",
+        "provider like 'ma*' and event like \"J?b\"",
+        "event == \"Job\" and decoded == manifest and header == EVENT64",
+        "message ~ '^n is -5$'",
+        "time >= 1000 and time < +1001 and time in 5..2000",
+        "activity_id == 00000000-0000-0000-0000-000000000005 and not related_activity_id",
+        "n == -5 and n < 0 and n in (-9..-1)",
+        "text == \"Hey\" and TEXT like 'h*' and Text ~ \"e.$\"",
+        "list == 9 and list == 1 and not (list == 3)",
+        "f > 1 and f == 1.5",
+        "m == 3 and m == 'three' and m like 'THR*'",
+        "s.inner == 0xab and inner & 1 and fields.s.inner == 171",
+        "`odd name` and `odd name` == true",
+        "fields.pid == 99",
+        "size > 30 and version == 0 and id = 7",
+        "!(nothing == 1) and not nothing and not nothing != 1",
+    ] {
+        assert!(matches(text), "{text}");
+    }
+}
+
+#[test]
+fn what_does_not_hold() {
+    for text in [
+        "pid != 4",
+        "pid == 4 and pid == 5",
+        "level < warning",
+        "keyword & 0x20",
+        "provider == Other",
+        "provider != Maker",
+        "n > 0",
+        "text == 'hey'",
+        "other.inner == 0xab",
+        "nothing",
+        "time < 1000",
+        "message like '*six*'",
+        "id in (1, 2, 8..9)",
+    ] {
+        assert!(!matches(text), "{text}");
+    }
+}
+
+#[test]
+fn errors_point_at_the_character() {
+    for (text, at, what) in [
+        ("", 0, "a name was expected"),
+        ("pid ==", 6, "a value was expected"),
+        ("pid == 'x'", 7, "this is a number"),
+        ("pid like 'x'", 4, "this is a number"),
+        ("event == 5", 9, "this is a text"),
+        ("level == loud", 9, "no level"),
+        ("text == unquoted", 8, "quotes"),
+        ("(pid == 4", 9, "`)` was expected"),
+        ("pid == 4 pid", 9, "an operator or the end"),
+        ("text ~ '('", 7, "regular expression"),
+        ("text == 'a", 8, "without its end"),
+        ("time > 'noon'", 7, "no time"),
+        ("pid in (1, 2", 12, "`,` or `)`"),
+        ("event & 1", 6, "bits of a number"),
+        ("a..b", 1, "an operator"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.at == at && error.what.contains(what), "{text}: {error:?}");
+    }
+    let deep = format!("{}pid{}", "(".repeat(5000), ")".repeat(5000));
+    assert!(parse(&deep).unwrap_err().what.contains("deeply"));
+    assert!(parse(&"!".repeat(5000)).is_err());
+}
+
+/// What the header tells needs no schema, and nothing else is told by it.
+#[test]
+fn headers_alone() {
+    let record = EventRecord::new(HeaderType::Event64, &[]);
+    for (text, expected) in [
+        ("pid == 4", Some(false)),
+        ("cpu == 0", Some(true)),
+        ("cpu == 1 and field == 1", Some(false)),
+        ("cpu == 0 or field == 1", Some(true)),
+        ("cpu == 0 and field == 1", None),
+        ("not (cpu == 1 and field == 1)", Some(true)),
+        ("provider == Maker", None),
+    ] {
+        assert_eq!(parse(text).unwrap().by_header(&record, None), expected, "{text}");
+    }
+}
+
+/// Any bytes give an expression or an error.
+#[test]
+fn cut_expressions() {
+    let text = "provider like \"ma*\" and (n in (1, 2..3) or `a b` ~ 'x\\'y') && !time > +1.5s || keyword & 0x10";
+    for from in 0..text.len() {
+        for end in from..text.len() {
+            let _ = parse(&text[from..end]);
+        }
+    }
+}
