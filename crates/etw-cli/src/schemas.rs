@@ -3,13 +3,14 @@
 use crate::output::Failure;
 use clap::Args;
 use etw_decode::Catalog;
+use etw_decode::wevt::Messages;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct Schemas {
-    /// Instrumentation manifest, before what the trace itself says
+    /// Instrumentation manifest (XML, or a program or library with a compiled one), before what the trace itself says
     #[arg(long, value_name = "FILE")]
     manifest: Vec<PathBuf>,
     /// Formats of WPP messages: a TMF file, or a folder of them
@@ -26,6 +27,16 @@ impl Schemas {
         let mut catalog = Catalog::default();
         for path in &self.manifest {
             let text = read(path)?;
+            if text.starts_with(b"MZ") {
+                let mut messages = Messages::default();
+                for mui in muis(path) {
+                    if let Ok(bytes) = std::fs::read(&mui) {
+                        messages.add_pe(&bytes).map_err(|error| refused(&mui, error))?;
+                    }
+                }
+                catalog.add_pe(&text, &messages).map_err(|error| refused(path, error))?;
+                continue;
+            }
             let warnings = catalog.add_manifest(&text).map_err(|error| refused(path, error))?;
             tell(path, &warnings);
         }
@@ -44,6 +55,15 @@ impl Schemas {
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| refused(path, error))
+}
+
+/// Where Windows keeps the texts of a program: beside it, or in the folder of a language.
+fn muis(path: &Path) -> Vec<PathBuf> {
+    let Some(name) = path.file_name() else { return Vec::new() };
+    let mut name = name.to_owned();
+    name.push(".mui");
+    let folder = path.parent().unwrap_or(Path::new(""));
+    vec![folder.join(&name), folder.join("en-US").join(&name), folder.join("en-us").join(&name)]
 }
 
 /// The path itself, or the files of a folder with an extension.

@@ -3,6 +3,7 @@
 use crate::manifest::{self, ManifestError};
 use crate::mof;
 use crate::schema::Schema;
+use crate::wevt::{self, Messages, WevtError};
 use crate::wpp::{self, WppMessage};
 use etw_types::Guid;
 use std::collections::HashMap;
@@ -18,16 +19,32 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Adds the events of an instrumentation manifest; gives warnings about what was left out.
+    /// Adds the events of an instrumentation manifest, or of the compiled ones in a PE file; gives warnings about what was left
+    /// out.
     ///
     /// # Errors
-    /// The text is no manifest.
+    /// It is neither.
     pub fn add_manifest(&mut self, text: &[u8]) -> Result<Vec<String>, ManifestError> {
+        if text.starts_with(b"MZ") {
+            self.add_pe(text, &Messages::default())?;
+            return Ok(Vec::new());
+        }
         let manifest = manifest::parse(text)?;
         for provider in manifest.providers {
             self.add_provider(provider);
         }
         Ok(manifest.warnings)
+    }
+
+    /// Adds the events of the compiled manifests in a PE file; `messages`: of other files, for texts that are not in it.
+    ///
+    /// # Errors
+    /// It has none, or damaged ones.
+    pub fn add_pe(&mut self, file: &[u8], messages: &Messages) -> Result<(), WevtError> {
+        for provider in wevt::parse_pe(file, messages)? {
+            self.add_provider(provider);
+        }
+        Ok(())
     }
 
     /// Adds the events of a provider.

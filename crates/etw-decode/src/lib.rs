@@ -46,6 +46,7 @@ pub mod tracelogging;
 mod types;
 mod value;
 mod walk;
+pub mod wevt;
 pub mod wpp;
 
 pub use catalog::Catalog;

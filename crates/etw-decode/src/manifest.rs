@@ -8,6 +8,7 @@
 use crate::message::Message;
 use crate::schema::{Count, Field, Kind, Length, Map, MapKind, Names, Schema};
 use crate::types::{InType, OutType, Show, Wire};
+use crate::wevt::WevtError;
 use etw_types::Guid;
 use quick_xml::events::{BytesStart, Event};
 use std::borrow::Cow;
@@ -35,6 +36,14 @@ pub enum ManifestError {
     },
     /// There is no `provider` with a GUID.
     NoProvider,
+    /// A PE file with none, or a bad one.
+    Compiled(WevtError),
+}
+
+impl From<WevtError> for ManifestError {
+    fn from(error: WevtError) -> ManifestError {
+        ManifestError::Compiled(error)
+    }
 }
 
 impl fmt::Display for ManifestError {
@@ -42,6 +51,7 @@ impl fmt::Display for ManifestError {
         match self {
             ManifestError::TooLarge => f.write_str("larger than 64 MiB"),
             ManifestError::Xml { offset, what } => write!(f, "no XML at offset {offset}: {what}"),
+            ManifestError::Compiled(error) => error.fmt(f),
             ManifestError::NoProvider => {
                 f.write_str("no instrumentation manifest: no <provider> with a guid")
             }

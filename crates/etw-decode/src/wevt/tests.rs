@@ -1,0 +1,293 @@
+use super::*;
+
+const GUID: Guid = Guid::from_u128(0x11111111_2222_3333_4444_555555555555);
+
+/// Bytes whose parts are referred to by where they begin.
+#[derive(Default)]
+struct Blob(Vec<u8>);
+
+impl Blob {
+    fn u32(&mut self, value: u32) -> usize {
+        self.0.extend(value.to_le_bytes());
+        self.0.len() - 4
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn set(&mut self, at: usize, value: usize) {
+        self.0[at..at + 4].copy_from_slice(&(value as u32).to_le_bytes());
+    }
+
+    fn name(&mut self, text: &str) -> usize {
+        let at = self.0.len();
+        let units: Vec<u8> = text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();
+        self.u32(units.len() as u32 + 4);
+        self.bytes(&units);
+        at
+    }
+}
+
+/// A provider with a channel, a level, an opcode, a task, two keywords, a map, a template with a struct and one event.
+fn resource() -> Vec<u8> {
+    let mut blob = Blob::default();
+    blob.bytes(b"CRIM\0\0\0\0\x03\0\x01\0\x01\0\0\0");
+    blob.bytes(&GUID.0);
+    let wevt = blob.u32(0);
+    let at = blob.0.len();
+    blob.set(wevt, at);
+    blob.bytes(b"WEVT\0\0\0\0");
+    blob.u32(100);
+    blob.u32(8);
+    blob.u32(0);
+    let elements: Vec<usize> = (0..8)
+        .map(|_| {
+            let at = blob.u32(0);
+            blob.u32(0);
+            at
+        })
+        .collect();
+    let mut names = Vec::new();
+    let begin = |blob: &mut Blob, number: usize, kind: &[u8], count: u32| {
+        let at = blob.0.len();
+        blob.set(elements[number], at);
+        blob.bytes(kind);
+        blob.u32(0);
+        blob.u32(count);
+        at
+    };
+    begin(&mut blob, 0, b"CHAN", 1);
+    blob.u32(16);
+    names.push((blob.u32(0), "Maker/Operational"));
+    blob.u32(0);
+    blob.u32(NONE);
+    let level = begin(&mut blob, 1, b"LEVL", 1) + 12;
+    blob.u32(4);
+    blob.u32(NONE);
+    names.push((blob.u32(0), "win:Informational"));
+    let opcode = begin(&mut blob, 2, b"OPCO", 1) + 12;
+    blob.u32(11 << 16);
+    blob.u32(102);
+    names.push((blob.u32(0), "Own"));
+    let task = begin(&mut blob, 3, b"TASK", 1) + 12;
+    blob.u32(1);
+    blob.u32(101);
+    blob.bytes(&[0; 16]);
+    names.push((blob.u32(0), "Job"));
+    let keyword = begin(&mut blob, 4, b"KEYW", 1) + 12;
+    blob.bytes(&0x10u64.to_le_bytes());
+    blob.u32(NONE);
+    names.push((blob.u32(0), "Disk"));
+    begin(&mut blob, 5, b"MAPS", 1);
+    let map = blob.0.len();
+    blob.bytes(b"VMAP\0\0\0\0");
+    names.push((blob.u32(0), "V"));
+    blob.u32(1);
+    blob.u32(3);
+    blob.u32(103);
+    begin(&mut blob, 6, b"TTBL", 1);
+    let template = blob.0.len();
+    blob.bytes(b"TEMP");
+    let size = blob.u32(0);
+    blob.u32(5);
+    blob.u32(3);
+    let items = blob.u32(0);
+    blob.u32(1);
+    blob.bytes(&[9; 16]);
+    let at = blob.0.len();
+    blob.set(items, at);
+    // n, text of n characters, a struct of two twice; its members.
+    for (flags, types, map, count, length, name) in [
+        (0u32, [6u8, 0], 0, 1u16, 0u16, "n"),
+        (2, [1, 1], 0, 1, 0, "text"),
+        (0x21, [3, 2], 0, 2, 0, "s"),
+        (0, [4, 0], map, 1, 0, "kind"),
+        (0, [8, 18], 0, 1, 0, "mask"),
+    ] {
+        blob.u32(flags);
+        blob.bytes(&[types[0], types[1], 0, 0]);
+        blob.u32(map as u32);
+        blob.bytes(&count.to_le_bytes());
+        blob.bytes(&length.to_le_bytes());
+        names.push((blob.u32(0), name));
+    }
+    let end = blob.0.len();
+    blob.set(size, end - template);
+    begin(&mut blob, 7, b"EVNT", 1);
+    blob.u32(0);
+    blob.bytes(&[7, 0, 2, 16, 4, 11, 1, 0]);
+    blob.bytes(&0x8000_0000_0000_0010u64.to_le_bytes());
+    blob.u32(104);
+    for offset in [template, opcode, level, task, 1] {
+        blob.u32(offset as u32);
+    }
+    let list = blob.u32(0);
+    blob.u32(0);
+    let at = blob.0.len();
+    blob.set(list, at);
+    blob.u32(keyword as u32);
+    for (at, name) in names {
+        let offset = blob.name(name);
+        blob.set(at, offset);
+    }
+    blob.0
+}
+
+/// A table of messages 100 to 104, one of them in 8 bits.
+fn table() -> Vec<u8> {
+    let mut blob = Blob::default();
+    blob.u32(1);
+    blob.u32(100);
+    blob.u32(104);
+    blob.u32(16);
+    for (number, text) in
+        ["Maker-Product\r\n", "Work", "Do ", "three\r\n", "%1 said %2\r\n"].iter().enumerate()
+    {
+        let wide: Vec<u8> = text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect();
+        let bytes = if number == 1 { [text.as_bytes(), b"\0"].concat() } else { wide };
+        blob.bytes(&(bytes.len() as u16 + 4).to_le_bytes());
+        blob.bytes(&u16::from(number != 1).to_le_bytes());
+        blob.bytes(&bytes);
+    }
+    blob.0
+}
+
+fn messages() -> Messages {
+    let mut messages = Messages::default();
+    messages.add_table(&table());
+    messages
+}
+
+/// A PE file of one section, which holds both as resources.
+fn pe() -> Vec<u8> {
+    const BASE: u32 = 0x1000;
+    let (resource, table) = (resource(), table());
+    let mut section = Blob::default();
+    // Root: one kind by name, one by number; below each a name and a language.
+    let directory = |section: &mut Blob, named: u16, numbered: u16| {
+        section.bytes(&[0; 12]);
+        section.bytes(&named.to_le_bytes());
+        section.bytes(&numbered.to_le_bytes());
+    };
+    directory(&mut section, 1, 1);
+    let name = section.u32(0);
+    let first = section.u32(0);
+    section.u32(11);
+    let second = section.u32(0);
+    let mut data = Vec::new();
+    for kind in [first, second] {
+        let at = section.0.len();
+        section.set(kind, at | 1 << 31);
+        directory(&mut section, 0, 1);
+        section.u32(1);
+        let language = section.u32(0);
+        let at = section.0.len();
+        section.set(language, at | 1 << 31);
+        directory(&mut section, 0, 1);
+        section.u32(0x409);
+        let entry = section.u32(0);
+        let at = section.0.len();
+        section.set(entry, at);
+        data.push(section.u32(0));
+        section.u32(0);
+        section.u32(0);
+        section.u32(0);
+    }
+    let at = section.0.len();
+    section.set(name, at | 1 << 31);
+    section.bytes(&13u16.to_le_bytes());
+    section.bytes(&"WEVT_TEMPLATE".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>());
+    for (entry, bytes) in data.into_iter().zip([&resource, &table]) {
+        let at = section.0.len();
+        section.set(entry, at + BASE as usize);
+        section.set(entry + 4, bytes.len());
+        section.bytes(bytes);
+    }
+    let size = section.0.len() as u32;
+    let mut file = Blob::default();
+    file.bytes(b"MZ");
+    file.bytes(&[0; 58]);
+    file.u32(64);
+    file.bytes(b"PE\0\0");
+    file.bytes(&0x8664u16.to_le_bytes());
+    file.bytes(&1u16.to_le_bytes());
+    file.bytes(&[0; 12]);
+    file.bytes(&(112u16 + 16 * 8).to_le_bytes());
+    file.bytes(&0x2022u16.to_le_bytes());
+    let mut optional = vec![0; 112 + 16 * 8];
+    optional[..2].copy_from_slice(&0x20bu16.to_le_bytes());
+    optional[108..112].copy_from_slice(&16u32.to_le_bytes());
+    optional[112 + 16..112 + 20].copy_from_slice(&BASE.to_le_bytes());
+    optional[112 + 20..112 + 24].copy_from_slice(&size.to_le_bytes());
+    file.bytes(&optional);
+    file.bytes(b".rsrc\0\0\0");
+    for value in [size, BASE, size, 0x400, 0, 0, 0, 0x4000_0040] {
+        file.u32(value);
+    }
+    file.0.resize(0x400, 0);
+    file.bytes(&section.0);
+    file.0
+}
+
+fn check(providers: &[ManifestProvider]) {
+    let [provider] = providers else { panic!("{providers:?}") };
+    assert_eq!((provider.guid, provider.name.as_str()), (GUID, "Maker-Product"));
+    assert_eq!(provider.keywords, [(0x10, "Disk".to_owned())]);
+    let schema = &provider.events[&(7, 2)];
+    let names = &schema.names;
+    assert_eq!(names.event.as_deref(), Some("Work/Do"));
+    assert_eq!(names.channel.as_deref(), Some("Maker/Operational"));
+    assert_eq!(names.level.as_deref(), Some("win:Informational"));
+    assert_eq!(names.keywords, ["Disk"]);
+    assert_eq!(schema.top_level, 3);
+    assert_eq!(schema.fields[1].length, Length::Field(0));
+    assert_eq!(schema.fields[2].kind, Kind::Struct { first: 3, count: 2 });
+    assert_eq!(schema.fields[2].count, Count::Fixed(2));
+    assert_eq!(schema.fields[3].map.as_ref().unwrap().name_of(3).unwrap(), "three");
+    let shown = Kind::Scalar { wire: Wire::U32, show: Show::Hex };
+    assert_eq!(schema.fields[4].kind, shown);
+    assert_eq!(schema.message.as_ref().unwrap().format(|n| Some(n.to_string())), "0 said 1");
+}
+
+#[test]
+fn a_resource() {
+    check(&parse(&resource(), &messages()).unwrap());
+}
+
+#[test]
+fn a_pe_file() {
+    check(&parse_pe(&pe(), &Messages::default()).unwrap());
+    assert!(matches!(parse_pe(b"MZ", &Messages::default()), Err(WevtError::NotPe(_))));
+    let mut catalog = crate::Catalog::default();
+    catalog.add_manifest(&pe()).unwrap();
+    assert_eq!(catalog.provider_name(&GUID), Some("Maker-Product"));
+}
+
+/// Cut and changed at any byte: an error that tells where, or what is left.
+#[test]
+fn damaged_resources() {
+    let (whole, messages) = (resource(), messages());
+    for end in 0..whole.len() {
+        let _ = parse(&whole[..end], &messages);
+    }
+    for at in 0..whole.len() {
+        for value in [0, 1, 0x7f, 0xff] {
+            let mut changed = whole.clone();
+            changed[at] = value;
+            let _ = parse(&changed, &messages);
+        }
+    }
+    let file = pe();
+    for at in 0..file.len() {
+        let mut changed = file.clone();
+        changed[at] ^= 0xff;
+        let _ = parse_pe(&changed, &Messages::default());
+    }
+    let table = table();
+    for at in 0..table.len() {
+        let mut changed = table.clone();
+        changed[at] = 0xff;
+        Messages::default().add_table(&changed);
+    }
+}
