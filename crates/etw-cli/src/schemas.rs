@@ -16,6 +16,9 @@ pub struct Schemas {
     /// Formats of WPP messages: a TMF file, or a folder of them
     #[arg(long, value_name = "FILE|DIR")]
     tmf: Vec<PathBuf>,
+    /// PDB file with the formats of WPP messages
+    #[arg(long, value_name = "FILE")]
+    pdb: Vec<PathBuf>,
     /// Classes of classic events, before those that are built in
     #[arg(long, value_name = "FILE")]
     mof: Vec<PathBuf>,
@@ -48,6 +51,10 @@ impl Schemas {
             let path = path?;
             let warnings = catalog.add_tmf(&read(&path)?);
             tell(&path, &warnings);
+        }
+        for path in &self.pdb {
+            let warnings = catalog.add_pdb(&read(path)?).map_err(|error| refused(path, error))?;
+            tell(path, &warnings);
         }
         Ok(Arc::new(catalog))
     }

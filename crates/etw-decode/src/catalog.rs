@@ -67,6 +67,17 @@ impl Catalog {
         warnings
     }
 
+    /// Adds the WPP messages of a PDB file; gives warnings about what was left out.
+    ///
+    /// # Errors
+    /// What the reader of PDBs says of the file.
+    #[cfg(feature = "pdb")]
+    pub fn add_pdb(&mut self, file: &[u8]) -> Result<Vec<String>, String> {
+        let (messages, warnings) = wpp::pdb::parse(std::io::Cursor::new(file))?;
+        self.add_messages(messages);
+        Ok(warnings)
+    }
+
     /// Adds WPP messages.
     pub fn add_messages(&mut self, messages: impl IntoIterator<Item = WppMessage>) {
         for message in messages {

@@ -705,5 +705,7 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
     }
 }
 
+#[cfg(feature = "pdb")]
+pub mod pdb;
 #[cfg(test)]
 mod tests;
