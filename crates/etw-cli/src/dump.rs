@@ -4,7 +4,7 @@ use crate::files;
 use crate::format::{Format, Options};
 use crate::output::{Failure, Outcome, Output};
 use crate::pipeline::{self, Selection};
-use crate::schemas::Schemas;
+use crate::schemas::{self, Schemas};
 use crate::wanted::Wanted;
 use crate::when::When;
 use clap::Args;
@@ -100,6 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         limit: arguments.limit,
         gathered,
         catalog: arguments.schemas.load()?,
+        own: schemas::own(),
         wanted: arguments.wanted.compile(start)?,
     };
     let options = Options {

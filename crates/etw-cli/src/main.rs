@@ -6,6 +6,7 @@ mod files;
 mod format;
 mod new_file;
 mod output;
+mod pack;
 mod pipeline;
 mod repair;
 mod rewrite;
@@ -40,6 +41,8 @@ enum Command {
     Merge(rewrite::MergeArguments),
     /// Write the records of a trace to a new one, compressed or not
     Relog(rewrite::RelogArguments),
+    /// Gather schemas into one file, or learn them from traces
+    Pack(pack::Arguments),
     /// Complete a trace that its session did not, in place; a complete one stays as it is
     Repair(repair::Arguments),
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(arguments),
         Command::Merge(arguments) => rewrite::merge(arguments),
         Command::Relog(arguments) => rewrite::relog(arguments),
+        Command::Pack(arguments) => pack::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
     };
     finish(outcome)

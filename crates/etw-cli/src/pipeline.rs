@@ -35,6 +35,8 @@ pub struct Selection {
     pub gathered: Option<Arc<Store>>,
     /// Schemas that the user named.
     pub catalog: Arc<Catalog>,
+    /// Schemas that the user keeps.
+    pub own: Arc<Catalog>,
     /// What else is asked of a record.
     pub wanted: Option<Expr>,
 }
@@ -54,6 +56,7 @@ pub fn run(
         options,
         learning: selection.gathered.is_none(),
         catalog: selection.catalog.clone(),
+        own: selection.own.clone(),
         wanted: selection.wanted.as_ref(),
     };
     output.write(options.prologue().as_bytes())?;
@@ -153,6 +156,7 @@ struct Shared<'o> {
     options: &'o Options,
     learning: bool,
     catalog: Arc<Catalog>,
+    own: Arc<Catalog>,
     wanted: Option<&'o Expr>,
 }
 
@@ -161,6 +165,7 @@ impl Shared<'_> {
         let mut decoder = Decoder::new();
         decoder.set_learning(self.learning);
         decoder.set_catalog(self.catalog.clone());
+        decoder.set_own_catalog(self.own.clone());
         decoder
     }
 

@@ -89,6 +89,7 @@ fn run(target: &Target, paths: &[PathBuf], filter: Option<Filter>) -> Result<Out
         None => relog.run(out, |records| progress.update(records)).map(drop),
         Some((wanted, catalog)) => {
             decoder.set_catalog(catalog.clone());
+            decoder.set_own_catalog(crate::schemas::own());
             if wanted.needs_schema() {
                 // Merged traces tell of their events at their end.
                 let traces = relog.records().files().to_vec();

@@ -3,6 +3,7 @@
 use crate::output::Failure;
 use clap::Args;
 use etw_decode::Catalog;
+use etw_decode::pack::Pack;
 use etw_decode::wevt::Messages;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,9 @@ pub struct Schemas {
     /// PDB file with the formats of WPP messages
     #[arg(long, value_name = "FILE")]
     pdb: Vec<PathBuf>,
+    /// Schema pack, made by `etw pack`
+    #[arg(long, value_name = "FILE")]
+    pack: Vec<PathBuf>,
     /// Classes of classic events, before those that are built in
     #[arg(long, value_name = "FILE")]
     mof: Vec<PathBuf>,
@@ -56,11 +60,44 @@ impl Schemas {
             let warnings = catalog.add_pdb(&read(path)?).map_err(|error| refused(path, error))?;
             tell(path, &warnings);
         }
+        for path in &self.pack {
+            catalog.add_pack(Arc::new(open_pack(path)?));
+        }
         Ok(Arc::new(catalog))
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+/// The packs of `ETW_PACKS` and of the user's store; one that cannot be read is told and left out.
+pub fn own() -> Arc<Catalog> {
+    let named = std::env::var_os("ETW_PACKS").unwrap_or_default();
+    let paths = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
+    let mut catalog = Catalog::default();
+    for path in paths.chain(store().filter(|store| store.is_dir())) {
+        for file in folder(&path, "etwpack") {
+            match file.and_then(|file| open_pack(&file)) {
+                Ok(pack) => catalog.add_pack(Arc::new(pack)),
+                Err(failure) => eprintln!("etw: note: {}", failure.message().unwrap_or_default()),
+            }
+        }
+    }
+    Arc::new(catalog)
+}
+
+/// The folder of the user's packs.
+pub fn store() -> Option<PathBuf> {
+    let set =
+        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let data = set("XDG_DATA_HOME")
+        .or_else(|| Some(set("HOME")?.join(".local/share")))
+        .or_else(|| set("LOCALAPPDATA"));
+    data.map(|data| data.join("etw").join("packs"))
+}
+
+pub fn open_pack(path: &Path) -> Result<Pack, Failure> {
+    Pack::open(read(path)?.into()).map_err(|error| refused(path, error))
+}
+
+pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| refused(path, error))
 }
 
@@ -74,7 +111,7 @@ fn muis(path: &Path) -> Vec<PathBuf> {
 }
 
 /// The path itself, or the files of a folder with an extension.
-fn folder(path: &Path, extension: &str) -> Vec<Result<PathBuf, Failure>> {
+pub fn folder(path: &Path, extension: &str) -> Vec<Result<PathBuf, Failure>> {
     if !path.is_dir() {
         return vec![Ok(path.to_owned())];
     }
@@ -91,12 +128,12 @@ fn folder(path: &Path, extension: &str) -> Vec<Result<PathBuf, Failure>> {
     files.into_iter().map(Ok).collect()
 }
 
-fn refused(path: &Path, error: impl Display) -> Failure {
+pub fn refused(path: &Path, error: impl Display) -> Failure {
     Failure::new(format!("{}: {error}", path.display()))
 }
 
 /// The first few: a sloppy manifest is sloppy throughout.
-fn tell(path: &Path, warnings: &[String]) {
+pub fn tell(path: &Path, warnings: &[String]) {
     const SHOWN: usize = 5;
     for warning in warnings.iter().take(SHOWN) {
         eprintln!("etw: note: {}: {warning}", path.display());

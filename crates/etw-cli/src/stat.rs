@@ -150,6 +150,7 @@ fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
     let mut decoder = Decoder::with_store(Arc::new(store));
     decoder.set_learning(false);
     decoder.set_catalog(catalog.clone());
+    decoder.set_own_catalog(crate::schemas::own());
     let mut rows: Vec<EventRow> =
         rows.into_iter().map(|(key, row)| resolve(&mut decoder, key, &row)).collect();
     merge_equal(&mut rows);

@@ -8,6 +8,9 @@ use crate::wpp::{self, WppMessage};
 use etw_types::Guid;
 use std::collections::HashMap;
 
+/// Versions of a class's event.
+type Versions = Vec<(Option<u8>, Schema)>;
+
 /// Schemas by what they describe. What was added first is kept where two describe the same.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
@@ -15,7 +18,8 @@ pub struct Catalog {
     providers: HashMap<Guid, String>,
     messages: HashMap<(Guid, u16), Schema, foldhash::fast::RandomState>,
     /// By class and type: versions and their schemas; `None` stands for versions without a class of their own.
-    classes: HashMap<(Guid, u8), Vec<(Option<u8>, Schema)>, foldhash::fast::RandomState>,
+    classes: HashMap<(Guid, u8), Versions, foldhash::fast::RandomState>,
+    packs: Vec<std::sync::Arc<crate::pack::Pack>>,
 }
 
 impl Catalog {
@@ -86,7 +90,8 @@ impl Catalog {
     }
 
     pub(crate) fn message(&self, guid: Guid, number: u16) -> Option<&Schema> {
-        self.messages.get(&(guid, number))
+        let own = self.messages.get(&(guid, number));
+        own.or_else(|| self.in_packs(|pack| pack.message(guid, number)))
     }
 
     /// Adds the classes of a MOF file; gives warnings about what was left out.
@@ -103,14 +108,45 @@ impl Catalog {
 
     /// Of the record's version, else without one.
     pub(crate) fn class(&self, class: Guid, kind: u8, version: u8) -> Option<&Schema> {
-        let versions = self.classes.get(&(class, kind))?;
-        let of = |wanted| versions.iter().find(|(version, _)| *version == wanted);
-        of(Some(version)).or_else(|| of(None)).map(|(_, schema)| schema)
+        let own = || {
+            let versions = self.classes.get(&(class, kind))?;
+            let of = |wanted| versions.iter().find(|(version, _)| *version == wanted);
+            of(Some(version)).or_else(|| of(None)).map(|(_, schema)| schema)
+        };
+        own().or_else(|| self.in_packs(|pack| pack.class(class, kind, version)))
     }
 
     /// WPP messages that it describes.
     pub fn message_count(&self) -> usize {
         self.messages.len()
+    }
+
+    /// Asks a pack for what is not described otherwise.
+    pub fn add_pack(&mut self, pack: std::sync::Arc<crate::pack::Pack>) {
+        self.packs.push(pack);
+    }
+
+    /// What a trace told.
+    pub(crate) fn add_described(&mut self, key: crate::event_info::EventKey, schema: Schema) {
+        use crate::event_info::EventKey;
+        match key {
+            EventKey::Event(provider, id, version) => {
+                if let Some(name) = &schema.names.provider {
+                    self.providers.entry(provider).or_insert_with(|| name.clone());
+                }
+                self.events.entry((provider, id, version)).or_insert(schema);
+            }
+            EventKey::Classic(class, kind, version) => {
+                self.classes.entry((class, kind)).or_default().push((Some(version), schema));
+            }
+        }
+    }
+
+    fn in_packs<'c, T>(
+        &'c self,
+        find: impl FnMut(&'c crate::pack::Pack) -> Option<T>,
+    ) -> Option<T> {
+        self.packs.iter().map(|pack| &**pack).find_map(find)
     }
 
     /// Events and messages that it describes.
@@ -125,7 +161,8 @@ impl Catalog {
 
     /// The name of a provider that it knows.
     pub fn provider_name(&self, provider: &Guid) -> Option<&str> {
-        self.providers.get(provider).map(String::as_str)
+        let own = self.providers.get(provider).map(String::as_str);
+        own.or_else(|| self.in_packs(|pack| pack.provider_name(provider)))
     }
 
     /// The providers that it knows.
@@ -135,6 +172,7 @@ impl Catalog {
 
     #[inline]
     pub(crate) fn event(&self, provider: Guid, id: u16, version: u8) -> Option<&Schema> {
-        self.events.get(&(provider, id, version))
+        let own = self.events.get(&(provider, id, version));
+        own.or_else(|| self.in_packs(|pack| pack.event(provider, id, version)))
     }
 }

@@ -371,6 +371,30 @@ pub fn map(payload: &[u8]) -> Option<(Guid, Map)> {
     Some((provider, Map { name: string(info, le::u32(info, 0)?)?, kind, entries: names }))
 }
 
+/// [`map`]'s other way.
+pub(crate) fn map_blob(provider: Guid, map: &Map) -> Vec<u8> {
+    let mut info = vec![0; 16 + map.entries.len() * 8];
+    let put = |info: &mut Vec<u8>, at: usize, value: u32| {
+        info[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    };
+    let text = |info: &mut Vec<u8>, text: &str| {
+        let at = info.len() as u32;
+        info.extend(text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes));
+        at
+    };
+    let name = text(&mut info, &map.name);
+    let flags = if map.kind == MapKind::Bits { 2 } else { 1 };
+    for (at, value) in [(0, name), (4, flags), (8, map.entries.len() as u32)] {
+        put(&mut info, at, value);
+    }
+    for (number, (value, name)) in map.entries.iter().enumerate() {
+        let name = text(&mut info, name);
+        put(&mut info, 16 + number * 8, name);
+        put(&mut info, 20 + number * 8, *value);
+    }
+    [&provider.0[..], &info].concat()
+}
+
 /// The fields of an EventInfo record itself.
 pub(crate) fn event_info_record() -> Schema {
     let plain = |name: &str, wire| Field::new(name, wire, Show::Plain);
@@ -442,4 +466,19 @@ fn with_array(name: &str, count: usize, mut fields: Vec<Field>, members: Vec<Fie
     fields.extend(members);
     let names = Names { provider: Some("EventMetadata".into()), ..Names::default() };
     Schema::new(names, fields, top_level)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_come_back() {
+        for kind in [MapKind::Value, MapKind::Bits] {
+            let entries = vec![(1, "one".to_owned()), (4, "vier".to_owned())];
+            let known = Map { name: "M".into(), kind, entries };
+            let guid = Guid::from_u128(7);
+            assert_eq!(map(&map_blob(guid, &known)), Some((guid, known)));
+        }
+    }
 }

@@ -47,6 +47,7 @@ struct Known {
     /// Of its text: it comes again and again.
     hash: u64,
     catalog: Arc<Catalog>,
+    text: Arc<[u8]>,
 }
 
 /// The header of a chunk and its part of the XML.
@@ -124,9 +125,15 @@ impl EventSources {
             catalog.add_provider(one);
         }
         // Compiled schemas take more room than their text.
-        let size = text.len() * 2;
-        self.known.insert(provider, Known { head, hash, catalog: Arc::new(catalog) });
+        let size = text.len() * 3;
+        let known = Known { head, hash, catalog: Arc::new(catalog), text: text.into() };
+        self.known.insert(provider, known);
         size
+    }
+
+    /// Of each provider the manifest.
+    pub fn texts(&self) -> impl Iterator<Item = (Guid, &[u8])> {
+        self.known.iter().map(|(guid, known)| (*guid, &*known.text))
     }
 
     pub fn is_empty(&self) -> bool {

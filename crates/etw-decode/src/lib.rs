@@ -38,6 +38,7 @@ mod kernel;
 pub mod manifest;
 mod message;
 pub mod mof;
+pub mod pack;
 mod schema;
 mod status;
 mod store;

@@ -100,6 +100,29 @@ impl Store {
         self.sources.catalog(provider)
     }
 
+    /// What was learnt, by provider or class, as parts of a pack's source.
+    pub(crate) fn parts(&self) -> std::collections::BTreeMap<Guid, Vec<(u8, Vec<u8>)>> {
+        use crate::pack;
+        let mut parts: std::collections::BTreeMap<Guid, Vec<(u8, Vec<u8>)>> = Default::default();
+        let mut add = |guid, kind, bytes| parts.entry(guid).or_default().push((kind, bytes));
+        for (key, blob) in &self.events {
+            let guid = match key {
+                EventKey::Event(guid, ..) | EventKey::Classic(guid, ..) => *guid,
+            };
+            add(guid, pack::EVENT_INFO, blob.to_vec());
+        }
+        for (guid, maps) in &self.maps {
+            maps.values()
+                .for_each(|map| add(*guid, pack::MAP_INFO, event_info::map_blob(*guid, map)));
+        }
+        for (guid, text) in self.sources.texts() {
+            add(guid, pack::SOURCE_MANIFEST, [&guid.0, text].concat());
+        }
+        // The same trace gives the same bytes.
+        parts.values_mut().for_each(|parts| parts.sort());
+        parts
+    }
+
     /// Whether nothing was learnt.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty() && self.sources.is_empty()

@@ -205,6 +205,21 @@ pub fn parse_pe(file: &[u8], messages: &Messages) -> Result<Vec<ManifestProvider
     if providers.is_empty() { Err(WevtError::NoTemplates) } else { Ok(providers) }
 }
 
+/// Kinds of the parts of a PE file that describe events.
+pub(crate) const TEMPLATES: u8 = 1;
+pub(crate) const MESSAGES: u8 = 2;
+
+/// The resources of a PE file that describe events.
+pub(crate) fn parts(file: &[u8]) -> Result<Vec<(u8, Vec<u8>)>, WevtError> {
+    let templates = resources(file, &Kinds::Name("WEVT_TEMPLATE"))?;
+    if templates.is_empty() {
+        return Err(WevtError::NoTemplates);
+    }
+    let tables = resources(file, &Kinds::Id(11))?;
+    let templates = templates.into_iter().map(|blob| (TEMPLATES, blob.to_vec()));
+    Ok(templates.chain(tables.into_iter().map(|table| (MESSAGES, table.to_vec()))).collect())
+}
+
 /// The providers of a WEVT_TEMPLATE resource.
 ///
 /// # Errors

@@ -97,13 +97,12 @@ fn message(
     let number: u16 = number.parse().map_err(|_| bad("no number"))?;
     let rest = rest.trim_start().strip_prefix('"').ok_or_else(|| bad("no format"))?;
     // The trailer begins behind the quote that ends the format; both may hold quotes and slashes.
-    let ends = rest.match_indices('"').map(|(at, _)| at);
+    let mut ends = rest.match_indices('"').map(|(at, _)| at);
     let end = ends
-        .filter(|at| {
+        .rfind(|at| {
             let behind = rest[at + 1..].trim_start();
             behind.is_empty() || behind.starts_with("//")
         })
-        .next_back()
         .ok_or_else(|| bad("no end of the format"))?;
     let (format, trailer) = (&rest[..end], rest[end + 1..].trim_start().trim_start_matches('/'));
     let trailer = |key: &str| trailer_value(trailer, key);

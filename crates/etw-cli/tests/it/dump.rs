@@ -192,6 +192,62 @@ fn named_schemas() {
     }
 }
 
+/// Schemas gathered into a pack, learnt from a trace, and found without being named.
+#[test]
+fn packs() {
+    let folder = std::env::temp_dir().join(format!("etw-packs-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let manifest = folder.join("maker.man");
+    let file = TempFile::new(&every_header());
+    let dump = |arguments: &[&str], packs: Option<&std::path::Path>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_etw"));
+        command.args(["dump", "--format", "json", "--where", "header == EVENT64"]);
+        command
+            .args(arguments)
+            .arg(file.path())
+            .env("XDG_DATA_HOME", &folder)
+            .env_remove("ETW_PACKS");
+        command.envs(packs.map(|packs| ("ETW_PACKS", packs)));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        json_lines(&String::from_utf8(output.stdout).unwrap()).remove(0)
+    };
+    let event = dump(&[], None);
+    assert_eq!(event["decoded"], Value::Null);
+    let text = format!(
+        "<m><provider name='Maker' guid='{{{}}}'><events><event value='{}' version='{}' symbol='Made'/></events></provider></m>",
+        event["provider"].as_str().unwrap(),
+        event["id"],
+        event["version"]
+    );
+    std::fs::write(&manifest, text).unwrap();
+    let pack = folder.join("maker.etwpack");
+    let told = stdout(&["pack", "create", "-o", pack.to_str().unwrap()], &[&folder], 0);
+    assert!(told.ends_with(": 1 sources\n"), "{told}");
+    let shown = stdout(&["pack", "show"], &[&pack], 0);
+    assert!(shown.starts_with("manifest") && shown.ends_with("1 GUIDs  maker.man\n"), "{shown}");
+    for decoded in [
+        dump(&["--pack", pack.to_str().unwrap()], None),
+        dump(&[], Some(&pack)),
+        dump(&[], Some(&folder)),
+    ] {
+        assert_eq!((&decoded["decoded"], &decoded["event"]), (&json!("manifest"), &json!("Made")));
+    }
+    // Learnt into the user's store: the described trace of the other test of descriptions.
+    let described = TempFile::new(&described_trace());
+    let learn = Command::new(env!("CARGO_BIN_EXE_etw"))
+        .args(["pack", "learn"])
+        .arg(described.path())
+        .env("XDG_DATA_HOME", &folder)
+        .output()
+        .unwrap();
+    assert!(learn.status.success(), "{}", String::from_utf8_lossy(&learn.stderr));
+    assert_eq!(std::fs::read_dir(folder.join("etw/packs")).unwrap().count(), 1);
+    std::fs::write(folder.join("bad.etwpack"), b"ETWPACK1").unwrap();
+    assert_eq!(etw(&["pack", "show"], &[&folder.join("bad.etwpack")]).status.code(), Some(3));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn raw_tells_where_each_record_lies() {
     let file = TempFile::new(&greetings(100));
@@ -216,8 +272,8 @@ fn integers_can_be_quoted() {
 }
 
 /// An EventMetadata record behind the event it describes: only two passes know it in time.
-#[test]
-fn two_passes_gather_schemas_first() {
+/// An event, its description, and the event again.
+fn described_trace() -> Vec<u8> {
     let mut info = vec![0; 0x70];
     info[..16].copy_from_slice(&PROVIDER.0);
     info[0x20..0x22].copy_from_slice(&9u16.to_le_bytes());
@@ -237,7 +293,12 @@ fn two_passes_gather_schemas_first() {
     }
     event.order_time = start + 3;
     file.push(0, &event).unwrap();
-    let file = TempFile::new(&file.finish());
+    file.finish()
+}
+
+#[test]
+fn two_passes_gather_schemas_first() {
+    let file = TempFile::new(&described_trace());
     let events = |arguments: &[&str]| -> Vec<Value> {
         let all = [&["dump", "--format", "json"], arguments].concat();
         json_lines(&stdout(&all, &[file.path()], 0)).iter().map(|l| l["event"].clone()).collect()

@@ -8,6 +8,8 @@
 use super::{WppMessage, parse_tmf};
 use etw_types::le;
 use pdb::FallibleIterator;
+use std::fmt::Debug;
+use std::io::{Read, Seek};
 
 /// S_ANNOTATION
 const ANNOTATION: u16 = 0x1019;
@@ -18,58 +20,57 @@ const SIZE_LIMIT: usize = 256 << 20;
 ///
 /// # Errors
 /// What the reader of PDBs says of the file.
-pub fn parse(
-    file: impl std::io::Read + std::io::Seek + std::fmt::Debug,
-) -> Result<(Vec<WppMessage>, Vec<String>), String> {
+pub fn parse(file: impl Read + Seek + Debug) -> Result<(Vec<WppMessage>, Vec<String>), String> {
+    let (text, mut warnings) = to_tmf(file)?;
+    let (messages, more) = parse_tmf(&text);
+    warnings.extend(more);
+    warnings.truncate(100);
+    Ok((messages, warnings))
+}
+
+/// The TMF file that `tracepdb` would make of it, but for its head; warnings.
+///
+/// # Errors
+/// What the reader of PDBs says of the file.
+pub fn to_tmf(file: impl Read + Seek + Debug) -> Result<(String, Vec<String>), String> {
     let text = |error: pdb::Error| error.to_string();
     let mut pdb = pdb::PDB::open(file).map_err(text)?;
-    let (mut messages, mut warnings) = (Vec::new(), Vec::new());
-    let mut size = 0;
-    let mut take = |symbol: &[u8], warnings: &mut Vec<String>| {
-        size += symbol.len();
-        let Some(tmf) = annotation(symbol).filter(|_| size <= SIZE_LIMIT) else { return };
-        let (found, bad) = parse_tmf(&tmf);
-        messages.extend(found);
-        if warnings.len() < 100 {
-            warnings.extend(bad);
+    let (mut tmf, mut warnings) = (String::new(), Vec::new());
+    let mut take = |symbol: pdb::Symbol<'_>| {
+        if symbol.raw_kind() == ANNOTATION
+            && let Some(text) = annotation(symbol.raw_bytes())
+            && tmf.len() + text.len() <= SIZE_LIMIT
+        {
+            tmf.push_str(&text);
+            tmf.push('\n');
         }
     };
     let debug = pdb.debug_information().map_err(text)?;
     let mut modules = debug.modules().map_err(text)?;
     while let Some(module) = modules.next().map_err(text)? {
-        // A module without symbols, or with damaged ones, hides none of the others.
-        match pdb.module_info(&module) {
-            Ok(None) => {}
-            Ok(Some(info)) => match info.symbols() {
-                Ok(mut symbols) => loop {
-                    match symbols.next() {
-                        Ok(Some(symbol)) if symbol.raw_kind() == ANNOTATION => {
-                            take(symbol.raw_bytes(), &mut warnings);
-                        }
-                        Ok(Some(_)) => {}
-                        Ok(None) => break,
-                        Err(error) => {
-                            warnings.push(format!("module {:?}: {error}", module.module_name()));
-                            break;
-                        }
-                    }
-                },
-                Err(error) => warnings.push(format!("module {:?}: {error}", module.module_name())),
-            },
-            Err(error) => warnings.push(format!("module {:?}: {error}", module.module_name())),
+        let each = |info: Option<pdb::ModuleInfo<'_>>| -> pdb::Result<()> {
+            let Some(info) = info else { return Ok(()) };
+            let mut symbols = info.symbols()?;
+            while let Some(symbol) = symbols.next()? {
+                take(symbol);
+            }
+            Ok(())
+        };
+        // A damaged module hides none of the others.
+        if let Err(error) = pdb.module_info(&module).and_then(each)
+            && warnings.len() < 100
+        {
+            warnings.push(format!("module {:?}: {error}", module.module_name()));
         }
     }
-    // Stripped ones keep the public messages with the global symbols.
+    // Stripped files keep public messages with the global symbols.
     if let Ok(globals) = pdb.global_symbols() {
         let mut symbols = globals.iter();
         while let Ok(Some(symbol)) = symbols.next() {
-            if symbol.raw_kind() == ANNOTATION {
-                take(symbol.raw_bytes(), &mut warnings);
-            }
+            take(symbol);
         }
     }
-    warnings.truncate(100);
-    Ok((messages, warnings))
+    Ok((tmf, warnings))
 }
 
 /// The strings of a `TMF:` annotation as a TMF file; `None` for others.

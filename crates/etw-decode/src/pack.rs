@@ -1,0 +1,484 @@
+//! Schema packs: what describes events, gathered into one file.
+//!
+//! ```text
+//! "ETWPACK1"   u64 offset of the index   u64 size of the index
+//! data: each source once, deflated
+//! index: u32 entries, each
+//!   u8 kind   u64 offset   u64 stored size   u64 size   [32] SHA-256 of the source   u16 name size, name (UTF-8)
+//!   u32 GUIDs, each 16 bytes: providers, classes or messages that it describes
+//! kinds: 1 manifest (XML)   2 PE file's WEVT_TEMPLATE and message tables   3 TMF   4 MOF   5 schemas of a trace
+//! kinds 2 and 5: parts, each u8 kind, u32 size, bytes
+//! ```
+//!
+//! A source is named by what it contains: the same one twice is kept once. Opening reads the index alone; a source is read when an event of
+//! one of its GUIDs comes, and its hash is checked then.
+
+use crate::catalog::Catalog;
+use crate::event_info::{EventInfo, map};
+use crate::schema::Schema;
+use crate::wevt::{self, Messages};
+use crate::{manifest, mof, wpp};
+use etw_types::{Guid, le};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::io::{Read, Write};
+use std::sync::{Arc, OnceLock};
+
+const MAGIC: &[u8; 8] = b"ETWPACK1";
+/// A source, inflated.
+const SOURCE_LIMIT: u64 = 256 << 20;
+/// Entries and GUIDs of an index.
+const INDEX_LIMIT: usize = 64 << 20;
+
+/// What a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub enum SourceKind {
+    Manifest,
+    Compiled,
+    Tmf,
+    Mof,
+    Trace,
+}
+
+impl SourceKind {
+    fn number(self) -> u8 {
+        match self {
+            SourceKind::Manifest => 1,
+            SourceKind::Compiled => 2,
+            SourceKind::Tmf => 3,
+            SourceKind::Mof => 4,
+            SourceKind::Trace => 5,
+        }
+    }
+
+    fn of(number: u8) -> Option<SourceKind> {
+        use SourceKind::{Compiled, Manifest, Mof, Tmf, Trace};
+        [Manifest, Compiled, Tmf, Mof, Trace].into_iter().find(|kind| kind.number() == number)
+    }
+
+    /// For people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SourceKind::Manifest => "manifest",
+            SourceKind::Compiled => "compiled manifest",
+            SourceKind::Tmf => "TMF",
+            SourceKind::Mof => "MOF",
+            SourceKind::Trace => "trace",
+        }
+    }
+}
+
+/// Why a file is no pack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PackError {
+    /// It does not begin like one.
+    NotAPack,
+    /// Cut, or its index refers beyond its end.
+    Bad {
+        /// Where in the file.
+        offset: u64,
+    },
+}
+
+impl fmt::Display for PackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PackError::NotAPack => f.write_str("no schema pack"),
+            PackError::Bad { offset } => {
+                write!(f, "a damaged schema pack: bad at offset {offset:#x}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PackError {}
+
+#[derive(Debug)]
+struct Source {
+    kind: SourceKind,
+    name: String,
+    bytes: Vec<u8>,
+    guids: BTreeSet<Guid>,
+}
+
+/// Sources to be written.
+#[derive(Debug, Default)]
+pub struct PackBuilder {
+    /// By their hash.
+    sources: BTreeMap<[u8; 32], Source>,
+}
+
+impl PackBuilder {
+    /// Adds a source: a manifest in XML, a PE file, a TMF or MOF file, or a further pack; gives warnings.
+    ///
+    /// # Errors
+    /// It is none of these, or describes nothing.
+    pub fn add(&mut self, name: &str, bytes: &[u8]) -> Result<Vec<String>, String> {
+        if bytes.starts_with(MAGIC) {
+            let pack = Pack::open(bytes.into()).map_err(|error| error.to_string())?;
+            for entry in &pack.entries {
+                let source = pack.source(entry).ok_or("a damaged source in the pack")?;
+                self.put(entry.kind, &entry.name, source, entry.guids.iter().copied().collect());
+            }
+            return Ok(Vec::new());
+        }
+        if bytes.starts_with(b"MZ") {
+            let parts = wevt::parts(bytes).map_err(|error| error.to_string())?;
+            let joined = join(parts.iter().map(|(kind, part)| (*kind, &part[..])));
+            let guids = compiled(&joined).map_err(|error| error.to_string())?;
+            let guids = guids.iter().map(|provider| provider.guid).collect();
+            self.put(SourceKind::Compiled, name, joined, guids);
+            return Ok(Vec::new());
+        }
+        let lower = name.to_ascii_lowercase();
+        if lower.ends_with(".tmf") {
+            let (messages, warnings) = wpp::parse_tmf(&wpp::text_of(bytes));
+            if messages.is_empty() {
+                return Err("no messages in it".to_owned());
+            }
+            let guids = messages.iter().map(|message| message.guid).collect();
+            self.put(SourceKind::Tmf, name, bytes.to_vec(), guids);
+            return Ok(warnings);
+        }
+        if lower.ends_with(".mof") {
+            let (events, warnings) = mof::parse(bytes);
+            if events.is_empty() {
+                return Err("no classes of events in it".to_owned());
+            }
+            let guids = events.iter().map(|event| event.class).collect();
+            self.put(SourceKind::Mof, name, bytes.to_vec(), guids);
+            return Ok(warnings);
+        }
+        let parsed = manifest::parse(bytes).map_err(|error| error.to_string())?;
+        let guids = parsed
+            .providers
+            .iter()
+            .flat_map(|provider| [Some(provider.guid), provider.control_guid]);
+        self.put(SourceKind::Manifest, name, bytes.to_vec(), guids.flatten().collect());
+        Ok(parsed.warnings)
+    }
+
+    /// Adds what a trace told of its events.
+    pub fn add_trace(&mut self, name: &str, learnt: &crate::Store) {
+        for (guid, parts) in learnt.parts() {
+            let joined = join(parts.iter().map(|(kind, part)| (*kind, &part[..])));
+            self.put(SourceKind::Trace, name, joined, BTreeSet::from([guid]));
+        }
+    }
+
+    /// Adds the WPP messages of a PDB, as the TMF that it stands for.
+    #[cfg(feature = "pdb")]
+    pub fn add_pdb(&mut self, name: &str, bytes: &[u8]) -> Result<Vec<String>, String> {
+        let (text, warnings) = wpp::pdb::to_tmf(std::io::Cursor::new(bytes))?;
+        let mut more = self.add(&format!("{name}.tmf"), text.as_bytes())?;
+        more.extend(warnings);
+        Ok(more)
+    }
+
+    fn put(&mut self, kind: SourceKind, name: &str, source: Vec<u8>, guids: BTreeSet<Guid>) {
+        let hash = Sha256::new().chain_update([kind.number()]).chain_update(&source).finalize();
+        let source = Source { kind, name: name.to_owned(), bytes: source, guids };
+        self.sources.entry(hash.into()).or_insert(source);
+    }
+
+    /// Sources.
+    pub fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.sources.is_empty()
+    }
+
+    /// The pack. The same sources give the same bytes.
+    pub fn finish(&self) -> Vec<u8> {
+        let mut file = MAGIC.to_vec();
+        file.extend([0; 16]);
+        let mut index = (self.sources.len() as u32).to_le_bytes().to_vec();
+        for (hash, Source { kind, name, bytes: source, guids }) in &self.sources {
+            let mut deflated =
+                flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::new(6));
+            // Into memory: it cannot fail.
+            let _ = deflated.write_all(source);
+            let deflated = deflated.finish().unwrap_or_default();
+            index.push(kind.number());
+            for number in [file.len(), deflated.len(), source.len()] {
+                index.extend((number as u64).to_le_bytes());
+            }
+            index.extend(hash);
+            let name = name.get(..name.len().min(1000)).unwrap_or_default();
+            index.extend((name.len() as u16).to_le_bytes());
+            index.extend(name.as_bytes());
+            index.extend((guids.len() as u32).to_le_bytes());
+            guids.iter().for_each(|guid| index.extend(guid.0));
+            file.extend(deflated);
+        }
+        let at = (file.len() as u64).to_le_bytes();
+        file[8..16].copy_from_slice(&at);
+        file[16..24].copy_from_slice(&(index.len() as u64).to_le_bytes());
+        file.extend(index);
+        file
+    }
+}
+
+fn join<'p>(parts: impl Iterator<Item = (u8, &'p [u8])>) -> Vec<u8> {
+    let mut joined = Vec::new();
+    for (kind, part) in parts {
+        joined.push(kind);
+        joined.extend((part.len() as u32).to_le_bytes());
+        joined.extend(part);
+    }
+    joined
+}
+
+/// Kind and bytes of each part, as far as they are whole.
+fn split(mut joined: &[u8]) -> Vec<(u8, &[u8])> {
+    let mut parts = Vec::new();
+    while let (Some(kind), Some(size)) = (le::u8(joined, 0), le::u32(joined, 1)) {
+        let Some(part) = joined.get(5..5 + size as usize) else { break };
+        parts.push((kind, part));
+        joined = &joined[5 + size as usize..];
+    }
+    parts
+}
+
+fn compiled(joined: &[u8]) -> Result<Vec<manifest::ManifestProvider>, wevt::WevtError> {
+    let parts = split(joined);
+    let mut messages = Messages::default();
+    for (_, table) in parts.iter().filter(|(kind, _)| *kind == wevt::MESSAGES) {
+        messages.add_table(table);
+    }
+    let mut providers = Vec::new();
+    for (_, blob) in parts.iter().filter(|(kind, _)| *kind == wevt::TEMPLATES) {
+        providers.extend(wevt::parse(blob, &messages)?);
+    }
+    Ok(providers)
+}
+
+/// A pack that is read.
+pub struct Pack {
+    bytes: Box<[u8]>,
+    entries: Vec<Entry>,
+    by_guid: HashMap<Guid, Vec<u32>, foldhash::fast::RandomState>,
+}
+
+struct Entry {
+    kind: SourceKind,
+    name: String,
+    offset: usize,
+    stored: usize,
+    size: u64,
+    hash: [u8; 32],
+    guids: Vec<Guid>,
+    parsed: OnceLock<Catalog>,
+}
+
+impl fmt::Debug for Pack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pack").field("sources", &self.entries.len()).finish_non_exhaustive()
+    }
+}
+
+impl Pack {
+    /// Reads the index.
+    ///
+    /// # Errors
+    /// [`PackError`].
+    pub fn open(bytes: Box<[u8]>) -> Result<Pack, PackError> {
+        if !bytes.starts_with(MAGIC) {
+            return Err(PackError::NotAPack);
+        }
+        let bad = |offset: usize| PackError::Bad { offset: offset as u64 };
+        let (at, size) = (le::u64(&bytes, 8).ok_or(bad(8))?, le::u64(&bytes, 16).ok_or(bad(16))?);
+        let at = usize::try_from(at).map_err(|_| bad(8))?;
+        let size = usize::try_from(size).ok().filter(|size| *size <= INDEX_LIMIT).ok_or(bad(16))?;
+        let index = bytes.get(at..).and_then(|rest| rest.get(..size)).ok_or(bad(8))?;
+        let mut pack =
+            Pack { bytes: Box::default(), entries: Vec::new(), by_guid: HashMap::default() };
+        let mut place = 4;
+        for number in 0..le::u32(index, 0).ok_or(bad(at))? {
+            let error = bad(at + place);
+            let mut take = |count: usize| {
+                let part = index.get(place..place.checked_add(count)?)?;
+                place += count;
+                Some(part)
+            };
+            let mut entry = || -> Option<Entry> {
+                let kind = SourceKind::of(take(1)?[0])?;
+                let mut number = || le::u64(take(8)?, 0);
+                let (offset, stored, size) = (number()?, number()?, number()?);
+                let hash = take(32)?.try_into().ok()?;
+                let name = le::u16(take(2)?, 0)?;
+                let name = String::from_utf8_lossy(take(name.into())?).into_owned();
+                let count = le::u32(take(4)?, 0)? as usize;
+                let guids = take(count.checked_mul(16)?)?.chunks_exact(16);
+                let guids = guids.filter_map(|guid| Guid::read(guid, 0)).collect();
+                let (offset, stored) =
+                    (usize::try_from(offset).ok()?, usize::try_from(stored).ok()?);
+                bytes.get(offset..offset.checked_add(stored)?)?;
+                let parsed = OnceLock::new();
+                Some(Entry { kind, name, offset, stored, size, hash, guids, parsed })
+            };
+            let entry = entry().ok_or(error)?;
+            for guid in &entry.guids {
+                pack.by_guid.entry(*guid).or_default().push(number);
+            }
+            pack.entries.push(entry);
+        }
+        pack.bytes = bytes;
+        Ok(pack)
+    }
+
+    /// Kind, name, size and GUIDs of each source.
+    pub fn sources(&self) -> impl Iterator<Item = (SourceKind, &str, u64, &[Guid])> {
+        self.entries.iter().map(|entry| (entry.kind, &*entry.name, entry.size, &*entry.guids))
+    }
+
+    /// The source, if it is what it was when the pack was made.
+    fn source(&self, entry: &Entry) -> Option<Vec<u8>> {
+        let stored = self.bytes.get(entry.offset..entry.offset + entry.stored)?;
+        if entry.size > SOURCE_LIMIT {
+            return None;
+        }
+        let mut source = Vec::new();
+        let mut reader = flate2::read::DeflateDecoder::new(stored).take(entry.size + 1);
+        reader.read_to_end(&mut source).ok()?;
+        let hash: [u8; 32] = Sha256::new()
+            .chain_update([entry.kind.number()])
+            .chain_update(&source)
+            .finalize()
+            .into();
+        (hash == entry.hash).then_some(source)
+    }
+
+    /// A damaged source describes nothing.
+    fn catalog(&self, number: u32) -> &Catalog {
+        let entry = &self.entries[number as usize];
+        entry.parsed.get_or_init(|| {
+            let mut catalog = Catalog::default();
+            let Some(source) = self.source(entry) else { return catalog };
+            match entry.kind {
+                SourceKind::Manifest => {
+                    let _ = catalog.add_manifest(&source);
+                }
+                SourceKind::Compiled => {
+                    for provider in compiled(&source).unwrap_or_default() {
+                        catalog.add_provider(provider);
+                    }
+                }
+                SourceKind::Tmf => drop(catalog.add_tmf(&source)),
+                SourceKind::Mof => drop(catalog.add_mof(&source)),
+                SourceKind::Trace => add_trace(&mut catalog, &source),
+            }
+            catalog
+        })
+    }
+
+    fn catalogs(&self, guid: &Guid) -> impl Iterator<Item = &Catalog> {
+        let numbers = self.by_guid.get(guid).map_or(&[][..], Vec::as_slice);
+        numbers.iter().map(|number| self.catalog(*number))
+    }
+
+    pub(crate) fn event(&self, provider: Guid, id: u16, version: u8) -> Option<&Schema> {
+        self.catalogs(&provider).find_map(|catalog| catalog.event(provider, id, version))
+    }
+
+    pub(crate) fn class(&self, class: Guid, kind: u8, version: u8) -> Option<&Schema> {
+        self.catalogs(&class).find_map(|catalog| catalog.class(class, kind, version))
+    }
+
+    pub(crate) fn message(&self, guid: Guid, number: u16) -> Option<&Schema> {
+        self.catalogs(&guid).find_map(|catalog| catalog.message(guid, number))
+    }
+
+    pub(crate) fn provider_name(&self, provider: &Guid) -> Option<&str> {
+        self.catalogs(provider).find_map(|catalog| catalog.provider_name(provider))
+    }
+}
+
+/// Part kinds of a trace's source.
+pub(crate) const EVENT_INFO: u8 = 1;
+pub(crate) const MAP_INFO: u8 = 2;
+pub(crate) const SOURCE_MANIFEST: u8 = 3;
+
+fn add_trace(catalog: &mut Catalog, joined: &[u8]) {
+    let parts = split(joined);
+    let maps: HashMap<(Guid, String), Arc<crate::Map>> = parts
+        .iter()
+        .filter(|(kind, _)| *kind == MAP_INFO)
+        .filter_map(|(_, part)| map(part))
+        .map(|(guid, map)| ((guid, map.name.clone()), Arc::new(map)))
+        .collect();
+    for (kind, part) in parts {
+        match kind {
+            EVENT_INFO => {
+                let Ok(info) = EventInfo::parse(part) else { continue };
+                let provider = info.provider();
+                let find = |name: &str| maps.get(&(provider, name.to_owned())).cloned();
+                if let (Some(key), Ok(schema)) = (info.key(), info.schema(find)) {
+                    catalog.add_described(key, schema);
+                }
+            }
+            SOURCE_MANIFEST => {
+                let Some(guid) = Guid::read(part, 0) else { continue };
+                let Ok(parsed) = manifest::parse(&part[16..]) else { continue };
+                for provider in parsed.providers {
+                    catalog.add_provider(manifest::ManifestProvider { guid, ..provider });
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = "<m><provider name='Maker' guid='{11111111-2222-3333-4444-555555555555}'>\
+        <events><event value='7' symbol='Made'/></events></provider></m>";
+    const TMF: &str = "00112233-4455-6677-8899-aabbccddeeff Driver // SRC=a.c\n#typev a_c1 10 \"%0said\" // FUNC=f\n{\n}\n";
+
+    fn pack() -> Vec<u8> {
+        let mut builder = PackBuilder::default();
+        builder.add("maker.man", MANIFEST.as_bytes()).unwrap();
+        builder.add("copy.man", MANIFEST.as_bytes()).unwrap();
+        builder.add("a.tmf", TMF.as_bytes()).unwrap();
+        assert!(builder.add("x.man", b"no manifest").is_err());
+        assert_eq!(builder.len(), 2, "one source is kept once");
+        builder.finish()
+    }
+
+    #[test]
+    fn what_is_put_in_comes_out() {
+        let pack = Pack::open(pack().into()).unwrap();
+        let maker: Guid = "11111111-2222-3333-4444-555555555555".parse().unwrap();
+        let driver: Guid = "00112233-4455-6677-8899-aabbccddeeff".parse().unwrap();
+        assert_eq!(pack.provider_name(&maker), Some("Maker"));
+        assert_eq!(pack.event(maker, 7, 0).unwrap().names.event.as_deref(), Some("Made"));
+        assert!(pack.event(maker, 8, 0).is_none() && pack.event(driver, 7, 0).is_none());
+        assert!(pack.message(driver, 10).is_some());
+        let mut again = PackBuilder::default();
+        again.add("p.etwpack", &pack.bytes).unwrap();
+        assert_eq!(again.finish(), self::pack());
+    }
+
+    /// Cut or changed anywhere: an error, or sources that describe nothing.
+    #[test]
+    fn damaged_packs() {
+        let whole = pack();
+        for at in 0..whole.len() {
+            assert!(Pack::open(whole[..at].into()).is_err());
+            let mut changed = whole.clone();
+            changed[at] ^= 0x55;
+            let Ok(pack) = Pack::open(changed.into()) else { continue };
+            for number in 0..pack.entries.len() as u32 {
+                assert!(pack.catalog(number).len() <= 1);
+            }
+        }
+    }
+}
