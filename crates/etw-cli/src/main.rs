@@ -1,9 +1,11 @@
 //! The `etw` command: traces of Event Tracing for Windows, on any system.
 
 mod check;
+mod convert;
 mod dump;
 mod files;
 mod format;
+mod names;
 mod new_file;
 mod output;
 mod pack;
@@ -41,6 +43,8 @@ enum Command {
     Merge(rewrite::MergeArguments),
     /// Write the records of a trace to a new one, compressed or not
     Relog(rewrite::RelogArguments),
+    /// Make a trace for another viewer: Perfetto, Chrome, Wireshark
+    Convert(convert::Arguments),
     /// Gather schemas into one file, or learn them from traces
     Pack(pack::Arguments),
     /// Complete a trace that its session did not, in place; a complete one stays as it is
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::run(arguments),
         Command::Merge(arguments) => rewrite::merge(arguments),
         Command::Relog(arguments) => rewrite::relog(arguments),
+        Command::Convert(arguments) => convert::run(arguments),
         Command::Pack(arguments) => pack::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
     };

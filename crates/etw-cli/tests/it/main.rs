@@ -1,6 +1,7 @@
 //! The command as users meet it: arguments, output, exit status.
 
 mod check;
+mod convert;
 mod corpus;
 mod dump;
 mod examples;

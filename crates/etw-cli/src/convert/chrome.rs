@@ -1,0 +1,207 @@
+//! Chrome's trace event format: `{"traceEvents":[…]}`.
+//!
+//! Source: "Trace Event Format" as published with the Chromium project.
+
+use super::{Event, Shape, Target, Track, drain};
+use crate::names::Names;
+use etw_decode::{Field, Style, Value, Visitor, write_json_string};
+use std::collections::{BTreeSet, HashMap};
+use std::io::{self, Write};
+
+/// The process under which CPUs are shown; no process of Windows has it.
+const CPUS: u32 = 0xffff_fff0;
+
+pub struct Chrome<W: Write> {
+    out: W,
+    buffer: Vec<u8>,
+    count: u64,
+    threads: BTreeSet<(u32, u32)>,
+    cpus: BTreeSet<u16>,
+    /// Since when which thread runs, by CPU.
+    running: HashMap<u16, (i64, u32)>,
+}
+
+impl<W: Write> Chrome<W> {
+    pub fn new(mut out: W) -> io::Result<Chrome<W>> {
+        out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
+        Ok(Chrome {
+            out,
+            buffer: Vec::new(),
+            count: 0,
+            threads: BTreeSet::new(),
+            cpus: BTreeSet::new(),
+            running: HashMap::new(),
+        })
+    }
+
+    fn begin(&mut self, phase: &str, name: &str, process: u32, thread: u32) {
+        if self.count > 0 {
+            self.buffer.extend_from_slice(b",\n");
+        }
+        self.count += 1;
+        self.buffer.extend_from_slice(b"{\"name\":");
+        write_json_string(&mut self.buffer, name);
+        self.put(format_args!(",\"ph\":\"{phase}\",\"pid\":{process},\"tid\":{thread}"));
+    }
+
+    fn put(&mut self, arguments: std::fmt::Arguments<'_>) {
+        // Writing to a Vec cannot fail.
+        let _ = self.buffer.write_fmt(arguments);
+    }
+
+    /// Microseconds, with the nanoseconds that a double does not hold.
+    fn time(&mut self, key: &str, nanoseconds: i64) {
+        let (whole, rest) = (nanoseconds.div_euclid(1000), nanoseconds.rem_euclid(1000));
+        self.put(format_args!(",\"{key}\":{whole}.{rest:03}"));
+    }
+
+    fn arguments(&mut self, event: &Event<'_>) {
+        self.buffer.extend_from_slice(b",\"args\":{");
+        let start = self.buffer.len();
+        let mut fields = Arguments { out: &mut self.buffer, arrays: 0, first: true };
+        if event.decoded.visit(event.record, &mut fields).is_err() {
+            self.buffer.truncate(start);
+        }
+        self.buffer.push(b'}');
+    }
+
+    fn meta(&mut self, what: &str, name: &str, process: u32, thread: u32) {
+        self.begin("M", what, process, thread);
+        self.buffer.extend_from_slice(b",\"args\":{\"name\":");
+        write_json_string(&mut self.buffer, name);
+        self.buffer.extend_from_slice(b"}}");
+    }
+}
+
+impl<W: Write> Target for Chrome<W> {
+    fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+        let (phase, track) = match &event.shape {
+            Shape::Switch { cpu, old, new } => {
+                self.cpus.insert(*cpu);
+                let before = self.running.insert(*cpu, (event.time, *new));
+                // Until now ran whoever came last; idle threads leave a gap.
+                if let Some((since, thread)) =
+                    before.filter(|(_, thread)| *thread != 0 && thread == old)
+                {
+                    let process = event.names.process_of(thread);
+                    let process = process.and_then(|process| event.names.process_name(process));
+                    let name = format!("{} ({thread})", process.unwrap_or("?"));
+                    self.begin("X", &name, CPUS, u32::from(*cpu));
+                    self.time("ts", since);
+                    self.time("dur", event.time - since);
+                    self.buffer.push(b'}');
+                }
+                return drain(&mut self.out, &mut self.buffer);
+            }
+            Shape::Begin(track @ Track::Thread(..)) => ("B", track),
+            Shape::End(track @ Track::Thread(..)) => ("E", track),
+            Shape::Begin(track) => ("b", track),
+            Shape::End(track) => ("e", track),
+            Shape::Instant(track) => ("i", track),
+            Shape::Counter(track, ..) => ("C", track),
+        };
+        let (process, thread) = match track {
+            Track::Thread(process, thread) => (*process, *thread),
+            Track::Activity(process, _) => (*process, event.record.thread_id.unwrap_or(u32::MAX)),
+        };
+        self.threads.insert((process, thread));
+        self.begin(phase, event.name, process, thread);
+        self.buffer.extend_from_slice(b",\"cat\":");
+        write_json_string(&mut self.buffer, event.provider);
+        self.time("ts", event.time);
+        if let Track::Activity(_, id) = track {
+            self.put(format_args!(",\"id\":\"{id}\""));
+        }
+        match &event.shape {
+            Shape::Counter(_, _, value) => {
+                self.put(format_args!(",\"args\":{{\"value\":{value}}}"))
+            }
+            Shape::Instant(_) => {
+                self.buffer.extend_from_slice(b",\"s\":\"t\"");
+                self.arguments(event);
+            }
+            _ => self.arguments(event),
+        }
+        self.buffer.push(b'}');
+        drain(&mut self.out, &mut self.buffer)
+    }
+
+    fn finish(&mut self, names: &Names) -> io::Result<()> {
+        let processes: BTreeSet<u32> = self.threads.iter().map(|(process, _)| *process).collect();
+        for process in processes {
+            if let Some(name) = names.process_name(process) {
+                self.meta("process_name", name, process, 0);
+            }
+        }
+        for (process, thread) in std::mem::take(&mut self.threads) {
+            if let Some(name) = names.thread_name(thread) {
+                self.meta("thread_name", name, process, thread);
+            }
+        }
+        if !self.cpus.is_empty() {
+            self.meta("process_name", "CPUs", CPUS, 0);
+        }
+        for cpu in std::mem::take(&mut self.cpus) {
+            self.meta("thread_name", &format!("CPU {cpu}"), CPUS, cpu.into());
+        }
+        self.buffer.extend_from_slice(b"\n]}\n");
+        drain(&mut self.out, &mut self.buffer)?;
+        self.out.flush()
+    }
+
+    fn told(&self) -> (u64, &'static str) {
+        (self.count, "events")
+    }
+}
+
+/// The fields of an event as JSON members.
+struct Arguments<'o> {
+    out: &'o mut Vec<u8>,
+    arrays: usize,
+    first: bool,
+}
+
+impl Arguments<'_> {
+    fn key(&mut self, field: &Field, in_array: bool) {
+        if !std::mem::replace(&mut self.first, false) {
+            self.out.push(b',');
+        }
+        if !in_array {
+            self.out.extend_from_slice(field.json_key());
+        }
+    }
+}
+
+impl Visitor for Arguments<'_> {
+    fn value(&mut self, field: &Field, value: Value<'_>) {
+        if field.is_custom_length {
+            return;
+        }
+        self.key(field, field.is_array() && self.arrays > 0);
+        value.write_json(self.out, &Style { json_strings64: true, ..Style::default() });
+    }
+
+    fn begin_array(&mut self, field: &Field, _: usize) {
+        self.key(field, false);
+        self.out.push(b'[');
+        self.arrays += 1;
+        self.first = true;
+    }
+
+    fn end_array(&mut self, _: &Field) {
+        self.out.push(b']');
+        self.arrays -= 1;
+        self.first = false;
+    }
+
+    fn begin_struct(&mut self, field: &Field) {
+        self.key(field, field.is_array());
+        self.out.push(b'{');
+        self.first = true;
+    }
+
+    fn end_struct(&mut self, _: &Field) {
+        self.out.push(b'}');
+        self.first = false;
+    }
+}

@@ -1,0 +1,208 @@
+//! `etw convert`: traces for other viewers.
+
+mod chrome;
+mod pcapng;
+mod perfetto;
+
+use crate::files;
+use crate::names::{Names, Picked};
+use crate::new_file::NewFile;
+use crate::output::{Failure, Outcome, Output, Progress};
+use crate::schemas::{self, Schemas};
+use crate::wanted::Wanted;
+use clap::{Args, ValueEnum};
+use etw_decode::{Decoded, Decoder, Style};
+use etw_etl::read::{Records, RecordsOptions, TraceFile};
+use etw_types::{EventRecord, FileTime, Guid, Opcode};
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// What to make
+    #[arg(long, value_enum)]
+    to: Format,
+    /// Write to this file; it appears when it is whole
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    wanted: Wanted,
+    #[command(flatten)]
+    schemas: Schemas,
+    /// Traces; several are merged by time
+    #[arg(required = true, value_name = "FILE.etl")]
+    files: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Perfetto's protobuf, for ui.perfetto.dev
+    Perfetto,
+    /// Chrome's JSON, for chrome://tracing and Perfetto
+    Chrome,
+    /// Packets that NDIS and PktMon captured, for Wireshark
+    Pcapng,
+}
+
+/// What becomes of an event.
+enum Shape<'s> {
+    /// Begins a slice.
+    Begin(Track),
+    /// Ends one.
+    End(Track),
+    /// A point in time.
+    Instant(Track),
+    /// A value at a time.
+    Counter(Track, &'s str, f64),
+    /// A thread left a CPU, another came.
+    Switch { cpu: u16, old: u32, new: u32 },
+}
+
+/// Where it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Track {
+    Thread(u32, u32),
+    Activity(u32, Guid),
+}
+
+/// A form of output.
+trait Target {
+    /// An event with its time in nanoseconds since 1970.
+    fn event(&mut self, event: &Event<'_>) -> std::io::Result<()>;
+    /// The rest.
+    fn finish(&mut self, names: &Names) -> std::io::Result<()>;
+    /// What was written, of what.
+    fn told(&self) -> (u64, &'static str);
+}
+
+struct Event<'e> {
+    time: i64,
+    shape: Shape<'e>,
+    /// Without `/Start` and `/Stop`.
+    name: &'e str,
+    provider: &'e str,
+    record: &'e EventRecord<'e>,
+    decoded: &'e Decoded<'e>,
+    names: &'e Names,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let traces: Vec<TraceFile> =
+        arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
+    let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
+    let wanted = arguments.wanted.compile(start.unwrap_or(FileTime(0)))?;
+    let (catalog, own) = (arguments.schemas.load()?, schemas::own());
+    let records = || Records::with_options(traces.clone(), RecordsOptions::default());
+    let decoder = |store| {
+        let mut decoder = Decoder::with_store(store);
+        decoder.set_catalog(catalog.clone());
+        decoder.set_own_catalog(own.clone());
+        decoder.set_learning(false);
+        decoder
+    };
+    // What describes events, and names processes, may stand at the end.
+    let store = crate::dump::gather(records());
+    let names = Names::gather(records(), decoder(store.clone()));
+    let new = NewFile::create(&arguments.output, &arguments.files, arguments.force)?;
+    let out = BufWriter::with_capacity(1 << 16, new.file());
+    let mut target: Box<dyn Target + '_> = match arguments.to {
+        Format::Perfetto => Box::new(perfetto::Perfetto::new(out)),
+        Format::Chrome => Box::new(chrome::Chrome::new(out).map_err(|error| new.failure(&error))?),
+        Format::Pcapng => Box::new(pcapng::Pcapng::new(out).map_err(|error| new.failure(&error))?),
+    };
+    let mut decoder = decoder(store);
+    let mut records = records();
+    let mut progress = Progress::start();
+    let mut count = 0;
+    let clocks: Vec<_> = traces.iter().map(|trace| *trace.clock()).collect();
+    let style = Style::default();
+    while let Some(record) = records.next() {
+        count += 1;
+        if count % 65_536 == 0 {
+            progress.update(count);
+        }
+        let clock = &clocks[record.position.file_index as usize];
+        let Some(time) = record.timestamp(clock) else { continue };
+        let decoded = decoder.decode(&record);
+        if wanted
+            .as_ref()
+            .is_some_and(|wanted| !wanted.matches(&record, &decoded, Some(time), &style))
+        {
+            continue;
+        }
+        let name = decoded.event_name().map(str::to_owned);
+        let name = name.unwrap_or_else(|| match record.header.is_event() {
+            true => format!("event {}", record.descriptor.id),
+            false => format!("{} {}", record.header.name(), record.descriptor.opcode.0),
+        });
+        let provider = decoded.provider_name().map(|name| name.into_owned());
+        let provider = provider.or_else(|| record.provider.map(|guid| guid.to_string()));
+        let shown = ["/Start", "/Stop"].iter().find_map(|end| name.strip_suffix(end));
+        let is_event = record.header.is_event();
+        let shown = shown.filter(|_| is_event).unwrap_or(&name);
+        let event = Event {
+            time: (time.0 - FileTime::UNIX_EPOCH.0).saturating_mul(100),
+            shape: shape(&record, &decoded, shown),
+            name: shown,
+            provider: provider.as_deref().unwrap_or(""),
+            record: &record,
+            decoded: &decoded,
+            names: &names,
+        };
+        target.event(&event).map_err(|error| new.failure(&error))?;
+    }
+    drop(progress);
+    target.finish(&names).map_err(|error| new.failure(&error))?;
+    let (written, what) = target.told();
+    drop(target);
+    new.keep()?;
+    let outcome = files::report(&records);
+    let mut output = Output::open(None, &[])?;
+    let text = format!("{}: {written} {what}, of {count} records\n", arguments.output.display());
+    output.write(text.as_bytes())?;
+    output.finish()?;
+    Ok(outcome)
+}
+
+fn shape<'s>(record: &EventRecord<'_>, decoded: &Decoded<'_>, name: &'s str) -> Shape<'s> {
+    let process = record.process_id.unwrap_or(u32::MAX);
+    let thread = record.thread_id.unwrap_or(u32::MAX);
+    let on_thread = Track::Thread(process, thread);
+    if record.hook.is_some() && name == "Thread/CSwitch" {
+        let picked = Picked::of(&["NewThreadId", "OldThreadId"], record, decoded);
+        if let Some((Some(new), Some(old))) = picked.map(|p| (p.number(0), p.number(1))) {
+            return Shape::Switch { cpu: record.cpu, old, new };
+        }
+    }
+    if !record.header.is_event() {
+        return Shape::Instant(on_thread);
+    }
+    // What .NET's counters write.
+    if name == "EventCounters" || name.ends_with("Counter") {
+        const FIELDS: &[&str] = &["Mean", "Increment", "Value"];
+        let value = Picked::of(FIELDS, record, decoded)
+            .and_then(|picked| (0..FIELDS.len()).find_map(|number| picked.number(number)));
+        if let Some(value) = value {
+            return Shape::Counter(on_thread, name, value);
+        }
+    }
+    let track = match record.activity_id.is_zero() {
+        true => on_thread,
+        false => Track::Activity(process, record.activity_id),
+    };
+    match record.descriptor.opcode {
+        Opcode::START => Shape::Begin(track),
+        Opcode::STOP => Shape::End(track),
+        _ => Shape::Instant(on_thread),
+    }
+}
+
+/// Writes and forgets what it was given.
+fn drain(out: &mut impl Write, buffer: &mut Vec<u8>) -> std::io::Result<()> {
+    out.write_all(buffer)?;
+    buffer.clear();
+    Ok(())
+}

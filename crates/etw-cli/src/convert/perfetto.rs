@@ -1,0 +1,315 @@
+//! Perfetto's trace packets.
+//!
+//! Source: the protobuf definitions in the Perfetto project's documentation (`TracePacket`, `TrackDescriptor`, `TrackEvent`).
+
+use super::{Event, Shape, Target, Track};
+use crate::names::Names;
+use etw_decode::{Field, Style, Value, Visitor};
+use prost::Message;
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+#[derive(Clone, PartialEq, Message)]
+struct Packet {
+    #[prost(uint64, optional, tag = "8")]
+    timestamp: Option<u64>,
+    #[prost(uint32, tag = "10")]
+    trusted_packet_sequence_id: u32,
+    #[prost(message, optional, tag = "11")]
+    track_event: Option<TrackEvent>,
+    #[prost(message, optional, tag = "60")]
+    track_descriptor: Option<TrackDescriptor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TrackDescriptor {
+    #[prost(uint64, tag = "1")]
+    uuid: u64,
+    #[prost(string, optional, tag = "2")]
+    name: Option<String>,
+    #[prost(message, optional, tag = "3")]
+    process: Option<ProcessDescriptor>,
+    #[prost(message, optional, tag = "4")]
+    thread: Option<ThreadDescriptor>,
+    #[prost(uint64, optional, tag = "5")]
+    parent_uuid: Option<u64>,
+    #[prost(message, optional, tag = "8")]
+    counter: Option<CounterDescriptor>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ProcessDescriptor {
+    #[prost(int32, tag = "1")]
+    pid: i32,
+    #[prost(string, optional, tag = "6")]
+    process_name: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ThreadDescriptor {
+    #[prost(int32, tag = "1")]
+    pid: i32,
+    #[prost(int32, tag = "2")]
+    tid: i32,
+    #[prost(string, optional, tag = "5")]
+    thread_name: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct CounterDescriptor {}
+
+#[derive(Clone, PartialEq, Message)]
+struct TrackEvent {
+    #[prost(message, repeated, tag = "4")]
+    debug_annotations: Vec<Annotation>,
+    #[prost(int32, tag = "9")]
+    kind: i32,
+    #[prost(uint64, tag = "11")]
+    track_uuid: u64,
+    #[prost(string, repeated, tag = "22")]
+    categories: Vec<String>,
+    #[prost(string, optional, tag = "23")]
+    name: Option<String>,
+    #[prost(double, optional, tag = "44")]
+    double_counter_value: Option<f64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Annotation {
+    #[prost(bool, optional, tag = "2")]
+    bool_value: Option<bool>,
+    #[prost(uint64, optional, tag = "3")]
+    uint_value: Option<u64>,
+    #[prost(int64, optional, tag = "4")]
+    int_value: Option<i64>,
+    #[prost(double, optional, tag = "5")]
+    double_value: Option<f64>,
+    #[prost(string, optional, tag = "6")]
+    string_value: Option<String>,
+    #[prost(uint64, optional, tag = "7")]
+    pointer_value: Option<u64>,
+    #[prost(string, optional, tag = "10")]
+    name: Option<String>,
+    #[prost(message, repeated, tag = "11")]
+    dict_entries: Vec<Annotation>,
+    #[prost(message, repeated, tag = "12")]
+    array_values: Vec<Annotation>,
+}
+
+const SLICE_BEGIN: i32 = 1;
+const SLICE_END: i32 = 2;
+const INSTANT: i32 = 3;
+const COUNTER: i32 = 4;
+/// All packets are of one writer.
+const SEQUENCE: u32 = 1;
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Place {
+    Process(u32),
+    Track(Track),
+    Counter(u32, String),
+    Cpus,
+    Cpu(u16),
+}
+
+pub struct Perfetto<W: Write> {
+    out: W,
+    buffer: Vec<u8>,
+    count: u64,
+    /// Tracks that were described, by number.
+    places: HashMap<Place, u64>,
+    running: HashMap<u16, u32>,
+}
+
+impl<W: Write> Perfetto<W> {
+    pub fn new(out: W) -> Perfetto<W> {
+        Perfetto {
+            out,
+            buffer: Vec::new(),
+            count: 0,
+            places: HashMap::new(),
+            running: HashMap::new(),
+        }
+    }
+
+    fn packet(&mut self, packet: Packet) -> io::Result<()> {
+        self.buffer.clear();
+        // Trace.packet
+        prost::encoding::message::encode(1, &packet, &mut self.buffer);
+        self.out.write_all(&self.buffer)
+    }
+
+    /// The track, described when it is first needed.
+    fn track(&mut self, place: Place, names: &Names) -> io::Result<u64> {
+        if let Some(known) = self.places.get(&place) {
+            return Ok(*known);
+        }
+        let uuid = self.places.len() as u64 + 1;
+        self.places.insert(place.clone(), uuid);
+        let mut track = TrackDescriptor { uuid, ..TrackDescriptor::default() };
+        match &place {
+            Place::Process(process) => {
+                let process_name = names.process_name(*process).map(str::to_owned);
+                track.process = Some(ProcessDescriptor { pid: *process as i32, process_name });
+            }
+            Place::Track(Track::Thread(process, thread)) => {
+                track.parent_uuid = Some(self.track(Place::Process(*process), names)?);
+                let thread_name = names.thread_name(*thread).map(str::to_owned);
+                let (pid, tid) = (*process as i32, *thread as i32);
+                track.thread = Some(ThreadDescriptor { pid, tid, thread_name });
+            }
+            Place::Track(Track::Activity(process, id)) => {
+                track.parent_uuid = Some(self.track(Place::Process(*process), names)?);
+                track.name = Some(format!("activity {id}"));
+            }
+            Place::Counter(process, name) => {
+                track.parent_uuid = Some(self.track(Place::Process(*process), names)?);
+                track.name = Some(name.clone());
+                track.counter = Some(CounterDescriptor {});
+            }
+            Place::Cpus => track.name = Some("CPUs".to_owned()),
+            Place::Cpu(cpu) => {
+                track.parent_uuid = Some(self.track(Place::Cpus, names)?);
+                track.name = Some(format!("CPU {cpu}"));
+            }
+        }
+        self.packet(Packet {
+            trusted_packet_sequence_id: SEQUENCE,
+            track_descriptor: Some(track),
+            ..Packet::default()
+        })?;
+        Ok(uuid)
+    }
+
+    fn put(&mut self, time: i64, event: TrackEvent) -> io::Result<()> {
+        self.count += 1;
+        self.packet(Packet {
+            timestamp: Some(u64::try_from(time).unwrap_or(0)),
+            trusted_packet_sequence_id: SEQUENCE,
+            track_event: Some(event),
+            ..Packet::default()
+        })
+    }
+}
+
+impl<W: Write> Target for Perfetto<W> {
+    fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+        let mut shown = TrackEvent {
+            name: Some(event.name.to_owned()),
+            categories: vec![event.provider.to_owned()],
+            ..TrackEvent::default()
+        };
+        let place = match &event.shape {
+            Shape::Switch { cpu, old, new } => {
+                shown.track_uuid = self.track(Place::Cpu(*cpu), event.names)?;
+                let before = self.running.insert(*cpu, *new);
+                if before.is_some_and(|thread| thread != 0 && thread == *old) {
+                    let end = TrackEvent {
+                        kind: SLICE_END,
+                        track_uuid: shown.track_uuid,
+                        ..TrackEvent::default()
+                    };
+                    self.put(event.time, end)?;
+                }
+                if *new == 0 {
+                    return Ok(());
+                }
+                let process = event.names.process_of(*new);
+                let process = process.and_then(|process| event.names.process_name(process));
+                shown.name = Some(format!("{} ({new})", process.unwrap_or("?")));
+                shown.kind = SLICE_BEGIN;
+                return self.put(event.time, shown);
+            }
+            Shape::Begin(track) => {
+                shown.kind = SLICE_BEGIN;
+                Place::Track(*track)
+            }
+            Shape::End(track) => {
+                shown.kind = SLICE_END;
+                Place::Track(*track)
+            }
+            Shape::Instant(track) => {
+                shown.kind = INSTANT;
+                Place::Track(*track)
+            }
+            Shape::Counter(track, name, value) => {
+                let (Track::Thread(process, _) | Track::Activity(process, _)) = track;
+                shown.kind = COUNTER;
+                shown.double_counter_value = Some(*value);
+                Place::Counter(*process, (*name).to_owned())
+            }
+        };
+        shown.track_uuid = self.track(place, event.names)?;
+        let mut annotations = Annotations { open: vec![Vec::new()] };
+        if event.decoded.visit(event.record, &mut annotations).is_ok() {
+            shown.debug_annotations = annotations.open.swap_remove(0);
+        }
+        self.put(event.time, shown)
+    }
+
+    fn finish(&mut self, _: &Names) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    fn told(&self) -> (u64, &'static str) {
+        (self.count, "events")
+    }
+}
+
+/// The fields of an event, nested as they are.
+struct Annotations {
+    open: Vec<Vec<Annotation>>,
+}
+
+impl Annotations {
+    fn put(&mut self, annotation: Annotation) {
+        if let Some(innermost) = self.open.last_mut() {
+            innermost.push(annotation);
+        }
+    }
+}
+
+fn name_of(field: &Field) -> Option<String> {
+    Some(field.name.clone())
+}
+
+impl Visitor for Annotations {
+    fn value(&mut self, field: &Field, value: Value<'_>) {
+        if field.is_custom_length {
+            return;
+        }
+        let mut annotation = Annotation { name: name_of(field), ..Annotation::default() };
+        match value {
+            Value::Bool(value) => annotation.bool_value = Some(value),
+            Value::Int(value) => annotation.int_value = Some(value),
+            Value::UInt(value) => annotation.uint_value = Some(value),
+            Value::Hex(value) => annotation.pointer_value = Some(value),
+            Value::F32(value) => annotation.double_value = Some(value.into()),
+            Value::F64(value) => annotation.double_value = Some(value),
+            _ => {
+                let mut text = Vec::new();
+                value.write_text(&mut text, &Style::default());
+                annotation.string_value = Some(String::from_utf8_lossy(&text).into_owned());
+            }
+        }
+        self.put(annotation);
+    }
+
+    fn begin_array(&mut self, _: &Field, _: usize) {
+        self.open.push(Vec::new());
+    }
+
+    fn end_array(&mut self, field: &Field) {
+        let array_values = self.open.pop().unwrap_or_default();
+        self.put(Annotation { name: name_of(field), array_values, ..Annotation::default() });
+    }
+
+    fn begin_struct(&mut self, _: &Field) {
+        self.open.push(Vec::new());
+    }
+
+    fn end_struct(&mut self, field: &Field) {
+        let dict_entries = self.open.pop().unwrap_or_default();
+        self.put(Annotation { name: name_of(field), dict_entries, ..Annotation::default() });
+    }
+}

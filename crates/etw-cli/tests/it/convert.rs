@@ -1,0 +1,165 @@
+//! `etw convert`.
+
+use crate::fixture::{PROVIDER, TempFile, etw, stdout};
+use etw_etl::write::FileBuilder;
+use etw_types::{EventRecord, Guid, HeaderType, Hook, Opcode};
+use serde_json::Value;
+
+/// A slice on a thread, one of an activity, a counter, context switches and the names of who took part.
+fn trace() -> Vec<u8> {
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    let mut push = |after: i64, record: &mut EventRecord<'_>| {
+        record.order_time = start + after;
+        file.push(1, record).unwrap();
+    };
+    let wide =
+        |text: &str| text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let process = [
+        &[1u8; 8][..],
+        &10u32.to_le_bytes(),
+        &[0; 8],
+        &259u32.to_le_bytes(),
+        &[0; 8],
+        &[0; 4],
+        &[0; 4],
+        b"maker.exe\0",
+        &wide("maker"),
+        &wide(""),
+        &wide(""),
+    ]
+    .concat();
+    let thread =
+        [&10u32.to_le_bytes()[..], &20u32.to_le_bytes(), &[0; 60], &[8, 5, 2, 0], &wide("worker")]
+            .concat();
+    let switch =
+        |new: u32, old: u32| [&new.to_le_bytes()[..], &old.to_le_bytes(), &[0; 16]].concat();
+    let switches = [switch(20, 0), switch(0, 20)];
+    for (after, version, hook, payload) in [
+        (1, 2, 0x0524, &switches[0]),
+        (5, 2, 0x0524, &switches[1]),
+        (90, 4, 0x0303, &process),
+        (91, 3, 0x0503, &thread),
+    ] {
+        let mut record = EventRecord::new(HeaderType::PerfInfo64, payload);
+        record.hook = Some(Hook(hook));
+        record.descriptor.version = version;
+        push(after, &mut record);
+    }
+    for (after, opcode, activity) in [(10, 1, 0), (20, 2, 0), (30, 1, 7), (40, 2, 7), (50, 0, 0)] {
+        let mut record = EventRecord::new(HeaderType::Event64, b"h\0i\0\0\0");
+        record.provider = Some(PROVIDER);
+        record.descriptor.id = 3;
+        record.descriptor.opcode = Opcode(opcode);
+        record.activity_id = Guid::from_u128(activity);
+        (record.process_id, record.thread_id) = (Some(10), Some(20));
+        push(after, &mut record);
+    }
+    file.finish()
+}
+
+#[test]
+fn chrome() {
+    let file = TempFile::new(&trace());
+    let out = file.path().with_extension("json");
+    let told =
+        stdout(&["convert", "--to", "chrome", "-o", out.to_str().unwrap()], &[file.path()], 0);
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap();
+    std::fs::remove_file(&out).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    assert!(told.contains(&format!("{} events, of 10 records", events.len())), "{told}");
+    let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).collect::<Vec<_>>();
+    let elapsed =
+        |from: &Value, to: &Value| to["ts"].as_f64().unwrap() - from["ts"].as_f64().unwrap();
+    // A microsecond is ten ticks.
+    assert!((elapsed(of("B")[0], of("E")[0]) - 1.0).abs() < 0.5);
+    assert_eq!(
+        (&of("b")[0]["id"], of("e").len()),
+        (&Value::from("00000000-0000-0000-0000-000000000007"), 1)
+    );
+    let run = of("X")[0];
+    assert_eq!((run["name"].as_str(), run["dur"].as_f64()), (Some("maker.exe (20)"), Some(0.4)));
+    let names: Vec<&str> =
+        of("M").iter().filter_map(|event| event["args"]["name"].as_str()).collect();
+    assert!(
+        ["maker.exe", "worker", "CPUs", "CPU 1"].iter().all(|name| names.contains(name)),
+        "{names:?}"
+    );
+}
+
+#[test]
+fn perfetto() {
+    let file = TempFile::new(&trace());
+    let out = file.path().with_extension("perfetto");
+    stdout(&["convert", "--to", "perfetto", "-o", out.to_str().unwrap()], &[file.path()], 0);
+    let bytes = std::fs::read(&out).unwrap();
+    std::fs::remove_file(&out).unwrap();
+    // Packets one behind the other, to the last byte: field 1, length, content.
+    let (mut at, mut packets) = (0, 0);
+    while at < bytes.len() {
+        assert_eq!(bytes[at], 0x0a);
+        let mut size = usize::from(bytes[at + 1] & 0x7f);
+        at += 2;
+        let mut shift = 7;
+        while bytes[at - 1] >= 0x80 {
+            size |= usize::from(bytes[at] & 0x7f) << shift;
+            shift += 7;
+            at += 1;
+        }
+        at += size;
+        packets += 1;
+    }
+    assert_eq!(at, bytes.len());
+    // Nine events of which switches begin and end one slice, the header, and tracks.
+    assert!(packets > 12, "{packets}");
+    for name in ["maker.exe", "worker", "CPU 1", "activity 00000000-0000-0000-0000-000000000007"] {
+        assert!(bytes.windows(name.len()).any(|part| part == name.as_bytes()), "{name}");
+    }
+}
+
+/// A packet in two fragments, one whose beginning was lost, and one that is larger than its record.
+#[test]
+fn pcapng() {
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    let fragments: [(u64, u32, &[u8]); 4] = [
+        (0x8000_0000, 2, b"xx"),
+        (0x1_4000_0000, 3, b"abc"),
+        (0x1_8000_0000, 5, b"defgh"),
+        (0xc000_0000, 900, b"cut"),
+    ];
+    for (number, (keyword, size, bytes)) in fragments.into_iter().enumerate() {
+        let payload =
+            [&7u32.to_le_bytes()[..], &0u32.to_le_bytes(), &size.to_le_bytes(), bytes].concat();
+        let mut record = EventRecord::new(HeaderType::Event64, &payload);
+        record.provider = "2ed6006e-4729-4609-b423-3ee7bcd678ef".parse().ok();
+        record.descriptor.id = 1001;
+        record.descriptor.keyword.0 = keyword;
+        record.order_time = start + 10 * number as i64;
+        file.push(0, &record).unwrap();
+    }
+    let file = TempFile::new(&file.finish());
+    let out = file.path().with_extension("pcapng");
+    let told =
+        stdout(&["convert", "--to", "pcapng", "-o", out.to_str().unwrap()], &[file.path()], 0);
+    let bytes = std::fs::read(&out).unwrap();
+    std::fs::remove_file(&out).unwrap();
+    assert!(told.contains("1 packets, of 5 records"), "{told}");
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut at, mut kinds) = (0, Vec::new());
+    while at < bytes.len() {
+        let size = word(at + 4) as usize;
+        assert_eq!(word(at + size - 4) as usize, size);
+        if word(at) == 6 {
+            assert_eq!((word(at + 20), &bytes[at + 28..at + 36]), (8, &b"abcdefgh"[..]));
+        }
+        kinds.push(word(at));
+        at += size;
+    }
+    assert_eq!(kinds, [0x0a0d_0d0a, 1, 6]);
+    // What is there is not replaced unasked.
+    std::fs::write(&out, b"mine").unwrap();
+    let refused = etw(&["convert", "--to", "pcapng", "-o", out.to_str().unwrap()], &[file.path()]);
+    assert_eq!((refused.status.code(), std::fs::read(&out).unwrap()), (Some(3), b"mine".to_vec()));
+    std::fs::remove_file(&out).unwrap();
+}
