@@ -58,6 +58,32 @@ pub struct Arguments {
     files: Vec<PathBuf>,
 }
 
+/// A dump with the usual settings.
+pub fn to_file(
+    format: Format,
+    output: &std::path::Path,
+    schemas: Schemas,
+    files: Vec<PathBuf>,
+) -> Result<Outcome, Failure> {
+    run(&Arguments {
+        format,
+        output: Some(output.to_owned()),
+        raw: false,
+        from: None,
+        to: None,
+        limit: None,
+        threads: None,
+        // As Windows' commands do, which know the schemas before.
+        two_pass: true,
+        json_strings64: false,
+        codepage: CodePage::default(),
+        custom: Vec::new(),
+        schemas,
+        wanted: Wanted::default(),
+        files,
+    })
+}
+
 fn code_page(label: &str) -> Result<CodePage, String> {
     CodePage::parse(label).ok_or_else(|| "not a known code page".to_string())
 }

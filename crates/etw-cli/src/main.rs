@@ -5,15 +5,18 @@ mod convert;
 mod dump;
 mod files;
 mod format;
+mod frontends;
 mod names;
 mod new_file;
 mod output;
 mod pack;
 mod pipeline;
 mod repair;
+mod report;
 mod rewrite;
 mod schemas;
 mod stat;
+mod views;
 mod wanted;
 mod when;
 
@@ -45,6 +48,22 @@ enum Command {
     Relog(rewrite::RelogArguments),
     /// Make a trace for another viewer: Perfetto, Chrome, Wireshark
     Convert(convert::Arguments),
+    /// Show a trace on one page of HTML
+    Report(report::Arguments),
+    /// Windows' tracerpt, in its everyday forms
+    #[command(disable_help_flag = true)]
+    Tracerpt {
+        /// As tracerpt has them: tracerpt -h
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Windows' tracefmt, in its everyday forms
+    #[command(disable_help_flag = true)]
+    Tracefmt {
+        /// As tracefmt has them: tracefmt -h
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Gather schemas into one file, or learn them from traces
     Pack(pack::Arguments),
     /// Complete a trace that its session did not, in place; a complete one stays as it is
@@ -52,6 +71,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // By a link's name.
+    let mut words = std::env::args();
+    let program = words.next().unwrap_or_default();
+    let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
+    if let Some(run) = frontends::by_name(program.trim_end_matches(".exe")) {
+        return finish(run(&words.collect::<Vec<_>>()));
+    }
     // A topic beside the commands that clap's own `help` knows.
     if std::env::args_os().skip(1).eq(["help", "where"]) {
         return finish(wanted::help());
@@ -64,10 +90,20 @@ fn main() -> ExitCode {
         Command::Merge(arguments) => rewrite::merge(arguments),
         Command::Relog(arguments) => rewrite::relog(arguments),
         Command::Convert(arguments) => convert::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
+        Command::Tracerpt { arguments } => frontend("tracerpt", arguments),
+        Command::Tracefmt { arguments } => frontend("tracefmt", arguments),
         Command::Pack(arguments) => pack::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
     };
     finish(outcome)
+}
+
+fn frontend(name: &str, arguments: &[String]) -> Result<Outcome, output::Failure> {
+    match frontends::by_name(name) {
+        Some(run) => run(arguments),
+        None => Err(output::Failure::new("no such command")),
+    }
 }
 
 fn finish(outcome: Result<Outcome, output::Failure>) -> ExitCode {

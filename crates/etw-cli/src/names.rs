@@ -66,10 +66,21 @@ impl Names {
     pub fn gather(mut records: Records, mut decoder: Decoder) -> Names {
         let mut names = Names::default();
         while let Some(record) = records.next() {
+            if !Names::may_tell(&record) {
+                continue;
+            }
             let decoded = decoder.decode(&record);
             names.learn(&record, &decoded);
         }
         names
+    }
+
+    /// Whether an event is of those that tell of processes and threads.
+    pub fn may_tell(record: &EventRecord<'_>) -> bool {
+        match record.hook {
+            Some(hook) => matches!(hook.group(), 3 | 5),
+            None => record.provider == Some(KERNEL_PROCESS) || record.header.is_classic(),
+        }
     }
 
     /// Takes what an event tells of a process or thread.

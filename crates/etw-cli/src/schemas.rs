@@ -13,19 +13,19 @@ use std::sync::Arc;
 pub struct Schemas {
     /// Instrumentation manifest (XML, or a program or library with a compiled one), before what the trace itself says
     #[arg(long, value_name = "FILE")]
-    manifest: Vec<PathBuf>,
+    pub manifest: Vec<PathBuf>,
     /// Formats of WPP messages: a TMF file, or a folder of them
     #[arg(long, value_name = "FILE|DIR")]
-    tmf: Vec<PathBuf>,
+    pub tmf: Vec<PathBuf>,
     /// PDB file with the formats of WPP messages
     #[arg(long, value_name = "FILE")]
-    pdb: Vec<PathBuf>,
+    pub pdb: Vec<PathBuf>,
     /// Schema pack, made by `etw pack`
     #[arg(long, value_name = "FILE")]
-    pack: Vec<PathBuf>,
+    pub pack: Vec<PathBuf>,
     /// Classes of classic events, before those that are built in
     #[arg(long, value_name = "FILE")]
-    mof: Vec<PathBuf>,
+    pub mof: Vec<PathBuf>,
 }
 
 impl Schemas {

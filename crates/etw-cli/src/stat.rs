@@ -3,7 +3,9 @@
 use crate::files;
 use crate::output::{Failure, Outcome, Output, Progress};
 use crate::schemas::Schemas;
+use crate::views::{self, Views};
 use clap::{Args, ValueEnum};
+use etw_decode::activity_path;
 use etw_decode::{Catalog, Decoder, Source, Store};
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::write::extended_chain;
@@ -22,6 +24,9 @@ pub struct Arguments {
     /// Form of the output
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+    /// What the table counts
+    #[arg(long, value_enum, default_value = "event")]
+    by: By,
     #[command(flatten)]
     schemas: Schemas,
     /// Traces, each counted by itself
@@ -37,6 +42,20 @@ enum Format {
     Json,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// Kinds of events
+    Event,
+    /// Providers
+    Provider,
+    /// Processes, by name where the trace tells it
+    Process,
+    /// Records over time
+    Time,
+    /// Activities, the longest first
+    Activity,
+}
+
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
@@ -47,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         let counted = count(trace, &catalog);
         let text = match arguments.format {
             Format::Json => format!("{}\n", counted.to_json()),
-            Format::Text => counted.to_text(),
+            Format::Text => counted.to_text(arguments.by),
         };
         output.write(text.as_bytes())?;
         if !counted.records.damage().is_empty() {
@@ -99,30 +118,40 @@ struct Row {
     payload_size: usize,
 }
 
-struct Counted {
-    records: Records,
-    total: u64,
+pub struct Counted {
+    pub views: Views,
+    pub records: Records,
+    pub total: u64,
     by_header: BTreeMap<HeaderType, u64>,
     losses: BTreeMap<u8, u64>,
     told: BTreeMap<Origin, u64>,
-    rows: Vec<EventRow>,
+    pub rows: Vec<EventRow>,
     more: Row,
 }
 
-struct EventRow {
-    provider: Option<Guid>,
-    provider_name: Option<String>,
-    event: Option<String>,
-    id: Option<u16>,
-    version: Option<u8>,
-    opcode: Option<u8>,
-    count: u64,
-    bytes: u64,
+pub struct EventRow {
+    pub provider: Option<Guid>,
+    pub provider_name: Option<String>,
+    pub event: Option<String>,
+    pub id: Option<u16>,
+    pub version: Option<u8>,
+    pub opcode: Option<u8>,
+    pub count: u64,
+    pub bytes: u64,
+}
+
+/// A provider and what it wrote.
+pub struct ProviderRow {
+    pub guid: Option<Guid>,
+    pub name: Option<String>,
+    pub count: u64,
+    pub bytes: u64,
 }
 
 type Rows = HashMap<RowKey, Row, foldhash::fast::RandomState>;
 
-fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
+pub fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
+    let trace_clock = &trace.clock().to_owned();
     let mut records = Records::new(vec![trace]);
     let mut by_header = BTreeMap::new();
     let mut losses = BTreeMap::new();
@@ -130,6 +159,8 @@ fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
     let mut counter = Counter::default();
     counter.decoder.set_learning(false);
     let mut total = 0;
+    let mut views = Views::default();
+    let clock = *trace_clock;
     let mut progress = Progress::start();
     while let Some(record) = records.next() {
         total += 1;
@@ -141,6 +172,7 @@ fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
             tell(&mut told, loss);
         }
         counter.add(&record);
+        views.add(&record, &mut counter.decoder, record.timestamp(&clock));
         if total % 65_536 == 0 {
             progress.update(total);
         }
@@ -154,7 +186,7 @@ fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
     let mut rows: Vec<EventRow> =
         rows.into_iter().map(|(key, row)| resolve(&mut decoder, key, &row)).collect();
     merge_equal(&mut rows);
-    Counted { records, total, by_header, losses, told, rows, more }
+    Counted { views, records, total, by_header, losses, told, rows, more }
 }
 
 #[derive(Default)]
@@ -263,13 +295,22 @@ const LOSS_CAUSES: [(u8, &str); 3] =
     [(32, "rt_lost_event"), (33, "rt_lost_buffer"), (34, "rt_lost_file")];
 
 impl Counted {
-    fn trace(&self) -> &TraceFile {
+    pub fn trace(&self) -> &TraceFile {
         &self.records.files()[0]
     }
 
-    fn losses(&self) -> Vec<(&'static str, u64)> {
+    pub fn losses(&self) -> Vec<(&'static str, u64)> {
         let count = |kind: u8| self.losses.get(&kind).copied().filter(|&count| count > 0);
         LOSS_CAUSES.iter().filter_map(|&(kind, cause)| Some((cause, count(kind)?))).collect()
+    }
+
+    /// What sessions of ours told of losses, in words.
+    pub fn told_losses(&self) -> impl Iterator<Item = (String, u64)> {
+        self.told.iter().map(|((cause, provider, process), count)| {
+            let provider = provider.map_or(String::new(), |guid| format!(", provider {guid}"));
+            let process = process.map_or(String::new(), |process| format!(", process {process}"));
+            (format!("{cause}{provider}{process}"), *count)
+        })
     }
 
     fn to_json(&self) -> Value {
@@ -320,6 +361,16 @@ impl Counted {
             "losses": losses,
             "by_header": by_header,
             "by_event": self.json_rows(),
+            "by_provider": self.providers().iter().map(|row| json!({
+                "provider": row.guid.map(|guid| guid.to_string()),
+                "provider_name": row.name, "count": row.count, "bytes": row.bytes,
+            })).collect::<Vec<_>>(),
+            "by_process": self.views.processes().iter().map(|row| json!({
+                "pid": row.process, "name": row.name, "count": row.count, "bytes": row.bytes,
+            })).collect::<Vec<_>>(),
+            "rate": self.views.rate().map(|(start, seconds, counts)| json!({
+                "start": start.to_string(), "seconds": seconds, "counts": counts,
+            })),
             "damage": damage,
             "damage_count": self.records.damage().count(),
             "notes": files::notes(trace),
@@ -353,7 +404,7 @@ impl Counted {
     }
 
     /// Writing to a String cannot fail.
-    fn to_text(&self) -> String {
+    fn to_text(&self, by: By) -> String {
         let trace = self.trace();
         let totals = trace.totals();
         let mut text = format!("{}\n", trace.path().display());
@@ -398,8 +449,105 @@ impl Counted {
         for place in self.records.damage().kept() {
             let _ = writeln!(text, "  DAMAGED  offset {:#x}: {}", place.offset, place.kind);
         }
-        self.put_tables(&mut text);
+        match by {
+            By::Event => self.put_tables(&mut text),
+            By::Provider => self.put_providers(&mut text),
+            By::Process => self.put_processes(&mut text),
+            By::Time => self.put_rate(&mut text),
+            By::Activity => self.put_activities(&mut text),
+        }
         text
+    }
+
+    /// The most records first.
+    pub fn providers(&self) -> Vec<ProviderRow> {
+        let mut rows: BTreeMap<_, ProviderRow> = BTreeMap::new();
+        for event in &self.rows {
+            let class = event.provider.and_then(Hook::name_of_class).map(str::to_owned);
+            let name = match (event.provider_name.clone(), class) {
+                // Kernel records have one provider, and a class each.
+                (Some(name), Some(class)) => Some(format!("{name}/{class}")),
+                (name, class) => name.or(class),
+            };
+            let row = rows.entry((event.provider, name.clone())).or_insert(ProviderRow {
+                guid: event.provider,
+                name,
+                count: 0,
+                bytes: 0,
+            });
+            row.count += event.count;
+            row.bytes += event.bytes;
+        }
+        let mut rows: Vec<ProviderRow> = rows.into_values().collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+        rows
+    }
+
+    fn put_providers(&self, text: &mut String) {
+        let rows = self.providers();
+        let largest = rows.first().map_or(0, |row| row.count);
+        let _ =
+            writeln!(text, "\n  {:>12} {:>14}  {:<20}  provider", "records", "payload bytes", "");
+        for row in rows {
+            let bar = views::bar(row.count, largest, 20);
+            let name =
+                row.name.or(row.guid.map(|guid| format!("{{{guid}}}"))).unwrap_or("-".into());
+            let name = crate::format::safe(&name);
+            let _ = writeln!(text, "  {:>12} {:>14}  {bar:<20}  {name}", row.count, row.bytes);
+        }
+    }
+
+    fn put_processes(&self, text: &mut String) {
+        let rows = self.views.processes();
+        let largest = rows.first().map_or(0, |row| row.count);
+        let _ =
+            writeln!(text, "\n  {:>12} {:>14}  {:<20}  process", "records", "payload bytes", "");
+        for row in rows {
+            let bar = views::bar(row.count, largest, 20);
+            let process = row.process.map_or("-".to_owned(), |process| process.to_string());
+            let name = row.name.unwrap_or_default();
+            let name = crate::format::safe(&name);
+            let _ = writeln!(
+                text,
+                "  {:>12} {:>14}  {bar:<20}  {process} {name}",
+                row.count, row.bytes
+            );
+        }
+    }
+
+    fn put_rate(&self, text: &mut String) {
+        let Some((start, seconds, counts)) = self.views.rate() else { return };
+        let largest = counts.iter().copied().max().unwrap_or(0);
+        let _ = writeln!(text, "\n  {:>14} {:>12}  records a second, from {start}", "after", "");
+        for (number, count) in counts.iter().enumerate() {
+            let rate = *count as f64 / seconds;
+            let after = number as f64 * seconds;
+            let bar = views::bar(*count, largest, 40);
+            let _ = writeln!(text, "  {after:>12.6} s {rate:>12.0}  {bar}");
+        }
+    }
+
+    fn put_activities(&self, text: &mut String) {
+        const SHOWN: usize = 50;
+        let rows = self.views.activities();
+        let _ = writeln!(
+            text,
+            "\n  {:>12} {:>12}  activity, and its first event",
+            "seconds", "records"
+        );
+        for row in rows.iter().take(SHOWN) {
+            let name = crate::format::safe(&row.name);
+            let _ = writeln!(
+                text,
+                "  {:>12.6} {:>12}  {} {name}",
+                row.seconds,
+                row.count,
+                activity_path(row.id, None)
+            );
+        }
+        if rows.len() > SHOWN {
+            let _ = writeln!(text, "  {} further ones", rows.len() - SHOWN);
+        }
     }
 
     fn put_losses(&self, text: &mut String) {

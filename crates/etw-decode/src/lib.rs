@@ -27,6 +27,7 @@
 //! than a bound on what one event may hold.
 #![forbid(unsafe_code)]
 
+mod activity;
 mod catalog;
 mod custom;
 mod decoder;
@@ -50,6 +51,7 @@ mod walk;
 pub mod wevt;
 pub mod wpp;
 
+pub use activity::activity_path;
 pub use catalog::Catalog;
 #[cfg(feature = "cbor")]
 pub use custom::Cbor;

@@ -5,7 +5,9 @@
 //! ```
 
 use super::{FileFacts, Options, put_hex, put_number};
-use etw_decode::{Decoded, Field, Reason, Source, Style, Value, Visitor, write_json_string};
+use etw_decode::{
+    Decoded, Field, Reason, Source, Style, Value, Visitor, activity_path, write_json_string,
+};
 use etw_types::{EventRecord, HeaderType, Opcode};
 use std::io::Write;
 
@@ -50,7 +52,8 @@ pub fn write(
         }
         if !record.activity_id.is_zero() {
             out.extend_from_slice(b" {");
-            out.extend_from_slice(&record.activity_id.to_ascii());
+            let shown = activity_path(record.activity_id, record.process_id);
+            out.extend_from_slice(shown.as_bytes());
             out.push(b'}');
         }
     }

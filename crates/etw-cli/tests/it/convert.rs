@@ -163,3 +163,131 @@ fn pcapng() {
     assert_eq!((refused.status.code(), std::fs::read(&out).unwrap()), (Some(3), b"mine".to_vec()));
     std::fs::remove_file(&out).unwrap();
 }
+
+/// `tracefmt` and `tracerpt`, by their names; what they do not support is refused.
+#[test]
+fn front_ends() {
+    let folder = std::env::temp_dir().join(format!("etw-front-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut file = FileBuilder::new();
+    let guid: Guid = "00112233-4455-6677-8899-aabbccddeeff".parse().unwrap();
+    for (number, payload) in [(10u16, 5u32.to_le_bytes().to_vec()), (11, Vec::new()), (10, vec![1])]
+    {
+        let mut record = EventRecord::new(HeaderType::Message, &payload);
+        record.provider = Some(guid);
+        record.descriptor.id = number;
+        record.message_flags = etw_types::MessageFlags(0x2b);
+        (record.process_id, record.thread_id, record.sequence) =
+            (Some(0xaf4), Some(0xc64), Some(1));
+        record.has_time = true;
+        record.order_time = file.header.start_raw + 10;
+        file.push(2, &record).unwrap();
+    }
+    std::fs::write(folder.join("t.etl"), file.finish()).unwrap();
+    std::fs::write(
+        folder.join("a.tmf"),
+        "00112233-4455-6677-8899-aabbccddeeff Driver // SRC=a.c\n#typev a_c1 10 \"%0code %10!d!\" // FUNC=f\n{\ncode, ItemLong -- 10\n}\n",
+    )
+    .unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_etw"), folder.join("tracefmt")).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_etw"))
+            .args(arguments)
+            .current_dir(&folder)
+            .env_remove("TRACE_FORMAT_PREFIX")
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (status, told, _) = run(&["tracefmt", "t.etl", "-p", ".", "-o", "out.txt"]);
+    assert!(
+        status == Some(0) && told.contains("Messages formatted      1\nMessages unknown        2"),
+        "{told}"
+    );
+    let text = std::fs::read_to_string(folder.join("out.txt")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(
+        lines[0].starts_with("[2]0AF4.0C64::01/02/2026-03:04:05.")
+            && lines[0].ends_with(" [Driver]code 5"),
+        "{text}"
+    );
+    assert!(lines[1].ends_with("[Unknown]Unknown( 11): GUID=00112233-4455-6677-8899-aabbccddeeff (No Format Information found)."));
+    assert!(lines[2].ends_with("(its arguments are damaged)."), "{text}");
+    assert_eq!(std::fs::read_to_string(folder.join("FmtSum.txt")).unwrap(), told);
+    #[cfg(unix)]
+    {
+        let linked = std::process::Command::new(folder.join("tracefmt"))
+            .args(["t.etl", "-tmf", "a.tmf", "-displayonly"])
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        assert!(String::from_utf8(linked.stdout).unwrap().contains("code 5"));
+    }
+    let (status, ..) = run(&["tracerpt", "t.etl"]);
+    assert_eq!(status, Some(0));
+    let dump = std::fs::read_to_string(folder.join("dumpfile.xml")).unwrap();
+    assert!(dump.contains("<Events>") && dump.trim_end().ends_with("</Events>"));
+    let summary = std::fs::read_to_string(folder.join("summary.txt")).unwrap();
+    assert!(summary.contains("Total Events  Processed 4\n"), "{summary}");
+    // Nothing is replaced unasked.
+    assert_eq!(run(&["tracerpt", "t.etl"]).0, Some(3));
+    assert_eq!(
+        run(&[
+            "tracerpt", "t.etl", "-y", "-o", "o.csv", "-of", "csv", "-report", "r.html", "-f",
+            "HTML"
+        ])
+        .0,
+        Some(0)
+    );
+    assert!(std::fs::read_to_string(folder.join("o.csv")).unwrap().starts_with("Event Name,"));
+    let page = std::fs::read_to_string(folder.join("r.html")).unwrap();
+    assert!(
+        page.starts_with("<!doctype html>") && page.contains("<svg") && !page.contains("http"),
+        "{page}"
+    );
+    for wrong in [
+        &["tracerpt", "t.etl", "-of", "EVTX"][..],
+        &["tracerpt", "-export"],
+        &["tracefmt", "t.etl", "-what"],
+        &["tracefmt"],
+    ] {
+        let (status, _, told) = run(wrong);
+        assert!(status == Some(2) && !told.is_empty(), "{wrong:?}: {told}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// Names of a trace are text on the page, never markup.
+#[test]
+fn a_report_is_safe() {
+    let mut file = FileBuilder::new();
+    let metadata = etw_tracelogging::MetadataBuilder::new("<script>&\"x", 0).finish().unwrap();
+    crate::fixture::push_event(&mut file, 0, 10, &metadata, &[]);
+    let file = TempFile::new(&file.finish());
+    let out = file.path().with_extension("html");
+    stdout(&["report", "-o", out.to_str().unwrap()], &[file.path()], 0);
+    let page = std::fs::read_to_string(&out).unwrap();
+    std::fs::remove_file(&out).unwrap();
+    assert!(page.contains("&lt;script&gt;&amp;&quot;x") && !page.contains("<script"), "{page}");
+}
+
+/// The views of `stat`, each with its rows, in text and JSON.
+#[test]
+fn views() {
+    let file = TempFile::new(&trace());
+    let text = |by: &str| stdout(&["stat", "--by", by], &[file.path()], 0);
+    assert!(text("process").contains("10 maker.exe"));
+    assert!(text("provider").contains("MSNT_SystemTrace/Thread"));
+    assert!(text("time").contains('█'));
+    assert!(text("activity").contains("00000000-0000-0000-0000-000000000007"));
+    let json: Value =
+        serde_json::from_str(&stdout(&["stat", "--format", "json"], &[file.path()], 0)).unwrap();
+    let counts = json["rate"]["counts"].as_array().unwrap();
+    assert_eq!(counts.iter().filter_map(Value::as_u64).sum::<u64>(), 10);
+    assert_eq!(json["by_process"][0]["count"], 5);
+}

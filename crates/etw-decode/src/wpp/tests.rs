@@ -100,3 +100,24 @@ fn damaged_files() {
     Spec::parse("99999999999.99999999999d").pad(&mut out, "1");
     assert_eq!(out.len(), WIDTH_LIMIT);
 }
+
+/// The example of Microsoft's documentation, and variables that are none.
+#[test]
+fn prefixes() {
+    let facts = PrefixFacts {
+        component: "tracedrv",
+        place: "tracedrv_c258",
+        thread: 0xc64,
+        process: 0xaf4,
+        cpu: 0,
+        sequence: 7,
+        time: Some(FileTime(127_036_185_399_980_000)),
+    };
+    let text = |format: &str| {
+        let mut out = String::new();
+        Prefix::parse(format).write(&mut out, &facts);
+        out
+    };
+    assert_eq!(text(Prefix::DEFAULT), "[0]0AF4.0C64::07/25/2003-14:55:39.998 [tracedrv]");
+    assert_eq!(text("%7!05d!|%2!-16s!|%%|%x|%5!d!%"), "00007|tracedrv_c258   |%|%x|0%");
+}

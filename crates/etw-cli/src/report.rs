@@ -1,0 +1,214 @@
+//! `etw report`: a trace on one page of HTML, which needs nothing else.
+
+use crate::files;
+use crate::new_file::NewFile;
+use crate::output::{Failure, Outcome, Output};
+use crate::schemas::Schemas;
+use crate::stat::{self, Counted};
+use clap::Args;
+use etw_decode::activity_path;
+use etw_etl::read::TraceFile;
+use std::fmt::Write;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Write to this file; it appears when it is whole
+    #[arg(short, long, value_name = "OUT.html")]
+    pub output: PathBuf,
+    /// Replace OUT if it exists
+    #[arg(long)]
+    pub force: bool,
+    #[command(flatten)]
+    pub schemas: Schemas,
+    /// Traces, each with a part of its own
+    #[arg(required = true, value_name = "FILE.etl")]
+    pub files: Vec<PathBuf>,
+}
+
+/// Rows of a table that are shown.
+const ROWS: usize = 100;
+
+const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Trace report</title>\n<style>\n\
+    body{font:14px/1.45 system-ui,sans-serif;margin:2em auto;max-width:76em;padding:0 1em;color:#222;background:#fff}\n\
+    h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}\n\
+    table{border-collapse:collapse;width:100%}th,td{padding:.15em .6em;text-align:left;border-bottom:1px solid #ddd}\n\
+    td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.b{width:24%}\n\
+    .bar{background:#4a7fb5;height:.8em}.bad{color:#a00;font-weight:600}svg{width:100%;height:160px}\n\
+    @media(prefers-color-scheme:dark){body{background:#1b1b1b;color:#ddd}th,td{border-color:#444}}\n\
+    </style></head><body>\n";
+
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let traces: Vec<TraceFile> =
+        arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
+    let catalog = arguments.schemas.load()?;
+    let mut html = HEAD.to_owned();
+    let mut outcome = Outcome::Done;
+    for trace in traces {
+        let counted = stat::count(trace, &catalog);
+        if !counted.records.damage().is_empty() {
+            outcome = Outcome::Damaged;
+        }
+        put_trace(&mut html, &counted);
+    }
+    html.push_str("</body></html>\n");
+    let new = NewFile::create(&arguments.output, &arguments.files, arguments.force)?;
+    new.file().write_all(html.as_bytes()).map_err(|error| new.failure(&error))?;
+    new.keep()?;
+    let mut output = Output::open(None, &[])?;
+    output.write(
+        format!("{}: {} traces\n", arguments.output.display(), arguments.files.len()).as_bytes(),
+    )?;
+    output.finish()?;
+    Ok(outcome)
+}
+
+/// Names come from traces: nothing in them may be markup.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c if c.is_control() => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Writing to a String cannot fail.
+fn put_trace(html: &mut String, counted: &Counted) {
+    let trace = counted.trace();
+    let _ = writeln!(html, "<h1>{}</h1>\n<table>", escape(&trace.path().display().to_string()));
+    let mut fact = |name: &str, value: String, is_bad: bool| {
+        let class = if is_bad { " class=\"bad\"" } else { "" };
+        let _ = writeln!(html, "<tr><th>{name}</th><td{class}>{}</td></tr>", escape(&value));
+    };
+    if let Some(header) = trace.header() {
+        let [major, minor, ..] = header.version;
+        let build = header.provider_version;
+        fact("Session", header.logger_name.clone(), false);
+        fact(
+            "System",
+            format!("Windows {major}.{minor} build {build}, {} CPUs", header.number_of_processors),
+            false,
+        );
+        let seconds = header.end_time.0.saturating_sub(header.start_time.0) as f64 / 1e7;
+        let end = match header.end_time.0 {
+            0 => "not finalised".to_owned(),
+            _ => format!("{} ({seconds:.3} s)", header.end_time),
+        };
+        fact("Time", format!("{} to {end}", header.start_time), false);
+        let (events, buffers) = (header.events_lost, header.buffers_lost);
+        fact("Lost", format!("{events} events, {buffers} buffers"), events > 0 || buffers > 0);
+    }
+    for (cause, count) in counted.losses() {
+        fact("Lost", format!("{count} by {cause} records"), true);
+    }
+    for (cause, count) in counted.told_losses() {
+        fact("Lost", format!("{count}: {cause}"), true);
+    }
+    let totals = trace.totals();
+    fact("Content", format!("{} records in {} buffers", counted.total, totals.buffers), false);
+    for note in files::notes(trace) {
+        fact("Note", note, false);
+    }
+    let damage = counted.records.damage();
+    if !damage.is_empty() {
+        fact("Damaged", format!("{} places", damage.count()), true);
+    }
+    html.push_str("</table>\n");
+    put_rate(html, counted);
+
+    let rows = counted.rows.iter().map(|row| {
+        let provider = row.provider_name.clone().or(row.provider.map(|guid| guid.to_string()));
+        let event = row.event.clone().or(row.id.map(|id| format!("event {id}")));
+        (
+            format!("{} / {}", provider.unwrap_or("-".into()), event.unwrap_or("-".into())),
+            row.count,
+            row.bytes,
+        )
+    });
+    put_table(html, "Events", rows.collect());
+    let rows = counted.providers().into_iter().map(|row| {
+        (
+            row.name.or(row.guid.map(|guid| guid.to_string())).unwrap_or("-".into()),
+            row.count,
+            row.bytes,
+        )
+    });
+    put_table(html, "Providers", rows.collect());
+    let rows = counted.views.processes().into_iter().map(|row| {
+        let process = row.process.map_or("-".to_owned(), |process| process.to_string());
+        (format!("{process} {}", row.name.unwrap_or_default()), row.count, row.bytes)
+    });
+    put_table(html, "Processes", rows.collect());
+    let activities = counted.views.activities();
+    if !activities.is_empty() {
+        html.push_str("<h2>Longest activities</h2>\n<table><tr><th class=\"n\">seconds</th><th class=\"n\">records</th><th>activity</th><th>first event</th></tr>\n");
+        for row in activities.iter().take(ROWS) {
+            let _ = writeln!(
+                html,
+                "<tr><td class=\"n\">{:.6}</td><td class=\"n\">{}</td><td>{}</td><td>{}</td></tr>",
+                row.seconds,
+                row.count,
+                activity_path(row.id, None),
+                escape(&row.name)
+            );
+        }
+        html.push_str("</table>\n");
+    }
+}
+
+fn put_rate(html: &mut String, counted: &Counted) {
+    let Some((start, seconds, counts)) = counted.views.rate() else { return };
+    let largest = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
+    let width = 1000.0 / counts.len() as f64;
+    let _ = writeln!(
+        html,
+        "<h2>Records over time</h2>\n<p>From {start}, {seconds} s a column, at most {:.0} records a second.</p>\n\
+         <svg viewBox=\"0 0 1000 160\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"records over time\">",
+        largest / seconds
+    );
+    for (number, count) in counts.iter().enumerate() {
+        let height = *count as f64 / largest * 150.0;
+        let _ = writeln!(
+            html,
+            "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{height:.2}\" fill=\"#4a7fb5\"><title>{count} records after {:.3} s</title></rect>",
+            number as f64 * width,
+            160.0 - height,
+            width * 0.9,
+            number as f64 * seconds
+        );
+    }
+    html.push_str("</svg>\n");
+}
+
+fn put_table(html: &mut String, title: &str, rows: Vec<(String, u64, u64)>) {
+    let largest = rows.first().map_or(1, |row| row.1).max(1);
+    let _ = writeln!(
+        html,
+        "<h2>{title}</h2>\n<table><tr><th class=\"n\">records</th><th class=\"n\">payload bytes</th><th></th><th>{title}</th></tr>"
+    );
+    for (name, count, bytes) in rows.iter().take(ROWS) {
+        let part = *count as f64 / largest as f64 * 100.0;
+        let _ = writeln!(
+            html,
+            "<tr><td class=\"n\">{count}</td><td class=\"n\">{bytes}</td><td class=\"b\"><div class=\"bar\" style=\"width:{part:.1}%\"></div></td><td>{}</td></tr>",
+            escape(name)
+        );
+    }
+    if rows.len() > ROWS {
+        let rest: u64 = rows[ROWS..].iter().map(|row| row.1).sum();
+        let _ = writeln!(
+            html,
+            "<tr><td class=\"n\">{rest}</td><td></td><td></td><td>{} further</td></tr>",
+            rows.len() - ROWS
+        );
+    }
+    html.push_str("</table>\n");
+}

@@ -1,0 +1,174 @@
+//! Counts of a trace by process, by activity and over time.
+
+use crate::names::Names;
+use etw_decode::Decoder;
+use etw_types::{EventRecord, FileTime, Guid};
+use std::collections::HashMap;
+
+/// Processes and activities past this many are put together: only a hostile trace has more.
+const LIMIT: usize = 1 << 16;
+/// Columns of the rate over time.
+pub const BINS: usize = 64;
+
+/// Counts that grow with a trace.
+#[derive(Default)]
+pub struct Views {
+    processes: HashMap<Option<u32>, (u64, u64)>,
+    activities: HashMap<Guid, Activity>,
+    pub names: Names,
+    rate: Rate,
+}
+
+struct Activity {
+    first: FileTime,
+    last: FileTime,
+    count: u64,
+    name: String,
+}
+
+/// Records by time; the columns grow wider as the trace grows longer.
+#[derive(Default)]
+struct Rate {
+    start: Option<i64>,
+    /// 100 ns units of a column.
+    width: i64,
+    counts: Vec<u64>,
+}
+
+/// A process and what it wrote.
+pub struct ProcessRow {
+    pub process: Option<u32>,
+    pub name: Option<String>,
+    pub count: u64,
+    pub bytes: u64,
+}
+
+/// An activity.
+pub struct ActivityRow {
+    pub id: Guid,
+    pub name: String,
+    pub count: u64,
+    pub seconds: f64,
+}
+
+impl Views {
+    pub fn add(&mut self, record: &EventRecord<'_>, decoder: &mut Decoder, time: Option<FileTime>) {
+        if Names::may_tell(record) {
+            self.names.learn(record, &decoder.decode(record));
+        }
+        let process = record.process_id;
+        let known = self.processes.len() < LIMIT || self.processes.contains_key(&process);
+        let row = self.processes.entry(process.filter(|_| known)).or_default();
+        row.0 += 1;
+        row.1 += record.payload.len() as u64;
+        let Some(time) = time else { return };
+        self.rate.add(time.0);
+        let id = record.activity_id;
+        if !id.is_zero() && (self.activities.len() < LIMIT || self.activities.contains_key(&id)) {
+            let activity = self.activities.entry(id).or_insert_with(|| Activity {
+                first: time,
+                last: time,
+                count: 0,
+                name: decoder.decode(record).event_name().unwrap_or_default().to_owned(),
+            });
+            activity.first = activity.first.min(time);
+            activity.last = activity.last.max(time);
+            activity.count += 1;
+        }
+    }
+
+    /// The most records first.
+    pub fn processes(&self) -> Vec<ProcessRow> {
+        let name = |process: &Option<u32>| self.names.process_name((*process)?).map(str::to_owned);
+        let mut rows: Vec<ProcessRow> = self
+            .processes
+            .iter()
+            .map(|(process, &(count, bytes))| ProcessRow {
+                process: *process,
+                name: name(process),
+                count,
+                bytes,
+            })
+            .collect();
+        rows.sort_by_key(|row| (std::cmp::Reverse(row.count), row.process));
+        rows
+    }
+
+    /// The longest first.
+    pub fn activities(&self) -> Vec<ActivityRow> {
+        let row = |(id, activity): (&Guid, &Activity)| ActivityRow {
+            id: *id,
+            name: activity.name.clone(),
+            count: activity.count,
+            seconds: activity.last.0.saturating_sub(activity.first.0) as f64 / 1e7,
+        };
+        let mut rows: Vec<ActivityRow> = self.activities.iter().map(row).collect();
+        rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then(a.id.0.cmp(&b.id.0)));
+        rows
+    }
+
+    /// Start, seconds of a column, and records in each.
+    pub fn rate(&self) -> Option<(FileTime, f64, &[u64])> {
+        let start = FileTime(self.rate.start?);
+        Some((start, self.rate.width as f64 / 1e7, &self.rate.counts))
+    }
+}
+
+impl Rate {
+    fn add(&mut self, time: i64) {
+        let start = *self.start.get_or_insert(time);
+        self.width = self.width.max(1);
+        // What is older than the first record stands with it.
+        let elapsed = time.saturating_sub(start).max(0);
+        while elapsed / self.width >= BINS as i64 {
+            self.width = self.width.saturating_mul(2);
+            let pairs = self.counts.chunks(2).map(|pair| pair.iter().sum()).collect();
+            self.counts = pairs;
+        }
+        let column = (elapsed / self.width) as usize;
+        if self.counts.len() <= column {
+            self.counts.resize(column + 1, 0);
+        }
+        self.counts[column] += 1;
+    }
+}
+
+/// A bar of blocks, in eighths.
+pub fn bar(value: u64, largest: u64, width: usize) -> String {
+    const PARTS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+    if largest == 0 || value == 0 {
+        return String::new();
+    }
+    let eighths = (u128::from(value) * (width as u128 * 8)).div_ceil(u128::from(largest)) as usize;
+    let mut bar = "█".repeat(eighths / 8);
+    if !eighths.is_multiple_of(8) {
+        bar.push(PARTS[eighths % 8 - 1]);
+    }
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_grow_wider_and_lose_nothing() {
+        let mut rate = Rate::default();
+        for time in 0..100_000 {
+            rate.add(1000 + time * 7);
+        }
+        rate.add(5);
+        assert_eq!(rate.counts.iter().sum::<u64>(), 100_001);
+        assert!(rate.counts.len() <= BINS && rate.counts.len() > BINS / 2 - 1);
+        rate.add(i64::MAX);
+        assert_eq!(rate.counts.iter().sum::<u64>(), 100_002);
+    }
+
+    #[test]
+    fn bars() {
+        assert_eq!(bar(8, 8, 2), "██");
+        assert_eq!(bar(1, 16, 1), "▏");
+        assert_eq!(bar(12, 16, 2), "█▌");
+        assert_eq!(bar(0, 16, 2), "");
+    }
+}
