@@ -1,6 +1,8 @@
 //! The bodies of the fuzz targets for decoding; the stable tests of `etw-decode` replay them.
 
-use etw_decode::{Decoder, Field, Style, Value, Visitor};
+use etw_decode::manifest::ManifestProvider;
+use etw_decode::wevt::Messages;
+use etw_decode::{Catalog, Decoder, Field, Style, Value, Visitor};
 use etw_types::{EVENT_METADATA, EventRecord, ExtType, ExtendedItems, Guid, HeaderType, Opcode};
 
 /// Makes the text of every value, and counts what all of it comes to.
@@ -92,4 +94,127 @@ pub fn event_info(data: &[u8]) {
         record.descriptor = descriptor;
     }
     decode(&mut decoder, &record);
+}
+
+fn with(catalog: Catalog) -> Decoder {
+    let mut decoder = Decoder::new();
+    decoder.set_catalog(std::sync::Arc::new(catalog));
+    decoder
+}
+
+/// Decodes the payload as the first events of the providers.
+fn events(providers: Vec<ManifestProvider>, payload: &[u8]) {
+    let mut catalog = Catalog::default();
+    let mut keys = Vec::new();
+    for provider in providers {
+        let mut ids: Vec<_> = provider.events.keys().copied().collect();
+        ids.sort_unstable();
+        keys.extend(ids.into_iter().take(8).map(|(id, version)| (provider.guid, id, version)));
+        catalog.add_provider(provider);
+    }
+    let mut decoder = with(catalog);
+    for (guid, id, version) in keys.into_iter().take(16) {
+        let mut record = EventRecord::new(HeaderType::Event64, payload);
+        record.provider = Some(guid);
+        (record.descriptor.id, record.descriptor.version) = (id, version);
+        decode(&mut decoder, &record);
+    }
+}
+
+/// `u16` length, a manifest in XML, payload.
+pub fn manifest(data: &[u8]) {
+    let Some((text, payload)) = split(data) else { return };
+    if let Ok(manifest) = etw_decode::manifest::parse(text) {
+        events(manifest.providers, payload);
+    }
+}
+
+/// `u16` length, WEVT_TEMPLATE, `u16` length, a message table, payload.
+pub fn wevt(data: &[u8]) {
+    let Some((blob, rest)) = split(data) else { return };
+    let Some((table, payload)) = split(rest) else { return };
+    let mut messages = Messages::default();
+    messages.add_table(table);
+    if let Ok(providers) = etw_decode::wevt::parse(blob, &messages) {
+        events(providers, payload);
+    }
+}
+
+/// A PE file.
+pub fn pe(data: &[u8]) {
+    if let Ok(providers) = etw_decode::wevt::parse_pe(data, &Messages::default()) {
+        events(providers, &data[..data.len().min(100)]);
+    }
+}
+
+/// `u16` length, MOF, payload.
+pub fn mof(data: &[u8]) {
+    let Some((text, payload)) = split(data) else { return };
+    let (classes, _) = etw_decode::mof::parse(text);
+    let mut catalog = Catalog::default();
+    catalog.add_mof(text);
+    let mut decoder = with(catalog);
+    for class in classes.into_iter().take(16) {
+        let mut record = EventRecord::new(HeaderType::Full32, payload);
+        record.provider = Some(class.class);
+        record.descriptor.opcode = Opcode(class.kind);
+        record.descriptor.version = class.version.unwrap_or(0);
+        decode(&mut decoder, &record);
+    }
+}
+
+/// `u16` length, TMF, payload.
+pub fn tmf(data: &[u8]) {
+    let Some((text, payload)) = split(data) else { return };
+    let (messages, _) = etw_decode::wpp::parse_tmf(&String::from_utf8_lossy(text));
+    let mut catalog = Catalog::default();
+    catalog.add_tmf(text);
+    let mut decoder = with(catalog);
+    for message in messages.into_iter().take(16) {
+        let mut record = EventRecord::new(HeaderType::Message, payload);
+        record.provider = Some(message.guid);
+        record.descriptor.id = message.number;
+        decode(&mut decoder, &record);
+    }
+}
+
+/// A schema pack.
+pub fn pack(data: &[u8]) {
+    let Ok(pack) = etw_decode::pack::Pack::open(data.into()) else { return };
+    let guids: Vec<Guid> =
+        pack.sources().flat_map(|(_, _, _, guids)| guids.to_vec()).take(16).collect();
+    let mut catalog = Catalog::default();
+    catalog.add_pack(std::sync::Arc::new(pack));
+    let mut decoder = with(catalog);
+    for guid in guids {
+        let mut record = EventRecord::new(HeaderType::Event64, b"payload\0");
+        record.provider = Some(guid);
+        record.descriptor.id = 7;
+        decode(&mut decoder, &record);
+    }
+}
+
+/// An expression, and an event to ask it of.
+pub fn expr(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let time =
+        |text: &str| text.len().try_into().map(etw_types::FileTime).map_err(|_| String::new());
+    let Ok(expr) = etw_decode::expr::Expr::parse(&text, time) else { return };
+    let record = EventRecord::new(HeaderType::Event64, b"h\0i\0\0\0");
+    let mut decoder = Decoder::new();
+    expr.matches(&record, &decoder.decode(&record), None, &Style::default());
+}
+
+/// `u16` length, a part of an EventSource's manifest, one more, the payload of an event.
+pub fn event_source(data: &[u8]) {
+    let Some((first, rest)) = split(data) else { return };
+    let Some((second, payload)) = split(rest) else { return };
+    let mut decoder = Decoder::new();
+    for (id, opcode, payload) in [(0xfffe, 0xfe, first), (0xfffe, 0xfe, second), (7, 0, payload)] {
+        let mut record = EventRecord::new(HeaderType::Event64, payload);
+        record.provider = Some(Guid::from_u128(1));
+        record.descriptor.id = id;
+        record.descriptor.opcode = Opcode(opcode);
+        decode(&mut decoder, &record);
+    }
 }

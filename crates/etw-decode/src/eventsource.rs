@@ -81,7 +81,7 @@ impl EventSources {
         }
         let writer = (provider, record.process_id.unwrap_or(0), record.thread_id.unwrap_or(0));
         if count == 1 {
-            return Some(self.complete(provider, head, text));
+            return self.complete(provider, head, text, room);
         }
         if !self.pending.contains_key(&writer) && self.pending.len() >= LARGEST_PENDING {
             self.pending.clear();
@@ -105,18 +105,28 @@ impl EventSources {
             .flatten()
             .flat_map(|c| c.to_vec())
             .collect();
-        Some(text.len() + self.complete(provider, head, &whole))
+        Some(text.len() + self.complete(provider, head, &whole, room)?)
     }
 
     /// An older version does not replace a newer one.
-    fn complete(&mut self, provider: Guid, head: [u8; 3], text: &[u8]) -> usize {
+    fn complete(
+        &mut self,
+        provider: Guid,
+        head: [u8; 3],
+        text: &[u8],
+        room: usize,
+    ) -> Option<usize> {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(text);
         let known = self.known.get(&provider);
         if known.is_some_and(|known| known.head > head || (known.head, known.hash) == (head, hash))
         {
-            return 0;
+            return Some(0);
         }
-        let Ok(parsed) = manifest::parse(text) else { return 0 };
+        let Ok(parsed) = manifest::parse_within(text, room) else { return Some(0) };
+        let size = parsed.size + text.len();
+        if size > room {
+            return None;
+        }
         let mut catalog = Catalog::default();
         for mut one in parsed.providers {
             // It speaks for itself alone: what it says of its GUID matters less than who said it.
@@ -124,11 +134,9 @@ impl EventSources {
             one.control_guid = None;
             catalog.add_provider(one);
         }
-        // Compiled schemas take more room than their text.
-        let size = text.len() * 3;
         let known = Known { head, hash, catalog: Arc::new(catalog), text: text.into() };
         self.known.insert(provider, known);
-        size
+        Some(size)
     }
 
     /// Of each provider the manifest.

@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Text of a manifest that is looked at; Windows' largest have 3 MiB.
 pub const SIZE_LIMIT: usize = 64 << 20;
+/// Bytes of what is compiled: events that share a template each have a copy of it, which a hostile manifest could make much of.
+const COMPILED_LIMIT: usize = 256 << 20;
 /// Warnings that are kept.
 const WARNING_LIMIT: usize = 100;
 
@@ -68,6 +70,8 @@ pub struct Manifest {
     pub providers: Vec<ManifestProvider>,
     /// What was left out, and why; at most a hundred.
     pub warnings: Vec<String>,
+    /// Approximate bytes of memory that the events take.
+    pub(crate) size: usize,
 }
 
 /// A provider and its events.
@@ -90,13 +94,18 @@ pub struct ManifestProvider {
 /// # Errors
 /// [`ManifestError`].
 pub fn parse(bytes: &[u8]) -> Result<Manifest, ManifestError> {
+    parse_within(bytes, COMPILED_LIMIT)
+}
+
+/// Past `limit` bytes of compiled events further ones are left out.
+pub(crate) fn parse_within(bytes: &[u8], limit: usize) -> Result<Manifest, ManifestError> {
     if bytes.len() > SIZE_LIMIT {
         return Err(ManifestError::TooLarge);
     }
     let text = decode_text(bytes);
     let (tree, error) = Tree::parse(&text);
     let mut compiler =
-        Compiler { tree: &tree, strings: HashMap::new(), manifest: Manifest::default() };
+        Compiler { tree: &tree, strings: HashMap::new(), manifest: Manifest::default(), limit };
     if let Some(error) = &error {
         compiler.warn(error.to_string());
     }
@@ -228,6 +237,7 @@ struct Compiler<'t> {
     /// By reference, as `string.ID` or `mc.ID`.
     strings: HashMap<String, String>,
     manifest: Manifest,
+    limit: usize,
 }
 
 /// What events of a provider refer to.
@@ -516,6 +526,17 @@ impl<'t> Compiler<'t> {
         let (fields, top_level) = match get("template") {
             None => (Vec::new(), 0),
             Some(tid) => match known.templates.get(tid) {
+                // Looked at before it is copied.
+                Some(template) if template.0.len() * size_of::<Field>() > self.limit => {
+                    return self
+                        .warn(format!("{}: event {id} is left out: too large", provider.name));
+                }
+                Some(_) if self.manifest.size > self.limit => {
+                    return self.warn(format!(
+                        "{}: event {id} is left out: too large in all",
+                        provider.name
+                    ));
+                }
                 Some(template) => template.clone(),
                 None => {
                     let what = format!("{}: event {id} needs template {tid:?}", provider.name);
@@ -564,6 +585,11 @@ impl<'t> Compiler<'t> {
                 Some(text) => schema.message = Some(Message::parse(&text)),
                 None => self.warn(format!("{}: event {id} has no text {message}", provider.name)),
             }
+        }
+        self.manifest.size += schema.size();
+        if self.manifest.size > self.limit {
+            return self
+                .warn(format!("{}: event {id} is left out: too large in all", provider.name));
         }
         provider.events.insert((id, version), schema);
     }

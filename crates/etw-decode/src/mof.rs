@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// Text that is looked at.
 const SIZE_LIMIT: usize = 64 << 20;
+/// Fields of all events: each type of a class has its own.
+const COPY_LIMIT: usize = 1 << 20;
 /// A derived class has no more above it.
 const DEPTH_LIMIT: usize = 64;
 
@@ -55,9 +57,9 @@ pub fn parse(bytes: &[u8]) -> (Vec<MofEvent>, Vec<String>) {
         .enumerate()
         .map(|(index, class)| (class.name.to_ascii_lowercase(), index))
         .collect();
-    let mut events = Vec::new();
+    let (mut events, mut copied) = (Vec::new(), 0);
     for class in &classes {
-        compile(class, &classes, &by_name, &mut events, &mut warnings);
+        compile(class, &classes, &by_name, &mut events, &mut copied, &mut warnings);
     }
     warnings.truncate(100);
     (events, warnings)
@@ -362,6 +364,7 @@ fn compile(
     classes: &[Class],
     by_name: &HashMap<String, usize>,
     events: &mut Vec<MofEvent>,
+    copied: &mut usize,
     warnings: &mut Vec<String>,
 ) {
     let Some(types) = class.qualifiers.get("eventtype") else { return };
@@ -407,6 +410,11 @@ fn compile(
         let event = name.map_or_else(|| class_name.clone(), |name| format!("{class_name}/{name}"));
         let names = Names { provider: provider.clone(), event: Some(event), ..Names::default() };
         let count = fields.len();
+        *copied += count;
+        if *copied > COPY_LIMIT {
+            return warnings
+                .push(format!("class {:?} is left out: too many fields in all", class.name));
+        }
         let schema = Schema { ends_early: true, ..Schema::new(names, fields.clone(), count) };
         let Ok(kind) = u8::try_from(kind) else { continue };
         events.push(MofEvent { class: guid, kind, version, schema });

@@ -26,6 +26,8 @@ use std::sync::Arc;
 
 /// Events, fields and texts of all of a file's providers together; Windows' largest binaries have a tenth of it.
 const ITEM_LIMIT: usize = 1 << 20;
+/// Bytes of all that is compiled.
+const COMPILED_LIMIT: usize = 256 << 20;
 /// Bytes of texts.
 const TEXT_LIMIT: usize = 64 << 20;
 /// No message.
@@ -519,12 +521,13 @@ impl Reader<'_> {
         };
         names.resolve_event();
         let mut schema = Schema::new(names, fields, top_level);
+        self.text += schema.size();
         if let Some(text) = self.messages.get(message) {
             self.text += text.len();
-            if self.text > TEXT_LIMIT {
-                return Err(WevtError::TooMuch);
-            }
             schema.message = Some(Message::parse(text));
+        }
+        if self.text > COMPILED_LIMIT {
+            return Err(WevtError::TooMuch);
         }
         provider.events.entry((id, version)).or_insert(schema);
         Ok(())

@@ -88,3 +88,18 @@ fn cut_manifests() {
     let deep = "<provider>".repeat(500_000);
     assert!(parse(deep.as_bytes()).is_err());
 }
+
+/// A template that many events share is not copied without end.
+#[test]
+fn malicious_templates() {
+    let data = "<data name='x' inType='win:UInt8'/>".repeat(10_000);
+    let events: String =
+        (0..20_000).map(|n| format!("<event value='{n}' template='t'/>")).collect();
+    let text = format!(
+        "<m><provider name='p' guid='{{11111111-2222-3333-4444-555555555555}}'><templates><template tid='t'>{data}</template></templates>\
+         <events>{events}</events></provider></m>"
+    );
+    let manifest = parse_within(text.as_bytes(), 8 << 20).unwrap();
+    assert!((1..20).contains(&manifest.providers[0].events.len()));
+    assert!(manifest.size < 16 << 20 && !manifest.warnings.is_empty());
+}

@@ -82,6 +82,26 @@ fn replay(target: &str, seeds: Vec<(&'static str, Vec<u8>)>, run: fn(&[u8])) {
         count += 1;
     }
     assert!(count >= seeds.len(), "{target}: {count} seeds");
+    // What a fuzzer would begin with: bytes changed, cut out and doubled, the same in every run.
+    let mut state = 1u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below.max(1)
+    };
+    for _ in 0..400 {
+        let (_, seed) = &seeds[random(seeds.len())];
+        let mut mutant = seed.clone();
+        for _ in 0..=random(4) {
+            let at = random(mutant.len());
+            match random(4) {
+                0 if at < mutant.len() => mutant[at] = random(256) as u8,
+                1 => mutant.truncate(at),
+                2 => drop(mutant.drain(at..(at + random(8)).min(mutant.len()))),
+                _ => mutant.extend_from_within(at..(at + random(64)).min(mutant.len())),
+            }
+        }
+        run(&mutant);
+    }
 }
 
 #[test]
@@ -92,4 +112,96 @@ fn event_metadata() {
 #[test]
 fn event_info() {
     replay("event_info", info_seeds(), targets::event_info);
+}
+
+const MANIFEST: &str = r#"<m><provider name="Maker" guid="{00000000-0000-0000-0000-000000000001}">
+<tasks><task name="T" value="1"/></tasks><maps><bitMap name="B"><map value="1" message="one"/></bitMap></maps>
+<templates><template tid="t"><data name="n" inType="win:UInt8"/><data name="s" inType="win:UnicodeString" length="n"/>
+<struct name="x" count="n"><data name="b" inType="win:Binary" length="n"/><data name="m" inType="win:UInt32" map="B"/></struct></template></templates>
+<events><event value="7" template="t" task="T" message="%1 %2"/></events></provider></m>"#;
+
+const TMF: &str = "00112233-4455-6677-8899-aabbccddeeff Driver // SRC=a.c\n\
+#typev a_c1 7 \"%0[%!FUNC!] %10!s! %11!-08.3x! %12!s!\" // FUNC=f LEVEL=L\n{\nst, ItemNTSTATUS -- 10\nn, ItemLong -- 11\n\
+l, ItemSetByte(a,b=3) -- 12\n}\n";
+
+const MOF: &str = r#"[Guid("{00000000-0000-0000-0000-000000000001}"), EventVersion(2), DisplayName("C") : amended] class C : E {};
+[EventType{1, 2}, EventTypeName{"A", "B"}] class D : C { [WmiDataId(1), Pointer] uint32 P; [WmiDataId(2)] uint8 N;
+[WmiDataId(3), WmiSizeIs("N")] uint16 L[]; [WmiDataId(4), Format("w")] string S; [WmiDataId(5), extension("Sid")] object O; };"#;
+
+#[test]
+fn manifest() {
+    let seeds =
+        vec![("whole", join(MANIFEST.as_bytes(), &[2, b'h', 0, b'i', 0, 1, 2, 1, 0, 0, 0]))];
+    replay("manifest", seeds, targets::manifest);
+}
+
+#[test]
+fn event_source() {
+    let (first, second) = MANIFEST.as_bytes().split_at(200);
+    let part = |number: u8, text: &[u8]| [&[1, 1, 0, 0x5b, 2, 0, number, 0], text].concat();
+    let payload = [1, b'h', 0, 9, 1, 0, 0, 0];
+    let seeds = vec![("two_parts", join(&part(0, first), &join(&part(1, second), &payload)))];
+    replay("event_source", seeds, targets::event_source);
+}
+
+#[test]
+fn tmf() {
+    let payload = [0x22, 0, 0, 0xc0, 0xff, 0xff, 0xff, 0xff, 3];
+    replay("tmf", vec![("whole", join(TMF.as_bytes(), &payload))], targets::tmf);
+}
+
+#[test]
+fn mof() {
+    let payload = [1, 2, 3, 4, 2, 1, 0, 2, 0, b'h', 0, 0, 0, 0, 0, 0, 0];
+    replay("mof", vec![("whole", join(MOF.as_bytes(), &payload))], targets::mof);
+}
+
+#[test]
+fn pack() {
+    let mut builder = etw_decode::pack::PackBuilder::default();
+    builder.add("a.man", MANIFEST.as_bytes()).unwrap();
+    builder.add("a.tmf", TMF.as_bytes()).unwrap();
+    builder.add("a.mof", MOF.as_bytes()).unwrap();
+    replay("pack", vec![("three", builder.finish())], targets::pack);
+}
+
+#[test]
+fn expr() {
+    let seeds = [
+        "pid in (1, 2..3) and not (`a b` ~ 'x+' or provider == Maker)",
+        "event like \"*?*\" && keyword & 0x10 || level <= warning",
+        "a.b.c == 1.5 or time >= '+1s' and {00000000-0000-0000-0000-000000000001}",
+    ];
+    let seeds = ["set", "or", "path"].into_iter().zip(seeds.map(|text| text.as_bytes().to_vec()));
+    replay("expr", seeds.collect(), targets::expr);
+}
+
+/// Seeds are made by the unit tests of the reader, which builds such files byte by byte.
+#[test]
+fn compiled() {
+    let crim =
+        [&b"CRIM"[..], &[0, 0, 0, 0, 3, 0, 1, 0, 1, 0, 0, 0], &[1; 16], &36u32.to_le_bytes()]
+            .concat();
+    let wevt = [
+        &b"WEVT"[..],
+        &[0; 4],
+        &100u32.to_le_bytes(),
+        &1u32.to_le_bytes(),
+        &[0; 4],
+        &64u32.to_le_bytes(),
+        &[0; 4],
+    ]
+    .concat();
+    let event = [&b"EVNT"[..], &[0; 4], &1u32.to_le_bytes(), &[0; 4], &[7, 0], &[0; 46]].concat();
+    let table = [
+        &1u32.to_le_bytes()[..],
+        &100u32.to_le_bytes(),
+        &100u32.to_le_bytes(),
+        &16u32.to_le_bytes(),
+        &[8, 0, 1, 0, b'M', 0, 0, 0],
+    ]
+    .concat();
+    let blob = [crim, wevt, event].concat();
+    replay("wevt", vec![("event", join(&blob, &join(&table, &[])))], targets::wevt);
+    replay("pe", vec![("mz", b"MZ".to_vec())], targets::pe);
 }
