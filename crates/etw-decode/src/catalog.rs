@@ -15,7 +15,7 @@ type Versions = Vec<(Option<u8>, Schema)>;
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     events: HashMap<(Guid, u16, u8), Schema, foldhash::fast::RandomState>,
-    providers: HashMap<Guid, String>,
+    providers: HashMap<Guid, String, foldhash::fast::RandomState>,
     messages: HashMap<(Guid, u16), Schema, foldhash::fast::RandomState>,
     /// By class and type: versions and their schemas; `None` stands for versions without a class of their own.
     classes: HashMap<(Guid, u8), Versions, foldhash::fast::RandomState>,

@@ -37,7 +37,7 @@ struct Pending {
 pub(crate) struct EventSources {
     pending: HashMap<Writer, Pending>,
     /// By provider.
-    known: HashMap<Guid, Known>,
+    known: HashMap<Guid, Known, foldhash::fast::RandomState>,
 }
 
 /// The manifest that came last.
@@ -150,6 +150,9 @@ impl EventSources {
 
     #[inline]
     pub fn catalog(&self, provider: &Guid) -> Option<&Catalog> {
+        if self.known.is_empty() {
+            return None;
+        }
         self.known.get(provider).map(|known| &*known.catalog)
     }
 }

@@ -57,6 +57,7 @@ const SIZE_LIMIT: usize = 64 << 10;
 #[derive(Debug)]
 pub struct Expr {
     root: Node,
+    needs_time: bool,
     /// Tests of fields, by number.
     fields: Vec<(Vec<String>, Test)>,
 }
@@ -299,12 +300,14 @@ impl Expr {
         if parser.at < text.len() {
             return parser.error("an operator or the end was expected");
         }
-        Ok(Expr { root, fields: parser.fields })
+        let needs_time = root.any(&|node| matches!(node, Node::Time(_)));
+        Ok(Expr { root, needs_time, fields: parser.fields })
     }
 
     /// Whether it asks for times.
+    #[inline]
     pub fn needs_time(&self) -> bool {
-        self.root.any(&|node| matches!(node, Node::Time(_)))
+        self.needs_time
     }
 
     /// Whether it asks for what only schemas tell.

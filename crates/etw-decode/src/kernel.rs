@@ -18,7 +18,9 @@ pub(crate) struct KernelEvent {
     pub schema: Option<Schema>,
 }
 
-static CLASSES: LazyLock<HashMap<(Guid, u8), Vec<KernelEvent>>> = LazyLock::new(classes);
+type Classes = HashMap<(Guid, u8), Vec<KernelEvent>, foldhash::fast::RandomState>;
+
+static CLASSES: LazyLock<Classes> = LazyLock::new(classes);
 
 /// The event of a class: the newest version that is not above the record's.
 pub(crate) fn event(class: Guid, kind: u8, version: u8) -> Option<&'static KernelEvent> {
@@ -31,8 +33,8 @@ pub(crate) fn name(class: Guid, kind: u8) -> Option<&'static str> {
     CLASSES.get(&(class, kind))?.last().map(|event| event.name.as_str())
 }
 
-fn classes() -> HashMap<(Guid, u8), Vec<KernelEvent>> {
-    let mut classes: HashMap<(Guid, u8), Vec<KernelEvent>> = HashMap::new();
+fn classes() -> Classes {
+    let mut classes = Classes::default();
     let mut class = (Guid::ZERO, "");
     let mut lines = TABLE.lines().filter(|line| !line.starts_with('#')).peekable();
     while let Some(line) = lines.next() {

@@ -145,6 +145,13 @@ fn push_json_escape(out: &mut Vec<u8>, byte: u8) {
 pub fn write_json_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
+    // Nearly every text needs no escape; without a way out this is a few vector operations.
+    let is_bad = |bad: bool, &b: &u8| bad | (b < 0x20) | (b == b'"') | (b == b'\\');
+    if !rest.iter().fold(false, is_bad) {
+        out.extend_from_slice(rest);
+        out.push(b'"');
+        return;
+    }
     while let Some(at) = rest.iter().position(|&b| b < 0x20 || b == b'"' || b == b'\\') {
         out.extend_from_slice(&rest[..at]);
         push_json_escape(out, rest[at]);

@@ -3,6 +3,7 @@
 //! Best and median of several runs: machines are shared, and what a run can reach is what the code costs. Peers and the
 //! floor run in turn with ours, so that both meet the machine in the same moods; their ratio is what lasts.
 
+mod decode;
 mod inputs;
 mod lttng;
 mod measure;
@@ -20,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Only the group with this name: reader, compressed, streams, circular, relog, dump, threads, write,
+    /// Only the group with this name: reader, compressed, streams, circular, relog, dump, threads, decode, write,
     /// log, c, rate, memory
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
@@ -41,7 +42,7 @@ pub struct Arguments {
 const MIB: u64 = 1 << 20;
 /// What a merge may take beside its open buffers.
 const MERGE_ALLOWANCE: u64 = 32 * MIB;
-const GROUPS: [&str; 12] = [
+const GROUPS: [&str; 13] = [
     "reader",
     "compressed",
     "streams",
@@ -49,6 +50,7 @@ const GROUPS: [&str; 12] = [
     "relog",
     "dump",
     "threads",
+    "decode",
     "write",
     "log",
     "c",
@@ -86,6 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "relog" => bench.relog()?,
             "dump" => bench.dump()?,
             "threads" => bench.threads()?,
+            "decode" => bench.decode()?,
             "write" => bench.write()?,
             "log" => bench.log()?,
             "c" => bench.c()?,

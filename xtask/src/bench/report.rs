@@ -19,6 +19,7 @@ pub enum Unit {
     MillionsPerSecond,
     Mebibytes,
     Nanoseconds,
+    Milliseconds,
     GigabytesPerSecond,
     Bytes,
     Events,
@@ -41,6 +42,7 @@ impl Unit {
             Unit::MillionsPerSecond => "M/s",
             Unit::Mebibytes => "MiB",
             Unit::Nanoseconds => "ns",
+            Unit::Milliseconds => "ms",
             Unit::GigabytesPerSecond => "GB/s",
             Unit::Bytes => "B",
             Unit::Events => "events",
@@ -53,6 +55,7 @@ impl Unit {
         match self {
             Unit::MillionsPerSecond | Unit::Ratio | Unit::GigabytesPerSecond => 2,
             Unit::Mebibytes | Unit::Nanoseconds => 1,
+            Unit::Milliseconds => 1,
             Unit::Differences | Unit::Bytes | Unit::Events => 0,
         }
     }
