@@ -13,8 +13,11 @@ use etw_types::HeaderType;
 use std::fmt::Write;
 use std::path::PathBuf;
 
+/// A command, from its arguments.
+type Run = fn(&[String]) -> Result<Outcome, Failure>;
+
 /// The command that a name asks for.
-pub fn by_name(program: &str) -> Option<fn(&[String]) -> Result<Outcome, Failure>> {
+pub fn by_name(program: &str) -> Option<Run> {
     match program {
         "tracerpt" => Some(tracerpt),
         "tracefmt" => Some(tracefmt),

@@ -164,7 +164,7 @@ fn pcapng() {
     std::fs::remove_file(&out).unwrap();
 }
 
-/// `tracefmt` and `tracerpt`, by their names; what they do not support is refused.
+/// OV-24, its decoder half: `tracefmt` and `tracerpt`, by their names; what they do not support is refused.
 #[test]
 fn front_ends() {
     let folder = std::env::temp_dir().join(format!("etw-front-{}", std::process::id()));

@@ -133,7 +133,7 @@ fn expressions_select() {
     assert!(stdout(&["help", "where"], &[], 0).contains("Operators"));
 }
 
-/// Schemas that the user names, of each kind, and what is wrong with them.
+/// OV-20: schemas that the user names, of each kind, and what is wrong with them.
 #[test]
 fn named_schemas() {
     let file = TempFile::new(&every_header());
