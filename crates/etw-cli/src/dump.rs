@@ -2,13 +2,14 @@
 
 use crate::files;
 use crate::format::{Format, Options};
+use crate::names::Names;
 use crate::output::{Failure, Outcome, Output};
 use crate::pipeline::{self, Selection};
 use crate::schemas::{self, Schemas};
 use crate::wanted::Wanted;
 use crate::when::When;
 use clap::Args;
-use etw_decode::{Cbor, CodePage, CustomDecoders, Store, Style};
+use etw_decode::{Cbor, CodePage, CustomDecoders, Decoder, Store, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_types::FileTime;
 use std::path::PathBuf;
@@ -40,6 +41,10 @@ pub struct Arguments {
     /// Gather the schemas in the trace before the first record is printed
     #[arg(long)]
     two_pass: bool,
+    /// Join what records tell of each other: names of processes, threads and files, stacks of kernel events; reads the trace
+    /// before
+    #[arg(long)]
+    join: bool,
     /// Quote integers beyond ±2^53 in JSON
     #[arg(long)]
     json_strings64: bool,
@@ -75,6 +80,7 @@ pub fn to_file(
         threads: None,
         // As Windows' commands do, which know the schemas before.
         two_pass: true,
+        join: false,
         json_strings64: false,
         codepage: CodePage::default(),
         custom: Vec::new(),
@@ -120,16 +126,27 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     } else {
         None
     };
+    let catalog = arguments.schemas.load()?;
+    let names = arguments.join.then(|| {
+        let mut decoder = Decoder::new();
+        decoder.set_catalog(catalog.clone());
+        let names = Names::gather(Records::with_options(traces.clone(), read_options), decoder);
+        if names.stacks_left_out > 0 {
+            eprintln!("etw: note: {} stacks found no room and stand alone", names.stacks_left_out);
+        }
+        Arc::new(names)
+    });
     let selection = Selection {
         from: arguments.from.map(|when| when.resolve(start)),
         to: arguments.to.map(|when| when.resolve(start)),
         limit: arguments.limit,
         gathered,
-        catalog: arguments.schemas.load()?,
+        catalog: catalog.clone(),
         own: schemas::own(),
         wanted: arguments.wanted.compile(start)?,
     };
     let options = Options {
+        names,
         format: arguments.format,
         raw: arguments.raw,
         style: Style {

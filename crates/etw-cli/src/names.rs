@@ -2,7 +2,7 @@
 
 use etw_decode::{Decoded, Decoder, Field, Style, Value, Visitor};
 use etw_etl::read::Records;
-use etw_types::{EventRecord, Guid};
+use etw_types::{EventRecord, Guid, Hook, le};
 use std::collections::HashMap;
 
 /// Microsoft-Windows-Kernel-Process
@@ -10,12 +10,35 @@ const KERNEL_PROCESS: Guid = Guid::from_u128(0x22fb2cd6_0e7b_422b_a0c7_2fad1fd0e
 /// Processes and threads of a trace; only a hostile one has more.
 const LIMIT: usize = 1 << 20;
 
+/// Bytes of stacks that are kept for their events.
+const STACK_LIMIT: usize = 256 << 20;
+
 /// What is known of a trace's processes and threads.
 #[derive(Debug, Default)]
 pub struct Names {
     processes: HashMap<u32, String>,
     /// By thread: its process, and its name where it has one.
     threads: HashMap<u32, (u32, Option<String>)>,
+    /// By the address of a file object, or its key.
+    files: HashMap<u64, String>,
+    /// Of the kernel's events, by file and raw time: thread and frames.
+    stacks: HashMap<(u32, i64), Vec<Stack>>,
+    stack_size: usize,
+    /// Stacks that found no room.
+    pub stacks_left_out: u64,
+}
+
+/// A thread and its frames.
+type Stack = (u32, Box<[u64]>);
+
+/// FileIo: Name, FileCreate, FileRundown.
+fn is_file_name(hook: Hook) -> bool {
+    matches!(hook.0, 0x0400 | 0x0420 | 0x0424)
+}
+
+/// StackWalk: Stack.
+fn is_stack(hook: Hook) -> bool {
+    hook.0 == 0x1820
 }
 
 /// Some fields of an event, as text.
@@ -78,7 +101,7 @@ impl Names {
     /// Whether an event is of those that tell of processes and threads.
     pub fn may_tell(record: &EventRecord<'_>) -> bool {
         match record.hook {
-            Some(hook) => matches!(hook.group(), 3 | 5),
+            Some(hook) => matches!(hook.group(), 3 | 5) || is_file_name(hook) || is_stack(hook),
             None => record.provider == Some(KERNEL_PROCESS) || record.header.is_classic(),
         }
     }
@@ -92,6 +115,20 @@ impl Names {
                 self.process(&["ProcessID", "ImageName"], record, decoded);
             }
             return;
+        }
+        if record.hook.is_some_and(is_file_name) {
+            let picked = Picked::of(&["FileObject", "FileName"], record, decoded);
+            if let Some(picked) = picked
+                && let (Some(object), Some(name)) = (picked.text(0), picked.text(1))
+                && let Ok(object) = u64::from_str_radix(object.trim_start_matches("0x"), 16)
+                && self.files.len() < LIMIT
+            {
+                self.files.insert(object, name.to_owned());
+            }
+            return;
+        }
+        if record.hook.is_some_and(is_stack) {
+            return self.stack(record);
         }
         match decoded.event_name() {
             Some(
@@ -145,6 +182,51 @@ impl Names {
             let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
             self.processes.insert(process, name.to_owned());
         }
+    }
+
+    /// `u64` time of the event, `u32` process, `u32` thread, addresses.
+    fn stack(&mut self, record: &EventRecord<'_>) {
+        let (payload, width) = (record.payload, usize::from(record.pointer_size));
+        let (Some(time), Some(thread)) = (le::i64(payload, 0), le::u32(payload, 12)) else {
+            return;
+        };
+        let frames: Box<[u64]> = payload[16..]
+            .chunks_exact(width.max(4))
+            .filter_map(|frame| match width {
+                4 => le::u32(frame, 0).map(u64::from),
+                _ => le::u64(frame, 0),
+            })
+            .collect();
+        self.stack_size += frames.len() * 8 + 64;
+        if self.stack_size > STACK_LIMIT {
+            self.stacks_left_out += 1;
+            return;
+        }
+        self.stacks.entry((record.position.file_index, time)).or_default().push((thread, frames));
+    }
+
+    /// The stacks that the kernel recorded for an event: of the kernel's side, and of the user's.
+    pub fn stacks_of(&self, record: &EventRecord<'_>) -> impl Iterator<Item = &[u64]> {
+        let time = record.raw_timestamp().filter(|_| !record.hook.is_some_and(is_stack));
+        let found = time.and_then(|time| self.stacks.get(&(record.position.file_index, time)));
+        let thread = record.thread_id;
+        let all = found.map_or(&[][..], Vec::as_slice).iter();
+        all.filter(move |(of, _)| thread.is_none_or(|thread| thread == *of))
+            .map(|(_, frames)| &**frames)
+    }
+
+    /// The file that an event of the kernel's is about, by its object or key.
+    pub fn file_of(&self, record: &EventRecord<'_>, decoded: &Decoded<'_>) -> Option<&str> {
+        let hook = record.hook.filter(|hook| !self.files.is_empty() && !is_file_name(*hook))?;
+        // DiskIo, PageFault, FileIo
+        if !matches!(hook.group(), 1 | 2 | 4) {
+            return None;
+        }
+        let picked = Picked::of(&["FileKey", "FileObject"], record, decoded)?;
+        let objects = (0..2).filter_map(|number| picked.text(number));
+        let mut objects =
+            objects.filter_map(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
+        objects.find_map(|object| self.files.get(&object)).map(String::as_str)
     }
 
     /// The name of a process.

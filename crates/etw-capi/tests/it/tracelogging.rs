@@ -121,8 +121,8 @@ fn check(events: Vec<Event>, compiler: Compiler) {
         of("Others").fields,
         "c8=c c16=ü guid=00000007-0000-0000-0000-000000000000 p=0x0 code=0x0 \
          ft=2020-02-14T08:30:24.8155908Z ftu=2020-02-14T08:30:24.8155908Z \
-         st=2026-11-21T01:02:03.0040000Z pid=1 tid=2 port=80 ip4=127.0.0.1 ip6=2001:db8:: win=5 \
-         nt=3221225477 hr=-2147024891 sid=S-1-5-18 bin=aabb binx=aabb "
+         st=2026-11-21T01:02:03.0040000Z pid=1 tid=2 port=80 ip4=127.0.0.1 ip6=2001:db8:: win=5(ERROR_ACCESS_DENIED) \
+         nt=0xc0000005(STATUS_ACCESS_VIOLATION) hr=0x80070005(E_ACCESSDENIED) sid=S-1-5-18 bin=aabb binx=aabb "
     );
     assert_eq!(of("Texts").fields, "s=abc null= u=grüße w=wü l=x😀 cs=abc cu=ab cw=a as=hi us=hi ");
     let arrays = of("Arrays");

@@ -11,8 +11,8 @@ pub fn write(
     decoded: &Decoded<'_>,
     file: &FileFacts,
 ) {
-    put_header(out, record, decoded, file);
-    put_extended(out, record);
+    put_header(options, out, record, decoded, file);
+    put_extended(options, out, record);
     put_content(options, out, record, decoded);
     if options.raw {
         out.extend_from_slice(b",\"buffer\":");
@@ -24,6 +24,7 @@ pub fn write(
 }
 
 fn put_header(
+    options: &Options,
     out: &mut Vec<u8>,
     record: &EventRecord<'_>,
     decoded: &Decoded<'_>,
@@ -48,6 +49,17 @@ fn put_header(
     optional(out, record.process_id);
     out.extend_from_slice(b",\"tid\":");
     optional(out, record.thread_id);
+    if let Some(names) = &options.names {
+        let name = |out: &mut Vec<u8>, key: &str, name: Option<&str>| {
+            if let Some(name) = name {
+                put_key(out, key);
+                write_json_string(out, name);
+            }
+        };
+        name(out, "process", record.process_id.and_then(|process| names.process_name(process)));
+        name(out, "thread_name", record.thread_id.and_then(|thread| names.thread_name(thread)));
+        name(out, "file_name", names.file_of(record, decoded));
+    }
     out.extend_from_slice(b",\"provider\":");
     guid(out, record.provider);
     out.extend_from_slice(b",\"provider_name\":");
@@ -86,11 +98,18 @@ fn put_header(
 }
 
 /// Extended items and the parts that only some headers have.
-fn put_extended(out: &mut Vec<u8>, record: &EventRecord<'_>) {
+fn put_extended(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>) {
     for (key, value) in [("sequence", record.sequence), ("component_id", record.component_id)] {
         if let Some(value) = value {
             put_key(out, key);
             put_number(out, value);
+        }
+    }
+    if let Some(names) = &options.names {
+        // The kernel's side and the user's are records of their own.
+        let mut frames = names.stacks_of(record).flatten().peekable();
+        if frames.peek().is_some() {
+            put_stack(out, frames.copied());
         }
     }
     if record.extended.is_empty() {
@@ -102,17 +121,21 @@ fn put_extended(out: &mut Vec<u8>, record: &EventRecord<'_>) {
     }
     let mut frames = record.stack().peekable();
     if frames.peek().is_some() {
-        put_key(out, "stack");
-        for (number, frame) in frames.enumerate() {
-            out.extend_from_slice(if number == 0 { b"[\"" } else { b",\"" });
-            put_hex16(out, frame);
-            out.push(b'"');
-        }
-        out.push(b']');
+        put_stack(out, frames);
     }
     for item in record.extended {
         put_item(out, item.ext_type, item.data);
     }
+}
+
+fn put_stack(out: &mut Vec<u8>, frames: impl Iterator<Item = u64>) {
+    put_key(out, "stack");
+    for (number, frame) in frames.enumerate() {
+        out.extend_from_slice(if number == 0 { b"[\"" } else { b",\"" });
+        put_hex16(out, frame);
+        out.push(b'"');
+    }
+    out.push(b']');
 }
 
 fn put_item(out: &mut Vec<u8>, ext_type: ExtType, data: &[u8]) {

@@ -7,6 +7,7 @@ mod xml;
 
 pub use text::safe;
 
+use crate::names::Names;
 use clap::ValueEnum;
 use etw_decode::{Decoded, Style};
 use etw_types::{Clock, EventRecord};
@@ -33,6 +34,8 @@ pub struct Options {
     pub raw: bool,
     /// Numbers and encodings.
     pub style: Style,
+    /// What records tell of each other, if it was asked for.
+    pub names: Option<std::sync::Arc<Names>>,
 }
 
 /// What belongs to a record's file.

@@ -33,6 +33,10 @@ pub fn write(
             put_number(out, process);
             out.push(b'.');
             put_number(out, thread);
+            if let Some(name) = options.names.as_ref().and_then(|names| names.process_name(process))
+            {
+                put(out, format_args!("({})", safe(name)));
+            }
         }
         _ => out.push(b'-'),
     }
@@ -72,6 +76,18 @@ pub fn write(
         out.push(b')');
         put_payload(out, record);
     } else {
+        if let Some(names) = &options.names {
+            if let Some(name) = names.file_of(record, decoded) {
+                out.extend_from_slice(b" file=");
+                write_json_string(out, name);
+            }
+            for (number, frame) in names.stacks_of(record).flatten().enumerate() {
+                put(out, format_args!("{}{frame:#x}", if number == 0 { " stack=[" } else { " " }));
+            }
+            if names.stacks_of(record).flatten().next().is_some() {
+                out.push(b']');
+            }
+        }
         if let Some(message) = decoded.message(record, &options.style) {
             out.extend_from_slice(b" message=");
             write_json_string(out, &message);

@@ -291,3 +291,53 @@ fn views() {
     assert_eq!(counts.iter().filter_map(Value::as_u64).sum::<u64>(), 10);
     assert_eq!(json["by_process"][0]["count"], 5);
 }
+
+/// What records tell of each other, before or behind: names, and the stack of a context switch.
+#[test]
+fn joined() {
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    let stack = [
+        &(start + 5).to_le_bytes()[..],
+        &10u32.to_le_bytes(),
+        &20u32.to_le_bytes(),
+        &0x1234u64.to_le_bytes(),
+        &0x5678u64.to_le_bytes(),
+    ]
+    .concat();
+    let wide: Vec<u8> = "\\Device\\x.txt\0".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let name = [&0xff00u64.to_le_bytes()[..], &wide].concat();
+    let mut read = [0; 52];
+    read[24..32].copy_from_slice(&0xff00u64.to_le_bytes());
+    let switch = [0; 24];
+    for (after, version, hook, payload) in [
+        (5, 2, 0x0524, &switch[..]),
+        (6, 2, 0x1820, &stack),
+        (7, 3, 0x010a, &read),
+        (9, 2, 0x0424, &name),
+    ] {
+        let mut record = EventRecord::new(HeaderType::PerfInfo64, payload);
+        record.hook = Some(Hook(hook));
+        record.descriptor.version = version;
+        record.order_time = start + after;
+        file.push(0, &record).unwrap();
+    }
+    let file = TempFile::new(&file.finish());
+    let lines = crate::fixture::json_lines(&stdout(
+        &["dump", "--join", "--format", "json"],
+        &[file.path()],
+        0,
+    ));
+    let of = |event: &str| lines.iter().find(|line| line["event"] == event).unwrap();
+    assert_eq!(
+        of("Thread/CSwitch")["stack"],
+        serde_json::json!(["0x0000000000001234", "0x0000000000005678"])
+    );
+    assert_eq!(of("DiskIo/Read")["file_name"], "\\Device\\x.txt");
+    assert_eq!(of("StackWalk/Stack")["stack"], Value::Null);
+    let named = TempFile::new(&trace());
+    let text = stdout(&["dump", "--join"], &[named.path()], 0);
+    assert!(text.contains("10.20(maker.exe)"), "{text}");
+    let plain = stdout(&["dump"], &[named.path()], 0);
+    assert!(!plain.contains("(maker.exe)"), "{plain}");
+}

@@ -1,0 +1,304 @@
+//! An event's fields as values of their own, for programs that ask for a few of them by name.
+
+use crate::decoder::Decoded;
+use crate::schema::Field;
+use crate::value::{Style, Value};
+use crate::walk::{PayloadError, Visitor};
+use etw_types::{EventRecord, FileTime, Guid, SystemTime};
+
+/// A field's value; nothing in it borrows from the record.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum FieldValue {
+    /// A field without bytes.
+    Null,
+    /// Signed
+    Int(i64),
+    /// Unsigned, hex and pointers too.
+    UInt(u64),
+    /// true or false
+    Bool(bool),
+    /// Single or double.
+    Float(f64),
+    /// Text; an address or SID in its usual form.
+    Text(String),
+    /// GUID
+    Guid(Guid),
+    /// FILETIME, or SYSTEMTIME as one.
+    Time(FileTime),
+    /// Bytes
+    Bytes(Vec<u8>),
+    /// An integer that its schema names.
+    Named(u64, String),
+    /// An array.
+    List(Vec<FieldValue>),
+    /// A structure, in order.
+    Struct(Vec<(String, FieldValue)>),
+}
+
+impl FieldValue {
+    /// As an unsigned number, if it is one.
+    pub fn as_u64(&self) -> Option<u64> {
+        match self {
+            FieldValue::Int(value) => u64::try_from(*value).ok(),
+            FieldValue::UInt(value) | FieldValue::Named(value, _) => Some(*value),
+            FieldValue::Bool(value) => Some(u64::from(*value)),
+            _ => None,
+        }
+    }
+
+    /// As a signed number, if it is one.
+    pub fn as_i64(&self) -> Option<i64> {
+        match self {
+            FieldValue::Int(value) => Some(*value),
+            other => i64::try_from(other.as_u64()?).ok(),
+        }
+    }
+
+    /// As a floating number, if it is a number.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            FieldValue::Float(value) => Some(*value),
+            FieldValue::Int(value) => Some(*value as f64),
+            other => other.as_u64().map(|value| value as f64),
+        }
+    }
+
+    /// As a truth value: true, false, or a number that is not zero.
+    pub fn as_bool(&self) -> Option<bool> {
+        self.as_u64().map(|value| value != 0)
+    }
+
+    /// Its text; of a named number the name.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            FieldValue::Text(text) | FieldValue::Named(_, text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// As a GUID, if it is one.
+    pub fn as_guid(&self) -> Option<Guid> {
+        match self {
+            FieldValue::Guid(guid) => Some(*guid),
+            _ => None,
+        }
+    }
+
+    /// As a time, if it is one.
+    pub fn as_time(&self) -> Option<FileTime> {
+        match self {
+            FieldValue::Time(time) => Some(*time),
+            _ => None,
+        }
+    }
+
+    /// Its bytes, if it is bytes.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        match self {
+            FieldValue::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Its elements, if it is an array.
+    pub fn as_list(&self) -> Option<&[FieldValue]> {
+        match self {
+            FieldValue::List(list) => Some(list),
+            _ => None,
+        }
+    }
+
+    /// A member of a structure.
+    pub fn get(&self, name: &str) -> Option<&FieldValue> {
+        match self {
+            FieldValue::Struct(members) => find(members, name),
+            _ => None,
+        }
+    }
+}
+
+fn find<'f>(fields: &'f [(String, FieldValue)], name: &str) -> Option<&'f FieldValue> {
+    fields.iter().find(|(found, _)| found == name).map(|(_, value)| value)
+}
+
+/// All fields of an event.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fields {
+    fields: Vec<(String, FieldValue)>,
+}
+
+impl Fields {
+    /// The field with a name.
+    pub fn get(&self, name: &str) -> Option<&FieldValue> {
+        find(&self.fields, name)
+    }
+
+    /// Names and values, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &FieldValue)> {
+        self.fields.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+}
+
+impl Decoded<'_> {
+    /// The event's fields as values; `None` where there is no schema. [`visit`](Decoded::visit) needs no memory of its own.
+    ///
+    /// ```
+    /// # use etw_decode::Decoder;
+    /// # use etw_types::{EventRecord, HeaderType, Hook};
+    /// # let mut record = EventRecord::new(HeaderType::PerfInfo64, b"26100\0");
+    /// # record.hook = Some(Hook(0x0042));
+    /// # let mut decoder = Decoder::new();
+    /// # let decoded = decoder.decode(&record);
+    /// let fields = decoded.fields(&record)?.unwrap_or_default();
+    /// assert_eq!(fields.get("BuildString").and_then(|value| value.as_str()), Some("26100"));
+    /// # Ok::<(), etw_decode::PayloadError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The payload does not fit the schema.
+    pub fn fields(&self, record: &EventRecord<'_>) -> Result<Option<Fields>, PayloadError> {
+        let mut builder = Builder { open: vec![Vec::new()] };
+        if !self.visit(record, &mut builder)? {
+            return Ok(None);
+        }
+        Ok(Some(Fields { fields: builder.open.pop().unwrap_or_default() }))
+    }
+
+    /// One field of the event, by name; a member of a structure as `Structure.Member`.
+    ///
+    /// # Errors
+    /// As [`fields`](Decoded::fields).
+    pub fn field(
+        &self,
+        record: &EventRecord<'_>,
+        path: &str,
+    ) -> Result<Option<FieldValue>, PayloadError> {
+        let Some(fields) = self.fields(record)? else { return Ok(None) };
+        // A name may have a dot of its own.
+        if let Some(value) = fields.get(path) {
+            return Ok(Some(value.clone()));
+        }
+        let mut parts = path.split('.');
+        let first = parts.next().and_then(|name| fields.get(name));
+        Ok(parts.fold(first, |value, name| value?.get(name)).cloned())
+    }
+}
+
+struct Builder {
+    open: Vec<Vec<(String, FieldValue)>>,
+}
+
+impl Builder {
+    fn put(&mut self, field: &Field, value: FieldValue) {
+        if let Some(innermost) = self.open.last_mut() {
+            innermost.push((field.name.clone(), value));
+        }
+    }
+}
+
+impl Visitor for Builder {
+    fn value(&mut self, field: &Field, value: Value<'_>) {
+        let text = || {
+            let mut text = Vec::new();
+            value.write_text(&mut text, &Style::default());
+            FieldValue::Text(String::from_utf8_lossy(&text).into_owned())
+        };
+        let owned = match value {
+            Value::Null => FieldValue::Null,
+            Value::Int(value) | Value::Status { value, .. } => FieldValue::Int(value),
+            Value::UInt(value) | Value::Hex(value) => FieldValue::UInt(value),
+            Value::Bool(value) => FieldValue::Bool(value),
+            Value::F32(value) => FieldValue::Float(value.into()),
+            Value::F64(value) => FieldValue::Float(value),
+            Value::Guid(guid) => FieldValue::Guid(guid),
+            Value::FileTime(time) => FieldValue::Time(time),
+            Value::SystemTime(time) => system_time(&time).map_or_else(text, FieldValue::Time),
+            Value::Binary(bytes) | Value::Custom { data: bytes, .. } => {
+                FieldValue::Bytes(bytes.to_vec())
+            }
+            Value::Mapped { value, map } => match map.name_of(value) {
+                Some(name) => FieldValue::Named(value, name.into_owned()),
+                None => FieldValue::UInt(value),
+            },
+            _ => text(),
+        };
+        self.put(field, owned);
+    }
+
+    fn begin_array(&mut self, _: &Field, _: usize) {
+        self.open.push(Vec::new());
+    }
+
+    fn end_array(&mut self, field: &Field) {
+        let list =
+            self.open.pop().unwrap_or_default().into_iter().map(|(_, value)| value).collect();
+        self.put(field, FieldValue::List(list));
+    }
+
+    fn begin_struct(&mut self, _: &Field) {
+        self.open.push(Vec::new());
+    }
+
+    fn end_struct(&mut self, field: &Field) {
+        let members = self.open.pop().unwrap_or_default();
+        self.put(field, FieldValue::Struct(members));
+    }
+}
+
+fn system_time(time: &SystemTime) -> Option<FileTime> {
+    FileTime::from_system_time(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Catalog, Decoder};
+    use etw_types::{EventRecord, HeaderType};
+    use std::sync::Arc;
+
+    #[test]
+    fn fields_by_name() {
+        let manifest = r#"<m><provider name="P" guid="{00000000-0000-0000-0000-000000000001}"><templates><template tid="T">
+          <data name="Bytes" inType="win:UInt32"/><data name="Name" inType="win:UnicodeString"/><data name="List" inType="win:Int16" count="2"/>
+          <struct name="At"><data name="X" inType="win:Double"/><data name="Raw" inType="win:Binary" length="2"/></struct></template></templates>
+          <events><event value="1" template="T"/></events></provider></m>"#;
+        let mut catalog = Catalog::default();
+        catalog.add_manifest(manifest.as_bytes()).unwrap();
+        let mut decoder = Decoder::new();
+        decoder.set_catalog(Arc::new(catalog));
+        let payload = [
+            &7u32.to_le_bytes()[..],
+            b"h\0i\0\0\0",
+            &(-1i16).to_le_bytes(),
+            &2i16.to_le_bytes(),
+            &0.5f64.to_le_bytes(),
+            &[1, 2],
+        ]
+        .concat();
+        let mut record = EventRecord::new(HeaderType::Event64, &payload);
+        record.provider = "00000000-0000-0000-0000-000000000001".parse().ok();
+        record.descriptor.id = 1;
+        let decoded = decoder.decode(&record);
+        let field = |path: &str| decoded.field(&record, path).unwrap();
+        assert_eq!(field("Bytes").unwrap().as_u64(), Some(7));
+        assert_eq!(field("Name").unwrap().as_str(), Some("hi"));
+        assert_eq!(field("At.X").unwrap().as_f64(), Some(0.5));
+        assert_eq!(field("At.Raw").unwrap().as_bytes(), Some(&[1, 2][..]));
+        assert_eq!(field("List").unwrap().as_list().unwrap()[0].as_i64(), Some(-1));
+        assert!(field("At.Y").is_none() && field("Nothing").is_none());
+        assert_eq!(decoded.fields(&record).unwrap().unwrap().len(), 4);
+        let mut short = record;
+        short.payload = &payload[..5];
+        assert!(decoded.field(&short, "Bytes").is_err());
+    }
+}
