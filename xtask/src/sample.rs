@@ -290,9 +290,28 @@ fn cart_payload(order: u32) -> PayloadBuilder {
     payload.u8(1).u8(2).u8(order as u8)
 }
 
-/// What needs a schema that the trace does not carry.
+/// A record of the kernel, and a message whose format the trace does not carry.
 fn push_undecoded(file: &mut FileBuilder) -> Result<()> {
-    let mut process = EventRecord::new(HeaderType::System64, &[0x10, 0x20, 0x30, 0x40]);
+    let wide =
+        |text: &str| text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let payload = [
+        &0xffff_8a0c_1020_3040u64.to_le_bytes()[..],
+        &4321u32.to_le_bytes(),
+        &96u32.to_le_bytes(),
+        &1u32.to_le_bytes(),
+        &259u32.to_le_bytes(),
+        &0x1b27_4000u64.to_le_bytes(),
+        &0u32.to_le_bytes(),
+        // A pointer and attributes, then S-1-5-18.
+        &[0x80; 16],
+        &[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0],
+        b"webshop.exe\0",
+        &wide("webshop.exe --port 80"),
+        &wide(""),
+        &wide(""),
+    ]
+    .concat();
+    let mut process = EventRecord::new(HeaderType::System64, &payload);
     process.hook = Some(Hook(0x0301));
     process.descriptor.version = 4;
     (process.process_id, process.thread_id) = (Some(4), Some(96));

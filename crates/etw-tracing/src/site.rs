@@ -1,0 +1,113 @@
+//! What a callsite's events have in common, made once for the kinds of their fields.
+
+use crate::record::{Kind, Shape};
+use etw::rt::Site;
+use etw::{Channel, EventDescriptor, Keyword, Level, Opcode, Provider};
+use etw_tracelogging::{Count, MetadataBuilder};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use tracing_core::Metadata;
+
+/// Of an event, or of a span's start, stop, and values that come later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Part {
+    Event,
+    Start,
+    Stop,
+    Record,
+    Follows,
+}
+
+/// Kept for ever, as callsites are.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub provider: Arc<Provider>,
+    /// `None`: names that no metadata can hold.
+    pub site: Option<Site>,
+    pub keyword: u64,
+}
+
+/// Layer, callsite, part, kinds.
+type Key = (u32, usize, Part, Shape);
+type Sites = HashMap<Key, &'static Known, foldhash::fast::RandomState>;
+
+static ALL: Mutex<Option<Sites>> = Mutex::new(None);
+
+thread_local! {
+    /// What this thread has asked for.
+    static MINE: RefCell<Sites> = RefCell::new(Sites::default());
+}
+
+/// The site of a callsite's events with such fields.
+pub(crate) fn find(
+    layer: u32,
+    metadata: &'static Metadata<'static>,
+    part: Part,
+    shape: Shape,
+    make: impl FnOnce() -> Option<Known>,
+) -> Option<&'static Known> {
+    let key = (layer, std::ptr::from_ref(metadata).addr(), part, shape);
+    let mine = MINE.try_with(|mine| mine.borrow().get(&key).copied());
+    if let Ok(Some(known)) = mine {
+        return Some(known);
+    }
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = all.get_or_insert_with(Sites::default);
+    let known = match all.get(&key) {
+        Some(known) => *known,
+        None => {
+            let known: &'static Known = Box::leak(Box::new(make()?));
+            all.insert(key, known);
+            known
+        }
+    };
+    // A thread at its end asks every time.
+    let _ = MINE.try_with(|mine| mine.borrow_mut().insert(key, known));
+    Some(known)
+}
+
+/// Fields of the place in the source, before those of the event.
+pub(crate) fn make(
+    metadata: &'static Metadata<'static>,
+    part: Part,
+    shape: Shape,
+    location: bool,
+    level: u8,
+    keyword: u64,
+) -> Option<Site> {
+    // Without a name of its own, an event's is its place in the source.
+    let name = match part {
+        Part::Event if metadata.name().starts_with("event ") => metadata.target(),
+        _ => metadata.name(),
+    };
+    let mut builder = MetadataBuilder::new(name, 0);
+    let mut add = |name: &str, kind: Kind| {
+        let (in_type, out_type) = kind.types();
+        let whole = std::mem::replace(&mut builder, MetadataBuilder::new("", 0));
+        builder = whole.field(name, in_type, out_type, Count::Scalar, 0);
+    };
+    if location {
+        add("file", Kind::Text);
+        add("line", Kind::U64);
+    }
+    let names: Vec<&'static str> = metadata.fields().iter().map(|field| field.name()).collect();
+    for (index, kind) in shape.kinds() {
+        add(names.get(index).copied().unwrap_or("field"), kind);
+    }
+    let opcode = match part {
+        Part::Start => Opcode::START,
+        Part::Stop => Opcode::STOP,
+        _ => Opcode::INFO,
+    };
+    let descriptor = EventDescriptor {
+        channel: Channel::TRACE_LOGGING,
+        level: Level(level),
+        opcode,
+        keyword: Keyword(keyword),
+        ..EventDescriptor::default()
+    };
+    let blob = builder.finish().ok()?;
+    let bytes = [&descriptor.to_bytes()[..], &blob].concat();
+    Some(Site::new(Box::leak(bytes.into_boxed_slice())))
+}
