@@ -3,7 +3,7 @@
 use etw_decode::{Decoded, Decoder, Field, Style, Value, Visitor};
 use etw_etl::read::Records;
 use etw_types::{EventRecord, Guid, Hook, le};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Microsoft-Windows-Kernel-Process
 const KERNEL_PROCESS: Guid = Guid::from_u128(0x22fb2cd6_0e7b_422b_a0c7_2fad1fd0e716);
@@ -24,6 +24,9 @@ pub struct Names {
     /// Of the kernel's events, by file and raw time: thread and frames.
     stacks: HashMap<(u32, i64), Vec<Stack>>,
     stack_size: usize,
+    /// By process (0: the kernel's) and base: size and name.
+    images: HashMap<u32, BTreeMap<u64, (u64, String)>>,
+    image_count: usize,
     /// Stacks that found no room.
     pub stacks_left_out: u64,
 }
@@ -101,7 +104,9 @@ impl Names {
     /// Whether an event is of those that tell of processes and threads.
     pub fn may_tell(record: &EventRecord<'_>) -> bool {
         match record.hook {
-            Some(hook) => matches!(hook.group(), 3 | 5) || is_file_name(hook) || is_stack(hook),
+            Some(hook) => {
+                matches!(hook.group(), 3 | 5 | 0x14) || is_file_name(hook) || is_stack(hook)
+            }
             None => record.provider == Some(KERNEL_PROCESS) || record.header.is_classic(),
         }
     }
@@ -148,6 +153,21 @@ impl Names {
                     if let Some(name) = picked.text(2).filter(|name| !name.is_empty()) {
                         known.1 = Some(name.to_owned());
                     }
+                }
+            }
+            Some("Image/Load" | "Image/DCStart" | "Image/DCEnd" | "Image/UnLoad") => {
+                let fields = &["ImageBase", "ImageSize", "ProcessId", "FileName"];
+                let Some(picked) = Picked::of(fields, record, decoded) else { return };
+                let hex = |number| {
+                    u64::from_str_radix(picked.text(number)?.trim_start_matches("0x"), 16).ok()
+                };
+                if let (Some(base), Some(size), Some(process), Some(name)) =
+                    (hex(0), hex(1), picked.number(2), picked.text(3))
+                    && self.image_count < LIMIT
+                {
+                    let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
+                    self.image_count += 1;
+                    self.images.entry(process).or_default().insert(base, (size, name.to_owned()));
                 }
             }
             Some("Thread/SetName") => {
@@ -227,6 +247,25 @@ impl Names {
         let mut objects =
             objects.filter_map(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
         objects.find_map(|object| self.files.get(&object)).map(String::as_str)
+    }
+
+    /// The image that an address of a process lies in, and how far behind its beginning.
+    pub fn image_of(&self, process: Option<u32>, address: u64) -> Option<(&str, u64)> {
+        let of = |process: u32| {
+            let (base, (size, name)) = self.images.get(&process)?.range(..=address).next_back()?;
+            (address - base < *size).then_some((name.as_str(), address - base))
+        };
+        // The kernel's are every process's.
+        process.and_then(of).or_else(|| of(0))
+    }
+
+    /// The process of an event: its own, or that of the thread that it was recorded on.
+    pub fn process_at(&self, record: &EventRecord<'_>) -> Option<u32> {
+        record.process_id.or_else(|| {
+            let time = record.raw_timestamp()?;
+            let (thread, _) = self.stacks.get(&(record.position.file_index, time))?.first()?;
+            self.process_of(*thread)
+        })
     }
 
     /// The name of a process.

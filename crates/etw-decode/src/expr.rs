@@ -260,6 +260,7 @@ fn like(pattern: &[char], text: &str) -> bool {
 }
 
 /// The number of a header; `None` where the record has none.
+#[inline(always)]
 fn number(name: NumberName, record: &EventRecord<'_>) -> Option<i128> {
     let descriptor = &record.descriptor;
     let is_event = record.header.is_event();

@@ -74,6 +74,20 @@ impl Bench {
         Ok(())
     }
 
+    /// The layer for `tracing`.
+    pub fn tracing(&mut self) -> Result<()> {
+        for (name, value, unit) in self.example("etw-tracing", "tracing_cost", &[])? {
+            let goal = match name.as_str() {
+                "tracing: the same / without a subscriber" => Goal::AtMost(1.1),
+                "tracing: an event of two fields" => Goal::AtMost(120.0),
+                "tracing: ours / fmt" => Goal::AtMost(0.25),
+                _ => Goal::None,
+            };
+            self.add(&name, value, unit, goal, "tracing");
+        }
+        Ok(())
+    }
+
     /// From C, through the library.
     pub fn c(&mut self) -> Result<()> {
         let program = self.folder.join("c_cost");

@@ -111,6 +111,20 @@ fn put_extended(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>) 
         if frames.peek().is_some() {
             put_stack(out, frames.copied());
         }
+        let process = names.process_at(record);
+        let frames = names.stacks_of(record).flatten().copied().chain(record.stack());
+        let mut images = frames.map(|frame| names.image_of(process, frame)).peekable();
+        if images.peek().is_some() {
+            put_key(out, "stack_images");
+            for (number, image) in images.enumerate() {
+                out.push(if number == 0 { b'[' } else { b',' });
+                match image {
+                    Some((name, offset)) => write_json_string(out, &format!("{name}+{offset:#x}")),
+                    None => null(out),
+                }
+            }
+            out.push(b']');
+        }
     }
     if record.extended.is_empty() {
         return;

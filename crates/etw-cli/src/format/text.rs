@@ -81,10 +81,18 @@ pub fn write(
                 out.extend_from_slice(b" file=");
                 write_json_string(out, name);
             }
-            for (number, frame) in names.stacks_of(record).flatten().enumerate() {
-                put(out, format_args!("{}{frame:#x}", if number == 0 { " stack=[" } else { " " }));
+            let process = names.process_at(record);
+            let frames = names.stacks_of(record).flatten().copied().chain(record.stack());
+            let mut is_first = true;
+            for frame in frames {
+                out.extend_from_slice(if is_first { b" stack=[" } else { b" " });
+                is_first = false;
+                match names.image_of(process, frame) {
+                    Some((name, offset)) => put(out, format_args!("{}+{offset:#x}", safe(name))),
+                    None => put(out, format_args!("{frame:#x}")),
+                }
             }
-            if names.stacks_of(record).flatten().next().is_some() {
+            if !is_first {
                 out.push(b']');
             }
         }

@@ -310,11 +310,24 @@ fn joined() {
     let mut read = [0; 52];
     read[24..32].copy_from_slice(&0xff00u64.to_le_bytes());
     let switch = [0; 24];
+    // x.dll of process 10 at 0x1000, as long as 0x1000.
+    let thread = [&10u32.to_le_bytes()[..], &20u32.to_le_bytes(), &[0; 64]].concat();
+    let wide: Vec<u8> = "\\Windows\\x.dll\0".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let image = [
+        &0x1000u64.to_le_bytes()[..],
+        &0x1000u64.to_le_bytes(),
+        &10u32.to_le_bytes(),
+        &[0; 36],
+        &wide,
+    ]
+    .concat();
     for (after, version, hook, payload) in [
         (5, 2, 0x0524, &switch[..]),
         (6, 2, 0x1820, &stack),
         (7, 3, 0x010a, &read),
         (9, 2, 0x0424, &name),
+        (10, 2, 0x1403, &image),
+        (11, 2, 0x0503, &thread),
     ] {
         let mut record = EventRecord::new(HeaderType::PerfInfo64, payload);
         record.hook = Some(Hook(hook));
@@ -333,6 +346,7 @@ fn joined() {
         of("Thread/CSwitch")["stack"],
         serde_json::json!(["0x0000000000001234", "0x0000000000005678"])
     );
+    assert_eq!(of("Thread/CSwitch")["stack_images"], serde_json::json!(["x.dll+0x234", null]));
     assert_eq!(of("DiskIo/Read")["file_name"], "\\Device\\x.txt");
     assert_eq!(of("StackWalk/Stack")["stack"], Value::Null);
     let named = TempFile::new(&trace());
