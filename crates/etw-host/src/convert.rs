@@ -2,6 +2,7 @@
 //! everything else is the writer's claim and is checked for shape.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use etw_ring::Record;
@@ -32,9 +33,29 @@ impl Provider {
 pub struct Registrations {
     by_number: Vec<Option<Provider>>,
     /// By site and registration: a site is nearly always written through one provider.
-    templates: HashMap<(u32, u32), Option<Arc<Template>>>,
+    templates: HashMap<(u32, u32), Option<Arc<Template>>, BuildHasherDefault<NumberHasher>>,
     last: Option<((u32, u32), Arc<Template>)>,
     chain: Chain,
+}
+
+/// For numbers that we give: sites and registrations, each counted from 1.
+#[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0.rotate_left(32) ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(u32::from(*byte)));
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
 }
 
 /// What is the same in every event of a site.

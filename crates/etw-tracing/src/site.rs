@@ -4,7 +4,7 @@ use crate::record::{Kind, Shape};
 use etw::rt::Site;
 use etw::{Channel, EventDescriptor, Keyword, Level, Opcode, Provider};
 use etw_tracelogging::{Count, MetadataBuilder};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tracing_core::Metadata;
@@ -34,7 +34,13 @@ type Sites = HashMap<Key, &'static Known, foldhash::fast::RandomState>;
 
 static ALL: Mutex<Option<Sites>> = Mutex::new(None);
 
+/// Of each thread, callsites that it came by last: found without a hash.
+const RECENT_COUNT: usize = 64;
+
+type Recent = [Cell<Option<(Key, &'static Known)>>; RECENT_COUNT];
+
 thread_local! {
+    static RECENT: Recent = const { [const { Cell::new(None) }; RECENT_COUNT] };
     /// What this thread has asked for.
     static MINE: RefCell<Sites> = RefCell::new(Sites::default());
 }
@@ -48,6 +54,22 @@ pub(crate) fn find(
     make: impl FnOnce() -> Option<Known>,
 ) -> Option<&'static Known> {
     let key = (layer, std::ptr::from_ref(metadata).addr(), part, shape);
+    // Callsites lie some words apart.
+    let place = (key.1 >> 4 ^ key.1 >> 10 ^ part as usize) % RECENT_COUNT;
+    let recent = RECENT.try_with(|recent| recent[place].get());
+    if let Ok(Some((found, known))) = recent
+        && found == key
+    {
+        return Some(known);
+    }
+    let known = find_slowly(key, make)?;
+    // A thread at its end asks every time.
+    let _ = RECENT.try_with(|recent| recent[place].set(Some((key, known))));
+    Some(known)
+}
+
+#[inline(never)]
+fn find_slowly(key: Key, make: impl FnOnce() -> Option<Known>) -> Option<&'static Known> {
     let mine = MINE.try_with(|mine| mine.borrow().get(&key).copied());
     if let Ok(Some(known)) = mine {
         return Some(known);
@@ -62,7 +84,6 @@ pub(crate) fn find(
             known
         }
     };
-    // A thread at its end asks every time.
     let _ = MINE.try_with(|mine| mine.borrow_mut().insert(key, known));
     Some(known)
 }
