@@ -392,6 +392,11 @@ impl Node {
                 any
             }
             Node::Not(inner) => inner.by_header(record, time).map(|known| !known),
+            // The usual test, without what others need.
+            Node::Number(name, Test::Compare(operator, Literal::Number(wanted))) => {
+                let ordering = number(*name, record).map(|number| number.cmp(wanted));
+                Some(ordering.is_some() && operator.holds(ordering))
+            }
             Node::Number(name, test) => Some(
                 number(*name, record).is_some_and(|number| test.holds(Subject::Number(number))),
             ),
