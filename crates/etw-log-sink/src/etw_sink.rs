@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use etw::evntprov::{
     EventDataDescriptor, EventInfoClass, RegHandle, event_enabled, event_gate, event_register,
-    event_set_information, event_unregister, event_write_transfer,
+    event_set_information, event_unregister, event_write_site, event_write_transfer,
 };
 use etw::{Channel, EventDescriptor, Guid, Status};
 
 use crate::context::Pair;
 use crate::encode::Encoder;
 use crate::level::LogLevel;
+use crate::sites;
 use crate::{LogRecord, LogSink};
 
 /// The provider's GUID unless the program, its environment or its build gives another one.
@@ -260,11 +261,14 @@ impl EtwSink {
             encoder.begin(emit.level, emit.is_text);
             message(encoder.message());
             let (metadata, payload) = encoder.finish(emit.file, emit.func, emit.line, emit.pairs);
+            let descriptor = descriptor(emit.level);
+            if let Some(site) = sites::find(&descriptor, metadata) {
+                return event_write_site(self.handle(), site, payload);
+            }
             let data = [
                 EventDataDescriptor::of_kind(metadata, EventDataDescriptor::EVENT_METADATA),
                 EventDataDescriptor::new(payload),
             ];
-            let descriptor = descriptor(emit.level);
             event_write_transfer(self.handle(), Some(&descriptor), None, None, &data)
         };
         let mut write = Some(write);

@@ -39,6 +39,7 @@ mod line;
 #[cfg(feature = "log")]
 mod log_crate;
 mod macros;
+mod sites;
 #[doc(hidden)]
 pub use macros::__function_of;
 

@@ -298,6 +298,25 @@ pub fn event_gate(handle: RegHandle) -> Option<&'static AtomicU32> {
     provider_of(handle).map(|(_, provider)| provider.gate())
 }
 
+/// Writes an event whose descriptor and metadata were put together before, in the thread's current activity.
+#[doc(hidden)]
+pub fn event_write_site(
+    handle: RegHandle,
+    site: &'static crate::rt::Site,
+    payload: &[u8],
+) -> Status {
+    let Some((_, provider)) = provider_of(handle) else { return Status::ERROR_INVALID_HANDLE };
+    let (level, keyword) = site.level_and_keyword();
+    if !provider.has_level(level) {
+        return Status::ERROR_SUCCESS;
+    }
+    let routes = crate::rt::routes(provider, level, keyword);
+    if !routes.any() {
+        return Status::ERROR_SUCCESS;
+    }
+    crate::rt::send(provider, site, routes, payload.len(), &|room| room.put(payload))
+}
+
 /// Writes an event in the thread's current activity.
 #[doc(alias = "EventWrite")]
 pub fn event_write(

@@ -39,6 +39,19 @@ impl Site {
         Site { bytes, metadata_room, cache: SiteCache::new() }
     }
 
+    /// What sessions filter by.
+    #[inline]
+    pub(crate) fn level_and_keyword(&self) -> (u8, u64) {
+        let keyword = self.bytes[8..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        (self.bytes[4], keyword)
+    }
+
+    /// The event's level.
+    #[inline]
+    pub fn level(&self) -> u8 {
+        self.bytes[4]
+    }
+
     /// The event's TraceLogging metadata.
     pub fn metadata(&self) -> &'static [u8] {
         &self.bytes[16..]
