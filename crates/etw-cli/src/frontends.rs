@@ -250,8 +250,6 @@ fn tracefmt(words: &[String]) -> Result<Outcome, Failure> {
             _ => return Err(usage(format!("tracefmt: {word} is not supported"))),
         }
     }
-    let set = std::env::var_os("TRACE_FORMAT_SEARCH_PATH").unwrap_or_default();
-    schemas.tmf.extend(std::env::split_paths(&set).filter(|path| path.is_dir()));
     let [path] = &paths[..] else {
         return Err(usage("tracefmt: one trace is needed; see tracefmt -h"));
     };

@@ -67,7 +67,8 @@ impl Schemas {
     }
 }
 
-/// The packs of `ETW_PACKS` and of the user's store; one that cannot be read is told and left out.
+/// The packs of `ETW_PACKS` and of the user's store, and the TMF files of `TRACE_FORMAT_SEARCH_PATH`; what cannot be read is told and
+/// left out.
 pub fn own() -> Arc<Catalog> {
     let named = std::env::var_os("ETW_PACKS").unwrap_or_default();
     let paths = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
@@ -77,6 +78,16 @@ pub fn own() -> Arc<Catalog> {
             match file.and_then(|file| open_pack(&file)) {
                 Ok(pack) => catalog.add_pack(Arc::new(pack)),
                 Err(failure) => eprintln!("etw: note: {}", failure.message().unwrap_or_default()),
+            }
+        }
+    }
+    // As Windows' tools search for formats of messages.
+    let formats = std::env::var_os("TRACE_FORMAT_SEARCH_PATH").unwrap_or_default();
+    for path in std::env::split_paths(&formats).filter(|path| path.is_dir()) {
+        for file in folder(&path, "tmf").into_iter().flatten() {
+            match std::fs::read(&file) {
+                Ok(text) => drop(catalog.add_tmf(&text)),
+                Err(error) => eprintln!("etw: note: {}: {error}", file.display()),
             }
         }
     }

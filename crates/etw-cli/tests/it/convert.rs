@@ -228,6 +228,14 @@ fn front_ends() {
             .unwrap();
         assert!(String::from_utf8(linked.stdout).unwrap().contains("code 5"));
     }
+    let searched = std::process::Command::new(env!("CARGO_BIN_EXE_etw"))
+        .args(["dump", "--format", "json", "--where", "decoded == wpp", "t.etl"])
+        .current_dir(&folder)
+        .env("TRACE_FORMAT_SEARCH_PATH", &folder)
+        .output()
+        .unwrap();
+    let lines = crate::fixture::json_lines(&String::from_utf8(searched.stdout).unwrap());
+    assert_eq!(lines[0]["message"], "code 5");
     let (status, ..) = run(&["tracerpt", "t.etl"]);
     assert_eq!(status, Some(0));
     let dump = std::fs::read_to_string(folder.join("dumpfile.xml")).unwrap();

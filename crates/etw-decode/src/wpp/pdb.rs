@@ -8,6 +8,7 @@
 use super::{WppMessage, parse_tmf};
 use etw_types::le;
 use pdb::FallibleIterator;
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::io::{Read, Seek};
 
@@ -70,7 +71,146 @@ pub fn to_tmf(file: impl Read + Seek + Debug) -> Result<(String, Vec<String>), S
             take(symbol);
         }
     }
+    if ["ItemEnum(", "ItemFlagsEnum("].iter().any(|item| tmf.contains(item)) {
+        match enums(&mut pdb) {
+            Ok(enums) => tmf = with_enums(&tmf, &enums),
+            Err(error) => warnings.push(format!("types: {error}")),
+        }
+    }
     Ok((tmf, warnings))
+}
+
+/// Names and values of enumerations, by name.
+type Enums = HashMap<String, Vec<(String, i64)>>;
+
+/// Names of all of a PDB's enumerations together; a kernel's has a hundredth of it.
+const NAME_LIMIT: usize = 1 << 20;
+
+/// The types' stream: a header of the size at 4, the first number at 8, then `u16` size, `u16` kind and the rest of each.
+/// (The library's own reading of types panics on some that cannot be.)
+fn enums<'s>(pdb: &mut pdb::PDB<'s, impl pdb::Source<'s> + 's>) -> pdb::Result<Enums> {
+    const FIELD_LIST: u16 = 0x1203;
+    const ENUM: u16 = 0x1507;
+    let mut enums = Enums::new();
+    let Some(stream) = pdb.raw_stream(pdb::StreamIndex(2))? else { return Ok(enums) };
+    let bytes = stream.as_slice();
+    let (Some(head), Some(first)) = (le::u32(bytes, 4), le::u32(bytes, 8)) else {
+        return Ok(enums);
+    };
+    let mut at = head as usize;
+    let mut index = first;
+    let (mut lists, mut found) = (HashMap::new(), Vec::new());
+    while let (Some(size), Some(kind)) = (le::u16(bytes, at), le::u16(bytes, at + 2)) {
+        let Some(data) = bytes.get(at + 4..at + 2 + usize::from(size)) else { break };
+        match kind {
+            FIELD_LIST => drop(lists.insert(index, data)),
+            // Count, properties, underlying type, field list, name.
+            ENUM => found.extend(le::u32(data, 8).zip(data.get(12..).map(text))),
+            _ => {}
+        }
+        at += 2 + usize::from(size);
+        index = index.wrapping_add(1);
+    }
+    let mut count = 0;
+    for (mut list, name) in found {
+        let mut names = Vec::new();
+        // A long list goes on in another; a circle of them is none.
+        for _ in 0..64 {
+            let Some(data) = lists.get(&list) else { break };
+            match enumerators(data, &mut names) {
+                Some(next) => list = next,
+                None => break,
+            }
+        }
+        count += names.len() + 1;
+        if count > NAME_LIMIT {
+            break;
+        }
+        // A declaration has none.
+        if !names.is_empty() {
+            enums.insert(name, names);
+        }
+    }
+    Ok(enums)
+}
+
+/// Up to its NUL.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// The members of a field list that are enumerators; the list that goes on with it.
+fn enumerators(data: &[u8], names: &mut Vec<(String, i64)>) -> Option<u32> {
+    const ENUMERATE: u16 = 0x1502;
+    const CONTINUED: u16 = 0x1404;
+    let mut at = 0;
+    loop {
+        match le::u16(data, at)? {
+            ENUMERATE => {
+                // Attributes, then a number of its own size.
+                let number = at + 4;
+                let (value, size) = match le::u16(data, number)? {
+                    small @ 0..0x8000 => (i64::from(small), 2),
+                    0x8000 => (i64::from(le::u8(data, number + 2)? as i8), 3),
+                    0x8001 => (i64::from(le::u16(data, number + 2)? as i16), 4),
+                    0x8002 => (i64::from(le::u16(data, number + 2)?), 4),
+                    0x8003 => (i64::from(le::u32(data, number + 2)? as i32), 6),
+                    0x8004 => (i64::from(le::u32(data, number + 2)?), 6),
+                    0x8009 | 0x800a => (le::i64(data, number + 2)?, 10),
+                    _ => return None,
+                };
+                let rest = data.get(number + size..)?;
+                let name = text(rest);
+                at = number + size + rest.iter().position(|byte| *byte == 0)? + 1;
+                names.push((name, value));
+                // Filler tells how far the next member is.
+                while data.get(at).is_some_and(|byte| *byte > 0xf0) {
+                    at += usize::from(data[at] & 0xf);
+                }
+            }
+            CONTINUED => return le::u32(data, at + 4),
+            _ => return None,
+        }
+    }
+}
+
+/// Enumerations as lists of their names, which TMF files can hold: of values, or of bits.
+fn with_enums(tmf: &str, enums: &Enums) -> String {
+    let mut out = String::with_capacity(tmf.len());
+    for line in tmf.lines() {
+        out.push_str(&with_enum(line, enums).unwrap_or_else(|| line.to_owned()));
+        out.push('\n');
+    }
+    out
+}
+
+/// `expression, ItemEnum(NAME) -- index`
+fn with_enum(line: &str, enums: &Enums) -> Option<String> {
+    let (at, item) = ["ItemEnum(", "ItemFlagsEnum("]
+        .iter()
+        .find_map(|item| Some((line.rfind(&format!(", {item}"))? + 2, *item)))?;
+    let (name, behind) = line[at + item.len()..].split_once(')')?;
+    let names = enums.get(name.trim()).or_else(|| {
+        // In a namespace, or by its tag.
+        let mut named = enums.iter().filter(|(known, _)| {
+            known.rsplit("::").next() == Some(name.trim())
+                || known.strip_prefix('_') == Some(name.trim())
+        });
+        named.next().map(|(_, names)| names)
+    })?;
+    let is_flags = item.starts_with("ItemFlags");
+    let entries = names.iter().filter_map(|(name, value)| {
+        let value =
+            u32::try_from(*value).ok().or_else(|| i32::try_from(*value).ok().map(|v| v as u32))?;
+        match is_flags {
+            true => value.is_power_of_two().then(|| format!("{name}={}", value.trailing_zeros())),
+            false => Some(format!("{name}={value}")),
+        }
+    });
+    let list = entries.collect::<Vec<_>>().join(",");
+    let kind = if is_flags { "ItemSetLong" } else { "ItemListLong" };
+    Some(format!("{}{kind}({list}){behind}", &line[..at]))
 }
 
 /// The strings of a `TMF:` annotation as a TMF file; `None` for others.
@@ -146,6 +286,8 @@ mod tests {
             "#typev a_c12 10 \"%0status %10!s!\" //   LEVEL=L FLAGS=F FUNC=f",
             "{",
             "status, ItemNTSTATUS -- 10",
+            "state, ItemEnum(STATE) -- 11",
+            "flags, ItemFlagsEnum(FLAGS) -- 12",
             "}",
             "PUBLIC_TMF:",
         ]));
@@ -168,7 +310,53 @@ mod tests {
         }
         info.extend([7; 16]);
         info.extend([0; 16]);
-        msf(&[Vec::new(), info, Vec::new(), debug, symbols])
+        msf(&[Vec::new(), info, types(), debug, symbols])
+    }
+
+    /// `_STATE { Off, On = 5 }`, and `FLAGS { A = 1, C = 4 }`.
+    fn types() -> Vec<u8> {
+        let record = |kind: u16, data: &[u8]| {
+            let mut record = [&kind.to_le_bytes()[..], data].concat();
+            record.resize((record.len() + 2).next_multiple_of(4) - 2, 0xf1);
+            [&(record.len() as u16).to_le_bytes()[..], &record].concat()
+        };
+        let list = |values: [(&str, u16); 2]| {
+            let mut data = Vec::new();
+            for (name, value) in values {
+                data.extend(0x1502u16.to_le_bytes());
+                data.extend(3u16.to_le_bytes());
+                data.extend(value.to_le_bytes());
+                data.extend(name.as_bytes());
+                data.push(0);
+                while data.len() % 4 != 0 {
+                    data.push(0xf0 | (4 - data.len() % 4) as u8);
+                }
+            }
+            record(0x1203, &data)
+        };
+        let named = |fields: u32, name: &str| {
+            let head = [
+                &2u16.to_le_bytes()[..],
+                &0u16.to_le_bytes(),
+                &0x74u32.to_le_bytes(),
+                &fields.to_le_bytes(),
+            ];
+            record(0x1507, &[&head.concat()[..], name.as_bytes(), b"\0"].concat())
+        };
+        let records = [
+            list([("Off", 0), ("On", 5)]),
+            named(0x1000, "_STATE"),
+            list([("A", 1), ("C", 4)]),
+            named(0x1002, "FLAGS"),
+        ]
+        .concat();
+        let mut types = Vec::new();
+        for value in [20_040_203u32, 56, 0x1000, 0x1004, records.len() as u32, 0xffff, 4, 0x3ffff] {
+            types.extend(value.to_le_bytes());
+        }
+        types.extend([0; 24]);
+        types.extend(records);
+        types
     }
 
     #[test]
@@ -178,6 +366,13 @@ mod tests {
         let [message] = &messages[..] else { panic!("{messages:?}") };
         assert_eq!(message.number, 10);
         assert_eq!(message.schema.names.provider.as_deref(), Some("Driver"));
+        let names = |number: usize, value: u64| {
+            let map = message.schema.fields[number].map.as_ref().unwrap();
+            map.name_of(value).map(|name| name.into_owned())
+        };
+        let count = message.schema.fields.len();
+        assert_eq!((names(count - 2, 5).as_deref(), names(count - 2, 1)), (Some("On"), None));
+        assert_eq!(names(count - 1, 5).as_deref(), Some("A|C"));
         assert!(parse(Cursor::new(b"no PDB")).is_err());
     }
 
