@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use etw_api::Status;
@@ -189,24 +190,37 @@ unsafe extern "C" fn etw_log_sink_emit(
     length: usize,
 ) {
     guarded(|| {
-        // Few are the usual case, and need no memory of their own.
-        let mut few = [const { NO_PAIR }; 8];
-        let mut many = Vec::new();
-        let list = match count as usize {
-            _ if pairs.is_null() => &mut few[..0],
-            count @ ..=8 => &mut few[..count],
-            count @ ..=MAX_PAIRS => {
-                many.resize(count, NO_PAIR);
-                &mut many[..]
-            }
+        let count = match count as usize {
+            _ if pairs.is_null() => 0,
             // Too many, and none: the event goes without them.
-            _ => &mut few[..0],
+            count => {
+                if count <= MAX_PAIRS {
+                    count
+                } else {
+                    0
+                }
+            }
         };
-        for (n, pair) in list.iter_mut().enumerate() {
+        let pairs = (0..count).map(|n| {
             // SAFETY: the caller's promise.
-            *pair =
-                unsafe { pair_of(pairs.cast::<RawPair>().add(n).read_unaligned(), is_seed != 0) };
-        }
+            unsafe { pair_of(pairs.cast::<RawPair>().add(n).read_unaligned(), is_seed != 0) }
+        });
+        let mut few = [const { MaybeUninit::uninit() }; 8];
+        let mut many = Vec::new();
+        // Few are the usual case, and need no memory of their own. They are made where they stay: a copy would wait for its parts.
+        let list: &mut [Pair<'_>] = match count {
+            ..=8 => {
+                for (room, pair) in few.iter_mut().zip(pairs) {
+                    room.write(pair);
+                }
+                // SAFETY: so many have been written.
+                unsafe { few[..count].assume_init_mut() }
+            }
+            _ => {
+                many.extend(pairs);
+                &mut many
+            }
+        };
         // SAFETY: the caller's promise.
         let (message, file, func) = unsafe {
             let message = std::slice::from_raw_parts(message.cast::<u8>(), length);
@@ -214,11 +228,13 @@ unsafe extern "C" fn etw_log_sink_emit(
         };
         let emit = Emit { level: LogLevel(level), file, func, line, pairs: list, is_text: false };
         SINK.emit(&emit, |to| to.extend_from_slice(message));
+        if count <= 8 {
+            // SAFETY: so many have been written, and nothing uses them after. A panic before this leaks them.
+            unsafe { few[..count].assume_init_drop() };
+        }
         Status::ERROR_SUCCESS
     });
 }
-
-const NO_PAIR: Pair<'static> = Pair { name: Cow::Borrowed(&[]), value: Value::Unknown };
 
 /// # Safety
 /// NULL, or bytes that end with a NUL and live for `'a`.
@@ -229,6 +245,7 @@ unsafe fn text_of<'a>(text: *const c_char) -> Option<&'a [u8]> {
 
 /// # Safety
 /// A pair of c-logging's, alive for `'a`.
+#[inline(always)]
 unsafe fn pair_of<'a>(pair: RawPair, is_seed: bool) -> Pair<'a> {
     // SAFETY: the caller's promise.
     unsafe {
@@ -252,6 +269,7 @@ fn today(number: u32, is_seed: bool) -> u32 {
 
 /// # Safety
 /// NULL, or a value of that type, packed: at any address.
+#[inline(always)]
 unsafe fn value_of<'a>(value: *const u8, number: u32) -> Value<'a> {
     if value.is_null() {
         // Of a text a lone NUL; nothing else can be nothing.

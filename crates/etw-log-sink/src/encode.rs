@@ -8,8 +8,12 @@
 //!
 //! Layout and limits are those of c-logging's ETW sink, byte for byte.
 
+use etw::EventDescriptor;
+use etw::rt::Site;
+
 use crate::context::{Pair, Value};
 use crate::level::LogLevel;
+use crate::sites;
 
 /// Bytes that the event's name, its fields and the message with its NUL may take together.
 pub const MAX_SIZE: usize = 4096;
@@ -31,6 +35,9 @@ const UINT64: u8 = 10;
 const BOOL32: u8 = 13;
 /// `_TlgInSTRUCT | _TlgInChain`
 const STRUCT: u8 = 0x98;
+
+/// Shapes that an encoder recognises before it writes their metadata.
+const KNOWN: usize = 64;
 
 const COMMON: &[u8] = b"content\0\x02file\0\x02func\0\x02line\0\x07";
 
@@ -65,10 +72,21 @@ const fn start(level: u32) -> Start {
     Start { bytes, size }
 }
 
+/// A shape that came before.
+#[derive(Debug)]
+struct Known {
+    start: &'static Start,
+    site: &'static Site,
+    /// Of its metadata, after the start: names, which have no NUL, and types as [`push_value`] tells them.
+    fields: Vec<(&'static [u8], u16)>,
+}
+
 /// An event in the making: memory that is used again.
 #[derive(Debug)]
 pub struct Encoder {
     start: &'static Start,
+    /// Found by [`place_of`].
+    known: Vec<Option<Known>>,
     metadata: Vec<u8>,
     payload: Vec<u8>,
     /// Size of metadata without properties, of [`MAX_SIZE`].
@@ -83,6 +101,7 @@ impl Encoder {
     pub const fn new() -> Encoder {
         Encoder {
             start: &STARTS[5],
+            known: Vec::new(),
             metadata: Vec::new(),
             payload: Vec::new(),
             base: 0,
@@ -112,14 +131,16 @@ impl Encoder {
         MAX_SIZE - self.base - 1
     }
 
-    /// Ends the event: metadata and payload. `None` in place of a text: a lone NUL.
+    /// Ends the event: its site, or its metadata where there are too many shapes, and its payload. `None` in place of a text: a lone
+    /// NUL.
     pub fn finish(
         &mut self,
+        descriptor: &EventDescriptor,
         file: Option<&[u8]>,
         func: Option<&[u8]>,
         line: i32,
         pairs: &[Pair<'_>],
-    ) -> (&[u8], &[u8]) {
+    ) -> (Result<&'static Site, &[u8]>, &[u8]) {
         let longest = self.longest_message();
         if self.payload.len() > longest {
             let end = match self.cuts_anywhere {
@@ -138,14 +159,70 @@ impl Encoder {
             push_text(&mut self.payload, text.unwrap_or_default());
         }
         self.payload.extend_from_slice(&line.to_le_bytes());
-        let start = &self.start.bytes[..self.start.size];
-        if pairs.is_empty() || pairs.len() > MAX_PAIRS || !self.properties(pairs, message_size) {
-            return (start, &self.payload);
+        let pairs = if pairs.len() > MAX_PAIRS { &[] } else { pairs };
+        let place = place_of(self.start, pairs);
+        if let Some(site) = self.known_properties(place, pairs, message_size)
+            && site.level() == descriptor.level.0
+        {
+            return (Ok(site), &self.payload);
         }
-        (&self.metadata, &self.payload)
+        let pairs = if self.properties(pairs, message_size) { pairs } else { &[] };
+        match sites::find(descriptor, &self.metadata) {
+            Some(site) => {
+                self.remember(site, pairs);
+                (Ok(site), &self.payload)
+            }
+            None => (Err(&self.metadata), &self.payload),
+        }
     }
 
-    /// All of them, or none: then metadata is of no use, and the payload as it was.
+    /// The values of pairs that have a known shape; of others nothing.
+    #[inline]
+    fn known_properties(
+        &mut self,
+        place: usize,
+        pairs: &[Pair<'_>],
+        message_size: usize,
+    ) -> Option<&'static Site> {
+        let known = self.known.get(place)?.as_ref()?;
+        if !std::ptr::eq(known.start, self.start)
+            || known.fields.len() != pairs.len()
+            || known.site.metadata().len() - HEAD + message_size > MAX_SIZE
+        {
+            return None;
+        }
+        let payload_end = self.payload.len();
+        for (pair, (name, kind)) in pairs.iter().zip(&known.fields) {
+            if !same(&pair.name, name) || push_value(&mut self.payload, &pair.value) != Some(*kind)
+            {
+                self.payload.truncate(payload_end);
+                return None;
+            }
+        }
+        Some(known.site)
+    }
+
+    /// `pairs`: those in the site's metadata.
+    #[cold]
+    fn remember(&mut self, site: &'static Site, pairs: &[Pair<'_>]) {
+        let mut rest = &site.metadata()[self.start.size..];
+        let mut fields = Vec::with_capacity(pairs.len());
+        for pair in pairs {
+            let Some(end) = rest.iter().position(|byte| *byte == 0) else { return };
+            let (name, after) = rest.split_at(end);
+            let (kind, size) = match (&pair.value, &after[1..]) {
+                (Value::Struct(_), [in_type, count, ..]) => (kind_of_struct(*in_type, *count), 3),
+                (_, [in_type, ..]) => (u16::from(*in_type), 2),
+                _ => return,
+            };
+            fields.push((name, kind));
+            rest = &after[size..];
+        }
+        self.known.resize_with(KNOWN, || None);
+        self.known[place_of(self.start, pairs)] = Some(Known { start: self.start, site, fields });
+    }
+
+    /// Metadata with all of them, or with none: then the payload is as it was.
     fn properties(&mut self, pairs: &[Pair<'_>], message_size: usize) -> bool {
         let payload_end = self.payload.len();
         self.metadata.clear();
@@ -154,6 +231,8 @@ impl Encoder {
             let known = self.property(pair);
             if !known || self.metadata.len() - HEAD + message_size > MAX_SIZE {
                 self.payload.truncate(payload_end);
+                self.metadata.clear();
+                self.metadata.extend_from_slice(&self.start.bytes[..self.start.size]);
                 return false;
             }
         }
@@ -163,65 +242,86 @@ impl Encoder {
     }
 
     fn property(&mut self, pair: &Pair<'_>) -> bool {
+        let Some(kind) = push_value(&mut self.payload, &pair.value) else { return false };
         push_text(&mut self.metadata, &pair.name);
-        let payload = &mut self.payload;
-        let in_type = match &pair.value {
-            Value::Ansi(text) => {
-                push_text(payload, text);
-                ANSI_STRING
-            }
-            Value::Wide(units) => {
-                let units = units.iter().take_while(|unit| **unit != 0);
-                payload.extend(units.flat_map(|unit| unit.to_le_bytes()));
-                payload.extend([0, 0]);
-                UNICODE_STRING
-            }
-            Value::Bool(value) => {
-                payload.extend_from_slice(&i32::from(*value).to_le_bytes());
-                BOOL32
-            }
-            Value::Int64(value) => {
-                payload.extend_from_slice(&value.to_le_bytes());
-                INT64
-            }
-            Value::Uint64(value) => {
-                payload.extend_from_slice(&value.to_le_bytes());
-                UINT64
-            }
-            Value::Int32(value) => {
-                payload.extend_from_slice(&value.to_le_bytes());
-                INT32
-            }
-            Value::Uint32(value) => {
-                payload.extend_from_slice(&value.to_le_bytes());
-                UINT32
-            }
-            Value::Int16(value) => {
-                payload.extend_from_slice(&value.to_le_bytes());
-                INT16
-            }
-            Value::Uint16(value) => {
-                payload.extend_from_slice(&value.to_le_bytes());
-                UINT16
-            }
-            Value::Int8(value) => {
-                payload.push(*value as u8);
-                INT8
-            }
-            Value::Uint8(value) => {
-                payload.push(*value);
-                UINT8
-            }
-            Value::Struct(count) => {
-                self.metadata.extend_from_slice(&[STRUCT, *count]);
-                // A larger number would be read as a sign of tags.
-                return *count < 0x80;
-            }
-            Value::Unknown => return false,
-        };
-        self.metadata.push(in_type);
+        match pair.value {
+            Value::Struct(_) => self.metadata.extend_from_slice(&kind.to_le_bytes()),
+            _ => self.metadata.push(kind as u8),
+        }
         true
     }
+}
+
+/// Where a shape is looked for: what is told of it at a glance.
+#[inline]
+fn place_of(start: &'static Start, pairs: &[Pair<'_>]) -> usize {
+    let glance = pairs.iter().fold(start.size as u64, |glance, pair| {
+        let first = pair.name.first().map_or(0, |byte| u64::from(*byte));
+        glance.rotate_left(7) ^ first ^ (pair.name.len() as u64) << 8
+    });
+    (glance.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % KNOWN
+}
+
+const fn kind_of_struct(in_type: u8, count: u8) -> u16 {
+    in_type as u16 | (count as u16) << 8
+}
+
+/// Appends the value, a structure's being nothing; its type, over that of a structure the number of its members. `None`: it is not to
+/// be had.
+#[inline]
+fn push_value(payload: &mut Vec<u8>, value: &Value<'_>) -> Option<u16> {
+    let in_type = match value {
+        Value::Ansi(text) => {
+            push_text(payload, text);
+            ANSI_STRING
+        }
+        Value::Wide(units) => {
+            let units = units.iter().take_while(|unit| **unit != 0);
+            payload.extend(units.flat_map(|unit| unit.to_le_bytes()));
+            payload.extend([0, 0]);
+            UNICODE_STRING
+        }
+        Value::Bool(value) => {
+            payload.extend_from_slice(&i32::from(*value).to_le_bytes());
+            BOOL32
+        }
+        Value::Int64(value) => {
+            payload.extend_from_slice(&value.to_le_bytes());
+            INT64
+        }
+        Value::Uint64(value) => {
+            payload.extend_from_slice(&value.to_le_bytes());
+            UINT64
+        }
+        Value::Int32(value) => {
+            payload.extend_from_slice(&value.to_le_bytes());
+            INT32
+        }
+        Value::Uint32(value) => {
+            payload.extend_from_slice(&value.to_le_bytes());
+            UINT32
+        }
+        Value::Int16(value) => {
+            payload.extend_from_slice(&value.to_le_bytes());
+            INT16
+        }
+        Value::Uint16(value) => {
+            payload.extend_from_slice(&value.to_le_bytes());
+            UINT16
+        }
+        Value::Int8(value) => {
+            payload.push(*value as u8);
+            INT8
+        }
+        Value::Uint8(value) => {
+            payload.push(*value);
+            UINT8
+        }
+        // A larger number would be read as a sign of tags.
+        Value::Struct(count) if *count < 0x80 => return Some(kind_of_struct(STRUCT, *count)),
+        Value::Struct(_) | Value::Unknown => return None,
+    };
+    Some(u16::from(in_type))
 }
 
 /// Up to its NUL, and a NUL.
@@ -236,28 +336,47 @@ fn push_text(to: &mut Vec<u8>, text: &[u8]) {
     to.push(0);
 }
 
-/// Names are short: two words that may overlap, where a search would be a call.
+/// Texts are short: words of them, the last of which may overlap, where a search would be a call.
 #[inline]
 fn has_nul(text: &[u8]) -> bool {
     // A bit for each byte that is zero, and maybe for some above it.
     let in_word =
         |word: u64| word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080;
-    match text.len() {
-        8..=16 => {
-            let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) else {
-                return false;
-            };
-            in_word(u64::from_le_bytes(*first)) | in_word(u64::from_le_bytes(*last)) != 0
-        }
-        4..8 => {
-            let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) else {
-                return false;
-            };
-            let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
-            in_word(u64::from(first) | u64::from(last) << 32) != 0
-        }
-        _ => text.contains(&0),
+    if let Some(last) = text.last_chunk() {
+        let words = text.as_chunks().0.iter();
+        let found = words.fold(in_word(u64::from_le_bytes(*last)), |found, word| {
+            found | in_word(u64::from_le_bytes(*word))
+        });
+        return found != 0;
     }
+    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        return in_word(u64::from(first) | u64::from(last) << 32) != 0;
+    }
+    match *text {
+        [] => false,
+        [a] => a == 0,
+        [a, b] => a == 0 || b == 0,
+        [a, b, ref rest @ ..] => a == 0 || b == 0 || rest.contains(&0),
+    }
+}
+
+/// Are they equal? Short ones are compared as words: besides being a call, a comparison that loads more than it compares is slow where
+/// the text ends before a page that was never touched.
+#[inline]
+fn same(a: &[u8], b: &[u8]) -> bool {
+    fn ends<const N: usize>(text: &[u8]) -> Option<([u8; N], [u8; N])> {
+        Some((*text.first_chunk()?, *text.last_chunk()?))
+    }
+    a.len() == b.len()
+        && match a.len() {
+            0 => true,
+            1 => a[0] == b[0],
+            2..4 => ends::<2>(a) == ends::<2>(b),
+            4..8 => ends::<4>(a) == ends::<4>(b),
+            8..=16 => ends::<8>(a) == ends::<8>(b),
+            _ => a == b,
+        }
 }
 
 /// The longest prefix of at most `longest` bytes that does not end within a character, where the text is UTF-8.
@@ -269,7 +388,21 @@ fn char_boundary(text: &[u8], longest: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::has_nul;
+    use super::{has_nul, same};
+
+    #[test]
+    fn texts_that_differ_anywhere_are_not_the_same() {
+        for length in 0..40 {
+            let text: Vec<u8> = (0..length).collect();
+            assert!(same(&text, &text.clone()));
+            assert!(!same(&text, &[&text[..], &[0]].concat()));
+            for at in 0..text.len() {
+                let mut other = text.clone();
+                other[at] ^= 0x40;
+                assert!(!same(&text, &other), "{length} {at}");
+            }
+        }
+    }
 
     #[test]
     fn nuls_are_found_wherever_they_are() {

@@ -14,7 +14,6 @@ use etw::{Channel, EventDescriptor, Guid, Status};
 use crate::context::Pair;
 use crate::encode::Encoder;
 use crate::level::LogLevel;
-use crate::sites;
 use crate::{LogRecord, LogSink};
 
 /// The provider's GUID unless the program, its environment or its build gives another one.
@@ -260,11 +259,13 @@ impl EtwSink {
         let write = |encoder: &mut Encoder| {
             encoder.begin(emit.level, emit.is_text);
             message(encoder.message());
-            let (metadata, payload) = encoder.finish(emit.file, emit.func, emit.line, emit.pairs);
             let descriptor = descriptor(emit.level);
-            if let Some(site) = sites::find(&descriptor, metadata) {
-                return event_write_site(self.handle(), site, payload);
-            }
+            let (shape, payload) =
+                encoder.finish(&descriptor, emit.file, emit.func, emit.line, emit.pairs);
+            let metadata = match shape {
+                Ok(site) => return event_write_site(self.handle(), site, payload),
+                Err(metadata) => metadata,
+            };
             let data = [
                 EventDataDescriptor::of_kind(metadata, EventDataDescriptor::EVENT_METADATA),
                 EventDataDescriptor::new(payload),
