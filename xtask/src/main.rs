@@ -1,7 +1,8 @@
-//! Chores of the project: `cargo xtask ci`, `bench`, `requirements`, `sites`, `bless`.
+//! Chores of the project: `cargo xtask ci`, `bench`, `requirements`, `sites`, `bless`, `install`.
 
 mod bench;
 mod bless;
+mod install;
 mod requirements;
 mod sample;
 mod sites;
@@ -29,6 +30,8 @@ enum Chore {
     Sites,
     /// Remake the fixtures in testdata/
     Bless(bless::Arguments),
+    /// Install libetw for C and C++ on Linux: libraries, headers, what pkg-config and CMake read, the manual page
+    Install(install::Arguments),
 }
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Chore::Requirements(arguments) => requirements::run(&arguments),
         Chore::Sites => sites::run(),
         Chore::Bless(arguments) => bless::run(&arguments),
+        Chore::Install(arguments) => install::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

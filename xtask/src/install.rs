@@ -1,0 +1,225 @@
+use crate::{Result, cargo, root};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The folder that programs find it in
+    #[arg(long, default_value = "/usr/local")]
+    prefix: PathBuf,
+    /// Put before the prefix, for a package that is unpacked elsewhere
+    #[arg(long)]
+    destdir: Option<PathBuf>,
+    /// Cargo's profile
+    #[arg(long, default_value = "release")]
+    profile: String,
+}
+
+/// What a change of which breaks programs: of 0.x the minor number as well.
+fn compatible() -> String {
+    let mut numbers = VERSION.split('.');
+    match (numbers.next(), numbers.next()) {
+        (Some("0"), Some(minor)) => format!("0.{minor}"),
+        (Some(major), _) => major.to_owned(),
+        _ => VERSION.to_owned(),
+    }
+}
+
+/// Installs libetw: libraries, headers, what pkg-config and CMake read, the manual page.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let prefix = std::path::absolute(&arguments.prefix)?;
+    let to = match &arguments.destdir {
+        Some(folder) => folder.join(prefix.strip_prefix("/").unwrap_or(&prefix)),
+        None => prefix.clone(),
+    };
+    let version = compatible();
+    let shared = format!("libetw.so.{version}");
+    let (archive, library) = build(&arguments.profile, &shared)?;
+
+    let folder = to.join("lib");
+    fs::create_dir_all(&folder)?;
+    replace(&archive, &folder.join("libetw.a"))?;
+    replace(&library, &folder.join(&shared))?;
+    let link = folder.join("libetw.so");
+    if link.symlink_metadata().is_ok() {
+        fs::remove_file(&link)?;
+    }
+    std::os::unix::fs::symlink(&shared, &link)?;
+
+    let home = root().join("crates/etw-capi");
+    copy_headers(&home.join("include"), &to.join("include"))?;
+
+    let prefix = prefix.to_str().ok_or("the prefix is not UTF-8")?;
+    let mut numbers = VERSION.split('.');
+    let values = [
+        ("@prefix@", prefix),
+        ("@version@", VERSION),
+        ("@soversion@", &version),
+        ("@major@", numbers.next().unwrap_or_default()),
+        ("@minor@", numbers.next().unwrap_or_default()),
+    ];
+    for (template, place) in [
+        ("etw.pc.in", "lib/pkgconfig/etw.pc"),
+        ("etw-config.cmake.in", "lib/cmake/etw/etw-config.cmake"),
+        ("etw-config-version.cmake.in", "lib/cmake/etw/etw-config-version.cmake"),
+        ("libetw.3.in", "share/man/man3/libetw.3"),
+    ] {
+        let text = fs::read_to_string(home.join("packaging").join(template))?;
+        let text = values.iter().fold(text, |text, (name, value)| text.replace(name, value));
+        let path = to.join(place);
+        fs::create_dir_all(path.parent().ok_or("a file without a folder")?)?;
+        fs::write(path, text)?;
+    }
+    println!("libetw {VERSION} is in {}", to.display());
+    Ok(())
+}
+
+/// `libetw.a` and `libetw.so`: in a target folder of their own, since the name that programs look for would be another one elsewhere.
+fn build(profile: &str, shared: &str) -> Result<(PathBuf, PathBuf)> {
+    let link = format!("link-arg=-Wl,-soname,{shared}");
+    let output = Command::new(cargo())
+        .args(["rustc", "--locked", "--quiet", "--package", "etw-capi", "--profile", profile])
+        .args(["--message-format", "json-render-diagnostics", "--target-dir"])
+        .arg(root().join("target/install"))
+        .args(["--", "-C", &link])
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err("libetw does not build".into());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let messages = text.lines().filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok());
+    let files: Vec<PathBuf> = messages
+        .filter_map(|message| message["filenames"].as_array().cloned())
+        .flatten()
+        .filter_map(|name| name.as_str().map(PathBuf::from))
+        .collect();
+    let named = |name: &str| {
+        let found = files.iter().find(|path| path.file_name().is_some_and(|file| file == name));
+        found.cloned().ok_or_else(|| format!("cargo does not tell where {name} is"))
+    };
+    Ok((named("libetw.a")?, named("libetw.so")?))
+}
+
+/// A program that runs keeps the file that it has mapped.
+fn replace(from: &Path, to: &Path) -> Result<()> {
+    let new = to.with_extension("new");
+    fs::copy(from, &new)?;
+    fs::rename(new, to)?;
+    Ok(())
+}
+
+fn copy_headers(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let place = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_headers(&entry.path(), &place)?,
+            false => {
+                fs::copy(entry.path(), place)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_there(program: &str) -> bool {
+        let found = Command::new(program).arg("--version").output().is_ok();
+        if !found {
+            eprintln!("skipped: {program} is not installed");
+        }
+        found
+    }
+
+    fn output(command: &mut Command) -> String {
+        let output = command.output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{command:?}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The program of the manual page.
+    fn example() -> String {
+        let page = root().join("crates/etw-capi/packaging/libetw.3.in");
+        let page = fs::read_to_string(page).unwrap();
+        let (_, example) = page.split_once(".SH EXAMPLE\n.nf\n").unwrap();
+        example.split_once(".fi").unwrap().0.to_owned()
+    }
+
+    #[test]
+    fn programs_find_what_is_installed() {
+        let folder = root().join("target/install/test");
+        let _ = fs::remove_dir_all(&folder);
+        let prefix = folder.join("prefix");
+        let arguments =
+            Arguments { prefix: prefix.clone(), destdir: None, profile: "dev".to_owned() };
+        run(&arguments).unwrap();
+        run(&arguments).unwrap();
+        fs::write(folder.join("shop.c"), example()).unwrap();
+        let runs = |program: &str| {
+            let mut command = Command::new(folder.join(program));
+            output(command.current_dir(&folder).env("LD_LIBRARY_PATH", prefix.join("lib")));
+            let trace = folder.join("shop.etl");
+            assert!(trace.metadata().unwrap().len() > 0);
+            fs::remove_file(trace).unwrap();
+        };
+
+        if is_there("pkg-config") && is_there("cc") {
+            for (name, modes) in [("shared", &[][..]), ("static", &["--static"][..])] {
+                let mut command = Command::new("pkg-config");
+                command.args(["--cflags", "--libs"]).args(modes).arg("etw");
+                let flags = output(command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+                let flags =
+                    flags.replace("-letw", if modes.is_empty() { "-letw" } else { "-l:libetw.a" });
+                let mut command = Command::new("cc");
+                command.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "shop.c", "-o", name]);
+                output(command.args(flags.split_whitespace()).current_dir(&folder));
+                runs(name);
+            }
+            let needed = fs::read(folder.join("shared")).unwrap();
+            let name = format!("libetw.so.{}\0", compatible());
+            assert!(needed.windows(name.len()).any(|bytes| bytes == name.as_bytes()));
+        }
+
+        if is_there("cmake") {
+            let script = "cmake_minimum_required(VERSION 3.13)\nproject(shop C)\n\
+                          find_package(etw 0.1 REQUIRED)\n\
+                          add_executable(cmake-shared shop.c)\n\
+                          target_link_libraries(cmake-shared etw::etw)\n\
+                          add_executable(cmake-static shop.c)\n\
+                          target_link_libraries(cmake-static etw::static)\n";
+            fs::write(folder.join("CMakeLists.txt"), script).unwrap();
+            let mut command = Command::new("cmake");
+            let place = format!("-DCMAKE_PREFIX_PATH={}", prefix.display());
+            output(command.args(["-S", ".", "-B", "."]).arg(place).current_dir(&folder));
+            output(Command::new("cmake").args(["--build", "."]).current_dir(&folder));
+            runs("cmake-shared");
+            runs("cmake-static");
+        }
+
+        if is_there("man") {
+            let mut command = Command::new("man");
+            command.args(["--warnings", "-l"]).arg(prefix.join("share/man/man3/libetw.3"));
+            let output = command.env("MANPAGER", "cat").output().unwrap();
+            // A machine without groff has a man that cannot show anything.
+            if output.status.success() {
+                assert!(
+                    String::from_utf8_lossy(&output.stdout)
+                        .contains("TRACELOGGING_DEFINE_PROVIDER")
+                );
+                assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+            } else {
+                eprintln!("skipped: man shows no page here");
+            }
+        }
+    }
+}
