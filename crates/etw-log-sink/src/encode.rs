@@ -256,8 +256,9 @@ impl Encoder {
 #[inline]
 fn place_of(start: &'static Start, pairs: &[Pair<'_>]) -> usize {
     let glance = pairs.iter().fold(start.size as u64, |glance, pair| {
-        let first = pair.name.first().map_or(0, |byte| u64::from(*byte));
-        glance.rotate_left(7) ^ first ^ (pair.name.len() as u64) << 8
+        let ends = pair.name.first().zip(pair.name.last());
+        let ends = ends.map_or(0, |(first, last)| u64::from(*first) | u64::from(*last) << 8);
+        glance.rotate_left(7) ^ ends ^ (pair.name.len() as u64) << 16
     });
     (glance.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % KNOWN
 }
