@@ -6,7 +6,7 @@ use etw::{Channel, EventDescriptor, Keyword, Level, Opcode, Provider};
 use etw_tracelogging::{Count, MetadataBuilder};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, TryLockError};
 use tracing_core::Metadata;
 
 /// Of an event, or of a span's start, stop, and values that come later.
@@ -74,18 +74,30 @@ fn find_slowly(key: Key, make: impl FnOnce() -> Option<Known>) -> Option<&'stati
     if let Ok(Some(known)) = mine {
         return Some(known);
     }
-    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    let all = all.get_or_insert_with(Sites::default);
-    let known = match all.get(&key) {
-        Some(known) => *known,
-        None => {
-            let known: &'static Known = Box::leak(Box::new(make()?));
-            all.insert(key, known);
-            known
-        }
+    let known = match ALL.try_lock() {
+        Ok(mut all) => shared(&mut all, key, make)?,
+        Err(TryLockError::Poisoned(all)) => shared(&mut all.into_inner(), key, make)?,
+        // Not waited for: the child of a `fork` may find it taken for ever. A thread's own says the same.
+        Err(TryLockError::WouldBlock) => Box::leak(Box::new(make()?)),
     };
     let _ = MINE.try_with(|mine| mine.borrow_mut().insert(key, known));
     Some(known)
+}
+
+fn shared(
+    all: &mut Option<Sites>,
+    key: Key,
+    make: impl FnOnce() -> Option<Known>,
+) -> Option<&'static Known> {
+    let all = all.get_or_insert_with(Sites::default);
+    match all.get(&key) {
+        Some(known) => Some(known),
+        None => {
+            let known: &'static Known = Box::leak(Box::new(make()?));
+            all.insert(key, known);
+            Some(known)
+        }
+    }
 }
 
 /// Fields of the place in the source, before those of the event.
@@ -131,4 +143,32 @@ pub(crate) fn make(
     let blob = builder.finish().ok()?;
     let bytes = [&descriptor.to_bytes()[..], &blob].concat();
     Some(Site::new(Box::leak(bytes.into_boxed_slice())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_a_lock_whose_owner_is_gone() {
+        let key = |place| (0, place, Part::Event, Shape::default());
+        let made = || {
+            let provider = Provider::dynamic("Test", etw::Guid::default(), None).ok()?;
+            Some(Known { provider, site: None, keyword: 1 })
+        };
+        let first = find_slowly(key(1), made).unwrap();
+        // As in the child of a process that forked while another thread held it.
+        let taken = ALL.lock().unwrap();
+        let own = std::thread::spawn(move || {
+            let own = find_slowly(key(1), made).unwrap();
+            assert!(std::ptr::eq(own, find_slowly(key(1), || None).unwrap()));
+            std::ptr::from_ref(own).addr()
+        });
+        assert_ne!(own.join().unwrap(), std::ptr::from_ref(first).addr());
+        drop(taken);
+        let shared = std::thread::spawn(move || {
+            std::ptr::from_ref(find_slowly(key(1), || None).unwrap()).addr()
+        });
+        assert_eq!(shared.join().unwrap(), std::ptr::from_ref(first).addr());
+    }
 }
