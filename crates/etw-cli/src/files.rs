@@ -20,9 +20,6 @@ pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
                 "that a killed program left; `etw repair` folds them in"
             };
             eprintln!("etw: note: {name}: with {} events {what}", left.events);
-            if left.lost > 0 {
-                eprintln!("etw: note: {name}: the program had lost {} events", left.lost);
-            }
             if left.damaged > 0 {
                 eprintln!(
                     "etw: note: {name}: {} places of what was left are damaged",

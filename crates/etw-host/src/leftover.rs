@@ -402,6 +402,20 @@ impl Places {
     }
 }
 
+/// EventsLost in the first buffer of a session's file: its header, that of the record, and 48 bytes of the logfile header.
+const EVENTS_LOST: u64 = 72 + 32 + 0x30;
+
+/// EventsLost of a file, which a killed program did not come to update: what is larger is newer.
+fn events_lost(file: Option<&File>, lost: u64) -> io::Result<[u8; 4]> {
+    let mut told = [0; 4];
+    if let Some(file) = file
+        && file.metadata()?.len() >= EVENTS_LOST + 4
+    {
+        file.read_exact_at(&mut told, EVENTS_LOST)?;
+    }
+    Ok(u32::from_le_bytes(told).max(u32::try_from(lost).unwrap_or(u32::MAX)).to_le_bytes())
+}
+
 /// What [`fold`] did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folded {
@@ -458,6 +472,19 @@ pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
             crate::outfile::write_at(file, bytes, leftover.offset(*place))?;
         }
     }
+    if file.is_none() {
+        match OpenOptions::new().read(true).write(true).open(&out) {
+            Ok(opened) => file = Some(opened),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if let Some(file) = file.filter(|_| leftover.lost > 0)
+        && file.metadata()?.len() >= u64::from(leftover.facts.header.buffer_size)
+    {
+        let told = events_lost(Some(&file), leftover.lost)?;
+        crate::outfile::write_at(&file, &told, EVENTS_LOST)?;
+    }
     let target = std::fs::canonicalize(&part);
     std::fs::remove_file(&part)?;
     if let Ok(target) = target
@@ -486,6 +513,7 @@ pub struct Overlay {
     buffers: BTreeMap<u64, Vec<u8>>,
     /// Where a compressed file's own bytes end.
     tail: Option<u64>,
+    events_lost: [u8; 4],
 }
 
 impl Overlay {
@@ -517,7 +545,9 @@ impl Overlay {
         let base_size = tail.map_or(base_size, |tail| base_size.min(tail));
         let header = leftover.facts.header_buffer(&leftover.facts.header)?;
         let size = base_size.max(end).max(header.len() as u64);
-        let overlay = Overlay { base, base_size, size, buffer_size, header, buffers, tail };
+        let events_lost = events_lost(base.as_ref(), leftover.lost)?;
+        let overlay =
+            Overlay { base, base_size, size, buffer_size, header, buffers, tail, events_lost };
         Ok(Some((overlay, leftover)))
     }
 }
@@ -528,6 +558,19 @@ impl EtlSource for Overlay {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let count = self.read_buffers(buffer, offset)?;
+        for (at, byte) in (EVENTS_LOST..).zip(self.events_lost) {
+            let inside = at.checked_sub(offset).and_then(|at| usize::try_from(at).ok());
+            if let Some(place) = inside.and_then(|at| buffer[..count].get_mut(at)) {
+                *place = byte;
+            }
+        }
+        Ok(count)
+    }
+}
+
+impl Overlay {
+    fn read_buffers(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         if offset >= self.size || buffer.is_empty() {
             return Ok(0);
         }

@@ -3,6 +3,7 @@
 use crate::session::{greet, provider};
 use crate::support::*;
 use etw::*;
+use etw_etl::read::TraceFile;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -36,7 +37,7 @@ fn child_process() {
     let builder = Session::builder("child").file(out).buffer_size_kb(4).buffers(16);
     let builder = match role.as_str() {
         "circular" => builder.circular(64 << 10),
-        "compressed" | "compressed-abort" => builder.compressed(),
+        "compressed" | "compressed-abort" | "compressed-lossy" => builder.compressed(),
         _ => builder,
     };
     let session = builder.pool_size(1 << 18, 1 << 20).start().unwrap();
@@ -73,6 +74,19 @@ fn child_process() {
             for n in 0..1000 {
                 assert!(greet(&PROVIDER, n).is_success());
             }
+            std::process::abort();
+        }
+        "lossy" | "compressed-lossy" => {
+            let (mut taken, mut refused) = (0u64, 0u64);
+            // Faster than any disk, into a small pool.
+            while refused < 100 {
+                match greet(&PROVIDER, taken as u32).is_success() {
+                    true => taken += 1,
+                    false => refused += 1,
+                }
+            }
+            let told = [taken.to_le_bytes(), refused.to_le_bytes()].concat();
+            std::fs::write(progress_of(out), told).unwrap();
             std::process::abort();
         }
         "compressed-abort" => {
@@ -151,6 +165,29 @@ fn a_full_disk_costs_what_it_costs() {
     assert!(spawn("full", &out).wait().unwrap().success());
     let stored: usize = std::fs::read_to_string(&told).unwrap().parse().unwrap();
     assert_eq!(read(&out).0.len(), stored);
+}
+
+/// Events that a killed program had lost are told by its file's header, before `repair` and after.
+#[test]
+fn what_a_killed_program_lost_is_told() {
+    for role in ["lossy", "compressed-lossy"] {
+        let out = TempPath::new("lossy.etl");
+        let progress = TempPath(progress_of(&out));
+        assert!(!spawn(role, &out).wait().unwrap().success());
+        let told = std::fs::read(&progress).unwrap();
+        let [taken, refused] =
+            [0, 8].map(|at| u64::from_le_bytes(told[at..at + 8].try_into().unwrap()));
+        let lost = |file: &TraceFile| u64::from(file.header().unwrap().events_lost);
+        let (overlay, left) = etw_host::leftover::Overlay::open(&out).unwrap().unwrap();
+        assert_eq!(left.lost, refused, "{role}");
+        let file = TraceFile::from_source(&out, Box::new(overlay)).unwrap();
+        assert_eq!(lost(&file), refused, "{role}");
+        assert_eq!(etw_host::leftover::fold(&out).unwrap().unwrap().lost, refused);
+        assert_eq!(lost(&TraceFile::open(&*out).unwrap()), refused, "{role}");
+        etw_etl::repair::repair(&*out).unwrap();
+        assert_eq!(lost(&TraceFile::open(&*out).unwrap()), refused, "{role}");
+        assert_eq!(read(&out).0.len() as u64, taken, "{role}");
+    }
 }
 
 fn progress_of(out: &Path) -> std::path::PathBuf {
