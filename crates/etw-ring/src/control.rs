@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::layout::*;
@@ -26,6 +26,8 @@ pub struct Admission {
 pub(crate) const OPEN: u64 = 1;
 pub(crate) const FULL: u64 = 2;
 pub(crate) const INDEPENDENT: u64 = 4;
+/// In all words of a control: the host does not look at this pool, and the next write has to wake it.
+pub(crate) const QUIET: u64 = 8;
 
 /// ETW's limit: an event's size is a u16.
 pub const LARGEST_EVENT_SIZE: u32 = 65535;
@@ -92,6 +94,15 @@ impl Control {
 
     /// [`open`](Self::open) on memory that somebody else holds too.
     pub fn open_shared(memory: Arc<Memory>) -> io::Result<Control> {
+        Self::open_until(memory, u64::MAX)
+    }
+
+    /// [`open_shared`](Self::open_shared) for one of several controls whose batches are made final together: a batch
+    /// above `last`, the last one that was, is forgotten, and its records are drained again.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_until(memory: Arc<Memory>, last: u64) -> io::Result<Control> {
         if memory.len() < CONTROL_SIZE
             || memory.word(0).load(Ordering::Acquire) != CONTROL_MAGIC
             || memory.half(P_VERSION).load(Ordering::Relaxed) != VERSION
@@ -109,6 +120,9 @@ impl Control {
         };
         let control = Control { memory, clock, barrier };
         if control.memory.is_writable() {
+            if control.memory.word(C_JOURNAL_BATCH).load(Ordering::Relaxed) > last {
+                control.memory.word(C_JOURNAL_COUNT).store(0, Ordering::Release);
+            }
             control.redo();
         }
         Ok(control)
@@ -130,7 +144,28 @@ impl Control {
     /// When `slot` is not below [`SESSIONS`].
     pub fn set_admission(&self, slot: usize, admission: Admission) {
         assert!(slot < SESSIONS);
-        self.memory.word(C_ADMISSION + slot * 8).store(admission.pack(), Ordering::Release);
+        let word = self.memory.word(C_ADMISSION + slot * 8);
+        let quiet = word.load(Ordering::Relaxed) & QUIET;
+        word.store(admission.pack() | quiet, Ordering::Release);
+    }
+
+    /// Asks writers to ring before their next write; the number that they ring with.
+    pub(crate) fn ask_to_ring(&self) -> u32 {
+        let count = self.memory.half(C_QUIET);
+        let next = count.load(Ordering::Relaxed).wrapping_add(1).max(1);
+        count.store(next, Ordering::Relaxed);
+        for slot in 0..SESSIONS {
+            // Release: who sees the bit sees the count.
+            self.memory.word(C_ADMISSION + slot * 8).fetch_or(QUIET, Ordering::Release);
+        }
+        next
+    }
+
+    /// Writers need not ring any more.
+    pub(crate) fn stop_asking(&self) {
+        for slot in 0..SESSIONS {
+            self.memory.word(C_ADMISSION + slot * 8).fetch_and(!QUIET, Ordering::Release);
+        }
     }
 
     /// Begins a new meaning of session slots: close the slot, bump, then open it for the next session. Records carry the
@@ -146,22 +181,12 @@ impl Control {
     /// Waits for at most `timeout`, unless `busy` finds something to do: for a writer that found the pool filling up, or
     /// for [`wake`](Self::wake). One thread of the host at a time.
     pub fn sleep(&self, timeout: Duration, busy: impl FnOnce() -> bool) {
-        let asleep = self.memory.half(C_ASLEEP);
-        // SeqCst, before `busy` looks: whoever gives work and then calls `wake` sees this, or is seen by `busy`.
-        asleep.store(1, Ordering::SeqCst);
-        if !busy() {
-            crate::sys::futex_wait(asleep, 1, timeout);
-        }
-        asleep.store(0, Ordering::SeqCst);
+        sleep_on(self.memory.half(C_ASLEEP), timeout, busy);
     }
 
     /// Ends a [`sleep`](Self::sleep), by another thread of the host.
     pub fn wake(&self) {
-        let asleep = self.memory.half(C_ASLEEP);
-        std::sync::atomic::fence(Ordering::SeqCst);
-        if asleep.swap(0, Ordering::SeqCst) != 0 {
-            crate::sys::futex_wake(asleep);
-        }
+        wake_on(self.memory.half(C_ASLEEP));
     }
 
     /// Number of the last batch whose consumption is final; see [`Reader::advance`](crate::Reader::advance).
@@ -169,10 +194,11 @@ impl Control {
         self.memory.word(C_BATCH).load(Ordering::Acquire)
     }
 
-    /// Makes a set of stores as one, whatever kills the host in between: journal, count, stores, batch, count 0.
-    pub(crate) fn apply(&self, stores: &[(u32, u64)], batch: u64) {
+    /// Writes a set of stores down without making them. A part beyond the journal's room is made at once: only a pool far
+    /// beyond the limits would need it.
+    pub(crate) fn prepare(&self, stores: &[(u32, u64)], batch: u64) {
         for part in stores.chunks(C_JOURNAL_ROOM) {
-            // Only a pool far beyond the limits would need two parts; each is then atomic by itself.
+            self.redo();
             for (i, &(offset, value)) in part.iter().enumerate() {
                 let at = C_JOURNAL + i * 16;
                 self.memory.word(at).store(u64::from(offset), Ordering::Relaxed);
@@ -180,11 +206,15 @@ impl Control {
             }
             self.memory.word(C_JOURNAL_BATCH).store(batch, Ordering::Relaxed);
             self.memory.word(C_JOURNAL_COUNT).store(part.len() as u64, Ordering::Release);
-            self.redo();
         }
-        if stores.is_empty() {
+    }
+
+    /// Makes the prepared stores as one, whatever kills the host in between: journal, count, stores, batch, count 0.
+    pub(crate) fn apply(&self, batch: u64) {
+        if self.memory.word(C_JOURNAL_COUNT).load(Ordering::Relaxed) == 0 {
             self.memory.word(C_BATCH).store(batch, Ordering::Release);
         }
+        self.redo();
     }
 
     fn redo(&self) {
@@ -206,6 +236,59 @@ impl Control {
     }
 }
 
+/// What a host of several pools sleeps on: one word in a memory of its own, which providers map read-only.
+#[derive(Clone, Debug)]
+pub struct Bell {
+    memory: Arc<Memory>,
+}
+
+impl Bell {
+    /// Bytes of memory a bell needs.
+    pub const SIZE: usize = 4096;
+
+    /// A bell in zeroed memory of the host.
+    ///
+    /// # Errors
+    /// Memory that is too small.
+    pub fn new(memory: Arc<Memory>) -> io::Result<Bell> {
+        match memory.len() < Self::SIZE {
+            true => Err(io::ErrorKind::InvalidInput.into()),
+            false => Ok(Bell { memory }),
+        }
+    }
+
+    /// The memory, to be handed to providers.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+
+    /// As [`Control::sleep`].
+    pub fn sleep(&self, timeout: Duration, busy: impl FnOnce() -> bool) {
+        sleep_on(self.memory.half(0), timeout, busy);
+    }
+
+    /// As [`Control::wake`].
+    pub fn wake(&self) {
+        wake_on(self.memory.half(0));
+    }
+}
+
+fn sleep_on(asleep: &AtomicU32, timeout: Duration, busy: impl FnOnce() -> bool) {
+    // SeqCst, before `busy` looks: whoever gives work and then calls `wake` sees this, or is seen by `busy`.
+    asleep.store(1, Ordering::SeqCst);
+    if !busy() {
+        crate::sys::futex_wait(asleep, 1, timeout);
+    }
+    asleep.store(0, Ordering::SeqCst);
+}
+
+fn wake_on(asleep: &AtomicU32) {
+    std::sync::atomic::fence(Ordering::SeqCst);
+    if asleep.swap(0, Ordering::SeqCst) != 0 {
+        crate::sys::futex_wake(asleep);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,7 +297,9 @@ mod tests {
     fn a_host_killed_in_the_middle_of_an_advance_finishes_it_on_opening() {
         let memory = Memory::heap(CONTROL_SIZE).unwrap();
         let control = Control::create(memory, RawClock::Monotonic, Barrier::WriterFences).unwrap();
-        control.apply(&[(C_CHUNKS as u32, 7)], 1);
+        control.prepare(&[(C_CHUNKS as u32, 7)], 1);
+        assert_eq!(control.batch(), 0);
+        control.apply(1);
         assert_eq!(control.batch(), 1);
         // The state after the journal was made valid and nothing was applied.
         control.memory.word(C_JOURNAL).store(C_CHUNKS as u64 + 8, Ordering::Relaxed);
@@ -226,5 +311,10 @@ mod tests {
         assert_eq!(control.memory.word(C_CHUNKS).load(Ordering::Relaxed), 7);
         assert_eq!(control.memory.word(C_CHUNKS + 8).load(Ordering::Relaxed), 9);
         assert_eq!(control.barrier, Barrier::WriterFences);
+        // Prepared, but its host was killed before all pools of the batch were.
+        control.prepare(&[(C_CHUNKS as u32, 11)], 3);
+        let control = Control::open_until(control.memory.clone(), 2).unwrap();
+        assert_eq!(control.memory.word(C_CHUNKS).load(Ordering::Relaxed), 7);
+        assert_eq!(control.batch(), 2);
     }
 }

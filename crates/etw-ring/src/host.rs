@@ -13,7 +13,7 @@ use crate::control::Control;
 use crate::layout::*;
 use crate::proto::{self, CLOSING, Head, Phase, RELEASED, Shared, Unit};
 use crate::site::SITE_COMMITTED;
-use crate::sys::Memory;
+use crate::sys::{Barrier, Memory, RawClock};
 
 /// How long the host waits for one write in flight; what commits later is late.
 pub const PATIENCE: Duration = Duration::from_millis(50);
@@ -186,6 +186,8 @@ pub struct Drained {
     pub no_barrier: bool,
     /// The sink had no room: there is more.
     pub stopped: bool,
+    /// There are records that were not given out: behind the watermark, or because the sink had no room.
+    pub is_rest: bool,
     /// Bytes of pool that the records took.
     pub size: u64,
 }
@@ -235,7 +237,7 @@ struct ChunkState {
     pending: BTreeMap<u32, (u64, Instant)>,
 }
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct LineView {
     head: Head,
     since: u64,
@@ -262,8 +264,74 @@ pub struct Reader {
     gaps: u64,
     shared_seen: u64,
     shared_span: Option<(u32, u32)>,
+    /// What writers ring with, once they have been asked to.
+    quiet: Option<u32>,
+    is_quiet: bool,
 }
 
+/// A drain in progress: what is merged, and how far it has come.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    lines: Vec<LineView>,
+    streams: Vec<Stream>,
+    /// The next record's time and sequence number in each stream that has one.
+    heap: BinaryHeap<Reverse<(u64, u32, usize)>>,
+    window: usize,
+    spare: Vec<Vec<u8>>,
+    scratch: Vec<u8>,
+    pub(crate) watermark: u64,
+    /// The time of the last record given out.
+    pub(crate) last: u64,
+    late: Box<[u64; 256]>,
+    drained: Box<[u64; 256]>,
+    pub(crate) out: Drained,
+}
+
+impl Pass {
+    /// The time of the next record, if it lies below the watermark.
+    pub(crate) fn next_time(&self) -> Option<u64> {
+        let Reverse((time, ..)) = self.heap.peek()?;
+        (*time < self.watermark).then_some(*time)
+    }
+}
+
+/// The time of a drain, and a barrier behind it: a write that is announced from now on has a later time.
+pub(crate) fn time_of_drain(clock: RawClock, barrier: Barrier, no_barrier: &mut bool) -> u64 {
+    let now = clock.now();
+    *no_barrier = !barrier.issue();
+    // So that a write announced from here on has a time above `now`, at any resolution of the clock.
+    while clock.now() <= now {
+        std::hint::spin_loop();
+    }
+    now
+}
+
+/// Asks `bound` until nothing is in flight, or the patience is at its end.
+pub(crate) fn wait_for_writers(
+    patience: Duration,
+    now: u64,
+    mut bound: impl FnMut(bool) -> u64,
+) -> u64 {
+    let start = Instant::now();
+    // A wait of the full patience ends with every writer heard or given up, a little after it began.
+    let limit = match patience {
+        p if p >= PATIENCE => p + Duration::from_millis(10),
+        p => p,
+    };
+    let mut pause = Duration::from_micros(20);
+    let mut again = false;
+    loop {
+        let bound = bound(again);
+        if bound > now || start.elapsed() >= limit {
+            return bound;
+        }
+        again = true;
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(1));
+    }
+}
+
+#[derive(Debug)]
 struct Stream {
     segment: usize,
     unit: u16,
@@ -278,7 +346,7 @@ struct Stream {
     next_ref: usize,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Ref {
     time: u64,
     seq: u32,
@@ -359,7 +427,7 @@ impl Reader {
             segments: vec![Segment { source: Arc::new(first), base: DATA_OFFSET, units }],
             blocked: HashMap::new(),
             chunks: HashMap::new(),
-            next_seq: vec![if word(C_BATCH) == 0 { 0 } else { u64::MAX }; MAX_THREADS],
+            next_seq: Vec::new(),
             fresh: word(C_BATCH) == 0,
             scan_time: 0,
             watermark: word(C_WATERMARK),
@@ -371,6 +439,8 @@ impl Reader {
             gaps: 0,
             shared_seen: 0,
             shared_span: None,
+            quiet: None,
+            is_quiet: false,
             control,
         })
     }
@@ -485,41 +555,48 @@ impl Reader {
         let mut out = Drained::default();
         let now = match options.until {
             Some(until) => until,
-            None => {
-                let now = self.control.clock.now();
-                out.no_barrier = !self.control.barrier.issue();
-                // So that a write announced from here on has a time above `now`, at any resolution of the clock.
-                while self.control.clock.now() <= now {
-                    std::hint::spin_loop();
-                }
-                now
-            }
+            None => time_of_drain(self.control.clock, self.control.barrier, &mut out.no_barrier),
         };
-        let start = Instant::now();
-        // A wait of the full patience ends with every writer heard or given up, a little after it began.
-        let limit = match options.patience {
-            p if p >= PATIENCE => p + Duration::from_millis(10),
-            p => p,
-        };
-        let mut pause = Duration::from_micros(20);
-        let mut again = false;
-        let bound = loop {
-            let bound = self.bound(now, options.ended, again, &mut out.given_up);
-            if bound > now || start.elapsed() >= limit {
-                break bound;
-            }
-            again = true;
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(1));
-        };
+        let ended = options.ended;
+        let bound = wait_for_writers(options.patience, now, |again| {
+            self.bound(now, ended, again, &mut out.given_up)
+        });
+        let watermark = self.watermark_of(now, bound);
+        let mut pass = self.begin(watermark, options, out);
+        self.run(&mut pass, u64::MAX, &mut sink);
+        self.end(pass, options)
+    }
+
+    /// The watermark of a drain at `now` whose oldest write in flight has a time of at least `bound`.
+    pub(crate) fn watermark_of(&mut self, now: u64, bound: u64) -> u64 {
         self.scan_time = now;
-        // A second look, after the watermark is known: what was in flight at the first and decided nothing is committed.
-        let watermark = bound.min(now.saturating_add(1)).max(self.watermark);
-        let lines = self.lines();
+        bound.min(now.saturating_add(1)).max(self.watermark)
+    }
+
+    /// A second look, after the watermark is known: what was in flight at the first and decided nothing is committed.
+    pub(crate) fn begin(
+        &mut self,
+        watermark: u64,
+        options: &DrainOptions<'_>,
+        out: Drained,
+    ) -> Pass {
+        let mut pass = Pass {
+            lines: self.lines(),
+            streams: Vec::new(),
+            heap: BinaryHeap::new(),
+            window: 0,
+            spare: Vec::new(),
+            scratch: Vec::new(),
+            watermark,
+            last: 0,
+            late: Box::new([0; 256]),
+            drained: Box::new([0; 256]),
+            out,
+        };
         let words = self.shared_words();
-        let mut streams = Vec::new();
         let mut refs = Vec::new();
-        self.collect(&lines, &words, watermark, options, &mut streams, &mut refs, &mut out);
+        let Pass { lines, streams, out, window, heap, .. } = &mut pass;
+        self.collect(lines, &words, watermark, options, streams, &mut refs, out);
         if !refs.is_empty() {
             refs.sort_unstable_by_key(|r| (r.time, r.seq));
             streams.push(Stream {
@@ -535,12 +612,41 @@ impl Reader {
                 next_ref: 0,
             });
         }
-        let watermark = self.merge(streams, watermark, &mut out, &mut sink);
-        self.settle(&lines, options, &mut out);
-        self.watermark = watermark;
-        self.store(C_WATERMARK, watermark);
-        out.watermark = watermark;
-        out
+        *window = (WINDOWS / streams.len().max(1)).clamp(1024, 64 * 1024);
+        for (index, stream) in streams.iter_mut().enumerate() {
+            // The first look is for the header only; a window is filled when the stream's turn comes.
+            if let Some(header) = self.peek(stream, RECORD_HEADER_SIZE, out) {
+                heap.push(Reverse((header.time(), header.seq(), index)));
+            }
+            stream.window = Vec::new();
+        }
+        pass
+    }
+
+    /// What the records that were given out come to.
+    pub(crate) fn end(&mut self, mut pass: Pass, options: &DrainOptions<'_>) -> Drained {
+        let out = &mut pass.out;
+        out.is_rest = out.stopped || !pass.heap.is_empty();
+        out.late = pass.late.iter().sum();
+        out.records = pass.drained.iter().sum();
+        for (mask, (late, drained)) in pass.late.iter().zip(&*pass.drained).enumerate() {
+            for slot in (0..SESSIONS).filter(|slot| mask >> slot & 1 != 0) {
+                self.late[slot] += late;
+                self.drained[slot] += drained;
+            }
+        }
+        for stream in &pass.streams {
+            if let Some(state) = self.chunks.get_mut(&stream.unit)
+                && stream.slot.is_some()
+            {
+                state.consumed = stream.at;
+            }
+        }
+        self.settle(&pass.lines, options, out);
+        self.watermark = pass.watermark;
+        self.store(C_WATERMARK, pass.watermark);
+        out.watermark = pass.watermark;
+        pass.out
     }
 
     /// Makes final what the drains since the last advance consumed, as one step, and gives emptied chunks back to the
@@ -548,7 +654,15 @@ impl Reader {
     /// it does not: whoever keeps session buffers in recoverable memory writes the batch number beside them and compares
     /// it with [`Control::batch`] after a restart.
     pub fn advance(&mut self) -> u64 {
-        self.batch += 1;
+        let batch = self.batch + 1;
+        self.prepare(batch);
+        self.commit();
+        batch
+    }
+
+    /// The first half of an [`advance`](Self::advance): written down, not made.
+    pub(crate) fn prepare(&mut self, batch: u64) {
+        self.batch = batch;
         self.store(C_RELEASES, self.releases);
         for slot in 0..SESSIONS {
             if self.late[slot] != 0 {
@@ -556,8 +670,71 @@ impl Reader {
             }
         }
         let stores: Vec<(u32, u64)> = std::mem::take(&mut self.stores).into_iter().collect();
-        self.control.apply(&stores, self.batch);
-        self.batch
+        self.control.prepare(&stores, batch);
+    }
+
+    /// The second half.
+    pub(crate) fn commit(&mut self) {
+        self.control.apply(self.batch);
+    }
+
+    /// From a quiet pool nothing is drained; its next write wakes the host instead. To be asked again until it says so: a
+    /// write that had begun before it was asked may still be on its way.
+    ///
+    /// Returns whether the pool is quiet: nothing was drained by the last drain, nothing is in flight.
+    pub fn be_quiet(&mut self, last: &Drained, in_flight: bool) -> bool {
+        match self.quiet {
+            None => {
+                self.quiet = Some(self.control.ask_to_ring());
+                self.is_quiet = false;
+            }
+            // A drain has come after it was asked, and found nothing.
+            Some(_) if last.records == 0 && !last.is_rest && !in_flight && !self.is_rung() => {
+                self.is_quiet = true;
+            }
+            Some(_) => self.wake(),
+        }
+        self.is_quiet
+    }
+
+    /// Is it not to be drained?
+    pub fn is_quiet(&self) -> bool {
+        self.is_quiet
+    }
+
+    /// Has a writer rung since the pool is quiet?
+    pub fn is_rung(&self) -> bool {
+        let mut rung = [0; 4];
+        self.segments[0].source.read(P_RUNG, &mut rung);
+        std::sync::atomic::fence(Ordering::Acquire);
+        self.quiet == Some(u32::from_le_bytes(rung))
+    }
+
+    /// It is drained again.
+    pub fn wake(&mut self) {
+        if self.quiet.take().is_some() {
+            self.control.stop_asking();
+        }
+        self.is_quiet = false;
+    }
+
+    /// For a quiet pool that nobody has rung for, after the barrier of a drain at `now`: no record of a time up to `now` will
+    /// come from it.
+    pub(crate) fn nothing_until(&mut self, now: u64) {
+        self.scan_time = now;
+        self.watermark = self.watermark.max(now);
+    }
+
+    /// Records before `floor` were drained from other pools.
+    pub(crate) fn not_before(&mut self, floor: u64) {
+        self.watermark = self.watermark.max(floor);
+    }
+
+    /// How often writers have found less than half of the pool free, as they claim.
+    pub fn pressure(&self) -> u32 {
+        let mut pressure = [0; 4];
+        self.segments[0].source.read(P_PRESSURE, &mut pressure);
+        u32::from_le_bytes(pressure)
     }
 
     fn store(&mut self, offset: usize, value: u64) {
@@ -626,7 +803,7 @@ impl Reader {
     }
 
     /// The first time at which a record may still be missing; above `now` when none can.
-    fn bound(&mut self, now: u64, ended: bool, again: bool, given_up: &mut u64) -> u64 {
+    pub(crate) fn bound(&mut self, now: u64, ended: bool, again: bool, given_up: &mut u64) -> u64 {
         if ended {
             return u64::MAX;
         }
@@ -985,30 +1162,20 @@ impl Reader {
         }
     }
 
-    /// The k-way merge: the streams' records by (time, sequence number). Up to where: the watermark, or the time of the
-    /// record that the sink would not take.
-    fn merge(
+    /// The k-way merge: the streams' records by (time, sequence number), up to the watermark and not beyond `until`. Where the
+    /// sink would not take a record, the watermark is its time from then on.
+    pub(crate) fn run(
         &mut self,
-        mut streams: Vec<Stream>,
-        mut watermark: u64,
-        out: &mut Drained,
+        pass: &mut Pass,
+        until: u64,
         sink: &mut impl FnMut(&Record<'_>) -> ControlFlow<()>,
-    ) -> u64 {
-        let window = (WINDOWS / streams.len().max(1)).clamp(1024, 64 * 1024);
-        let mut spare: Vec<Vec<u8>> = Vec::new();
-        let mut scratch = Vec::new();
-        let mut heap = BinaryHeap::new();
-        for (index, stream) in streams.iter_mut().enumerate() {
-            // The first look is for the header only; a window is filled when the stream's turn comes.
-            if let Some(header) = self.peek(stream, RECORD_HEADER_SIZE, out) {
-                heap.push(Reverse((header.time(), header.seq(), index)));
-            }
-            stream.window = Vec::new();
-        }
-        let mut last = 0;
-        let (mut late, mut drained) = ([0u64; 256], [0u64; 256]);
-        while let Some(Reverse((time, _, index))) = heap.pop() {
-            if time >= watermark {
+    ) {
+        let Pass {
+            streams, heap, window, spare, scratch, watermark, last, late, drained, out, ..
+        } = pass;
+        while let Some(Reverse((time, seq, index))) = heap.pop() {
+            if time >= *watermark || time > until {
+                heap.push(Reverse((time, seq, index)));
                 break;
             }
             let stream = &mut streams[index];
@@ -1018,16 +1185,16 @@ impl Reader {
             }
             let limit = heap.peek().map(|Reverse((time, seq, _))| (*time, *seq));
             loop {
-                let Some(header) = self.peek(stream, window, out) else {
+                let Some(header) = self.peek(stream, *window, out) else {
                     spare.push(std::mem::take(&mut stream.window));
                     break;
                 };
                 let (time, seq) = (header.time(), header.seq());
-                if time >= watermark {
+                if time >= *watermark {
                     spare.push(std::mem::take(&mut stream.window));
                     break;
                 }
-                if limit.is_some_and(|limit| (time, seq) > limit) {
+                if time > until || limit.is_some_and(|limit| (time, seq) > limit) {
                     heap.push(Reverse((time, seq, index)));
                     break;
                 }
@@ -1038,46 +1205,29 @@ impl Reader {
                     let (segment, base) = self.place(r.unit);
                     scratch.resize(size, 0);
                     let at = base + r.offset as usize + RECORD_HEADER_SIZE;
-                    self.segments[segment].source.read(at, &mut scratch);
-                    &scratch
+                    self.segments[segment].source.read(at, scratch);
+                    scratch
                 } else {
                     let at = (stream.at - stream.window_at) as usize + RECORD_HEADER_SIZE;
                     &stream.window[at..at + size]
                 };
                 let record = header.record(payload, overflow);
                 // Both can only be a late commit, or a provider that makes its times up.
-                if time < self.watermark || time < last {
+                if time < self.watermark || time < *last {
                     late[usize::from(record.sessions)] += 1;
                 } else {
                     if sink(&record).is_break() {
-                        watermark = time;
+                        *watermark = time;
                         out.stopped = true;
-                        heap.clear();
-                        break;
+                        return;
                     }
-                    last = time;
+                    *last = time;
                     drained[usize::from(record.sessions)] += 1;
                     out.size += record_room(size) as u64;
                 }
                 self.step(stream, &header);
             }
         }
-        out.late = late.iter().sum();
-        out.records = drained.iter().sum();
-        for (mask, (late, drained)) in late.into_iter().zip(drained).enumerate() {
-            for slot in (0..SESSIONS).filter(|slot| mask >> slot & 1 != 0) {
-                self.late[slot] += late;
-                self.drained[slot] += drained;
-            }
-        }
-        for stream in &streams {
-            if let Some(state) = self.chunks.get_mut(&stream.unit)
-                && stream.slot.is_some()
-            {
-                state.consumed = stream.at;
-            }
-        }
-        watermark
     }
 
     /// The next record's header, with the whole record in the window (for a chunk stream, when `want` allows more than a
@@ -1175,6 +1325,10 @@ impl Reader {
         }
         if let Some(slot) = stream.slot {
             let seq = header.seq();
+            if self.next_seq.len() <= usize::from(slot) && usize::from(slot) < MAX_THREADS {
+                let first = if self.fresh { 0 } else { u64::MAX };
+                self.next_seq.resize(usize::from(slot) + 1, first);
+            }
             if let Some(next) = self.next_seq.get_mut(usize::from(slot)) {
                 // Backwards only in a provider that makes its numbers up.
                 let gap = seq.wrapping_sub(*next as u32);

@@ -11,6 +11,7 @@
 //! | 0x018 | 4 | process id, as its own namespace sees it |
 //! | 0x01c | 4 | number of segments |
 //! | 0x020 | 4 | pressure: counts the times a writer found less than half free (a wish for growth) |
+//! | 0x024 | 4 | rung: the control's quiet count for which a writer has woken the host |
 //! | 0x028 | 8 | value of the control's release count at the last reap |
 //! | 0x030 | 4 | slots in use: highest slot index ever taken, plus one |
 //! | 0x038 | 8 | dry: the control's release count, plus one, at which not even 4 KiB were free |
@@ -45,7 +46,8 @@
 //! | 0x038 | 8 | watermark: records before it have been drained |
 //! | 0x040 | 64 | admission words, 8 × u64 |
 //! | 0x080 | 64 | writes counted late, by session slot, 8 × u64 |
-//! | 0x0c0 | 4 | asleep: 1 while the host waits on this futex word for something to do |
+//! | 0x0c0 | 4 | asleep: 1 while the host waits on this futex word for something to do (unless it has a bell) |
+//! | 0x0c4 | 4 | quiet count: how often the host has asked to be woken by the next write |
 //! | 0x1000 | 512 KiB | chunk words: consumed position and revocation key, one a unit |
 //! | 0x81000 | 1 MiB | bits of the consumed records of overflow chunks, 16 bytes a unit |
 //! | 0x181000 | 1 MiB | journal entries: offset in the control, new value |
@@ -103,6 +105,7 @@ pub(crate) const P_GENERATION: usize = 0x10;
 pub(crate) const P_PID: usize = 0x18;
 pub(crate) const P_SEGMENTS: usize = 0x1c;
 pub(crate) const P_PRESSURE: usize = 0x20;
+pub(crate) const P_RUNG: usize = 0x24;
 pub(crate) const P_REAPED: usize = 0x28;
 pub(crate) const P_SLOTS: usize = 0x30;
 pub(crate) const P_DRY: usize = 0x38;
@@ -133,6 +136,7 @@ pub(crate) const C_WATERMARK: usize = 0x38;
 pub(crate) const C_ADMISSION: usize = 0x40;
 pub(crate) const C_LATE: usize = 0x80;
 pub(crate) const C_ASLEEP: usize = 0xc0;
+pub(crate) const C_QUIET: usize = 0xc4;
 pub(crate) const C_CHUNKS: usize = 0x1000;
 pub(crate) const C_BITS: usize = 0x81000;
 pub(crate) const C_JOURNAL: usize = 0x181000;

@@ -75,6 +75,8 @@ mod control;
 #[cfg(not(loom))]
 mod host;
 #[cfg(not(loom))]
+mod many;
+#[cfg(not(loom))]
 mod room;
 #[cfg(not(loom))]
 mod site;
@@ -84,10 +86,12 @@ mod sys;
 mod writer;
 
 #[cfg(not(loom))]
-pub use control::{Admission, Control, LARGEST_EVENT_SIZE};
+pub use control::{Admission, Bell, Control, LARGEST_EVENT_SIZE};
 #[cfg(not(loom))]
 pub use host::{DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, SiteTable, Source};
 pub use layout::Cause;
+#[cfg(not(loom))]
+pub use many::{DrainedTogether, Participant, advance_together, drain_together};
 #[cfg(not(loom))]
 pub use room::Room;
 #[cfg(not(loom))]

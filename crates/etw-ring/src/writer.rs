@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use std::sync::{Arc, OnceLock};
 
-use crate::control::{Control, FULL, INDEPENDENT, LARGEST_EVENT_SIZE, OPEN};
+use crate::control::{Bell, Control, FULL, INDEPENDENT, LARGEST_EVENT_SIZE, OPEN, QUIET};
 use crate::layout::*;
 use crate::proto::{self, Head, Phase, Shared, SharedRoom, Unit};
 use crate::room::Room;
@@ -203,6 +203,8 @@ static EPOCHS: AtomicU64 = AtomicU64::new(1);
 pub struct Writer {
     segments: [OnceLock<Arc<Memory>>; MAX_SEGMENTS],
     control: Arc<Memory>,
+    /// Where the host sleeps, if not on the control.
+    bell: Option<Bell>,
     clock: RawClock,
     light: Light,
     cpu: Cpu,
@@ -285,6 +287,7 @@ impl Writer {
             admission: std::ptr::from_ref(control.word(C_ADMISSION)).cast(),
             admission_epoch: control.half(C_EPOCH),
             control,
+            bell: None,
             clock: view.0,
             light,
             cpu,
@@ -296,6 +299,12 @@ impl Writer {
             probe: AtomicU32::new(0),
             growing: std::sync::Mutex::new(()),
         })
+    }
+
+    /// For a host of several pools, which sleeps elsewhere.
+    pub fn with_bell(mut self, bell: Bell) -> Writer {
+        self.bell = Some(bell);
+        self
     }
 
     /// The memory of a segment, for a host in the same process or to hand its descriptor over.
@@ -607,7 +616,7 @@ impl Writer {
         let admits = |slot: usize| {
             let word = self.admission()[slot % SESSIONS].load(Ordering::Relaxed);
             let size = u64::from(request.event_size) + (word >> 16 & 0xffff);
-            word & (OPEN | FULL) == OPEN && size <= word >> 32
+            word & (OPEN | FULL | QUIET) == OPEN && size <= word >> 32
         };
         // One session is what there mostly is; a private one has this slot always.
         if request.sessions == 1 {
@@ -812,6 +821,7 @@ impl Writer {
                 }
                 let head = thread.head.get();
                 proto::announce(&line.head, head, self.light);
+                self.ring();
                 // SAFETY: set by `new_chunk`: with room there is a chunk.
                 let chunk = unsafe { &*thread.chunk.get() };
                 if proto::revoked(chunk, thread.closing_key.get()) {
@@ -835,6 +845,7 @@ impl Writer {
         let seq = self.first().half(P_SHARED_SEQ).fetch_add(1, Ordering::Relaxed);
         match self.overflow(need) {
             Some((record, shared)) => {
+                self.ring();
                 let grant = Grant { record, head: Head(0), seq, epoch, sessions };
                 Ok(Reservation::new(
                     self,
@@ -874,6 +885,7 @@ impl Writer {
         }
         match self.overflow(record_room(request.payload_size as usize)) {
             Some((record, shared)) => {
+                self.ring();
                 let grant = Grant { record, head: Head(0), seq, epoch, sessions };
                 Ok(Reservation::new(self, request, grant, tid, Place::Shared(shared, None)))
             }
@@ -1095,10 +1107,29 @@ impl Writer {
 
     /// A host that sleeps hears of a pool that fills up; the system call happens at a chunk change only.
     fn wake_host(&self) {
-        let asleep = self.control.half(C_ASLEEP);
+        let asleep = match &self.bell {
+            Some(bell) => bell.memory().half(0),
+            None => self.control.half(C_ASLEEP),
+        };
         if asleep.load(Ordering::Relaxed) != 0 {
             // The word is the host's to clear; it may be woken twice.
             sys::futex_wake(asleep);
+        }
+    }
+
+    /// The host looks at this pool only when it is told to. After the write has been announced, or a host that is about to leave
+    /// the pool alone would not see it; before its time is read, so that a host that has not heard of it takes a watermark
+    /// below that time.
+    fn ring(&self) {
+        if self.admission()[0].load(Ordering::Acquire) & QUIET == 0 {
+            return;
+        }
+        let count = self.control.half(C_QUIET).load(Ordering::Relaxed);
+        let rung = self.first().half(P_RUNG);
+        if rung.swap(count, Ordering::SeqCst) != count {
+            // The host may be about to sleep: it looks at `rung` after it has said so.
+            std::sync::atomic::fence(Ordering::SeqCst);
+            self.wake_host();
         }
     }
 

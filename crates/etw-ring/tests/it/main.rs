@@ -6,6 +6,7 @@ mod basic;
 mod child;
 mod flow;
 mod malicious;
+mod many;
 #[cfg(target_os = "linux")]
 mod signals;
 mod support;

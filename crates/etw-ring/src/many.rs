@@ -1,0 +1,143 @@
+//! Several pools drained as one: records of all of them in one order of time, consumed in one step.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::host::{DrainOptions, Drained, Reader, Record, time_of_drain, wait_for_writers};
+use crate::sys::{Barrier, RawClock};
+
+/// One pool of several.
+pub struct Participant<'a> {
+    /// Its reader. A quiet one is drained only if somebody has rung.
+    pub reader: &'a mut Reader,
+    /// `patience` and `until` are not looked at.
+    pub options: DrainOptions<'a>,
+    /// Set by [`drain_together`]: what was drained.
+    pub drained: Drained,
+    /// Set by [`drain_together`]: a write was in flight.
+    pub is_in_flight: bool,
+}
+
+impl<'a> Participant<'a> {
+    /// A pool that has not been looked at.
+    pub fn new(reader: &'a mut Reader, options: DrainOptions<'a>) -> Participant<'a> {
+        Participant { reader, options, drained: Drained::default(), is_in_flight: false }
+    }
+}
+
+/// What a drain of several pools did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DrainedTogether {
+    /// Every record of any of the pools with a time below this one has been given to the sink or counted as late.
+    pub watermark: u64,
+    /// Records given to the sink.
+    pub records: u64,
+    /// Bytes of pools that they took.
+    pub size: u64,
+    /// The sink had no room: there is more.
+    pub stopped: bool,
+}
+
+/// Gives the records of all pools to `sink`, with the number of their pool, in one order of time. The watermark is the
+/// smallest of theirs, and not below `floor`, the one of the last drain.
+///
+/// Nothing is consumed until [`advance_together`].
+///
+/// # Loss
+/// As [`Reader::drain_while`]; a writer that stands still in a write holds all up, for [`PATIENCE`](crate::PATIENCE) at most.
+pub fn drain_together(
+    participants: &mut [Participant<'_>],
+    (clock, barrier): (RawClock, Barrier),
+    floor: u64,
+    patience: Duration,
+    mut sink: impl FnMut(usize, &Record<'_>) -> ControlFlow<()>,
+) -> DrainedTogether {
+    let mut no_barrier = false;
+    let now = time_of_drain(clock, barrier, &mut no_barrier);
+    for one in participants.iter_mut().filter(|one| one.reader.is_quiet()) {
+        if one.reader.is_rung() || one.options.ended {
+            one.reader.wake();
+        } else {
+            one.reader.nothing_until(now);
+        }
+    }
+    let bound = wait_for_writers(patience, now, |again| {
+        let mut least = u64::MAX;
+        for one in participants.iter_mut().filter(|one| !one.reader.is_quiet()) {
+            let ended = one.options.ended;
+            let bound = one.reader.bound(now, ended, again, &mut one.drained.given_up);
+            one.is_in_flight = bound <= now;
+            least = least.min(bound);
+        }
+        least
+    });
+    let watermark = bound.min(now.saturating_add(1)).max(floor);
+    let mut together = DrainedTogether { watermark, ..DrainedTogether::default() };
+    let mut passes: Vec<_> = participants
+        .iter_mut()
+        .map(|one| {
+            one.drained.no_barrier = no_barrier;
+            if one.reader.is_quiet() {
+                return None;
+            }
+            one.reader.not_before(floor);
+            one.reader.watermark_of(now, bound);
+            Some(one.reader.begin(watermark, &one.options, one.drained))
+        })
+        .collect();
+    let mut heap: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
+    for (index, pass) in passes.iter().enumerate() {
+        if let Some(time) = pass.as_ref().and_then(|pass| pass.next_time()) {
+            heap.push(Reverse((time, index)));
+        }
+    }
+    let mut given = 0;
+    while let Some(Reverse((_, index))) = heap.pop() {
+        let until = heap.peek().map_or(u64::MAX, |Reverse((time, _))| *time);
+        let (Some(pass), Some(one)) = (&mut passes[index], participants.get_mut(index)) else {
+            continue;
+        };
+        // A provider that changes its records' times while they are read garbles nobody else's order.
+        pass.last = given;
+        one.reader.run(pass, until, &mut |record| sink(index, record));
+        given = pass.last;
+        if pass.out.stopped {
+            together.stopped = true;
+            together.watermark = pass.watermark;
+            break;
+        }
+        if let Some(time) = pass.next_time() {
+            heap.push(Reverse((time, index)));
+        }
+    }
+    for (one, pass) in participants.iter_mut().zip(passes) {
+        let Some(mut pass) = pass else { continue };
+        pass.watermark = together.watermark;
+        one.drained = one.reader.end(pass, &one.options);
+        together.records += one.drained.records;
+        together.size += one.drained.size;
+    }
+    together
+}
+
+/// Makes final what the drains since the last advance consumed from all pools, as one step: `last` becomes `batch`, whatever
+/// kills the host in between. A host that starts again opens each control with [`Control::open_until`](crate::Control::open_until)
+/// and what `last` then is.
+pub fn advance_together<'a>(
+    readers: impl IntoIterator<Item = &'a mut Reader>,
+    last: &AtomicU64,
+    batch: u64,
+) {
+    let mut readers: Vec<_> = readers.into_iter().collect();
+    for reader in &mut readers {
+        reader.prepare(batch);
+    }
+    last.store(batch, Ordering::Release);
+    for reader in &mut readers {
+        reader.commit();
+    }
+}
