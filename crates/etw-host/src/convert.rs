@@ -118,6 +118,7 @@ impl Registrations {
         }
         Some(Event {
             time,
+            clocks: None,
             cpu: record.cpu,
             process_id,
             thread_id: record.tid,
@@ -210,6 +211,7 @@ impl Registrations {
         }
         Some(Event {
             time: found.time.unwrap_or(time),
+            clocks: None,
             cpu: record.cpu,
             process_id,
             thread_id: record.tid,

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use etw_ring::{
     Admission, Barrier, Control, Memory, PoolOptions, RawClock, Reader, Source, Writer,
 };
-use etw_session::{EnableInfo, Facts, Ledger, LogMode, Router, Session, SessionOptions};
+use etw_session::{
+    EnableInfo, EventClock, Facts, Ledger, LogMode, Router, Session, SessionOptions,
+};
 use etw_types::{Guid, Status};
 
 use crate::clock::{ClockMap, Pair};
@@ -232,6 +234,7 @@ impl PrivateSession {
             per_processor: options.per_processor,
             independent: false,
             logger_id: attachment as u16 + 1,
+            clock: EventClock::Main,
         };
         let mut append = false;
         match &options.output {

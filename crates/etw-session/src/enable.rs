@@ -8,6 +8,8 @@ use crate::payload::{MAX_CONDITIONS, PayloadFilter};
 /// What a session wants of a provider.
 #[doc(alias = "ENABLE_TRACE_PARAMETERS")]
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 pub struct EnableInfo {
     /// Level and keyword masks.
     pub wanted: LevelKeyword,
@@ -19,6 +21,7 @@ pub struct EnableInfo {
 
 /// `EnableProperty` bits: what a session wants on each event.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct EnableProperties(pub u32);
 
 macro_rules! properties {
@@ -73,6 +76,8 @@ impl EnableProperties {
 /// Filters of one enablement; each that is there has to pass.
 #[doc(alias = "EVENT_FILTER_DESCRIPTOR")]
 #[derive(Clone, Debug, Default, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 pub struct Filters {
     /// By event id: for events that are not TraceLogging's.
     pub event_ids: Option<IdFilter>,
@@ -88,6 +93,7 @@ pub struct Filters {
 
 /// Event ids to take or to leave out.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct IdFilter {
     /// Only these, or all but these.
     pub include: bool,
@@ -97,6 +103,7 @@ pub struct IdFilter {
 
 /// Names of TraceLogging events to take or to leave out, among those of a level and keyword.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NameFilter {
     /// Which events the filter looks at; others pass.
     pub of: LevelKeyword,

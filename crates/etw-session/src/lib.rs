@@ -6,7 +6,7 @@
 //! * [`EnableInfo`], [`Filters`]: what a session wants of a provider;
 //! * [`SessionOptions`], [`LogMode`]: what becomes of full buffers;
 //! * [`Session`]: buffers filled per CPU, handed out when full, in memory that the host gives;
-//! * [`Router`]: up to eight sessions behind one stream of events, all or none by default;
+//! * [`Router`]: up to 64 sessions behind one stream of events, all or none by default;
 //! * [`Ledger`]: where every event went;
 //! * [`recover`]: the buffers of a host that was killed.
 //!
@@ -52,9 +52,9 @@ mod session;
 
 pub use buffer::{FullBuffer, Place};
 pub use enable::{EnableInfo, EnableProperties, FilterError, Filters, IdFilter, NameFilter};
-pub use event::{Event, MAX_EVENT_SIZE, ProcessFacts};
+pub use event::{Clocks, Event, MAX_EVENT_SIZE, ProcessFacts};
 pub use ledger::{Cause, Ledger};
-pub use mode::{LogMode, ModeError, SessionError, SessionOptions, log_file_mode};
+pub use mode::{EventClock, LogMode, ModeError, SessionError, SessionOptions, log_file_mode};
 pub use payload::{Condition, EventKey, PayloadFilter, PayloadOp};
 pub use route::{Routed, Router, SLOTS};
 pub use session::{Facts, Session, State};

@@ -51,6 +51,20 @@ pub struct SessionOptions {
     pub independent: bool,
     /// The number in the buffers' headers.
     pub logger_id: u16,
+    /// Which of an event's times it records.
+    pub clock: EventClock,
+}
+
+/// The times that a host of several sessions has for an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventClock {
+    /// [`Event::time`](crate::Event::time).
+    #[default]
+    Main,
+    /// [`Clocks::system`](crate::Clocks::system).
+    System,
+    /// [`Clocks::raw`](crate::Clocks::raw).
+    Raw,
 }
 
 impl Default for SessionOptions {
@@ -62,6 +76,7 @@ impl Default for SessionOptions {
             per_processor: true,
             independent: false,
             logger_id: 1,
+            clock: EventClock::Main,
         }
     }
 }

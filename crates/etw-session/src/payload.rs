@@ -15,6 +15,7 @@ const MAX_DEPTH: usize = 16;
 /// Conditions on the fields of one event.
 #[doc(alias = "TdhCreatePayloadFilter")]
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct PayloadFilter {
     /// The event it is for.
     pub of: EventKey,
@@ -28,6 +29,7 @@ pub struct PayloadFilter {
 
 /// The event that a filter is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum EventKey {
     /// A TraceLogging event of this name.
     Name(String),
@@ -41,11 +43,39 @@ pub enum EventKey {
 /// operator does not know, fulfils nothing.
 #[doc(alias = "PAYLOAD_FILTER_PREDICATE")]
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(try_from = "Text", into = "Text"))]
 pub struct Condition {
     /// Names from the outermost struct inward.
     path: Vec<String>,
     op: PayloadOp,
     values: Vec<Value>,
+}
+
+/// A condition as it was given.
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Text {
+    field: String,
+    op: PayloadOp,
+    values: Vec<String>,
+}
+
+#[cfg(feature = "serde")]
+impl TryFrom<Text> for Condition {
+    type Error = FilterError;
+    fn try_from(text: Text) -> Result<Condition, FilterError> {
+        let values: Vec<&str> = text.values.iter().map(String::as_str).collect();
+        Condition::new(&text.field, text.op, &values)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<Condition> for Text {
+    fn from(condition: Condition) -> Text {
+        let values = condition.values.into_iter().map(|value| value.text).collect();
+        Text { field: condition.path.join("."), op: condition.op, values }
+    }
 }
 
 /// A text, and what else it may mean.
@@ -61,6 +91,7 @@ struct Value {
 /// `PAYLOAD_OPERATOR`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PayloadOp {
     /// Equal; of texts with case.
     Eq = 0,

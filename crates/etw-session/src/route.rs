@@ -3,10 +3,10 @@ use crate::event::{Event, ExtraItems};
 use crate::ledger::Cause;
 use crate::session::Session;
 
-/// Sessions behind one stream of events.
-pub const SLOTS: usize = 8;
+/// Sessions behind one stream of events: ETW's limit for a machine.
+pub const SLOTS: usize = 64;
 
-/// Up to eight sessions, each in the slot that writers know it by.
+/// Up to 64 sessions, each in a slot.
 #[derive(Debug)]
 pub struct Router<B> {
     sessions: [Option<Session<B>>; SLOTS],
@@ -18,15 +18,15 @@ impl<B> Default for Router<B> {
     }
 }
 
-/// What became of one event: a mask of session slots for each outcome.
+/// What became of one event: a mask of slots for each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Routed {
     /// In a buffer.
-    pub stored: u8,
+    pub stored: u64,
     /// Not wanted.
-    pub filtered: u8,
+    pub filtered: u64,
     /// Counted as lost.
-    pub lost: u8,
+    pub lost: u64,
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
@@ -55,10 +55,20 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
         self.sessions.iter_mut().enumerate().filter_map(|(slot, s)| Some((slot, s.as_mut()?)))
     }
 
+    fn masked(&mut self, mask: u64) -> impl Iterator<Item = (usize, &mut Session<B>)> {
+        // From the first of the mask to the last.
+        let first = (mask.trailing_zeros() as usize).min(SLOTS);
+        let end = SLOTS - mask.leading_zeros() as usize;
+        let slots = self.sessions[first..end.max(first)].iter_mut().zip(first..);
+        slots
+            .filter(move |(_, slot)| mask & 1 << slot != 0)
+            .filter_map(|(s, slot)| Some((slot, s.as_mut()?)))
+    }
+
     /// Gives an event to the sessions of `mask`: to all that want it or to none, but for independent ones, which neither hold
     /// others up nor are held up by them.
     #[inline]
-    pub fn route(&mut self, mask: u8, event: &Event<'_>) -> Routed {
+    pub fn route(&mut self, mask: u64, event: &Event<'_>) -> Routed {
         if mask.is_power_of_two()
             && let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize]
         {
@@ -77,7 +87,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
     /// As [`route`](Router::route) for a host that can wait: `None`, with nothing counted, when a session that wants the event has
     /// no free buffer now, but will have when what it handed out comes back.
     #[inline]
-    pub fn route_or_wait(&mut self, mask: u8, event: &Event<'_>) -> Option<Routed> {
+    pub fn route_or_wait(&mut self, mask: u64, event: &Event<'_>) -> Option<Routed> {
         if mask.is_power_of_two()
             && let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize]
         {
@@ -94,19 +104,19 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
         self.can_take(mask, event).then(|| self.route_to_many(mask, event))
     }
 
-    fn can_take(&mut self, mask: u8, event: &Event<'_>) -> bool {
-        self.iter_mut().filter(|(slot, _)| mask & 1 << slot != 0).all(|(_, session)| {
+    fn can_take(&mut self, mask: u64, event: &Event<'_>) -> bool {
+        self.masked(mask).all(|(_, session)| {
             let Some(size) = session.wanted_size(event) else { return true };
             session.has_room(event.cpu, size) != Err(Cause::SessionFull) || !session.is_storing()
         })
     }
 
-    fn route_to_many(&mut self, mask: u8, event: &Event<'_>) -> Routed {
+    fn route_to_many(&mut self, mask: u64, event: &Event<'_>) -> Routed {
         let mut routed = Routed::default();
         let mut refused: [Option<Cause>; SLOTS] = [None; SLOTS];
         let mut is_refused = false;
-        let mut wanting = 0u8;
-        for (slot, session) in self.iter_mut().filter(|(slot, _)| mask & 1 << slot != 0) {
+        let mut wanting = 0u64;
+        for (slot, session) in self.masked(mask) {
             let Some(size) = session.wanted_size(event) else {
                 session.count_filtered();
                 routed.filtered |= 1 << slot;
@@ -116,7 +126,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
             refused[slot] = session.has_room(event.cpu, size).err();
             is_refused |= refused[slot].is_some() && !session.options().independent;
         }
-        for (slot, session) in self.iter_mut().filter(|(slot, _)| wanting & 1 << slot != 0) {
+        for (slot, session) in self.masked(wanting) {
             let held_up = is_refused && !session.options().independent;
             match refused[slot].or(held_up.then_some(Cause::AllOrNone)) {
                 None => {

@@ -7,7 +7,7 @@ use crate::buffer::{Buffer, FREE, FullBuffer, HEADER_SIZE, Place, STATE, put};
 use crate::enable::EnableInfo;
 use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE};
 use crate::ledger::{Cause, Ledger};
-use crate::mode::{LogMode, SessionError, SessionOptions};
+use crate::mode::{EventClock, LogMode, SessionError, SessionOptions};
 
 /// A session: events go into the buffer of their CPU, full buffers to whoever takes them.
 #[derive(Debug)]
@@ -313,6 +313,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
         // `has_room` said so.
         let Some(Some(buffer)) = self.open.get_mut(index) else { return };
+        let other;
+        let event = match (self.options.clock, event.clocks) {
+            (EventClock::Main, _) | (_, None) => event,
+            (clock, Some(clocks)) => {
+                let time = if clock == EventClock::System { clocks.system } else { clocks.raw };
+                other = Event { time, ..*event };
+                &other
+            }
+        };
         self.facts.out_of_order += u64::from(event.time < buffer.last_time && buffer.events > 0);
         event.encode(extra, buffer.room(size));
         buffer.added(size, event.time);

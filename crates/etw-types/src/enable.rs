@@ -8,6 +8,8 @@
 ///
 /// Source: the documentation of `EnableTraceEx2` and `TraceLoggingProviderEnabled`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default))]
 pub struct LevelKeyword {
     /// Most verbose level that passes; 0 and 255 pass all.
     pub level: u8,

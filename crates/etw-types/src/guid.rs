@@ -134,6 +134,21 @@ impl fmt::Display for ParseGuidError {
 
 impl std::error::Error for ParseGuidError {}
 
+#[cfg(feature = "serde")]
+impl serde::Serialize for Guid {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Guid {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Guid, D::Error> {
+        let text = <std::borrow::Cow<'_, str>>::deserialize(from)?;
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 impl FromStr for Guid {
     type Err = ParseGuidError;
 

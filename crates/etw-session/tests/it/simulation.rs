@@ -109,10 +109,10 @@ impl World {
     }
 
     fn route(&mut self, (number, time, cpu, mask): (u64, i64, u16, u8)) {
-        let routed = self.router.route(mask, &event(&number.to_le_bytes(), time, cpu));
-        assert_eq!(routed.stored | routed.lost | routed.filtered, mask);
+        let routed = self.router.route(u64::from(mask), &event(&number.to_le_bytes(), time, cpu));
+        assert_eq!(routed.stored | routed.lost | routed.filtered, u64::from(mask));
         // All or none, the independent one aside.
-        let dependent = mask & 0b011 & !routed.filtered;
+        let dependent = u64::from(mask) & 0b011 & !routed.filtered;
         assert!(routed.stored & 0b011 == dependent || routed.stored & 0b011 == 0);
         for slot in 0..SESSIONS {
             if routed.stored & 1 << slot != 0 {

@@ -1,0 +1,255 @@
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+
+/// Largest message, in bytes; a socket's buffer takes it whatever the system's defaults are.
+pub const MAX_MESSAGE: usize = 128 << 10;
+/// Descriptors that a message may have.
+const MAX_DESCRIPTORS: usize = 8;
+
+/// A connected `SOCK_SEQPACKET` socket: whole messages, with descriptors.
+#[derive(Debug)]
+pub struct Channel(OwnedFd);
+
+/// A message.
+#[derive(Debug, Default)]
+pub struct Received {
+    /// Its bytes; empty at the connection's end.
+    pub bytes: Vec<u8>,
+    /// What came with it.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// Who is at the other end, as the kernel says: who connected, or who listened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Process id, as this namespace sees it; 0: not in it.
+    pub pid: u32,
+    /// Effective user.
+    pub uid: u32,
+    /// Effective group.
+    pub gid: u32,
+}
+
+impl Channel {
+    /// Connects to a socket. The host's process may be of another user: ask [`peer`](Self::peer).
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn connect(path: &Path) -> io::Result<Channel> {
+        let flags = SocketFlags::CLOEXEC;
+        let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)?;
+        Ok(Channel(fd))
+    }
+
+    /// A socket that others connect to.
+    ///
+    /// # Errors
+    /// What the system says: `AddrInUse` where the name is taken.
+    pub fn listen(path: &Path) -> io::Result<OwnedFd> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        rustix::net::bind(&fd, &SocketAddrUnix::new(path)?)?;
+        rustix::net::listen(&fd, 1024)?;
+        Ok(fd)
+    }
+
+    /// Takes a connection; it does not block, neither here nor later.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is none; what the system says.
+    pub fn accept(listener: BorrowedFd<'_>) -> io::Result<Channel> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        Ok(Channel(rustix::net::accept_with(listener, flags)?))
+    }
+
+    /// Two ends of one connection.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn pair() -> io::Result<(Channel, Channel)> {
+        let flags = SocketFlags::CLOEXEC;
+        let (a, b) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        Ok((Channel(a), Channel(b)))
+    }
+
+    /// Who is at the other end.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn peer(&self) -> io::Result<Peer> {
+        // Through libc's view of the structure: a process outside of our namespace has the id 0.
+        let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+        use std::os::fd::AsRawFd;
+        // SAFETY: the out pointers lead to values of the sizes that are given.
+        let done = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut credentials).cast(),
+                &raw mut size,
+            )
+        };
+        if done != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Peer {
+            pid: u32::try_from(credentials.pid).unwrap_or(0),
+            uid: credentials.uid,
+            gid: credentials.gid,
+        })
+    }
+
+    /// Sends a message, waiting for room unless the socket does not block.
+    ///
+    /// # Errors
+    /// `WouldBlock`: the other side does not read. What the system says.
+    pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(descriptors))
+        {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        loop {
+            let parts = [IoSlice::new(bytes)];
+            match rustix::net::sendmsg(&self.0, &parts, &mut ancillary, SendFlags::NOSIGNAL) {
+                Ok(_) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits for a message. `bytes` is empty at the end of the connection.
+    ///
+    /// # Errors
+    /// `WouldBlock` where the socket does not block; `InvalidData` for a message that is too long.
+    pub fn receive(&self) -> io::Result<Received> {
+        let mut bytes = vec![0; MAX_MESSAGE];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
+        loop {
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let received = {
+                let mut parts = [IoSliceMut::new(&mut bytes)];
+                let flags = RecvFlags::CMSG_CLOEXEC;
+                rustix::net::recvmsg(&self.0, &mut parts, &mut ancillary, flags)
+            };
+            let received = match received {
+                Ok(received) => received,
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let descriptors = ancillary
+                .drain()
+                .filter_map(|message| match message {
+                    RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+                    _ => None,
+                })
+                .flatten()
+                .collect();
+            if received.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            bytes.truncate(received.bytes);
+            bytes.shrink_to_fit();
+            return Ok(Received { bytes, descriptors });
+        }
+    }
+
+    /// As [`receive`](Self::receive), for at most `patience`.
+    ///
+    /// # Errors
+    /// `TimedOut`, and as there.
+    pub fn receive_within(&self, patience: std::time::Duration) -> io::Result<Received> {
+        let end = std::time::Instant::now() + patience;
+        loop {
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            let left = Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
+            let mut set = [PollFd::new(&self.0, PollFlags::IN)];
+            match poll(&mut set, Some(&left)) {
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(_) => return self.receive(),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The descriptor, where a program's own will rarely be: those that close or reuse low numbers do not meet it.
+    ///
+    /// # Errors
+    /// What the system says; the channel is as it was then.
+    pub fn move_up(&mut self, least: i32) -> io::Result<()> {
+        self.0 = rustix::io::fcntl_dupfd_cloexec(&self.0, least)?;
+        Ok(())
+    }
+
+    /// Whether sends and receives wait.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn set_blocking(&self, blocking: bool) -> io::Result<()> {
+        let mut flags = rustix::fs::fcntl_getfl(&self.0)?;
+        flags.set(OFlags::NONBLOCK, !blocking);
+        rustix::fs::fcntl_setfl(&self.0, flags)?;
+        Ok(())
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl From<OwnedFd> for Channel {
+    fn from(fd: OwnedFd) -> Channel {
+        Channel(fd)
+    }
+}
+
+impl From<Channel> for OwnedFd {
+    fn from(channel: Channel) -> OwnedFd {
+        channel.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_keep_their_bounds_and_descriptors() {
+        let (a, b) = Channel::pair().unwrap();
+        a.send(b"one", &[]).unwrap();
+        a.send(&vec![7; MAX_MESSAGE], &[b.as_fd(), a.as_fd()]).unwrap();
+        a.send(&vec![7; MAX_MESSAGE + 1], &[]).unwrap();
+        assert_eq!(b.receive().unwrap().bytes, b"one");
+        let second = b.receive().unwrap();
+        assert_eq!((second.bytes.len(), second.descriptors.len()), (MAX_MESSAGE, 2));
+        assert_eq!(b.receive().unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            b.receive_within(std::time::Duration::from_millis(5)).unwrap_err().kind(),
+            io::ErrorKind::TimedOut
+        );
+        assert_eq!(b.peer().unwrap().pid, std::process::id());
+        drop((a, second));
+        assert!(b.receive().unwrap().bytes.is_empty());
+    }
+}

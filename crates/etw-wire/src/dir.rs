@@ -1,0 +1,284 @@
+//! Runtime directories: where a host listens, and where programs that have none wait for one.
+//!
+//! | | directory | owner |
+//! |---|---|---|
+//! | one named by `ETW_RUNTIME_DIR` | that | the user or root |
+//! | the system's host | `/run/openetw` | root |
+//! | the user's host | `/run/user/UID/openetw`, or `/tmp/openetw-UID` without a `/run/user/UID` | the user |
+//!
+//! In it: `socket`; `word`, four bytes that change when a host begins, on which programs sleep; `lock`, held by the host.
+//! A directory that is a link, is not its owner's, or that others may write, is not used. In a program that runs with more
+//! rights than its user (`AT_SECURE`) the environment is not asked.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::thread::futex;
+
+use crate::Channel;
+
+/// The system host's directory.
+pub const SYSTEM: &str = "/run/openetw";
+/// The environment's word for it.
+pub const VARIABLE: &str = "ETW_RUNTIME_DIR";
+/// A directory of a host for the children of one process, beside the others: what `etw record` sets.
+pub const RECORD_VARIABLE: &str = "ETW_RECORD_DIR";
+
+/// An opened, checked runtime directory.
+#[derive(Debug)]
+pub struct Directory {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+fn denied(path: &Path, what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("{}: {what}", path.display()))
+}
+
+/// An environment variable, unless this program runs with more rights than its user.
+pub fn variable(name: &str) -> Option<PathBuf> {
+    // SAFETY: takes and gives numbers.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
+        return None;
+    }
+    std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The directory of the user's own host.
+pub fn of_user() -> PathBuf {
+    if let Some(named) = variable(VARIABLE) {
+        return named;
+    }
+    let user = rustix::process::geteuid().as_raw();
+    if user == 0 {
+        return SYSTEM.into();
+    }
+    let base = PathBuf::from(format!("/run/user/{user}"));
+    match Directory::check_base(&base, user) {
+        true => base.join("openetw"),
+        false => format!("/tmp/openetw-{user}").into(),
+    }
+}
+
+/// All directories in which a program looks for hosts.
+pub fn of_program() -> Vec<PathBuf> {
+    let mut all = Vec::from_iter(variable(RECORD_VARIABLE));
+    match variable(VARIABLE) {
+        Some(named) => all.push(named),
+        None => {
+            if Path::new(SYSTEM).is_dir() {
+                all.push(SYSTEM.into());
+            }
+            let own = of_user();
+            if !all.contains(&own) {
+                all.push(own);
+            }
+        }
+    }
+    all
+}
+
+impl Directory {
+    fn check_base(path: &Path, user: u32) -> bool {
+        rustix::fs::lstat(path)
+            .is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR && stat.st_uid == user)
+    }
+
+    /// Opens a directory, making it if it is not there (its parent has to be).
+    ///
+    /// # Errors
+    /// `PermissionDenied` for one that cannot be trusted; what the system says.
+    pub fn open_or_make(path: &Path) -> io::Result<Directory> {
+        match rustix::fs::mkdir(path, Mode::from_bits_retain(0o700)) {
+            Ok(()) if path == Path::new(SYSTEM) => {
+                // Everybody's programs register.
+                rustix::fs::chmod(path, Mode::from_bits_retain(0o755))?;
+            }
+            Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Directory::open(path)
+    }
+
+    /// Opens a directory that is there.
+    ///
+    /// # Errors
+    /// As [`open_or_make`](Self::open_or_make).
+    pub fn open(path: &Path) -> io::Result<Directory> {
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::PATH;
+        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&fd)?;
+        let user = rustix::process::geteuid().as_raw();
+        if stat.st_uid != user && stat.st_uid != 0 {
+            return Err(denied(path, "the directory is another user's"));
+        }
+        if stat.st_mode & 0o022 != 0 {
+            return Err(denied(path, "others may write to the directory"));
+        }
+        Ok(Directory { fd, path: path.to_owned() })
+    }
+
+    /// Its name.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The name of the host's socket: by way of the opened directory, so that it is the checked one, and however long its
+    /// name is.
+    pub fn socket(&self) -> PathBuf {
+        use std::os::fd::AsRawFd;
+        format!("/proc/self/fd/{}/socket", self.fd.as_raw_fd()).into()
+    }
+
+    /// Connects to the host, which has to be this user's or root's.
+    ///
+    /// # Errors
+    /// `NotFound` or `ConnectionRefused` where none listens; `PermissionDenied` where it is another user's.
+    pub fn connect(&self) -> io::Result<Channel> {
+        let channel = Channel::connect(&self.socket())?;
+        let user = rustix::process::geteuid().as_raw();
+        match channel.peer()?.uid {
+            0 => Ok(channel),
+            uid if uid == user => Ok(channel),
+            _ => Err(denied(&self.path, "the host is another user's")),
+        }
+    }
+
+    /// Opens a file in the directory.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn file(&self, name: &str, flags: OFlags, mode: u32) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let name = OsStr::from_bytes(name.as_bytes());
+        Ok(rustix::fs::openat(self.fd.as_fd(), name, flags, Mode::from_bits_retain(mode))?)
+    }
+
+    /// Removes a file of the directory, if it is there.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        match rustix::fs::unlinkat(self.fd.as_fd(), name, rustix::fs::AtFlags::empty()) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The word on which programs wait. Made if the directory is this user's.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn word(&self) -> io::Result<Word> {
+        let made = self.file("word", OFlags::RDWR | OFlags::CREATE, 0o644);
+        let (fd, writable) = match made {
+            Ok(fd) => (fd, true),
+            Err(_) => (self.file("word", OFlags::RDONLY, 0)?, false),
+        };
+        let size = rustix::fs::fstat(&fd)?.st_size;
+        if size < 4 {
+            if !writable {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            rustix::fs::ftruncate(&fd, 4096)?;
+        }
+        Word::map(&fd, writable)
+    }
+}
+
+/// Four bytes in a file that all programs of a directory see.
+#[derive(Debug)]
+pub struct Word {
+    at: *const AtomicU32,
+    writable: bool,
+}
+
+// SAFETY: an atomic that is never unmapped.
+unsafe impl Send for Word {}
+// SAFETY: as above.
+unsafe impl Sync for Word {}
+
+impl Word {
+    fn map(fd: &OwnedFd, writable: bool) -> io::Result<Word> {
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        let protection =
+            if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        // SAFETY: a new mapping, of a file that only its owner (this user or root) can cut.
+        let at = unsafe { mmap(std::ptr::null_mut(), 4096, protection, MapFlags::SHARED, fd, 0)? };
+        Ok(Word { at: at.cast(), writable })
+    }
+
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: mapped by `map`, never unmapped, aligned to a page.
+        unsafe { &*self.at }
+    }
+
+    /// Its value.
+    pub fn value(&self) -> u32 {
+        self.word().load(Ordering::Acquire)
+    }
+
+    /// Sleeps while the value is `seen`.
+    pub fn wait(&self, seen: u32, timeout: Option<Duration>) {
+        let timeout = timeout.map(|timeout| futex::Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        });
+        // It returns early for many reasons: the caller looks again.
+        let _ = futex::wait(self.word(), futex::Flags::empty(), seen, timeout.as_ref());
+    }
+
+    /// Changes the value and wakes all that wait: by the host.
+    pub fn change(&self) {
+        if self.writable {
+            self.word().fetch_add(1, Ordering::AcqRel);
+            // Nobody may be waiting.
+            let _ = futex::wake(self.word(), futex::Flags::empty(), i32::MAX as u32);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_that_others_may_write_are_not_used() {
+        let base = std::env::temp_dir().join(format!("openetw-dir-{}", std::process::id()));
+        std::fs::create_dir_all(&base).unwrap();
+        let path = base.join("own");
+        let own = Directory::open_or_make(&path).unwrap();
+        let listener = Channel::listen(&own.socket()).unwrap();
+        let channel = own.connect().unwrap();
+        assert_eq!(channel.peer().unwrap().pid, std::process::id());
+        drop((listener, channel));
+
+        let word = own.word().unwrap();
+        let seen = word.value();
+        std::thread::scope(|scope| {
+            let other = own.word().unwrap();
+            let waiting = scope.spawn(move || {
+                while other.value() == seen {
+                    other.wait(seen, None);
+                }
+            });
+            std::thread::sleep(Duration::from_millis(10));
+            word.change();
+            waiting.join().unwrap();
+        });
+
+        std::os::unix::fs::symlink(&path, base.join("link")).unwrap();
+        assert!(Directory::open(&base.join("link")).is_err());
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(&path, mode).unwrap();
+        let error = Directory::open(&path).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        std::fs::remove_dir_all(&base).unwrap();
+    }
+}

@@ -1,0 +1,329 @@
+//! Messages between a program and a host. Numbers are little-endian; `blob` is a u16 of size and so many bytes.
+//!
+//! | from the program | | |
+//! |---|---|---|
+//! | 1 Hello | u32 magic, u16 version, u8 role | |
+//! | 2 Register | u32 number, GUID, blob traits | answered by Registered, after what its sessions want |
+//! | 3 Unregister | u32 number | |
+//! | 4 Pool | + memory | answers NeedPool |
+//! | 5 Segment | + memory | answers Grow; without memory: there is none |
+//! | 6 Done | u32 token | the change of that token is made |
+//!
+//! | from the host | | |
+//! |---|---|---|
+//! | 65 Welcome | u16 version, u32 pool size + control, bell | |
+//! | 66 Registered | u32 number | |
+//! | 67 NeedPool | | |
+//! | 68 Set | u32 token, u32 number, u8 slot, u8 level, u8 flags, u64 any, u64 all, GUID source, blob filter data | flags: 1 ignore keyword 0 |
+//! | 69 Clear | u32 token, u32 number, u8 slot, GUID source | |
+//! | 70 Capture | u32 token, u32 number, u8 level, u64 any, u64 all, GUID source | |
+//! | 71 Grow | u32 size | |
+//! | 72 Taken | | the segment is known |
+//! | 73 Refused | u32 Win32 status | the host closes the connection |
+
+use etw_types::{Guid, LevelKeyword, le};
+
+/// `OETW`.
+pub const MAGIC: u32 = u32::from_le_bytes(*b"OETW");
+/// The version of everything in this crate, and of the pools' layout.
+pub const VERSION: u16 = 1;
+
+/// Who connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Role {
+    /// A program with providers.
+    Program = 1,
+    /// Who starts, changes and reads sessions.
+    Controller = 2,
+}
+
+/// What a program says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum FromProgram<'a> {
+    Hello { version: u16, role: u8 },
+    Register { number: u32, id: Guid, traits: &'a [u8] },
+    Unregister { number: u32 },
+    Pool,
+    Segment,
+    Done { token: u32 },
+}
+
+/// What a host says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum FromHost<'a> {
+    Welcome {
+        version: u16,
+        pool_size: u32,
+    },
+    Registered {
+        number: u32,
+    },
+    NeedPool,
+    Set {
+        token: u32,
+        number: u32,
+        slot: u8,
+        wanted: LevelKeyword,
+        source: Guid,
+        filter_data: &'a [u8],
+    },
+    Clear {
+        token: u32,
+        number: u32,
+        slot: u8,
+        source: Guid,
+    },
+    Capture {
+        token: u32,
+        number: u32,
+        level: u8,
+        any: u64,
+        all: u64,
+        source: Guid,
+    },
+    Grow {
+        size: u32,
+    },
+    Taken,
+    Refused {
+        status: u32,
+    },
+}
+
+struct Out(Vec<u8>);
+
+impl Out {
+    fn new(kind: u8) -> Out {
+        Out(vec![kind])
+    }
+    fn u8(mut self, value: u8) -> Out {
+        self.0.push(value);
+        self
+    }
+    fn u16(mut self, value: u16) -> Out {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+    fn u32(mut self, value: u32) -> Out {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+    fn u64(mut self, value: u64) -> Out {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+    fn guid(mut self, value: &Guid) -> Out {
+        self.0.extend(value.0);
+        self
+    }
+    /// What is longer than a u16 tells is left out: nothing of ours is.
+    fn blob(self, value: &[u8]) -> Out {
+        match u16::try_from(value.len()) {
+            Ok(size) => {
+                let mut out = self.u16(size);
+                out.0.extend(value);
+                out
+            }
+            Err(_) => self.u16(0),
+        }
+    }
+}
+
+struct In<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> In<'a> {
+    fn skip<T>(&mut self, size: usize, value: Option<T>) -> Option<T> {
+        self.at += size;
+        value
+    }
+    fn u8(&mut self) -> Option<u8> {
+        self.skip(1, self.bytes.get(self.at).copied())
+    }
+    fn u16(&mut self) -> Option<u16> {
+        self.skip(2, le::u16(self.bytes, self.at))
+    }
+    fn u32(&mut self) -> Option<u32> {
+        self.skip(4, le::u32(self.bytes, self.at))
+    }
+    fn u64(&mut self) -> Option<u64> {
+        self.skip(8, le::u64(self.bytes, self.at))
+    }
+    fn guid(&mut self) -> Option<Guid> {
+        self.skip(16, Guid::read(self.bytes, self.at))
+    }
+    fn blob(&mut self) -> Option<&'a [u8]> {
+        let size = usize::from(self.u16()?);
+        self.skip(size, self.bytes.get(self.at..self.at + size))
+    }
+    fn end<T>(self, value: T) -> Option<T> {
+        (self.at == self.bytes.len()).then_some(value)
+    }
+}
+
+impl<'a> FromProgram<'a> {
+    /// The message's bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match *self {
+            FromProgram::Hello { version, role } => Out::new(1).u32(MAGIC).u16(version).u8(role),
+            FromProgram::Register { number, ref id, traits } => {
+                Out::new(2).u32(number).guid(id).blob(traits)
+            }
+            FromProgram::Unregister { number } => Out::new(3).u32(number),
+            FromProgram::Pool => Out::new(4),
+            FromProgram::Segment => Out::new(5),
+            FromProgram::Done { token } => Out::new(6).u32(token),
+        }
+        .0
+    }
+
+    /// Reads one. `None`: no message of this version, to its last byte.
+    pub fn read(bytes: &'a [u8]) -> Option<FromProgram<'a>> {
+        let mut from = In { bytes, at: 0 };
+        let message = match from.u8()? {
+            1 => {
+                if from.u32()? != MAGIC {
+                    return None;
+                }
+                FromProgram::Hello { version: from.u16()?, role: from.u8()? }
+            }
+            2 => FromProgram::Register {
+                number: from.u32()?,
+                id: from.guid()?,
+                traits: from.blob()?,
+            },
+            3 => FromProgram::Unregister { number: from.u32()? },
+            4 => FromProgram::Pool,
+            5 => FromProgram::Segment,
+            6 => FromProgram::Done { token: from.u32()? },
+            _ => return None,
+        };
+        from.end(message)
+    }
+}
+
+impl<'a> FromHost<'a> {
+    /// The message's bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match *self {
+            FromHost::Welcome { version, pool_size } => Out::new(65).u16(version).u32(pool_size),
+            FromHost::Registered { number } => Out::new(66).u32(number),
+            FromHost::NeedPool => Out::new(67),
+            FromHost::Set { token, number, slot, ref wanted, ref source, filter_data } => {
+                Out::new(68)
+                    .u32(token)
+                    .u32(number)
+                    .u8(slot)
+                    .u8(wanted.level)
+                    .u8(u8::from(wanted.ignore_keyword_0))
+                    .u64(wanted.any)
+                    .u64(wanted.all)
+                    .guid(source)
+                    .blob(filter_data)
+            }
+            FromHost::Clear { token, number, slot, ref source } => {
+                Out::new(69).u32(token).u32(number).u8(slot).guid(source)
+            }
+            FromHost::Capture { token, number, level, any, all, ref source } => {
+                Out::new(70).u32(token).u32(number).u8(level).u64(any).u64(all).guid(source)
+            }
+            FromHost::Grow { size } => Out::new(71).u32(size),
+            FromHost::Taken => Out::new(72),
+            FromHost::Refused { status } => Out::new(73).u32(status),
+        }
+        .0
+    }
+
+    /// Reads one. `None`: no message of this version, to its last byte.
+    pub fn read(bytes: &'a [u8]) -> Option<FromHost<'a>> {
+        let mut from = In { bytes, at: 0 };
+        let message = match from.u8()? {
+            65 => FromHost::Welcome { version: from.u16()?, pool_size: from.u32()? },
+            66 => FromHost::Registered { number: from.u32()? },
+            67 => FromHost::NeedPool,
+            68 => FromHost::Set {
+                token: from.u32()?,
+                number: from.u32()?,
+                slot: from.u8().filter(|slot| *slot < 8)?,
+                wanted: LevelKeyword {
+                    level: from.u8()?,
+                    ignore_keyword_0: from.u8()? & 1 != 0,
+                    any: from.u64()?,
+                    all: from.u64()?,
+                },
+                source: from.guid()?,
+                filter_data: from.blob()?,
+            },
+            69 => FromHost::Clear {
+                token: from.u32()?,
+                number: from.u32()?,
+                slot: from.u8().filter(|slot| *slot < 8)?,
+                source: from.guid()?,
+            },
+            70 => FromHost::Capture {
+                token: from.u32()?,
+                number: from.u32()?,
+                level: from.u8()?,
+                any: from.u64()?,
+                all: from.u64()?,
+                source: from.guid()?,
+            },
+            71 => FromHost::Grow { size: from.u32()? },
+            72 => FromHost::Taken,
+            73 => FromHost::Refused { status: from.u32()? },
+            _ => return None,
+        };
+        from.end(message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_back_and_nothing_else_does() {
+        let wanted = LevelKeyword { level: 4, any: 7, all: 3, ignore_keyword_0: true };
+        let id = Guid::from_u128(9);
+        let programs = [
+            FromProgram::Hello { version: 1, role: 2 },
+            FromProgram::Register { number: 5, id, traits: b"\x06\0Doc\0" },
+            FromProgram::Unregister { number: 5 },
+            FromProgram::Pool,
+            FromProgram::Segment,
+            FromProgram::Done { token: 8 },
+        ];
+        let hosts = [
+            FromHost::Welcome { version: 1, pool_size: 1 << 20 },
+            FromHost::Registered { number: 5 },
+            FromHost::NeedPool,
+            FromHost::Set { token: 1, number: 2, slot: 7, wanted, source: id, filter_data: b"x" },
+            FromHost::Clear { token: 1, number: 2, slot: 3, source: id },
+            FromHost::Capture { token: 1, number: 2, level: 3, any: 4, all: 5, source: id },
+            FromHost::Grow { size: 6 },
+            FromHost::Taken,
+            FromHost::Refused { status: 5 },
+        ];
+        let mut all = Vec::new();
+        for message in &programs {
+            assert_eq!(FromProgram::read(&message.to_bytes()).as_ref(), Some(message));
+            all.push(message.to_bytes());
+        }
+        for message in &hosts {
+            assert_eq!(FromHost::read(&message.to_bytes()).as_ref(), Some(message));
+            all.push(message.to_bytes());
+        }
+        for bytes in &mut all {
+            assert!(FromProgram::read(bytes).is_none() || FromHost::read(bytes).is_none());
+            bytes.push(0);
+            assert!(FromProgram::read(bytes).is_none() && FromHost::read(bytes).is_none());
+            bytes.truncate(bytes.len() - 2);
+            assert!(FromProgram::read(bytes).is_none() && FromHost::read(bytes).is_none());
+        }
+    }
+}
