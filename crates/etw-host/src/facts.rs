@@ -7,7 +7,7 @@ use etw_etl::header::LogfileHeader;
 use etw_ring::RawClock;
 use etw_types::{Clock, ClockType, FileTime, le};
 
-use crate::clock::{QPC_FREQUENCY, filetime_now, qpc_now};
+use crate::clock::{ClockMap, QPC_FREQUENCY, filetime_now, qpc_now};
 
 /// Clock of a session's timestamps on disk.
 #[doc(alias = "Wnode.ClientContext")]
@@ -128,6 +128,38 @@ impl SessionFacts {
         };
         parse()
             .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the session facts are cut"))
+    }
+}
+
+/// From the raw clock to a session's.
+#[derive(Clone, Copy, Debug)]
+pub enum SessionTime {
+    /// The performance counter.
+    Qpc,
+    /// System time: so much more than the performance counter.
+    System(i64),
+    /// Cycles.
+    Raw,
+}
+
+impl SessionTime {
+    /// That of a session.
+    pub fn of(facts: &SessionFacts) -> SessionTime {
+        match facts.header.clock_type {
+            ClockType::SYSTEM => SessionTime::System(facts.filetime_at_qpc_zero),
+            ClockType::TSC => SessionTime::Raw,
+            _ => SessionTime::Qpc,
+        }
+    }
+
+    /// The session's time at a raw time.
+    #[inline(always)]
+    pub fn time(self, clock: &ClockMap, raw: u64) -> i64 {
+        match self {
+            SessionTime::Qpc => clock.qpc(raw),
+            SessionTime::System(zero) => zero + clock.qpc(raw),
+            SessionTime::Raw => raw as i64,
+        }
     }
 }
 

@@ -18,9 +18,9 @@ use etw_types::le;
 
 use crate::clock::ClockMap;
 use crate::convert::Registrations;
+use crate::facts::SessionTime;
 use crate::facts::{SessionFacts, file_name};
 use crate::part::{PartHeader, ReadAt, is_locked, part_path};
-use crate::worker::SessionTime;
 
 /// The buffers that belong into a session's files and are not, or may not be, there.
 #[derive(Clone, Debug)]

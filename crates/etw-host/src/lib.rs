@@ -3,9 +3,9 @@
 //! Layers, from the bottom:
 //!
 //! * [`clock`]: from the pool's raw clock to a session's; [`convert`]: from a record to an event;
-//! * [`facts`], [`file`](mod@file): what a session's files say, and the files;
+//! * [`facts`], [`setup`], [`file`](mod@file): what a session's files say, and the files;
 //! * [`part`]: what would be lost with the process, in a file beside the output; [`leftover`]: read and brought to its place;
-//! * [`process`]: what sessions may want to know of a process;
+//! * [`process`]: what sessions may want to know of a process; [`storage`]: the thread that writes; [`report`]: the ledger in the trace;
 //! * [`PrivateSession`]: a session of one process, with a thread that drains and one that writes.
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -18,8 +18,9 @@ mod outfile;
 pub mod part;
 mod private;
 pub mod process;
-mod report;
-mod storage;
+pub mod report;
+pub mod setup;
+pub mod storage;
 mod worker;
 
 pub use etw_session::{
@@ -33,7 +34,10 @@ pub use private::{
 pub use report::{LEDGER_PROVIDER, LEDGER_PROVIDER_NAME, Loss};
 
 /// A thread of ours: all signals blocked from its first instruction on, so that no handler of the program runs on it.
-pub(crate) fn spawn<T: Send + 'static>(
+///
+/// # Errors
+/// No thread could be made.
+pub fn spawn<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<std::thread::JoinHandle<T>> {

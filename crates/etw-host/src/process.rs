@@ -15,32 +15,47 @@ pub fn facts() -> ProcessFacts {
     let executable = std::env::current_exe().ok();
     let name = executable.as_deref().and_then(|path| path.file_name());
     let name = name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    ProcessFacts::new(&sid(), terminal_session(), start_key(), &name)
-}
-
-fn sid() -> Vec<u8> {
     #[cfg(unix)]
-    {
-        // SAFETY: takes nothing, gives a number, never fails.
-        let user = unsafe { libc::geteuid() };
-        let mut sid = vec![1, 2, 0, 0, 0, 0, 0, 22];
-        sid.extend(1u32.to_le_bytes());
-        sid.extend(user.to_le_bytes());
-        sid
-    }
+    // SAFETY: takes nothing, gives a number, never fails.
+    let user = sid(unsafe { libc::geteuid() });
     #[cfg(not(unix))]
-    Vec::new()
+    let user = Vec::new();
+    let process = std::process::id();
+    ProcessFacts::new(&user, terminal_session("self"), start_key("self", process), &name)
 }
 
-fn terminal_session() -> u32 {
-    let text = std::fs::read_to_string("/proc/self/sessionid").unwrap_or_default();
+/// The facts of another process, as far as this one may see them; `user` is its effective user.
+#[cfg(unix)]
+pub fn facts_of(process: u32, user: u32) -> ProcessFacts {
+    let executable = std::fs::read_link(format!("/proc/{process}/exe")).ok();
+    let name = executable.as_deref().and_then(|path| path.file_name());
+    let name = match name {
+        Some(name) => name.to_string_lossy().into_owned(),
+        // Another user's: the first 15 bytes of the name, which everybody may see.
+        None => std::fs::read_to_string(format!("/proc/{process}/comm"))
+            .map_or(String::new(), |name| name.trim_end().to_owned()),
+    };
+    let of = process.to_string();
+    ProcessFacts::new(&sid(user), terminal_session(&of), start_key(&of, process), &name)
+}
+
+#[cfg(unix)]
+fn sid(user: u32) -> Vec<u8> {
+    let mut sid = vec![1, 2, 0, 0, 0, 0, 0, 22];
+    sid.extend(1u32.to_le_bytes());
+    sid.extend(user.to_le_bytes());
+    sid
+}
+
+fn terminal_session(of: &str) -> u32 {
+    let text = std::fs::read_to_string(format!("/proc/{of}/sessionid")).unwrap_or_default();
     // All ones: never set.
     text.trim().parse().ok().filter(|session| *session != u32::MAX).unwrap_or(0)
 }
 
-fn start_key() -> u64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    start_time(&stat).map_or(0, |ticks| ticks << 22 | u64::from(std::process::id()) & 0x3f_ffff)
+fn start_key(of: &str, process: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{of}/stat")).unwrap_or_default();
+    start_time(&stat).map_or(0, |ticks| ticks << 22 | u64::from(process) & 0x3f_ffff)
 }
 
 /// Field 22 of `/proc/PID/stat`; the second, the name, may hold anything.

@@ -10,7 +10,7 @@ pub const LEDGER_PROVIDER_NAME: &str = "OpenEtw.Session";
 pub const LEDGER_PROVIDER: Guid = Guid::from_u128(0xc426bcf2_cd6c_5679_c416_2f87e1f372d4);
 
 /// One event of the report: extended items and payload.
-pub(crate) struct Report {
+pub struct Report {
     chain: Vec<u8>,
     payload: Vec<u8>,
     level: Level,
@@ -76,7 +76,7 @@ impl Loss {
 }
 
 /// `Ledger` with the totals, then `Loss` for each cause, provider and process.
-pub(crate) fn reports(ledger: &Ledger) -> Vec<Report> {
+pub fn reports(ledger: &Ledger) -> Vec<Report> {
     let u64_field = |builder: MetadataBuilder, name| {
         builder.field(name, InType::UINT64, OutType::NULL, Count::Scalar, 0)
     };

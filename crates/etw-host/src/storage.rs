@@ -39,11 +39,14 @@ impl AsMut<[u8]> for BufferMemory {
     }
 }
 
-pub(crate) type Full = FullBuffer<BufferMemory>;
+/// A buffer on its way.
+pub type Full = FullBuffer<BufferMemory>;
 
 /// Where buffers go.
-pub(crate) enum Sink {
+pub enum Sink {
+    /// To files.
     Files(Box<Files>),
+    /// To a consumer.
     Consumer(Consumer),
     /// A consumer that has panicked.
     Panicked,
@@ -76,7 +79,7 @@ struct Shared {
 }
 
 /// Writes buffers in the order in which they are given.
-pub(crate) struct Storage {
+pub struct Storage {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }

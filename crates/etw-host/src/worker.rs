@@ -15,7 +15,7 @@ use etw_session::{Cause, Event, Ledger, ProcessFacts, Router, Session, State};
 
 use crate::clock::{ClockMap, Pair};
 use crate::convert::Registrations;
-use crate::facts::SessionFacts;
+use crate::facts::{SessionFacts, SessionTime};
 use crate::file::{Closing, Files};
 use crate::private::{Command, Reply, SessionStatistics, Shared, Stopped, lock};
 use crate::report;
@@ -454,33 +454,6 @@ impl Worker {
         // What the system cannot take back stays taken.
         let _ = writer.retire();
         let _ = reply.send((statistics, result));
-    }
-}
-
-/// From the raw clock to the session's.
-#[derive(Clone, Copy)]
-pub(crate) enum SessionTime {
-    Qpc,
-    System(i64),
-    Raw,
-}
-
-impl SessionTime {
-    pub fn of(facts: &SessionFacts) -> SessionTime {
-        match facts.header.clock_type {
-            etw_types::ClockType::SYSTEM => SessionTime::System(facts.filetime_at_qpc_zero),
-            etw_types::ClockType::TSC => SessionTime::Raw,
-            _ => SessionTime::Qpc,
-        }
-    }
-
-    #[inline(always)]
-    pub fn time(self, clock: &ClockMap, raw: u64) -> i64 {
-        match self {
-            SessionTime::Qpc => clock.qpc(raw),
-            SessionTime::System(zero) => zero + clock.qpc(raw),
-            SessionTime::Raw => raw as i64,
-        }
     }
 }
 

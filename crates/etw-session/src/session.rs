@@ -465,6 +465,46 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
+    /// When the flush timer has something to do, on the session clock.
+    pub fn due(&self) -> Option<i64> {
+        let timer = self.options.flush_timer?;
+        let filled = self.open.iter().flatten().filter(|buffer| buffer.events > 0);
+        filled.map(|buffer| buffer.first_time.saturating_add(timer)).min()
+    }
+
+    /// Sets the flush timer, in ticks of the session clock.
+    pub fn set_flush_timer(&mut self, timer: Option<i64>) {
+        self.options.flush_timer = timer;
+    }
+
+    /// Time of the first event that has not been handed out.
+    pub fn first_waiting(&self) -> Option<i64> {
+        let waiting = self.open.iter().flatten().filter(|buffer| buffer.events > 0);
+        waiting.chain(&self.full).map(|buffer| buffer.first_time).min()
+    }
+
+    /// What is handed out from now on belongs into another file, from its beginning.
+    pub fn begin_file(&mut self) {
+        self.next_place = Place { file: 1, slot: 1 };
+        self.begun = self.open.iter().flatten().count() as u64;
+        if self.state == State::FileFull {
+            self.state = State::Running;
+        }
+    }
+
+    /// Buffers that nothing is in.
+    pub fn free_buffers(&self) -> usize {
+        self.free.len()
+    }
+
+    /// More buffers; those of another size are left out.
+    pub fn add_buffers(&mut self, buffers: Vec<B>) {
+        let size = self.options.buffer_size as usize;
+        for memory in buffers.into_iter().filter(|memory| memory.as_ref().len() == size) {
+            self.release(memory);
+        }
+    }
+
     /// No more events; what there is becomes full buffers. Empty ones are let go.
     pub fn stop(&mut self, now: i64) {
         match self.options.mode {

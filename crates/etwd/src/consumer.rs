@@ -1,0 +1,134 @@
+//! Who reads a real-time session: a stream of frames, a bounded queue, a thread that writes.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use etw_wire::control::stream;
+
+/// A frame: kind and bytes.
+type Frame = (u32, Arc<[u8]>);
+
+#[derive(Default)]
+struct Queue {
+    frames: VecDeque<Frame>,
+    size: usize,
+    /// Since the last frame that told: buffers, events.
+    lost: (u64, u64),
+    is_gone: bool,
+    has_ended: bool,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+}
+
+/// One consumer. What it does not read in time is lost to it alone.
+pub(crate) struct Consumer {
+    shared: Arc<Shared>,
+    limit: usize,
+}
+
+fn lock(shared: &Shared) -> MutexGuard<'_, Queue> {
+    shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Consumer {
+    /// A consumer, and the end of the stream that it is given. `limit`: bytes that may wait for it.
+    pub fn start(limit: usize) -> io::Result<(Consumer, OwnedFd)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        ours.shutdown(std::net::Shutdown::Read)?;
+        let shared = Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new() });
+        let writing = shared.clone();
+        // It ends when the other end is closed, or the session ends.
+        etw_host::spawn("etw-consumer", move || write(&writing, ours))?;
+        Ok((Consumer { shared, limit }, theirs.into()))
+    }
+
+    /// Sends a frame that must not be lost: they are small.
+    pub fn tell(&self, kind: u32, bytes: Arc<[u8]>) {
+        let mut queue = lock(&self.shared);
+        // Only the last watermark says anything.
+        if kind == stream::WATERMARK
+            && let Some(last) = queue.frames.back_mut()
+            && last.0 == stream::WATERMARK
+        {
+            last.1 = bytes;
+            return;
+        }
+        queue.size += bytes.len();
+        queue.frames.push_back((kind, bytes));
+        drop(queue);
+        self.shared.changed.notify_one();
+    }
+
+    /// Sends a buffer. `false`: there was no room for it.
+    pub fn offer(&self, bytes: &Arc<[u8]>, events: u64) -> bool {
+        let mut queue = lock(&self.shared);
+        if queue.size + bytes.len() > self.limit {
+            queue.lost.0 += 1;
+            queue.lost.1 += events;
+            return false;
+        }
+        if queue.lost != (0, 0) {
+            let (buffers, events) = std::mem::take(&mut queue.lost);
+            let mut told = buffers.to_le_bytes().to_vec();
+            told.extend(events.to_le_bytes());
+            queue.frames.push_back((stream::LOST, told.into()));
+        }
+        queue.size += bytes.len();
+        queue.frames.push_back((stream::BUFFER, bytes.clone()));
+        drop(queue);
+        self.shared.changed.notify_one();
+        true
+    }
+
+    /// Has the other end been closed?
+    pub fn is_gone(&self) -> bool {
+        lock(&self.shared).is_gone
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        let mut queue = lock(&self.shared);
+        if queue.lost != (0, 0) {
+            let (buffers, events) = std::mem::take(&mut queue.lost);
+            let mut told = buffers.to_le_bytes().to_vec();
+            told.extend(events.to_le_bytes());
+            queue.frames.push_back((stream::LOST, told.into()));
+        }
+        queue.frames.push_back((stream::END, Arc::new([])));
+        queue.has_ended = true;
+        drop(queue);
+        self.shared.changed.notify_one();
+    }
+}
+
+fn write(shared: &Shared, mut to: UnixStream) {
+    loop {
+        let queue = lock(shared);
+        let mut queue = shared
+            .changed
+            .wait_while(queue, |queue| queue.frames.is_empty() && !queue.has_ended)
+            .unwrap_or_else(PoisonError::into_inner);
+        let Some((kind, bytes)) = queue.frames.pop_front() else { return };
+        drop(queue);
+        let mut head = [0; 8];
+        head[..4].copy_from_slice(&kind.to_le_bytes());
+        head[4..].copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+        let written = to.write_all(&head).and_then(|()| to.write_all(&bytes));
+        let mut queue = lock(shared);
+        queue.size -= bytes.len().min(queue.size);
+        if written.is_err() {
+            // The reader has gone; nobody waits for what is left.
+            queue.is_gone = true;
+            queue.frames.clear();
+            queue.size = usize::MAX / 2;
+            return;
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The host of global sessions: programs of many processes are recorded by sessions that a controller starts.
+//!
+//! ```text
+//!   programs ──registrations, memory──► server ──messages──► engine ──buffers──► storage threads ──► files
+//!   controllers ──requests────────────►   (one thread)         (one thread)  └──► consumer threads ──► streams
+//! ```
+//!
+//! * `server` accepts connections, reads whole messages and says who is at the other end; it decides nothing.
+//! * `engine` owns all state: programs, sessions, pools. Between messages it drains the pools into the sessions. It waits for
+//!   nobody: what a program, controller or consumer does not take is dropped with its connection.
+//! * Storage and consumers have a thread each.
+//!
+//! [`Host`] is all of it in this process; the daemon and `etw record` each run one.
+#![deny(unsafe_op_in_unsafe_fn)]
+#![cfg(target_os = "linux")]
+
+mod consumer;
+mod engine;
+mod host;
+mod message;
+mod program;
+mod requests;
+mod rights;
+mod server;
+mod session;
+
+pub use host::{Host, HostOptions};

@@ -1,0 +1,307 @@
+//! A program with providers: who it is, what it has registered, its pool, and which of the host's sessions its eight slots
+//! are.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use etw_host::convert::{Provider, Registrations};
+use etw_ring::layout::SESSIONS;
+use etw_ring::{Admission, Control, Ledger as RingLedger, Reader, Record, SiteTable};
+use etw_session::ProcessFacts;
+use etw_types::{Guid, LevelKeyword};
+use etw_wire::message::FromHost;
+use etw_wire::{Channel, Peer};
+
+/// Registrations that one program may have (formats/07, section 1).
+pub(crate) const MAX_REGISTRATIONS: usize = 2048;
+/// Bytes of traits of all of them.
+const MAX_TRAITS: usize = 4 << 20;
+
+pub(crate) struct Program {
+    pub channel: Arc<Channel>,
+    pub peer: Peer,
+    /// Wakes the server when the process ends, whoever has inherited its socket.
+    pub facts: ProcessFacts,
+    pub control: Control,
+    pub providers: BTreeMap<u32, Registered>,
+    traits_size: usize,
+    /// Its place among the engine's pools.
+    pub lane: Option<usize>,
+    /// It has been asked for a pool.
+    pub pool_is_asked: bool,
+    pub slots: [Option<Slot>; SESSIONS],
+    /// Registrations to be answered when the pool is there.
+    pub waiting: Vec<u32>,
+    /// Growth: what has been asked for, what it has.
+    pub growing: Option<u32>,
+    pub pool_size: u32,
+    pub has_ended: bool,
+}
+
+/// A provider that a program has registered.
+pub(crate) struct Registered {
+    pub provider: Provider,
+    pub group: Guid,
+    pub name: String,
+}
+
+/// A slot's session.
+#[derive(Clone)]
+pub(crate) struct Slot {
+    /// The router's number of it.
+    pub session: usize,
+    /// Records of an earlier epoch are another session's.
+    pub since: u16,
+    /// What the program's counters said when it began.
+    pub base: Base,
+}
+
+/// The counters of one slot.
+#[derive(Clone, Default)]
+pub(crate) struct Base {
+    pub attempted: u64,
+    pub lost: [u64; 6],
+    pub late: u64,
+    pub drained: u64,
+}
+
+impl Base {
+    pub fn of(reader: Option<&Reader>, slot: usize) -> Base {
+        let Some(reader) = reader else { return Base::default() };
+        let ring: RingLedger = reader.ledger();
+        Base {
+            attempted: ring.attempted[slot],
+            lost: etw_ring::Cause::ALL.map(|cause| ring.lost(cause, slot)),
+            late: reader.late()[slot],
+            drained: reader.drained()[slot],
+        }
+    }
+}
+
+impl Program {
+    pub fn new(channel: Arc<Channel>, peer: Peer, control: Control) -> Program {
+        Program {
+            facts: etw_host::process::facts_of(peer.pid, peer.uid),
+            channel,
+            peer,
+            control,
+            providers: BTreeMap::new(),
+            traits_size: 0,
+            lane: None,
+            pool_is_asked: false,
+            slots: [const { None }; SESSIONS],
+            waiting: Vec::new(),
+            growing: None,
+            pool_size: 0,
+            has_ended: false,
+        }
+    }
+
+    /// Says something to the program. `false`: it does not listen, and its connection is to be ended.
+    pub fn say(&self, message: &FromHost<'_>) -> bool {
+        self.channel.send(&message.to_bytes(), &[]).is_ok()
+    }
+
+    /// A registration; `false` where it breaks a limit, or says a number twice.
+    pub fn register(&mut self, number: u32, id: Guid, traits: &[u8]) -> bool {
+        if number == 0
+            || number > 1 << 20
+            || self.providers.len() >= MAX_REGISTRATIONS
+            || self.traits_size + traits.len() > MAX_TRAITS
+            || self.providers.contains_key(&number)
+        {
+            return false;
+        }
+        self.traits_size += traits.len();
+        let provider = Provider { id, traits: traits.to_vec() };
+        let parsed = etw_tracelogging::ProviderTraits::parse(traits).ok();
+        let name = parsed.map(|traits| String::from_utf8_lossy(traits.name()).into_owned());
+        let group = provider.group();
+        self.providers
+            .insert(number, Registered { provider, group, name: name.unwrap_or_default() });
+        true
+    }
+
+    pub fn unregister(&mut self, number: u32) {
+        if let Some(gone) = self.providers.remove(&number) {
+            self.traits_size -= gone.provider.traits.len();
+        }
+    }
+
+    /// The slot of a session.
+    pub fn slot_of(&self, session: usize) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.as_ref().is_some_and(|s| s.session == session))
+    }
+
+    /// Gives the session a slot, if there is one; records admitted from now on may be its.
+    pub fn take_slot(
+        &mut self,
+        session: usize,
+        reader: Option<&Reader>,
+        admission: Admission,
+    ) -> Option<usize> {
+        if let Some(slot) = self.slot_of(session) {
+            return Some(slot);
+        }
+        let free = self.slots.iter().position(Option::is_none)?;
+        let since = self.control.bump_epoch();
+        self.slots[free] = Some(Slot { session, since, base: Base::of(reader, free) });
+        self.control.set_admission(free, admission);
+        Some(free)
+    }
+
+    /// Which of the engine's sessions a mask of slots names, for a record of that epoch.
+    #[inline]
+    pub fn sessions_of(slots: &[Option<Slot>; SESSIONS], mask: u8, epoch: u16) -> u64 {
+        let mut sessions = 0;
+        let mut left = mask;
+        while left != 0 {
+            let slot = left.trailing_zeros() as usize;
+            left &= left - 1;
+            if let Some(slot) = &slots[slot]
+                && epoch.wrapping_sub(slot.since) < 1 << 15
+            {
+                sessions |= 1 << slot.session;
+            }
+        }
+        sessions
+    }
+
+    /// Asks the program to change what a session wants of one registration.
+    pub fn tell(
+        &self,
+        token: u32,
+        number: u32,
+        slot: usize,
+        wanted: Option<&LevelKeyword>,
+        source: Guid,
+    ) -> bool {
+        let slot = slot as u8;
+        match wanted {
+            Some(wanted) => self.say(&FromHost::Set {
+                token,
+                number,
+                slot,
+                wanted: *wanted,
+                source,
+                filter_data: &[],
+            }),
+            None => self.say(&FromHost::Clear { token, number, slot, source }),
+        }
+    }
+}
+
+/// What the engine drains: one for each program that has a pool, beside its reader.
+pub(crate) struct Lane {
+    pub connection: u64,
+    pub process_id: u32,
+    pub facts: ProcessFacts,
+    pub registrations: Registrations,
+    pub sites: SiteTable,
+    /// As the program's, for the records' masks.
+    pub slots: [Option<Slot>; SESSIONS],
+    /// Everything of one mask is the same sessions', as long as nothing changes.
+    last: Option<(u8, u16, u64)>,
+    /// Bytes that no writer of ours makes.
+    pub hostile: u64,
+    pub pressure: u32,
+    pub has_ended: bool,
+    /// When something was last drained.
+    pub active: Instant,
+    /// Thread ids as this namespace sees them, where the program is in another one.
+    pub threads: Option<HashMap<u32, u32>>,
+}
+
+impl Lane {
+    pub fn new(connection: u64, program: &Program, reader: &Reader) -> Lane {
+        let mut registrations = Registrations::default();
+        for (number, registered) in &program.providers {
+            registrations.set(*number, registered.provider.clone());
+        }
+        let process_id = program.peer.pid;
+        Lane {
+            connection,
+            process_id,
+            facts: program.facts.clone(),
+            registrations,
+            sites: reader.site_table(),
+            slots: program.slots.clone(),
+            last: None,
+            hostile: 0,
+            pressure: reader.pressure(),
+            has_ended: program.has_ended,
+            active: Instant::now(),
+            threads: is_elsewhere(process_id).then(HashMap::new),
+        }
+    }
+
+    pub fn set_slots(&mut self, slots: &[Option<Slot>; SESSIONS]) {
+        self.slots = slots.clone();
+        self.last = None;
+    }
+
+    #[inline]
+    pub fn sessions_of(&mut self, record: &Record<'_>) -> u64 {
+        match self.last {
+            Some((mask, epoch, sessions)) if (mask, epoch) == (record.sessions, record.epoch) => {
+                sessions
+            }
+            _ => {
+                let sessions = Program::sessions_of(&self.slots, record.sessions, record.epoch);
+                self.last = Some((record.sessions, record.epoch, sessions));
+                sessions
+            }
+        }
+    }
+
+    /// The thread as this namespace sees it; one that cannot be translated is as claimed.
+    #[inline]
+    pub fn thread(&mut self, claimed: u32) -> u32 {
+        let Some(threads) = &mut self.threads else { return claimed };
+        if !threads.contains_key(&claimed) && threads.len() < 65_536 {
+            learn_threads(self.process_id, threads);
+            threads.entry(claimed).or_insert(claimed);
+        }
+        threads.get(&claimed).copied().unwrap_or(claimed)
+    }
+}
+
+/// Is the process in another PID namespace than we are?
+fn is_elsewhere(process: u32) -> bool {
+    let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/pid")).ok();
+    match (of(&process.to_string()), of("self")) {
+        (Some(theirs), Some(ours)) => theirs != ours,
+        _ => false,
+    }
+}
+
+/// `NSpid:` lists a thread's ids from our namespace inward.
+fn learn_threads(process: u32, threads: &mut HashMap<u32, u32>) {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{process}/task")) else { return };
+    for task in tasks.flatten() {
+        let Ok(status) = std::fs::read_to_string(task.path().join("status")) else { continue };
+        let Some(ids) = status.lines().find_map(|line| line.strip_prefix("NSpid:")) else {
+            continue;
+        };
+        let mut ids = ids.split_ascii_whitespace().filter_map(|id| id.parse().ok());
+        if let (Some(ours), Some(theirs)) = (ids.next(), ids.next_back()) {
+            threads.insert(theirs, ours);
+        }
+    }
+}
+
+/// A segment as it comes from a program: checked before it is used.
+pub(crate) fn segment(descriptors: Vec<OwnedFd>) -> Result<etw_ring::Source, String> {
+    let [memory] = <[OwnedFd; 1]>::try_from(descriptors)
+        .map_err(|all| format!("{} descriptors instead of one", all.len()))?;
+    // More than the layout knows of would only cost.
+    let size = rustix::fs::fstat(&memory).map_err(|error| error.to_string())?.st_size;
+    let most = etw_ring::layout::DATA_OFFSET
+        + etw_ring::layout::MAX_SEGMENT_UNITS * etw_ring::layout::UNIT_SIZE;
+    if !(0..=most as i64).contains(&size) {
+        return Err(format!("a segment of {size} bytes"));
+    }
+    etw_ring::Source::received(memory).map_err(|error| error.to_string())
+}

@@ -1,0 +1,464 @@
+//! What controllers ask.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use etw_host::file::Files;
+use etw_host::storage::{Sink, Storage};
+use etw_session::{EnableInfo, LogMode, SLOTS};
+use etw_types::{Guid, Status};
+use etw_wire::control::{ProviderStatus, Request, Response, Start, Update};
+use etw_wire::message::FromHost;
+
+use crate::engine::{Engine, Pending};
+use crate::message::Asker;
+use crate::rights::{may_write, refused};
+use crate::session::{GlobalSession, is_same_file, make_buffers};
+
+/// Sessions of one provider.
+const MAX_SESSIONS_OF_PROVIDER: usize = 8;
+/// How long the start of a session waits for programs that have its providers.
+const START_PATIENCE: Duration = Duration::from_secs(1);
+
+fn done() -> Response {
+    Response::Done { warnings: Vec::new() }
+}
+
+impl Engine {
+    pub fn ask(&mut self, request: Request, from: Asker) -> ControlFlow<()> {
+        match request {
+            Request::Start(start) => self.start(*start, from),
+            Request::Stop { session } => match self.find(&session) {
+                Ok(slot) => self.stop_session(slot, Some(from)),
+                Err(no) => from.answer(&no),
+            },
+            Request::Query { session } => {
+                let response = self.find(&session).map(|slot| {
+                    self.drain_all();
+                    let ledger = self.ledger(slot);
+                    self.status(slot, |global, session| global.status(slot, session, &ledger, true))
+                });
+                from.answer(&response.unwrap_or_else(|no| no));
+            }
+            Request::List => {
+                let sessions = self
+                    .sessions
+                    .iter()
+                    .filter_map(|(slot, global)| {
+                        let session = self.router.session(*slot)?;
+                        Some(global.status(*slot, session, &self.ledger(*slot), false))
+                    })
+                    .collect();
+                from.answer(&Response::Sessions { sessions });
+            }
+            Request::Flush { session } => match self.find(&session) {
+                Ok(slot) => self.flush(slot, from),
+                Err(no) => from.answer(&no),
+            },
+            Request::Update { session, update } => {
+                let response = match self.find(&session) {
+                    Ok(slot) => self.update(slot, &update, &from).map_or_else(|no| no, |()| done()),
+                    Err(no) => no,
+                };
+                from.answer(&response);
+            }
+            Request::Enable { session, provider, info, timeout_ms } => {
+                match self.find(&session).and_then(|slot| {
+                    self.enable(slot, provider, info)?;
+                    Ok(slot)
+                }) {
+                    Ok(slot) => {
+                        let (waiting, warnings) = self.spread(slot, &provider);
+                        let deadline =
+                            Instant::now() + Duration::from_millis(u64::from(timeout_ms));
+                        let response = Response::Done { warnings };
+                        self.pending.push(Pending { waiting, deadline, asker: from, response });
+                    }
+                    Err(no) => from.answer(&no),
+                }
+            }
+            Request::Disable { session, provider } => {
+                let response = self.find(&session).map(|slot| {
+                    // What was written before is wanted.
+                    self.drain_all();
+                    if let Some(inner) = self.router.session_mut(slot) {
+                        inner.disable(&provider);
+                    }
+                    self.withdraw(slot, Some(&provider));
+                    self.publish_admission(slot);
+                    done()
+                });
+                from.answer(&response.unwrap_or_else(|no| no));
+            }
+            Request::CaptureState { session, provider, level, any, all } => {
+                match self.find(&session) {
+                    Ok(slot) => self.capture(slot, &provider, (level, any, all), from),
+                    Err(no) => from.answer(&no),
+                }
+            }
+            Request::Providers => from.answer(&self.providers()),
+            Request::Consume { session } => self.consume(&session, &from),
+            Request::Snapshot { session, file } => {
+                let response =
+                    self.find(&session).and_then(|slot| self.snapshot(slot, &file, &from));
+                from.answer(&response.unwrap_or_else(|no| no));
+            }
+            Request::Shutdown => {
+                from.answer(&done());
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn find(&self, name: &str) -> Result<usize, Response> {
+        let same = |global: &GlobalSession| global.name.to_lowercase() == name.to_lowercase();
+        let found = self.sessions.iter().find(|(_, global)| same(global));
+        found.map(|(slot, _)| *slot).ok_or_else(|| {
+            let what = format!("no session is named {name}; `etw session list` shows what there is");
+            refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, what)
+        })
+    }
+
+    fn status(
+        &self,
+        slot: usize,
+        of: impl FnOnce(
+            &GlobalSession,
+            &etw_session::Session<etw_host::storage::BufferMemory>,
+        ) -> etw_wire::control::SessionStatus,
+    ) -> Response {
+        match (self.sessions.get(&slot), self.router.session(slot)) {
+            (Some(global), Some(session)) => Response::Session(Box::new(of(global, session))),
+            _ => refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended"),
+        }
+    }
+
+    fn start(&mut self, mut start: Start, from: Asker) {
+        match self.try_start(&mut start, &from) {
+            Err(no) => from.answer(&no),
+            Ok(slot) => {
+                let mut all = BTreeMap::new();
+                let mut warnings = Vec::new();
+                for (provider, info) in std::mem::take(&mut start.enable) {
+                    if let Err(no) = self.enable(slot, provider, info) {
+                        // All or nothing: a session that lacks a provider is not what was asked for.
+                        self.stop_session(slot, None);
+                        return from.answer(&no);
+                    }
+                    let (waiting, more) = self.spread(slot, &provider);
+                    all.extend(waiting);
+                    warnings.extend(more);
+                }
+                let ledger = self.ledger(slot);
+                let response =
+                    self.status(slot, |global, inner| global.status(slot, inner, &ledger, false));
+                let response = match (response, warnings.is_empty()) {
+                    (Response::Session(mut status), false) => {
+                        status.error = Some(warnings.join("; "));
+                        Response::Session(status)
+                    }
+                    (response, _) => response,
+                };
+                let waiting = all.into_iter().collect();
+                let deadline = Instant::now() + START_PATIENCE;
+                self.pending.push(Pending { waiting, deadline, asker: from, response });
+            }
+        }
+    }
+
+    fn try_start(&mut self, start: &mut Start, from: &Asker) -> Result<usize, Response> {
+        let exists = |name: &str| name.to_lowercase() == start.name.to_lowercase();
+        if self.sessions.values().any(|global| exists(&global.name))
+            || self.finishing.values().any(|name| exists(name))
+        {
+            let what = format!("a session named {} is there", start.name);
+            return Err(refused(Status::ERROR_ALREADY_EXISTS, what));
+        }
+        if !start.guid.is_zero() && self.sessions.values().any(|s| s.guid == start.guid) {
+            return Err(refused(Status::ERROR_ALREADY_EXISTS, "a session of this GUID is there"));
+        }
+        if start.guid.is_zero() {
+            start.guid = session_guid();
+        }
+        if let Some(file) = &start.file {
+            may_write(from.user(), file)?;
+            if let Some(other) =
+                self.sessions.values().find(|other| is_same_file(&other.start.file, &start.file))
+            {
+                let what = format!("{}: session {} records to it", file.display(), other.name);
+                return Err(refused(Status::ERROR_BAD_PATHNAME, what));
+            }
+        }
+        let taken =
+            |slot: &usize| self.sessions.contains_key(slot) || self.finishing.contains_key(slot);
+        let Some(slot) = (0..SLOTS).find(|slot| !taken(slot)) else {
+            let what = "there are 64 sessions; stop one first";
+            return Err(refused(Status::ERROR_NO_SYSTEM_RESOURCES, what));
+        };
+        let (global, session) = GlobalSession::create(start.clone(), slot, from, self.clocks.0)?;
+        self.router.insert(slot, session);
+        self.sessions.insert(slot, global);
+        Ok(slot)
+    }
+
+    fn enable(&mut self, slot: usize, provider: Guid, info: EnableInfo) -> Result<(), Response> {
+        if provider.is_zero() {
+            return Err(refused(Status::ERROR_INVALID_PARAMETER, "the provider's GUID is zero"));
+        }
+        if let Some(filters) = &info.filters
+            && let Err(error) = filters.check()
+        {
+            return Err(refused(Status::ERROR_INVALID_PARAMETER, error.to_string()));
+        }
+        if info.properties.contains(etw_session::EnableProperties::STACK_TRACE) {
+            let what = "call stacks are not captured yet";
+            return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
+        }
+        let has = |slot: &usize| {
+            self.router.session(*slot).is_some_and(|session| session.enabled(&provider).is_some())
+        };
+        if !has(&slot) && self.sessions.keys().filter(|slot| has(slot)).count() >= MAX_SESSIONS_OF_PROVIDER {
+            let what = format!("provider {provider} is enabled in eight sessions already");
+            return Err(refused(Status::ERROR_NO_SYSTEM_RESOURCES, what));
+        }
+        if has(&slot) {
+            // What was written before it was changed is judged by what was wanted then.
+            self.drain_all();
+        }
+        if let Some(session) = self.router.session_mut(slot) {
+            session.enable(provider, info);
+        }
+        self.publish_admission(slot);
+        Ok(())
+    }
+
+    fn flush(&mut self, slot: usize, from: Asker) {
+        self.drain_all();
+        let raw = self.clocks.0.now();
+        if let (Some(global), Some(session)) =
+            (self.sessions.get_mut(&slot), self.router.session_mut(slot))
+        {
+            session.flush(global.time.time(&self.map, raw));
+            global.flushes.push_back(from);
+        }
+        // Seals, gives away, and answers when nothing is on its way any more.
+        self.round(Duration::ZERO);
+    }
+
+    fn update(&mut self, slot: usize, update: &Update, from: &Asker) -> Result<(), Response> {
+        let invalid = |what: &str| refused(Status::ERROR_INVALID_PARAMETER, what);
+        if let Some(file) = &update.file {
+            self.change_file(slot, file, from)?;
+        }
+        let (Some(global), Some(session)) =
+            (self.sessions.get_mut(&slot), self.router.session_mut(slot))
+        else {
+            return Err(refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended"));
+        };
+        if let Some(buffers) = update.buffers {
+            let more = buffers.saturating_sub(global.buffers);
+            let size = u64::from(global.start.buffer_size) * u64::from(buffers);
+            if size > 2 << 30 {
+                return Err(invalid("a session has at most 2 GiB of buffers"));
+            }
+            if more > 0 {
+                let made = make_buffers(global.start.buffer_size, more).map_err(|error| {
+                    refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string())
+                })?;
+                session.add_buffers(made);
+                global.buffers += more;
+                global.start.buffers = global.buffers;
+            }
+        }
+        if let Some(timer) = update.flush_timer_ms {
+            let ticks = etw_host::setup::ticks(
+                &global.facts,
+                Duration::from_millis(u64::from(timer)),
+            );
+            session.set_flush_timer((timer > 0).then_some(ticks));
+            global.start.flush_timer_ms = (timer > 0).then_some(timer);
+        }
+        if let Some(real_time) = update.real_time {
+            global.is_real_time = real_time;
+            if !real_time {
+                global.consumers.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on in another file; the one before is completed.
+    fn change_file(&mut self, slot: usize, file: &Path, from: &Asker) -> Result<(), Response> {
+        may_write(from.user(), file)?;
+        let named = Some(file.to_owned());
+        if self.sessions.values().any(|other| is_same_file(&other.start.file, &named)) {
+            let what = format!("{}: a session records to it", file.display());
+            return Err(refused(Status::ERROR_BAD_PATHNAME, what));
+        }
+        self.drain_all();
+        let raw = self.clocks.0.now();
+        let lost = self.ledger(slot).lost_total();
+        let (Some(global), Some(session)) =
+            (self.sessions.get_mut(&slot), self.router.session_mut(slot))
+        else {
+            return Err(refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended"));
+        };
+        if global.storage.is_none() || !matches!(session.options().mode, LogMode::Sequential { .. } | LogMode::Circular { .. }) {
+            let what = "only sessions with a sequential or circular file can be given another one";
+            return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
+        }
+        let mut facts = global.facts.clone();
+        facts.header.log_file_name = file.to_string_lossy().into_owned();
+        let files = Files::create(file, facts.clone(), 0).map_err(|error| {
+            let what = format!("{}: {error}", file.display());
+            refused(Status::ERROR_BAD_PATHNAME, what)
+        })?;
+        let storage = Storage::start(Sink::Files(Box::new(files)))
+            .map_err(|error| refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string()))?;
+        session.flush(global.time.time(&self.map, raw));
+        let end = Instant::now() + Duration::from_secs(5);
+        while self.router.session(slot).is_some_and(|session| session.is_storing()) {
+            if Instant::now() > end {
+                let what = "the disk is too slow to end the file now";
+                return Err(refused(Status(170), what));
+            }
+            self.round(Duration::ZERO);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (Some(global), Some(session)) =
+            (self.sessions.get_mut(&slot), self.router.session_mut(slot))
+        else {
+            return Err(refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended"));
+        };
+        let closing = global.closing(session, lost, true);
+        let old = global.storage.replace(storage);
+        session.begin_file();
+        global.facts = facts;
+        global.start.file = named;
+        // The old file is completed here: what it says is the answer.
+        match old.map(|old| old.finish(closing)) {
+            Some(Err(error)) => {
+                Err(refused(Status::ERROR_WRITE_FAULT, format!("the file before: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn capture(
+        &mut self,
+        slot: usize,
+        provider: &Guid,
+        (level, any, all): (u8, u64, u64),
+        from: Asker,
+    ) {
+        let source = self.sessions.get(&slot).map_or(Guid::ZERO, |session| session.guid);
+        let (waiting, warnings) = self.ask_all(slot, provider, |token, number| {
+            FromHost::Capture { token, number, level, any, all, source }
+        });
+        let deadline = Instant::now() + START_PATIENCE;
+        let response = Response::Done { warnings };
+        self.pending.push(Pending { waiting, deadline, asker: from, response });
+    }
+
+    fn providers(&self) -> Response {
+        let mut all: BTreeMap<Guid, ProviderStatus> = BTreeMap::new();
+        for program in self.programs.values() {
+            for registered in program.providers.values() {
+                let id = registered.provider.id;
+                let status = all
+                    .entry(id)
+                    .or_insert_with(|| ProviderStatus { id, ..ProviderStatus::default() });
+                if status.name.is_empty() {
+                    status.name.clone_from(&registered.name);
+                }
+                status.group = status.group.or((!registered.group.is_zero()).then_some(registered.group));
+                if !status.pids.contains(&program.peer.pid) && status.pids.len() < 64 {
+                    status.pids.push(program.peer.pid);
+                }
+            }
+        }
+        for (slot, global) in &self.sessions {
+            let Some(session) = self.router.session(*slot) else { continue };
+            for (id, _) in session.enablements() {
+                let status = all
+                    .entry(*id)
+                    .or_insert_with(|| ProviderStatus { id: *id, ..ProviderStatus::default() });
+                status.sessions.push(global.name.clone());
+            }
+        }
+        // An answer is one message: what does not fit is left out, the largest GUIDs first.
+        let mut size = 0;
+        let providers = all
+            .into_values()
+            .take_while(|status| {
+                size += 200 + 2 * status.name.len() + 8 * status.pids.len()
+                    + status.sessions.iter().map(|name| 2 * name.len() + 4).sum::<usize>();
+                size < etw_wire::MAX_MESSAGE - 1024
+            })
+            .collect();
+        Response::Providers { providers }
+    }
+
+    fn consume(&mut self, name: &str, from: &Asker) {
+        let stream = self.find(name).and_then(|slot| {
+            let global = self.sessions.get_mut(&slot);
+            let global = global.filter(|global| global.is_real_time).ok_or_else(|| {
+                let what = format!("session {name} is not a real-time session");
+                refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, what)
+            })?;
+            global
+                .add_consumer()
+                .map_err(|error| refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string()))
+        });
+        match stream {
+            Ok(stream) => {
+                use std::os::fd::AsFd;
+                from.answer_with(&done(), &[stream.as_fd()]);
+            }
+            Err(no) => from.answer(&no),
+        }
+    }
+
+    fn snapshot(&mut self, slot: usize, file: &Path, from: &Asker) -> Result<Response, Response> {
+        may_write(from.user(), file)?;
+        self.drain_all();
+        let raw = self.clocks.0.now();
+        let lost = self.ledger(slot).lost_total();
+        let (Some(global), Some(session)) = (self.sessions.get(&slot), self.router.session(slot))
+        else {
+            return Err(refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended"));
+        };
+        if session.options().mode != LogMode::Memory {
+            let what = "only a session in memory is written by a snapshot; this one has its own file";
+            return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
+        }
+        let copies = session.snapshot(global.time.time(&self.map, raw));
+        let closing = global.closing(session, lost, true);
+        let mut facts = global.facts.clone();
+        facts.header.log_file_name = file.to_string_lossy().into_owned();
+        let write = || -> std::io::Result<()> {
+            let mut files = Files::create(file, facts, 0)?;
+            for (number, bytes) in copies.iter().enumerate() {
+                files.store(1, number as u64 + 1, &bytes[..72], bytes, closing)?;
+            }
+            files.finish(closing)
+        };
+        write().map_err(|error| {
+            refused(Status::ERROR_WRITE_FAULT, format!("{}: {error}", file.display()))
+        })?;
+        Ok(done())
+    }
+}
+
+/// Unlike that of any other session of the machine's recent past.
+fn session_guid() -> Guid {
+    let mut bytes = [0; 16];
+    let now = etw_host::clock::filetime_now().0 as u64;
+    bytes[..8].copy_from_slice(&now.to_le_bytes());
+    bytes[8..12].copy_from_slice(&std::process::id().to_le_bytes());
+    bytes[12..].copy_from_slice(b"oetw");
+    Guid(bytes)
+}

@@ -1,0 +1,231 @@
+//! The socket's thread: who connects, whole messages, ends. It decides nothing but who is what.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use etw_types::Status;
+use etw_wire::control::Request;
+use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
+use etw_wire::{Channel, Peer};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use crate::engine::end;
+use crate::message::{Asker, Connection, Mailbox, Message};
+use crate::rights::{may_control, no_control, refused};
+
+/// Connections of one user, root aside.
+const MAX_CONNECTIONS: usize = 4096;
+/// Messages that wait for the engine; beyond, nobody's are read.
+const MAX_WAITING: usize = 4096;
+
+const LISTENER: u64 = u64::MAX;
+const STOP: u64 = u64::MAX - 1;
+/// Beside a connection's number: its process.
+const PROCESS: u64 = 1 << 63;
+
+pub(crate) struct Server {
+    epoll: OwnedFd,
+    listener: OwnedFd,
+    stop: OwnedFd,
+    mailbox: Arc<Mailbox>,
+    controllers: Arc<AtomicUsize>,
+    connections: HashMap<Connection, Connected>,
+    by_user: HashMap<u32, usize>,
+    next: Connection,
+}
+
+struct Connected {
+    channel: Arc<Channel>,
+    peer: Peer,
+    role: Option<Role>,
+    /// Readable when the process has ended.
+    process: Option<OwnedFd>,
+}
+
+impl Server {
+    /// `stop`: readable when the server is to end.
+    pub fn new(
+        listener: OwnedFd,
+        stop: OwnedFd,
+        mailbox: Arc<Mailbox>,
+        controllers: Arc<AtomicUsize>,
+    ) -> io::Result<Server> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for (fd, number) in [(&listener, LISTENER), (&stop, STOP)] {
+            epoll::add(&epoll, fd, EventData::new_u64(number), EventFlags::IN)?;
+        }
+        Ok(Server {
+            epoll,
+            listener,
+            stop,
+            mailbox,
+            controllers,
+            connections: HashMap::new(),
+            by_user: HashMap::new(),
+            next: 1,
+        })
+    }
+
+    pub fn run(mut self) {
+        let mut events = Vec::with_capacity(64);
+        loop {
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                // Only a broken descriptor of ours: there is nothing to wait for any more.
+                Err(_) => return,
+            }
+            for event in &events {
+                match event.data.u64() {
+                    STOP => return,
+                    LISTENER => self.accept(),
+                    number if number & PROCESS != 0 => self.remove(number & !PROCESS),
+                    number => self.read(number),
+                }
+            }
+            while self.mailbox.len() > MAX_WAITING {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let channel = match Channel::accept(self.listener.as_fd()) {
+                Ok(channel) => channel,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    // No descriptors: those who wait are served when others have gone.
+                    std::thread::sleep(Duration::from_millis(20));
+                    return;
+                }
+            };
+            let Ok(peer) = channel.peer() else { continue };
+            let count = self.by_user.entry(peer.uid).or_default();
+            if peer.uid != 0 && *count >= MAX_CONNECTIONS {
+                let status = Status::ERROR_NO_SYSTEM_RESOURCES.0;
+                let _ = channel.send(&FromHost::Refused { status }.to_bytes(), &[]);
+                continue;
+            }
+            let number = self.next;
+            let data = EventData::new_u64(number);
+            if epoll::add(&self.epoll, &channel, data, EventFlags::IN).is_err() {
+                continue;
+            }
+            *count += 1;
+            self.next += 1;
+            let channel = Arc::new(channel);
+            let connected = Connected { channel, peer, role: None, process: None };
+            self.connections.insert(number, connected);
+        }
+    }
+
+    fn read(&mut self, number: Connection) {
+        let Some(connected) = self.connections.get_mut(&number) else { return };
+        let received = match connected.channel.receive() {
+            Ok(received) if !received.bytes.is_empty() => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            // The end, or no message.
+            _ => return self.remove(number),
+        };
+        let (channel, peer) = (connected.channel.clone(), connected.peer);
+        match connected.role {
+            None => self.hello(number, &received.bytes),
+            Some(Role::Program) => self.mailbox.post(Message::FromProgram {
+                connection: number,
+                bytes: received.bytes,
+                descriptors: received.descriptors,
+            }),
+            Some(Role::Controller) => {
+                let from = Asker::Remote { connection: number, channel, peer };
+                match serde_json::from_slice::<Request>(&received.bytes) {
+                    Ok(request) => self.mailbox.post(Message::Ask { request, from }),
+                    Err(error) => from.answer(&refused(
+                        Status::ERROR_INVALID_PARAMETER,
+                        format!("no request of this version: {error}"),
+                    )),
+                }
+            }
+        }
+    }
+
+    fn hello(&mut self, number: Connection, bytes: &[u8]) {
+        let role = match FromProgram::read(bytes) {
+            Some(FromProgram::Hello { version: VERSION, role }) => role,
+            Some(FromProgram::Hello { .. }) => return self.refuse(number, Status::ERROR_NOT_SUPPORTED),
+            _ => return self.remove(number),
+        };
+        let Some(connected) = self.connections.get_mut(&number) else { return };
+        let (channel, peer) = (connected.channel.clone(), connected.peer);
+        if role == Role::Controller as u8 {
+            connected.role = Some(Role::Controller);
+            let from = Asker::Remote { connection: number, channel, peer };
+            if !may_control(&peer) {
+                from.answer(&no_control(&peer));
+                return self.remove(number);
+            }
+            self.controllers.fetch_add(1, Ordering::Relaxed);
+            from.answer(&etw_wire::control::Response::Done { warnings: Vec::new() });
+            return;
+        }
+        if role != Role::Program as u8 {
+            return self.remove(number);
+        }
+        connected.role = Some(Role::Program);
+        // Its end is noticed even when a child has inherited the socket.
+        let process = i32::try_from(peer.pid).ok().and_then(Pid::from_raw);
+        if let Some(process) = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
+            let data = EventData::new_u64(number | PROCESS);
+            // Without it the socket's end tells.
+            if epoll::add(&self.epoll, &process, data, EventFlags::IN).is_ok() {
+                connected.process = Some(process);
+            }
+        }
+        self.mailbox.post(Message::Program { connection: number, channel, peer });
+    }
+
+    fn refuse(&mut self, number: Connection, status: Status) {
+        if let Some(connected) = self.connections.get(&number) {
+            let message = FromHost::Refused { status: status.0 };
+            // It is shown out in any case.
+            let _ = connected.channel.send(&message.to_bytes(), &[]);
+        }
+        self.remove(number);
+    }
+
+    fn remove(&mut self, number: Connection) {
+        let Some(connected) = self.connections.remove(&number) else { return };
+        // The channel may live on with the engine: it is to be silent.
+        let _ = epoll::delete(&self.epoll, &*connected.channel);
+        if let Some(process) = &connected.process {
+            let _ = epoll::delete(&self.epoll, process);
+        }
+        end(&connected.channel);
+        if let Some(count) = self.by_user.get_mut(&connected.peer.uid) {
+            *count -= 1;
+        }
+        match connected.role {
+            Some(Role::Controller) => {
+                self.controllers.fetch_sub(1, Ordering::Relaxed);
+                self.mailbox.post(Message::Gone { connection: number });
+            }
+            Some(Role::Program) => self.mailbox.post(Message::Gone { connection: number }),
+            None => {}
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for connected in self.connections.values() {
+            end(&connected.channel);
+        }
+        let _ = &self.stop;
+    }
+}

@@ -1,0 +1,394 @@
+//! A global session: what `StartTrace` makes. Its buffers and enablements live in the router's [`Session`]; here is what
+//! surrounds it: file, consumers, owner.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use etw_host::facts::{SessionFacts, SessionTime};
+use etw_host::file::{Closing, Files};
+use etw_host::storage::{BufferMemory, Full, Sink, Storage};
+use etw_host::{Output, SessionClock, StartError, report, setup};
+use etw_ring::{Memory, RawClock};
+use etw_session::{EventClock, Ledger, LogMode, Session, SessionOptions, State, log_file_mode};
+use etw_types::{ClockType, Guid, Status};
+use etw_wire::control::{
+    FileMode, LossStatus, MAX_LOSSES, Response, SessionStatus, Start, stream,
+};
+
+use crate::consumer::Consumer;
+use crate::message::{Asker, Connection};
+use crate::rights::refused;
+
+/// Most memory of one session's buffers.
+const MAX_BUFFERS_SIZE: u64 = 2 << 30;
+
+pub(crate) struct GlobalSession {
+    pub name: String,
+    pub guid: Guid,
+    pub owner: u32,
+    /// The connection that it ends with.
+    pub lease: Option<Connection>,
+    pub start: Start,
+    pub facts: SessionFacts,
+    pub time: SessionTime,
+    pub storage: Option<Storage>,
+    pub consumers: Vec<Consumer>,
+    pub is_real_time: bool,
+    /// Buffers that some consumer did not get.
+    pub consumer_losses: u64,
+    /// Buffers that the session has.
+    pub buffers: u32,
+    pub error: Option<String>,
+    /// Who waits until what was there has been stored.
+    pub flushes: VecDeque<Asker>,
+    /// What writers are told.
+    pub is_full: bool,
+}
+
+/// A session that has ended.
+pub(crate) struct Finished {
+    pub status: SessionStatus,
+    pub result: io::Result<()>,
+    pub asker: Option<Asker>,
+}
+
+/// Why a session cannot be, as a response.
+fn start_error(error: &StartError) -> Response {
+    refused(error.status(), error.to_string())
+}
+
+impl GlobalSession {
+    /// Makes a session with its buffers and file. Nothing is left behind when it fails.
+    pub fn create(
+        start: Start,
+        slot: usize,
+        asker: &Asker,
+        raw: RawClock,
+    ) -> Result<(GlobalSession, Session<BufferMemory>), Response> {
+        let invalid = |what: &str| refused(Status::ERROR_INVALID_PARAMETER, what);
+        if start.name.is_empty() || start.name.encode_utf16().count() >= 1024 {
+            return Err(invalid("a session has a name of 1 to 1023 characters"));
+        }
+        let memory = u64::from(start.buffer_size) * u64::from(start.buffers);
+        if start.buffers < 2 || memory > MAX_BUFFERS_SIZE {
+            return Err(invalid("a session has at least 2 buffers, and at most 2 GiB of them"));
+        }
+        let clock = match start.clock {
+            0 | 1 => SessionClock::Qpc,
+            2 => SessionClock::System,
+            3 => SessionClock::Cycles,
+            _ => return Err(invalid("the clock is 1 (QPC), 2 (system time) or 3 (cycles)")),
+        };
+        let mode = match (start.mode, start.max_size) {
+            (FileMode::Sequential, max_size) => LogMode::Sequential { max_size },
+            (FileMode::Append, None) => LogMode::Append { first_slot: 1, last_sequence: 0 },
+            (FileMode::Append, Some(_)) => {
+                return Err(invalid("a session that appends has no maximum size"));
+            }
+            (FileMode::Circular, Some(max_size)) => LogMode::Circular { max_size },
+            (FileMode::NewFile, Some(max_size)) => LogMode::NewFile { max_size },
+            (_, None) => return Err(invalid("this file mode needs a maximum size")),
+        };
+        let output = match &start.file {
+            Some(path) if start.buffering => {
+                let what = format!(
+                    "a session in memory has no file: {} can be written by a snapshot",
+                    path.display()
+                );
+                return Err(invalid(&what));
+            }
+            Some(path) if !path.is_absolute() => return Err(invalid("the file's path is relative")),
+            Some(path) => Output::File {
+                path: path.clone(),
+                mode,
+                preallocate: start.preallocate,
+                compressed: start.compressed,
+            },
+            None if start.buffering => Output::Memory,
+            None if start.real_time => Output::Consumer(Box::new(|_| ())),
+            None => {
+                let what = "a session needs a file, real-time delivery or buffering in memory";
+                return Err(refused(Status::ERROR_BAD_PATHNAME, what));
+            }
+        };
+        let (bits, maximum) = setup::mode_bits(&output, !start.no_per_processor)
+            .map_err(|error| start_error(&error))?;
+        let real_time = if start.real_time { log_file_mode::REAL_TIME } else { 0 };
+        let independent = if start.independent { log_file_mode::INDEPENDENT_SESSION } else { 0 };
+        let bits = bits | real_time | independent;
+        if let Err(error) = log_file_mode::check(bits, start.file.is_some(), maximum) {
+            return Err(refused(error.status(), error.to_string()));
+        }
+        let cycles = (raw == RawClock::Tsc && clock == SessionClock::Cycles)
+            .then(|| (raw, setup::cycles_mhz(raw)));
+        let mut facts = SessionFacts::new(&start.name, start.file.as_deref(), clock, cycles);
+        facts.header.buffer_size = start.buffer_size;
+        facts.header.log_file_mode = bits;
+        if facts.is_compressed() || start.buffer_size > 1 << 20 {
+            facts.header.version[2..].copy_from_slice(&[2, 0]);
+        }
+        facts.header.maximum_file_size = maximum;
+        let mut options = SessionOptions {
+            buffer_size: start.buffer_size,
+            mode: match &output {
+                Output::File { mode, .. } => *mode,
+                Output::Memory => LogMode::Memory,
+                Output::Consumer(_) => LogMode::RealTime,
+            },
+            flush_timer: None,
+            per_processor: !start.no_per_processor,
+            independent: start.independent,
+            logger_id: slot as u16 + 1,
+            clock: match facts.header.clock_type {
+                ClockType::SYSTEM => EventClock::System,
+                ClockType::TSC => EventClock::Raw,
+                _ => EventClock::Main,
+            },
+        };
+        let mut append = false;
+        if let (Output::File { path, .. }, LogMode::Append { .. }) = (&output, options.mode) {
+            append = setup::find_end(path, &mut facts, &mut options)
+                .map_err(|error| start_error(&error))?;
+        }
+        // Real time without a timer would never show the last events.
+        let default = start.real_time.then_some(1000);
+        let timer = start.flush_timer_ms.filter(|ms| *ms > 0).or(default);
+        let timer = timer.map(|ms| Duration::from_millis(u64::from(ms)));
+        options.flush_timer = timer.map(|timer| setup::ticks(&facts, timer));
+
+        let system = |error: io::Error| start_error(&StartError::Io(error));
+        let buffers = make_buffers(start.buffer_size, start.buffers).map_err(system)?;
+        let session = Session::new(options, buffers).map_err(|error| invalid(&error.to_string()))?;
+        let storage = match &output {
+            Output::File { path, preallocate, .. } => {
+                let max = u64::from(maximum) << 10;
+                let files = match append {
+                    true => Files::reopen(path, facts.clone(), 1),
+                    false => Files::create(path, facts.clone(), if *preallocate { max } else { 0 }),
+                };
+                let files = files.map_err(|error| path_error(path, error))?;
+                Some(Storage::start(Sink::Files(Box::new(files))).map_err(system)?)
+            }
+            _ => None,
+        };
+        let global = GlobalSession {
+            name: start.name.clone(),
+            guid: start.guid,
+            owner: asker.user(),
+            lease: start.leased.then(|| asker.connection()).flatten(),
+            time: SessionTime::of(&facts),
+            facts,
+            storage,
+            consumers: Vec::new(),
+            is_real_time: start.real_time,
+            consumer_losses: 0,
+            buffers: start.buffers,
+            error: None,
+            flushes: VecDeque::new(),
+            is_full: false,
+            start,
+        };
+        Ok((global, session))
+    }
+
+    /// Gives full buffers to consumers and storage.
+    pub fn store(&mut self, session: &mut Session<BufferMemory>, lost: u64) {
+        self.consumers.retain(|consumer| !consumer.is_gone());
+        if self.storage.is_none() && self.consumers.is_empty() {
+            // Of a session in memory none is taken; a real-time session keeps them for who comes.
+            return;
+        }
+        let closing = self.closing(session, lost, false);
+        while let Some(full) = session.take_full() {
+            if !self.consumers.is_empty() {
+                let mut bytes = full.bytes()[..full.filled()].to_vec();
+                bytes[..72].copy_from_slice(&full.header());
+                let bytes: Arc<[u8]> = bytes.into();
+                for consumer in &self.consumers {
+                    self.consumer_losses += u64::from(!consumer.offer(&bytes, full.events()));
+                }
+            }
+            match &self.storage {
+                Some(storage) => storage.store(full, closing),
+                None => session.stored(full),
+            }
+        }
+    }
+
+    /// Tells consumers how far everything is.
+    pub fn tell_watermark(&self, session: &Session<BufferMemory>, now: i64) {
+        if self.consumers.is_empty() {
+            return;
+        }
+        let time = session.first_waiting().unwrap_or(now).min(now);
+        for consumer in &self.consumers {
+            consumer.tell(stream::WATERMARK, time.to_le_bytes().into());
+        }
+    }
+
+    /// Takes back what was stored.
+    pub fn take_done(&mut self, session: &mut Session<BufferMemory>, wait: Option<Duration>) {
+        let Some(storage) = &self.storage else { return };
+        let done = match wait {
+            Some(wait) => storage.wait_done(wait),
+            None => storage.take_done(),
+        };
+        for (full, result) in done {
+            give_back(session, full, result, &mut self.error);
+        }
+    }
+
+    /// What the header of a file that ends now says; `lost`: events lost in all.
+    pub fn closing(&self, session: &Session<BufferMemory>, lost: u64, is_end: bool) -> Closing {
+        let facts = &self.facts;
+        let last = session.facts().last_time.max(facts.start_raw);
+        let end = facts.clock().filetime(last).map_or(0, |time| time.0);
+        Closing {
+            end_time: if is_end { end } else { 0 },
+            events_lost: u32::try_from(lost).unwrap_or(u32::MAX),
+            buffers_lost: u32::try_from(session.facts().buffers_lost).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// A new consumer; its end of the stream.
+    pub fn add_consumer(&mut self) -> io::Result<std::os::fd::OwnedFd> {
+        // Some buffers, whatever their size: a consumer that reads is given time to.
+        let limit = (self.start.buffer_size as usize * 16).max(8 << 20);
+        let (consumer, stream) = Consumer::start(limit)?;
+        let header = self.facts.header_buffer(&self.facts.header)?;
+        consumer.tell(stream::START, header.into());
+        self.consumers.push(consumer);
+        Ok(stream)
+    }
+
+    /// What controllers are told; the ledger is the session's own and what programs have counted.
+    pub fn status(
+        &self,
+        slot: usize,
+        session: &Session<BufferMemory>,
+        ledger: &Ledger,
+        with_losses: bool,
+    ) -> SessionStatus {
+        let options = session.options();
+        let state = match session.state() {
+            State::Running => "running",
+            State::FileFull => "file-full",
+            State::Stopped => "stopped",
+        };
+        let mut losses: Vec<LossStatus> = ledger
+            .losses()
+            .map(|(cause, provider, pid, count)| LossStatus {
+                cause: cause.name().to_owned(),
+                provider,
+                pid,
+                count,
+            })
+            .collect();
+        losses.sort_by_key(|loss| std::cmp::Reverse(loss.count));
+        for rest in losses.split_off(losses.len().min(MAX_LOSSES)) {
+            let same = |loss: &&mut LossStatus| {
+                loss.cause == rest.cause && loss.provider.is_none() && loss.pid.is_none()
+            };
+            match losses.iter_mut().find(same) {
+                Some(loss) => loss.count += rest.count,
+                None => losses.push(LossStatus { provider: None, pid: None, ..rest }),
+            }
+        }
+        if !with_losses {
+            losses.clear();
+        }
+        SessionStatus {
+            name: self.name.clone(),
+            guid: self.guid,
+            id: slot as u32 + 1,
+            state: state.to_owned(),
+            file: self.start.file.clone(),
+            mode: self.facts.header.log_file_mode,
+            max_size: self.start.max_size.unwrap_or(0),
+            buffer_size: options.buffer_size,
+            buffers: self.buffers,
+            free_buffers: session.free_buffers() as u32,
+            flush_timer_ms: self.start.flush_timer_ms.unwrap_or(0),
+            clock: self.start.clock,
+            owner: self.owner,
+            leased: self.lease.is_some(),
+            consumers: self.consumers.len() as u32,
+            buffers_written: session.facts().buffers,
+            buffers_lost: session.facts().buffers_lost,
+            real_time_buffers_lost: self.consumer_losses,
+            attempted: ledger.attempted,
+            stored: ledger.stored,
+            overwritten: ledger.overwritten,
+            filtered: ledger.filtered,
+            lost: ledger.lost_total(),
+            losses,
+            enabled: session
+                .enablements()
+                .map(|(id, info)| (id.to_string(), info.clone()))
+                .collect(),
+            error: self.error.clone(),
+        }
+    }
+
+    /// Puts the report of the session into its stream. Room may have to come back from the storage first: `settle` waits for it.
+    pub fn report(
+        &mut self,
+        session: &mut Session<BufferMemory>,
+        ledger: &Ledger,
+        now: i64,
+        mut settle: impl FnMut(&mut GlobalSession, &mut Session<BufferMemory>),
+    ) {
+        let (process, thread) = (std::process::id(), self.facts.ids.1);
+        for report in &report::reports(ledger) {
+            let event = report.event(now, process, thread);
+            while session.push_report(&event).is_err() && session.is_storing() {
+                if self.storage.is_none() {
+                    break;
+                }
+                settle(self, session);
+            }
+        }
+    }
+}
+
+pub(crate) fn give_back(
+    session: &mut Session<BufferMemory>,
+    full: Full,
+    result: io::Result<()>,
+    last_error: &mut Option<String>,
+) {
+    match result {
+        Ok(()) => session.stored(full),
+        Err(error) => {
+            *last_error = Some(error.to_string());
+            session.not_stored(full);
+        }
+    }
+}
+
+fn path_error(path: &std::path::Path, error: io::Error) -> Response {
+    let what = format!("{}: {error}", path.display());
+    refused(StartError::Io(error).status(), what)
+}
+
+/// Buffers in memory that a descriptor leads to, so that they can be kept while the host's process is replaced.
+pub(crate) fn make_buffers(size: u32, count: u32) -> io::Result<Vec<BufferMemory>> {
+    // Regions of many mappings would each take a page of their own: one mapping for all.
+    let total = size as usize * count as usize;
+    let memory = Memory::shared(total)?;
+    Ok(memory.into_regions(size as usize).into_iter().map(BufferMemory::Mapped).collect())
+}
+
+/// Where a file lies that a session writes now.
+pub(crate) fn is_same_file(a: &Option<PathBuf>, b: &Option<PathBuf>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => {
+            let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            a == b || real(a) == real(b)
+        }
+        _ => false,
+    }
+}
