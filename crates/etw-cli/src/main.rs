@@ -6,6 +6,8 @@ mod dump;
 mod files;
 mod format;
 mod frontends;
+#[cfg(target_os = "linux")]
+mod live;
 mod names;
 mod new_file;
 mod output;
@@ -68,6 +70,21 @@ enum Command {
     Pack(pack::Arguments),
     /// Complete a trace that its session did not, in place; a complete one stays as it is
     Repair(repair::Arguments),
+    /// Record a command, or all your programs until Ctrl-C
+    #[cfg(target_os = "linux")]
+    Record(live::RecordArguments),
+    /// Start, stop, change and show sessions that record all programs
+    #[cfg(target_os = "linux")]
+    Session(live::SessionArguments),
+    /// Show events as they happen
+    #[cfg(target_os = "linux")]
+    Tail(live::TailArguments),
+    /// Show providers: registered ones, GUIDs of names, what one can emit
+    #[cfg(target_os = "linux")]
+    Provider(live::ProviderArguments),
+    /// Host sessions, in the foreground: what a service runs
+    #[cfg(target_os = "linux")]
+    Daemon(live::DaemonArguments),
 }
 
 fn main() -> ExitCode {
@@ -95,6 +112,16 @@ fn main() -> ExitCode {
         Command::Tracefmt { arguments } => frontend("tracefmt", arguments),
         Command::Pack(arguments) => pack::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
+        #[cfg(target_os = "linux")]
+        Command::Record(arguments) => live::record(arguments),
+        #[cfg(target_os = "linux")]
+        Command::Session(arguments) => live::session(arguments),
+        #[cfg(target_os = "linux")]
+        Command::Tail(arguments) => live::tail(arguments),
+        #[cfg(target_os = "linux")]
+        Command::Provider(arguments) => live::provider(arguments),
+        #[cfg(target_os = "linux")]
+        Command::Daemon(arguments) => live::daemon(arguments),
     };
     finish(outcome)
 }

@@ -22,6 +22,19 @@ pub struct Catalog {
     packs: Vec<std::sync::Arc<crate::pack::Pack>>,
 }
 
+/// What a manifest says of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct DescribedEvent {
+    pub id: u16,
+    pub version: u8,
+    pub name: String,
+    pub level: Option<String>,
+    pub keywords: Vec<String>,
+    /// Names of its own fields.
+    pub fields: Vec<String>,
+}
+
 impl Catalog {
     /// Adds the events of an instrumentation manifest, or of the compiled ones in a PE file; gives warnings about what was left
     /// out.
@@ -168,6 +181,44 @@ impl Catalog {
     /// The providers that it knows.
     pub fn providers(&self) -> impl Iterator<Item = (&Guid, &str)> {
         self.providers.iter().map(|(guid, name)| (guid, name.as_str()))
+    }
+
+    /// The providers of a name, compared without case; those of packs too.
+    pub fn providers_named(&self, name: &str) -> Vec<Guid> {
+        let own = self.providers.iter().filter(|(_, known)| known.eq_ignore_ascii_case(name));
+        let mut found: Vec<Guid> = own.map(|(guid, _)| *guid).collect();
+        for pack in &self.packs {
+            for guid in pack.sources().flat_map(|(_, _, _, guids)| guids) {
+                let known = pack.provider_name(guid);
+                if known.is_some_and(|known| known.eq_ignore_ascii_case(name)) {
+                    found.push(*guid);
+                }
+            }
+        }
+        found.sort();
+        found.dedup();
+        found
+    }
+
+    /// The events that a provider's manifests describe, by id and version; those of packs too.
+    pub fn events_of(&self, provider: &Guid) -> Vec<DescribedEvent> {
+        let own = self.events.iter().filter(|((guid, ..), _)| guid == provider);
+        let mut found: Vec<DescribedEvent> = own
+            .map(|((_, id, version), schema)| DescribedEvent {
+                id: *id,
+                version: *version,
+                name: schema.names.event.clone().unwrap_or_default(),
+                level: schema.names.level.clone(),
+                keywords: schema.names.keywords.clone(),
+                fields: schema.fields[..schema.top_level].iter().map(|f| f.name.clone()).collect(),
+            })
+            .collect();
+        for pack in &self.packs {
+            found.extend(pack.events_of(provider));
+        }
+        found.sort_by(|a, b| (a.id, a.version).cmp(&(b.id, b.version)));
+        found.dedup_by_key(|event| (event.id, event.version));
+        found
     }
 
     #[inline]

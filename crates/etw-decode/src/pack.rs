@@ -395,6 +395,10 @@ impl Pack {
         self.catalogs(&guid).find_map(|catalog| catalog.message(guid, number))
     }
 
+    pub(crate) fn events_of(&self, provider: &Guid) -> Vec<crate::catalog::DescribedEvent> {
+        self.catalogs(provider).flat_map(|catalog| catalog.events_of(provider)).collect()
+    }
+
     pub(crate) fn provider_name(&self, provider: &Guid) -> Option<&str> {
         self.catalogs(provider).find_map(|catalog| catalog.provider_name(provider))
     }

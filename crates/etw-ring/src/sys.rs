@@ -457,6 +457,11 @@ mod linux {
             zeros(self.ptr.as_ptr(), self.len)
         }
 
+        /// Takes the descriptor out: the mapping stays without it.
+        pub fn take_fd(&mut self) -> Option<OwnedFd> {
+            self.fd.take()
+        }
+
         /// The descriptor to hand over; `None` on the heap.
         pub fn fd(&self) -> Option<BorrowedFd<'_>> {
             use std::os::fd::AsFd;

@@ -112,6 +112,14 @@ impl Channel {
         })
     }
 
+    /// The socket's number: who finds another one behind the same descriptor has somebody else's file.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn inode(&self) -> io::Result<u64> {
+        Ok(rustix::fs::fstat(&self.0)?.st_ino)
+    }
+
     /// Sends a message, waiting for room unless the socket does not block.
     ///
     /// # Errors

@@ -25,6 +25,8 @@ pub mod message;
 #[cfg(target_os = "linux")]
 mod channel;
 #[cfg(all(target_os = "linux", feature = "control"))]
+pub mod client;
+#[cfg(all(target_os = "linux", feature = "control"))]
 pub mod control;
 #[cfg(target_os = "linux")]
 pub mod dir;

@@ -6,7 +6,7 @@
 use std::cell::UnsafeCell;
 use std::sync::Once;
 
-use crate::{registry, session};
+use crate::registry;
 
 struct Held(UnsafeCell<Option<registry::Lock>>);
 
@@ -41,6 +41,9 @@ extern "C" fn in_child() {
     // SAFETY: put there by `prepare` on the thread that this one is a copy of.
     if let Some(mut lock) = unsafe { (*HELD.0.get()).take() } {
         registry::forget_hosts(&mut lock);
-        session::forget_all();
+        #[cfg(target_os = "linux")]
+        crate::attach::forget_descriptors();
+        #[cfg(feature = "session")]
+        crate::session::forget_all();
     }
 }

@@ -30,10 +30,12 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod activity;
+#[cfg(target_os = "linux")]
+mod attach;
 mod builder;
 mod custom;
 pub mod evntprov;
-#[cfg(all(unix, feature = "session"))]
+#[cfg(any(target_os = "linux", all(unix, feature = "session")))]
 mod fork;
 mod macros;
 mod provider;

@@ -26,6 +26,14 @@ pub(crate) trait Host: Send + Sync {
     fn register(&self, provider: &Provider) -> (u32, Vec<Enable>);
     /// It is gone; its records may still be in the pool.
     fn unregister(&self, registration: u32);
+    /// Waits a moment until the host has said what its sessions want of a new registration. Called without any lock.
+    fn settle(&self, registration: u32) {
+        let _ = registration;
+    }
+    /// Is it in another process? A child made by `fork` is then attached anew, by its first write.
+    fn is_elsewhere(&self) -> bool {
+        false
+    }
 }
 
 /// One session's wish.
@@ -57,18 +65,39 @@ pub(crate) fn lock() -> Lock {
 }
 
 /// In a child: the hosts are the parent's. They are not dropped, since their locks and threads are its too.
-#[cfg(all(unix, feature = "session"))]
+#[cfg(any(target_os = "linux", all(unix, feature = "session")))]
 pub(crate) fn forget_hosts(lock: &mut Lock) {
     let Some(registry) = lock.as_mut() else { return };
-    for host in &mut registry.hosts {
+    for (attachment, host) in registry.hosts.iter_mut().enumerate() {
+        let host = std::mem::ManuallyDrop::new(host.take());
+        if host.as_ref().is_some_and(|host| host.is_elsewhere()) {
+            // Stays enabled: the first write finds that its pool is not this process's.
+            continue;
+        }
+        for provider in &registry.providers {
+            provider.clear_slots(routes(attachment));
+        }
+        WRITERS[attachment].store(std::ptr::null_mut(), Ordering::Release);
+    }
+}
+
+/// In a child: nothing of what its parent was attached to is left. `false`: somebody who is not here holds the lock.
+#[cfg(target_os = "linux")]
+pub(crate) fn begin_anew() -> bool {
+    let Ok(mut lock) = REGISTRY.try_lock() else { return false };
+    let Some(registry) = lock.as_mut() else { return false };
+    for (attachment, host) in registry.hosts.iter_mut().enumerate() {
+        if is_attached(attachment) {
+            // The child's own private session.
+            continue;
+        }
         std::mem::forget(host.take());
+        for provider in &registry.providers {
+            provider.clear_slots(routes(attachment));
+        }
+        WRITERS[attachment].store(std::ptr::null_mut(), Ordering::Release);
     }
-    for provider in &registry.providers {
-        provider.clear_slots(u64::MAX);
-    }
-    for writer in &WRITERS {
-        writer.store(std::ptr::null_mut(), Ordering::Release);
-    }
+    true
 }
 
 fn with<R>(change: impl FnOnce(&mut Registry) -> R) -> R {
@@ -99,18 +128,26 @@ pub(crate) fn register(
     provider: ProviderRef,
     callback: Option<Arc<EnableCallback>>,
 ) -> Registration {
-    let number = with(|registry| {
+    #[cfg(target_os = "linux")]
+    crate::attach::begin();
+    let (number, hosts) = with(|registry| {
         let (first, number) = provider.enter(callback);
+        let mut hosts = Vec::new();
         if first {
             for (attachment, host) in registry.hosts.iter().enumerate() {
                 if let Some(host) = host {
                     introduce(&provider, attachment, &**host);
+                    let at_host = provider.registrations[attachment].load(Ordering::Relaxed);
+                    hosts.push((host.clone(), at_host));
                 }
             }
             registry.providers.push(provider.clone());
         }
-        number
+        (number, hosts)
     });
+    for (host, at_host) in hosts {
+        host.settle(at_host);
+    }
     if number.is_some() {
         // OV-15: enabled before it registered; the source is then not known.
         call(&provider, number, |provider| told(provider, Guid::ZERO, true), &[]);
@@ -169,6 +206,82 @@ pub(crate) fn attach<T, E>(
         WRITERS[attachment].store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
         Ok((attachment, more))
     })
+}
+
+/// A new host in another process: it asks for a pool when a session wants something of this process.
+#[cfg(target_os = "linux")]
+pub(crate) fn attach_elsewhere(host: Arc<dyn Host>) -> Option<(usize, Vec<u32>)> {
+    with(|registry| {
+        let attachment = (0..MAX_ATTACHMENTS).find(|&n| registry.hosts[n].is_none())?;
+        WRITERS[attachment].store(std::ptr::null_mut(), Ordering::Release);
+        let mut numbers = Vec::new();
+        for provider in &registry.providers {
+            introduce(provider, attachment, &*host);
+            numbers.push(provider.registrations[attachment].load(Ordering::Relaxed));
+        }
+        registry.hosts[attachment] = Some(host);
+        Some((attachment, numbers))
+    })
+}
+
+/// The pool of such a host.
+#[cfg(target_os = "linux")]
+pub(crate) fn set_writer(attachment: usize, writer: &'static Writer) {
+    WRITERS[attachment].store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
+}
+
+/// What a session of a host wants (`Some`), or no longer wants, of the provider that the host knows by `number`.
+#[cfg(target_os = "linux")]
+pub(crate) fn set(
+    attachment: usize,
+    number: u32,
+    slot: u8,
+    wanted: Option<&LevelKeyword>,
+    source: Guid,
+    filter_data: &[u8],
+) {
+    let route = route(attachment, slot);
+    let changed = with(|registry| {
+        let provider = by_number(registry, attachment, number)?;
+        let changed = match wanted {
+            // A ninth session, with those of other hosts: it has no events of this program.
+            Some(wanted) => provider.set_slot(route, wanted).is_ok(),
+            None => provider.clear_slots(route),
+        };
+        changed.then_some(provider)
+    });
+    if let Some(provider) = changed {
+        call(&provider, None, |provider| told(provider, source, false), filter_data);
+    }
+}
+
+/// Asks the provider that the host knows by `number` for its state.
+#[cfg(target_os = "linux")]
+pub(crate) fn capture(
+    attachment: usize,
+    number: u32,
+    (level, any, all): (u8, u64, u64),
+    source: Guid,
+) {
+    let change = EnableChange {
+        control: ControlCode::CaptureState,
+        level,
+        any,
+        all,
+        source,
+        filter_data: &[],
+    };
+    if let Some(provider) = with(|registry| by_number(registry, attachment, number)) {
+        call(&provider, None, |_| Some(change), &[]);
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn by_number(registry: &Registry, attachment: usize, number: u32) -> Option<ProviderRef> {
+    let is_it = |provider: &&ProviderRef| {
+        provider.registrations[attachment].load(Ordering::Relaxed) == number
+    };
+    registry.providers.iter().find(is_it).cloned()
 }
 
 /// The host is gone: nothing is sent to it any more.

@@ -249,6 +249,17 @@ pub(crate) fn size_on_disk(traits: usize, metadata: usize) -> u32 {
     EVENT_HEADER_SIZE + item(traits) + item(metadata)
 }
 
+impl Event<'_> {
+    #[cfg(target_os = "linux")]
+    fn level_and_keyword(&self) -> (u8, u64) {
+        match (self.site, &self.prefix.descriptor) {
+            (_, Some(descriptor)) => (descriptor.level.0, descriptor.keyword.0),
+            (Some(site), None) => site.level_and_keyword(),
+            (None, None) => (0, 0),
+        }
+    }
+}
+
 /// One event into the pools of all hosts in `routes`, with one timestamp: private sessions first, as they are attached
 /// first. Failure in any is the result (WF-5); the others keep the event.
 #[inline(never)]
@@ -278,6 +289,11 @@ pub(crate) fn write_general(
             payload.fill(fill);
         })
     });
+    #[cfg(target_os = "linux")]
+    if written == Err(Refused::Detached) && crate::attach::renew() {
+        let (level, keyword) = event.level_and_keyword();
+        return write_general(provider, provider.routes(level, keyword), event, fill);
+    }
     status(provider, written)
 }
 
@@ -333,6 +349,12 @@ fn write_to_several(
             Ok(mut reserved) => {
                 prefix.put(|part| reserved.put(part));
                 *reservation = Some(reserved);
+            }
+            #[cfg(target_os = "linux")]
+            Err(Refused::Detached) if crate::attach::renew() => {
+                // Nothing has been taken: in a child all pools are its parent's.
+                let (level, keyword) = event.level_and_keyword();
+                return write_general(provider, provider.routes(level, keyword), event, fill);
             }
             Err(refused) => result = worse(result, status(provider, Err(refused))),
         }

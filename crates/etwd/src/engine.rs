@@ -148,7 +148,7 @@ impl Engine {
                 self.welcome(connection, channel, peer);
             }
             Message::FromProgram { connection, bytes, descriptors } => {
-                if !self.from_program(connection, &bytes, descriptors) {
+                if !self.program_says(connection, &bytes, descriptors) {
                     self.expel(connection);
                 }
             }
@@ -190,7 +190,7 @@ impl Engine {
     }
 
     /// `false`: what came was no message, or broke a rule.
-    fn from_program(
+    fn program_says(
         &mut self,
         connection: Connection,
         bytes: &[u8],
@@ -237,8 +237,10 @@ impl Engine {
         let wanting: Vec<usize> = self
             .sessions
             .iter()
-            .filter(|(slot, session)| self.may_see(session, program) && {
-                wanted_of(&self.router, **slot, registered).is_some()
+            .filter(|(slot, session)| {
+                self.may_see(session, program) && {
+                    wanted_of(&self.router, **slot, registered).is_some()
+                }
             })
             .map(|(slot, _)| *slot)
             .collect();

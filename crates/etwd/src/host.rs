@@ -111,9 +111,9 @@ impl Host {
     pub fn ask(&self, request: Request) -> Response {
         let (answer, answered) = channel();
         self.mailbox.post(Message::Ask { request, from: Asker::Local { answer } });
-        answered.recv().unwrap_or_else(|_| {
-            refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the host has ended")
-        })
+        answered
+            .recv()
+            .unwrap_or_else(|_| refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the host has ended"))
     }
 
     /// Waits until the host has ended by itself: it was asked to, or was idle for too long.

@@ -14,6 +14,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg(target_os = "linux")]
 
+mod boot;
 mod consumer;
 mod engine;
 mod host;
@@ -24,4 +25,5 @@ mod rights;
 mod server;
 mod session;
 
+pub use boot::begin;
 pub use host::{Host, HostOptions};

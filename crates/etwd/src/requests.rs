@@ -117,7 +117,8 @@ impl Engine {
         let same = |global: &GlobalSession| global.name.to_lowercase() == name.to_lowercase();
         let found = self.sessions.iter().find(|(_, global)| same(global));
         found.map(|(slot, _)| *slot).ok_or_else(|| {
-            let what = format!("no session is named {name}; `etw session list` shows what there is");
+            let what =
+                format!("no session is named {name}; `etw session list` shows what there is");
             refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, what)
         })
     }
@@ -220,7 +221,9 @@ impl Engine {
         let has = |slot: &usize| {
             self.router.session(*slot).is_some_and(|session| session.enabled(&provider).is_some())
         };
-        if !has(&slot) && self.sessions.keys().filter(|slot| has(slot)).count() >= MAX_SESSIONS_OF_PROVIDER {
+        if !has(&slot)
+            && self.sessions.keys().filter(|slot| has(slot)).count() >= MAX_SESSIONS_OF_PROVIDER
+        {
             let what = format!("provider {provider} is enabled in eight sessions already");
             return Err(refused(Status::ERROR_NO_SYSTEM_RESOURCES, what));
         }
@@ -265,19 +268,16 @@ impl Engine {
                 return Err(invalid("a session has at most 2 GiB of buffers"));
             }
             if more > 0 {
-                let made = make_buffers(global.start.buffer_size, more).map_err(|error| {
-                    refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string())
-                })?;
+                let made = make_buffers(global.start.buffer_size, more)
+                    .map_err(|error| refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string()))?;
                 session.add_buffers(made);
                 global.buffers += more;
                 global.start.buffers = global.buffers;
             }
         }
         if let Some(timer) = update.flush_timer_ms {
-            let ticks = etw_host::setup::ticks(
-                &global.facts,
-                Duration::from_millis(u64::from(timer)),
-            );
+            let ticks =
+                etw_host::setup::ticks(&global.facts, Duration::from_millis(u64::from(timer)));
             session.set_flush_timer((timer > 0).then_some(ticks));
             global.start.flush_timer_ms = (timer > 0).then_some(timer);
         }
@@ -306,7 +306,12 @@ impl Engine {
         else {
             return Err(refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended"));
         };
-        if global.storage.is_none() || !matches!(session.options().mode, LogMode::Sequential { .. } | LogMode::Circular { .. }) {
+        if global.storage.is_none()
+            || !matches!(
+                session.options().mode,
+                LogMode::Sequential { .. } | LogMode::Circular { .. }
+            )
+        {
             let what = "only sessions with a sequential or circular file can be given another one";
             return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
         }
@@ -355,8 +360,13 @@ impl Engine {
         from: Asker,
     ) {
         let source = self.sessions.get(&slot).map_or(Guid::ZERO, |session| session.guid);
-        let (waiting, warnings) = self.ask_all(slot, provider, |token, number| {
-            FromHost::Capture { token, number, level, any, all, source }
+        let (waiting, warnings) = self.ask_all(slot, provider, |token, number| FromHost::Capture {
+            token,
+            number,
+            level,
+            any,
+            all,
+            source,
         });
         let deadline = Instant::now() + START_PATIENCE;
         let response = Response::Done { warnings };
@@ -374,7 +384,8 @@ impl Engine {
                 if status.name.is_empty() {
                     status.name.clone_from(&registered.name);
                 }
-                status.group = status.group.or((!registered.group.is_zero()).then_some(registered.group));
+                status.group =
+                    status.group.or((!registered.group.is_zero()).then_some(registered.group));
                 if !status.pids.contains(&program.peer.pid) && status.pids.len() < 64 {
                     status.pids.push(program.peer.pid);
                 }
@@ -394,7 +405,9 @@ impl Engine {
         let providers = all
             .into_values()
             .take_while(|status| {
-                size += 200 + 2 * status.name.len() + 8 * status.pids.len()
+                size += 200
+                    + 2 * status.name.len()
+                    + 8 * status.pids.len()
                     + status.sessions.iter().map(|name| 2 * name.len() + 4).sum::<usize>();
                 size < etw_wire::MAX_MESSAGE - 1024
             })
@@ -432,7 +445,8 @@ impl Engine {
             return Err(refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended"));
         };
         if session.options().mode != LogMode::Memory {
-            let what = "only a session in memory is written by a snapshot; this one has its own file";
+            let what =
+                "only a session in memory is written by a snapshot; this one has its own file";
             return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
         }
         let copies = session.snapshot(global.time.time(&self.map, raw));

@@ -57,9 +57,7 @@ fn is_member(peer: &Peer, group: &str) -> bool {
     }
     let status = std::fs::read_to_string(format!("/proc/{}/status", peer.pid)).unwrap_or_default();
     let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
-    groups.is_some_and(|groups| {
-        groups.split_ascii_whitespace().any(|id| id.parse() == Ok(wanted))
-    })
+    groups.is_some_and(|groups| groups.split_ascii_whitespace().any(|id| id.parse() == Ok(wanted)))
 }
 
 fn group_id(name: &str) -> Option<u32> {

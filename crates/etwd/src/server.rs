@@ -158,7 +158,9 @@ impl Server {
     fn hello(&mut self, number: Connection, bytes: &[u8]) {
         let role = match FromProgram::read(bytes) {
             Some(FromProgram::Hello { version: VERSION, role }) => role,
-            Some(FromProgram::Hello { .. }) => return self.refuse(number, Status::ERROR_NOT_SUPPORTED),
+            Some(FromProgram::Hello { .. }) => {
+                return self.refuse(number, Status::ERROR_NOT_SUPPORTED);
+            }
             _ => return self.remove(number),
         };
         let Some(connected) = self.connections.get_mut(&number) else { return };

@@ -14,9 +14,7 @@ use etw_host::{Output, SessionClock, StartError, report, setup};
 use etw_ring::{Memory, RawClock};
 use etw_session::{EventClock, Ledger, LogMode, Session, SessionOptions, State, log_file_mode};
 use etw_types::{ClockType, Guid, Status};
-use etw_wire::control::{
-    FileMode, LossStatus, MAX_LOSSES, Response, SessionStatus, Start, stream,
-};
+use etw_wire::control::{FileMode, LossStatus, MAX_LOSSES, Response, SessionStatus, Start, stream};
 
 use crate::consumer::Consumer;
 use crate::message::{Asker, Connection};
@@ -100,7 +98,9 @@ impl GlobalSession {
                 );
                 return Err(invalid(&what));
             }
-            Some(path) if !path.is_absolute() => return Err(invalid("the file's path is relative")),
+            Some(path) if !path.is_absolute() => {
+                return Err(invalid("the file's path is relative"));
+            }
             Some(path) => Output::File {
                 path: path.clone(),
                 mode,
@@ -161,7 +161,8 @@ impl GlobalSession {
 
         let system = |error: io::Error| start_error(&StartError::Io(error));
         let buffers = make_buffers(start.buffer_size, start.buffers).map_err(system)?;
-        let session = Session::new(options, buffers).map_err(|error| invalid(&error.to_string()))?;
+        let session =
+            Session::new(options, buffers).map_err(|error| invalid(&error.to_string()))?;
         let storage = match &output {
             Output::File { path, preallocate, .. } => {
                 let max = u64::from(maximum) << 10;
@@ -386,7 +387,8 @@ pub(crate) fn make_buffers(size: u32, count: u32) -> io::Result<Vec<BufferMemory
 pub(crate) fn is_same_file(a: &Option<PathBuf>, b: &Option<PathBuf>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => {
-            let real = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            let real =
+                |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
             a == b || real(a) == real(b)
         }
         _ => false,

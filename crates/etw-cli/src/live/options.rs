@@ -1,0 +1,343 @@
+//! What commands have in common that start sessions: providers, sizes, modes.
+
+use crate::output::Failure;
+use crate::schemas;
+use clap::{Args, ValueEnum};
+use etw_host::{EnableInfo, EnableProperties, Filters, IdFilter, NameFilter};
+use etw_types::{Guid, LevelKeyword};
+use etw_wire::client::Client;
+use etw_wire::control::{FileMode, Request, Response, Start};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// `PROVIDER[:LEVEL[:ANY[:ALL]]]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    pub provider: Named,
+    pub wanted: LevelKeyword,
+}
+
+/// How a provider is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A GUID, or a name that was hashed.
+    Id(Guid),
+    /// A registered or manifest name.
+    Name(String),
+}
+
+impl FromStr for Named {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Named, String> {
+        if let Some(name) = text.strip_prefix('*') {
+            return match name.is_empty() {
+                true => Err("a name is missing behind *".to_owned()),
+                false => Ok(Named::Id(Guid::from_name(name))),
+            };
+        }
+        match text.trim_matches(['{', '}']).parse() {
+            Ok(id) => Ok(Named::Id(id)),
+            Err(_) if text.is_empty() => Err("the provider is missing".to_owned()),
+            Err(_) => Ok(Named::Name(text.to_owned())),
+        }
+    }
+}
+
+impl FromStr for Wanted {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Wanted, String> {
+        let mut parts = text.split(':');
+        let provider = parts.next().unwrap_or_default().parse()?;
+        let mut wanted = LevelKeyword { level: 5, any: 0, all: 0, ignore_keyword_0: false };
+        if let Some(text) = parts.next().filter(|text| !text.is_empty()) {
+            wanted.level = level(text)?;
+        }
+        if let Some(text) = parts.next().filter(|text| !text.is_empty()) {
+            wanted.any = mask(text)?;
+        }
+        if let Some(text) = parts.next().filter(|text| !text.is_empty()) {
+            wanted.all = mask(text)?;
+        }
+        match parts.next() {
+            Some(more) => Err(format!("{more:?} is too much: PROVIDER[:LEVEL[:ANY[:ALL]]]")),
+            None => Ok(Wanted { provider, wanted }),
+        }
+    }
+}
+
+pub fn level(text: &str) -> Result<u8, String> {
+    Ok(match text.to_ascii_lowercase().as_str() {
+        "critical" => 1,
+        "error" => 2,
+        "warning" => 3,
+        "info" | "informational" | "information" => 4,
+        "verbose" => 5,
+        number => {
+            let parsed = match number.strip_prefix("0x") {
+                Some(hex) => u8::from_str_radix(hex, 16),
+                None => number.parse(),
+            };
+            parsed.map_err(|_| format!("{text:?} is no level: 0 to 255, critical to verbose"))?
+        }
+    })
+}
+
+pub fn mask(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(text);
+    u64::from_str_radix(digits, 16).map_err(|_| format!("{text:?} is no hexadecimal mask"))
+}
+
+/// Bytes: 65536, 64K, 10M, 2G.
+pub fn size(text: &str) -> Result<u64, String> {
+    let bad = || format!("{text:?} is no size: 65536, 64K, 10M, 2G");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text[digits.len()..].to_ascii_lowercase().trim_end_matches('b') {
+        "" => 1u64,
+        "k" | "ki" => 1 << 10,
+        "m" | "mi" => 1 << 20,
+        "g" | "gi" => 1 << 30,
+        _ => return Err(bad()),
+    };
+    digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit)).ok_or_else(bad)
+}
+
+/// Milliseconds, or with a unit: 500, 500ms, 2s.
+pub fn milliseconds(text: &str) -> Result<u32, String> {
+    let (digits, factor) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(digits), _) => (digits, 1),
+        (None, Some(digits)) => (digits, 1000),
+        (None, None) => (text, 1),
+    };
+    let time = digits.parse::<u32>().ok().and_then(|time| time.checked_mul(factor));
+    time.ok_or_else(|| format!("{text:?} is no time: 500, 500ms, 2s"))
+}
+
+/// The GUID of a provider: by its name among those that are registered, then among the schemas that the user keeps.
+pub fn resolve(named: &Named, client: Option<&Client>) -> Result<Guid, Failure> {
+    let name = match named {
+        Named::Id(id) => return Ok(*id),
+        Named::Name(name) => name,
+    };
+    let mut found = Vec::new();
+    if let Some(client) = client
+        && let Ok(Response::Providers { providers }) = client.ask(&Request::Providers)
+    {
+        let same = providers.iter().filter(|provider| provider.name.eq_ignore_ascii_case(name));
+        found.extend(same.map(|provider| provider.id));
+    }
+    if found.is_empty() {
+        found.extend(schemas::own().providers_named(name));
+    }
+    found.sort();
+    found.dedup();
+    match found[..] {
+        [id] => Ok(id),
+        [] => Err(Failure::Usage(format!(
+            "no provider named {name} is registered or in a schema pack; a program that is not there yet: \
+             by its GUID, or as *{name} if its GUID is that of its name (TraceLogging, EventSource)"
+        ))),
+        _ => Err(Failure::Usage(format!(
+            "several providers are named {name}: {}",
+            found.iter().map(Guid::to_string).collect::<Vec<_>>().join(", ")
+        ))),
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Mode {
+    /// One buffer behind the other
+    #[default]
+    Sequential,
+    /// The oldest events are overwritten
+    Circular,
+    /// A new file at each maximum size; %d in its name is its number
+    NewFile,
+    /// Behind what is in the file
+    Append,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Clock {
+    /// The performance counter, 10 MHz
+    #[default]
+    Qpc,
+    /// System time
+    System,
+    /// The processor's cycles
+    Cycles,
+}
+
+/// How a session is set up.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SessionOptions {
+    /// How the file is written
+    #[arg(long, value_enum, default_value = "sequential")]
+    pub mode: Mode,
+    /// Maximum size of the file: 100M
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub max_size: Option<u64>,
+    /// Reserve the maximum size at the start
+    #[arg(long)]
+    pub preallocate: bool,
+    /// Compress the file's buffers
+    #[arg(long)]
+    pub compress: bool,
+    /// Size of a buffer
+    #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = size)]
+    pub buffer_size: u64,
+    /// Number of buffers
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub buffers: u32,
+    /// Store partly filled buffers after this time: 500ms, 1s
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    pub flush_timer: Option<u32>,
+    /// Clock of the timestamps
+    #[arg(long, value_enum, default_value = "qpc")]
+    pub clock: Clock,
+    /// One stream of buffers for all processors
+    #[arg(long)]
+    pub no_per_processor: bool,
+    /// Neither hold other sessions up nor be held up by them
+    #[arg(long)]
+    pub independent: bool,
+    /// Only events of root's programs and of the session owner's
+    #[arg(long)]
+    pub secure: bool,
+}
+
+impl SessionOptions {
+    pub fn start(&self, name: &str, file: Option<&Path>) -> Result<Start, Failure> {
+        let buffer_size = u32::try_from(self.buffer_size)
+            .map_err(|_| Failure::Usage("--buffer-size: at most 16M".to_owned()))?;
+        Ok(Start {
+            name: name.to_owned(),
+            file: file.map(absolute).transpose()?,
+            mode: match self.mode {
+                Mode::Sequential => FileMode::Sequential,
+                Mode::Circular => FileMode::Circular,
+                Mode::NewFile => FileMode::NewFile,
+                Mode::Append => FileMode::Append,
+            },
+            max_size: self.max_size,
+            preallocate: self.preallocate,
+            compressed: self.compress,
+            buffer_size,
+            buffers: self.buffers,
+            flush_timer_ms: self.flush_timer,
+            clock: match self.clock {
+                Clock::Qpc => 1,
+                Clock::System => 2,
+                Clock::Cycles => 3,
+            },
+            no_per_processor: self.no_per_processor,
+            independent: self.independent,
+            secure: self.secure,
+            ..Start::default()
+        })
+    }
+}
+
+/// The host has another working directory.
+pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+/// What else is asked of a provider's events.
+#[derive(Args, Clone, Debug, Default)]
+pub struct EnableOptions {
+    /// Only events of these processes (at most 8)
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+    /// Only events of programs of these file names
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub exe: Vec<String>,
+    /// Only events of these ids; -1,2: all but these
+    #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
+    pub event_id: Option<String>,
+    /// Only TraceLogging events of these names; -a,b: all but these
+    #[arg(long, value_name = "NAMES", allow_hyphen_values = true)]
+    pub event_name: Option<String>,
+    /// Events without a keyword are not wanted
+    #[arg(long)]
+    pub ignore_keyword_0: bool,
+    /// Add to each event: sid, ts-id, start-key
+    #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
+    pub with: Vec<Property>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Property {
+    /// The user's SID
+    Sid,
+    /// The terminal session
+    TsId,
+    /// A key of the process that is not used twice
+    StartKey,
+}
+
+impl EnableOptions {
+    pub fn info(&self, wanted: &LevelKeyword) -> Result<EnableInfo, Failure> {
+        let usage = |what: &str| Failure::Usage(what.to_owned());
+        let mut filters = Filters {
+            process_ids: self.pid.clone(),
+            executables: self.exe.clone(),
+            ..Filters::default()
+        };
+        if let Some(text) = &self.event_id {
+            let (include, list) = including(text);
+            let ids: Result<Vec<u16>, _> = list.split(',').map(str::parse).collect();
+            let ids = ids.map_err(|_| usage("--event-id: ids are 0 to 65535"))?;
+            filters.event_ids = Some(IdFilter { include, ids });
+        }
+        if let Some(text) = &self.event_name {
+            let (include, list) = including(text);
+            let names = list.split(',').map(str::to_owned).collect();
+            filters.event_names = Some(NameFilter { of: LevelKeyword::ALL, include, names });
+        }
+        filters.check().map_err(|error| Failure::Usage(error.to_string()))?;
+        let properties = self.with.iter().map(|property| match property {
+            Property::Sid => EnableProperties::SID.0,
+            Property::TsId => EnableProperties::TS_ID.0,
+            Property::StartKey => EnableProperties::PROCESS_START_KEY.0,
+        });
+        let is_empty = filters == Filters::default();
+        Ok(EnableInfo {
+            wanted: LevelKeyword { ignore_keyword_0: self.ignore_keyword_0, ..*wanted },
+            properties: EnableProperties(properties.fold(0, |all, one| all | one)),
+            filters: (!is_empty).then(|| Box::new(filters)),
+        })
+    }
+}
+
+fn including(text: &str) -> (bool, &str) {
+    match text.strip_prefix('-') {
+        Some(list) => (false, list),
+        None => (true, text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn providers_with_levels_and_masks() {
+        let id = Guid::from_name("Doc");
+        let wanted: Wanted = "*Doc:warning:0x10:3".parse().unwrap();
+        assert_eq!(wanted.provider, Named::Id(id));
+        assert_eq!((wanted.wanted.level, wanted.wanted.any, wanted.wanted.all), (3, 0x10, 3));
+        assert_eq!(format!("{{{id}}}").parse(), Ok(Named::Id(id)));
+        let wanted: Wanted = "My-Provider::ff".parse().unwrap();
+        assert_eq!(wanted.provider, Named::Name("My-Provider".to_owned()));
+        assert_eq!((wanted.wanted.level, wanted.wanted.any), (5, 0xff));
+        for bad in ["", "*", "a:256", "a:4:g", "a:4:1:1:1"] {
+            assert!(bad.parse::<Wanted>().is_err(), "{bad}");
+        }
+        assert_eq!((size("64K"), size("2GiB"), size("7")), (Ok(65536), Ok(2 << 30), Ok(7)));
+        assert!(size("1x").is_err() && size("99999999999G").is_err());
+        assert_eq!(
+            (milliseconds("2s"), milliseconds("5ms"), milliseconds("7")),
+            (Ok(2000), Ok(5), Ok(7))
+        );
+    }
+}

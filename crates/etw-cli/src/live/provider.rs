@@ -1,0 +1,136 @@
+//! `etw provider`
+
+use super::host::{Which, ask};
+use super::options::{Named, resolve};
+use super::session::{Format, print_json, print_text};
+use crate::output::{Failure, Outcome};
+use crate::schemas::{self, Schemas};
+use clap::{Args, Subcommand};
+use etw_types::Guid;
+use etw_wire::control::{ProviderStatus, Request, Response};
+use std::fmt::Write;
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Form of the output
+    #[arg(long, value_enum, default_value = "text", global = true)]
+    format: Format,
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show the providers that programs have registered, and those that sessions have enabled
+    List,
+    /// Print the GUID that a name hashes to (TraceLogging, EventSource)
+    Guid {
+        /// The provider's name
+        name: String,
+    },
+    /// Show a provider: who has it, who wants it, and what its manifest says it can emit
+    Show {
+        /// GUID, registered or manifest name, or *Name
+        name: Named,
+        #[command(flatten)]
+        schemas: Schemas,
+    },
+}
+
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    match &arguments.command {
+        Command::Guid { name } => {
+            print_text(&format!("{}\n", Guid::from_name(name)))?;
+        }
+        Command::List => {
+            let providers = registered(&arguments.which)?;
+            if arguments.format == Format::Json {
+                print_json(&providers)?;
+                return Ok(Outcome::Done);
+            }
+            let mut text = String::new();
+            for provider in &providers {
+                let _ = writeln!(text, "{}", line(provider));
+            }
+            print_text(&text)?;
+        }
+        Command::Show { name, schemas } => show(arguments, name, schemas)?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn registered(which: &Which) -> Result<Vec<ProviderStatus>, Failure> {
+    match which.connect() {
+        Ok(client) => match ask(&client, &Request::Providers)? {
+            Response::Providers { providers } => Ok(providers),
+            _ => Ok(Vec::new()),
+        },
+        // Programs say what they have when somebody listens.
+        Err(_) if !which.system => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn line(provider: &ProviderStatus) -> String {
+    let name = if provider.name.is_empty() { "-" } else { &provider.name };
+    let pids = provider.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let pids = if pids.is_empty() { "-".to_owned() } else { pids };
+    let mut text = format!("{}  {name:<32}  pids {pids}", provider.id);
+    if !provider.sessions.is_empty() {
+        let _ = write!(text, "  sessions {}", provider.sessions.join(","));
+    }
+    text
+}
+
+fn show(arguments: &Arguments, name: &Named, schemas: &Schemas) -> Result<(), Failure> {
+    let named = schemas.load()?;
+    let id = match name {
+        Named::Id(id) => *id,
+        Named::Name(text) => match named.providers_named(text)[..] {
+            [id] => id,
+            _ => resolve(name, arguments.which.connect().ok().as_ref())?,
+        },
+    };
+    let known = registered(&arguments.which)?.into_iter().find(|provider| provider.id == id);
+    let mut events = named.events_of(&id);
+    if events.is_empty() {
+        events = schemas::own().events_of(&id);
+    }
+    if arguments.format == Format::Json {
+        let events: Vec<_> = events
+            .iter()
+            .map(|event| {
+                serde_json::json!({
+                    "id": event.id, "version": event.version, "name": event.name,
+                    "level": event.level, "keywords": event.keywords, "fields": event.fields,
+                })
+            })
+            .collect();
+        return print_json(&serde_json::json!({
+            "id": id, "registered": known, "events": events,
+        }));
+    }
+    let mut text = match &known {
+        Some(provider) => format!("{}\n", line(provider)),
+        None => format!("{id}  not registered\n"),
+    };
+    for event in &events {
+        let _ = writeln!(
+            text,
+            "  {:>5} v{} {} {}({}){}{}",
+            event.id,
+            event.version,
+            event.level.as_deref().unwrap_or("-"),
+            event.name,
+            event.fields.join(", "),
+            if event.keywords.is_empty() { "" } else { " " },
+            event.keywords.join(",")
+        );
+    }
+    if events.is_empty() {
+        text.push_str("  no manifest is known: TraceLogging events describe themselves\n");
+    }
+    print_text(&text)
+}

@@ -1,0 +1,172 @@
+//! `etw record`
+
+use super::host::{Which, ask_session};
+use super::options::{EnableOptions, Named, SessionOptions, Wanted, resolve};
+use super::session::{outcome, summary};
+use super::signals::Signals;
+use crate::output::{Failure, Outcome};
+use clap::Args;
+use etw_wire::control::{Request, Response, SessionStatus};
+use etw_wire::dir::RECORD_VARIABLE;
+use etwd::{Host, HostOptions};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Record to this file
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Enable a provider: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, registered name, or *Name
+    #[arg(short, long, value_name = "PROVIDER", required = true)]
+    provider: Vec<Wanted>,
+    /// Record all programs through the machine's host instead of your own
+    #[arg(long)]
+    system_host: bool,
+    /// Say nothing at the end unless something was lost
+    #[arg(short, long)]
+    quiet: bool,
+    #[command(flatten)]
+    options: SessionOptions,
+    #[command(flatten)]
+    enable: EnableOptions,
+    /// Record this command and its children, until it ends; without one, all your programs until Ctrl-C
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<std::ffi::OsString>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    // Before there are threads.
+    let signals = Signals::block()?;
+    let status = match arguments.command.split_first() {
+        Some((program, words)) => record_command(arguments, program, words, &signals)?,
+        None => record_all(arguments, &signals)?,
+    };
+    let text = summary(&status);
+    let whole = outcome(&status)?;
+    if !arguments.quiet || whole != Outcome::Done {
+        eprint!("etw: {text}");
+    }
+    Ok(whole)
+}
+
+/// A host of its own, which the command's processes find by the environment: no service is needed, and nobody else's events are
+/// recorded.
+fn record_command(
+    arguments: &Arguments,
+    program: &std::ffi::OsStr,
+    words: &[std::ffi::OsString],
+    signals: &Signals,
+) -> Result<SessionStatus, Failure> {
+    let directory = Scratch::make()?;
+    let host = Host::start(HostOptions::new(&directory.path)).map_err(Failure::new)?;
+    let name = format!("etw-record-{}", std::process::id());
+    let mut start = arguments.options.start(&name, Some(&arguments.output))?;
+    for wanted in &arguments.provider {
+        let id = match &wanted.provider {
+            Named::Id(id) => *id,
+            // Nothing is registered yet: by the schemas that the user keeps.
+            named => resolve(named, None)?,
+        };
+        start.enable.push((id, arguments.enable.info(&wanted.wanted)?));
+    }
+    expect_session(host.ask(Request::Start(Box::new(start))))?;
+    let child = Command::new(program).args(words).env(RECORD_VARIABLE, &directory.path).spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => {
+            // An empty trace of nothing is of no use.
+            let _ = host.ask(Request::Stop { session: name });
+            let _ = std::fs::remove_file(&arguments.output);
+            return Err(Failure::new(format!("{}: {error}", program.to_string_lossy())));
+        }
+    };
+    let ended = loop {
+        match signals.wait() {
+            libc::SIGCHLD => {
+                if let Some(ended) = child.try_wait().map_err(Failure::new)? {
+                    break ended;
+                }
+            }
+            // The terminal has sent it to the command too, which decides what it means.
+            libc::SIGINT => {}
+            signal => {
+                // SAFETY: numbers; the child has not been waited for, so its id is its own.
+                unsafe { libc::kill(child.id() as libc::pid_t, signal) };
+            }
+        }
+    };
+    if !ended.success() {
+        let how = match (ended.code(), ended.signal()) {
+            (Some(code), _) => format!("status {code}"),
+            (None, Some(signal)) => format!("signal {signal}"),
+            (None, None) => "an unknown status".to_owned(),
+        };
+        eprintln!("etw: note: {} ended with {how}", program.to_string_lossy());
+    }
+    expect_session(host.ask(Request::Stop { session: name }))
+}
+
+fn expect_session(response: Response) -> Result<SessionStatus, Failure> {
+    match response {
+        Response::Session(status) => Ok(*status),
+        Response::Error { status, message } => {
+            let name = etw_types::Status(status);
+            Err(Failure::new(format!("{message} ({name})")))
+        }
+        _ => Err(Failure::new("the host of sessions gave another answer than was asked for")),
+    }
+}
+
+/// By the user's host: a session that ends with this command, whatever ends it.
+fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus, Failure> {
+    let which = Which { system: arguments.system_host };
+    let client = which.connect_or_start()?;
+    let name = format!("etw-record-{}", std::process::id());
+    let mut start = arguments.options.start(&name, Some(&arguments.output))?;
+    start.leased = true;
+    for wanted in &arguments.provider {
+        let id = resolve(&wanted.provider, Some(&client))?;
+        start.enable.push((id, arguments.enable.info(&wanted.wanted)?));
+    }
+    let status = ask_session(&client, &Request::Start(Box::new(start)))?;
+    if let Some(warning) = &status.error {
+        eprintln!("etw: warning: {warning}");
+    }
+    if !arguments.quiet {
+        eprintln!("etw: recording; Ctrl-C ends it");
+    }
+    while signals.wait() == libc::SIGCHLD {}
+    ask_session(&client, &Request::Stop { session: name })
+}
+
+/// A directory of this command alone, removed in the end.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn make() -> Result<Scratch, Failure> {
+        let base = std::env::temp_dir();
+        for number in 0..1000 {
+            let path = base.join(format!("etw-record-{}-{number}", std::process::id()));
+            let made =
+                std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
+                    .create(&path);
+            match made {
+                Ok(()) => return Ok(Scratch { path }),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Failure::new(format!("{}: {error}", path.display()))),
+            }
+        }
+        Err(Failure::new(format!("{}: no directory could be made", base.display())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // It holds nothing that anybody misses.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}

@@ -1,0 +1,155 @@
+//! `etw tail`
+
+use super::host::{Which, ask_session, failure};
+use super::options::{EnableOptions, Wanted as Provider, resolve};
+use super::stream::Events;
+use crate::format::{FileFacts, Format, Options};
+use crate::output::{Failure, Outcome, Output};
+use crate::schemas::{self, Schemas};
+use crate::wanted::Wanted;
+use clap::{Args, ValueEnum};
+use etw_decode::{Decoder, Style};
+use etw_types::{EventRecord, FileTime};
+use etw_wire::control::{Request, Start};
+use std::io::IsTerminal;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// A running real-time session; without one, -p starts one that ends with this command
+    #[arg(required_unless_present = "provider")]
+    session: Option<String>,
+    /// Show this provider's events: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, registered name, or *Name
+    #[arg(short, long, value_name = "PROVIDER", conflicts_with = "session")]
+    provider: Vec<Provider>,
+    /// Form of the output
+    #[arg(long, value_enum, default_value = "text")]
+    format: LiveFormat,
+    /// Stop after N events
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    #[command(flatten)]
+    enable: EnableOptions,
+    #[command(flatten)]
+    schemas: Schemas,
+    #[command(flatten)]
+    wanted: Wanted,
+    #[command(flatten)]
+    which: Which,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LiveFormat {
+    /// A line for people
+    Text,
+    /// A JSON object a line
+    Json,
+}
+
+/// Sooner than anybody sees: buffers are handed out when their first event is so old.
+const FLUSH_MS: u32 = 2;
+
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let client = arguments.which.connect_or_start()?;
+    let session = match &arguments.session {
+        Some(session) => session.clone(),
+        None => {
+            let mut start = Start {
+                name: format!("etw-tail-{}", std::process::id()),
+                real_time: true,
+                no_per_processor: true,
+                independent: true,
+                leased: true,
+                flush_timer_ms: Some(FLUSH_MS),
+                ..Start::default()
+            };
+            for provider in &arguments.provider {
+                let id = resolve(&provider.provider, Some(&client))?;
+                start.enable.push((id, arguments.enable.info(&provider.wanted)?));
+            }
+            ask_session(&client, &Request::Start(Box::new(start)))?.name
+        }
+    };
+    let (_, mut descriptors) =
+        client.ask_for(&Request::Consume { session: session.clone() }).map_err(failure)?;
+    let stream = descriptors.pop().ok_or_else(|| Failure::new("the host gave no stream"))?;
+    let mut events = Events::open(stream)?;
+    let header = events.trace().header();
+    let start = header.map_or(FileTime(0), |header| header.start_time);
+    let facts = FileFacts {
+        clock: *events.trace().clock(),
+        timer_resolution: header.map_or(0, |header| header.timer_resolution),
+    };
+    let expression = arguments.wanted.compile(start)?;
+    let mut decoder = Decoder::new();
+    decoder.set_catalog(arguments.schemas.load()?);
+    decoder.set_own_catalog(schemas::own());
+    let options = Options {
+        format: match arguments.format {
+            LiveFormat::Text => Format::Text,
+            LiveFormat::Json => Format::Json,
+        },
+        raw: false,
+        style: Style::default(),
+        names: None,
+    };
+    let colours = arguments.format == LiveFormat::Text
+        && std::io::stdout().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let mut output = Output::open(None, &[])?;
+    let mut text = Vec::new();
+    let mut left = arguments.limit.unwrap_or(u64::MAX);
+    let mut told = (0, 0);
+    loop {
+        text.clear();
+        let goes_on = events.next(|record| {
+            let time = || record.timestamp(&facts.clock);
+            if left == 0 {
+                return;
+            }
+            if let Some(wanted) = &expression {
+                let time = wanted.needs_time().then(time).flatten();
+                if wanted.by_header(record, time) == Some(false) {
+                    return;
+                }
+            }
+            let decoded = decoder.decode(record);
+            if let Some(wanted) = &expression {
+                let time = wanted.needs_time().then(time).flatten();
+                if !wanted.matches(record, &decoded, time, &options.style) {
+                    return;
+                }
+            }
+            left -= 1;
+            let colour = if colours { colour(record) } else { "" };
+            text.extend_from_slice(colour.as_bytes());
+            options.write(&mut text, record, &decoded, &facts);
+            if !colour.is_empty() {
+                // Before the line's end: a pager's lines are whole.
+                let end = if text.last() == Some(&b'\n') { text.len() - 1 } else { text.len() };
+                text.splice(end..end, *b"\x1b[0m");
+            }
+        })?;
+        if !text.is_empty() {
+            output.write(&text)?;
+            output.finish()?;
+        }
+        if events.lost != told {
+            told = events.lost;
+            eprintln!("etw: {} events lost so far: this reader is too slow", told.1);
+        }
+        if !goes_on || left == 0 {
+            break;
+        }
+    }
+    Ok(if events.lost == (0, 0) { Outcome::Done } else { Outcome::Damaged })
+}
+
+/// By level, as people know it.
+fn colour(record: &EventRecord<'_>) -> &'static str {
+    match record.descriptor.level.0 {
+        1 | 2 => "\x1b[31m",
+        3 => "\x1b[33m",
+        5.. => "\x1b[2m",
+        _ => "",
+    }
+}

@@ -1,0 +1,318 @@
+//! Global sessions: this process's connections to their hosts.
+//!
+//! The first registration looks for hosts, in the [directories](etw_wire::dir) that are there, and waits a moment for what
+//! their sessions want: so the first event of a program is recorded. From then on one thread for each directory serves the
+//! connection, or, where nobody listens, sleeps on a word in a file until a host begins: nothing is polled.
+//!
+//! A pool is made when a session wants something; until then a connection costs a descriptor and a sleeping thread.
+//!
+//! `ETW_LISTENER=off`: no thread waits for a host that is not there.
+//!
+//! A child made by `fork` has none of this. Its providers stay enabled, its first write is refused by the parent's pool, and
+//! connects anew ([`renew`]): that takes a lock and memory, so the first write of a child in a signal handler may not be recorded.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use etw_ring::{Bell, Control, MAX_ATTACHMENTS, Memory, PoolOptions, Writer, process_generation};
+use etw_wire::Channel;
+use etw_wire::dir::{self, Directory, Word};
+use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
+
+use crate::provider::Provider;
+use crate::registry::{self, Enable, Host};
+
+/// How long a host may take to answer. Registration waits for no longer.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// Our descriptors are above those that programs count on.
+const LEAST_DESCRIPTOR: i32 = 200;
+
+/// The directories that hosts are looked for in; set by the first registration.
+static PLACES: OnceLock<Vec<PathBuf>> = OnceLock::new();
+/// The generation of the process that is connected; 0: none is yet.
+static CONNECTED: AtomicU64 = AtomicU64::new(0);
+/// The connections' descriptors plus one, for a child to close.
+static DESCRIPTORS: [AtomicI32; MAX_ATTACHMENTS] = [const { AtomicI32::new(0) }; MAX_ATTACHMENTS];
+
+/// A connection to a host.
+struct Link {
+    channel: Channel,
+    /// Tells the socket from whatever the program may put in its descriptor's place.
+    inode: u64,
+    attachment: AtomicUsize,
+    next: AtomicUsize,
+    /// Registrations that the host has not answered.
+    unanswered: Mutex<HashSet<u32>>,
+    answered: Condvar,
+    /// The host's memory, and the pool's size.
+    control: Arc<Memory>,
+    bell: Bell,
+    pool_size: u32,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Link {
+    fn connect(directory: &Directory) -> io::Result<Link> {
+        let mut channel = directory.connect()?;
+        // Where the process may not have so many, it stays where it is.
+        let _ = channel.move_up(LEAST_DESCRIPTOR);
+        let hello = FromProgram::Hello { version: VERSION, role: Role::Program as u8 };
+        channel.send(&hello.to_bytes(), &[])?;
+        let received = channel.receive_within(PATIENCE)?;
+        let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+        let Some(FromHost::Welcome { version: VERSION, pool_size }) =
+            FromHost::read(&received.bytes)
+        else {
+            return Err(refused());
+        };
+        let [control, bell] =
+            <[OwnedFd; 2]>::try_from(received.descriptors).map_err(|_| refused())?;
+        let control = Memory::map_file(control.as_fd(), 0, Control::SIZE, false)?;
+        let bell = Memory::map_file(bell.as_fd(), 0, Bell::SIZE, false)?;
+        Ok(Link {
+            inode: channel.inode()?,
+            channel,
+            attachment: AtomicUsize::new(usize::MAX),
+            next: AtomicUsize::new(1),
+            unanswered: Mutex::default(),
+            answered: Condvar::new(),
+            control: Arc::new(control),
+            bell: Bell::new(Arc::new(bell))?,
+            pool_size,
+        })
+    }
+
+    /// Serves the connection until its end.
+    fn serve(&self, attachment: usize) {
+        let mut writer: Option<&'static Writer> = None;
+        let mut growing = None;
+        while let Ok(received) = self.channel.receive() {
+            // What a program has put in the descriptor's place is not ours to read on.
+            let is_ours = self.channel.inode().is_ok_and(|inode| inode == self.inode);
+            let Some(message) = FromHost::read(&received.bytes).filter(|_| is_ours) else { break };
+            let done = match message {
+                FromHost::Registered { number } => {
+                    lock(&self.unanswered).remove(&number);
+                    self.answered.notify_all();
+                    Ok(())
+                }
+                FromHost::NeedPool => self.make_pool(attachment).map(|made| writer = Some(made)),
+                FromHost::Set { token, number, slot, wanted, source, filter_data } => {
+                    let wanted = Some(&wanted);
+                    registry::set(attachment, number, slot, wanted, source, filter_data);
+                    self.say(&FromProgram::Done { token }, &[])
+                }
+                FromHost::Clear { token, number, slot, source } => {
+                    registry::set(attachment, number, slot, None, source, &[]);
+                    self.say(&FromProgram::Done { token }, &[])
+                }
+                FromHost::Capture { token, number, level, any, all, source } => {
+                    registry::capture(attachment, number, (level, any, all), source);
+                    self.say(&FromProgram::Done { token }, &[])
+                }
+                FromHost::Grow { size } => self.offer_segment(size).map(|memory| growing = memory),
+                FromHost::Taken => {
+                    if let (Some(writer), Some(memory)) = (writer, growing.take()) {
+                        // A pool that cannot grow stays as it is.
+                        let _ = writer.grow(memory);
+                    }
+                    Ok(())
+                }
+                FromHost::Welcome { .. } | FromHost::Refused { .. } => break,
+            };
+            if done.is_err() {
+                break;
+            }
+        }
+        // Nobody waits for an answer any more.
+        lock(&self.unanswered).clear();
+        self.answered.notify_all();
+        DESCRIPTORS[attachment].store(0, Ordering::Release);
+        registry::detach(attachment);
+        if let Some(writer) = writer {
+            // Addresses stay, with zeros behind them; what the system cannot take back stays taken.
+            let _ = writer.retire();
+        }
+    }
+
+    fn say(
+        &self,
+        message: &FromProgram<'_>,
+        descriptors: &[std::os::fd::BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        self.channel.send(&message.to_bytes(), descriptors)
+    }
+
+    fn make_pool(&self, attachment: usize) -> io::Result<&'static Writer> {
+        let options = PoolOptions { chunk_size: self.pool_size as usize, prefault: true };
+        let mut memory = Memory::shared(options.memory_size())?;
+        let fd = memory.take_fd().ok_or(io::ErrorKind::Unsupported)?;
+        let writer = Writer::new(memory, self.control.clone(), options, attachment)?;
+        let writer: &'static Writer = Box::leak(Box::new(writer.with_bell(self.bell.clone())));
+        // Before the host answers with what is wanted, nothing is written.
+        registry::set_writer(attachment, writer);
+        self.say(&FromProgram::Pool, &[fd.as_fd()])?;
+        Ok(writer)
+    }
+
+    fn offer_segment(&self, size: u32) -> io::Result<Option<Memory>> {
+        let Ok(mut memory) = Memory::shared(size as usize) else {
+            self.say(&FromProgram::Segment, &[])?;
+            return Ok(None);
+        };
+        let fd = memory.take_fd().ok_or(io::ErrorKind::Unsupported)?;
+        self.say(&FromProgram::Segment, &[fd.as_fd()])?;
+        Ok(Some(memory))
+    }
+}
+
+impl Host for Link {
+    fn register(&self, provider: &Provider) -> (u32, Vec<Enable>) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed) as u32;
+        lock(&self.unanswered).insert(number);
+        let (id, traits) = (provider.id(), provider.traits());
+        if self.say(&FromProgram::Register { number, id, traits }, &[]).is_err() {
+            lock(&self.unanswered).remove(&number);
+        }
+        (number, Vec::new())
+    }
+
+    fn unregister(&self, registration: u32) {
+        // A connection that is gone has taken the registration with it.
+        let _ = self.say(&FromProgram::Unregister { number: registration }, &[]);
+    }
+
+    fn settle(&self, registration: u32) {
+        let unanswered = lock(&self.unanswered);
+        let (mut unanswered, waited) = self
+            .answered
+            .wait_timeout_while(unanswered, PATIENCE, |left| left.contains(&registration))
+            .unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            // A host that does not answer is waited for once; what it says later holds then.
+            unanswered.clear();
+        }
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        true
+    }
+}
+
+/// Looks for hosts, once in a process.
+pub(crate) fn begin() {
+    if CONNECTED.load(Ordering::Acquire) == process_generation() {
+        return;
+    }
+    static ONE: Mutex<()> = Mutex::new(());
+    // In a child somebody who is not here may hold it for ever: then it stays without hosts.
+    let Ok(_one) = ONE.try_lock() else {
+        if CONNECTED.load(Ordering::Acquire) == 0 {
+            // Another thread is at it: its hosts are this one's too.
+            drop(lock(&ONE));
+        }
+        return;
+    };
+    let before = CONNECTED.swap(process_generation(), Ordering::AcqRel);
+    if before == process_generation() || (before != 0 && !registry::begin_anew()) {
+        return;
+    }
+    crate::fork::install();
+    for place in PLACES.get_or_init(dir::of_program) {
+        // Where nothing can be had, there is no host.
+        let Ok(directory) = Directory::open_or_make(place) else { continue };
+        let attached = try_attach(&directory);
+        let word = match std::env::var_os("ETW_LISTENER") {
+            Some(off) if off == "off" => None,
+            _ => directory.word().ok(),
+        };
+        if word.is_none() && attached.is_none() {
+            continue;
+        }
+        let (link, numbers) = match attached {
+            Some((link, attachment, numbers)) => (Some((link, attachment)), numbers),
+            None => (None, Vec::new()),
+        };
+        let answering = link.as_ref().map(|(link, _)| link.clone());
+        // Without a thread, what the host says is not heard: nothing is recorded.
+        let heard = spawn("etw-attach", move || watch(&directory, word.as_ref(), link)).is_ok();
+        for number in numbers.into_iter().filter(|_| heard) {
+            if let Some(link) = &answering {
+                link.settle(number);
+            }
+        }
+    }
+}
+
+/// In a child whose pools are its parent's: connects anew. `true`: who asked may look again who wants its event.
+#[cold]
+pub(crate) fn renew() -> bool {
+    let before = CONNECTED.load(Ordering::Acquire);
+    if before == 0 || before == process_generation() {
+        return false;
+    }
+    begin();
+    CONNECTED.load(Ordering::Acquire) == process_generation()
+}
+
+/// In the child of a fork: the connections are the parent's. Async-signal-safe.
+pub(crate) fn forget_descriptors() {
+    for descriptor in &DESCRIPTORS {
+        let descriptor = descriptor.swap(0, Ordering::AcqRel);
+        if descriptor > 0 {
+            // SAFETY: a descriptor of a connection that nobody in this process uses any more.
+            unsafe { libc::close(descriptor - 1) };
+        }
+    }
+}
+
+/// Connects, introduces the providers, and waits a moment for what is wanted of them.
+fn try_attach(directory: &Directory) -> Option<(Arc<Link>, usize, Vec<u32>)> {
+    let link = Arc::new(Link::connect(directory).ok()?);
+    let (attachment, numbers) = registry::attach_elsewhere(link.clone())?;
+    link.attachment.store(attachment, Ordering::Release);
+    DESCRIPTORS[attachment].store(link.channel.as_fd().as_raw_fd() + 1, Ordering::Release);
+    Some((link, attachment, numbers))
+}
+
+/// Serves one directory's host for ever; sleeps while there is none.
+fn watch(directory: &Directory, word: Option<&Word>, link: Option<(Arc<Link>, usize)>) {
+    let mut link = link;
+    loop {
+        if let Some((link, attachment)) = link.take() {
+            link.serve(attachment);
+        }
+        let Some(word) = word else { return };
+        let seen = word.value();
+        // A host that began between the two is met here; one that begins later changes the word.
+        link = try_attach(directory).map(|(link, attachment, _)| (link, attachment));
+        if link.is_none() {
+            word.wait(seen, None);
+        }
+    }
+}
+
+/// A thread of ours: all signals blocked from its first instruction on, so that no handler of the program runs on it.
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    // SAFETY: sets of this thread's own; a thread inherits its maker's mask.
+    let before = unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        before
+    };
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    // SAFETY: the mask from before.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
+    }
+    thread.map(drop)
+}

@@ -1,0 +1,66 @@
+//! The daemon: a host, and the sessions that begin with it (OV-25).
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use etw_wire::control::{Request, Response, Start};
+use serde::Deserialize;
+
+use crate::host::{Host, HostOptions};
+
+/// A file of sessions:
+///
+/// ```json
+/// {"sessions": [{"name": "boot", "file": "/var/log/openetw/boot.etl", "mode": "circular", "max_size": 104857600,
+///                "enable": [["6fd40c8c-1d79-5e6c-86de-ce1ddd7c8bb7", {"wanted": {"level": 4}}]]}]}
+/// ```
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sessions {
+    sessions: Vec<Start>,
+}
+
+/// Starts a host with the sessions that begin with it. `sessions`: a file of them; else the one in its usual place, if
+/// there is one.
+///
+/// # Errors
+/// A host that cannot be started; a file of sessions that cannot be read. A session that cannot be is told, and the others
+/// begin.
+pub fn begin(options: HostOptions, sessions: Option<&Path>) -> io::Result<Host> {
+    let starts = match sessions {
+        Some(path) => read(path)?,
+        None => match usual_place().filter(|path| path.exists()) {
+            Some(path) => read(&path)?,
+            None => Vec::new(),
+        },
+    };
+    let host = Host::start(options)?;
+    for start in starts {
+        let name = start.name.clone();
+        if let Response::Error { message, .. } = host.ask(Request::Start(Box::new(start))) {
+            eprintln!("etwd: session {name}: {message}");
+        }
+    }
+    Ok(host)
+}
+
+fn read(path: &Path) -> io::Result<Vec<Start>> {
+    let bad = |error: &dyn std::fmt::Display| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
+    };
+    let text = std::fs::read(path).map_err(|error| bad(&error))?;
+    let read: Sessions = serde_json::from_slice(&text).map_err(|error| bad(&error))?;
+    Ok(read.sessions)
+}
+
+/// Where the sessions are that begin with a host.
+fn usual_place() -> Option<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return Some("/etc/openetw/sessions.json".into());
+    }
+    let base = match std::env::var_os("XDG_CONFIG_HOME").filter(|value| !value.is_empty()) {
+        Some(base) => PathBuf::from(base),
+        None => PathBuf::from(std::env::var_os("HOME")?).join(".config"),
+    };
+    Some(base.join("openetw/sessions.json"))
+}
