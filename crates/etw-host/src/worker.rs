@@ -138,7 +138,7 @@ impl Worker {
                 return ControlFlow::Continue(());
             };
             let event = Event { process: Some(process), ..event };
-            match router.route_or_wait(1, &event) {
+            match router.route_or_wait(1, 1, &event) {
                 Some(_) => ControlFlow::Continue(()),
                 None => ControlFlow::Break(()),
             }
@@ -165,7 +165,8 @@ impl Worker {
 
     /// Hands full buffers to the storage.
     fn store(&mut self) {
-        let closing = self.closing(false);
+        // What the header says if a file of a series ends with one of these.
+        let closing = self.closing(true);
         let Some(Some(storage)) = self.router.session_mut(0).map(|_| self.storage.as_ref()) else {
             return;
         };

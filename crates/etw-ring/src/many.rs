@@ -70,7 +70,8 @@ pub fn drain_together(
         for one in participants.iter_mut().filter(|one| !one.reader.is_quiet()) {
             let ended = one.options.ended;
             let bound = one.reader.bound(now, ended, again, &mut one.drained.given_up);
-            one.is_in_flight = bound <= now;
+            // One that is not waited for any longer is still on its way.
+            one.is_in_flight = bound <= now || one.drained.given_up > 0;
             least = least.min(bound);
         }
         least

@@ -216,9 +216,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> FullBuffer<B> {
         self.buffer.last_time
     }
 
-    /// Events in it.
+    /// Events in it, without reports of the session on itself.
     pub fn events(&self) -> u64 {
-        self.buffer.events
+        self.buffer.events - self.buffer.reports
     }
 
     /// The header as it is on disk: to be written in place of the first 72 of [`bytes`](FullBuffer::bytes).

@@ -84,24 +84,28 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
         self.route_to_many(mask, event)
     }
 
-    /// As [`route`](Router::route) for a host that can wait: `None`, with nothing counted, when a session that wants the event has
-    /// no free buffer now, but will have when what it handed out comes back.
+    /// As [`route`](Router::route) for a host that can wait: `None`, with nothing counted, when a session of `patient` that
+    /// wants the event has no free buffer now, but will have when what it handed out comes back.
     #[inline]
-    pub fn route_or_wait(&mut self, mask: u64, event: &Event<'_>) -> Option<Routed> {
+    pub fn route_or_wait(&mut self, mask: u64, patient: u64, event: &Event<'_>) -> Option<Routed> {
         if mask.is_power_of_two()
             && let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize]
         {
             return match session.offer(event) {
                 Offered::Filtered => Some(Routed { filtered: mask, ..Routed::default() }),
                 Offered::Stored => Some(Routed { stored: mask, ..Routed::default() }),
-                Offered::Refused(Cause::SessionFull) if session.is_storing() => None,
+                Offered::Refused(Cause::SessionFull)
+                    if mask & patient != 0 && session.is_storing() =>
+                {
+                    None
+                }
                 Offered::Refused(cause) => {
                     session.refuse(event, cause);
                     Some(Routed { lost: mask, ..Routed::default() })
                 }
             };
         }
-        self.can_take(mask, event).then(|| self.route_to_many(mask, event))
+        self.can_take(mask & patient, event).then(|| self.route_to_many(mask, event))
     }
 
     fn can_take(&mut self, mask: u64, event: &Event<'_>) -> bool {

@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -27,8 +27,10 @@ use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
 use crate::provider::Provider;
 use crate::registry::{self, Enable, Host};
 
-/// How long a host may take to answer. Registration waits for no longer.
+/// How long a host may take for each of its messages. Registration waits for no longer.
 const PATIENCE: Duration = Duration::from_millis(50);
+/// Messages that a registration waits for: the pool is asked for, what each of eight sessions wants, the answer.
+const MOST_MESSAGES: u32 = 10;
 /// Our descriptors are above those that programs count on.
 const LEAST_DESCRIPTOR: i32 = 200;
 
@@ -44,10 +46,11 @@ struct Link {
     channel: Channel,
     /// Tells the socket from whatever the program may put in its descriptor's place.
     inode: u64,
-    attachment: AtomicUsize,
     next: AtomicUsize,
     /// Registrations that the host has not answered.
     unanswered: Mutex<HashSet<u32>>,
+    /// Messages of the host so far.
+    heard: AtomicU32,
     answered: Condvar,
     /// The host's memory, and the pool's size.
     control: Arc<Memory>,
@@ -80,9 +83,9 @@ impl Link {
         Ok(Link {
             inode: channel.inode()?,
             channel,
-            attachment: AtomicUsize::new(usize::MAX),
             next: AtomicUsize::new(1),
             unanswered: Mutex::default(),
+            heard: AtomicU32::new(0),
             answered: Condvar::new(),
             control: Arc::new(control),
             bell: Bell::new(Arc::new(bell))?,
@@ -98,6 +101,7 @@ impl Link {
             // What a program has put in the descriptor's place is not ours to read on.
             let is_ours = self.channel.inode().is_ok_and(|inode| inode == self.inode);
             let Some(message) = FromHost::read(&received.bytes).filter(|_| is_ours) else { break };
+            self.heard.fetch_add(1, Ordering::Relaxed);
             let done = match message {
                 FromHost::Registered { number } => {
                     lock(&self.unanswered).remove(&number);
@@ -191,14 +195,21 @@ impl Host for Link {
     }
 
     fn settle(&self, registration: u32) {
-        let unanswered = lock(&self.unanswered);
-        let (mut unanswered, waited) = self
-            .answered
-            .wait_timeout_while(unanswered, PATIENCE, |left| left.contains(&registration))
-            .unwrap_or_else(PoisonError::into_inner);
-        if waited.timed_out() {
-            // A host that does not answer is waited for once; what it says later holds then.
-            unanswered.clear();
+        let mut unanswered = lock(&self.unanswered);
+        let before = self.heard.load(Ordering::Relaxed);
+        let mut heard = before;
+        while unanswered.contains(&registration) {
+            let (left, waited) = self
+                .answered
+                .wait_timeout_while(unanswered, PATIENCE, |left| left.contains(&registration))
+                .unwrap_or_else(PoisonError::into_inner);
+            unanswered = left;
+            let now = self.heard.load(Ordering::Relaxed);
+            if waited.timed_out() && (now == heard || now.wrapping_sub(before) > MOST_MESSAGES) {
+                // A host that does not answer is waited for once; what it says later holds then.
+                unanswered.clear();
+            }
+            heard = now;
         }
     }
 
@@ -278,7 +289,6 @@ pub(crate) fn forget_descriptors() {
 fn try_attach(directory: &Directory) -> Option<(Arc<Link>, usize, Vec<u32>)> {
     let link = Arc::new(Link::connect(directory).ok()?);
     let (attachment, numbers) = registry::attach_elsewhere(link.clone())?;
-    link.attachment.store(attachment, Ordering::Release);
     DESCRIPTORS[attachment].store(link.channel.as_fd().as_raw_fd() + 1, Ordering::Release);
     Some((link, attachment, numbers))
 }

@@ -28,8 +28,14 @@ use crate::message::{Asker, Connection, Mailbox, Message};
 use crate::program::{Base, Lane, Program, Registered, segment};
 use crate::session::{Finished, GlobalSession};
 
-/// Bytes of pools that one round takes, so that messages do not wait.
+/// Bytes of pools that one round takes at most.
 const ROUND_SIZE: u64 = 8 << 20;
+/// After so many records a round that somebody's message waits for ends.
+const PATIENT_RECORDS: u64 = 2000;
+/// How long the drain waits for a session's buffers to come back from the disk. Then the session loses events, and is not waited
+/// for again for [`SLOW`].
+const BUFFER_PATIENCE: Duration = Duration::from_millis(10);
+const SLOW: Duration = Duration::from_secs(1);
 /// A pool from which nothing has come for so long is left alone until its next write.
 const QUIET_AFTER: Duration = Duration::from_millis(60);
 /// How often a host with quiet pools looks at them all the same: a write's call may find it on its way to sleep.
@@ -41,6 +47,8 @@ const LIVE_PAUSE: Duration = Duration::from_millis(1);
 const SHORTEST_PAUSE: Duration = Duration::from_micros(60);
 /// A thread that has not written for so long gives its chunk back.
 const RECLAIM: Duration = Duration::from_millis(500);
+/// Complaints that are told.
+const MAX_COMPLAINTS: u64 = 100;
 /// How often files' headers are brought up to date.
 const UPKEEP: Duration = Duration::from_millis(500);
 
@@ -69,6 +77,8 @@ pub(crate) struct Engine {
     upkeep: Instant,
     idle_since: Instant,
     pause: Duration,
+    /// Programs that were shown out.
+    complaints: u64,
 }
 
 /// A controller that waits until programs have made a change.
@@ -111,6 +121,7 @@ impl Engine {
             upkeep: Instant::now(),
             idle_since: Instant::now(),
             pause: LONGEST_PAUSE,
+            complaints: 0,
         }
     }
 
@@ -148,8 +159,9 @@ impl Engine {
                 self.welcome(connection, channel, peer);
             }
             Message::FromProgram { connection, bytes, descriptors } => {
+                let kind = bytes.first().copied().unwrap_or(0);
                 if !self.program_says(connection, &bytes, descriptors) {
-                    self.expel(connection);
+                    self.expel(connection, kind);
                 }
             }
             Message::Gone { connection } => self.gone(connection),
@@ -344,8 +356,17 @@ impl Engine {
     }
 
     /// Ends a connection; what is in its pool is drained.
-    fn expel(&mut self, connection: Connection) {
+    fn expel(&mut self, connection: Connection, kind: u8) {
         if let Some(program) = self.programs.get(&connection) {
+            let Peer { pid, uid, .. } = program.peer;
+            self.complaints += 1;
+            // Of a program that connects again and again the first times say enough.
+            if self.complaints <= MAX_COMPLAINTS {
+                eprintln!(
+                    "etwd: process {pid} of user {uid}: message {kind} is wrong or breaks a limit; \
+                     its connection is ended"
+                );
+            }
             end(&program.channel);
         }
         self.gone(connection);
@@ -387,8 +408,10 @@ impl Engine {
                 global.take_done(session, None);
             }
         }
-        let waits = self.waits();
-        let Engine { readers, lanes, router, map, clocks, floor, .. } = self;
+        let patient = self.patient();
+        // Who drains for a request does not end for the next one.
+        let interruptible = patience.is_zero();
+        let Engine { readers, lanes, router, map, clocks, floor, mailbox, .. } = self;
         let zero = filetime_now().0 - qpc_now();
         let alive: Vec<_> = lanes
             .iter()
@@ -412,14 +435,18 @@ impl Engine {
             })
             .collect();
         let mut is_first = true;
-        let mut size = 0;
+        let (mut size, mut records) = (0, 0u64);
+        let mut has_waited = false;
         let raw = clocks.0;
         let drained = drain_together(&mut participants, *clocks, *floor, patience, |at, record| {
             if std::mem::take(&mut is_first) {
                 // After the watermark was taken: every record lies before this pair.
                 map.observe(Pair::now(raw));
             }
-            if size > ROUND_SIZE {
+            records += 1;
+            let is_called =
+                interruptible && records.is_multiple_of(PATIENT_RECORDS) && mailbox.is_filled();
+            if size > ROUND_SIZE || is_called {
                 return ControlFlow::Break(());
             }
             let Some(lane) = lanes.get_mut(at) else { return ControlFlow::Continue(()) };
@@ -440,12 +467,13 @@ impl Engine {
                 .then(|| Clocks { system: zero + time, raw: record.time as i64 });
             let event = Event { process: Some(facts), clocks, thread_id, ..event };
             size += 40 + record.payload.len() as u64;
-            if !waits {
-                router.route(mask, &event);
-            } else if router.route_or_wait(mask, &event).is_none() {
-                return ControlFlow::Break(());
+            match router.route_or_wait(mask, patient, &event) {
+                Some(_) => ControlFlow::Continue(()),
+                None => {
+                    has_waited = true;
+                    ControlFlow::Break(())
+                }
             }
-            ControlFlow::Continue(())
         });
         let now = Instant::now();
         let mut empty = Vec::new();
@@ -470,23 +498,44 @@ impl Engine {
         for at in empty.into_iter().rev() {
             self.forget(at);
         }
-        if drained.stopped && waits {
-            // Buffers are on their way: without one, draining makes no sense.
-            for (slot, global) in &mut self.sessions {
-                if let Some(session) = self.router.session_mut(*slot)
-                    && session.free_buffers() == 0
-                {
-                    global.take_done(session, Some(Duration::from_millis(10)));
-                }
-            }
-        }
+        self.wait_for_buffers(has_waited);
         drained
     }
 
-    /// May a session without a free buffer hold the drain up? Only one that is alone with its file: the pools are then its
-    /// reserve. Others have their buffers, and what finds none is lost to them at once.
-    fn waits(&self) -> bool {
-        self.sessions.len() == 1 && self.sessions.values().all(|s| s.storage.is_some())
+    /// The sessions that may hold the drain up when they have no free buffer. The pools are then a reserve for all; but one
+    /// that is slow shall cost the others nothing, so the wait is short, unless the session is alone.
+    fn patient(&self) -> u64 {
+        let alone = self.sessions.len() == 1;
+        let mut patient = 0;
+        for (slot, global) in &self.sessions {
+            let comes_back = global.storage.is_some() || !global.consumers.is_empty();
+            let is_slow = global.slow_at.is_some_and(|at| at.elapsed() < SLOW);
+            if comes_back && (!is_slow || alone && global.storage.is_some()) {
+                patient |= 1 << slot;
+            }
+        }
+        patient
+    }
+
+    fn wait_for_buffers(&mut self, has_waited: bool) {
+        let alone = self.sessions.len() == 1;
+        for (slot, global) in &mut self.sessions {
+            let Some(session) = self.router.session_mut(*slot) else { continue };
+            if session.free_buffers() > 0 || !has_waited {
+                global.waiting_since = None;
+                continue;
+            }
+            global.take_done(session, Some(Duration::from_millis(2)));
+            if session.free_buffers() > 0 {
+                global.waiting_since = None;
+                continue;
+            }
+            let since = *global.waiting_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > BUFFER_PATIENCE && !alone {
+                global.waiting_since = None;
+                global.slow_at = Some(Instant::now());
+            }
+        }
     }
 
     fn seal_and_store(&mut self) {
@@ -530,16 +579,18 @@ impl Engine {
 
     /// Writers learn whether the session has room.
     fn publish(&mut self, slot: usize) {
-        let waits = self.waits();
         let (Some(global), Some(session)) =
             (self.sessions.get_mut(&slot), self.router.session(slot))
         else {
             return;
         };
         let free = session.free_buffers();
+        let comes_back = global.storage.is_some() || !global.consumers.is_empty();
+        let is_slow = global.slow_at.is_some_and(|at| at.elapsed() < SLOW);
         let full = match session.state() {
             State::Running if session.options().mode == etw_session::LogMode::Memory => false,
-            State::Running if waits => false,
+            // It is waited for.
+            State::Running if comes_back && !is_slow => false,
             // A full one is not asked again for every buffer that comes back.
             State::Running if global.is_full => free < (global.buffers as usize / 8).max(1),
             State::Running => free == 0,

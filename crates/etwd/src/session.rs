@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use etw_host::facts::{SessionFacts, SessionTime};
 use etw_host::file::{Closing, Files};
@@ -44,6 +44,10 @@ pub(crate) struct GlobalSession {
     pub flushes: VecDeque<Asker>,
     /// What writers are told.
     pub is_full: bool,
+    /// Since when the drain waits for one of its buffers to come back.
+    pub waiting_since: Option<Instant>,
+    /// When it was last found too slow to be waited for.
+    pub slow_at: Option<Instant>,
 }
 
 /// A session that has ended.
@@ -190,6 +194,8 @@ impl GlobalSession {
             error: None,
             flushes: VecDeque::new(),
             is_full: false,
+            waiting_since: None,
+            slow_at: None,
             start,
         };
         Ok((global, session))
@@ -202,7 +208,8 @@ impl GlobalSession {
             // Of a session in memory none is taken; a real-time session keeps them for who comes.
             return;
         }
-        let closing = self.closing(session, lost, false);
+        // What the header says if a file of a series ends with one of these.
+        let closing = self.closing(session, lost, true);
         while let Some(full) = session.take_full() {
             if !self.consumers.is_empty() {
                 let mut bytes = full.bytes()[..full.filled()].to_vec();

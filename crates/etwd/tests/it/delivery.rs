@@ -1,0 +1,179 @@
+//! Order, all or none, losses, live consumers.
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use etw_etl::read::buffer;
+use etw_etl::read::{BufferRecords, Item, TraceFile};
+use etw_wire::client::Client;
+use etw_wire::control::{Request, Start, stream};
+
+use crate::support::*;
+
+/// One order of time over all programs, nothing lost, nothing twice. P7
+#[test]
+fn many_programs_in_one_order() {
+    let rig = Rig::new();
+    let file = rig.start("order");
+    let programs: Vec<_> = (0..6).map(|_| rig.program("threads", &[4, 3000])).collect();
+    for program in programs {
+        program.end();
+    }
+    let status = rig.stop("order");
+    assert_eq!(status.stored, 6 * 4 * 3000, "{status:?}");
+    // `events` checks the order; writers tried again what they were refused, which is counted.
+    let by_thread = contiguous(&events(&file));
+    assert_eq!(by_thread.len(), 24);
+    assert!(by_thread.values().all(|count| *count == 3000));
+    assert_eq!(status.attempted, status.stored + status.lost);
+}
+
+/// OV-18: what a session that cannot keep up does to the others: all or none by default; nothing to an independent one, and nothing by
+/// an independent one.
+#[test]
+fn a_session_that_cannot_keep_up() {
+    for independent in [false, true] {
+        let rig = Rig::new();
+        // Real time without a consumer: its two buffers fill and stay full.
+        let stuck = Start {
+            real_time: true,
+            independent,
+            buffer_size: 4096,
+            buffers: 2,
+            ..Start::default()
+        };
+        rig.start_with("stuck", stuck);
+        let file = rig.start("other");
+        rig.program("count", &[2000, 20]).end();
+        let (stuck, other) = (rig.stop("stuck"), rig.stop("other"));
+        assert_eq!((stuck.attempted, other.attempted), (2000, 2000));
+        assert!(stuck.lost > 1500, "{stuck:?}");
+        let events = events(&file).len() as u64;
+        assert_eq!(events, other.stored);
+        match independent {
+            true => assert_eq!((events, other.lost), (2000, 0)),
+            false => {
+                assert_eq!(other.lost, stuck.lost, "{other:?}");
+                assert!(other.losses.iter().any(|loss| loss.cause == "all or none"));
+            }
+        }
+    }
+}
+
+/// The ledger by cause and process is exact when programs write as fast as they can.
+#[test]
+fn the_ledger_is_exact_flat_out() {
+    let rig = Rig::new();
+    let file = rig.start_with("flat", Start { buffer_size: 8192, buffers: 4, ..Start::default() });
+    rig.start_with("beside", Start { independent: true, ..Start::default() });
+    let programs: Vec<_> = (0..3).map(|_| rig.program("count", &[100_000, 0])).collect();
+    for program in programs {
+        program.end();
+    }
+    let status = rig.stop("flat");
+    assert_eq!(status.attempted, 300_000, "{status:?}");
+    assert_eq!(status.stored + status.lost, 300_000, "{status:?}");
+    assert_eq!(status.losses.iter().map(|loss| loss.count).sum::<u64>(), status.lost);
+    assert_eq!(events(&file).len() as u64, status.stored);
+    assert_eq!(rig.stop("beside").attempted, 300_000);
+}
+
+struct Consumer {
+    stream: UnixStream,
+    /// Counted events, in the order in which they came.
+    seen: Vec<u64>,
+    lost: u64,
+    watermark: i64,
+}
+
+impl Consumer {
+    fn new(rig: &Rig, session: &str) -> Consumer {
+        let client = Client::connect(&rig.runtime()).unwrap();
+        let request = Request::Consume { session: session.to_owned() };
+        let (_, mut descriptors) = client.ask_for(&request).unwrap();
+        let stream = UnixStream::from(descriptors.pop().unwrap());
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Consumer { stream, seen: Vec::new(), lost: 0, watermark: i64::MIN }
+    }
+
+    /// Reads to the session's end.
+    fn read(&mut self) {
+        let mut trace: Option<TraceFile> = None;
+        let mut waiting: Vec<(i64, u64)> = Vec::new();
+        loop {
+            let mut head = [0; 8];
+            self.stream.read_exact(&mut head).unwrap();
+            let kind = u32::from_le_bytes(head[..4].try_into().unwrap());
+            let size = u32::from_le_bytes(head[4..].try_into().unwrap()) as usize;
+            let mut bytes = vec![0; size];
+            self.stream.read_exact(&mut bytes).unwrap();
+            match kind {
+                stream::START => trace = Some(TraceFile::from_bytes("live", bytes).unwrap()),
+                stream::BUFFER => {
+                    let trace = trace.as_ref().unwrap();
+                    let (_, records) = buffer::open(&bytes, 1 << 20).unwrap();
+                    for item in BufferRecords::new(&records, trace.record_context()) {
+                        let Item::Record { record, .. } = item else { panic!("{item:?}") };
+                        let time = record.raw_timestamp().unwrap();
+                        assert!(time >= self.watermark, "nothing comes after its watermark");
+                        if record.provider == Some(provider()) {
+                            let number = record.payload[8..16].try_into().unwrap();
+                            waiting.push((time, u64::from_le_bytes(number)));
+                        }
+                    }
+                }
+                stream::WATERMARK => {
+                    let time = i64::from_le_bytes(bytes.try_into().unwrap());
+                    assert!(time >= self.watermark);
+                    self.watermark = time;
+                    waiting.sort();
+                    let ready = waiting.partition_point(|(time, _)| *time < self.watermark);
+                    self.seen.extend(waiting.drain(..ready).map(|(_, number)| number));
+                }
+                stream::LOST => {
+                    self.lost += u64::from_le_bytes(bytes[8..].try_into().unwrap());
+                }
+                stream::END => break,
+                other => panic!("{other}"),
+            }
+        }
+        waiting.sort();
+        self.seen.extend(waiting.iter().map(|(_, number)| number));
+    }
+}
+
+/// OV-6: several consumers of a real-time session, of which one does not read: the others have everything, and it is told what it has
+/// lost. P7
+#[test]
+fn a_consumer_that_does_not_read_costs_the_others_nothing() {
+    let rig = Rig::new();
+    let start = Start {
+        real_time: true,
+        flush_timer_ms: Some(5),
+        buffer_size: 256 << 10,
+        buffers: 64,
+        ..Start::default()
+    };
+    rig.start_with("live", start);
+    let mut asleep = Consumer::new(&rig, "live");
+    let mut dead = Consumer::new(&rig, "live");
+    let mut awake: Vec<_> = (0..2).map(|_| Consumer::new(&rig, "live")).collect();
+    dead.stream.shutdown(std::net::Shutdown::Both).unwrap();
+    dead.seen.clear();
+    std::thread::scope(|scope| {
+        for consumer in &mut awake {
+            scope.spawn(|| consumer.read());
+        }
+        rig.program("paced", &[100_000]).end();
+        let status = rig.stop("live");
+        assert_eq!((status.stored, status.lost), (100_000, 0), "{status:?}");
+    });
+    for consumer in &awake {
+        assert_eq!(consumer.lost, 0);
+        assert!(consumer.seen.iter().copied().eq(0..100_000), "{}", consumer.seen.len());
+    }
+    asleep.read();
+    assert!(asleep.lost > 0);
+    assert_eq!(asleep.seen.len() as u64 + asleep.lost, 100_000);
+}

@@ -1,0 +1,294 @@
+//! Whatever comes over the socket, and whatever is in a pool: the host goes on, and nobody else's events are touched. P4
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use etw_wire::Channel;
+use etw_wire::dir::Directory;
+use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
+
+use crate::support::*;
+
+fn connect(rig: &Rig) -> Channel {
+    Directory::open(&rig.runtime()).unwrap().connect().unwrap()
+}
+
+fn hello(rig: &Rig, role: Role) -> (Channel, Vec<OwnedFd>) {
+    let channel = connect(rig);
+    let hello = FromProgram::Hello { version: VERSION, role: role as u8 };
+    channel.send(&hello.to_bytes(), &[]).unwrap();
+    let received = channel.receive().unwrap();
+    (channel, received.descriptors)
+}
+
+/// The host has ended the connection.
+fn is_out(channel: &Channel) -> bool {
+    loop {
+        match channel.receive_within(Duration::from_secs(10)) {
+            Ok(received) if received.bytes.is_empty() => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != std::io::ErrorKind::TimedOut,
+        }
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % below
+    }
+}
+
+#[test]
+fn any_bytes_on_the_socket() {
+    let rig = Rig::new();
+    let file = rig.start("any");
+    let program = rig.program("count", &[3000, 100]);
+    let mut random = Random(3);
+    for round in 0..300 {
+        let channel = match round % 3 {
+            0 => connect(&rig),
+            1 => hello(&rig, Role::Program).0,
+            _ => hello(&rig, Role::Controller).0,
+        };
+        for _ in 0..random.next(5) {
+            let size = 1 + random.next(if round % 7 == 0 { 100_000 } else { 60 }) as usize;
+            let mut bytes: Vec<u8> = (0..size).map(|_| random.next(256) as u8).collect();
+            if random.next(2) == 0 {
+                // Of a kind that there is.
+                bytes[0] = 1 + random.next(6) as u8;
+            }
+            let dead = std::fs::File::open("/dev/null").unwrap();
+            let descriptors = vec![dead.as_fd(); random.next(4) as usize];
+            // The host may have ended the connection.
+            let _ = channel.send(&bytes, &descriptors);
+        }
+    }
+    program.end();
+    let status = rig.stop("any");
+    assert_eq!((status.stored, status.lost), (3000, 0), "{status:?}");
+    assert_eq!(contiguous(&events(&file)).values().sum::<u64>(), 3000);
+}
+
+#[test]
+fn what_is_no_message_ends_the_connection() {
+    let rig = Rig::new();
+    let channel = connect(&rig);
+    channel.send(&FromProgram::Hello { version: 99, role: 1 }.to_bytes(), &[]).unwrap();
+    let answer = channel.receive().unwrap();
+    assert_eq!(FromHost::read(&answer.bytes), Some(FromHost::Refused { status: 50 }));
+    assert!(is_out(&channel));
+    let (channel, _) = hello(&rig, Role::Program);
+    channel.send(&[200, 1, 2], &[]).unwrap();
+    assert!(is_out(&channel));
+    // A pool that nobody asked for; a number given twice; too many registrations.
+    let (channel, _) = hello(&rig, Role::Program);
+    channel.send(&FromProgram::Pool.to_bytes(), &[]).unwrap();
+    assert!(is_out(&channel));
+    let (channel, _) = hello(&rig, Role::Program);
+    let register = |number| {
+        let message = FromProgram::Register { number, id: provider(), traits: b"" };
+        channel.send(&message.to_bytes(), &[])
+    };
+    register(1).unwrap();
+    let _ = register(1);
+    assert!(is_out(&channel));
+    let (channel, _) = hello(&rig, Role::Program);
+    for number in 1..=2100 {
+        let message = FromProgram::Register { number, id: provider(), traits: b"" };
+        if channel.send(&message.to_bytes(), &[]).is_err() {
+            break;
+        }
+        let _ = channel.receive_within(Duration::from_millis(200));
+    }
+    assert!(is_out(&channel));
+}
+
+/// A program that is asked for its pool and gives something else.
+#[test]
+fn pools_that_are_none() {
+    let rig = Rig::new();
+    let file = rig.start("pools");
+    let memfd = |size: u64, seals: Option<i32>| -> OwnedFd {
+        use std::os::fd::{AsRawFd, FromRawFd};
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // SAFETY: a C string and flags; the new descriptor is owned at once.
+        let fd = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"test".as_ptr(), flags)) };
+        // SAFETY: plain numbers.
+        unsafe {
+            assert_eq!(libc::ftruncate(fd.as_raw_fd(), size as libc::off_t), 0);
+            if let Some(seals) = seals {
+                assert_eq!(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals), 0);
+            }
+        }
+        fd
+    };
+    let all = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    let pipe = std::io::pipe().unwrap();
+    let cases: Vec<(&str, Vec<OwnedFd>)> = vec![
+        ("nothing", vec![]),
+        ("two", vec![memfd(8 << 20, Some(all)), memfd(8 << 20, Some(all))]),
+        ("unsealed", vec![memfd(8 << 20, None)]),
+        ("can shrink", vec![memfd(8 << 20, Some(libc::F_SEAL_GROW | libc::F_SEAL_SEAL))]),
+        ("empty", vec![memfd(0, Some(all))]),
+        ("small", vec![memfd(4096, Some(all))]),
+        ("zeros", vec![memfd(8 << 20, Some(all))]),
+        ("sparse and huge", vec![memfd(1 << 40, Some(all))]),
+        ("a file", vec![std::fs::File::open("/proc/self/exe").unwrap().into()]),
+        ("a device", vec![std::fs::File::open("/dev/zero").unwrap().into()]),
+        ("a pipe", vec![pipe.0.into()]),
+    ];
+    for (name, descriptors) in cases {
+        let (channel, _) = hello(&rig, Role::Program);
+        let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
+        channel.send(&register.to_bytes(), &[]).unwrap();
+        let asked = channel.receive().unwrap();
+        assert_eq!(FromHost::read(&asked.bytes), Some(FromHost::NeedPool));
+        let borrowed: Vec<_> = descriptors.iter().map(|fd| fd.as_fd()).collect();
+        channel.send(&FromProgram::Pool.to_bytes(), &borrowed).unwrap();
+        assert!(is_out(&channel), "{name}");
+    }
+    rig.program("count", &[100, 0]).end();
+    assert_eq!(rig.stop("pools").stored, 100);
+    assert_eq!(events(&file).len(), 100);
+}
+
+/// A pool whose owner scribbles over all of it while an honest program is recorded in the same session.
+#[test]
+fn a_program_that_scribbles_over_its_pool() {
+    use etw_ring::{Memory, PoolOptions, Request, Writer};
+    let rig = Rig::new();
+    let file = rig.start("scribbled");
+    let honest = rig.program("threads", &[2, 20_000]);
+    let id = honest.id();
+    let mut random = Random(11);
+    for round in 0..20 {
+        let (channel, descriptors) = hello(&rig, Role::Program);
+        let [control, _bell] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
+        // The host's memory cannot be written through what programs are given? A hostile one may try.
+        let control = Memory::map_file(control.as_fd(), 0, etw_ring::Control::SIZE, false).unwrap();
+        let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
+        channel.send(&register.to_bytes(), &[]).unwrap();
+        channel.receive().unwrap();
+        let options = PoolOptions { chunk_size: 256 << 10, prefault: false };
+        let mut memory = Memory::shared(options.memory_size()).unwrap();
+        let fd = memory.take_fd().unwrap();
+        let pool = std::fs::File::from(fd.try_clone().unwrap());
+        // Attachments choose thread-local state; each round has a thread of its own.
+        // Its own writer may panic over what it has scribbled: that is its own affair.
+        let _ = std::thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    let control = std::sync::Arc::new(control);
+                    let writer = Writer::new(memory, control, options, 3).unwrap();
+                    channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
+                    std::thread::sleep(Duration::from_millis(2));
+                    let request = Request {
+                        sessions: 0xff,
+                        registration: 1,
+                        payload_size: 64,
+                        event_size: 144,
+                        ..Request::default()
+                    };
+                    for _ in 0..200 {
+                        let _ = writer.write(&request, |payload| payload.put(&[round; 64]));
+                        let mut bytes = [0; 32];
+                        bytes.iter_mut().for_each(|byte| *byte = random.next(256) as u8);
+                        use std::os::unix::fs::FileExt;
+                        let within = if random.next(2) == 0 {
+                            // Where the tables are in use.
+                            [0x20, 0x140, 0x2000, 0x6000, 0x8_6000, 0xc_6000, 0x66_0000]
+                                [random.next(7) as usize]
+                                + random.next(512)
+                        } else {
+                            random.next(0x68_0000)
+                        };
+                        pool.write_all_at(&bytes[..1 + random.next(32) as usize], within).unwrap();
+                    }
+                    if round % 4 == 0 {
+                        use std::os::fd::AsRawFd;
+                        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                        // SAFETY: numbers, an open descriptor.
+                        unsafe { libc::fallocate(pool.as_raw_fd(), mode, 0, 8 << 20) };
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                })
+                .join()
+        });
+    }
+    honest.end();
+    let status = rig.stop("scribbled");
+    // The hostile ones' events are whatever they made of them; not one of the honest program's is missing or changed.
+    let file = etw_etl::read::TraceFile::open(&file).unwrap();
+    let mut records = etw_etl::read::Records::new(vec![file]);
+    let mut next = [0u64; 2];
+    while let Some(record) = records.next() {
+        if record.process_id == Some(id) && record.provider == Some(provider()) {
+            let number =
+                |at: usize| u64::from_le_bytes(record.payload[at..at + 8].try_into().unwrap());
+            let next = &mut next[number(0) as usize];
+            assert_eq!(number(8), *next);
+            *next += 1;
+        }
+    }
+    assert_eq!(next, [20_000; 2]);
+    assert!(records.damage().is_empty());
+    assert_eq!(records.out_of_order(0), 0);
+    assert_eq!(status.attempted, status.stored + status.filtered + status.lost, "{status:?}");
+}
+
+/// Who may control: the host's own user and root. Others are told what to do. OV-3
+#[test]
+fn only_who_has_the_right_controls() {
+    // SAFETY: takes nothing and gives a number.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    }
+    let rig = Rig::new();
+    let open = |path: &std::path::Path, mode| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(path, mode).unwrap();
+    };
+    open(&rig.directory, 0o755);
+    open(&rig.runtime(), 0o755);
+    open(&rig.runtime().join("socket"), 0o666);
+    let file = rig.start_with("rights", Default::default());
+    let secure =
+        rig.start_with("secure", etw_wire::control::Start { secure: true, ..Default::default() });
+    use std::os::unix::process::CommandExt;
+    // The test binary may lie where only root reads: a copy.
+    let copy = rig.file("copy");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    open(&copy, 0o755);
+    // A user without rights registers and is recorded …
+    let mut command = std::process::Command::new(&copy);
+    command
+        .args(["roles::run", "--exact", "--nocapture", "--test-threads=1"])
+        .env("ETW_TEST_ROLE", "count")
+        .env("ETW_TEST_ARGS", "10 0")
+        .env(etw_wire::dir::VARIABLE, rig.runtime())
+        .stdout(std::process::Stdio::null())
+        .uid(65534)
+        .gid(65534);
+    assert!(command.status().unwrap().success());
+    rig.program("count", &[5, 0]).end();
+    assert_eq!(rig.stop("rights").stored, 15);
+    assert_eq!(events(&file).len(), 15);
+    // … but not in a secure session, and does not control.
+    assert_eq!(rig.stop("secure").stored, 5);
+    assert_eq!(events(&secure).len(), 5);
+    let refused = std::thread::spawn({
+        let runtime = rig.runtime();
+        move || {
+            // SAFETY: of this thread alone: the system call, not the library's function for the whole process.
+            unsafe { assert_eq!(libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534), 0) };
+            etw_wire::client::Client::connect(&runtime).unwrap_err()
+        }
+    });
+    let refused = refused.join().unwrap();
+    assert_eq!(refused.status(), 5, "{refused}");
+    assert!(refused.to_string().contains("usermod"), "{refused}");
+}

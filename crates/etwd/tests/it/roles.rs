@@ -1,0 +1,156 @@
+//! What the programs of the tests do: `ETW_TEST_ROLE` says which, `ETW_TEST_ARGS` with what.
+
+use std::io::Write;
+use std::time::Duration;
+
+etw::define_provider!(pub PROVIDER, "OpenEtw.Test");
+etw::define_provider!(pub OTHER, "OpenEtw.Other");
+
+/// Not a test of its own: it does nothing unless it is started in a role.
+#[test]
+fn run() {
+    let Ok(role) = std::env::var("ETW_TEST_ROLE") else { return };
+    let arguments: Vec<u64> = std::env::var("ETW_TEST_ARGS")
+        .unwrap_or_default()
+        .split_ascii_whitespace()
+        .map(|text| text.parse().unwrap())
+        .collect();
+    match role.as_str() {
+        "count" => count(arguments[0], arguments[1]),
+        "paced" => paced(arguments[0]),
+        "threads" => threads(arguments[0], arguments[1]),
+        "endless" => endless(arguments[0]),
+        "listen" => listen(),
+        "fork" => fork(arguments[0]),
+        "wait" => wait(),
+        _ => panic!("no such role"),
+    }
+    // Without the test harness's own end: programs end in many ways.
+    std::process::exit(0);
+}
+
+pub fn say(text: &str) {
+    // Past the test harness, which keeps what is printed.
+    let mut out = std::fs::File::from(
+        std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned().unwrap(),
+    );
+    out.write_all(text.as_bytes()).unwrap();
+}
+
+fn write(thread: u64, number: u64) -> etw::Status {
+    etw::write_event!(
+        PROVIDER,
+        "Counted",
+        level(Informational),
+        keyword(0x10),
+        u64("thread", &thread),
+        u64("number", &number)
+    )
+}
+
+/// So many events, then the end.
+fn count(events: u64, pause_us: u64) {
+    let _registration = PROVIDER.register();
+    for number in 0..events {
+        write(0, number);
+        if pause_us > 0 {
+            std::thread::sleep(Duration::from_micros(pause_us));
+        }
+    }
+}
+
+/// So many events, some 50 a millisecond.
+fn paced(events: u64) {
+    let _registration = PROVIDER.register();
+    for number in 0..events {
+        write(0, number);
+        if number % 100 == 0 {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// As many threads, so many events each; an event that finds no room is tried again.
+fn threads(threads: u64, events: u64) {
+    let _registration = PROVIDER.register();
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || {
+                for number in 0..events {
+                    while !write(thread, number).is_success() {
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// Events until somebody kills it; every thousandth it says how many have been taken.
+fn endless(pause_us: u64) {
+    let _registration = PROVIDER.register();
+    say("ready\n");
+    for number in 0.. {
+        while !write(0, number).is_success() {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        if number % 1000 == 999 {
+            say(&format!("{}\n", number + 1));
+        }
+        if pause_us > 0 && number % 16 == 0 {
+            std::thread::sleep(Duration::from_micros(pause_us));
+        }
+    }
+}
+
+/// Says every change that its callback is told, and answers requests for its state.
+fn listen() {
+    let _registration = PROVIDER.register_with(|change| {
+        say(&format!(
+            "{:?} {} {:#x} {:#x}\n",
+            change.control, change.level, change.any, change.all
+        ));
+        if change.control == etw::ControlCode::CaptureState {
+            write(7, 0);
+        }
+    });
+    let _other = OTHER.register();
+    say("ready\n");
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+/// An event, then children, each with one of its own.
+fn fork(children: u64) {
+    let _registration = PROVIDER.register();
+    write(0, 0);
+    for child in 1..=children {
+        // SAFETY: the child writes an event and ends.
+        match unsafe { libc::fork() } {
+            0 => {
+                write(child, u64::from(std::process::id()));
+                write(child, u64::from(std::process::id()));
+                // SAFETY: the child's end, without the parent's handlers.
+                unsafe { libc::_exit(0) };
+            }
+            child => {
+                assert!(child > 0);
+                let mut status = 0;
+                // SAFETY: our child, an out pointer.
+                unsafe { libc::waitpid(child, &raw mut status, 0) };
+                assert_eq!(status, 0);
+            }
+        }
+    }
+    write(0, 1);
+}
+
+/// Registers before there is a host; an event as soon as somebody wants one.
+fn wait() {
+    let _registration = PROVIDER.register();
+    say("ready\n");
+    while !PROVIDER.is_enabled(etw::Level::INFO, 0x10) {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    write(0, 0);
+    write(0, 1);
+}
