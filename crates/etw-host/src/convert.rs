@@ -118,7 +118,7 @@ impl Registrations {
         }
         Some(Event {
             time,
-            clocks: None,
+            raw: None,
             cpu: record.cpu,
             process_id,
             thread_id: record.tid,
@@ -211,7 +211,7 @@ impl Registrations {
         }
         Some(Event {
             time: found.time.unwrap_or(time),
-            clocks: None,
+            raw: None,
             cpu: record.cpu,
             process_id,
             thread_id: record.tid,

@@ -23,8 +23,8 @@ const EXTENDED_INFO: u16 = 1;
 pub struct Event<'a> {
     /// Session clock.
     pub time: i64,
-    /// Its time on other clocks, for the sessions that record those.
-    pub clocks: Option<Clocks>,
+    /// The raw clock's time, for sessions on cycles; `None` where the writer has set the time.
+    pub raw: Option<i64>,
     /// The CPU whose stream it belongs to.
     pub cpu: u16,
     /// As the host's namespace sees it.
@@ -51,15 +51,6 @@ pub struct Event<'a> {
     pub payload: &'a [u8],
     /// What sessions may want to know of the process.
     pub process: Option<&'a ProcessFacts>,
-}
-
-/// An event's time on the clocks that are not its host's main one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Clocks {
-    /// FILETIME.
-    pub system: i64,
-    /// Cycles.
-    pub raw: i64,
 }
 
 /// Extended items that a session asks for and a host knows of a process, in on-disk form without linkage.

@@ -52,7 +52,7 @@ mod session;
 
 pub use buffer::{FullBuffer, Place};
 pub use enable::{EnableInfo, EnableProperties, FilterError, Filters, IdFilter, NameFilter};
-pub use event::{Clocks, Event, MAX_EVENT_SIZE, ProcessFacts};
+pub use event::{Event, MAX_EVENT_SIZE, ProcessFacts};
 pub use ledger::{Cause, Ledger};
 pub use mode::{EventClock, LogMode, ModeError, SessionError, SessionOptions, log_file_mode};
 pub use payload::{Condition, EventKey, PayloadFilter, PayloadOp};

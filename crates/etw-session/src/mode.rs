@@ -55,15 +55,15 @@ pub struct SessionOptions {
     pub clock: EventClock,
 }
 
-/// The times that a host of several sessions has for an event.
+/// How a session's time comes from its host's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EventClock {
-    /// [`Event::time`](crate::Event::time).
+    /// It is [`Event::time`](crate::Event::time).
     #[default]
     Main,
-    /// [`Clocks::system`](crate::Clocks::system).
-    System,
-    /// [`Clocks::raw`](crate::Clocks::raw).
+    /// So much later.
+    Shifted(i64),
+    /// [`Event::raw`](crate::Event::raw).
     Raw,
 }
 

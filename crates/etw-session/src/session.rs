@@ -314,10 +314,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         // `has_room` said so.
         let Some(Some(buffer)) = self.open.get_mut(index) else { return };
         let other;
-        let event = match (self.options.clock, event.clocks) {
+        let event = match (self.options.clock, event.raw) {
             (EventClock::Main, _) | (_, None) => event,
-            (clock, Some(clocks)) => {
-                let time = if clock == EventClock::System { clocks.system } else { clocks.raw };
+            (EventClock::Shifted(by), Some(_)) => {
+                other = Event { time: event.time + by, ..*event };
+                &other
+            }
+            (EventClock::Raw, Some(time)) => {
                 other = Event { time, ..*event };
                 &other
             }

@@ -27,8 +27,9 @@ use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
 use crate::provider::Provider;
 use crate::registry::{self, Enable, Host};
 
-/// How long a host may take for each of its messages. Registration waits for no longer.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// How long a host may take for each of its messages. It takes well below a millisecond on an idle machine; on a busy one each of
+/// the threads in between waits for its turn, and a program that began without its sessions would lose its first events.
+const PATIENCE: Duration = Duration::from_millis(250);
 /// Messages that a registration waits for: the pool is asked for, what each of eight sessions wants, the answer.
 const MOST_MESSAGES: u32 = 10;
 /// Our descriptors are above those that programs count on.

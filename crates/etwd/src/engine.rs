@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use etw_host::clock::{ClockMap, Pair, filetime_now, qpc_now};
+use etw_host::clock::{ClockMap, Pair};
 use etw_host::storage::BufferMemory;
 use etw_ring::{
     Admission, Barrier, Cause as RingCause, Control, DrainOptions, DrainedTogether, Memory,
     PATIENCE, Participant, RawClock, Reader, advance_together, drain_together,
 };
-use etw_session::{Cause, Clocks, EnableInfo, Event, Ledger, Router, Session, State};
+use etw_session::{Cause, EnableInfo, Event, Ledger, Router, Session, State};
 use etw_types::Guid;
 use etw_wire::control::Response;
 use etw_wire::message::{FromHost, FromProgram, VERSION};
@@ -161,7 +161,8 @@ impl Engine {
             Message::FromProgram { connection, bytes, descriptors } => {
                 let kind = bytes.first().copied().unwrap_or(0);
                 if !self.program_says(connection, &bytes, descriptors) {
-                    self.expel(connection, kind);
+                    self.complain(connection, kind);
+                    self.expel(connection);
                 }
             }
             Message::Gone { connection } => self.gone(connection),
@@ -221,7 +222,8 @@ impl Engine {
                 {
                     self.lanes[lane].registrations.set(number, registered.provider.clone());
                 }
-                self.introduce(connection, number)
+                self.introduce(connection, number);
+                true
             }
             FromProgram::Unregister { number } => {
                 program.unregister(number);
@@ -243,9 +245,9 @@ impl Engine {
     }
 
     /// A new registration: what sessions want of it, and the answer that the program waits for.
-    fn introduce(&mut self, connection: Connection, number: u32) -> bool {
-        let Some(program) = self.programs.get(&connection) else { return true };
-        let Some(registered) = program.providers.get(&number) else { return true };
+    fn introduce(&mut self, connection: Connection, number: u32) {
+        let Some(program) = self.programs.get(&connection) else { return };
+        let Some(registered) = program.providers.get(&number) else { return };
         let wanting: Vec<usize> = self
             .sessions
             .iter()
@@ -257,17 +259,21 @@ impl Engine {
             .map(|(slot, _)| *slot)
             .collect();
         if wanting.is_empty() {
-            return program.say(&FromHost::Registered { number });
+            program.say(&FromHost::Registered { number });
+            return;
         }
         if program.lane.is_none() {
-            let Some(program) = self.programs.get_mut(&connection) else { return true };
+            let Some(program) = self.programs.get_mut(&connection) else { return };
             program.waiting.push(number);
-            return ask_for_pool(program);
+            ask_for_pool(program);
+            return;
         }
         for slot in wanting {
             self.tell_of(connection, number, slot);
         }
-        self.programs.get(&connection).is_none_or(|p| p.say(&FromHost::Registered { number }))
+        if let Some(program) = self.programs.get(&connection) {
+            program.say(&FromHost::Registered { number });
+        }
     }
 
     /// Tells a program what a session wants of one of its registrations; the number of the change. `None`: there is no slot for
@@ -320,8 +326,10 @@ impl Engine {
                 *sent = sent.or(last);
             }
         }
-        let Some(program) = self.programs.get(&connection) else { return true };
-        waiting.into_iter().all(|number| program.say(&FromHost::Registered { number }))
+        if let Some(program) = self.programs.get(&connection) {
+            waiting.into_iter().for_each(|number| program.say(&FromHost::Registered { number }));
+        }
+        true
     }
 
     fn wanting(&self, connection: Connection, number: u32) -> Vec<usize> {
@@ -352,21 +360,27 @@ impl Engine {
             self.readers[lane].add_segment(source).map_err(|error| error.to_string())
         });
         program.pool_size += size;
-        added.is_ok() && program.say(&FromHost::Taken)
+        program.say(&FromHost::Taken);
+        added.is_ok()
+    }
+
+    /// Tells what a program did wrong. One that has ended meanwhile did nothing.
+    fn complain(&mut self, connection: Connection, kind: u8) {
+        let Some(program) = self.programs.get(&connection) else { return };
+        let Peer { pid, uid, .. } = program.peer;
+        self.complaints += 1;
+        // Of a program that connects again and again the first times say enough.
+        if self.complaints <= MAX_COMPLAINTS {
+            eprintln!(
+                "etwd: process {pid} of user {uid}: message {kind} is wrong or breaks a limit; its \
+                 connection is ended"
+            );
+        }
     }
 
     /// Ends a connection; what is in its pool is drained.
-    fn expel(&mut self, connection: Connection, kind: u8) {
+    fn expel(&mut self, connection: Connection) {
         if let Some(program) = self.programs.get(&connection) {
-            let Peer { pid, uid, .. } = program.peer;
-            self.complaints += 1;
-            // Of a program that connects again and again the first times say enough.
-            if self.complaints <= MAX_COMPLAINTS {
-                eprintln!(
-                    "etwd: process {pid} of user {uid}: message {kind} is wrong or breaks a limit; \
-                     its connection is ended"
-                );
-            }
             end(&program.channel);
         }
         self.gone(connection);
@@ -412,7 +426,6 @@ impl Engine {
         // Who drains for a request does not end for the next one.
         let interruptible = patience.is_zero();
         let Engine { readers, lanes, router, map, clocks, floor, mailbox, .. } = self;
-        let zero = filetime_now().0 - qpc_now();
         let alive: Vec<_> = lanes
             .iter()
             .map(|lane| {
@@ -463,9 +476,9 @@ impl Engine {
                 *hostile += 1;
                 return ControlFlow::Continue(());
             };
-            let clocks = (event.time == time)
-                .then(|| Clocks { system: zero + time, raw: record.time as i64 });
-            let event = Event { process: Some(facts), clocks, thread_id, ..event };
+            // A time that the writer has set is shown as it is.
+            let raw = (event.time == time).then_some(record.time as i64);
+            let event = Event { process: Some(facts), raw, thread_id, ..event };
             size += 40 + record.payload.len() as u64;
             match router.route_or_wait(mask, patient, &event) {
                 Some(_) => ControlFlow::Continue(()),
@@ -648,15 +661,21 @@ impl Engine {
         }
     }
 
-    /// Everything committed before now is in the sessions, but for writes that take too long.
+    /// Everything committed before now is in the sessions, but for writes that take too long. It takes as long as a disk takes that
+    /// buffers are waited for; without any progress it ends after a while.
     pub fn drain_all(&mut self) {
-        let end = Instant::now() + 2 * PATIENCE;
-        // The watermark has passed this time, or all that was there has been drained.
         let until = self.clocks.0.now();
-        for _ in 0..10_000 {
+        let mut progress = Instant::now();
+        loop {
+            let before = self.floor;
             let drained = self.round(PATIENCE);
-            let done = !drained.stopped && drained.watermark >= until;
-            if done || Instant::now() > end + Duration::from_secs(2) {
+            if !drained.stopped && drained.watermark >= until {
+                return;
+            }
+            if drained.records > 0 || self.floor > before {
+                progress = Instant::now();
+            }
+            if progress.elapsed() > Duration::from_secs(2) {
                 return;
             }
         }
@@ -733,9 +752,8 @@ impl Engine {
         for (connection, numbers) in matching {
             let Some(program) = self.programs.get_mut(&connection) else { continue };
             if program.lane.is_none() {
-                if ask_for_pool(program) {
-                    waiting.insert(connection, None);
-                }
+                ask_for_pool(program);
+                waiting.insert(connection, None);
                 continue;
             }
             for number in numbers {
@@ -772,9 +790,8 @@ impl Engine {
                 if registered.provider.id == *provider || registered.group == *provider {
                     let token = self.tokens.entry(*connection).or_default();
                     *token += 1;
-                    if program.say(&message(*token, *number)) {
-                        waiting.insert(*connection, Some(*token));
-                    }
+                    program.say(&message(*token, *number));
+                    waiting.insert(*connection, Some(*token));
                 }
             }
         }
@@ -1077,10 +1094,9 @@ fn wanted_of<'a>(
     })
 }
 
-fn ask_for_pool(program: &mut Program) -> bool {
-    program.pool_is_asked || {
-        program.pool_is_asked = true;
-        program.say(&FromHost::NeedPool)
+fn ask_for_pool(program: &mut Program) {
+    if !std::mem::replace(&mut program.pool_is_asked, true) {
+        program.say(&FromHost::NeedPool);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use etw_ring::{Bell, Memory};
 use etw_types::Status;
@@ -71,7 +71,7 @@ impl Host {
         raise_descriptor_limit();
         let directory = Directory::open_or_make(&options.directory)?;
         let lock = directory.file("lock", OFlags::RDWR | OFlags::CREATE, 0o600)?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+        take_lock(&lock).map_err(|error| match error {
             rustix::io::Errno::AGAIN => io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 format!("{}: another host is there", options.directory.display()),
@@ -140,6 +140,19 @@ impl Drop for Host {
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
         if let Some(server) = self.server.take() {
             let _ = server.join();
+        }
+    }
+}
+
+/// A host that has just ended may have left its lock to a child that is about to become another program.
+fn take_lock(lock: &OwnedFd) -> rustix::io::Result<()> {
+    let end = Instant::now() + Duration::from_millis(200);
+    loop {
+        match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::AGAIN) if Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
         }
     }
 }

@@ -99,9 +99,12 @@ impl Program {
         }
     }
 
-    /// Says something to the program. `false`: it does not listen, and its connection is to be ended.
-    pub fn say(&self, message: &FromHost<'_>) -> bool {
-        self.channel.send(&message.to_bytes(), &[]).is_ok()
+    /// Says something to the program. One that does not listen, however much waits for it, is shown out: the server hears of the
+    /// connection's end, as it does of one that has ended by itself.
+    pub fn say(&self, message: &FromHost<'_>) {
+        if self.channel.send(&message.to_bytes(), &[]).is_err() {
+            crate::engine::end(&self.channel);
+        }
     }
 
     /// A registration; `false` where it breaks a limit, or says a number twice.
@@ -177,7 +180,7 @@ impl Program {
         slot: usize,
         wanted: Option<&LevelKeyword>,
         source: Guid,
-    ) -> bool {
+    ) {
         let slot = slot as u8;
         match wanted {
             Some(wanted) => self.say(&FromHost::Set {

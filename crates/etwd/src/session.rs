@@ -147,7 +147,7 @@ impl GlobalSession {
             independent: start.independent,
             logger_id: slot as u16 + 1,
             clock: match facts.header.clock_type {
-                ClockType::SYSTEM => EventClock::System,
+                ClockType::SYSTEM => EventClock::Shifted(facts.filetime_at_qpc_zero),
                 ClockType::TSC => EventClock::Raw,
                 _ => EventClock::Main,
             },

@@ -63,14 +63,16 @@ impl IsError for Response {
 #[test]
 fn log_modes() {
     let rig = Rig::new();
-    let small = |start: Start| Start { buffer_size: 4096, buffers: 32, ..start };
+    // Each by itself, so that one that is full or waits for its disk takes nothing from the others.
+    let small =
+        |start: Start| Start { buffer_size: 4096, buffers: 256, independent: true, ..start };
     let with_size = |mode| small(Start { mode, max_size: Some(64 << 10), ..Start::default() });
     let circular = rig.start_with("circular", with_size(FileMode::Circular));
-    let full =
-        rig.start_with("full", Start { independent: true, ..with_size(FileMode::Sequential) });
+    let full = rig.start_with("full", with_size(FileMode::Sequential));
     let compressed =
         rig.start_with("compressed", small(Start { compressed: true, ..Start::default() }));
-    rig.start_with("memory", small(Start { buffering: true, ..Start::default() }));
+    let memory = Start { buffers: 32, ..small(Start { buffering: true, ..Start::default() }) };
+    rig.start_with("memory", memory);
     let series = rig.file("series%d.etl");
     let start = Start {
         name: "series".to_owned(),
