@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
+mod consumer_layouts;
 mod layouts;
 mod log_sink;
 mod storport;
