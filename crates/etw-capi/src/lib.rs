@@ -4,7 +4,13 @@
 //! their types say or are NULL where that is allowed, and to memory that lives for the call. More cannot be checked here.
 
 mod abi;
+mod consumer;
+mod decoding;
 mod evntprov;
+mod last_error;
+mod loaded;
 mod log_sink;
 mod private;
+mod status;
 mod storport;
+mod tdh;

@@ -390,10 +390,15 @@ impl Decoder {
     }
 
     fn described(&self, key: &EventKey) -> Decoded<'_> {
-        match self.described.get(key).map(|described| &described.schema) {
-            Some(Ok(schema)) => Decoded::with(schema, Source::EventInfo),
-            Some(Err(error)) => Decoded::undecoded(Reason::EventInfo(*error)),
-            None => Decoded::undecoded(Reason::NoManifest),
+        let Some(described) = self.described.get(key) else {
+            return Decoded::undecoded(Reason::NoManifest);
+        };
+        match &described.schema {
+            Ok(schema) => Decoded {
+                event_info: Some(&described.blob),
+                ..Decoded::with(schema, Source::EventInfo)
+            },
+            Err(error) => Decoded::undecoded(Reason::EventInfo(*error)),
         }
     }
 
@@ -514,6 +519,7 @@ pub struct Decoded<'d> {
     provider_name: Option<&'d str>,
     /// Other than the record's.
     pointer_size: Option<u8>,
+    event_info: Option<&'d [u8]>,
 }
 
 impl<'d> Decoded<'d> {
@@ -526,6 +532,7 @@ impl<'d> Decoded<'d> {
             event_name: None,
             provider_name: None,
             pointer_size: None,
+            event_info: None,
         }
     }
 
@@ -538,6 +545,7 @@ impl<'d> Decoded<'d> {
             event_name: None,
             provider_name: None,
             pointer_size: None,
+            event_info: None,
         }
     }
 
@@ -549,6 +557,11 @@ impl<'d> Decoded<'d> {
     /// Where the schema came from.
     pub fn source(&self) -> Option<Source> {
         self.source
+    }
+
+    /// The TRACE_EVENT_INFO of the trace that the schema comes from.
+    pub fn event_info(&self) -> Option<&'d [u8]> {
+        self.event_info
     }
 
     /// Why there is no schema.
