@@ -564,6 +564,11 @@ impl<'d> Decoded<'d> {
         self.event_info
     }
 
+    /// The width of the record's pointers: its header's, unless its payload has the other.
+    pub fn pointer_size(&self, record: &EventRecord<'_>) -> u8 {
+        self.pointer_size.unwrap_or(record.pointer_size)
+    }
+
     /// Why there is no schema.
     pub fn reason(&self) -> Option<&Reason> {
         self.reason.as_ref()
@@ -604,8 +609,7 @@ impl<'d> Decoded<'d> {
         visitor: &mut impl Visitor,
     ) -> Result<bool, PayloadError> {
         let Some(schema) = self.schema else { return Ok(false) };
-        let pointer_size = self.pointer_size.unwrap_or(record.pointer_size);
-        walk(schema, record.payload, pointer_size, visitor)?;
+        walk(schema, record.payload, self.pointer_size(record), visitor)?;
         Ok(true)
     }
 

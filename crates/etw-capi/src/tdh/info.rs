@@ -41,7 +41,7 @@ pub fn event_info(record: &EventRecord<'_>, decoded: &Decoded<'_>) -> Result<Vec
     {
         return Ok(blob.to_vec());
     }
-    Builder::new(record).build(record, decoded, schema, &places)
+    Builder::new(decoded.pointer_size(record)).build(record, decoded, schema, &places)
 }
 
 /// Whether every offset of a TRACE_EVENT_INFO, whose properties were read, leads to what it should.
@@ -124,13 +124,13 @@ struct Builder {
 }
 
 impl Builder {
-    fn new(record: &EventRecord<'_>) -> Builder {
+    fn new(pointer_size: u8) -> Builder {
         Builder {
             properties: Vec::new(),
             of_field: HashMap::new(),
             texts: Vec::new(),
             known: HashMap::new(),
-            pointer_size: record.pointer_size,
+            pointer_size,
         }
     }
 

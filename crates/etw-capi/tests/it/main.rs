@@ -2,7 +2,9 @@
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
+mod consumer;
 mod consumer_layouts;
+mod expected;
 mod layouts;
 mod log_sink;
 mod storport;
