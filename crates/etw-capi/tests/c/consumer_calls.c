@@ -7,6 +7,7 @@
 #include <evntrace.h>
 #include <tdh.h>
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -413,6 +414,45 @@ static void check_handles(void)
     CHECK(TdhGetEventInformation(&event, 0, NULL, NULL, &size), ERROR_NOT_FOUND);
 }
 
+static VOID WINAPI decode_in_thread(PEVENT_RECORD event)
+{
+    ULONG size = 0, status = TdhGetEventInformation(event, 0, NULL, NULL, &size);
+    if (status != ERROR_INSUFFICIENT_BUFFER && status != ERROR_NOT_FOUND)
+        exit(3);
+    ++*(int *)event->UserContext;
+}
+
+/* Opens, reads and closes the trace over and over; schemas come and go meanwhile. */
+static void *read_in_thread(void *path)
+{
+    for (int i = 0; i < 20; i++) {
+        int count = 0;
+        EVENT_TRACE_LOGFILEA logfile = logfile_of((const char *)path);
+        TRACEHANDLE handle;
+        logfile.EventRecordCallback = decode_in_thread;
+        logfile.Context = &count;
+        handle = OpenTraceA(&logfile);
+        CHECK(ProcessTrace(&handle, 1, NULL, NULL), ERROR_SUCCESS);
+        CHECK(count > 7, 1);
+        CHECK(CloseTrace(handle), ERROR_SUCCESS);
+        CHECK(GetLastError(), ERROR_SUCCESS);
+    }
+    return NULL;
+}
+
+static void check_threads(const char *path)
+{
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, read_in_thread, (void *)(uintptr_t)path), 0);
+    for (int i = 0; i < 20; i++) {
+        CHECK(TdhLoadManifestFromMemory(manifest, sizeof manifest - 1), ERROR_SUCCESS);
+        CHECK(TdhUnloadManifestFromMemory(manifest, sizeof manifest - 1), ERROR_SUCCESS);
+    }
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_join(threads[i], NULL), 0);
+}
+
 #ifdef __cplusplus
 static VOID WINAPI throwing(PEVENT_RECORD)
 {
@@ -446,6 +486,7 @@ int main(void)
     check_opening(path, getenv("NO_TRACE"));
     check_schemas(path);
     check_handles();
+    check_threads(path);
 #ifdef __cplusplus
     check_exceptions(path);
 #endif

@@ -3,8 +3,8 @@
  * (recursive, by name) or by TdhFormatProperty (walking the payload). Compiled as C and as C++. What it prints the test compares with
  * what the decoder says of the same records.
  *
- * tdh_sample [-m MANIFEST] [-t TMF-PATH] [-n LIMIT] [-f] [-o] [-r] [-q] FILE...   -f: format; -o: the older callback; -r: raw times;
- * -q: print nothing but counts
+ * tdh_sample [-m MANIFEST] [-t TMF-PATH] [-n LIMIT] [-f] [-o] [-r] [-q] [-x] FILE...   -f: format; -o: the older callback; -r: raw
+ * times; -q: print nothing but counts; -x: print each TRACE_EVENT_INFO as bytes
  */
 #define INITGUID
 #include <evntcons.h>
@@ -15,9 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_format, is_quiet;
+static int by_format, is_quiet, is_raw_info;
 static unsigned long long events, buffers, limit = ~0ull;
 static unsigned long long properties;
+static volatile unsigned read_units;
 static TRACEHANDLE handles[64];
 static ULONG handle_count;
 static TDH_CONTEXT contexts[2];
@@ -35,10 +36,10 @@ static void *take(size_t size)
 /* UTF-16 as ASCII, everything else as \uXXXX. */
 static void print_text(const WCHAR *text)
 {
-    if (is_quiet)
-        return;
     for (; text != NULL && *text != 0; text++) {
-        if (*text >= 0x20 && *text < 0x7f && *text != '\\')
+        if (is_quiet)
+            read_units += *text; /* Read, so that a sanitizer sees where texts end. */
+        else if (*text >= 0x20 && *text < 0x7f && *text != '\\')
             putchar((int)*text);
         else
             printf("\\u%04x", (unsigned)*text);
@@ -74,13 +75,11 @@ static PWCHAR name_of(PTRACE_EVENT_INFO info, USHORT property)
 
 static void print_path(const struct path *path)
 {
-    if (is_quiet)
-        return;
     for (ULONG i = 0; i < path->count; i++) {
-        if (i > 0)
+        if (i > 0 && !is_quiet)
             putchar('.');
         print_text((const WCHAR *)(uintptr_t)path->steps[i].PropertyName);
-        if (path->steps[i].ArrayIndex != UINT32_MAX)
+        if (path->steps[i].ArrayIndex != UINT32_MAX && !is_quiet)
             printf("[%u]", (unsigned)path->steps[i].ArrayIndex);
     }
 }
@@ -181,8 +180,8 @@ static TDHSTATUS print_value(struct walk *walk, const EVENT_PROPERTY_INFO *prope
         walk->pointer_size = length;
     /* A length of nothing is not a length that is not told. */
     if ((property->Flags & (PropertyParamLength | PropertyParamFixedLength)) != 0 && length == 0) {
+        print_path(&walk->path);
         if (!is_quiet) {
-            print_path(&walk->path);
             printf("=%s\n", property->nonStructType.InType == TDH_INTYPE_BINARY ? "0x" : "");
         }
         status = ERROR_SUCCESS;
@@ -195,11 +194,13 @@ static TDHSTATUS print_value(struct walk *walk, const EVENT_PROPERTY_INFO *prope
                                        (USHORT)length, (USHORT)(size > 0xffff ? 0xffff : size), data,
                                        &text_size, text, &taken);
         } while (status == ERROR_INSUFFICIENT_BUFFER);
-        if (status == ERROR_SUCCESS && !is_quiet) {
+        if (status == ERROR_SUCCESS) {
             print_path(&walk->path);
-            putchar('=');
+            if (!is_quiet)
+                putchar('=');
             print_text(text);
-            putchar('\n');
+            if (!is_quiet)
+                putchar('\n');
         }
     }
     properties++;
@@ -259,11 +260,13 @@ static TDHSTATUS print_property(struct walk *walk, USHORT number)
 
 static void print_line(const char *what, PTRACE_EVENT_INFO info, ULONG offset)
 {
-    if (offset == 0 || is_quiet)
+    if (offset == 0)
         return;
-    printf("%s ", what);
+    if (!is_quiet)
+        printf("%s ", what);
     print_text((PWCHAR)(void *)((PBYTE)info + offset));
-    putchar('\n');
+    if (!is_quiet)
+        putchar('\n');
 }
 
 static void print_info(PTRACE_EVENT_INFO info)
@@ -276,12 +279,14 @@ static void print_info(PTRACE_EVENT_INFO info)
     print_line("task", info, info->TaskNameOffset);
     print_line("opcode", info, info->OpcodeNameOffset);
     print_line("message", info, info->EventMessageOffset);
-    if (info->KeywordsNameOffset != 0 && !is_quiet) {
+    if (info->KeywordsNameOffset != 0) {
         PWCHAR keyword = (PWCHAR)(void *)((PBYTE)info + info->KeywordsNameOffset);
         while (*keyword != 0) {
-            printf("keyword ");
+            if (!is_quiet)
+                printf("keyword ");
             print_text(keyword);
-            putchar('\n');
+            if (!is_quiet)
+                putchar('\n');
             while (*keyword++ != 0) {
             }
         }
@@ -300,6 +305,12 @@ static void print_event_data(PEVENT_RECORD event)
     }
     if (!is_quiet)
         printf("schema %u %d\n", (unsigned)status, status == ERROR_SUCCESS ? (int)info->DecodingSource : -1);
+    if (status == ERROR_SUCCESS && is_raw_info) {
+        printf("info ");
+        for (ULONG i = 0; i < size; i++)
+            printf("%02x", (unsigned)((PBYTE)info)[i]);
+        putchar('\n');
+    }
     if (status == ERROR_SUCCESS) {
         print_info(info);
         memset(&walk, 0, sizeof walk);
@@ -312,15 +323,17 @@ static void print_event_data(PEVENT_RECORD event)
             status = print_property(&walk, i);
         if (status != ERROR_SUCCESS && !is_quiet)
             printf("error %u\n", (unsigned)status);
-        if (info->DecodingSource == DecodingSourceWPP && !is_quiet) {
+        if (info->DecodingSource == DecodingSourceWPP) {
             static WCHAR formatted[] = {'F', 'o', 'r', 'm', 'a', 't', 't', 'e', 'd', 'S', 't', 'r', 'i', 'n', 'g', 0};
             PBYTE text = NULL;
             memset(&walk.path, 0, sizeof walk.path);
             push(&walk.path, formatted, UINT32_MAX);
             if (get(event, &walk.path, &text, &size) == ERROR_SUCCESS) {
-                printf("formatted ");
+                if (!is_quiet)
+                    printf("formatted ");
                 print_text((PWCHAR)(void *)text);
-                putchar('\n');
+                if (!is_quiet)
+                    putchar('\n');
                 free(text);
             }
         }
@@ -360,6 +373,9 @@ static VOID WINAPI on_record(PEVENT_RECORD event)
                    hash((const void *)(uintptr_t)item->DataPtr, item->DataSize), (unsigned)item->Linkage);
         }
     }
+    read_units += hash(event->UserData, event->UserDataLength);
+    for (USHORT i = 0; i < event->ExtendedDataCount; i++)
+        read_units += hash((const void *)(uintptr_t)event->ExtendedData[i].DataPtr, event->ExtendedData[i].DataSize);
     print_event_data(event);
     count_event();
 }
@@ -408,6 +424,8 @@ int main(int argc, char **argv)
             by_format = 1;
         } else if (strcmp(argv[i], "-q") == 0) {
             is_quiet = 1;
+        } else if (strcmp(argv[i], "-x") == 0) {
+            is_raw_info = 1;
         } else if (strcmp(argv[i], "-o") == 0) {
             mode &= ~PROCESS_TRACE_MODE_EVENT_RECORD;
         } else if (strcmp(argv[i], "-r") == 0) {

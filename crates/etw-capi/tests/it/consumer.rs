@@ -1,7 +1,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::expected::{Call, expected};
+use etw_decode::event_info::EventInfo;
+use etw_etl::read::{Records, TraceFile};
+use etw_types::{EventRecord, Guid, HeaderType, MessageFlags};
+
+use crate::expected::{Call, Lines, expected};
 use crate::support::*;
 
 pub fn corpus() -> Vec<PathBuf> {
@@ -26,7 +30,7 @@ pub fn run(program: &Path, call: &Call) -> String {
     text.to_owned()
 }
 
-fn agrees(program: &Path, call: &Call) {
+pub fn agrees(program: &Path, call: &Call) {
     let (found, expected) = (run(program, call), expected(call));
     if found == expected {
         return;
@@ -75,9 +79,12 @@ fn named_schemas_from_c() {
         ("http-server-win7", "HTTP_Server"),
         ("clr-gc-circular", "ClrEtwAll"),
         ("net45-x86-kernel-clr", "ClrEtwAll"),
+        ("kernel-classic-process-data-64-v3", "kernel.mof"),
     ] {
+        let name =
+            if manifest.contains('.') { manifest.to_owned() } else { format!("{manifest}.man") };
         let call = Call {
-            manifest: Some(shared(&format!("manifests/{manifest}.man"))),
+            manifest: Some(shared(&format!("manifests/{name}"))),
             limit: 1000,
             ..Call::of(&[shared(&format!("etl/{file}.etl"))])
         };
@@ -86,10 +93,105 @@ fn named_schemas_from_c() {
         decoded += run(&program, &call).matches("schema 0 0").count();
     }
     assert!(decoded > 100, "{decoded} events by manifest");
-    let call = Call { tmf: Some(shared("tmf")), ..Call::of(&[shared("etl/wpp-systemtime.etl")]) };
-    agrees(&program, &call);
-    agrees(&program, &Call { by_format: true, ..call.clone() });
-    assert!(run(&program, &call).matches("\nformatted ").count() > 5);
+}
+
+/// WPP messages, with formats in a folder of TMF files: arguments, and the formatted message by its name.
+#[test]
+fn messages_from_c() {
+    const TMF: &str = "00000000-0000-0000-0000-0000deadbeef Part // SRC=main.c MJ= MN=\n\
+        #typev main_c12 10 \"%0count %10!d! of %11!s! at %12!p!\" //   LEVEL=TRACE_LEVEL_ERROR FLAGS=Init FUNC=Main\n\
+        {\ncount, ItemLong -- 10\nname, ItemString -- 11\nplace, ItemPtr -- 12\n}\n";
+    for (number, compiler) in [COMPILERS[0], COMPILERS[2]].into_iter().enumerate() {
+        let folder = Folder::new(&format!("tdh-wpp-{number}"));
+        let Some(program) = compile(&folder, "tdh_sample.c", compiler) else { continue };
+        let tmf = folder.0.join("tmf");
+        std::fs::create_dir_all(&tmf).unwrap();
+        std::fs::write(tmf.join("00000000-0000-0000-0000-0000deadbeef.tmf"), TMF).unwrap();
+        let mut file = etw_etl::write::FileBuilder::new();
+        for (at, text) in ["one", "", "grün"].into_iter().enumerate() {
+            let mut payload = (at as i32 - 1).to_le_bytes().to_vec();
+            payload.extend(text.as_bytes());
+            payload.push(0);
+            payload.extend(0x1234_5678_9abc_u64.to_le_bytes());
+            // The last one is cut.
+            let payload = &payload[..payload.len() - if at == 2 { 3 } else { 0 }];
+            let mut record = EventRecord::new(HeaderType::Message, payload);
+            record.provider = Some(Guid::from_u128(0xdead_beef));
+            record.descriptor.id = 10;
+            record.message_flags = MessageFlags(0xab);
+            record.order_time = file.header.start_raw + 10 + at as i64;
+            (record.process_id, record.thread_id) = (Some(1), Some(2));
+            file.push(0, &record).unwrap();
+        }
+        let trace = folder.0.join("wpp.etl");
+        std::fs::write(&trace, file.finish()).unwrap();
+        let call = Call { tmf: Some(tmf), ..Call::of(&[trace]) };
+        agrees(&program, &call);
+        agrees(&program, &Call { by_format: true, ..call.clone() });
+        let text = run(&program, &call);
+        assert!(text.contains("\nformatted count -1 of one at 0000123456789ABC\n"), "{text}");
+        assert!(text.contains("\ncount=1\nname=gr\\u00fcn\nerror 15005\n"), "{text}");
+    }
+}
+
+/// Each TRACE_EVENT_INFO that a program gets, read as if it came from a trace, describes the same properties.
+#[test]
+fn structures_describe_what_they_are_made_of() {
+    let folder = Folder::new("tdh-structures");
+    let Some(program) = compile(&folder, "tdh_sample.c", COMPILERS[0]) else { return };
+    let writers = Folder::new("tdh-structures-writer");
+    let Some(writer) = compile(&writers, "tracelogging.c", COMPILERS[0]) else { return };
+    let own = folder.0.join("own.etl");
+    assert!(Command::new(writer).env("TRACELOGGING_OUT", &own).status().unwrap().success());
+    let mut calls: Vec<Call> = corpus().into_iter().map(|file| Call::of(&[file])).collect();
+    calls.push(Call::of(&[own]));
+    if calls.len() > 1 {
+        let manifest = Some(shared("manifests/HTTP_Server.man"));
+        calls.push(Call { manifest, ..Call::of(&[shared("etl/http-server-win7.etl")]) });
+        let manifest = Some(shared("manifests/ClrEtwAll.man"));
+        calls.push(Call { manifest, ..Call::of(&[shared("etl/clr-gc-circular.etl")]) });
+    }
+    let mut compared = 0;
+    for call in calls {
+        let call = Call { limit: 500, raw_info: true, ..call };
+        let found = run(&program, &call);
+        let mut events = found.split("\nevent ").skip(1);
+        let mut records = Records::new(vec![TraceFile::open(&call.files[0]).unwrap()]);
+        // Traces whose header is not the first of its records in time have one more at the front.
+        while let Some(record) = records.next() {
+            let Some(event) = events.next() else { break };
+            let event = event.split("\nprocessed ").next().unwrap();
+            let data = format!("\ndata {} ", record.payload.len());
+            assert!(event.contains(&data), "{:?}", call.files);
+            let Some(blob) = event.lines().find_map(|line| line.strip_prefix("info ")) else {
+                continue;
+            };
+            if event.contains("\nerror ") {
+                continue;
+            }
+            let blob: Vec<u8> = (0..blob.len() / 2)
+                .map(|at| u8::from_str_radix(&blob[at * 2..at * 2 + 2], 16).unwrap())
+                .collect();
+            let info = EventInfo::parse(&blob).unwrap();
+            let schema = info.schema(|_| None).unwrap();
+            // Maps are asked for elsewhere: compared are the names and values of fields without.
+            if info.map_names().next().is_some() {
+                continue;
+            }
+            let mut lines = Lines::default();
+            // The width that the structure itself tells is that of its pointers.
+            let size = if record.pointer_size == 4 { 4 } else { 8 };
+            let walked = [size, 12 - size].into_iter().find(|size| {
+                lines = Lines::default();
+                etw_decode::walk(&schema, record.payload, *size, &mut lines).is_ok()
+                    && event.ends_with(lines.out.strip_suffix('\n').unwrap_or_default())
+            });
+            assert!(walked.is_some(), "{:?}\n{event}\n---\n{}", call.files, lines.out);
+            compared += 1;
+        }
+    }
+    assert!(compared > 20, "{compared}");
+    eprintln!("{compared} structures compared");
 }
 
 /// Traces that this library's own sessions write, and traces of every kind of record, with every compiler, sanitizers among them.

@@ -22,6 +22,7 @@ pub struct Call {
     pub by_format: bool,
     pub older: bool,
     pub raw: bool,
+    pub raw_info: bool,
 }
 
 impl Call {
@@ -40,7 +41,9 @@ impl Call {
         if self.limit != usize::MAX {
             arguments.extend(["-n".into(), self.limit.to_string().into()]);
         }
-        for (name, is) in [("-f", self.by_format), ("-o", self.older), ("-r", self.raw)] {
+        let flags =
+            [("-f", self.by_format), ("-o", self.older), ("-r", self.raw), ("-x", self.raw_info)];
+        for (name, is) in flags {
             if is {
                 arguments.push(name.into());
             }
@@ -107,8 +110,9 @@ fn text_of(value: &Value<'_>) -> String {
 }
 
 /// The lines of an event's properties.
-struct Lines {
-    out: String,
+#[derive(Default)]
+pub struct Lines {
+    pub out: String,
     around: Vec<Around>,
 }
 
@@ -247,7 +251,7 @@ impl Expected<'_> {
             self.out += "schema 1168 -1\n";
             return;
         };
-        let mut lines = Lines { out: String::new(), around: Vec::new() };
+        let mut lines = Lines::default();
         let visited = decoded.visit(record, &mut lines);
         if matches!(visited, Err(PayloadError::TooMuch | PayloadError::BadStruct)) {
             self.out += "schema 15005 -1\n";
@@ -349,7 +353,12 @@ pub fn expected(call: &Call) -> String {
         call.files.iter().map(|file| TraceFile::open(file).unwrap()).collect();
     let mut catalog = Catalog::default();
     if let Some(manifest) = &call.manifest {
-        catalog.add_manifest(&std::fs::read(manifest).unwrap()).unwrap();
+        let text = std::fs::read(manifest).unwrap();
+        if manifest.extension().is_some_and(|extension| extension == "mof") {
+            catalog.add_mof(&text);
+        } else {
+            catalog.add_manifest(&text).unwrap();
+        }
     }
     if let Some(folder) = &call.tmf {
         for entry in std::fs::read_dir(folder).unwrap() {

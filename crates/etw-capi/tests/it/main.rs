@@ -5,6 +5,7 @@
 mod consumer;
 mod consumer_layouts;
 mod expected;
+mod hostile;
 mod layouts;
 mod log_sink;
 mod storport;
