@@ -16,8 +16,8 @@ use crate::abi::{guarded, utf16_of};
 use crate::last_error::SetLastError;
 use crate::status::ERROR_INVALID_TIME;
 pub use event::header_of;
+pub use layout::RawRecord;
 use layout::{REAL_TIME, RawLogfile};
-pub use layout::{RawItem, RawRecord};
 use process::{Processing, Taken};
 use trace::Trace;
 

@@ -80,7 +80,8 @@ impl Contexts {
             self.tmf_file.is_some() || self.search_path.is_some() || self.pdb_path.is_some();
         // Before there were messages WPP wrote classic events.
         let is_message = record.header == HeaderType::Message;
-        if !is_message && !(record.header.is_classic() && names_one) {
+        let may_be = is_message || (record.header.is_classic() && names_one);
+        if !may_be {
             return None;
         }
         let guid = record.provider.unwrap_or_default();

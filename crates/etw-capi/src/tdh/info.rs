@@ -187,9 +187,11 @@ impl Builder {
             let offset = self.text(base, text);
             put(&mut out, at, &offset.to_le_bytes());
         }
-        if !names.keywords.is_empty() {
+        // An empty text ends the list.
+        let keywords = || names.keywords.iter().filter(|keyword| !keyword.is_empty());
+        if keywords().next().is_some() {
             let offset = (base + self.texts.len()) as u32;
-            for keyword in &names.keywords {
+            for keyword in keywords() {
                 self.texts.extend(super::places::utf16_z(keyword));
             }
             self.texts.extend([0, 0]);

@@ -88,10 +88,10 @@ impl Places {
 
     fn elements(&self, array: u32) -> usize {
         let node = &self.nodes[array as usize];
-        if node.stride > 0 {
-            return ((node.behind - array - 1) / node.stride) as usize;
+        match (node.behind - array - 1).checked_div(node.stride) {
+            Some(count) => count as usize,
+            None => self.children(array).count(),
         }
-        self.children(array).count()
     }
 
     fn children(&self, parent: u32) -> impl Iterator<Item = u32> {

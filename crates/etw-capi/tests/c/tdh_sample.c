@@ -149,6 +149,14 @@ static TDHSTATUS print_value(struct walk *walk, const EVENT_PROPERTY_INFO *prope
     USHORT taken = 0;
     TDHSTATUS status;
 
+    if ((property->Flags & PropertyHasCustomSchema) != 0) {
+        const BYTE *schema = (PBYTE)walk->info + property->customSchemaType.CustomSchemaOffset;
+        USHORT head[2]; /* Protocol, size */
+        memcpy(head, schema, sizeof head);
+        read_units += hash(schema + 4, head[1]);
+        if (!is_quiet)
+            printf("custom %u %u %08x\n", (unsigned)head[0], (unsigned)head[1], hash(schema + 4, head[1]));
+    }
     if ((property->Flags & PropertyParamLength) != 0) {
         struct path around = walk->path;
         around.count--;

@@ -194,7 +194,8 @@ fn structures_describe_what_they_are_made_of() {
     eprintln!("{compared} structures compared");
 }
 
-/// Traces that this library's own sessions write, and traces of every kind of record, with every compiler, sanitizers among them.
+/// TC-3, TC-4: traces that this library's own sessions write, and traces of every kind of record, with every compiler, sanitizers among
+/// them. Custom-serialised fields are a length and a binary value, which has protocol and schema for those who look.
 #[test]
 fn own_traces_from_c() {
     let mut ran = 0;
@@ -268,4 +269,38 @@ fn statuses_from_c() {
         ran += 1;
     }
     assert!(ran > 0, "no C compiler is installed");
+}
+
+/// The example prints every event in a line of its own, as C and as C++.
+#[test]
+fn the_example_prints_traces() {
+    for (number, compiler) in [COMPILERS[2], COMPILERS[3]].into_iter().enumerate() {
+        let folder = Folder::new(&format!("tdh-example-{number}"));
+        let writers = Folder::new(&format!("tdh-example-writer-{number}"));
+        let example = home().join("examples/tdh_dump.c");
+        let Some(program) = compile_file(&folder, &example, compiler) else { continue };
+        let Some(writer) = compile(&writers, "tracelogging.c", compiler) else { continue };
+        let own = folder.0.join("own.etl");
+        assert!(Command::new(writer).env("TRACELOGGING_OUT", &own).status().unwrap().success());
+        let mut files = vec![own.clone()];
+        files.extend(corpus().into_iter().filter(|file| file.metadata().unwrap().len() < 400_000));
+        for file in files {
+            let output = Command::new(&program).arg(&file).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.is_empty(), "{}: {said}", file.display());
+            let mut records = Records::new(vec![TraceFile::open(&file).unwrap()]);
+            let mut count = 0;
+            while records.next().is_some() {
+                count += 1;
+            }
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(text.lines().count(), count, "{}", file.display());
+            if file == own {
+                let line = " Test.Shop Arrays v.Count=2 v=[1, -2] f=[1, -2, 3] h=[0xAA, 0xBB] none.Count=0 none=[]\n";
+                assert!(text.contains(line), "{text}");
+                let line = " Test.Shop Structs outer={ a=1 inner={ b=2} c=3}\n";
+                assert!(text.contains(line), "{text}");
+            }
+        }
+    }
 }

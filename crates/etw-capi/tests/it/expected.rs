@@ -168,6 +168,10 @@ impl Visitor for Lines {
             };
             self.line(&format!("{path}.Length"), &size.to_string());
         }
+        if let Kind::Custom { protocol, schema } = &field.kind {
+            let line = format!("custom {protocol} {} {:08x}", schema.len(), hash(schema));
+            let _ = writeln!(self.out, "{line}");
+        }
         self.line(&path, &text_of(&value));
     }
 
@@ -311,7 +315,8 @@ impl Expected<'_> {
         line("task", task);
         line("opcode", opcode);
         line("message", schema.message.as_ref().map(etw_decode::Message::template));
-        names.keywords.iter().for_each(|keyword| line("keyword", Some(keyword)));
+        let keywords = names.keywords.iter().filter(|keyword| !keyword.is_empty());
+        keywords.for_each(|keyword| line("keyword", Some(keyword)));
         self.out += &lines.out;
         if visited.is_err() {
             self.out += "error 15005\n";

@@ -1,6 +1,6 @@
 //! Traces that were changed on purpose, before a C program with sanitizers.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use etw_etl::write::FileBuilder;
@@ -113,7 +113,11 @@ fn map(name: &str, flags: u32, entries: &[(u32, &str)]) -> Vec<u8> {
 }
 
 /// What a trace says of its events, as a manifest made it.
-fn described(program: &std::path::Path, folder: &Folder) -> Vec<u8> {
+fn described(program: &Path, folder: &Folder) -> Vec<u8> {
+    trace(&descriptions(program, folder))
+}
+
+fn descriptions(program: &Path, folder: &Folder) -> Vec<(u8, Vec<u8>)> {
     let (manifest, file) = (folder.0.join("every.man"), folder.0.join("every.etl"));
     std::fs::write(&manifest, MANIFEST).unwrap();
     std::fs::write(&file, trace(&[])).unwrap();
@@ -126,12 +130,36 @@ fn described(program: &std::path::Path, folder: &Folder) -> Vec<u8> {
     let info = info.expect("the event with every property");
     let bytes =
         (0..info.len() / 2).map(|at| u8::from_str_radix(&info[at * 2..at * 2 + 2], 16).unwrap());
-    let records = [
+    vec![
         (33, map("Colors", 1, &[(1, "red"), (2, "blau")])),
         (33, map("Flags", 2, &[(1, "red"), (4, "blau")])),
         (32, bytes.collect()),
-    ];
-    trace(&records)
+    ]
+}
+
+/// A TRACE_EVENT_INFO whose offsets lead nowhere, into the middle of a character, or to a text without end: what the decoder makes of it a
+/// program gets, and every offset that it gets can be followed.
+#[test]
+fn malicious_offsets_in_event_information() {
+    let folder = Folder::new("tdh-offsets");
+    // With sanitizers.
+    let Some(program) = compile(&folder, "tdh_sample.c", COMPILERS[2]) else { return };
+    let records = descriptions(&program, &folder);
+    let size = records[2].1.len() as u32;
+    let file = folder.0.join("offsets.etl");
+    let properties = (0..3).flat_map(|number| [0x74 + number * 24, 0x7c + number * 24]);
+    let texts = [0x34, 0x38, 0x3c, 0x40, 0x44, 0x48, 0x4c, 0x50, 0x54, 0x58, 0x5c, 0x60];
+    for at in texts.into_iter().chain(properties) {
+        for offset in [1, 3, size - 2, size - 1, size, size + 100, u32::MAX] {
+            let mut records = records.clone();
+            records[2].1[at..at + 4].copy_from_slice(&offset.to_le_bytes());
+            // The last text loses its end.
+            let end = records[2].1.len();
+            records[2].1[end - 2..].copy_from_slice(&[0x41, 0]);
+            std::fs::write(&file, trace(&records)).unwrap();
+            agrees(&program, &Call::of(std::slice::from_ref(&file)));
+        }
+    }
 }
 
 /// Every kind of property, of a manifest and of a trace that describes its own events: both ways of printing, with all compilers.
