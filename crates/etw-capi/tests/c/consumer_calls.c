@@ -313,6 +313,10 @@ static void check_schemas(const char *path)
     ULONG size = 0, needed = 0;
     PVOID filter = NULL;
     GUID guid = Provider, nobody = Nobody;
+    const char *path_of_manifest = getenv("MANIFEST");
+    wchar_t wide_path[1024];
+    WCHAR utf16_path[1024];
+    size_t i, path_length = strlen(path_of_manifest);
 
     CHECK(TdhEnumerateProviders(NULL, &size), ERROR_INSUFFICIENT_BUFFER);
     CHECK(size, 8);
@@ -320,6 +324,17 @@ static void check_schemas(const char *path)
     CHECK(buffer.providers.NumberOfProviders, 0);
     CHECK(TdhLoadManifest(NULL), ERROR_INVALID_PARAMETER);
     CHECK(TdhLoadManifest(L"/tmp/no such manifest.man"), ERROR_FILE_NOT_FOUND);
+    CHECK(path_length < 1024, 1);
+    for (i = 0; i <= path_length; i++) {
+        wide_path[i] = (wchar_t)(unsigned char)path_of_manifest[i];
+        utf16_path[i] = (WCHAR)(unsigned char)path_of_manifest[i];
+    }
+    CHECK(TdhLoadManifest(wide_path), ERROR_SUCCESS);
+    CHECK(TdhLoadManifest(utf16_path), ERROR_SUCCESS); /* Read anew. */
+    CHECK(TdhUnloadManifest(wide_path), ERROR_SUCCESS);
+    CHECK(TdhUnloadManifest(utf16_path), ERROR_NOT_FOUND);
+    CHECK(TdhLoadManifestFromBinary(wide_path), ERROR_SUCCESS); /* It looks at what the file is. */
+    CHECK(TdhUnloadManifest(wide_path), ERROR_SUCCESS);
     CHECK(TdhLoadManifestFromBinary(L"/tmp/no such program.exe"), ERROR_FILE_NOT_FOUND);
     CHECK(TdhLoadManifestFromMemory("<a", 2), ERROR_XML_PARSE_ERROR);
     CHECK(TdhLoadManifestFromMemory("MZ", 2), ERROR_INVALID_DATA);

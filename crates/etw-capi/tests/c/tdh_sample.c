@@ -484,7 +484,7 @@ int main(int argc, char **argv)
         }
     }
     status = ProcessTrace(handles, handle_count, NULL, NULL);
-    printf("processed %u\nevents %llu\nbuffers %d\n", (unsigned)status, events, buffers > 0);
+    printf("processed %u\nevents %llu\nbuffers %llu\n", (unsigned)status, events, buffers);
     for (ULONG i = 0; i < handle_count; i++) {
         ULONG closed = CloseTrace(handles[i]);
         if (closed != (events >= limit ? ERROR_INVALID_HANDLE : ERROR_SUCCESS))

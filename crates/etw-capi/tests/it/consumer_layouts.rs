@@ -18,8 +18,9 @@ type Facts = Vec<(String, u64)>;
 fn consumer_headers_agree_with_windows_sys() {
     let mut facts = structures();
     facts.extend(constants());
+    facts.extend(guids());
     let mut program = String::from(
-        "#include <evntrace.h>\n#include <evntcons.h>\n#include <tdh.h>\n#include <stdio.h>\nint main(void)\n{\n",
+        "#define INITGUID\n#include <evntrace.h>\n#include <evntcons.h>\n#include <tdh.h>\n#include <stdio.h>\nint main(void)\n{\n",
     );
     for (number, (expression, _)) in facts.iter().enumerate() {
         let _ = writeln!(
@@ -159,6 +160,25 @@ fn structures() -> Facts {
         sdk::PROVIDER_FIELD_INFOARRAY: NumberOfElements, FieldType, FieldInfoArray;
         sdk::PROVIDER_FILTER_INFO: Id, Version, MessageOffset, Reserved, PropertyCount, EventPropertyInfoArray;
         sdk::PROVIDER_EVENT_INFO: NumberOfEvents, Reserved, EventDescriptorsArray;
+    }
+    facts
+}
+
+fn guids() -> Facts {
+    let mut facts = Facts::new();
+    let guids = [
+        ("EventTraceGuid", sdk::EventTraceGuid),
+        ("SystemTraceControlGuid", sdk::SystemTraceControlGuid),
+        ("EventTraceConfigGuid", sdk::EventTraceConfigGuid),
+        ("DefaultTraceSecurityGuid", sdk::DefaultTraceSecurityGuid),
+        ("PrivateLoggerNotificationGuid", sdk::PrivateLoggerNotificationGuid),
+    ];
+    for (name, guid) in guids {
+        facts.push((format!("{name}.Data1"), guid.data1.into()));
+        facts.push((format!("{name}.Data2"), guid.data2.into()));
+        facts.push((format!("{name}.Data3"), guid.data3.into()));
+        let bytes = guid.data4.iter().enumerate();
+        facts.extend(bytes.map(|(at, byte)| (format!("{name}.Data4[{at}]"), (*byte).into())));
     }
     facts
 }

@@ -1,5 +1,6 @@
 //! What `tdh_sample.c` has to print of a trace, from the reader and the decoder of Rust.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -395,12 +396,18 @@ pub fn expected(call: &Call) -> String {
     }
     // The header of each file goes before the first of its other records.
     let mut headers: Vec<Option<()>> = vec![None; files.len()];
+    // A buffer is done where the next one of its CPU begins.
+    let mut open: HashMap<(u32, u16), u64> = HashMap::new();
+    let mut buffers = 0;
     let mut goes_on = true;
     let mut records = Records::new(files.clone());
     let clocks: Vec<Clock> = files.iter().map(|file| *file.clock()).collect();
     while goes_on {
         let Some(record) = records.next() else { break };
-        let number = record.position.file_index as usize;
+        let place = record.position;
+        let number = place.file_index as usize;
+        let last = open.insert((place.file_index, record.cpu), place.buffer_index);
+        buffers += usize::from(last.is_some_and(|last| last != place.buffer_index));
         if headers[number].is_none() {
             headers[number] = Some(());
             let mut alone = Records::new(vec![files[number].clone()]);
@@ -417,6 +424,8 @@ pub fn expected(call: &Call) -> String {
         }
     }
     let status = if goes_on { 0 } else { 1223 };
-    let _ = writeln!(expected.out, "processed {status}\nevents {}", expected.events);
+    buffers += if goes_on { open.len() } else { 0 };
+    let events = expected.events;
+    let _ = writeln!(expected.out, "processed {status}\nevents {events}\nbuffers {buffers}");
     expected.out
 }
