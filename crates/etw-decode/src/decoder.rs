@@ -475,7 +475,10 @@ fn schema_record<'d>(record: &EventRecord<'d>) -> Decoded<'d> {
 
 /// Whether `EventWriteString` wrote it: marked so, or all that such an event has is level and keyword and the payload
 /// is exactly one string. Windows leaves no mark on disk, so the second is a guess by form.
-fn is_string_event(record: &EventRecord<'_>) -> bool {
+pub fn is_string_event(record: &EventRecord<'_>) -> bool {
+    if !record.header.is_event() {
+        return false;
+    }
     if record.flags.contains(EventFlags::STRING_ONLY) {
         return true;
     }

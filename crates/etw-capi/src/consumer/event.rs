@@ -148,6 +148,8 @@ fn flags(record: &EventRecord<'_>, is_private: bool) -> u16 {
     set(record.header == HeaderType::Message, EventFlags::TRACE_MESSAGE);
     set(record.header.is_classic() || record.header.is_kernel(), EventFlags::CLASSIC_HEADER);
     set(record.cpu_times.is_none(), EventFlags::NO_CPUTIME);
+    // Not stored: programs print the payload of what has it as text.
+    set(etw_decode::is_string_event(record), EventFlags::STRING_ONLY);
     let is_narrow = record.pointer_size == 4;
     set(is_narrow, EventFlags::HEADER_32_BIT);
     set(!is_narrow, EventFlags::HEADER_64_BIT);

@@ -53,13 +53,18 @@ static int same(const WCHAR *found, const char *expected)
     return *expected == 0 && *found == 0;
 }
 
-static int seen, headers, decoded;
+static int seen, headers, decoded, texts;
 static LONGLONG times[64];
 static TRACEHANDLE current, other;
 static int close_in_callback;
 
 static VOID WINAPI count(PEVENT_RECORD event)
 {
+    if ((event->EventHeader.Flags & EVENT_HEADER_FLAG_STRING_ONLY) != 0) {
+        CHECK(event->EventHeader.EventDescriptor.Level, 3);
+        CHECK(((WCHAR *)event->UserData)[event->UserDataLength / 2 - 1], 0);
+        texts++;
+    }
     if (seen < 64)
         times[seen] = event->EventHeader.TimeStamp.QuadPart;
     if (memcmp(&event->EventHeader.ProviderId, &EventTraceGuid, sizeof(GUID)) == 0 &&
@@ -259,6 +264,7 @@ static void check_opening(const char *path, const char *no_trace)
 
     CHECK(ProcessTrace(&current, 1, NULL, NULL), ERROR_SUCCESS);
     CHECK(headers, 1);
+    CHECK(texts, 2);
     all = seen;
     CHECK(all > 7 && all < 64, 1);
     for (i = 2; i < all; i++)

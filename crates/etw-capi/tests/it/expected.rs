@@ -338,6 +338,9 @@ fn flags(record: &EventRecord<'_>) -> u16 {
     if record.header == HeaderType::Message {
         flags |= 8;
     }
+    if etw_decode::is_string_event(record) {
+        flags |= 4;
+    }
     flags |= if record.pointer_size == 4 { 0x20 } else { 0x40 };
     if record.header.is_classic() || record.header.is_kernel() {
         flags |= 0x100;
