@@ -461,8 +461,30 @@ static void *read_in_thread(void *path)
     return NULL;
 }
 
+static void *close_in_thread(void *handle)
+{
+    CHECK(CloseTrace(*(TRACEHANDLE *)handle), ERROR_CTX_CLOSE_PENDING);
+    return NULL;
+}
+
+/* Another thread closes the trace while this callback runs: there is no further one. */
+static VOID WINAPI closed_elsewhere(PEVENT_RECORD event)
+{
+    pthread_t thread;
+    (void)event;
+    seen++;
+    CHECK(pthread_create(&thread, NULL, close_in_thread, &current), 0);
+    CHECK(pthread_join(thread, NULL), 0);
+}
+
 static void check_threads(const char *path)
 {
+    EVENT_TRACE_LOGFILEA logfile = logfile_of(path);
+    logfile.EventRecordCallback = closed_elsewhere;
+    current = OpenTraceA(&logfile);
+    seen = 0;
+    CHECK(ProcessTrace(&current, 1, NULL, NULL), ERROR_CANCELLED);
+    CHECK(seen, 1);
     pthread_t threads[4];
     for (int i = 0; i < 4; i++)
         CHECK(pthread_create(&threads[i], NULL, read_in_thread, (void *)(uintptr_t)path), 0);
