@@ -46,6 +46,10 @@ typedef char16_t WCHAR, *PWCHAR, *PWSTR, *LPWSTR;
 typedef const char16_t *PCWSTR, *LPCWSTR;
 
 typedef union _LARGE_INTEGER {
+    __extension__ struct {
+        DWORD LowPart;
+        LONG HighPart;
+    };
     struct {
         DWORD LowPart;
         LONG HighPart;
@@ -56,7 +60,24 @@ typedef union _LARGE_INTEGER {
 typedef struct _FILETIME {
     DWORD dwLowDateTime;
     DWORD dwHighDateTime;
-} FILETIME, *PFILETIME;
+} FILETIME, *PFILETIME, *LPFILETIME;
+
+#ifndef ETW_SYSTEMTIME_DEFINED
+#define ETW_SYSTEMTIME_DEFINED
+typedef struct _SYSTEMTIME {
+    uint16_t wYear, wMonth, wDayOfWeek, wDay, wHour, wMinute, wSecond, wMilliseconds;
+} SYSTEMTIME, *PSYSTEMTIME;
+#endif
+
+typedef struct _TIME_ZONE_INFORMATION {
+    LONG Bias;
+    WCHAR StandardName[32];
+    SYSTEMTIME StandardDate;
+    LONG StandardBias;
+    WCHAR DaylightName[32];
+    SYSTEMTIME DaylightDate;
+    LONG DaylightBias;
+} TIME_ZONE_INFORMATION, *PTIME_ZONE_INFORMATION, *LPTIME_ZONE_INFORMATION;
 
 #ifndef GUID_DEFINED
 #define GUID_DEFINED
@@ -106,9 +127,12 @@ typedef const GUID *REFGUID;
 
 #define ERROR_SUCCESS 0u
 #define ERROR_FILE_NOT_FOUND 2u
+#define ERROR_PATH_NOT_FOUND 3u
 #define ERROR_ACCESS_DENIED 5u
 #define ERROR_INVALID_HANDLE 6u
 #define ERROR_NOT_ENOUGH_MEMORY 8u
+#define ERROR_INVALID_DATA 13u
+#define ERROR_BAD_LENGTH 24u
 #define ERROR_NOT_SUPPORTED 50u
 #define ERROR_INVALID_PARAMETER 87u
 #define ERROR_DISK_FULL 112u
@@ -117,8 +141,62 @@ typedef const GUID *REFGUID;
 #define ERROR_ALREADY_EXISTS 183u
 #define ERROR_MORE_DATA 234u
 #define ERROR_ARITHMETIC_OVERFLOW 534u
+#define ERROR_NOACCESS 998u
 #define ERROR_NOT_FOUND 1168u
+#define ERROR_CANCELLED 1223u
+#define ERROR_FILE_CORRUPT 1392u
 #define ERROR_NO_SYSTEM_RESOURCES 1450u
+#define ERROR_TIMEOUT 1460u
+#define ERROR_XML_PARSE_ERROR 1465u
+#define ERROR_INVALID_TIME 1901u
 #define ERROR_WMI_INSTANCE_NOT_FOUND 4201u
+#define ERROR_WMI_ALREADY_ENABLED 4206u
+#define ERROR_CTX_CLOSE_PENDING 7007u
+#define ERROR_EVT_INVALID_EVENT_DATA 15005u
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* The status of the calling thread's last OpenTrace that failed. */
+DWORD GetLastError(void);
+VOID SetLastError(DWORD dwErrCode);
+#ifdef __cplusplus
+}
+#endif
+
+/* Names that are given as wchar_t: units of 32 bits become UTF-16. What is too long stays too long, and is refused for it. */
+#define ETW_NAME_UNITS 1026
+
+static inline PCWSTR etw_name_of_wide(WCHAR *Units, const wchar_t *Text)
+{
+    size_t length = 0;
+    if (Text == NULL)
+        return NULL;
+    for (; *Text != 0 && length + 2 < ETW_NAME_UNITS; Text++) {
+        uint32_t unit = (uint32_t)*Text;
+        if (sizeof(wchar_t) == 2 || unit < 0x10000u) {
+            Units[length++] = (WCHAR)unit;
+        } else {
+            Units[length++] = (WCHAR)(0xd800u + (((unit - 0x10000u) >> 10) & 0x3ffu));
+            Units[length++] = (WCHAR)(0xdc00u + ((unit - 0x10000u) & 0x3ffu));
+        }
+    }
+    Units[length] = 0;
+    return Units;
+}
+
+#ifdef __cplusplus
+/* The type of a call whose name is given as wchar_t; a name that is left out (NULL) is no such. */
+extern "C++" {
+template <typename Unit> struct etw_wide {
+};
+template <> struct etw_wide<wchar_t> {
+    typedef ULONG status;
+};
+}
+#elif __SIZEOF_WCHAR_T__ == 4
+#define ETW_BY_NAME(name, of, wide) \
+    _Generic((name), wchar_t *: wide, const wchar_t *: wide, default: of)
+#endif
 
 #endif

@@ -70,6 +70,41 @@ impl RawGuid {
     }
 }
 
+/// Text in UTF-16 up to its NUL; `None` for NULL.
+///
+/// # Safety
+/// NULL, or units up to a zero one.
+pub unsafe fn utf16_of(text: *const u16) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let units = unsafe {
+        let length = (0..).take_while(|n| text.add(*n).read_unaligned() != 0).count();
+        (0..length).map(|n| text.add(n).read_unaligned()).collect::<Vec<u16>>()
+    };
+    Some(String::from_utf16_lossy(&units))
+}
+
+/// Text in UTF-32, as `wchar_t` has it outside of Windows; what is no scalar value becomes U+FFFD.
+///
+/// # Safety
+/// NULL, or units up to a zero one.
+pub unsafe fn utf32_of(text: *const u32) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let text = unsafe {
+        let length = (0..).take_while(|n| text.add(*n).read_unaligned() != 0).count();
+        (0..length)
+            .map(|n| text.add(n).read_unaligned())
+            .map(|unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect()
+    };
+    Some(text)
+}
+
 /// A Rust panic must not run through C.
 pub fn guarded(call: impl FnOnce() -> Status) -> u32 {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));

@@ -390,10 +390,15 @@ impl Decoder {
     }
 
     fn described(&self, key: &EventKey) -> Decoded<'_> {
-        match self.described.get(key).map(|described| &described.schema) {
-            Some(Ok(schema)) => Decoded::with(schema, Source::EventInfo),
-            Some(Err(error)) => Decoded::undecoded(Reason::EventInfo(*error)),
-            None => Decoded::undecoded(Reason::NoManifest),
+        let Some(described) = self.described.get(key) else {
+            return Decoded::undecoded(Reason::NoManifest);
+        };
+        match &described.schema {
+            Ok(schema) => Decoded {
+                event_info: Some(&described.blob),
+                ..Decoded::with(schema, Source::EventInfo)
+            },
+            Err(error) => Decoded::undecoded(Reason::EventInfo(*error)),
         }
     }
 
@@ -470,7 +475,10 @@ fn schema_record<'d>(record: &EventRecord<'d>) -> Decoded<'d> {
 
 /// Whether `EventWriteString` wrote it: marked so, or all that such an event has is level and keyword and the payload
 /// is exactly one string. Windows leaves no mark on disk, so the second is a guess by form.
-fn is_string_event(record: &EventRecord<'_>) -> bool {
+pub fn is_string_event(record: &EventRecord<'_>) -> bool {
+    if !record.header.is_event() {
+        return false;
+    }
     if record.flags.contains(EventFlags::STRING_ONLY) {
         return true;
     }
@@ -514,6 +522,7 @@ pub struct Decoded<'d> {
     provider_name: Option<&'d str>,
     /// Other than the record's.
     pointer_size: Option<u8>,
+    event_info: Option<&'d [u8]>,
 }
 
 impl<'d> Decoded<'d> {
@@ -526,6 +535,7 @@ impl<'d> Decoded<'d> {
             event_name: None,
             provider_name: None,
             pointer_size: None,
+            event_info: None,
         }
     }
 
@@ -538,6 +548,7 @@ impl<'d> Decoded<'d> {
             event_name: None,
             provider_name: None,
             pointer_size: None,
+            event_info: None,
         }
     }
 
@@ -549,6 +560,16 @@ impl<'d> Decoded<'d> {
     /// Where the schema came from.
     pub fn source(&self) -> Option<Source> {
         self.source
+    }
+
+    /// The TRACE_EVENT_INFO of the trace that the schema comes from.
+    pub fn event_info(&self) -> Option<&'d [u8]> {
+        self.event_info
+    }
+
+    /// The width of the record's pointers: its header's, unless its payload has the other.
+    pub fn pointer_size(&self, record: &EventRecord<'_>) -> u8 {
+        self.pointer_size.unwrap_or(record.pointer_size)
     }
 
     /// Why there is no schema.
@@ -591,8 +612,7 @@ impl<'d> Decoded<'d> {
         visitor: &mut impl Visitor,
     ) -> Result<bool, PayloadError> {
         let Some(schema) = self.schema else { return Ok(false) };
-        let pointer_size = self.pointer_size.unwrap_or(record.pointer_size);
-        walk(schema, record.payload, pointer_size, visitor)?;
+        walk(schema, record.payload, self.pointer_size(record), visitor)?;
         Ok(true)
     }
 

@@ -281,6 +281,7 @@ impl<'a> EventInfo<'a> {
                 field.length = Length::Fixed(length);
             }
         }
+        field.types = (in_type, out_type);
         field.no_print = out_type == OutType::NOPRINT;
         let custom = self.custom_schema(flags, at);
         field.kind = match custom.filter(|_| matches!(wire, Wire::Binary | Wire::CountedBinary)) {

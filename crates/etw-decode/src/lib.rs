@@ -57,7 +57,7 @@ pub use catalog::Catalog;
 #[cfg(feature = "cbor")]
 pub use custom::Cbor;
 pub use custom::{CustomDecoder, CustomDecoders, Rendered};
-pub use decoder::{Decoded, Decoder, Reason, Source};
+pub use decoder::{Decoded, Decoder, Reason, Source, is_string_event};
 pub use message::Message;
 pub use schema::{Count, Field, Kind, Length, Map, MapKind, Names, Schema};
 pub use status::{StatusKind, status_name, status_text};

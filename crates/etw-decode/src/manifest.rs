@@ -493,6 +493,9 @@ impl<'t> Compiler<'t> {
         };
         let Some(wire) = in_type.wire() else { return Err(format!("{name:?} has no encoding")) };
         let mut field = Field::new(name, wire, in_type.show(out_type));
+        // A compiled manifest has the default where the text says nothing.
+        let is_default = out_type == OutType::NULL;
+        field.types = (in_type, if is_default { in_type.default_out() } else { out_type });
         field.no_print = out_type == OutType::NOPRINT;
         field.count = self.count(item, fields, near.clone())?;
         if matches!(wire, Wire::Utf16 | Wire::Ansi | Wire::Binary) {

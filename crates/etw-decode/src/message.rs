@@ -8,6 +8,7 @@ use std::fmt::Write;
 /// not exist, and `%%1` (a parameter of a message table), are left as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
+    template: Box<str>,
     parts: Vec<Part>,
 }
 
@@ -25,7 +26,8 @@ impl Message {
     /// Reads a template. Trailing line breaks and spaces, which message tables add, are dropped.
     pub fn parse(template: &str) -> Message {
         let mut parser = Parser { parts: Vec::new(), text: String::new() };
-        let mut rest = template.trim_end();
+        let template = template.trim_end();
+        let mut rest = template;
         while let Some(at) = rest.find('%') {
             parser.text.push_str(&rest[..at]);
             rest = &rest[at + 1..];
@@ -39,7 +41,12 @@ impl Message {
         }
         parser.text.push_str(rest);
         parser.flush();
-        Message { parts: parser.parts }
+        Message { template: template.into(), parts: parser.parts }
+    }
+
+    /// The text as it was read.
+    pub fn template(&self) -> &str {
+        &self.template
     }
 
     /// Approximate bytes of memory it takes.
@@ -48,7 +55,7 @@ impl Message {
             Part::Text(text) => text.len(),
             Part::Insert(_) => 0,
         });
-        self.parts.len() * size_of::<Part>() + texts.sum::<usize>()
+        self.template.len() + self.parts.len() * size_of::<Part>() + texts.sum::<usize>()
     }
 
     /// Whether it needs the event's fields.

@@ -2,7 +2,7 @@
 
 use crate::message::Message;
 use crate::text::write_json_string;
-use crate::types::{Show, Wire};
+use crate::types::{InType, OutType, Show, Wire, tdh_types};
 use crate::wpp::WppFormat;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -70,6 +70,8 @@ pub struct Field {
     pub name: String,
     /// What is stored.
     pub kind: Kind,
+    /// The types by which TDH tells it: those of the schema, or what stands for them. They say nothing of a struct.
+    pub types: (InType, OutType),
     /// How often.
     pub count: Count,
     /// How long, for text and bytes that do not tell; a custom field of its own length has a `u16` before it.
@@ -146,6 +148,7 @@ impl Field {
         Field {
             name: name.into(),
             kind: Kind::Scalar { wire, show },
+            types: tdh_types(wire, show),
             count: Count::One,
             length: Length::Own,
             map: None,

@@ -89,6 +89,7 @@ fn read_node(source: &mut tl::Fields<'_>, depth: usize) -> Result<Option<Node>, 
     let mut members = Vec::new();
     if let Some(custom) = field.custom {
         compiled.kind = Kind::Custom { protocol: custom.protocol, schema: custom.schema.into() };
+        compiled.types = (types::InType::BINARY, types::OutType::HEXBINARY);
     } else if field.in_type == InType::STRUCT {
         if depth >= DEPTH {
             return Err(SchemaError::Depth);
@@ -102,10 +103,12 @@ fn read_node(source: &mut tl::Fields<'_>, depth: usize) -> Result<Option<Node>, 
         // The range is filled in when the members have their places.
         compiled.kind = Kind::Struct { first: 0, count: 0 };
     } else {
-        let Some((wire, show, hidden)) = types::tracelogging(field.in_type, field.out_type) else {
+        let Some((types, wire, show, hidden)) = types::tracelogging(field.in_type, field.out_type)
+        else {
             return Err(SchemaError::Type { field: compiled.name, in_type: field.in_type.0 });
         };
         compiled.kind = Kind::Scalar { wire, show };
+        compiled.types = types;
         compiled.no_print = hidden;
     }
     Ok(Some(Node { field: compiled, members }))

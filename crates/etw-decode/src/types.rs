@@ -241,10 +241,100 @@ impl Wire {
     }
 }
 
-/// The types of a TraceLogging field: wire form, what it is shown as, and whether it asks to be hidden.
+impl InType {
+    /// What a value is meant as where nothing else is said.
+    pub fn default_out(self) -> OutType {
+        match self.0 {
+            1 | 2 | 19 | 22 | 23 | 300..=307 | 310 => OutType::STRING,
+            3 => OutType::BYTE,
+            4 => OutType::UNSIGNEDBYTE,
+            5 => OutType::SHORT,
+            6 => OutType::UNSIGNEDSHORT,
+            7 => OutType::INT,
+            8 => OutType::UNSIGNEDINT,
+            9 => OutType::LONG,
+            10 => OutType::UNSIGNEDLONG,
+            11 => OutType::FLOAT,
+            12 => OutType::DOUBLE,
+            13 => OutType::BOOLEAN,
+            14 | 25 | 309 => OutType::HEXBINARY,
+            15 => OutType::GUID,
+            16 | 21 | 308 => OutType::HEXINT64,
+            17 | 18 => OutType::DATETIME,
+            20 => OutType::HEXINT32,
+            _ => OutType::NULL,
+        }
+    }
+}
+
+/// Types that come to the same wire form and are shown the same, for schemas that are not told in TDH's.
+pub(crate) fn tdh_types(wire: Wire, show: Show) -> (InType, OutType) {
+    let in_type = match wire {
+        Wire::Nothing => InType::NULL,
+        Wire::I8 if show == Show::Unsigned => InType::UINT8,
+        Wire::U8 if show == Show::Signed => InType::INT8,
+        Wire::I16 if show == Show::Unsigned => InType::UINT16,
+        Wire::U16 if show == Show::Signed => InType::INT16,
+        Wire::I32 if show == Show::Unsigned => InType::UINT32,
+        Wire::U32 if show == Show::Signed => InType::INT32,
+        Wire::I64 if show == Show::Unsigned => InType::UINT64,
+        Wire::U64 if show == Show::Signed => InType::INT64,
+        Wire::I8 => InType::INT8,
+        Wire::U8 => InType::UINT8,
+        Wire::I16 => InType::INT16,
+        Wire::U16 => InType::UINT16,
+        Wire::I32 => InType::INT32,
+        Wire::U32 => InType::UINT32,
+        Wire::I64 => InType::INT64,
+        Wire::U64 => InType::UINT64,
+        Wire::F32 => InType::FLOAT,
+        Wire::F64 => InType::DOUBLE,
+        Wire::Pointer => InType::POINTER,
+        Wire::Guid => InType::GUID,
+        Wire::FileTime => InType::FILETIME,
+        Wire::SystemTime => InType::SYSTEMTIME,
+        Wire::Sid => InType::SID,
+        Wire::WbemSid => InType::WBEMSID,
+        Wire::Utf16 => InType::UNICODESTRING,
+        Wire::Ansi => InType::ANSISTRING,
+        Wire::Binary => InType::BINARY,
+        Wire::CountedUtf16 => InType::COUNTEDSTRING,
+        Wire::CountedAnsi => InType::COUNTEDANSISTRING,
+        Wire::CountedBinary => InType::MANIFEST_COUNTEDBINARY,
+        Wire::ReverseCountedUtf16 => InType::REVERSEDCOUNTEDSTRING,
+        Wire::ReverseCountedAnsi => InType::REVERSEDCOUNTEDANSISTRING,
+        Wire::RestUtf16 => InType::NONNULLTERMINATEDSTRING,
+        Wire::RestAnsi => InType::NONNULLTERMINATEDANSISTRING,
+        Wire::HexDump => InType::HEXDUMP,
+    };
+    let out = match (show, wire) {
+        (Show::Hex, Wire::I8 | Wire::U8) => OutType::HEXINT8,
+        (Show::Hex, Wire::I16 | Wire::U16) => OutType::HEXINT16,
+        (Show::Hex, Wire::I32 | Wire::U32) => OutType::HEXINT32,
+        (Show::Hex, _) => OutType::HEXINT64,
+        (Show::Boolean, _) => OutType::BOOLEAN,
+        (Show::Character, _) => OutType::STRING,
+        (Show::Port, _) => OutType::PORT,
+        (Show::Ipv4, _) => OutType::IPV4,
+        (Show::Ipv6, _) => OutType::IPV6,
+        (Show::SocketAddress, _) => OutType::SOCKETADDRESS,
+        (Show::FileTime, _) => OutType::DATETIME,
+        (Show::Utf8, _) => OutType::UTF8,
+        (Show::Status(StatusKind::NtStatus), _) => OutType::NTSTATUS,
+        (Show::Status(StatusKind::HResult), _) => OutType::HRESULT,
+        (Show::Status(_), _) => OutType::WIN32ERROR,
+        (Show::Plain | Show::Signed | Show::Unsigned, _) => in_type.default_out(),
+    };
+    (in_type, out)
+}
+
+/// The types of a TraceLogging field: TDH's, wire form, what it is shown as, and whether it asks to be hidden.
 ///
 /// `None` for in-types that cannot be decoded (Pointer is reserved, Struct has no value).
-pub(crate) fn tracelogging(in_type: tl::InType, out: tl::OutType) -> Option<(Wire, Show, bool)> {
+pub(crate) fn tracelogging(
+    in_type: tl::InType,
+    out: tl::OutType,
+) -> Option<((InType, OutType), Wire, Show, bool)> {
     if matches!(in_type, tl::InType::POINTER | tl::InType::STRUCT) {
         return None;
     }
@@ -261,7 +351,7 @@ pub(crate) fn tracelogging(in_type: tl::InType, out: tl::OutType) -> Option<(Wir
         _ => OutType::HEXINT64,
     };
     let out = match out.0 {
-        1 => return Some((wire, number.show(OutType::NULL), true)),
+        1 => return Some(((number, OutType::NOPRINT), wire, number.show(OutType::NULL), true)),
         2 => OutType::STRING,
         3 => OutType::BOOLEAN,
         4 => sized_hex,
@@ -277,21 +367,36 @@ pub(crate) fn tracelogging(in_type: tl::InType, out: tl::OutType) -> Option<(Wir
         14 => OutType::NTSTATUS,
         15 => OutType::HRESULT,
         16 => OutType::DATETIME,
-        17 => return Some((wire, Show::Signed, false)),
-        18 => return Some((wire, Show::Unsigned, false)),
+        17 => return Some((tdh_types(wire, Show::Signed), wire, Show::Signed, false)),
+        18 => return Some((tdh_types(wire, Show::Unsigned), wire, Show::Unsigned, false)),
         33 => OutType::CULTURE_INSENSITIVE_DATETIME,
         35 => OutType::UTF8,
         36 => OutType::PKCS7_WITH_TYPE_INFO,
         37 => OutType::CODE_POINTER,
         38 => OutType::DATETIME_UTC,
-        _ => OutType::NULL,
+        _ => number.default_out(),
     };
-    Some((wire, number.show(out), false))
+    Some(((number, out), wire, number.show(out), false))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn types_come_to_what_they_stand_for() {
+        for number in (0..=25).chain(300..=310) {
+            let Some(wire) = InType(number).wire() else { continue };
+            for out in (0..=38).map(OutType) {
+                let show = InType(number).show(out);
+                let (in_type, out) = tdh_types(wire, show);
+                assert_eq!((in_type.wire(), in_type.show(out)), (Some(wire), show), "{number}");
+                // The other way round, a default changes nothing.
+                let default = InType(number).default_out();
+                assert_eq!(InType(number).show(default), InType(number).show(OutType::NULL));
+            }
+        }
+    }
 
     #[test]
     fn illegal_pairs_fall_back_to_the_in_type() {

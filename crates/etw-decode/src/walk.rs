@@ -6,6 +6,7 @@ use crate::types::{Show, Wire};
 use crate::value::Value;
 use etw_types::{FileTime, Guid, SystemTime, le};
 use std::fmt;
+use std::ops::Range;
 
 /// Is told the fields of an event in order.
 pub trait Visitor {
@@ -19,6 +20,8 @@ pub trait Visitor {
     fn begin_struct(&mut self, field: &Field);
     /// The struct begun last is complete.
     fn end_struct(&mut self, field: &Field);
+    /// Which bytes of the payload the value takes that is told next, for those who need them.
+    fn place(&mut self, _bytes: Range<usize>) {}
 }
 
 /// Is told, and forgets: for what a walk costs and whether it comes to its end.
@@ -189,6 +192,7 @@ impl<'a, V: Visitor> Walker<'a, V> {
             Kind::Struct { .. } => None,
         };
         let (mut value, taken) = read.ok_or_else(|| self.short(field))?;
+        self.visitor.place(self.at..self.at + taken);
         self.at += taken;
         if let Some(slot) = self.referred.get_mut(index) {
             *slot = stored_integer(field, &rest[..taken]);

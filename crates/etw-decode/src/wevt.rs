@@ -472,6 +472,7 @@ impl Reader<'_> {
             let (in_type, out_type) = (InType(u16::from(types.0)), OutType(u16::from(types.1)));
             let Some(wire) = in_type.wire() else { return Ok(None) };
             field.kind = Kind::Scalar { wire, show: in_type.show(out_type) };
+            field.types = (in_type, out_type);
             if matches!(wire, Wire::Utf16 | Wire::Ansi | Wire::Binary) {
                 if flags & 2 != 0 {
                     field.length = Length::Field(reference(length)?);

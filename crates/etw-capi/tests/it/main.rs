@@ -2,6 +2,10 @@
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
+mod consumer;
+mod consumer_layouts;
+mod expected;
+mod hostile;
 mod layouts;
 mod log_sink;
 mod storport;

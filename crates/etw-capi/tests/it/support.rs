@@ -19,7 +19,7 @@ impl Drop for Folder {
     }
 }
 
-fn home() -> &'static Path {
+pub fn home() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -56,13 +56,18 @@ pub const COMPILERS: [Compiler; 7] = [
 
 /// Compiles a program of `tests/c`; `None`, told, where the compiler is not installed.
 pub fn compile(folder: &Folder, source: &str, compiler: Compiler) -> Option<PathBuf> {
+    compile_file(folder, &home().join("tests/c").join(source), compiler)
+}
+
+/// As [`compile`], any file.
+pub fn compile_file(folder: &Folder, source: &Path, compiler: Compiler) -> Option<PathBuf> {
     let program = folder.0.join("program");
     let output = Command::new(compiler.0)
         .args(compiler.1)
         .args(["-Wall", "-Wextra", "-Werror"])
         .arg("-I")
         .arg(home().join("include"))
-        .arg(home().join("tests/c").join(source))
+        .arg(source)
         // The library is neither C nor C++.
         .args(["-x", "none"])
         .arg(library())

@@ -7,9 +7,9 @@ use super::source::{FileSource, Source};
 use super::start::read_start;
 use super::walk::Walk;
 use crate::header::{BufferHeader, LogfileHeader};
-use crate::record::RecordContext;
+use crate::record::{self, RecordContext};
 use crate::{DamageLog, Error};
-use etw_types::Clock;
+use etw_types::{Clock, EventRecord, Hook};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -131,6 +131,31 @@ impl TraceFile {
         self.core.header.as_ref().is_some_and(|header| header.end_time.0 != 0)
     }
 
+    /// The record of the logfile header, for consumers that have it first, whatever the times of others; `None` where it
+    /// cannot be read.
+    pub fn header_record(&self) -> Option<HeaderRecord> {
+        let core = &*self.core;
+        core.header.as_ref()?;
+        for stream in 0..core.index.stream_count() {
+            let mut cursor = core.index.cursor(stream);
+            while let Ok(Some(entry)) = core.index.next(&mut cursor) {
+                if entry.index != 0 {
+                    continue;
+                }
+                let cpu = core.index.cpu(stream);
+                let header = header_at(&*core.load.source, entry.offset).ok()??;
+                let loaded = load::load(&core.load, cpu, entry, Vec::new());
+                let size = record::frame(loaded.records(), &core.load.record).ok()?.size;
+                let bytes = loaded.records().get(..size as usize)?.to_vec();
+                let context = core.load.record;
+                let found = HeaderRecord { bytes, context, cpu, logger_id: header.logger_id };
+                let is_header = found.record()?.hook == Some(Hook(0));
+                return is_header.then_some(found);
+            }
+        }
+        None
+    }
+
     /// Whether the file was written to since it was opened.
     pub fn has_changed(&self) -> bool {
         self.core.load.source.has_changed()
@@ -139,6 +164,29 @@ impl TraceFile {
     /// Appends the structural damage to a log.
     pub fn report(&self, file_index: u32, log: &mut DamageLog) {
         log.append(file_index, &self.core.damage);
+    }
+}
+
+/// The first record of a file, which tells what session wrote it.
+#[derive(Clone, Debug)]
+pub struct HeaderRecord {
+    bytes: Vec<u8>,
+    context: RecordContext,
+    cpu: u16,
+    logger_id: u16,
+}
+
+impl HeaderRecord {
+    /// The record; its place is the beginning of buffer 0.
+    pub fn record(&self) -> Option<EventRecord<'_>> {
+        let mut record = record::parse(&self.bytes, &self.context).ok()?;
+        record.cpu = self.cpu;
+        Some(record)
+    }
+
+    /// The session's number.
+    pub fn logger_id(&self) -> u16 {
+        self.logger_id
     }
 }
 

@@ -13,6 +13,6 @@ mod start;
 mod walk;
 
 pub use buffer::{BufferRecords, Item};
-pub use file::{Totals, TraceFile};
+pub use file::{HeaderRecord, Totals, TraceFile};
 pub use merge::{OrderTime, Records, RecordsOptions};
 pub use source::Source;

@@ -1,0 +1,167 @@
+//! `evntrace.h` for consumers: traces are opened, read in order of time, and closed.
+
+mod event;
+mod layout;
+mod process;
+mod real_time;
+mod trace;
+
+use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use etw_api::Status;
+
+use crate::abi::{guarded, utf16_of};
+use crate::last_error::SetLastError;
+use crate::status::ERROR_INVALID_TIME;
+pub use event::header_of;
+pub use layout::RawRecord;
+use layout::{REAL_TIME, RawLogfile};
+use process::{Processing, Taken};
+use trace::Trace;
+
+/// `INVALID_PROCESSTRACE_HANDLE`
+const INVALID: u64 = u64::MAX;
+/// Traces that one `ProcessTrace` reads together.
+const HANDLE_LIMIT: u32 = 64;
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn OpenTraceW(logfile: *mut RawLogfile) -> u64 {
+    // SAFETY: the caller's promise, as are the names that the structure leads to.
+    unsafe {
+        open(logfile, |name| {
+            let text = utf16_of(name.cast())?;
+            let units = text.encode_utf16().chain([0]).collect();
+            Some(Name { path: PathBuf::from(&text), text, units })
+        })
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn OpenTraceA(logfile: *mut RawLogfile) -> u64 {
+    // SAFETY: the caller's promise, as are the names that the structure leads to.
+    unsafe {
+        open(logfile, |name| {
+            if name.is_null() {
+                return None;
+            }
+            let bytes = CStr::from_ptr(name.cast::<c_char>()).to_bytes();
+            #[cfg(unix)]
+            let path = <OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(bytes).into();
+            #[cfg(not(unix))]
+            let path = OsStr::new(&*String::from_utf8_lossy(bytes)).into();
+            // Bytes in the order in which they lie, a NUL behind them.
+            let padded = [bytes, &[0, 0]].concat();
+            let units = padded.as_chunks::<2>().0.iter().map(|unit| u16::from_ne_bytes(*unit));
+            Some(Name {
+                path,
+                text: String::from_utf8_lossy(bytes).into_owned(),
+                units: units.collect(),
+            })
+        })
+    }
+}
+
+/// A name as a path, as text, and as it came.
+struct Name {
+    path: PathBuf,
+    text: String,
+    units: Box<[u16]>,
+}
+
+/// # Safety
+/// NULL, or a structure whose names `name` can read.
+unsafe fn open(logfile: *mut RawLogfile, name: impl Fn(*const c_void) -> Option<Name>) -> u64 {
+    let mut handle = INVALID;
+    let status = guarded(|| {
+        if logfile.is_null() {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        // SAFETY: the caller's promise.
+        let raw = unsafe { logfile.read_unaligned() };
+        let names = [name(raw.log_file_name), name(raw.logger_name)];
+        let has_callback = raw.event_callback.is_some() || raw.buffer_callback.is_some();
+        let opened = match &names {
+            _ if !has_callback => Err(Status::ERROR_INVALID_PARAMETER),
+            [_, Some(session)] if raw.mode & REAL_TIME != 0 => real_time::open(&session.text),
+            [Some(file), _] if raw.mode & REAL_TIME == 0 => trace::open_file(&file.path),
+            _ => Err(Status::ERROR_INVALID_PARAMETER),
+        };
+        let input = match opened {
+            Ok(input) => input,
+            Err(status) => return status,
+        };
+        let trace = Arc::new(Trace::new(input, raw, names.map(|name| Some(name?.units))));
+        {
+            let opened = trace.logfile();
+            let told = RawLogfile {
+                log_file_name: raw.log_file_name,
+                logger_name: raw.logger_name,
+                ..opened.raw
+            };
+            // SAFETY: the caller's promise.
+            unsafe { logfile.write_unaligned(told) };
+        }
+        handle = trace::add(trace);
+        Status::ERROR_SUCCESS
+    });
+    if status != Status::ERROR_SUCCESS.0 {
+        SetLastError(status);
+        return INVALID;
+    }
+    handle
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ProcessTrace(
+    handles: *const u64,
+    count: u32,
+    start: *const i64,
+    end: *const i64,
+) -> u32 {
+    let mut taken = None;
+    let mut processing = None;
+    let status = guarded(|| {
+        if count == 0 || count > HANDLE_LIMIT {
+            return Status::ERROR_BAD_LENGTH;
+        }
+        if handles.is_null() {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        // SAFETY: the caller's promise: so many handles; NULL, or a time.
+        let (traces, times) = unsafe {
+            let handles = (0..count as usize).map(|number| handles.add(number).read_unaligned());
+            let time = |time: *const i64| (!time.is_null()).then(|| time.read_unaligned());
+            (handles.map(trace::find).collect::<Option<Vec<_>>>(), (time(start), time(end)))
+        };
+        let Some(traces) = traces else { return Status::ERROR_INVALID_HANDLE };
+        if let (Some(start), Some(end)) = times
+            && end < start
+        {
+            return ERROR_INVALID_TIME;
+        }
+        taken = Taken::take(&traces);
+        if taken.is_none() {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        processing = Some(Processing::new(traces, times.0, times.1));
+        Status::ERROR_SUCCESS
+    });
+    match processing {
+        Some(processing) => processing.run().0,
+        None => status,
+    }
+}
+
+/// Closes a trace; one that is being read ends.
+#[unsafe(no_mangle)]
+pub extern "C" fn CloseTrace(handle: u64) -> u32 {
+    guarded(|| trace::close(handle))
+}

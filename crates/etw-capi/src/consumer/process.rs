@@ -1,0 +1,247 @@
+//! `ProcessTrace`: the records of the opened traces in order of time, one callback after the other.
+//!
+//! The library's own steps are guarded against panics; callbacks are called outside of the guard, so that what C++ throws in one goes
+//! through to the caller of `ProcessTrace`.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use etw_api::Status;
+use etw_decode::Store;
+use etw_etl::read::{HeaderRecord, Records};
+use etw_types::{EventRecord, FileTime};
+
+use super::event::{Event, Facts, stored_size};
+use super::layout::{EVENT_RECORD, EventCallback, RAW_TIMESTAMP, RawRecord, RawTrace};
+use super::trace::{Input, Trace};
+use crate::decoding::InProgress;
+use crate::status::ERROR_CANCELLED;
+
+/// `EVENT_TRACE_PRIVATE_LOGGER_MODE` and `EVENT_TRACE_PRIVATE_IN_PROC`
+const PRIVATE: u32 = 0x0002_0800;
+/// Bytes of a buffer's header.
+const BUFFER_HEADER: u32 = 72;
+
+pub struct Processing {
+    traces: Vec<Source>,
+    records: Records,
+    from: i64,
+    to: i64,
+    event: Event,
+    /// What the next callbacks are.
+    steps: VecDeque<Step>,
+    /// Of each file and CPU the buffer that is being read.
+    open: BTreeMap<(u32, u16), Buffer>,
+    schemas: InProgress,
+}
+
+struct Source {
+    trace: Arc<Trace>,
+    facts: Facts,
+    callback: Option<EventCallback>,
+    /// The first event, while it was not given.
+    header: Option<HeaderRecord>,
+    has_header: bool,
+    header_event: Event,
+}
+
+struct Buffer {
+    index: u64,
+    /// Bytes of records, as far as they were read.
+    filled: u32,
+}
+
+enum Step {
+    Record(usize, RawRecord),
+    Trace(usize, RawTrace),
+    /// A buffer of so many bytes was read to its end.
+    Buffer(usize, u32),
+    End,
+}
+
+impl Processing {
+    /// Of traces that were taken for this one `ProcessTrace`; events from one time to another, both included.
+    pub fn new(traces: Vec<Arc<Trace>>, from: Option<i64>, to: Option<i64>) -> Processing {
+        let mut files = Vec::new();
+        let mut sources = Vec::new();
+        for trace in traces {
+            let Input::File(file) = &trace.input;
+            let header = file.header_record();
+            let mode = file.header().map_or(0, |header| header.log_file_mode);
+            let facts = Facts {
+                context: trace.context.0,
+                logger_id: header.as_ref().map_or(0, HeaderRecord::logger_id),
+                is_private: mode & PRIVATE != 0,
+            };
+            files.push(file.clone());
+            let callback = trace.logfile().raw.event_callback;
+            sources.push(Source {
+                facts,
+                callback,
+                has_header: header.is_some(),
+                header,
+                header_event: Event::default(),
+                trace,
+            });
+        }
+        Processing {
+            traces: sources,
+            records: Records::new(files),
+            from: from.unwrap_or(i64::MIN),
+            to: to.unwrap_or(i64::MAX),
+            event: Event::default(),
+            steps: VecDeque::new(),
+            open: BTreeMap::new(),
+            schemas: InProgress::begin(),
+        }
+    }
+
+    /// To the end, or to what ends it earlier.
+    pub fn run(mut self) -> Status {
+        loop {
+            let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.next()));
+            // The panic has been printed.
+            let Ok(step) = step else { return Status::ERROR_NOT_ENOUGH_MEMORY };
+            let goes_on = match step {
+                Step::End => return Status::ERROR_SUCCESS,
+                Step::Record(source, mut raw) => {
+                    self.schemas.deliver(&raw const raw);
+                    self.call(source, (&raw mut raw).cast())
+                }
+                Step::Trace(source, mut raw) => self.call(source, (&raw mut raw).cast()),
+                Step::Buffer(source, filled) => self.buffer(source, filled),
+            };
+            let is_closed = || self.traces.iter().any(|source| source.trace.is_closed());
+            if !goes_on || is_closed() {
+                return ERROR_CANCELLED;
+            }
+        }
+    }
+
+    fn call(&self, source: usize, event: *mut c_void) -> bool {
+        if let Some(callback) = self.traces[source].callback {
+            // SAFETY: the program's own function; the event and what it leads to live as long as the call.
+            unsafe { callback(event) };
+        }
+        true
+    }
+
+    fn buffer(&self, source: usize, filled: u32) -> bool {
+        let mut logfile = self.traces[source].trace.logfile();
+        logfile.raw.buffers_read += 1;
+        logfile.raw.filled = filled;
+        let Some(callback) = logfile.raw.buffer_callback else { return true };
+        // SAFETY: the program's own function; the structure lives as long as the call.
+        unsafe { callback(&raw mut logfile.raw) != 0 }
+    }
+
+    fn next(&mut self) -> Step {
+        loop {
+            if let Some(step) = self.steps.pop_front() {
+                return step;
+            }
+            self.read();
+        }
+    }
+
+    /// Puts down what the next record leads to.
+    fn read(&mut self) {
+        let Some(record) = self.records.next() else {
+            let done = std::mem::take(&mut self.open);
+            let ends = done.into_iter().map(|((file, _), b)| Step::Buffer(file as usize, b.filled));
+            self.steps.extend(ends);
+            // A header that no other record follows.
+            for number in 0..self.traces.len() {
+                give_header(number, &mut self.traces[number], &mut self.steps);
+            }
+            self.steps.push_back(Step::End);
+            return;
+        };
+        let place = record.position;
+        let number = place.file_index as usize;
+        let source = &mut self.traces[number];
+        let end =
+            BUFFER_HEADER.saturating_add(place.offset).saturating_add(stored_size(&record) as u32);
+        let fresh = Buffer { index: place.buffer_index, filled: 0 };
+        let buffer = self.open.entry((place.file_index, record.cpu)).or_insert(fresh);
+        if buffer.index != place.buffer_index {
+            self.steps.push_back(Step::Buffer(number, buffer.filled));
+            *buffer = Buffer { index: place.buffer_index, filled: 0 };
+        }
+        buffer.filled = buffer.filled.max(end);
+        if Store::is_schema_record(&record) {
+            self.schemas.learn(&record);
+        }
+        give_header(number, source, &mut self.steps);
+        if source.has_header && place.buffer_index == 0 && place.offset == 0 {
+            return;
+        }
+        let time = time_of(source, &record);
+        if time < self.from || time > self.to {
+            return;
+        }
+        self.event.fill(&record);
+        self.steps.push_back(step(number, source, &record, time, &mut self.event));
+    }
+}
+
+/// The first event of a trace is its header, whatever the times of others.
+fn give_header(number: usize, source: &mut Source, steps: &mut VecDeque<Step>) {
+    let Some(header) = source.header.take() else { return };
+    let Some(record) = header.record() else { return };
+    let time = time_of(source, &record);
+    let mut event = std::mem::take(&mut source.header_event);
+    event.fill(&record);
+    steps.push_back(step(number, source, &record, time, &mut event));
+    // The step has pointers into it.
+    source.header_event = event;
+}
+
+/// As FILETIME; without a usable clock the raw time.
+fn time_of(source: &Source, record: &EventRecord<'_>) -> i64 {
+    let Input::File(file) = &source.trace.input;
+    let FileTime(time) =
+        file.clock().filetime(record.order_time).unwrap_or(FileTime(record.order_time));
+    time
+}
+
+fn step(
+    number: usize,
+    source: &Source,
+    record: &EventRecord<'_>,
+    time: i64,
+    event: &mut Event,
+) -> Step {
+    source.trace.logfile().raw.current_time = time;
+    let mode = source.trace.mode;
+    let shown = if mode & RAW_TIMESTAMP != 0 { record.order_time } else { time };
+    if mode & EVENT_RECORD != 0 {
+        Step::Record(number, event.record(record, shown, &source.facts))
+    } else {
+        Step::Trace(number, event.trace(record, shown, &source.facts))
+    }
+}
+
+/// Traces taken for a `ProcessTrace`, given back when it ends, in whatever way.
+pub struct Taken(Vec<Arc<Trace>>);
+
+impl Taken {
+    /// `None` where one of them is in use, or named twice.
+    pub fn take(traces: &[Arc<Trace>]) -> Option<Taken> {
+        let mut taken = Taken(Vec::new());
+        for trace in traces {
+            if !trace.take() {
+                return None;
+            }
+            taken.0.push(Arc::clone(trace));
+        }
+        Some(taken)
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|trace| trace.give_back());
+    }
+}

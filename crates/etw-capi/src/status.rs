@@ -1,0 +1,14 @@
+//! Statuses that only the consumer's and the decoding calls give.
+
+use etw_api::Status;
+
+pub const ERROR_INVALID_DATA: Status = Status(13);
+pub const ERROR_INSUFFICIENT_BUFFER: Status = Status(122);
+pub const ERROR_NOT_FOUND: Status = Status(1168);
+pub const ERROR_CANCELLED: Status = Status(1223);
+/// Of a file that is no trace (a guess: the documentation names none).
+pub const ERROR_FILE_CORRUPT: Status = Status(1392);
+pub const ERROR_XML_PARSE_ERROR: Status = Status(1465);
+pub const ERROR_INVALID_TIME: Status = Status(1901);
+pub const ERROR_CTX_CLOSE_PENDING: Status = Status(7007);
+pub const ERROR_EVT_INVALID_EVENT_DATA: Status = Status(15005);

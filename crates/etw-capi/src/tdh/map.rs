@@ -1,0 +1,75 @@
+//! `EVENT_MAP_INFO`: names of values.
+
+use std::borrow::Cow;
+
+use etw_decode::{Map, MapKind, Source};
+
+use super::places::utf16_z;
+
+const MANIFEST_VALUES: u32 = 0x01;
+const MANIFEST_BITS: u32 = 0x02;
+const WBEM_VALUES: u32 = 0x08;
+const WBEM_BITS: u32 = 0x10;
+/// Of bits in any kind of schema.
+const BITS: u32 = 0x02 | 0x10 | 0x20;
+/// Patterns name no integers.
+const PATTERNS: u32 = 0x04;
+
+const FIXED_SIZE: usize = 16;
+const ENTRY_SIZE: usize = 8;
+
+/// The structure's bytes: names, then entries as `{ u32 offset of the text, u32 value }`, then the texts.
+pub fn map_info(map: &Map, source: Option<Source>) -> Vec<u8> {
+    let is_wbem = matches!(source, Some(Source::Mof | Source::Kernel | Source::Header));
+    let flags = match (map.kind, is_wbem) {
+        (MapKind::Value, false) => MANIFEST_VALUES,
+        (MapKind::Bits, false) => MANIFEST_BITS,
+        (MapKind::Value, true) => WBEM_VALUES,
+        (MapKind::Bits, true) => WBEM_BITS,
+    };
+    let base = FIXED_SIZE + map.entries.len() * ENTRY_SIZE;
+    let mut texts = utf16_z(&map.name);
+    let mut out = Vec::with_capacity(base + texts.len());
+    for word in [base as u32, flags, map.entries.len() as u32, 0] {
+        out.extend(word.to_le_bytes());
+    }
+    for (value, text) in &map.entries {
+        out.extend(((base + texts.len()) as u32).to_le_bytes());
+        out.extend(value.to_le_bytes());
+        texts.extend(utf16_z(text));
+    }
+    out.extend(texts);
+    out
+}
+
+/// The name of a value in a program's EVENT_MAP_INFO; `None` where it has none.
+///
+/// # Safety
+/// NULL, or a structure as `TdhGetEventMapInformation` fills it.
+pub unsafe fn name_in(info: *const u8, value: u64) -> Option<String> {
+    if info.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let word = |at: usize| unsafe { info.add(at).cast::<u32>().read_unaligned() };
+    let (flags, count) = (word(4), word(8) as usize);
+    if flags & PATTERNS != 0 {
+        return None;
+    }
+    let entries = (0..count).map(|number| {
+        let at = FIXED_SIZE + number * ENTRY_SIZE;
+        (word(at), word(at + 4))
+    });
+    // SAFETY: the caller's promise.
+    let text = |offset: u32| unsafe { crate::abi::utf16_of(info.add(offset as usize).cast()) };
+    let wanted: Vec<(u32, String)> = entries
+        .filter(|(_, entry)| match flags & BITS {
+            0 => u64::from(*entry) == value,
+            _ => *entry != 0 && value & u64::from(*entry) == u64::from(*entry),
+        })
+        .filter_map(|(offset, entry)| Some((entry, text(offset)?.trim_end().to_owned())))
+        .collect();
+    let kind = if flags & BITS == 0 { MapKind::Value } else { MapKind::Bits };
+    let map = Map { name: String::new(), kind, entries: wanted };
+    map.name_of(value).map(Cow::into_owned)
+}

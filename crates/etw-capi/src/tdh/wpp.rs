@@ -1,0 +1,245 @@
+//! Properties of WPP messages, and handles that keep where their formats are.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use etw_api::Status;
+use etw_decode::{Decoded, Kind, Source, Style};
+use etw_types::EventRecord;
+
+use super::context::{
+    Contexts, PDB_PATH, POINTER_SIZE, RawContext, TMF_FILE, TMF_SEARCH_PATH, WPP_GMT,
+};
+use super::places::utf16_z;
+use super::put_bytes;
+use crate::abi::{guarded, utf16_of, utf32_of};
+use crate::consumer::RawRecord;
+use crate::decoding::{self, Event};
+use crate::status::ERROR_NOT_FOUND;
+
+/// A property of a message by the name that Microsoft documents; `None` for another, or of another event.
+pub fn property(record: &EventRecord<'_>, decoded: &Decoded<'_>, name: &str) -> Option<Vec<u8>> {
+    if decoded.source() != Some(Source::Wpp) {
+        return None;
+    }
+    match name {
+        "FormattedString" => decoded.message(record, &Style::default()).map(|text| utf16_z(&text)),
+        "TraceGuid" => Some(record.provider.unwrap_or_default().0.to_vec()),
+        "SystemTime" => Some(record.order_time.to_le_bytes().to_vec()),
+        // Texts of the format; one that it does not have is empty.
+        "FunctionName" | "ComponentName" | "SubComponentName" | "GuidTypeName" | "FlagsName"
+        | "LevelName" => {
+            let fields = &decoded.schema()?.fields;
+            let text = fields.iter().find_map(|field| match &field.kind {
+                Kind::Constant(text) if field.name == name => Some(text.as_ref()),
+                _ => None,
+            });
+            Some(utf16_z(text.unwrap_or_default()))
+        }
+        _ => None,
+    }
+}
+
+/// What `TdhSetDecodingParameter` was told.
+#[derive(Default)]
+struct Settings {
+    contexts: Contexts,
+    /// The texts as `TdhGetDecodingParameter` gives them.
+    texts: HashMap<u32, Arc<[u16]>>,
+}
+
+#[derive(Default)]
+struct Handles {
+    /// Never used twice.
+    last: usize,
+    open: HashMap<usize, Settings>,
+}
+
+static HANDLES: Mutex<Option<Handles>> = Mutex::new(None);
+
+fn with<T>(handle: *mut c_void, call: impl FnOnce(&mut Settings) -> T) -> Result<T, Status> {
+    let mut handles = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
+    let settings = handles.get_or_insert_default().open.get_mut(&handle.addr());
+    settings.map(call).ok_or(Status::ERROR_INVALID_PARAMETER)
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TdhOpenDecodingHandle(handle: *mut *mut c_void) -> u32 {
+    guarded(|| {
+        if handle.is_null() {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        let mut handles = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
+        let handles = handles.get_or_insert_default();
+        handles.last += 1;
+        handles.open.insert(handles.last, Settings::default());
+        // SAFETY: the caller's promise.
+        unsafe { handle.write_unaligned(std::ptr::without_provenance_mut(handles.last)) };
+        Status::ERROR_SUCCESS
+    })
+}
+
+/// Closes it.
+#[unsafe(no_mangle)]
+pub extern "C" fn TdhCloseDecodingHandle(handle: *mut c_void) -> u32 {
+    guarded(|| {
+        let mut handles = HANDLES.lock().unwrap_or_else(PoisonError::into_inner);
+        match handles.get_or_insert_default().open.remove(&handle.addr()) {
+            Some(_) => Status::ERROR_SUCCESS,
+            None => Status::ERROR_INVALID_PARAMETER,
+        }
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TdhSetDecodingParameter(
+    handle: *mut c_void,
+    context: *const RawContext,
+) -> u32 {
+    guarded(|| {
+        if context.is_null() {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        // SAFETY: the caller's promise.
+        let context = unsafe { context.read_unaligned() };
+        let set = with(handle, |settings| {
+            // SAFETY: the caller's promise.
+            unsafe { settings.contexts.set(&context)? };
+            let contexts = &settings.contexts;
+            let text = match context.kind {
+                TMF_FILE => &contexts.tmf_file,
+                TMF_SEARCH_PATH => &contexts.search_path,
+                PDB_PATH => &contexts.pdb_path,
+                _ => &None,
+            };
+            if let Some(text) = text {
+                settings.texts.insert(context.kind, text.encode_utf16().chain([0]).collect());
+            }
+            Ok(())
+        });
+        set.and_then(|set| set).map_or_else(|status| status, |()| Status::ERROR_SUCCESS)
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TdhGetDecodingParameter(
+    handle: *mut c_void,
+    context: *mut RawContext,
+) -> u32 {
+    guarded(|| {
+        if context.is_null() {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        // SAFETY: the caller's promise.
+        let asked = unsafe { context.read_unaligned() };
+        let told = with(handle, |settings| {
+            let number = |value: u64| Ok((value, 4));
+            match asked.kind {
+                WPP_GMT => number(u64::from(settings.contexts.is_gmt)),
+                POINTER_SIZE => match settings.contexts.pointer_size {
+                    Some(size) => number(u64::from(size)),
+                    None => Err(ERROR_NOT_FOUND),
+                },
+                TMF_FILE | TMF_SEARCH_PATH | PDB_PATH => match settings.texts.get(&asked.kind) {
+                    Some(text) => Ok((
+                        text.as_ptr().expose_provenance() as u64,
+                        size_of_val(&text[..]) as u32,
+                    )),
+                    None => Err(ERROR_NOT_FOUND),
+                },
+                _ => Err(Status::ERROR_INVALID_PARAMETER),
+            }
+        });
+        match told.and_then(|told| told) {
+            Ok((value, size)) => {
+                // SAFETY: the caller's promise.
+                unsafe { context.write_unaligned(RawContext { value, kind: asked.kind, size }) };
+                Status::ERROR_SUCCESS
+            }
+            Err(status) => status,
+        }
+    })
+}
+
+/// # Safety
+/// As for `TdhGetWppProperty`, with the name read.
+unsafe fn wpp_property(
+    handle: *mut c_void,
+    record: *const RawRecord,
+    name: Option<String>,
+    size: *mut u32,
+    buffer: *mut u8,
+) -> Status {
+    let Some(name) = name else { return Status::ERROR_INVALID_PARAMETER };
+    if size.is_null() {
+        return Status::ERROR_INVALID_PARAMETER;
+    }
+    let contexts = match with(handle, |settings| settings.contexts.clone()) {
+        Ok(contexts) => contexts,
+        Err(status) => return status,
+    };
+    // SAFETY: the caller's promise.
+    let Some(event) = (unsafe { Event::new(record) }) else {
+        return Status::ERROR_INVALID_PARAMETER;
+    };
+    let record = event.record();
+    let found = decoding::decode(&record, contexts.formats(&record), |decoded| {
+        property(&record, decoded, &name)
+    });
+    match found {
+        // SAFETY: the caller's promise.
+        Some(bytes) => unsafe { put_bytes(&bytes, buffer, size) },
+        None => ERROR_NOT_FOUND,
+    }
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TdhGetWppProperty(
+    handle: *mut c_void,
+    record: *const RawRecord,
+    name: *const u16,
+    size: *mut u32,
+    buffer: *mut u8,
+) -> u32 {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { wpp_property(handle, record, utf16_of(name), size, buffer) })
+}
+
+/// The same of UTF-32.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn etw_tdh_wpp_property_wide(
+    handle: *mut c_void,
+    record: *const RawRecord,
+    name: *const u32,
+    size: *mut u32,
+    buffer: *mut u8,
+) -> u32 {
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { wpp_property(handle, record, utf32_of(name), size, buffer) })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TdhGetWppMessage(
+    handle: *mut c_void,
+    record: *const RawRecord,
+    size: *mut u32,
+    buffer: *mut u8,
+) -> u32 {
+    let name = Some("FormattedString".to_owned());
+    // SAFETY: the caller's promise.
+    guarded(|| unsafe { wpp_property(handle, record, name, size, buffer) })
+}
