@@ -261,6 +261,8 @@ pub struct Reader {
     releases: u64,
     stores: BTreeMap<u32, u64>,
     drained: [u64; SESSIONS],
+    /// At the last advance.
+    drained_before: [u64; SESSIONS],
     gaps: u64,
     shared_seen: u64,
     shared_span: Option<(u32, u32)>,
@@ -435,7 +437,8 @@ impl Reader {
             batch: word(C_BATCH),
             releases: word(C_RELEASES),
             stores: BTreeMap::new(),
-            drained: [0; SESSIONS],
+            drained: std::array::from_fn(|i| word(C_DRAINED + i * 8)),
+            drained_before: std::array::from_fn(|i| word(C_DRAINED + i * 8)),
             gaps: 0,
             shared_seen: 0,
             shared_span: None,
@@ -468,7 +471,7 @@ impl Reader {
         &self.control
     }
 
-    /// Records drained since this reader was made, by session slot of their masks.
+    /// Records drained since the pool was made, by session slot of their masks; of a host before, those of final batches.
     pub fn drained(&self) -> [u64; SESSIONS] {
         self.drained
     }
@@ -668,7 +671,11 @@ impl Reader {
             if self.late[slot] != 0 {
                 self.store(C_LATE + slot * 8, self.late[slot]);
             }
+            if self.drained[slot] != self.drained_before[slot] {
+                self.store(C_DRAINED + slot * 8, self.drained[slot]);
+            }
         }
+        self.drained_before = self.drained;
         let stores: Vec<(u32, u64)> = std::mem::take(&mut self.stores).into_iter().collect();
         self.control.prepare(&stores, batch);
     }

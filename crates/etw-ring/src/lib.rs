@@ -91,7 +91,7 @@ pub use control::{Admission, Bell, Control, LARGEST_EVENT_SIZE};
 pub use host::{DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, SiteTable, Source};
 pub use layout::Cause;
 #[cfg(not(loom))]
-pub use many::{DrainedTogether, Participant, advance_together, drain_together};
+pub use many::{DrainedTogether, LastBatch, Participant, advance_together, drain_together};
 #[cfg(not(loom))]
 pub use room::Room;
 #[cfg(not(loom))]

@@ -2,12 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::io;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::host::{DrainOptions, Drained, Reader, Record, time_of_drain, wait_for_writers};
-use crate::sys::{Barrier, RawClock};
+use crate::sys::{Barrier, Memory, RawClock};
 
 /// One pool of several.
 pub struct Participant<'a> {
@@ -125,19 +127,51 @@ pub fn drain_together(
     together
 }
 
+/// The number of the last batch that was made final in all pools, in memory of the host's that outlives it.
+#[derive(Clone, Debug)]
+pub struct LastBatch {
+    memory: Arc<Memory>,
+}
+
+impl LastBatch {
+    /// Bytes of memory it needs.
+    pub const SIZE: usize = 4096;
+
+    /// In this memory, as a host before left it; zeros: there was none.
+    ///
+    /// # Errors
+    /// Memory that is too small.
+    pub fn new(memory: Arc<Memory>) -> io::Result<LastBatch> {
+        match memory.len() < Self::SIZE {
+            true => Err(io::ErrorKind::InvalidInput.into()),
+            false => Ok(LastBatch { memory }),
+        }
+    }
+
+    /// The number.
+    pub fn get(&self) -> u64 {
+        self.memory.word(0).load(Ordering::Acquire)
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &Arc<Memory> {
+        &self.memory
+    }
+}
+
 /// Makes final what the drains since the last advance consumed from all pools, as one step: `last` becomes `batch`, whatever
 /// kills the host in between. A host that starts again opens each control with [`Control::open_until`](crate::Control::open_until)
 /// and what `last` then is.
 pub fn advance_together<'a>(
     readers: impl IntoIterator<Item = &'a mut Reader>,
-    last: &AtomicU64,
+    last: &LastBatch,
     batch: u64,
 ) {
     let mut readers: Vec<_> = readers.into_iter().collect();
     for reader in &mut readers {
         reader.prepare(batch);
     }
-    last.store(batch, Ordering::Release);
+    last.memory.word(0).store(batch, Ordering::Release);
     for reader in &mut readers {
         reader.commit();
     }

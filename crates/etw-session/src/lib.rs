@@ -49,6 +49,7 @@ mod payload;
 pub mod recover;
 mod route;
 mod session;
+pub mod state;
 
 pub use buffer::{FullBuffer, Place};
 pub use enable::{EnableInfo, EnableProperties, FilterError, Filters, IdFilter, NameFilter};

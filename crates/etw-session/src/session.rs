@@ -8,6 +8,7 @@ use crate::enable::EnableInfo;
 use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE};
 use crate::ledger::{Cause, Ledger};
 use crate::mode::{EventClock, LogMode, SessionError, SessionOptions};
+use crate::state;
 
 /// A session: events go into the buffer of their CPU, full buffers to whoever takes them.
 #[derive(Debug)]
@@ -33,6 +34,8 @@ pub struct Session<B> {
     lost_since: bool,
     /// A buffer was lost since the last one was handed out.
     buffer_lost_since: bool,
+    /// Where its numbers are written at every seal.
+    state_memory: Option<B>,
 }
 
 /// For keys that the controller chooses: no program can make them collide.
@@ -113,6 +116,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             batch: 0,
             lost_since: false,
             buffer_lost_since: false,
+            state_memory: None,
         };
         for memory in buffers.into_iter().rev() {
             session.release(memory);
@@ -375,9 +379,53 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
+    /// Writes the session's numbers to `memory`, of [`STATE_SIZE`](crate::state::STATE_SIZE) bytes, at every seal: what
+    /// [`Saved::read`](crate::state::Saved::read) needs after a kill. And now, as what was true at `batch`, the last that was final.
+    pub fn keep_state(&mut self, mut memory: B, batch: u64) {
+        if memory.as_ref().len() >= state::STATE_SIZE {
+            state::save_place(memory.as_mut(), self.next_place);
+            if batch > 0 {
+                let numbers = (self.next_sequence, self.begun);
+                state::save(memory.as_mut(), batch, numbers, &self.ledger, &self.facts);
+            }
+            self.state_memory = Some(memory);
+            self.save_lost();
+        }
+    }
+
+    pub(crate) fn restore(
+        &mut self,
+        sequence: i64,
+        place: Place,
+        begun: u64,
+        ledger: Ledger,
+        facts: Facts,
+    ) {
+        (self.next_sequence, self.next_place, self.begun) = (sequence, place, begun);
+        (self.ledger, self.facts) = (ledger, facts);
+    }
+
+    pub(crate) fn take_sequence(&mut self) -> i64 {
+        self.next_sequence += 1;
+        self.next_sequence - 1
+    }
+
+    pub(crate) fn restore_full(&mut self, cpu: u16, sequence: i64, bytes: &[u8], batch: u64) {
+        match self.free.pop() {
+            Some(memory) if bytes.len() == memory.as_ref().len() => {
+                self.full.push_back(state::restored(memory, cpu, sequence, bytes, batch));
+            }
+            _ => self.facts.buffers_lost += 1,
+        }
+    }
+
     /// Everything pushed so far belongs to `batch`: see [`recover`](crate::recover). Batches rise.
     pub fn seal(&mut self, batch: u64) {
         self.batch = batch;
+        if let Some(memory) = &mut self.state_memory {
+            let numbers = (self.next_sequence, self.begun);
+            state::save(memory.as_mut(), batch, numbers, &self.ledger, &self.facts);
+        }
         for buffer in self.open.iter_mut().flatten().chain(&mut self.full) {
             buffer.seal(batch);
         }
@@ -397,10 +445,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.next_place = self.place_after(place);
         self.out += 1;
         self.facts.buffers += 1;
-        Some(buffer.hand_out(place))
+        let full = buffer.hand_out(place);
+        if let Some(memory) = &mut self.state_memory {
+            state::save_place(memory.as_mut(), self.next_place);
+        }
+        Some(full)
     }
 
-    fn place_after(&self, place: Place) -> Place {
+    pub(crate) fn place_after(&self, place: Place) -> Place {
         let next = Place { slot: place.slot + 1, ..place };
         match (self.options.slots(), self.options.mode) {
             (Some(slots), LogMode::Circular { .. }) if next.slot >= slots => {
@@ -431,9 +483,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let events = full.buffer.events - full.buffer.reports;
         self.ledger.stored -= events;
         self.ledger.count_lost(Cause::Disk, None, None, events);
+        self.save_lost();
         self.lost_since = true;
         self.buffer_lost_since = true;
         self.release(full.buffer.memory);
+    }
+
+    fn save_lost(&mut self) {
+        if let Some(memory) = &mut self.state_memory {
+            let (events, buffers) = (self.ledger.lost(Cause::Disk), self.facts.buffers_lost);
+            state::save_lost(memory.as_mut(), events, buffers);
+        }
     }
 
     /// All partly filled buffers become full ones; the last of them marks the end of the flush.
@@ -489,6 +549,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// What is handed out from now on belongs into another file, from its beginning.
     pub fn begin_file(&mut self) {
         self.next_place = Place { file: 1, slot: 1 };
+        if let Some(memory) = &mut self.state_memory {
+            state::save_place(memory.as_mut(), self.next_place);
+        }
         self.begun = self.open.iter().flatten().count() as u64;
         if self.state == State::FileFull {
             self.state = State::Running;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use etw_ring::*;
@@ -40,7 +40,7 @@ fn round(
     pools: &mut [Pool],
     clocks: (RawClock, Barrier),
     (floor, batch): (&mut u64, &mut u64),
-    last: &AtomicU64,
+    last: &LastBatch,
     mut sink: impl FnMut(usize, &Record<'_>) -> ControlFlow<()>,
 ) -> DrainedTogether {
     let mut all: Vec<_> = pools
@@ -74,7 +74,7 @@ fn pools_of_many_are_one_stream_in_order_and_quiet_ones_are_woken() {
         }
     }
     let done = AtomicBool::new(false);
-    let last = AtomicU64::new(0);
+    let last = LastBatch::new(Arc::new(Memory::heap(LastBatch::SIZE).unwrap())).unwrap();
     std::thread::scope(|scope| {
         let _end = End(&done);
         let done = &done;
@@ -114,7 +114,7 @@ fn pools_of_many_are_one_stream_in_order_and_quiet_ones_are_woken() {
                 ControlFlow::Continue(())
             });
             stops += u64::from(one.stopped);
-            assert_eq!(last.load(Ordering::Relaxed), batch);
+            assert_eq!(last.get(), batch);
             quiet += pools.iter().filter(|pool| pool.reader.is_quiet()).count();
             if pools.iter().all(|pool| pool.reader.is_quiet()) {
                 slept += 1;

@@ -5,12 +5,15 @@
 //! order. `ETW_SIM_SEEDS` says how many seeds are run; a failure prints its seed.
 use crate::support::*;
 use etw_session::recover::recover;
+use etw_session::state::{STATE_SIZE, Saved};
 use etw_session::*;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const SESSIONS: usize = 3;
 const SIZE: usize = 1024;
+/// The memory of the sessions' numbers, beside that of their buffers.
+const NUMBERS: usize = 100;
 
 thread_local! {
     static LEFT: RefCell<Vec<(usize, Vec<u8>)>> = const { RefCell::new(Vec::new()) };
@@ -74,6 +77,8 @@ struct World {
     batch: u64,
     time: i64,
     next: u64,
+    /// After a kill sessions go on; otherwise their files are completed, and others append to them.
+    resumes: bool,
 }
 
 fn fresh(slot: usize, mode: LogMode) -> Session<Lasting> {
@@ -84,10 +89,14 @@ fn fresh(slot: usize, mode: LogMode) -> Session<Lasting> {
         independent: slot == 2,
         ..SessionOptions::default()
     };
-    let memory = (0..4 + slot).map(|_| Lasting(slot, vec![0; SIZE])).collect();
-    let mut session = Session::new(options, memory).unwrap();
+    let mut session = Session::new(options, memory(slot)).unwrap();
+    session.keep_state(Lasting(NUMBERS + slot, vec![0; STATE_SIZE]), 0);
     session.enable(PROVIDER, EnableInfo::default());
     session
+}
+
+fn memory(slot: usize) -> Vec<Lasting> {
+    (0..4 + slot).map(|_| Lasting(slot, vec![0; SIZE])).collect()
 }
 
 impl World {
@@ -105,6 +114,7 @@ impl World {
             batch: 0,
             time: 1,
             next: 0,
+            resumes: seed % 2 == 0,
         }
     }
 
@@ -182,14 +192,34 @@ impl World {
         let left = LEFT.with(|left| std::mem::take(&mut *left.borrow_mut()));
         assert_eq!(
             left.len(),
-            (0..SESSIONS).map(|slot| 4 + slot).sum::<usize>(),
+            (0..SESSIONS).map(|slot| 4 + slot + 1).sum::<usize>(),
             "memory was lost"
         );
         for slot in 0..SESSIONS {
             let memories = left.iter().filter(|(of, _)| *of == slot).map(|(_, bytes)| &bytes[..]);
             let found = recover(memories, self.batch);
             assert_eq!(found.damaged, 0);
+            let numbers = left.iter().find(|(of, _)| *of == NUMBERS + slot).unwrap();
             let disk = &mut self.disks[slot];
+            if self.resumes
+                && let Some(saved) = Saved::read(&numbers.1, self.batch)
+            {
+                // The session goes on: what had no place stays with it.
+                let options = *fresh(slot, LogMode::Sequential { max_size: None }).options();
+                let (mut session, placed) =
+                    Session::resume(options, memory(slot), saved, found, self.batch).unwrap();
+                for (place, bytes) in placed {
+                    disk.write(place.slot, bytes);
+                }
+                for (number, ..) in &self.uncommitted {
+                    disk.stored.remove(number);
+                }
+                session.keep_state(Lasting(NUMBERS + slot, vec![0; STATE_SIZE]), self.batch);
+                session.enable(PROVIDER, EnableInfo::default());
+                assert_eq!(session.ledger().stored, disk.stored.len() as u64);
+                self.router.insert(slot, session);
+                continue;
+            }
             let mut last = disk.slots.keys().next_back().copied().unwrap_or(0);
             let mut sequence = disk
                 .slots
