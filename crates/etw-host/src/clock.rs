@@ -88,6 +88,11 @@ impl ClockMap {
         }
     }
 
+    /// Where the line begins: [`between`](ClockMap::between) it and a later pair goes on without a step.
+    pub fn beginning(&self) -> Pair {
+        self.from
+    }
+
     /// The last pair.
     pub fn last(&self) -> Pair {
         self.to

@@ -70,6 +70,39 @@ impl Files {
         Ok(files)
     }
 
+    /// Goes on with a file of a series that another process was writing, or was about to begin.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn resume(pattern: &Path, facts: SessionFacts, number: u32) -> io::Result<Files> {
+        let size = u64::from(facts.header.buffer_size);
+        let has_header = std::fs::metadata(file_name(pattern, number))
+            .is_ok_and(|metadata| metadata.len() >= size);
+        let mut files = Files::new(pattern, facts, 0);
+        files.open(number, !has_header)?;
+        Ok(files)
+    }
+
+    /// Goes on with a compressed file that another process was writing; also the sequence number of its last whole buffer. What is
+    /// behind that is cut off.
+    ///
+    /// # Errors
+    /// What the system says.
+    #[cfg(unix)]
+    pub fn reopen_compressed(pattern: &Path, facts: SessionFacts) -> io::Result<(Files, i64)> {
+        let size = facts.header.buffer_size;
+        let walked = crate::leftover::Walked::of(&file_name(pattern, 1), size)?;
+        let mut files = Files::new(pattern, facts, 0);
+        files.open(1, walked.slots == 0)?;
+        if let Some(current) = &mut files.current
+            && walked.slots > 0
+        {
+            current.file.file().set_len(walked.end)?;
+            (current.slots, current.end) = (walked.slots, walked.end);
+        }
+        Ok((files, walked.sequence))
+    }
+
     /// The file that is written now.
     pub fn path(&self) -> PathBuf {
         file_name(&self.pattern, self.current.as_ref().map_or(1, |current| current.number))

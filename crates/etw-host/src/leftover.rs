@@ -279,15 +279,15 @@ fn drain(
 
 /// The whole buffers of a compressed file.
 #[derive(Clone, Copy)]
-struct Walked {
-    slots: u64,
+pub(crate) struct Walked {
+    pub slots: u64,
     /// Of the last one.
-    sequence: i64,
-    end: u64,
+    pub sequence: i64,
+    pub end: u64,
 }
 
 impl Walked {
-    fn of(path: &Path, buffer_size: u32) -> io::Result<Walked> {
+    pub fn of(path: &Path, buffer_size: u32) -> io::Result<Walked> {
         // What does not get smaller is stored as it is.
         let largest = u64::from(buffer_size);
         let mut walked = Walked { slots: 0, sequence: 0, end: 0 };

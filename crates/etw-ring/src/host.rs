@@ -717,6 +717,11 @@ impl Reader {
         self.quiet == Some(u32::from_le_bytes(rung))
     }
 
+    /// For a control that a host before left: whether its pool was quiet then is not asked.
+    pub fn wake_after_restart(&mut self) {
+        self.control.stop_asking();
+    }
+
     /// It is drained again.
     pub fn wake(&mut self) {
         if self.quiet.take().is_some() {

@@ -157,6 +157,23 @@ impl LastBatch {
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
+
+    /// Words that belong to `batch`, to be kept before it is final: those of the batch before stay beside them.
+    pub fn keep(&self, batch: u64, words: [u64; 4]) {
+        for (index, word) in words.into_iter().enumerate() {
+            self.memory.word(note(batch) + index * 8).store(word, Ordering::Release);
+        }
+    }
+
+    /// What was kept for the last batch.
+    pub fn kept(&self) -> [u64; 4] {
+        let at = note(self.get());
+        std::array::from_fn(|index| self.memory.word(at + index * 8).load(Ordering::Acquire))
+    }
+}
+
+fn note(batch: u64) -> usize {
+    0x40 + 0x40 * (batch % 2) as usize
 }
 
 /// Makes final what the drains since the last advance consumed from all pools, as one step: `last` becomes `batch`, whatever

@@ -81,6 +81,13 @@ impl Saved {
     }
 }
 
+impl Saved {
+    /// Where the next buffer goes, as far as was told.
+    pub fn next_place(&self) -> Place {
+        self.next_place
+    }
+}
+
 pub(crate) fn save_place(memory: &mut [u8], place: Place) {
     put(memory, 0, &place.pack().to_le_bytes());
 }

@@ -13,7 +13,7 @@ use rustix::net::{
 /// Largest message, in bytes; a socket's buffer takes it whatever the system's defaults are.
 pub const MAX_MESSAGE: usize = 128 << 10;
 /// Descriptors that a message may have.
-const MAX_DESCRIPTORS: usize = 8;
+const MAX_DESCRIPTORS: usize = 32;
 
 /// A connected `SOCK_SEQPACKET` socket: whole messages, with descriptors.
 #[derive(Debug)]

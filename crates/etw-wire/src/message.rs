@@ -20,6 +20,7 @@
 //! | 71 Grow | u32 size | |
 //! | 72 Taken | | the segment is known |
 //! | 73 Refused | u32 Win32 status | the host closes the connection |
+//! | 74 Again | | the host has been replaced: all registrations are said again, with their numbers |
 
 use etw_types::{Guid, LevelKeyword, le};
 
@@ -91,6 +92,7 @@ pub enum FromHost<'a> {
     Refused {
         status: u32,
     },
+    Again,
 }
 
 struct Out(Vec<u8>);
@@ -235,6 +237,7 @@ impl<'a> FromHost<'a> {
             FromHost::Grow { size } => Out::new(71).u32(size),
             FromHost::Taken => Out::new(72),
             FromHost::Refused { status } => Out::new(73).u32(status),
+            FromHost::Again => Out::new(74),
         }
         .0
     }
@@ -276,6 +279,7 @@ impl<'a> FromHost<'a> {
             71 => FromHost::Grow { size: from.u32()? },
             72 => FromHost::Taken,
             73 => FromHost::Refused { status: from.u32()? },
+            74 => FromHost::Again,
             _ => return None,
         };
         from.end(message)
@@ -308,6 +312,7 @@ mod tests {
             FromHost::Grow { size: 6 },
             FromHost::Taken,
             FromHost::Refused { status: 5 },
+            FromHost::Again,
         ];
         let mut all = Vec::new();
         for message in &programs {

@@ -131,6 +131,7 @@ impl Link {
                     }
                     Ok(())
                 }
+                FromHost::Again => self.introduce_again(attachment),
                 FromHost::Welcome { .. } | FromHost::Refused { .. } => break,
             };
             if done.is_err() {
@@ -154,6 +155,14 @@ impl Link {
         descriptors: &[std::os::fd::BorrowedFd<'_>],
     ) -> io::Result<()> {
         self.channel.send(&message.to_bytes(), descriptors)
+    }
+
+    /// What was said to a host that has been replaced meanwhile may not have been heard.
+    fn introduce_again(&self, attachment: usize) -> io::Result<()> {
+        for (number, id, traits) in registry::introduced(attachment) {
+            self.say(&FromProgram::Register { number, id, traits: &traits }, &[])?;
+        }
+        Ok(())
     }
 
     fn make_pool(&self, attachment: usize) -> io::Result<&'static Writer> {

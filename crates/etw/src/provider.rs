@@ -319,11 +319,28 @@ impl Provider {
     pub(crate) fn set_slot(&self, route: u64, wanted: &LevelKeyword) -> Result<(), Status> {
         let active = self.active.load(Ordering::Relaxed);
         let free = (0..MAX_SESSIONS).find(|slot| active & 1 << slot == 0);
-        let slot = self.slot_of(route).or(free).ok_or(Status::ERROR_NO_SYSTEM_RESOURCES)?;
-        self.active.fetch_and(!(1 << slot), Ordering::Relaxed);
-        self.slots[slot].store(&wanted.wanted(), route);
-        // Release: a write that sees the bit sees the fields.
-        self.active.fetch_or(1 << slot, Ordering::Release);
+        let old = self.slot_of(route);
+        if let Some(old) = old
+            && self.slots[old].load() == wanted.wanted()
+        {
+            return Ok(());
+        }
+        // What is changed goes by way of another slot where there is one, and then back, since the first slot is the fastest: writes
+        // meanwhile find the old wish or the new one.
+        let slot = free.or(old).ok_or(Status::ERROR_NO_SYSTEM_RESOURCES)?;
+        for (slot, other) in [(Some(slot), old), (old, Some(slot))] {
+            let Some(slot) = slot else { break };
+            self.active.fetch_and(!(1 << slot), Ordering::Relaxed);
+            self.slots[slot].store(&wanted.wanted(), route);
+            // Release: a write that sees the bit sees the fields.
+            self.active.fetch_or(1 << slot, Ordering::Release);
+            match other {
+                Some(other) if other != slot => {
+                    self.active.fetch_and(!(1 << other), Ordering::Release);
+                }
+                _ => break,
+            }
+        }
         self.set_gate();
         Ok(())
     }

@@ -276,6 +276,18 @@ pub(crate) fn capture(
     }
 }
 
+/// Number, GUID and traits of every provider that a host knows.
+#[cfg(target_os = "linux")]
+pub(crate) fn introduced(attachment: usize) -> Vec<(u32, Guid, Vec<u8>)> {
+    with(|registry| {
+        let known = |provider: &ProviderRef| {
+            let number = provider.registrations[attachment].load(Ordering::Relaxed);
+            (number, provider.id(), provider.traits().to_vec())
+        };
+        registry.providers.iter().map(known).filter(|(number, ..)| *number != 0).collect()
+    })
+}
+
 #[cfg(target_os = "linux")]
 fn by_number(registry: &Registry, attachment: usize, number: u32) -> Option<ProviderRef> {
     let is_it = |provider: &&ProviderRef| {

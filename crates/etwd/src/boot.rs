@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use etw_wire::Channel;
 use etw_wire::control::{Request, Response, Start};
 use serde::Deserialize;
 
@@ -20,13 +21,17 @@ struct Sessions {
     sessions: Vec<Start>,
 }
 
-/// Starts a host with the sessions that begin with it. `sessions`: a file of them; else the one in its usual place, if
-/// there is one.
+/// Begins as the worker of a keeper: with what it holds, or else with the sessions that begin with a host. `sessions`: a file of
+/// them; else the one in its usual place, if there is one.
 ///
 /// # Errors
 /// A host that cannot be started; a file of sessions that cannot be read. A session that cannot be is told, and the others
 /// begin.
-pub fn begin(options: HostOptions, sessions: Option<&Path>) -> io::Result<Host> {
+pub fn begin_work(
+    options: HostOptions,
+    keeper: Channel,
+    sessions: Option<&Path>,
+) -> io::Result<Host> {
     let starts = match sessions {
         Some(path) => read(path)?,
         None => match usual_place().filter(|path| path.exists()) {
@@ -34,8 +39,8 @@ pub fn begin(options: HostOptions, sessions: Option<&Path>) -> io::Result<Host> 
             None => Vec::new(),
         },
     };
-    let host = Host::start(options)?;
-    for start in starts {
+    let (host, is_first) = Host::work(options, keeper)?;
+    for start in starts.into_iter().filter(|_| is_first) {
         let name = start.name.clone();
         if let Response::Error { message, .. } = host.ask(Request::Start(Box::new(start))) {
             eprintln!("etwd: session {name}: {message}");

@@ -7,15 +7,16 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::ops::ControlFlow;
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use etw_host::clock::{ClockMap, Pair};
 use etw_host::storage::BufferMemory;
 use etw_ring::{
-    Admission, Barrier, Cause as RingCause, Control, DrainOptions, DrainedTogether, Memory,
-    PATIENCE, Participant, RawClock, Reader, advance_together, drain_together,
+    Admission, Barrier, Cause as RingCause, Control, DrainOptions, DrainedTogether, LastBatch,
+    Memory, PATIENCE, Participant, RawClock, Reader, advance_together, drain_together,
 };
 use etw_session::{Cause, EnableInfo, Event, Ledger, Router, Session, State};
 use etw_types::Guid;
@@ -24,6 +25,7 @@ use etw_wire::message::{FromHost, FromProgram, VERSION};
 use etw_wire::{Channel, Peer};
 
 use crate::host::HostOptions;
+use crate::keep::{Keep, KeptProgram, KeptRegistration, KeptSession};
 use crate::message::{Asker, Connection, Mailbox, Message};
 use crate::program::{Base, Lane, Program, Registered, segment};
 use crate::session::{Finished, GlobalSession};
@@ -65,15 +67,16 @@ pub(crate) struct Engine {
     /// Sessions whose files are being completed: their names are taken.
     pub finishing: HashMap<usize, String>,
     pub programs: BTreeMap<Connection, Program>,
-    readers: Vec<Reader>,
-    lanes: Vec<Lane>,
+    pub readers: Vec<Reader>,
+    pub lanes: Vec<Lane>,
     /// Every record before it has been drained.
-    floor: u64,
-    batch: u64,
-    last: AtomicU64,
+    pub floor: u64,
+    pub batch: u64,
+    pub last: LastBatch,
+    pub keep: Keep,
     pub pending: Vec<Pending>,
     /// The last number of a change, by program.
-    tokens: HashMap<Connection, u32>,
+    pub tokens: HashMap<Connection, u32>,
     upkeep: Instant,
     idle_since: Instant,
     pause: Duration,
@@ -95,6 +98,8 @@ impl Engine {
         mailbox: Arc<Mailbox>,
         options: HostOptions,
         controllers: Arc<AtomicUsize>,
+        last: LastBatch,
+        keep: Keep,
     ) -> Engine {
         let raw = RawClock::best();
         let first = Pair::now(raw);
@@ -115,7 +120,8 @@ impl Engine {
             lanes: Vec::new(),
             floor: 0,
             batch: 0,
-            last: AtomicU64::new(0),
+            last,
+            keep,
             pending: Vec::new(),
             tokens: HashMap::new(),
             upkeep: Instant::now(),
@@ -170,6 +176,7 @@ impl Engine {
             Message::Finished { slot, answer } => {
                 self.finishing.remove(&slot);
                 let Finished { status, result, asker } = *answer;
+                self.keep.remove(&format!("session/{slot}"));
                 if let Some(asker) = asker {
                     let mut status = status;
                     if let Err(error) = result {
@@ -200,6 +207,54 @@ impl Engine {
             return end(&program.channel);
         }
         self.programs.insert(connection, program);
+        self.keep_program(connection);
+    }
+
+    /// What the next worker needs of a program.
+    fn keep_program(&self, connection: Connection) {
+        let Some(program) = self.programs.get(&connection) else { return };
+        let facts = KeptProgram {
+            pid: program.peer.pid,
+            uid: program.peer.uid,
+            gid: program.peer.gid,
+            slots: program.slots.to_vec(),
+            token: self.tokens.get(&connection).copied().unwrap_or(0),
+            pool_size: program.pool_size,
+            pool_is_asked: program.pool_is_asked,
+        };
+        let Some(control) = program.control.memory().fd() else { return };
+        let descriptors = [program.channel.as_fd(), control];
+        self.keep.put(&format!("program/{connection}"), &facts, &descriptors);
+    }
+
+    fn forget_program(&self, connection: Connection, program: &Program) {
+        for number in program.providers.keys() {
+            self.keep.remove(&format!("registration/{connection}/{number}"));
+        }
+        for segment in 0..program.segments {
+            self.keep.remove(&format!("pool/{connection}/{segment}"));
+        }
+        self.keep.remove(&format!("program/{connection}"));
+    }
+
+    /// What the next worker needs of a session.
+    pub fn keep_session(&self, slot: usize) {
+        let (Some(global), Some(session)) = (self.sessions.get(&slot), self.router.session(slot))
+        else {
+            return;
+        };
+        let facts = KeptSession {
+            start: global.start.clone(),
+            owner: global.owner,
+            is_leased: global.lease.is_some(),
+            is_real_time: global.is_real_time,
+            facts: global.facts.to_bytes(),
+            enabled: session.enablements().map(|(id, info)| (*id, info.clone())).collect(),
+            buffers: global.memories.iter().map(|(count, _)| *count).collect(),
+        };
+        let mut descriptors = vec![global.numbers.as_fd()];
+        descriptors.extend(global.memories.iter().map(|(_, memory)| memory.as_fd()));
+        self.keep.put(&format!("session/{slot}"), &facts, &descriptors);
     }
 
     /// `false`: what came was no message, or broke a rule.
@@ -222,11 +277,14 @@ impl Engine {
                 {
                     self.lanes[lane].registrations.set(number, registered.provider.clone());
                 }
+                let kept = KeptRegistration { id, traits: traits.to_vec() };
+                self.keep.put(&format!("registration/{connection}/{number}"), &kept, &[]);
                 self.introduce(connection, number);
                 true
             }
             FromProgram::Unregister { number } => {
                 program.unregister(number);
+                self.keep.remove(&format!("registration/{connection}/{number}"));
                 // Its number stays known to the lane: records may be on their way.
                 true
             }
@@ -282,11 +340,17 @@ impl Engine {
         let admission = self.admission(session, connection);
         let program = self.programs.get_mut(&connection)?;
         let reader = program.lane.map(|lane| &self.readers[lane]);
+        let is_new = program.slot_of(session).is_none();
         let slot = program.take_slot(session, reader, admission)?;
-        program.control.set_admission(slot, admission);
-        if let Some(lane) = program.lane {
-            self.lanes[lane].set_slots(&program.slots);
+        if is_new {
+            if let Some(lane) = program.lane {
+                self.lanes[lane].set_slots(&program.slots);
+            }
+            // Before the program hears of it: no record of the slot is met by a worker that does not know whose it is.
+            self.keep_program(connection);
         }
+        let program = self.programs.get_mut(&connection)?;
+        program.control.set_admission(slot, admission);
         let registered = program.providers.get(&number)?;
         let wanted = wanted_of(&self.router, session, registered)?.wanted;
         let source = self.sessions.get(&session).map_or(Guid::ZERO, |session| session.guid);
@@ -305,10 +369,15 @@ impl Engine {
         if program.lane.is_some() || !program.pool_is_asked {
             return false;
         }
+        let kept = kept_descriptor(&descriptors);
         let made = segment(descriptors).and_then(|source| {
             Reader::new(program.control.clone(), source).map_err(|error| error.to_string())
         });
         let Ok(reader) = made else { return false };
+        if let Some(kept) = kept {
+            self.keep.put(&format!("pool/{connection}/0"), &(), &[kept.as_fd()]);
+        }
+        program.segments = 1;
         program.pool_size = self.options.pool_size;
         program.lane = Some(self.lanes.len());
         self.lanes.push(Lane::new(connection, program, &reader));
@@ -356,9 +425,15 @@ impl Engine {
             // It has no more memory.
             return true;
         }
+        let kept = kept_descriptor(&descriptors);
         let added = segment(descriptors).and_then(|source| {
             self.readers[lane].add_segment(source).map_err(|error| error.to_string())
         });
+        if let Some(kept) = kept {
+            let name = format!("pool/{connection}/{}", program.segments);
+            self.keep.put(&name, &(), &[kept.as_fd()]);
+        }
+        program.segments += 1;
         program.pool_size += size;
         program.say(&FromHost::Taken);
         added.is_ok()
@@ -407,7 +482,9 @@ impl Engine {
                 self.readers[lane].wake();
             }
             None => {
-                self.programs.remove(&connection);
+                if let Some(program) = self.programs.remove(&connection) {
+                    self.forget_program(connection, &program);
+                }
                 self.tokens.remove(&connection);
             }
         }
@@ -560,6 +637,8 @@ impl Engine {
                 session.seal(batch);
             }
         }
+        let Pair { raw: at, ns } = self.map.beginning();
+        self.last.keep(batch, [at, ns, self.floor, 0]);
         let readers = self.readers.iter_mut().filter(|reader| !reader.is_quiet());
         advance_together(readers, &self.last, batch);
         let slots: Vec<usize> = self.sessions.keys().copied().collect();
@@ -686,6 +765,7 @@ impl Engine {
         let connection = self.lanes[at].connection;
         let process = self.lanes[at].process_id;
         if let Some(program) = self.programs.remove(&connection) {
+            self.forget_program(connection, &program);
             for (slot, used) in program.slots.iter().enumerate() {
                 if let Some(used) = used {
                     let losses = losses_of(&self.readers[at], slot, &used.base, true);
@@ -848,6 +928,7 @@ impl Engine {
                 count(session.ledger_mut(), &losses, process);
             }
         }
+        self.keep_program(connection);
     }
 
     /// Stops a session: what was written before is stored. Its files are completed by a thread of their own, so that a slow
@@ -1142,5 +1223,13 @@ fn count(ledger: &mut Ledger, losses: &[(Cause, u64)], process: u32) {
         let count = (*count).min(u64::MAX >> 16);
         ledger.attempted = ledger.attempted.saturating_add(count);
         ledger.count_lost(*cause, None, Some(process), count);
+    }
+}
+
+/// A copy for the keeper: of a message with one descriptor, which is what is taken.
+fn kept_descriptor(descriptors: &[std::os::fd::OwnedFd]) -> Option<std::os::fd::OwnedFd> {
+    match descriptors {
+        [one] => one.try_clone().ok(),
+        _ => None,
     }
 }

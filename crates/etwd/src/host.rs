@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use etw_ring::{Bell, Memory};
+use etw_ring::{Bell, LastBatch, Memory};
 use etw_types::Status;
 use etw_wire::Channel;
 use etw_wire::control::{Request, Response};
@@ -16,6 +16,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::engine::Engine;
+use crate::keep::{self, Entries, Keep};
 use crate::message::{Asker, Mailbox, Message};
 use crate::rights::refused;
 use crate::server::Server;
@@ -49,16 +50,65 @@ impl HostOptions {
 pub struct Host {
     mailbox: Arc<Mailbox>,
     stop: OwnedFd,
-    directory: Directory,
-    /// The lock is held as long as this is open.
-    _lock: OwnedFd,
+    /// A worker's is its keeper's.
+    claim: Option<Claim>,
     engine: Mutex<Option<JoinHandle<()>>>,
     server: Option<JoinHandle<()>>,
 }
 
 impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Host").field("directory", &self.directory).finish_non_exhaustive()
+        f.debug_struct("Host").field("claim", &self.claim).finish_non_exhaustive()
+    }
+}
+
+/// A runtime directory that is this process's to host.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    directory: Directory,
+    /// Held as long as this is open.
+    _lock: OwnedFd,
+}
+
+impl Claim {
+    /// # Errors
+    /// `AlreadyExists`: another host has the directory. What the system says.
+    pub fn take(path: &Path) -> io::Result<Claim> {
+        let directory = Directory::open_or_make(path)?;
+        let lock = directory.file("lock", OFlags::RDWR | OFlags::CREATE, 0o600)?;
+        take_lock(&lock).map_err(|error| match error {
+            rustix::io::Errno::AGAIN => io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                format!("{}: another host is there", path.display()),
+            ),
+            error => error.into(),
+        })?;
+        // What a killed host left: nobody listens, since we have the lock.
+        directory.remove("socket")?;
+        Ok(Claim { directory, _lock: lock })
+    }
+
+    pub fn listen(&self) -> io::Result<OwnedFd> {
+        let listener = Channel::listen(&self.directory.socket())?;
+        if self.directory.path() == Path::new(etw_wire::dir::SYSTEM) {
+            // Everybody's programs register; who controls is decided by the peer's rights.
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+            std::fs::set_permissions(self.directory.socket(), mode)?;
+        }
+        Ok(listener)
+    }
+
+    /// Tells programs that wait.
+    pub fn announce(&self) -> io::Result<()> {
+        self.directory.word()?.change();
+        Ok(())
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // Nobody finds us from here on; programs go back to waiting when their connections end.
+        let _ = self.directory.remove("socket");
     }
 }
 
@@ -68,40 +118,68 @@ impl Host {
     /// # Errors
     /// `AlreadyExists`: another host has the directory. What the system says.
     pub fn start(options: HostOptions) -> io::Result<Host> {
-        raise_descriptor_limit();
-        let directory = Directory::open_or_make(&options.directory)?;
-        let lock = directory.file("lock", OFlags::RDWR | OFlags::CREATE, 0o600)?;
-        take_lock(&lock).map_err(|error| match error {
-            rustix::io::Errno::AGAIN => io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                format!("{}: another host is there", options.directory.display()),
-            ),
-            error => error.into(),
+        let claim = Claim::take(&options.directory)?;
+        let listener = claim.listen()?;
+        let memories = (Memory::shared(Bell::SIZE)?, Memory::shared(LastBatch::SIZE)?);
+        let mut host = Host::serve(options, listener, memories, Keep::default(), Entries::new())?;
+        claim.announce()?;
+        host.claim = Some(claim);
+        Ok(host)
+    }
+
+    /// Goes on where the worker before has ended, with what the keeper holds. `channel`: to the keeper. Also whether it is the first
+    /// worker.
+    ///
+    /// # Errors
+    /// What the keeper gave cannot be.
+    pub fn work(options: HostOptions, channel: Channel) -> io::Result<(Host, bool)> {
+        let mut entries = keep::receive(&channel)?;
+        let mut take = |name: &str| {
+            let entry = entries.remove(name).ok_or(io::ErrorKind::NotFound)?;
+            Ok::<_, io::Error>(entry.descriptors)
+        };
+        let bad = |_| io::Error::from(io::ErrorKind::InvalidData);
+        let [listener] = <[OwnedFd; 1]>::try_from(take("listener")?).map_err(bad)?;
+        let [bell, last] = <[OwnedFd; 2]>::try_from(take("memory")?).map_err(bad)?;
+        let memories =
+            (Memory::map(bell, 0, Bell::SIZE, true)?, Memory::map(last, 0, LastBatch::SIZE, true)?);
+        let keep = Keep::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
+        let is_first = entries.is_empty();
+        let host = Host::serve(options, listener, memories, keep, entries)?;
+        channel.send(b"ready\nnull", &[])?;
+        // Without a keeper nobody would find or replace us: the sessions are stopped.
+        let mailbox = host.mailbox.clone();
+        etw_host::spawn("etwd-keeper", move || {
+            while channel.receive().is_ok_and(|received| !received.bytes.is_empty()) {}
+            mailbox.post(Message::End);
         })?;
-        // What a killed host left: nobody listens, since we have the lock.
-        directory.remove("socket")?;
-        let listener = Channel::listen(&directory.socket())?;
-        if options.directory == Path::new(etw_wire::dir::SYSTEM) {
-            // Everybody's programs register; who controls is decided by the peer's rights.
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-            std::fs::set_permissions(directory.socket(), mode)?;
-        }
-        let bell = Bell::new(Arc::new(Memory::shared(Bell::SIZE)?))?;
-        let mailbox = Arc::new(Mailbox::new(bell));
+        Ok((host, is_first))
+    }
+
+    fn serve(
+        options: HostOptions,
+        listener: OwnedFd,
+        (bell, last): (Memory, Memory),
+        keep: Keep,
+        entries: Entries,
+    ) -> io::Result<Host> {
+        raise_descriptor_limit();
+        let mailbox = Arc::new(Mailbox::new(Bell::new(Arc::new(bell))?));
         let controllers = Arc::new(AtomicUsize::new(0));
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let theirs = rustix::io::fcntl_dupfd_cloexec(&stop, 0)?;
-        let server = Server::new(listener, theirs, mailbox.clone(), controllers.clone())?;
-        let engine = Engine::new(mailbox.clone(), options, controllers);
+        let mut server = Server::new(listener, theirs, mailbox.clone(), controllers.clone())?;
+        let last = LastBatch::new(Arc::new(last))?;
+        let mut engine = Engine::new(mailbox.clone(), options, controllers, last, keep);
+        for (number, channel, peer) in engine.restore(entries) {
+            server.restore(number, channel, peer);
+        }
         let engine = etw_host::spawn("etwd-engine", move || engine.run())?;
         let server = etw_host::spawn("etwd-server", move || server.run())?;
-        let word = directory.word()?;
-        word.change();
         Ok(Host {
             mailbox,
             stop,
-            directory,
-            _lock: lock,
+            claim: None,
             engine: Mutex::new(Some(engine)),
             server: Some(server),
         })
@@ -133,8 +211,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // Nobody finds us from here on; programs go back to waiting when their connections end.
-        let _ = self.directory.remove("socket");
+        drop(self.claim.take());
         self.end();
         self.wait();
         let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());

@@ -10,7 +10,8 @@
 //!   nobody: what a program, controller or consumer does not take is dropped with its connection.
 //! * Storage and consumers have a thread each.
 //!
-//! [`Host`] is all of it in this process; the daemon and `etw record` each run one.
+//! [`Host`] is all of it in this process: `etw record` runs one. The daemon is two processes: a [keeper](keep()), which holds
+//! sockets and memory and nothing else, and a worker with the host. A worker that is killed is replaced, and goes on.
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg(target_os = "linux")]
 
@@ -18,12 +19,16 @@ mod boot;
 mod consumer;
 mod engine;
 mod host;
+mod keep;
+mod keeper;
 mod message;
 mod program;
 mod requests;
+mod restore;
 mod rights;
 mod server;
 mod session;
 
-pub use boot::begin;
+pub use boot::begin_work;
 pub use host::{Host, HostOptions};
+pub use keeper::{end as end_keeper, keep};

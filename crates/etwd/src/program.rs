@@ -13,6 +13,7 @@ use etw_session::ProcessFacts;
 use etw_types::{Guid, LevelKeyword};
 use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
+use serde::{Deserialize, Serialize};
 
 /// Registrations that one program may have (formats/07, section 1).
 pub(crate) const MAX_REGISTRATIONS: usize = 2048;
@@ -37,6 +38,8 @@ pub(crate) struct Program {
     /// Growth: what has been asked for, what it has.
     pub growing: Option<u32>,
     pub pool_size: u32,
+    /// Segments of its pool.
+    pub segments: usize,
     pub has_ended: bool,
 }
 
@@ -48,7 +51,7 @@ pub(crate) struct Registered {
 }
 
 /// A slot's session.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Slot {
     /// The router's number of it.
     pub session: usize,
@@ -59,7 +62,7 @@ pub(crate) struct Slot {
 }
 
 /// The counters of one slot.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Base {
     pub attempted: u64,
     pub lost: [u64; 6],
@@ -95,6 +98,7 @@ impl Program {
             waiting: Vec::new(),
             growing: None,
             pool_size: 0,
+            segments: 0,
             has_ended: false,
         }
     }
@@ -107,13 +111,15 @@ impl Program {
         }
     }
 
-    /// A registration; `false` where it breaks a limit, or says a number twice.
+    /// A registration; `false` where it breaks a limit, or gives a number to another provider. The same one may be said again.
     pub fn register(&mut self, number: u32, id: Guid, traits: &[u8]) -> bool {
+        if let Some(known) = self.providers.get(&number) {
+            return known.provider.id == id && known.provider.traits == traits;
+        }
         if number == 0
             || number > 1 << 20
             || self.providers.len() >= MAX_REGISTRATIONS
             || self.traits_size + traits.len() > MAX_TRAITS
-            || self.providers.contains_key(&number)
         {
             return false;
         }

@@ -86,6 +86,7 @@ impl Engine {
                     if let Some(inner) = self.router.session_mut(slot) {
                         inner.disable(&provider);
                     }
+                    self.keep_session(slot);
                     self.withdraw(slot, Some(&provider));
                     self.publish_admission(slot);
                     done()
@@ -199,9 +200,11 @@ impl Engine {
             let what = "there are 64 sessions; stop one first";
             return Err(refused(Status::ERROR_NO_SYSTEM_RESOURCES, what));
         };
-        let (global, session) = GlobalSession::create(start.clone(), slot, from, self.clocks.0)?;
+        let (global, session) =
+            GlobalSession::create(start.clone(), slot, from, self.clocks.0, self.batch)?;
         self.router.insert(slot, session);
         self.sessions.insert(slot, global);
+        self.keep_session(slot);
         Ok(slot)
     }
 
@@ -234,6 +237,7 @@ impl Engine {
         if let Some(session) = self.router.session_mut(slot) {
             session.enable(provider, info);
         }
+        self.keep_session(slot);
         self.publish_admission(slot);
         Ok(())
     }
@@ -264,13 +268,14 @@ impl Engine {
         if let Some(buffers) = update.buffers {
             let more = buffers.saturating_sub(global.buffers);
             let size = u64::from(global.start.buffer_size) * u64::from(buffers);
-            if size > 2 << 30 {
-                return Err(invalid("a session has at most 2 GiB of buffers"));
+            if size > 2 << 30 || global.memories.len() > 16 {
+                return Err(invalid("a session has at most 2 GiB of buffers, in 16 steps"));
             }
             if more > 0 {
-                let made = make_buffers(global.start.buffer_size, more)
+                let (made, memory) = make_buffers(global.start.buffer_size, more)
                     .map_err(|error| refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string()))?;
                 session.add_buffers(made);
+                global.memories.push((more, memory));
                 global.buffers += more;
                 global.start.buffers = global.buffers;
             }
@@ -287,6 +292,7 @@ impl Engine {
                 global.consumers.clear();
             }
         }
+        self.keep_session(slot);
         Ok(())
     }
 

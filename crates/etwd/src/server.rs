@@ -72,6 +72,33 @@ impl Server {
         })
     }
 
+    /// A program's connection from the worker before.
+    pub fn restore(&mut self, number: Connection, channel: Arc<Channel>, peer: Peer) {
+        let data = EventData::new_u64(number);
+        // Its end is then noticed at once, if it has ended.
+        if epoll::add(&self.epoll, &channel, data, EventFlags::IN).is_ok() {
+            *self.by_user.entry(peer.uid).or_default() += 1;
+            self.next = self.next.max(number + 1);
+            let role = Some(Role::Program);
+            let connected = Connected { channel, peer, role, process: None };
+            self.connections.insert(number, connected);
+            self.watch_process(number);
+        }
+    }
+
+    /// The process's end is noticed even when a child has inherited the socket.
+    fn watch_process(&mut self, number: Connection) {
+        let Some(connected) = self.connections.get_mut(&number) else { return };
+        let process = i32::try_from(connected.peer.pid).ok().and_then(Pid::from_raw);
+        if let Some(process) = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
+            let data = EventData::new_u64(number | PROCESS);
+            // Without it the socket's end tells.
+            if epoll::add(&self.epoll, &process, data, EventFlags::IN).is_ok() {
+                connected.process = Some(process);
+            }
+        }
+    }
+
     pub fn run(mut self) {
         let mut events = Vec::with_capacity(64);
         loop {
@@ -180,15 +207,7 @@ impl Server {
             return self.remove(number);
         }
         connected.role = Some(Role::Program);
-        // Its end is noticed even when a child has inherited the socket.
-        let process = i32::try_from(peer.pid).ok().and_then(Pid::from_raw);
-        if let Some(process) = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
-            let data = EventData::new_u64(number | PROCESS);
-            // Without it the socket's end tells.
-            if epoll::add(&self.epoll, &process, data, EventFlags::IN).is_ok() {
-                connected.process = Some(process);
-            }
-        }
+        self.watch_process(number);
         self.mailbox.post(Message::Program { connection: number, channel, peer });
     }
 

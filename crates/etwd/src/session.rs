@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use etw_host::file::{Closing, Files};
 use etw_host::storage::{BufferMemory, Full, Sink, Storage};
 use etw_host::{Output, SessionClock, StartError, report, setup};
 use etw_ring::{Memory, RawClock};
+use etw_session::state::STATE_SIZE;
 use etw_session::{EventClock, Ledger, LogMode, Session, SessionOptions, State, log_file_mode};
 use etw_types::{ClockType, Guid, Status};
 use etw_wire::control::{FileMode, LossStatus, MAX_LOSSES, Response, SessionStatus, Start, stream};
@@ -39,6 +41,9 @@ pub(crate) struct GlobalSession {
     pub consumer_losses: u64,
     /// Buffers that the session has.
     pub buffers: u32,
+    /// Their memories, with how many of them lie in each; and that of the session's numbers.
+    pub memories: Vec<(u32, OwnedFd)>,
+    pub numbers: OwnedFd,
     pub error: Option<String>,
     /// Who waits until what was there has been stored.
     pub flushes: VecDeque<Asker>,
@@ -69,6 +74,7 @@ impl GlobalSession {
         slot: usize,
         asker: &Asker,
         raw: RawClock,
+        batch: u64,
     ) -> Result<(GlobalSession, Session<BufferMemory>), Response> {
         let invalid = |what: &str| refused(Status::ERROR_INVALID_PARAMETER, what);
         if start.name.is_empty() || start.name.encode_utf16().count() >= 1024 {
@@ -135,38 +141,23 @@ impl GlobalSession {
             facts.header.version[2..].copy_from_slice(&[2, 0]);
         }
         facts.header.maximum_file_size = maximum;
-        let mut options = SessionOptions {
-            buffer_size: start.buffer_size,
-            mode: match &output {
-                Output::File { mode, .. } => *mode,
-                Output::Memory => LogMode::Memory,
-                Output::Consumer(_) => LogMode::RealTime,
-            },
-            flush_timer: None,
-            per_processor: !start.no_per_processor,
-            independent: start.independent,
-            logger_id: slot as u16 + 1,
-            clock: match facts.header.clock_type {
-                ClockType::SYSTEM => EventClock::Shifted(facts.filetime_at_qpc_zero),
-                ClockType::TSC => EventClock::Raw,
-                _ => EventClock::Main,
-            },
+        let mode = match &output {
+            Output::File { mode, .. } => *mode,
+            Output::Memory => LogMode::Memory,
+            Output::Consumer(_) => LogMode::RealTime,
         };
+        let mut options = options_of(&start, &facts, mode, slot);
         let mut append = false;
         if let (Output::File { path, .. }, LogMode::Append { .. }) = (&output, options.mode) {
             append = setup::find_end(path, &mut facts, &mut options)
                 .map_err(|error| start_error(&error))?;
         }
-        // Real time without a timer would never show the last events.
-        let default = start.real_time.then_some(1000);
-        let timer = start.flush_timer_ms.filter(|ms| *ms > 0).or(default);
-        let timer = timer.map(|ms| Duration::from_millis(u64::from(ms)));
-        options.flush_timer = timer.map(|timer| setup::ticks(&facts, timer));
-
         let system = |error: io::Error| start_error(&StartError::Io(error));
-        let buffers = make_buffers(start.buffer_size, start.buffers).map_err(system)?;
-        let session =
+        let (buffers, memory) = make_buffers(start.buffer_size, start.buffers).map_err(system)?;
+        let (numbers, numbers_memory) = make_buffers(STATE_SIZE as u32, 1).map_err(system)?;
+        let mut session =
             Session::new(options, buffers).map_err(|error| invalid(&error.to_string()))?;
+        numbers.into_iter().for_each(|numbers| session.keep_state(numbers, batch));
         let storage = match &output {
             Output::File { path, preallocate, .. } => {
                 let max = u64::from(maximum) << 10;
@@ -191,6 +182,8 @@ impl GlobalSession {
             is_real_time: start.real_time,
             consumer_losses: 0,
             buffers: start.buffers,
+            memories: vec![(start.buffers, memory)],
+            numbers: numbers_memory,
             error: None,
             flushes: VecDeque::new(),
             is_full: false,
@@ -382,12 +375,50 @@ fn path_error(path: &std::path::Path, error: io::Error) -> Response {
     refused(StartError::Io(error).status(), what)
 }
 
+/// The log mode that a start asks for, its sizes aside, which were checked.
+pub(crate) fn mode_of(start: &Start) -> LogMode {
+    match (start.mode, start.max_size.unwrap_or(0)) {
+        _ if start.file.is_none() && start.buffering => LogMode::Memory,
+        _ if start.file.is_none() => LogMode::RealTime,
+        (FileMode::Sequential, _) => LogMode::Sequential { max_size: start.max_size },
+        (FileMode::Append, _) => LogMode::Append { first_slot: 1, last_sequence: 0 },
+        (FileMode::Circular, max_size) => LogMode::Circular { max_size },
+        (FileMode::NewFile, max_size) => LogMode::NewFile { max_size },
+    }
+}
+
+pub(crate) fn options_of(
+    start: &Start,
+    facts: &SessionFacts,
+    mode: LogMode,
+    slot: usize,
+) -> SessionOptions {
+    // Real time without a timer would never show the last events.
+    let default = start.real_time.then_some(1000);
+    let timer = start.flush_timer_ms.filter(|ms| *ms > 0).or(default);
+    let timer = timer.map(|ms| Duration::from_millis(u64::from(ms)));
+    SessionOptions {
+        buffer_size: start.buffer_size,
+        mode,
+        flush_timer: timer.map(|timer| setup::ticks(facts, timer)),
+        per_processor: !start.no_per_processor,
+        independent: start.independent,
+        logger_id: slot as u16 + 1,
+        clock: match facts.header.clock_type {
+            ClockType::SYSTEM => EventClock::Shifted(facts.filetime_at_qpc_zero),
+            ClockType::TSC => EventClock::Raw,
+            _ => EventClock::Main,
+        },
+    }
+}
+
 /// Buffers in memory that a descriptor leads to, so that they can be kept while the host's process is replaced.
-pub(crate) fn make_buffers(size: u32, count: u32) -> io::Result<Vec<BufferMemory>> {
+pub(crate) fn make_buffers(size: u32, count: u32) -> io::Result<(Vec<BufferMemory>, OwnedFd)> {
     // Regions of many mappings would each take a page of their own: one mapping for all.
-    let total = size as usize * count as usize;
-    let memory = Memory::shared(total)?;
-    Ok(memory.into_regions(size as usize).into_iter().map(BufferMemory::Mapped).collect())
+    let mut memory = Memory::shared(size as usize * count as usize)?;
+    let descriptor = memory.take_fd().ok_or(io::ErrorKind::Unsupported)?;
+    let regions = memory.into_regions(size as usize).into_iter();
+    Ok((regions.map(BufferMemory::Mapped).collect(), descriptor))
 }
 
 /// Where a file lies that a session writes now.

@@ -1,6 +1,9 @@
 //! Programs that are killed, stopped, or end in the middle.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use etw_wire::client::Client;
+use etw_wire::control::{FileMode, Request, Response, SessionStatus, Start};
 
 use crate::support::*;
 
@@ -64,4 +67,140 @@ fn a_stopped_program_holds_nobody_up() {
     let events = events(&file);
     assert_eq!(events.iter().filter(|event| event.process == id).count(), 1000);
     assert_eq!(events.len() as u64, status.stored);
+}
+
+/// The daemon, in two processes.
+struct Daemon {
+    rig: Rig,
+    keeper: Program,
+}
+
+impl Daemon {
+    fn new() -> Daemon {
+        let rig = Rig::without_host();
+        let keeper = rig.program("keeper", &[]);
+        Daemon { rig, keeper }
+    }
+
+    /// Asks; a worker that is killed meanwhile is asked again when it has been replaced.
+    fn ask(&self, request: &Request) -> Response {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let answer =
+                Client::connect(&self.rig.runtime()).and_then(|client| client.ask(request));
+            match answer {
+                Ok(response) => return response,
+                Err(error) => assert!(Instant::now() < end, "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn start(&self, name: &str, start: Start) -> std::path::PathBuf {
+        let file = self.rig.file(&format!("{name}.etl"));
+        let start = Start {
+            name: name.to_owned(),
+            file: (!start.buffering).then(|| file.clone()),
+            enable: vec![(provider(), all())],
+            ..start
+        };
+        let Response::Session(_) = self.ask(&Request::Start(Box::new(start))) else { panic!() };
+        file
+    }
+
+    fn stop(&self, name: &str) -> SessionStatus {
+        match self.ask(&Request::Stop { session: name.to_owned() }) {
+            Response::Session(status) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn worker(&self) -> Option<u32> {
+        let keeper = self.keeper.id();
+        let threads = std::fs::read_dir(format!("/proc/{keeper}/task")).unwrap();
+        threads.flatten().find_map(|thread| {
+            let children = std::fs::read_to_string(thread.path().join("children")).ok()?;
+            children.split_ascii_whitespace().next()?.parse().ok()
+        })
+    }
+
+    fn kill_worker(&self) {
+        self.rig.wait_until(|_| self.worker().is_some());
+        let worker = self.worker().unwrap();
+        // SAFETY: numbers; a process of this test.
+        assert_eq!(unsafe { libc::kill(worker as libc::pid_t, libc::SIGKILL) }, 0);
+        self.rig.wait_until(|_| self.worker().is_some_and(|other| other != worker));
+    }
+}
+
+/// P3, P8: the worker is killed again and again while programs write: sessions go on, and each committed event is recorded once. Nothing
+/// is left of the killed.
+#[test]
+fn kill_9_of_the_worker_neither_loses_nor_doubles() {
+    let daemon = Daemon::new();
+    let plain = daemon.start("plain", Start { flush_timer_ms: Some(5), ..Start::default() });
+    let small = Start { buffer_size: 8192, buffers: 512, ..Start::default() };
+    let compressed = daemon.start("compressed", Start { compressed: true, ..small.clone() });
+    let sized = Start { max_size: Some(256 << 10), mode: FileMode::NewFile, ..small.clone() };
+    let series = daemon.start("series%d", sized);
+    daemon.start("memory", Start { buffering: true, buffers: 2048, ..small });
+    let mut programs: Vec<_> = (0..3).map(|_| daemon.rig.program("endless", &[300])).collect();
+    for program in &mut programs {
+        program.expect("ready");
+    }
+    let kills = std::env::var("ETW_KILLS").map_or(12, |kills| kills.parse().unwrap());
+    let mut seed = 5u64;
+    for _ in 0..kills {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        std::thread::sleep(Duration::from_micros((seed >> 33) % 60_000));
+        daemon.kill_worker();
+    }
+    // One more, so that the last kill is not at the end.
+    let mut more = daemon.rig.program("count", &[100, 0]);
+    while more.line().is_some() {}
+    let said: Vec<(u32, u64)> =
+        programs.into_iter().map(|program| (program.id(), program.kill())).collect();
+    for name in ["plain", "compressed", "series%d", "memory"] {
+        eprintln!("{name}: {:?}", daemon.ask(&Request::Query { session: name.to_owned() }));
+    }
+    let snapshot = daemon.rig.file("snapshot.etl");
+    let request = Request::Snapshot { session: "memory".to_owned(), file: snapshot.clone() };
+    assert!(matches!(daemon.ask(&request), Response::Done { .. }));
+    let check = |name: &str, files: Vec<std::path::PathBuf>| {
+        let status = daemon.stop(name);
+        eprintln!(
+            "{name}: {} attempted, {} stored, {:?}",
+            status.attempted, status.stored, status.losses
+        );
+        let all = events_of(&files);
+        let by_thread = contiguous(&all);
+        for (id, said) in &said {
+            let seen = by_thread.get(&(*id, 0)).copied().unwrap_or(0);
+            assert!(seen >= *said, "{name}: process {id} said {said}, {seen} were recorded");
+        }
+        assert_eq!(by_thread[&(more.id(), 0)], 100);
+        assert_eq!(status.attempted, status.stored + status.lost, "{status:?}");
+        assert_eq!(all.len() as u64, status.stored, "{status:?}");
+    };
+    check("plain", vec![plain]);
+    check("compressed", vec![compressed]);
+    let status = daemon.stop("series%d");
+    eprintln!(
+        "series: {} attempted, {} stored, {:?}",
+        status.attempted, status.stored, status.losses
+    );
+    drop(series);
+    let numbered = |number: u32| daemon.rig.file(&format!("series{number}.etl"));
+    let files: Vec<_> = (1..).map(numbered).take_while(|path| path.exists()).collect();
+    assert!(files.len() > 1);
+    let all = events_of(&files);
+    assert!(contiguous(&all).values().sum::<u64>() >= said.iter().map(|(_, said)| said).sum());
+    let kept = contiguous(&events(&snapshot));
+    assert!(said.iter().all(|(id, said)| kept[&(*id, 0)] >= *said));
+    daemon.stop("memory");
+    assert!(matches!(daemon.ask(&Request::Shutdown), Response::Done { .. }));
+    // The keeper ends with its worker, and takes the socket with it.
+    let Daemon { rig, keeper } = daemon;
+    keeper.end();
+    assert!(!rig.runtime().join("socket").exists());
 }

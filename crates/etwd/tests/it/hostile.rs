@@ -88,12 +88,12 @@ fn what_is_no_message_ends_the_connection() {
     channel.send(&FromProgram::Pool.to_bytes(), &[]).unwrap();
     assert!(is_out(&channel));
     let (channel, _) = hello(&rig, Role::Program);
-    let register = |number| {
-        let message = FromProgram::Register { number, id: provider(), traits: b"" };
+    let register = |number, traits| {
+        let message = FromProgram::Register { number, id: provider(), traits };
         channel.send(&message.to_bytes(), &[])
     };
-    register(1).unwrap();
-    let _ = register(1);
+    register(1, b"").unwrap();
+    let _ = register(1, b"\x06\0Doc\0");
     assert!(is_out(&channel));
     let (channel, _) = hello(&rig, Role::Program);
     for number in 1..=2100 {

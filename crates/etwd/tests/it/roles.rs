@@ -23,6 +23,8 @@ fn run() {
         "listen" => listen(),
         "fork" => fork(arguments[0]),
         "wait" => wait(),
+        "keeper" => keeper(),
+        "worker" => worker(),
         _ => panic!("no such role"),
     }
     // Without the test harness's own end: programs end in many ways.
@@ -153,4 +155,23 @@ fn wait() {
     }
     write(0, 0);
     write(0, 1);
+}
+
+fn runtime() -> etwd::HostOptions {
+    etwd::HostOptions::new(std::env::var_os(etw_wire::dir::VARIABLE).unwrap())
+}
+
+/// The daemon's first process; the second is this binary again.
+fn keeper() {
+    // SAFETY: before there are other threads that look at the environment.
+    unsafe { std::env::set_var("ETW_TEST_ROLE", "worker") };
+    let program = std::env::current_exe().unwrap();
+    let arguments = ["roles::run", "--exact", "--nocapture", "--test-threads=1"];
+    etwd::keep(&runtime(), &program, &arguments).unwrap();
+}
+
+fn worker() {
+    let keeper = std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned().unwrap();
+    let host = etwd::begin_work(runtime(), keeper.into(), None).unwrap();
+    host.wait();
 }

@@ -106,11 +106,9 @@ fn log_modes() {
     assert_eq!(rig.stop("compressed").stored, 5000);
     assert_eq!(contiguous(&events(&compressed)).values().sum::<u64>(), 5000);
     assert_eq!(rig.stop("series").stored, 5000);
-    let series: Vec<Counted> = (1..)
-        .map(|number| rig.file(&format!("series{number}.etl")))
-        .take_while(|path| path.exists())
-        .flat_map(|path| events(&path))
-        .collect();
+    let numbered = |number: u32| rig.file(&format!("series{number}.etl"));
+    let series: Vec<_> = (1..).map(numbered).take_while(|path| path.exists()).collect();
+    let series = events_of(&series);
     assert_eq!(contiguous(&series).values().sum::<u64>(), 5000);
 
     assert_eq!(rig.stop("append").stored, 5000);

@@ -223,9 +223,16 @@ pub struct Counted {
 /// The counted events of a trace in the order of the trace, which has to be sound and in order.
 #[track_caller]
 pub fn events(path: &Path) -> Vec<Counted> {
-    let file = TraceFile::open(path).unwrap();
-    assert!(file.is_finalised());
-    let mut records = Records::new(vec![file]);
+    events_of(&[path.to_owned()])
+}
+
+/// Of several files, as one trace.
+#[track_caller]
+pub fn events_of(paths: &[PathBuf]) -> Vec<Counted> {
+    let files: Vec<TraceFile> = paths.iter().map(|path| TraceFile::open(path).unwrap()).collect();
+    assert!(files.iter().all(TraceFile::is_finalised));
+    let count = files.len() as u32;
+    let mut records = Records::new(files);
     let mut counted = Vec::new();
     let mut last = i64::MIN;
     while let Some(record) = records.next() {
@@ -243,7 +250,7 @@ pub fn events(path: &Path) -> Vec<Counted> {
         });
     }
     assert!(records.damage().is_empty(), "{:?}", records.damage().kept());
-    assert_eq!(records.out_of_order(0), 0);
+    assert!((0..count).all(|file| records.out_of_order(file) == 0));
     counted
 }
 
@@ -253,7 +260,8 @@ pub fn contiguous(events: &[Counted]) -> BTreeMap<(u32, u64), u64> {
     let mut next = BTreeMap::new();
     for event in events {
         let next = next.entry((event.process, event.thread)).or_insert(0);
-        assert_eq!(event.number, *next, "{event:?}");
+        let exists = || events.iter().any(|other| Counted { number: *next, ..*event } == *other);
+        assert_eq!(event.number, *next, "{event:?}; the other one exists: {}", exists());
         *next += 1;
     }
     next

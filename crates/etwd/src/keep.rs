@@ -1,0 +1,130 @@
+//! What outlives a worker: descriptors and a few facts, held by the keeper under names.
+//!
+//! The keeper knows nothing of sessions: it holds what it is given, and gives it to the next worker. A message is a name, a
+//! newline, and JSON; without JSON the name is forgotten. Descriptors come with it.
+//!
+//! | name | facts | descriptors |
+//! |---|---|---|
+//! | `listener` | | the socket |
+//! | `memory` | | bell, last batch |
+//! | `session/S` | [`KeptSession`] | memory of the session's numbers, then of its buffers |
+//! | `program/C` | [`KeptProgram`] | its socket, its control |
+//! | `registration/C/N` | GUID, traits | |
+//! | `pool/C/N` | | a segment of its pool |
+//! | `ready` | | (from the worker: it serves) |
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use etw_session::EnableInfo;
+use etw_types::Guid;
+use etw_wire::Channel;
+use etw_wire::control::Start;
+use serde::{Deserialize, Serialize};
+
+use crate::program::Slot;
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct KeptSession {
+    pub start: Start,
+    pub owner: u32,
+    pub is_leased: bool,
+    pub is_real_time: bool,
+    /// `SessionFacts::to_bytes`.
+    pub facts: Vec<u8>,
+    pub enabled: Vec<(Guid, EnableInfo)>,
+    /// How many buffers lie in each memory.
+    pub buffers: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct KeptProgram {
+    pub pid: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub slots: Vec<Option<Slot>>,
+    pub token: u32,
+    pub pool_size: u32,
+    pub pool_is_asked: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct KeptRegistration {
+    pub id: Guid,
+    pub traits: Vec<u8>,
+}
+
+/// One thing that is kept.
+pub(crate) struct Entry {
+    pub facts: Vec<u8>,
+    pub descriptors: Vec<OwnedFd>,
+}
+
+pub(crate) type Entries = BTreeMap<String, Entry>;
+
+/// The worker's end; a host without a keeper keeps nothing.
+#[derive(Default)]
+pub(crate) struct Keep(Option<Channel>);
+
+impl Keep {
+    pub fn new(channel: Channel) -> Keep {
+        Keep(Some(channel))
+    }
+
+    /// A keeper that is gone is heard of elsewhere: what is not kept then is lost with the worker.
+    pub fn put<T: Serialize>(&self, name: &str, facts: &T, descriptors: &[BorrowedFd<'_>]) {
+        let Some(channel) = &self.0 else { return };
+        let mut bytes = format!("{name}\n").into_bytes();
+        if serde_json::to_writer(&mut bytes, facts).is_ok()
+            && channel.send(&bytes, descriptors).is_err()
+        {
+            eprintln!("etwd: {name} could not be handed to the keeper");
+        }
+    }
+
+    pub fn remove(&self, name: &str) {
+        if let Some(channel) = &self.0 {
+            let _ = channel.send(format!("{name}\n").as_bytes(), &[]);
+        }
+    }
+}
+
+/// A message's parts. `None`: it is none.
+pub(crate) fn split(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let at = bytes.iter().position(|byte| *byte == b'\n')?;
+    Some((std::str::from_utf8(&bytes[..at]).ok()?, &bytes[at + 1..]))
+}
+
+/// Sends all entries to a worker, and `go`.
+pub(crate) fn send(channel: &Channel, entries: &Entries) -> io::Result<()> {
+    for (name, entry) in entries {
+        let mut bytes = format!("{name}\n").into_bytes();
+        bytes.extend(&entry.facts);
+        let descriptors: Vec<_> = entry.descriptors.iter().map(AsFd::as_fd).collect();
+        channel.send(&bytes, &descriptors)?;
+    }
+    channel.send(b"go\n", &[])
+}
+
+/// Receives what [`send`] sends.
+pub(crate) fn receive(channel: &Channel) -> io::Result<Entries> {
+    let mut entries = Entries::new();
+    loop {
+        let received = channel.receive()?;
+        let Some((name, facts)) = split(&received.bytes) else {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        };
+        if name == "go" {
+            return Ok(entries);
+        }
+        let entry = Entry { facts: facts.to_vec(), descriptors: received.descriptors };
+        entries.insert(name.to_owned(), entry);
+    }
+}
+
+/// The numbers in `kind/A/B` and the like.
+pub(crate) fn numbers<'n>(name: &'n str, kind: &str) -> Option<Vec<u64>> {
+    let rest: &'n str = name.strip_prefix(kind)?.strip_prefix('/')?;
+    rest.split('/').map(|number| number.parse().ok()).collect()
+}

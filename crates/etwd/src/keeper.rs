@@ -1,0 +1,103 @@
+//! The keeper: holds what a worker must not take with it, and starts another one when it does.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use etw_ring::{Bell, LastBatch, Memory};
+use etw_wire::Channel;
+
+use crate::host::{Claim, HostOptions};
+use crate::keep::{Entries, Entry, send, split};
+
+/// After so many workers in a row that did not come to serve there are no more.
+const MOST_IN_A_ROW: u32 = 20;
+
+/// The worker that runs now, for whoever ends it.
+static WORKER: AtomicU32 = AtomicU32::new(0);
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+/// Held while a worker is started or has been waited for: its number is its own meanwhile.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// Runs workers until one ends by itself: `program` with `arguments`, whose standard input is the connection to the keeper.
+///
+/// # Errors
+/// A directory that another host has; workers that do not stay.
+pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Result<()> {
+    let claim = Claim::take(&options.directory)?;
+    let mut entries = Entries::new();
+    let listener = claim.listen()?;
+    entries.insert("listener".to_owned(), entry(vec![listener]));
+    let memory = |size| -> io::Result<OwnedFd> {
+        Memory::shared(size)?.take_fd().ok_or(io::ErrorKind::Unsupported.into())
+    };
+    let memories = vec![memory(Bell::SIZE)?, memory(LastBatch::SIZE)?];
+    entries.insert("memory".to_owned(), entry(memories));
+    let mut in_a_row = 0;
+    loop {
+        let mut has_served = false;
+        let (channel, mut worker) = start(program, arguments)?;
+        // A worker that ends meanwhile is noticed below.
+        let _ = send(&channel, &entries);
+        while let Ok(received) = channel.receive() {
+            let Some((name, facts)) = split(&received.bytes) else { break };
+            match name {
+                "ready" => {
+                    has_served = true;
+                    claim.announce()?;
+                }
+                name if facts.is_empty() => {
+                    entries.remove(name);
+                }
+                name => {
+                    let descriptors = received.descriptors;
+                    entries.insert(name.to_owned(), Entry { facts: facts.to_vec(), descriptors });
+                }
+            }
+        }
+        let ended = {
+            let _one = ONE.lock();
+            let ended = worker.wait()?;
+            WORKER.store(0, Ordering::SeqCst);
+            ended
+        };
+        if ended.success() || IS_ENDING.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        in_a_row = if has_served { 0 } else { in_a_row + 1 };
+        eprintln!("etwd: the worker ended with {ended}; another one goes on");
+        if in_a_row >= MOST_IN_A_ROW {
+            return Err(io::Error::other("workers end as soon as they are started"));
+        }
+    }
+}
+
+/// Tells the worker to stop its sessions and end; async-signal-safe it is not.
+pub fn end() {
+    IS_ENDING.store(true, Ordering::SeqCst);
+    let _one = ONE.lock();
+    let worker = WORKER.load(Ordering::SeqCst);
+    if worker != 0 {
+        // SAFETY: numbers; a child that has not been waited for.
+        unsafe { libc::kill(worker as libc::pid_t, libc::SIGTERM) };
+    }
+}
+
+fn entry(descriptors: Vec<OwnedFd>) -> Entry {
+    Entry { facts: b"null".to_vec(), descriptors }
+}
+
+fn start(program: &Path, arguments: &[&str]) -> io::Result<(Channel, Child)> {
+    let (ours, theirs) = Channel::pair()?;
+    let _one = ONE.lock();
+    let worker = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null())
+        .spawn()?;
+    WORKER.store(worker.id(), Ordering::SeqCst);
+    Ok((ours, worker))
+}

@@ -1,0 +1,280 @@
+//! A worker goes on where the one before was killed: from what the keeper holds.
+//!
+//! What was final in the last batch is in the sessions' buffers; everything else is in the pools still, and is drained again.
+//! Buffers that had a place in a file are written there (again); the others go on with their session.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use etw_host::clock::{ClockMap, Pair};
+use etw_host::facts::{SessionFacts, SessionTime};
+use etw_host::file::Files;
+use etw_host::storage::{Sink, Storage};
+use etw_ring::{Control, Memory, Reader, Source};
+use etw_session::recover::recover;
+use etw_session::state::{STATE_SIZE, Saved};
+use etw_session::{LogMode, Place, Session};
+use etw_types::le;
+use etw_wire::message::FromHost;
+use etw_wire::{Channel, Peer};
+
+use crate::engine::Engine;
+use crate::keep::{Entries, Entry, KeptProgram, KeptRegistration, KeptSession, numbers};
+use crate::message::Connection;
+use crate::program::{Lane, Program};
+use crate::session::{GlobalSession, make_buffers, mode_of, options_of};
+
+fn facts<T: serde::de::DeserializeOwned>(entry: &Entry) -> io::Result<T> {
+    serde_json::from_slice(&entry.facts).map_err(io::Error::other)
+}
+
+/// What belongs to one program or session.
+#[derive(Default)]
+struct Kept {
+    main: Option<Entry>,
+    /// Registrations by number.
+    registrations: Vec<(u32, Entry)>,
+    /// Segments of its pool, in their order.
+    segments: BTreeMap<u64, Entry>,
+}
+
+impl Engine {
+    /// Takes up what the keeper holds; the connections of programs. What cannot be taken up is told, and left.
+    pub fn restore(&mut self, entries: Entries) -> Vec<(Connection, Arc<Channel>, Peer)> {
+        let (mut sessions, mut programs) = (BTreeMap::new(), BTreeMap::new());
+        for (name, entry) in entries {
+            let of = |kind| numbers(&name, kind);
+            if let Some([slot]) = of("session").as_deref() {
+                sessions.entry(*slot).or_insert_with(Kept::default).main = Some(entry);
+            } else if let Some([connection]) = of("program").as_deref() {
+                programs.entry(*connection).or_insert_with(Kept::default).main = Some(entry);
+            } else if let Some([connection, number]) = of("pool").as_deref() {
+                let kept = programs.entry(*connection).or_insert_with(Kept::default);
+                kept.segments.insert(*number, entry);
+            } else if let Some([connection, number]) = of("registration").as_deref() {
+                let kept = programs.entry(*connection).or_insert_with(Kept::default);
+                kept.registrations.push((*number as u32, entry));
+            }
+        }
+        if sessions.is_empty() && programs.is_empty() {
+            return Vec::new();
+        }
+        self.batch = self.last.get();
+        let [raw, ns, floor, _] = self.last.kept();
+        if self.batch > 0 {
+            // The line goes on from where everything before it has been converted: no time is before its predecessor's.
+            let raw_clock = self.clocks.0;
+            self.map = ClockMap::between(Pair { raw, ns }, Pair::now(raw_clock), raw_clock);
+            self.floor = floor;
+        }
+        for (slot, kept) in sessions {
+            if let Err(error) = self.restore_session(slot as usize, kept) {
+                eprintln!("etwd: session {slot} does not go on: {error}");
+            }
+        }
+        let mut connections = Vec::new();
+        for (connection, kept) in programs {
+            match self.restore_program(connection, kept) {
+                Ok(found) => connections.push(found),
+                Err(error) => eprintln!("etwd: a program cannot be taken up: {error}"),
+            }
+        }
+        // Their owners have lost the connection that they were leased by.
+        let leased = self.sessions.iter().filter(|(_, global)| global.start.leased);
+        let leased: Vec<usize> = leased.map(|(slot, _)| *slot).collect();
+        for slot in leased {
+            self.stop_session(slot, None);
+        }
+        connections
+    }
+
+    fn restore_session(&mut self, slot: usize, kept: Kept) -> io::Result<()> {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let main = kept.main.ok_or_else(missing)?;
+        let mut record: KeptSession = facts(&main)?;
+        let mut descriptors = main.descriptors.into_iter();
+        let numbers = descriptors.next().ok_or_else(missing)?;
+        let session_facts = SessionFacts::read(&record.facts)?;
+        let size = record.start.buffer_size as usize;
+        let mut left = Vec::new();
+        for (count, memory) in record.buffers.iter().zip(descriptors) {
+            left.push(Memory::map(memory, 0, size * *count as usize, true)?.into_regions(size));
+        }
+        let count: u32 = record.buffers.iter().sum();
+        let found = recover(left.iter().flatten().map(|region| region.as_ref()), self.batch);
+        if found.damaged > 0 {
+            eprintln!("etwd: {} buffers of {} are damaged", found.damaged, record.start.name);
+        }
+        let state = Memory::map(numbers, 0, STATE_SIZE, true)?.into_regions(STATE_SIZE);
+        let state = state.first().ok_or_else(missing)?;
+        let saved = Saved::read(state.as_ref(), self.batch);
+        let mode = match mode_of(&record.start) {
+            // It has been appended to since: its places come from its numbers.
+            LogMode::Append { .. } => LogMode::Sequential { max_size: None },
+            mode => mode,
+        };
+        let options = options_of(&record.start, &session_facts, mode, slot);
+        let (buffers, memory) = make_buffers(record.start.buffer_size, count.max(2))?;
+        let bad = |error: etw_session::SessionError| io::Error::other(error.to_string());
+        let next_place = saved.as_ref().map(Saved::next_place);
+        let (mut session, placed) = match saved {
+            Some(saved) => {
+                Session::resume(options, buffers, saved, found, self.batch).map_err(bad)?
+            }
+            // Killed before its first batch: nothing of it was final.
+            None => (Session::new(options, buffers).map_err(bad)?, Vec::new()),
+        };
+        let (state, numbers) = make_buffers(STATE_SIZE as u32, 1)?;
+        state.into_iter().for_each(|state| session.keep_state(state, self.batch));
+        for (provider, info) in std::mem::take(&mut record.enabled) {
+            session.enable(provider, info);
+        }
+        let storage = match &record.start.file {
+            Some(path) => {
+                let files = {
+                    let last_time = session.facts().last_time;
+                    self.restore_files(path, &session_facts, placed, (next_place, last_time))?
+                };
+                Some(Storage::start(Sink::Files(Box::new(files)))?)
+            }
+            None => None,
+        };
+        let global = GlobalSession {
+            name: record.start.name.clone(),
+            guid: record.start.guid,
+            owner: record.owner,
+            lease: None,
+            time: SessionTime::of(&session_facts),
+            facts: session_facts,
+            storage,
+            consumers: Vec::new(),
+            is_real_time: record.is_real_time,
+            consumer_losses: 0,
+            buffers: count,
+            memories: vec![(count, memory)],
+            numbers,
+            error: None,
+            flushes: Default::default(),
+            is_full: false,
+            waiting_since: None,
+            slow_at: None,
+            start: record.start,
+        };
+        self.router.insert(slot, session);
+        self.sessions.insert(slot, global);
+        // In one message the new memories are in the place of the old ones.
+        self.keep_session(slot);
+        Ok(())
+    }
+
+    /// The session's file as it has to be before it goes on.
+    fn restore_files(
+        &self,
+        path: &Path,
+        facts: &SessionFacts,
+        mut placed: Vec<(Place, Vec<u8>)>,
+        (next, last_time): (Option<Place>, i64),
+    ) -> io::Result<Files> {
+        let closing = etw_host::file::Closing::default();
+        if facts.is_compressed() {
+            let (mut files, sequence) = Files::reopen_compressed(path, facts.clone())?;
+            placed.sort_by_key(|(_, bytes)| le::i64(bytes, 0x18));
+            for (place, bytes) in placed {
+                // What is in the file is not written again: it has no place of its own.
+                if le::i64(&bytes, 0x18).is_some_and(|number| number > sequence) {
+                    files.store(1, place.slot, &bytes[..72], &bytes, closing)?;
+                }
+            }
+            return Ok(files);
+        }
+        let next = next.unwrap_or(Place { file: 1, slot: 1 });
+        // A file that nothing was written to is begun with its first buffer.
+        let last = if next.slot == 1 { next.file.saturating_sub(1).max(1) } else { next.file };
+        let mut by_file: BTreeMap<u32, Vec<(Place, Vec<u8>)>> =
+            BTreeMap::from([(last, Vec::new())]);
+        for (place, bytes) in placed {
+            by_file.entry(place.file).or_default().push((place, bytes));
+        }
+        // The one before may have been full and not completed.
+        let first = by_file.keys().next().copied().unwrap_or(last);
+        let before = etw_host::facts::file_name(path, first.saturating_sub(1));
+        if first > 1
+            && etw_etl::read::TraceFile::open(&before).is_ok_and(|file| !file.is_finalised())
+        {
+            by_file.insert(first - 1, Vec::new());
+        }
+        let most = by_file.keys().next_back().copied().unwrap_or(last);
+        let mut current = None;
+        for (number, buffers) in by_file {
+            let mut files = Files::resume(path, facts.clone(), number)?;
+            let mut last_time = facts.start_raw.max(last_time);
+            for (place, bytes) in buffers {
+                last_time = last_time.max(le::i64(&bytes, 0x10).unwrap_or(0));
+                files.store(place.file, place.slot, &bytes[..72], &bytes, closing)?;
+            }
+            if number < most {
+                let end = facts.clock().filetime(last_time).map_or(0, |time| time.0);
+                files.finish(etw_host::file::Closing { end_time: end, ..closing })?;
+            }
+            current = Some(files);
+        }
+        current.ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    fn restore_program(
+        &mut self,
+        connection: Connection,
+        kept: Kept,
+    ) -> io::Result<(Connection, Arc<Channel>, Peer)> {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let main = kept.main.ok_or_else(missing)?;
+        let record: KeptProgram = facts(&main)?;
+        let [socket, control] =
+            <[OwnedFd; 2]>::try_from(main.descriptors).map_err(|_| missing())?;
+        let channel = Arc::new(Channel::from(socket));
+        let peer = Peer { pid: record.pid, uid: record.uid, gid: record.gid };
+        let memory = Memory::map(control, 0, Control::SIZE, true)?;
+        let control = Control::open_until(Arc::new(memory), self.batch)?;
+        let mut program = Program::new(channel.clone(), peer, control);
+        for (number, entry) in kept.registrations {
+            let KeptRegistration { id, traits } = facts(&entry)?;
+            program.register(number, id, &traits);
+        }
+        for (slot, kept) in program.slots.iter_mut().zip(record.slots) {
+            *slot = kept;
+        }
+        program.pool_is_asked = record.pool_is_asked;
+        program.pool_size = record.pool_size;
+        let mut reader: Option<Reader> = None;
+        for entry in kept.segments.into_values() {
+            let [memory] = <[OwnedFd; 1]>::try_from(entry.descriptors).map_err(|_| missing())?;
+            let source = Source::received(memory)?;
+            program.segments += 1;
+            match &mut reader {
+                None => {
+                    let mut new = Reader::new(program.control.clone(), source)?;
+                    // Whether it was quiet is not known: it is drained, and asked anew.
+                    new.wake_after_restart();
+                    reader = Some(new);
+                }
+                Some(reader) => reader.add_segment(source)?,
+            }
+        }
+        self.tokens.insert(connection, record.token);
+        if let Some(reader) = reader {
+            program.lane = Some(self.lanes.len());
+            self.lanes.push(Lane::new(connection, &program, &reader));
+            self.readers.push(reader);
+        }
+        // What it said to a worker that was killed may not have been heard.
+        program.say(&FromHost::Again);
+        if program.pool_is_asked && program.lane.is_none() {
+            program.say(&FromHost::NeedPool);
+        }
+        self.programs.insert(connection, program);
+        Ok((connection, channel, peer))
+    }
+}
