@@ -216,7 +216,7 @@ impl Catalog {
         for pack in &self.packs {
             found.extend(pack.events_of(provider));
         }
-        found.sort_by(|a, b| (a.id, a.version).cmp(&(b.id, b.version)));
+        found.sort_by_key(|event| (event.id, event.version));
         found.dedup_by_key(|event| (event.id, event.version));
         found
     }
