@@ -1,4 +1,5 @@
 //! `tracerpt` and `tracefmt`: the everyday forms of Windows' commands, by name (`etw tracerpt …`, or a link of that name).
+//! Those that control sessions are in `live/frontends`.
 //!
 //! What is not supported is refused, not ignored.
 
@@ -14,18 +15,21 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 /// A command, from its arguments.
-type Run = fn(&[String]) -> Result<Outcome, Failure>;
+pub type Run = fn(&[String]) -> Result<Outcome, Failure>;
 
 /// The command that a name asks for.
 pub fn by_name(program: &str) -> Option<Run> {
     match program {
         "tracerpt" => Some(tracerpt),
         "tracefmt" => Some(tracefmt),
+        #[cfg(target_os = "linux")]
+        other => crate::live::frontends::by_name(other),
+        #[cfg(not(target_os = "linux"))]
         _ => None,
     }
 }
 
-fn usage(what: impl Into<String>) -> Failure {
+pub fn usage(what: impl Into<String>) -> Failure {
     Failure::Usage(what.into())
 }
 

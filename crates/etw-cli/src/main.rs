@@ -66,6 +66,30 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Windows' tracelog, in its everyday forms
+    #[cfg(target_os = "linux")]
+    #[command(disable_help_flag = true)]
+    Tracelog {
+        /// As tracelog has them: tracelog -h
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Windows' logman with -ets, in its everyday forms
+    #[cfg(target_os = "linux")]
+    #[command(disable_help_flag = true)]
+    Logman {
+        /// As logman has them: logman -h
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Windows' xperf, as a controller, in its everyday forms
+    #[cfg(target_os = "linux")]
+    #[command(disable_help_flag = true)]
+    Xperf {
+        /// As xperf has them: xperf -h
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Gather schemas into one file, or learn them from traces
     Pack(pack::Arguments),
     /// Complete a trace that its session did not, in place; a complete one stays as it is
@@ -88,11 +112,13 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // By a link's name.
-    let mut words = std::env::args();
+    // By a link's name. A copy or a hard link is the program that it starts its host with, too.
+    let mut words = std::env::args().peekable();
     let program = words.next().unwrap_or_default();
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
-    if let Some(run) = frontends::by_name(program.trim_end_matches(".exe")) {
+    if words.peek().is_none_or(|word| word != "daemon")
+        && let Some(run) = frontends::by_name(program.trim_end_matches(".exe"))
+    {
         return finish(run(&words.collect::<Vec<_>>()));
     }
     // A topic beside the commands that clap's own `help` knows.
@@ -110,6 +136,12 @@ fn main() -> ExitCode {
         Command::Report(arguments) => report::run(arguments),
         Command::Tracerpt { arguments } => frontend("tracerpt", arguments),
         Command::Tracefmt { arguments } => frontend("tracefmt", arguments),
+        #[cfg(target_os = "linux")]
+        Command::Tracelog { arguments } => frontend("tracelog", arguments),
+        #[cfg(target_os = "linux")]
+        Command::Logman { arguments } => frontend("logman", arguments),
+        #[cfg(target_os = "linux")]
+        Command::Xperf { arguments } => frontend("xperf", arguments),
         Command::Pack(arguments) => pack::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
         #[cfg(target_os = "linux")]

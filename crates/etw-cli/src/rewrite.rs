@@ -56,6 +56,12 @@ pub fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
     run(&arguments.target, &arguments.files, None)
 }
 
+/// As `etw merge --force`.
+#[cfg(target_os = "linux")]
+pub fn merge_to(output: PathBuf, files: &[PathBuf]) -> Result<Outcome, Failure> {
+    run(&Target { output, compress: false, force: true }, files, None)
+}
+
 pub fn relog(arguments: &RelogArguments) -> Result<Outcome, Failure> {
     let start =
         files::open(&arguments.file)?.header().map_or(FileTime(0), |header| header.start_time);

@@ -25,7 +25,7 @@ mod worker;
 
 pub use etw_session::{
     Cause, Condition, EnableInfo, EnableProperties, EventKey, FilterError, Filters, IdFilter,
-    Ledger, NameFilter, PayloadFilter, PayloadOp,
+    Ledger, NameFilter, PayloadFilter, PayloadOp, log_file_mode,
 };
 pub use facts::SessionClock;
 pub use private::{

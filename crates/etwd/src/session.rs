@@ -307,7 +307,11 @@ impl GlobalSession {
             id: slot as u32 + 1,
             state: state.to_owned(),
             file: self.start.file.clone(),
-            mode: self.facts.header.log_file_mode,
+            // The file's header has what it began with.
+            mode: match self.is_real_time {
+                true => self.facts.header.log_file_mode | log_file_mode::REAL_TIME,
+                false => self.facts.header.log_file_mode & !log_file_mode::REAL_TIME,
+            },
             max_size: self.start.max_size.unwrap_or(0),
             buffer_size: options.buffer_size,
             buffers: self.buffers,

@@ -1,6 +1,7 @@
 //! Global sessions: what is asked of the host of sessions, and what it gives back. On Linux.
 
 mod daemon;
+pub mod frontends;
 mod host;
 mod options;
 mod provider;

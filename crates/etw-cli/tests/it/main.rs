@@ -1,6 +1,8 @@
 //! The command as users meet it: arguments, output, exit status.
 
 mod check;
+#[cfg(target_os = "linux")]
+mod controllers;
 mod convert;
 mod corpus;
 mod dump;

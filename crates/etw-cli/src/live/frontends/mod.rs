@@ -1,0 +1,255 @@
+//! `tracelog`, `logman` and `xperf`: the everyday forms of Windows' controller commands, by name (`etw tracelog …`, or a link
+//! of that name). Forms and displays are those of Microsoft's documentation of the three.
+//!
+//! Each command first turns all of its words into what they ask for, and only then asks a host: a command with a word that
+//! is not supported has done nothing. What is not supported is refused with a sentence, not ignored.
+
+mod logman;
+mod setup;
+mod tracelog;
+mod words;
+mod xperf;
+
+use super::host::{self, Which, ask, ask_session};
+use super::options::{Named, resolve};
+use super::session;
+use crate::frontends::{Run, usage};
+use crate::output::{Failure, Outcome};
+use crate::schemas;
+use etw_decode::Catalog;
+use etw_host::{EnableInfo, log_file_mode as bits};
+use etw_types::{Guid, LevelKeyword};
+use etw_wire::client::{Client, ClientError};
+use etw_wire::control::{ProviderStatus, Request, Response, SessionStatus, Start, Update};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The command that a name asks for.
+pub fn by_name(program: &str) -> Option<Run> {
+    match program {
+        "tracelog" => Some(tracelog::run),
+        "logman" => Some(logman::run),
+        "xperf" => Some(xperf::run),
+        _ => None,
+    }
+}
+
+/// Why no kernel flag is taken.
+const KERNEL: &str = "there is no NT kernel here whose events could be recorded; \
+                      name a session and the providers of programs";
+
+/// A session's name, unless it is one of those that Windows reserves for its kernel.
+fn session_name(command: &str, name: &str) -> Result<String, Failure> {
+    const RESERVED: [&str; 3] =
+        ["NT Kernel Logger", "Circular Kernel Context Logger", "GlobalLogger"];
+    match RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name)) {
+        true => Err(usage(format!("{command}: {name}: {KERNEL}"))),
+        false => Ok(name.to_owned()),
+    }
+}
+
+/// A provider and what is wanted of it, before its name is looked up.
+#[derive(Clone, Debug, PartialEq)]
+struct Wish {
+    provider: Named,
+    info: EnableInfo,
+}
+
+impl Wish {
+    fn of(provider: Named, level: u8, any: u64, all: u64) -> Wish {
+        let wanted = LevelKeyword { level, any, all, ignore_keyword_0: false };
+        Wish { provider, info: EnableInfo { wanted, ..EnableInfo::default() } }
+    }
+
+    fn parse(text: &str, level: u8, any: u64) -> Result<Wish, Failure> {
+        let provider = text.parse().map_err(|error| usage(format!("{text:?}: {error}")))?;
+        Ok(Wish::of(provider, level, any, 0))
+    }
+}
+
+/// The host of the user's sessions, and what the commands ask of it. Without one there is no session.
+struct Controller {
+    client: Client,
+}
+
+impl Controller {
+    fn connect() -> Result<Controller, Failure> {
+        Ok(Controller { client: Which::default().connect()? })
+    }
+
+    /// `None`: nobody hosts sessions, so that there is nothing to show. A host that cannot be asked is another matter.
+    fn if_there() -> Result<Option<Controller>, Failure> {
+        match Client::connect(&Which::default().directory()) {
+            Ok(client) => Ok(Some(Controller { client })),
+            Err(ClientError::NoHost(_)) => Ok(None),
+            Err(error) => Err(host::failure(error)),
+        }
+    }
+
+    /// A host is started if there is none.
+    fn connect_or_start() -> Result<Controller, Failure> {
+        Ok(Controller { client: Which::default().connect_or_start()? })
+    }
+
+    fn resolve(&self, named: &Named) -> Result<Guid, Failure> {
+        resolve(named, Some(&self.client))
+    }
+
+    /// Starts a session with its providers: all or nothing.
+    fn start(&self, mut start: Start, wishes: Vec<Wish>) -> Result<SessionStatus, Failure> {
+        for wish in wishes {
+            start.enable.push((self.resolve(&wish.provider)?, wish.info));
+        }
+        let status = ask_session(&self.client, &Request::Start(Box::new(start)))?;
+        if let Some(warning) = &status.error {
+            eprintln!("etw: warning: {warning}");
+        }
+        Ok(status)
+    }
+
+    fn query(&self, name: &str) -> Result<SessionStatus, Failure> {
+        ask_session(&self.client, &Request::Query { session: name.to_owned() })
+    }
+
+    /// Stops a session; what it has lost is told.
+    fn stop(&self, name: &str) -> Result<(SessionStatus, Outcome), Failure> {
+        let status = ask_session(&self.client, &Request::Stop { session: name.to_owned() })?;
+        let outcome = session::outcome(&status)?;
+        if outcome != Outcome::Done {
+            eprint!("etw: {name}: {}", session::summary(&status));
+        }
+        Ok((status, outcome))
+    }
+
+    fn flush(&self, name: &str) -> Result<(), Failure> {
+        ask(&self.client, &Request::Flush { session: name.to_owned() }).map(drop)
+    }
+
+    /// Writes what a session in memory holds.
+    fn snapshot(&self, name: &str, file: &str) -> Result<(), Failure> {
+        let file = super::options::absolute(file.as_ref())?;
+        ask(&self.client, &Request::Snapshot { session: name.to_owned(), file }).map(drop)
+    }
+
+    /// Changes a session. Fewer buffers than there are would be no change to the host, and nobody would hear of it.
+    fn update(&self, command: &str, name: &str, update: Update) -> Result<(), Failure> {
+        if update == Update::default() {
+            return Ok(());
+        }
+        if let Some(buffers) = update.buffers {
+            let now = self.query(name)?.buffers;
+            if buffers < now {
+                return Err(usage(format!(
+                    "{command}: session {name} has {now} buffers: a running session can be given \
+                     more of them, not fewer"
+                )));
+            }
+        }
+        ask(&self.client, &Request::Update { session: name.to_owned(), update }).map(drop)
+    }
+
+    fn enable(&self, name: &str, wish: &Wish, timeout_ms: u32) -> Result<(), Failure> {
+        let provider = self.resolve(&wish.provider)?;
+        let (session, info) = (name.to_owned(), wish.info.clone());
+        ask(&self.client, &Request::Enable { session, provider, info, timeout_ms }).map(drop)
+    }
+
+    fn disable(&self, name: &str, provider: &Named) -> Result<(), Failure> {
+        let provider = self.resolve(provider)?;
+        ask(&self.client, &Request::Disable { session: name.to_owned(), provider }).map(drop)
+    }
+
+    fn capture(&self, name: &str, provider: Guid, of: &LevelKeyword) -> Result<(), Failure> {
+        let request = Request::CaptureState {
+            session: name.to_owned(),
+            provider,
+            level: of.level,
+            any: of.any,
+            all: of.all,
+        };
+        ask(&self.client, &request).map(drop)
+    }
+
+    fn providers(&self) -> Result<Vec<ProviderStatus>, Failure> {
+        match ask(&self.client, &Request::Providers)? {
+            Response::Providers { providers } => Ok(providers),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn sessions(&self) -> Result<Vec<SessionStatus>, Failure> {
+        match ask(&self.client, &Request::List)? {
+            Response::Sessions { sessions } => Ok(sessions),
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// All sessions; none where nobody hosts any.
+fn all_sessions() -> Result<Vec<SessionStatus>, Failure> {
+    Controller::if_there()?.map_or(Ok(Vec::new()), |controller| controller.sessions())
+}
+
+/// What a session has enabled, by the GUID of its provider.
+fn enabled(status: &SessionStatus) -> impl Iterator<Item = (Guid, &EnableInfo)> {
+    status.enabled.iter().filter_map(|(id, info)| Some((id.parse().ok()?, info)))
+}
+
+/// Names of providers: those that programs registered, then those of the user's schemas.
+struct ProviderNames {
+    registered: BTreeMap<Guid, String>,
+    own: Arc<Catalog>,
+}
+
+impl ProviderNames {
+    fn of(providers: Vec<ProviderStatus>) -> ProviderNames {
+        let named = providers.into_iter().filter(|provider| !provider.name.is_empty());
+        let registered = named.map(|provider| (provider.id, provider.name)).collect();
+        ProviderNames { registered, own: schemas::own() }
+    }
+
+    fn get(&self, id: &Guid) -> Option<&str> {
+        let registered = self.registered.get(id).map(String::as_str);
+        registered.or_else(|| self.own.provider_name(id))
+    }
+}
+
+/// A GUID as Windows' commands print it.
+fn braced(id: &Guid) -> String {
+    format!("{{{}}}", id.to_string().to_ascii_uppercase())
+}
+
+/// Names of a session's log mode bits: the way of the file, and what else holds.
+fn mode_names(mode: u32) -> (&'static str, Vec<&'static str>) {
+    let file = [
+        (bits::CIRCULAR, "Circular"),
+        (bits::NEWFILE, "Newfile"),
+        (bits::APPEND, "Append"),
+        (bits::BUFFERING, "Buffering"),
+    ];
+    let others = [
+        (bits::REAL_TIME, "RealTime"),
+        (bits::PREALLOCATE, "Preallocate"),
+        (bits::COMPRESSED, "Compressed"),
+        (bits::INDEPENDENT_SESSION, "Independent"),
+        (bits::NO_PER_PROCESSOR_BUFFERING, "LowCapacity"),
+    ];
+    let is_set = |(bit, _): &&(u32, &str)| mode & bit != 0;
+    // As on Windows a session without a file has a way of it.
+    let file = file.iter().find(is_set).map_or("Sequential", |(_, name)| name);
+    (file, others.iter().filter(is_set).map(|(_, name)| *name).collect())
+}
+
+/// A path, or nothing.
+fn shown_file(status: &SessionStatus) -> String {
+    status.file.as_ref().map_or(String::new(), |file| file.display().to_string())
+}
+
+fn print(text: &str) -> Result<Outcome, Failure> {
+    session::print_text(text)?;
+    Ok(Outcome::Done)
+}
+
+fn worse(one: Outcome, other: Outcome) -> Outcome {
+    if one == Outcome::Done { other } else { one }
+}

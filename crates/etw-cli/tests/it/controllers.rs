@@ -1,0 +1,721 @@
+//! `tracelog`, `logman` and `xperf`: their everyday forms against a host that the command itself starts (OV-24).
+use crate::fixture::stderr;
+use ::etw::{ControlCode, Level, Provider, define_provider, write_event};
+use etw_wire::client::Client;
+use etw_wire::control::Request;
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+define_provider!(PROVIDER, "OpenEtw.Test.Controllers");
+const NAME: &str = "*OpenEtw.Test.Controllers";
+// Another one.
+define_provider!(SECOND, "OpenEtw.Test.Second");
+const SECOND_NAME: &str = "*OpenEtw.Test.Second";
+const ROLE: &str = "ETW_CLI_TEST_CONTROLLERS";
+
+/// A folder with a host's runtime directory; the host ends with it.
+struct Place {
+    folder: PathBuf,
+}
+
+impl Place {
+    fn new(name: &str) -> Place {
+        let folder = std::env::temp_dir().join(format!("etw-cli-{name}-{}", std::process::id()));
+        let mut builder = std::fs::DirBuilder::new();
+        builder.mode(0o700).create(&folder).unwrap();
+        builder.create(folder.join("run")).unwrap();
+        Place { folder }
+    }
+
+    fn runtime(&self) -> PathBuf {
+        self.folder.join("run")
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Nothing of the user's own is asked.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        command
+            .env("ETW_RUNTIME_DIR", self.runtime())
+            .env("HOME", &self.folder)
+            .env_remove("XDG_CONFIG_HOME")
+            .env_remove("XDG_DATA_HOME")
+            .env_remove("ETW_PACKS")
+            .current_dir(&self.folder)
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn etw(&self, words: &[&str]) -> Output {
+        self.command(env!("CARGO_BIN_EXE_etw").as_ref()).args(words).output().unwrap()
+    }
+
+    /// Standard output of a command that ends with `status`.
+    fn ends(&self, status: i32, line: &str) -> String {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let output = self.etw(&words);
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{line}: {}{text}", stderr(&output));
+        text
+    }
+
+    fn does(&self, line: &str) -> String {
+        self.ends(0, line)
+    }
+
+    /// What `etw stat` says of a file.
+    fn stat(&self, name: &str) -> Value {
+        serde_json::from_str(&self.does(&format!("stat --format json {name}"))).unwrap()
+    }
+
+    /// How often an event of the providers is in a file.
+    fn count(&self, name: &str, event: &str) -> u64 {
+        let stat = self.stat(name);
+        let rows = stat["by_event"].as_array().unwrap().iter();
+        let of = rows.filter(|row| {
+            row["event"] == event
+                && row["provider_name"].as_str().unwrap_or("").starts_with("OpenEtw.Test.")
+        });
+        of.map(|row| row["count"].as_u64().unwrap()).sum()
+    }
+
+    /// Events of the three kinds that programs write.
+    fn counts(&self, name: &str) -> [u64; 3] {
+        ["Info", "Detail", "State"].map(|event| self.count(name, event))
+    }
+
+    /// Started behind a session that wants its events: from when they are wanted.
+    fn program(&self) -> Program {
+        let mut child = self
+            .command(&std::env::current_exe().unwrap())
+            .args(["controllers::program", "--exact", "--nocapture", "--test-threads=1"])
+            .env(ROLE, "program")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let mut program = Program { child, input, output: BufReader::new(output.unwrap()) };
+        program.expect("ready");
+        program
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Ok(host) = Client::connect(&self.runtime()) {
+            let _ = host.ask(&Request::Shutdown);
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A process that writes when it is told to.
+struct Program {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Program {
+    fn expect(&mut self, word: &str) {
+        let mut line = String::new();
+        // Behind what the test's harness says.
+        while !line.trim_end().ends_with(word) {
+            line.clear();
+            assert!(self.output.read_line(&mut line).unwrap() > 0, "the program has ended");
+        }
+    }
+
+    /// So many events of level 4 and keyword 1, as many of level 5 and keyword 2.
+    fn writes(&mut self, count: u32) {
+        writeln!(self.input.as_mut().unwrap(), "{count}").unwrap();
+        self.expect("written");
+    }
+
+    fn ends(mut self) {
+        drop(self.input.take());
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn write(provider: &'static Provider, number: u32) {
+    let _ =
+        write_event!(provider, "Info", level(Informational), keyword(0x1), u32("Number", &number));
+    let _ = write_event!(provider, "Detail", level(Verbose), keyword(0x2), u32("Number", &number));
+}
+
+/// Not a test by itself: the program that writes.
+#[test]
+fn program() {
+    if std::env::var_os(ROLE).is_none() {
+        return;
+    }
+    let _registration = PROVIDER.register_with(|change| {
+        if change.control == ControlCode::CaptureState {
+            let _ = write_event!(PROVIDER, "State", level(Informational), keyword(0x1));
+        }
+    });
+    let _second = SECOND.register();
+    // Registration waits for a busy host no longer than a program may be held up.
+    let end = Instant::now() + Duration::from_secs(20);
+    while !PROVIDER.is_enabled(Level::INFO, 0x1) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    println!("ready");
+    for line in std::io::stdin().lines() {
+        for number in 0..line.unwrap().parse().unwrap() {
+            write(&PROVIDER, number);
+            write(&SECOND, number);
+        }
+        println!("written");
+    }
+}
+
+/// The value in a row of a display.
+fn field<'t>(text: &'t str, name: &str) -> &'t str {
+    let row = text.lines().find(|line| line.trim_start().starts_with(name));
+    let row = row.unwrap_or_else(|| panic!("no {name} in {text}"));
+    row.trim_start()[name.len()..].trim_start_matches([' ', ':']).trim()
+}
+
+/// OV-24: a session from its start to its stop, its providers changed meanwhile.
+#[test]
+fn tracelog_controls_a_session() {
+    let place = Place::new("tracelog");
+    assert_eq!(place.does("tracelog -l"), "");
+    assert_eq!(place.does("tracelog -enumguid").lines().count(), 2);
+    let id = PROVIDER.id();
+    let text = place.does(&format!("tracelog -start My -f my.etl -guid {NAME} -level 4 -flag 0x1"));
+    assert!(
+        text.starts_with(
+            "Logger Started...\nEnabling trace to logger 1\nOperation Status:       0L "
+        ),
+        "{text}"
+    );
+    assert_eq!(field(&text, "Logger Name"), "My");
+    assert_eq!(field(&text, "Log Filename"), place.file("my.etl").to_str().unwrap());
+    let mut program = place.program();
+    program.writes(10);
+
+    let text = place.does("tracelog -enumguid");
+    let rows: Vec<Vec<&str>> =
+        text.lines().skip(2).map(|row| row.split_whitespace().collect()).collect();
+    let (id, second) = (id.to_string(), SECOND.id().to_string());
+    assert!(rows.contains(&vec![&id, "TRUE", "1", "4", "0x1"]), "{text}");
+    assert!(rows.contains(&vec![&second, "FALSE", "0", "0", "0"]), "{text}");
+
+    let text = place.does("tracelog /Q my /LP");
+    assert_eq!(field(&text, "Logger Id"), "0x1");
+    assert_eq!(field(&text, "Log Mode"), "Sequential");
+    assert_eq!(field(&text, "Enabled Providers"), "1");
+    assert!(field(&text, &id).starts_with("Level 4  MatchAnyKeyword 0x1 "), "{text}");
+    assert!(!place.does("tracelog -q MY").contains("Enabled Providers"));
+    assert!(place.does("tracelog -l").starts_with("Logger Name:            My\n"));
+
+    place.does("tracelog -flush My");
+    assert_eq!(place.counts("my.etl"), [10, 0, 0]);
+    place.does(&format!("tracelog -enable My -guid #{{{id}}} -level 5 -timeout 20000"));
+    program.writes(10);
+    place.does(&format!("tracelog -disable My -guid #{id}"));
+    program.writes(10);
+    let text = place.does("tracelog -capturestate My");
+    assert!(text.starts_with("Operation Status:       0L"));
+    place.does(&format!("tracelog -enable My -guid {NAME} -timeout 20000"));
+    place.does("tracelog -capturestate My");
+    let text = place.does("tracelog -stop My");
+    assert_eq!(field(&text, "Events Lost"), "0");
+    assert_eq!(place.counts("my.etl"), [20, 10, 1]);
+    assert_eq!(place.does("tracelog -l"), "");
+    place.ends(3, "tracelog -stop My");
+    program.ends();
+}
+
+/// OV-24: how files are written, and what else a start says.
+#[test]
+fn tracelog_starts_sessions_of_every_kind() {
+    let place = Place::new("tracelog-kinds");
+    let id = PROVIDER.id();
+    std::fs::write(place.file("two.guid"), format!("; both\n{id};0x1;4\n{};2\n", SECOND.id()))
+        .unwrap();
+    let start = |options: &str| place.does(&format!("tracelog -start s {options}"));
+
+    // The file's default name, circular, a clock, a timer, small buffers, a maximum in KB.
+    let text = start(&format!(
+        "-cir 64 -kb -b 4 -min 4 -max 8 -ft 3 -UseSystemTime -lowcapacity -independent -guid {NAME}"
+    ));
+    for (name, value) in [
+        ("Buffer Size", "4 Kb"),
+        ("Maximum Buffers", "8"),
+        ("ClockType", "SystemTime"),
+        ("Log Mode", "Independent  LowCapacity  Circular"),
+        ("Maximum File Size", "64 Kb"),
+        ("Buffer Flush Timer", "3 secs"),
+        ("Log Filename", place.file("LogFile.etl").to_str().unwrap()),
+    ] {
+        assert_eq!(field(&text, name), value, "{text}");
+    }
+    place.ends(3, "tracelog -start S -f other.etl");
+    let mut program = place.program();
+    program.writes(5);
+    place.does("tracelog -stop s");
+    assert_eq!(place.counts("LogFile.etl"), [5, 5, 0]);
+    assert_eq!(place.stat("LogFile.etl")["clock"], "system");
+
+    // A file of GUIDs; appended to.
+    start("-f a.etl -guid two.guid -UseSystemTime");
+    program.writes(3);
+    place.does("tracelog -stop s");
+    assert_eq!(place.counts("a.etl"), [3, 3, 0]);
+    start(&format!("-f a.etl -append -guid {NAME}"));
+    program.writes(4);
+    place.does("tracelog -stop s");
+    assert_eq!(place.counts("a.etl"), [7, 7, 0]);
+
+    // A series of files.
+    start(&format!("-f n%d.etl -newfile 16 -kb -b 4 -guid {NAME}"));
+    program.writes(1000);
+    place.does("tracelog -stop s");
+    assert!(place.file("n2.etl").exists());
+
+    // At its maximum size a sequential file takes no more, which is a loss of this run.
+    start(&format!("-f full.etl -seq 16 -kb -prealloc -b 4 -guid {NAME}"));
+    program.writes(1000);
+    let text = place.ends(1, "tracelog -stop s");
+    assert_ne!(field(&text, "Events Lost"), "0");
+
+    // Memory, written when it is asked for.
+    let text = start(&format!("-buffering -guid {NAME} -guid {SECOND_NAME}"));
+    assert_eq!(field(&text, "Mode"), "Buffering");
+    program.writes(6);
+    place.does("tracelog -flush s -f snap.etl");
+    place.does("tracelog -stop s");
+    assert_eq!(place.counts("snap.etl"), [12, 12, 0]);
+
+    // Real time, and a file beside it.
+    let text = start("-rt -f rt.etl");
+    assert_eq!(field(&text, "Log Mode"), "RealTime  Sequential");
+    assert!(!text.contains("Enabling trace"));
+    place.does("tracelog -stop s");
+
+    // Filters, ids beside events, and no event without a keyword.
+    let pid = program.child.id();
+    start(&format!("-f f.etl -guid {NAME} -PidFilter 2 {pid} 1 -enableproperty 0x81"));
+    program.writes(2);
+    place.does("tracelog -stop s");
+    assert_eq!(place.counts("f.etl"), [2, 2, 0]);
+    start(&format!(
+        "-f f.etl -guid {NAME} -PidFilter 1 1 -EventIdFilter -in 1 7 -ExeFilter other;another"
+    ));
+    program.writes(2);
+    place.does("tracelog -stop s");
+    assert_eq!(place.counts("f.etl"), [0, 0, 0]);
+    program.ends();
+}
+
+/// OV-24: a running session changed.
+#[test]
+fn tracelog_updates() {
+    let place = Place::new("tracelog-update");
+    place.does(&format!("tracelog -start s -f one.etl -max 8 -guid {NAME}"));
+    let mut program = place.program();
+    program.writes(2);
+    let text = place.does("tracelog -update s -f two.etl -ft 2 -max 12 -rt");
+    for (name, value) in [
+        ("Number of Buffers", "12"),
+        ("Log Mode", "RealTime  Sequential"),
+        ("Buffer Flush Timer", "2 secs"),
+        ("Log Filename", place.file("two.etl").to_str().unwrap()),
+    ] {
+        assert_eq!(field(&text, name), value, "{text}");
+    }
+    place.ends(2, "tracelog -update s -max 8");
+    program.writes(3);
+    place.does("tracelog -stop s");
+    assert_eq!((place.counts("one.etl"), place.counts("two.etl")), ([2, 2, 0], [3, 3, 0]));
+    program.ends();
+}
+
+/// OV-24
+#[test]
+fn logman_controls_a_session() {
+    let place = Place::new("logman");
+    let done = "The command completed successfully.\n";
+    assert!(place.does("logman query -ets").ends_with(done));
+    let line = format!(
+        "logman create trace My -p {NAME} 0x1 win:Informational -bs 16 -nb 4 8 -ct system -ft 1:00 -o out -ets"
+    );
+    assert_eq!(place.does(&line), done);
+    let mut program = place.program();
+    program.writes(10);
+
+    let text = place.does("logman query -ets");
+    let row: Vec<&str> = text.lines().nth(3).unwrap().split_whitespace().collect();
+    assert_eq!(row, ["My", "Trace", "Running"]);
+    assert_eq!(place.does("logman -ets"), text);
+    let guid = format!("{{{}}}", PROVIDER.id().to_string().to_uppercase());
+    let text = place.does("logman query MY -ets");
+    for (name, value) in [
+        ("Name", "My"),
+        ("Status", "Running"),
+        ("Type", "Trace"),
+        ("Output Location", place.file("out.etl").to_str().unwrap()),
+        ("Circular", "Off"),
+        ("Buffer Size", "16"),
+        ("Buffer Flush Timer", "60"),
+        ("Clock Type", "System"),
+        ("File Mode", "File"),
+        ("Provider Guid", &guid),
+        ("Level", "4 (win:Informational)"),
+        ("KeywordsAny", "0x1"),
+    ] {
+        assert_eq!(field(&text, name), value, "{text}");
+    }
+    // By the name that the program has registered.
+    assert!(text.contains("Provider:\nName:                 OpenEtw.Test.Controllers\n"), "{text}");
+
+    let text = place.does("logman query providers");
+    assert!(text.contains(&format!("OpenEtw.Test.Controllers                 {guid}\n")), "{text}");
+    assert!(text.contains("OpenEtw.Test.Second "));
+    let pid = program.child.id();
+    assert_eq!(place.does(&format!("logman query providers -pid {pid}")), text);
+    let one = place.does("logman query providers OpenEtw.Test.Controllers");
+    assert!(field(&one, &format!("{pid:#010x}")).contains("/it-"), "{one}");
+    place.ends(2, "logman query providers Nobody.Knows");
+
+    assert_eq!(place.does("logman update My -p OpenEtw.Test.Controllers 0x3 5 -fd -ets"), done);
+    program.writes(10);
+    place.does(&format!(
+        "logman update trace My --p {NAME} 0x3 -p {SECOND_NAME} 2 -o next.etl -nb 4 16 -rt -ets"
+    ));
+    assert_eq!(field(&place.does("logman query My -ets"), "File Mode"), "File, Real-time");
+    program.writes(10);
+    assert_eq!(place.does("logman stop My -ets"), done);
+    assert_eq!(place.counts("out.etl"), [20, 10, 0]);
+    assert_eq!(place.counts("next.etl"), [0, 10, 0]);
+    assert_eq!(place.stat("out.etl")["clock"], "system");
+    place.ends(3, "logman stop My -ets");
+    place.ends(3, "logman query My -ets");
+    place.ends(3, "logman update My -ets");
+    program.ends();
+}
+
+/// OV-24: how files are written, with the words in which Microsoft's support asks for traces.
+#[test]
+fn logman_starts_sessions_of_every_kind() {
+    let place = Place::new("logman-kinds");
+    std::fs::write(
+        place.file("list"),
+        format!("{{{}}} 0x1 0x4 Name\n{SECOND_NAME}\n", PROVIDER.id()),
+    )
+    .unwrap();
+    let line = format!(
+        "logman create trace s -ow -o {} -pf list -nb 16 16 -bs 1024 -mode Circular -f bincirc -max 8 -ets",
+        place.file("c.etl").display()
+    );
+    place.does(&line);
+    let text = place.does("logman query s -ets");
+    assert_eq!((field(&text, "Circular"), field(&text, "Segment Max Size")), ("On", "8 MB"));
+    let mut program = place.program();
+    program.writes(5);
+    place.does("logman stop s -ets");
+    assert_eq!(place.counts("c.etl"), [10, 5, 0]);
+
+    // Its own name, when none is given; then more of the same.
+    place.does(&format!("logman start s -ct system -p {NAME} -ets"));
+    program.writes(5);
+    place.does("logman stop s -ets");
+    place.does(&format!("logman start s -a -p {NAME} -o s.etl -ets"));
+    program.writes(5);
+    place.does("logman stop s -ets");
+    assert_eq!(place.counts("s.etl"), [10, 10, 0]);
+    place.ends(3, "logman start s -o s.etl --ow -ets");
+    place.does(&format!("logman start s -mode NewFile -max 1 -bs 4 -p {NAME} -o n%d.etl -rt -ets"));
+    place.does("logman stop s -ets");
+    assert!(place.file("n1.etl").exists());
+    place.does("logman start s -rt -mode pagedmemory -ets");
+    assert_eq!(field(&place.does("logman s -ets"), "File Mode"), "Real-time");
+    place.does("logman stop s -ets");
+    program.ends();
+}
+
+/// OV-24
+#[test]
+fn xperf_controls_sessions() {
+    let place = Place::new("xperf");
+    assert_eq!(place.does("xperf -loggers"), "");
+    let second = SECOND.id();
+    assert_eq!(
+        place.does(&format!(
+            "xperf -start a -on {NAME}:0x1:4 -f a.etl -BufferSize 32 -MinBuffers 4 -MaxBuffers 8 -MaxFile 4 \
+             -FileMode Circular -FlushTimer 1 -ClockType SystemTime -start b -on {NAME}+{second} -f b.etl"
+        )),
+        ""
+    );
+    let text = place.does("xperf -Loggers");
+    assert_eq!(text.matches("Logger Name           : ").count(), 2);
+    for (name, value) in [
+        ("Buffer Size", "32"),
+        ("Maximum Buffers", "8"),
+        ("Flush Timer", "1"),
+        ("Log File Mode", "Circular"),
+        ("Maximum File Size", "4"),
+        ("Log Filename", place.file("a.etl").to_str().unwrap()),
+        ("Trace Flags", &format!("{}:0x1:0x4", PROVIDER.id())),
+    ] {
+        assert_eq!(field(&text, name), value, "{text}");
+    }
+    let mut program = place.program();
+    program.writes(10);
+    place.does("xperf -flush a");
+    assert_eq!(place.counts("a.etl"), [10, 0, 0]);
+    place.does(&format!("xperf -update a -on {SECOND_NAME} -MaxBuffers 9"));
+    program.writes(1);
+    place.does(&format!("xperf -capturestate b {NAME}:1:4+{second}"));
+    let text = place.does("xperf -stop a b -d merged.etl");
+    assert!(text.ends_with("Merged Etl: merged.etl\n"), "{text}");
+    assert_eq!(place.counts("a.etl"), [12, 1, 1]);
+    assert_eq!(place.counts("b.etl"), [22, 22, 1]);
+    assert_eq!(place.counts("merged.etl"), [34, 23, 2]);
+    place.does("xperf -merge a.etl b.etl again.etl");
+    assert_eq!(place.counts("again.etl"), [34, 23, 2]);
+
+    // Memory; a merge needs files, and nothing is stopped before that is known.
+    place.does(&format!("xperf -start c -on {NAME} -Buffering"));
+    program.writes(3);
+    place.ends(2, "xperf -stop c -d merged.etl");
+    place.does("xperf -flush c -f c.etl");
+    place.does("xperf -stop c");
+    assert_eq!(place.counts("c.etl"), [3, 3, 0]);
+
+    // All sessions of a command or none.
+    place.ends(3, &format!("xperf -start d -on {NAME} -start D -on {NAME} -f d.etl"));
+    assert_eq!(place.does("xperf -loggers"), "");
+    assert!(place.file("user.etl").exists());
+    place.ends(3, "xperf -stop d");
+    program.ends();
+}
+
+/// OV-24: names are what others chose: nothing in them moves the terminal's cursor or breaks a row.
+#[test]
+fn controllers_show_hostile_names_as_text() {
+    let place = Place::new("controllers-hostile");
+    let name = "a\u{1b}[2J\nOperation Status: 0L";
+    let output = place.etw(&["tracelog", "-start", name, "-rt"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    for words in [
+        &["tracelog", "-l"][..],
+        &["tracelog", "-q", name],
+        &["logman", "query", "-ets"],
+        &["logman", "query", name, "-ets"],
+        &["xperf", "-loggers"],
+    ] {
+        let text = String::from_utf8(place.etw(words).stdout).unwrap();
+        assert!(text.contains("a\u{fffd}[2J\u{fffd}Operation"), "{words:?}: {text}");
+        assert!(!text.contains('\u{1b}'), "{words:?}");
+    }
+}
+
+/// OV-24: by a link's name, or a copy's, which starts a host as `etw` does.
+#[test]
+fn controllers_by_name() {
+    let place = Place::new("controllers-by-name");
+    let program = Path::new(env!("CARGO_BIN_EXE_etw"));
+    for name in ["logman", "xperf"] {
+        std::os::unix::fs::symlink(program, place.file(name)).unwrap();
+    }
+    // By another process: a child of another test that is about to begin would hold the file open for writing.
+    assert!(
+        Command::new("cp").arg(program).arg(place.file("tracelog")).status().unwrap().success()
+    );
+    let run = |name: &str, line: &str| {
+        let output =
+            place.command(&place.file(name)).args(line.split_whitespace()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{name} {line}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    run("tracelog", "-start My -f my.etl");
+    assert!(run("logman", "query -ets").contains("\nMy "));
+    assert!(run("xperf", "-loggers").contains(": My\n"));
+    run("logman", "stop My -ets");
+    for (name, line) in [("tracelog", "-?"), ("logman", "/?"), ("xperf", "-help")] {
+        assert!(run(name, line).starts_with(name), "{name} {line}");
+        assert!(place.does(&format!("{name} -h")).starts_with(name));
+    }
+}
+
+/// OV-24: what is not supported is refused with status 2 and a sentence, and before a host is asked or started.
+#[test]
+fn controllers_refuse_what_they_do_not_do() {
+    let place = Place::new("controllers-refuse");
+    std::fs::write(place.file("bad.guid"), "nonsense\n").unwrap();
+    let mut wrong = Vec::new();
+    for (line, why) in [
+        ("tracelog", "nothing is to be done"),
+        ("tracelog -start", "kernel"),
+        ("tracelog -start /f /tmp/x.etl", "kernel"),
+        ("tracelog -q", "kernel"),
+        ("tracelog -start NT_Kernel_Logger", "kernel"),
+        ("tracelog -stop GlobalLogger", "kernel"),
+        ("tracelog -start s -dpcisr", "kernel"),
+        ("tracelog -start s -EFLAG 1 x", "kernel"),
+        ("tracelog -addautologger s", "sessions.json"),
+        ("tracelog -start s -um", "private session"),
+        ("tracelog -start s -gs", "sequence numbers"),
+        ("tracelog -x", "by its name"),
+        ("tracelog -start s -nonsense", "no such option"),
+        ("tracelog -start s -f a.etl b.etl", "belongs to no option"),
+        ("tracelog -start s -stop t", "one thing"),
+        ("tracelog -stop s -f a.etl", "-stop"),
+        ("tracelog -update s -b 8", "-update"),
+        ("tracelog -update s -guid *A", "-update"),
+        ("tracelog -l s", "takes no name"),
+        ("tracelog -start s -level 4", "-guid"),
+        ("tracelog -enable s", "-guid"),
+        ("tracelog -disable s", "-guid"),
+        ("tracelog -start s -guid", "needed"),
+        ("tracelog -start s -guid #1", "no GUID"),
+        ("tracelog -start s -guid nobody.guid", "has # before it"),
+        ("tracelog -start s -guid bad.guid", "line 1"),
+        ("tracelog -start s -guid *A -level", "number"),
+        ("tracelog -start s -guid *A -level x", "no number"),
+        ("tracelog -start s -guid *A -flag 1 -matchanykw 2", "one mask"),
+        ("tracelog -start s -guid *A -enableproperty 4", "call stacks"),
+        ("tracelog -start s -guid *A -enableproperty 0x400", "0x400"),
+        ("tracelog -start s -guid *A -EventIdFilter 1 2", "-in or -out"),
+        ("tracelog -start s -guid *A -EventIdFilter -in 2 1", "needed"),
+        ("tracelog -start s -guid *A -PidFilter 9 1 2 3 4 5 6 7 8 9", "at most 8"),
+        ("tracelog -start s -in", "-EventIdFilter"),
+        ("tracelog -start s -StackWalkFilter -in 1 1", "call stacks"),
+        ("tracelog -start s -cir", "number"),
+        ("tracelog -start s -cir 1 -seq 1", "exclude"),
+        ("tracelog -start s -cir 0", "not 0"),
+        ("tracelog -start s -newfile 1", "%d"),
+        ("tracelog -start s -f a.etl -append -rt", "consumers"),
+        ("tracelog -start s -f a.etl -append -UsePerfCounter", "system time"),
+        ("tracelog -start s -buffering -rt", "memory"),
+        ("tracelog -start s -buffering -f a.etl", "memory"),
+        ("tracelog -start s -prealloc", "-prealloc"),
+        ("tracelog -start s -kb", "unit"),
+        ("tracelog -start s -rt -seq 1", "no file"),
+        ("tracelog -start s -b 1", "4 to 16384"),
+        ("tracelog -start s -min 9 -max 8", "not possible"),
+        ("tracelog -start s -ft 4294968", "too long"),
+        ("tracelog -start s -age 1", "buffers"),
+        ("tracelog -systemrundown s", "kernel"),
+        ("logman start s", "-ets"),
+        ("logman create trace s -o a.etl -p *A", "-ets"),
+        ("logman query", "-ets"),
+        ("logman query s", "-ets"),
+        ("logman stop s", "-ets"),
+        ("logman update s -rt", "-ets"),
+        ("logman delete s", "-ets"),
+        ("logman import s", "saved"),
+        ("logman export s -xml a", "command line"),
+        ("logman create counter s -c x", "nothing is scheduled or counted"),
+        ("logman create counter s", "create trace"),
+        ("logman create alert s -ets", "create trace"),
+        ("logman start -ets", "name is needed"),
+        ("logman start a b -ets", "belongs to no option"),
+        ("logman start NT_Kernel_Logger -p *A (process,thread) -ets", "mask"),
+        ("logman start s -p -ets", "needed"),
+        ("logman start s -p *A Keyword -ets", "mask"),
+        ("logman start s -p *A 1 Loud -ets", "level"),
+        ("logman start s -pf nobody -ets", "nobody"),
+        ("logman start s -p *A -s other -ets", "other computers"),
+        ("logman start s -rf 10 -ets", "scheduled"),
+        ("logman start s -b 1/1/2030 -ets", "scheduled"),
+        ("logman start s -cnf 10 -ets", "NewFile"),
+        ("logman start s -v mmddhhmm -ets", "-o"),
+        ("logman start s -ul -ets", "private session"),
+        ("logman start s -mode globalsequence -ets", "sequence numbers"),
+        ("logman start s -mode nonsense -ets", "Circular"),
+        ("logman start s -f csv -ets", "bincirc"),
+        ("logman start s -f bincirc -ets", "maximum size"),
+        ("logman start s -f bincirc -a -max 1 -ets", "exclude"),
+        ("logman start s -ct sundial -ets", "perf"),
+        ("logman start s -ft 1:x -ets", "no time"),
+        ("logman start s -nb 4 -ets", "number"),
+        ("logman start s -nb 1 1 -ets", "at least 2"),
+        ("logman update s -nb 9 8 -ets", "above"),
+        ("logman start s -pid 4 -ets", "does not go with"),
+        ("logman stop s -p *A -ets", "does not go with"),
+        ("logman update s -bs 4 -ets", "does not go with"),
+        ("logman query providers -rt", "does not go with"),
+        ("logman query providers *A -pid 4", "without a name"),
+        ("logman start s -nonsense -ets", "no such option"),
+        ("xperf -on Base", "kernel"),
+        ("xperf -on PROC_THREAD+LOADER -stackwalk profile", "kernel"),
+        ("xperf -d merged.etl", "kernel"),
+        ("xperf -stop", "kernel"),
+        ("xperf -stop -d merged.etl", "kernel"),
+        ("xperf -flush", "kernel"),
+        ("xperf -start s -on proc_thread+*A", "kernel"),
+        ("xperf -start s", "-on"),
+        ("xperf -start s -f a.etl", "-on"),
+        ("xperf -start s -start t -on *A", "-on"),
+        ("xperf -start profiles.xml!main -on *A", "profiles"),
+        ("xperf -start s -on *A:1:4:'stack'", "call stacks"),
+        ("xperf -start s -on *A:x", "no mask"),
+        ("xperf -start s -on *A:1:300", "levels"),
+        ("xperf -start s -on *A+", "missing"),
+        ("xperf -start s -on *A *B", "belongs to no option"),
+        ("xperf -start s -on *A -heap", "private session"),
+        ("xperf -start s -on *A -stackwalk x", "call stacks"),
+        ("xperf -start s -on *A -FileMode Spiral", "Circular"),
+        ("xperf -start s -on *A -FileMode Circular", "maximum size"),
+        ("xperf -start s -on *A -ClockType Sundial", "PerfCounter"),
+        ("xperf -start s -on *A -BufferSize 1", "4 to 16384"),
+        ("xperf -start s -on *A -d merged.etl", "does not go with"),
+        ("xperf -update s -BufferSize 64", "while a session runs"),
+        ("xperf -loggers s", "belongs to no option"),
+        ("xperf -flush s -d x", "does not go with"),
+        ("xperf -capturestate s", "needed"),
+        ("xperf -merge a.etl", "needed"),
+        ("xperf -stopall", "by its name"),
+        ("xperf -i a.etl -a process", "etw dump"),
+        ("xperf -providers", "etw provider list"),
+        ("xperf -boottrace Base", "kernel"),
+        ("xperf trace.etl", "belongs to no option"),
+        ("xperf -nonsense", "no such option"),
+    ] {
+        // Names of Windows' own sessions have spaces in them.
+        let words: Vec<String> = line
+            .split_whitespace()
+            .map(|word| word.replace("NT_Kernel_Logger", "NT Kernel Logger"))
+            .collect();
+        let output = place.etw(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        let said = stderr(&output);
+        let is_refusal = output.status.code() == Some(2) && output.stdout.is_empty();
+        if !is_refusal
+            || !said.starts_with("etw: ")
+            || said.lines().count() != 1
+            || !said.contains(why)
+        {
+            wrong.push(format!("{line}: {:?} {said}", output.status.code()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(std::fs::read_dir(place.runtime()).unwrap().count(), 0, "no host was started");
+    assert!(!place.file("LogFile.etl").exists());
+    // Where nobody hosts a session, there is none to be controlled.
+    for line in ["tracelog -stop s", "tracelog -q s", "logman stop s -ets", "xperf -stop s"] {
+        let output = place.etw(&line.split_whitespace().collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(3), "{line}");
+        assert!(stderr(&output).contains("no host of sessions is running"), "{line}");
+    }
+}
