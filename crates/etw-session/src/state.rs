@@ -27,6 +27,9 @@ use crate::session::{Facts, Session};
 pub const STATE_SIZE: usize = 4096;
 const SLOTS: [usize; 2] = [0x100, 0x200];
 
+/// Buffers that were on their way, with their places.
+pub type Placed = Vec<(Place, Vec<u8>)>;
+
 /// The numbers of a session at its last final batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
@@ -142,7 +145,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         saved: Saved,
         found: Found,
         batch: u64,
-    ) -> Result<(Session<B>, Vec<(Place, Vec<u8>)>), SessionError> {
+    ) -> Result<(Session<B>, Placed), SessionError> {
         let mut session = Session::new(options, buffers)?;
         let mut placed = Vec::new();
         let mut next_place = saved.next_place;

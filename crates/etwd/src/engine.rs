@@ -34,10 +34,10 @@ use crate::session::{Finished, GlobalSession};
 const ROUND_SIZE: u64 = 8 << 20;
 /// After so many records a round that somebody's message waits for ends.
 const PATIENT_RECORDS: u64 = 2000;
-/// How long the drain waits for a session's buffers to come back from the disk. Then the session loses events, and is not waited
-/// for again for [`SLOW`].
-const BUFFER_PATIENCE: Duration = Duration::from_millis(10);
-const SLOW: Duration = Duration::from_secs(1);
+/// How long the drain waits for a session's buffers to come back from the disk, as long as every program finds at least half of its
+/// pool free. Then the session loses events, and is not waited for again for [`SLOW`].
+const BUFFER_PATIENCE: Duration = Duration::from_millis(100);
+const SLOW: Duration = Duration::from_millis(250);
 /// A pool from which nothing has come for so long is left alone until its next write.
 const QUIET_AFTER: Duration = Duration::from_millis(60);
 /// How often a host with quiet pools looks at them all the same: a write's call may find it on its way to sleep.
@@ -609,6 +609,13 @@ impl Engine {
 
     fn wait_for_buffers(&mut self, has_waited: bool) {
         let alone = self.sessions.len() == 1;
+        let waiting = has_waited && !alone;
+        let is_pressed = waiting
+            && self
+                .lanes
+                .iter()
+                .zip(&self.readers)
+                .any(|(lane, reader)| !reader.is_quiet() && reader.pressure() != lane.pressure);
         for (slot, global) in &mut self.sessions {
             let Some(session) = self.router.session_mut(*slot) else { continue };
             if session.free_buffers() > 0 || !has_waited {
@@ -621,7 +628,7 @@ impl Engine {
                 continue;
             }
             let since = *global.waiting_since.get_or_insert_with(Instant::now);
-            if since.elapsed() > BUFFER_PATIENCE && !alone {
+            if !alone && (is_pressed || since.elapsed() > BUFFER_PATIENCE) {
                 global.waiting_since = None;
                 global.slow_at = Some(Instant::now());
             }
