@@ -260,7 +260,7 @@ pub fn contiguous(events: &[Counted]) -> BTreeMap<(u32, u64), u64> {
     let mut next = BTreeMap::new();
     for event in events {
         let next = next.entry((event.process, event.thread)).or_insert(0);
-        let exists = || events.iter().any(|other| Counted { number: *next, ..*event } == *other);
+        let exists = || events.contains(&Counted { number: *next, ..*event });
         assert_eq!(event.number, *next, "{event:?}; the other one exists: {}", exists());
         *next += 1;
     }
