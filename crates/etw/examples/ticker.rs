@@ -16,7 +16,13 @@ fn main() {
     // From here on sessions can enable the provider. One that has been recording all along has the first tick.
     let _registration = PROVIDER.register();
     for tick in 0..count {
-        etw::write_event!(PROVIDER, "Tick", level(Informational), u64("tick", &tick), str8("text", "it ticks"));
+        etw::write_event!(
+            PROVIDER,
+            "Tick",
+            level(Informational),
+            u64("tick", &tick),
+            str8("text", "it ticks")
+        );
         if pause > 0 {
             std::thread::sleep(std::time::Duration::from_micros(pause));
         }

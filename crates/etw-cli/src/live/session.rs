@@ -375,4 +375,3 @@ pub fn print_text(text: &str) -> Result<(), Failure> {
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     print(&json(value)?)
 }
-

@@ -1,0 +1,195 @@
+//! The walk from frame to frame.
+
+use crate::memory::Memory;
+use crate::registers::Registers;
+use crate::rule::{Base, Rule};
+use crate::snapshot::{self, Snapshot};
+use crate::{MAX_FRAMES, arch, cache};
+
+/// Frames that are left out at most; with [`MAX_FRAMES`] the bound of every walk.
+const MAX_SKIP: usize = 1 << 16;
+
+/// Where the walk is. The three registers that most rules are about are kept apart.
+struct Frame {
+    pc: u64,
+    sp: u64,
+    fp: u64,
+    /// The thread was interrupted at `pc`, which otherwise is behind a call.
+    exact: bool,
+    /// All that is known, as long as `all_known`; behind a plain rule only the three are.
+    all: Registers,
+    all_known: bool,
+}
+
+/// See [`capture`](crate::capture). `here` are the registers of the innermost frame.
+pub(crate) fn walk(here: &Registers, out: &mut [u64], skip: usize) -> usize {
+    let room = out.len().min(MAX_FRAMES);
+    let mut frame = Frame::new(*here, false);
+    if room == 0 || skip > MAX_SKIP {
+        return 0;
+    }
+    let snapshot = snapshot::current();
+    let mut memory = Memory::new(frame.sp);
+    let mut count = 0;
+    for n in 0.. {
+        let rule = frame.rule(snapshot, &mut memory);
+        // The first is the caller, wherever its code is.
+        if rule == Rule::Nonsense && n > 0 {
+            break;
+        }
+        if n >= skip {
+            out[count] = frame.pc;
+            count += 1;
+            if count == room {
+                break;
+            }
+        }
+        if frame.leave(rule, snapshot, &mut memory).is_none() {
+            break;
+        }
+    }
+    count
+}
+
+impl Frame {
+    #[inline]
+    fn new(all: Registers, exact: bool) -> Frame {
+        let register = |number| all.get(number).unwrap_or(0);
+        Frame {
+            pc: register(arch::PC),
+            sp: register(arch::SP),
+            fp: register(arch::FP),
+            exact,
+            all,
+            all_known: true,
+        }
+    }
+
+    /// The address that tables are asked for: inside of the call, which may be the last instruction of its function.
+    #[inline]
+    fn address(&self) -> u64 {
+        if self.exact { self.pc } else { self.pc.wrapping_sub(1) }
+    }
+
+    #[inline]
+    fn rule(&self, snapshot: Option<&Snapshot>, memory: &mut Memory) -> Rule {
+        let key = cache::Key::new(self.address(), self.exact, snapshot.map_or(0, |s| s.generation));
+        match cache::get(key) {
+            Some(rule) => rule,
+            None => {
+                let rule = self.find_rule(snapshot, memory);
+                cache::put(key, rule);
+                rule
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_rule(&self, snapshot: Option<&Snapshot>, memory: &mut Memory) -> Rule {
+        let code = snapshot.and_then(|s| s.find(self.address()));
+        if let Some(tables) = code.and_then(|code| code.tables)
+            && let Some(rule) = tables.rule(self.address(), self.exact)
+        {
+            return rule;
+        }
+        if self.exact {
+            // Anything can be interrupted, even a jump into nowhere.
+            return Rule::Chain;
+        }
+        let next = self.pc.checked_add(8).and_then(|next| memory.bytes_from(next));
+        if let (Some(first), Some(second)) = (memory.bytes_from(self.pc), next)
+            && arch::is_signal_return([first, second])
+        {
+            return Rule::Signal;
+        }
+        // Code that belongs to no module: there are no better signs of a return address.
+        if code.is_some() || memory.bytes_before(self.pc).is_some_and(arch::ends_in_call) {
+            Rule::Chain
+        } else {
+            Rule::Nonsense
+        }
+    }
+
+    /// Goes to the caller.
+    #[inline]
+    fn leave(
+        &mut self,
+        rule: Rule,
+        snapshot: Option<&Snapshot>,
+        memory: &mut Memory,
+    ) -> Option<()> {
+        match rule {
+            Rule::Plain { base, cfa, return_address, frame_pointer } => {
+                let base = match base {
+                    Base::StackPointer => self.sp,
+                    Base::FramePointer => self.fp,
+                };
+                let cfa = base.wrapping_add_signed(cfa.into());
+                // Frames lie above each other; a caller's at the same place has no frame of its own.
+                if cfa < self.sp || (cfa == self.sp && !self.exact) {
+                    return None;
+                }
+                let pc = memory.read(cfa.wrapping_add_signed(return_address.into()))?;
+                if let Some(at) = frame_pointer {
+                    self.fp = memory.read(cfa.wrapping_add_signed(at.into()))?;
+                }
+                self.called_by(pc, cfa)
+            }
+            Rule::Chain => self.follow_chain(memory),
+            Rule::Full => {
+                self.leave_fully(snapshot, memory).or_else(|| self.follow_chain(memory))
+            }
+            Rule::Signal => self.leave_signal(memory),
+            Rule::End | Rule::Nonsense => None,
+        }
+    }
+
+    #[inline]
+    fn called_by(&mut self, pc: u64, sp: u64) -> Option<()> {
+        self.pc = arch::strip_signature(pc);
+        self.sp = sp;
+        self.exact = false;
+        self.all_known = false;
+        (self.pc != 0).then_some(())
+    }
+
+    /// By the frame record: the caller's frame pointer, then the return address (x86-64 psABI, 3.2.2; AAPCS64, 6.4.6).
+    fn follow_chain(&mut self, memory: &mut Memory) -> Option<()> {
+        let record = self.fp;
+        if record < self.sp {
+            return None;
+        }
+        let pc = memory.read(record.checked_add(8)?)?;
+        self.fp = memory.read(record)?;
+        self.called_by(pc, record.checked_add(16)?)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_fully(&mut self, snapshot: Option<&Snapshot>, memory: &mut Memory) -> Option<()> {
+        let mut registers = if self.all_known { self.all } else { Registers::unknown() };
+        registers.set(arch::PC, self.pc);
+        registers.set(arch::SP, self.sp);
+        registers.set(arch::FP, self.fp);
+        let tables = snapshot?.find(self.address())?.tables?;
+        let (caller, exact) = tables.caller(self.address(), self.exact, &registers, memory)?;
+        let caller = Frame::new(caller, exact);
+        if exact {
+            // Whatever stack the signal came upon.
+            memory.enter(caller.sp);
+        } else if caller.pc == 0 || caller.sp < self.sp || (caller.sp == self.sp && !self.exact) {
+            return None;
+        }
+        *self = caller;
+        Some(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_signal(&mut self, memory: &mut Memory) -> Option<()> {
+        *self = Frame::new(arch::interrupted(self.sp, memory)?, true);
+        memory.enter(self.sp);
+        Some(())
+    }
+}
