@@ -41,16 +41,13 @@ impl Key {
     }
 }
 
-/// The rule for a key, if it is there.
+/// The packed rule for a key, if it is there.
 #[inline]
-pub(crate) fn get(key: Key) -> Option<Rule> {
+pub(crate) fn get(key: Key) -> Option<u64> {
     let entry = key.entry();
     let rule = entry.rule.load(Ordering::Relaxed);
     // The words check each other, so their order does not matter.
-    if rule ^ entry.check.load(Ordering::Relaxed) != key.0 {
-        return None;
-    }
-    Rule::unpack(rule)
+    (rule ^ entry.check.load(Ordering::Relaxed) == key.0).then_some(rule)
 }
 
 /// Remembers a rule, in place of some other one.
@@ -71,7 +68,7 @@ mod tests {
         let key = |address| Key::new(address, false, u64::MAX);
         assert_eq!(get(key(0x7000_0000_0000)), None);
         put(key(0x7000_0000_0000), Rule::End);
-        assert_eq!(get(key(0x7000_0000_0000)), Some(Rule::End));
+        assert_eq!(get(key(0x7000_0000_0000)), Rule::End.pack());
         for other in [
             key(0x7000_0000_0001),
             Key::new(0x7000_0000_0000, true, u64::MAX),

@@ -64,6 +64,20 @@ impl Memory {
         self.read_elsewhere(address)
     }
 
+    /// Both words of a frame record, if it lies in the stack that the thread runs on, not below `lowest`.
+    #[inline]
+    pub(crate) fn read_record(&self, address: u64, lowest: u64) -> Option<[u64; 2]> {
+        let end = self.stack.end.wrapping_sub(address) as i64;
+        if address & 7 != 0 || address < lowest.max(self.stack.start) || end < 16 {
+            return None;
+        }
+        // SAFETY: as in `read`, for both words.
+        Some(unsafe {
+            let record = address as *const u64;
+            [record.read_volatile(), record.add(1).read_volatile()]
+        })
+    }
+
     #[cold]
     #[inline(never)]
     fn read_elsewhere(&mut self, address: u64) -> Option<u64> {
@@ -123,6 +137,13 @@ mod tests {
         }
         // After a failure the window holds nothing old.
         assert_eq!(memory.read(heap_at), Some(4));
+        assert_eq!(memory.read_record(stack_at, 0), Some([1, 2]));
+        assert_eq!(memory.read_record(stack_at, stack_at + 8), None);
+        let top = memory.stack.end & !7;
+        assert!(memory.read_record(top - 16, 0).is_some());
+        for bad in [0, 8, stack_at + 4, sp - 8, top - 8, top, heap_at, 1 << 63, u64::MAX - 7] {
+            assert_eq!(memory.read_record(bad, 0), None, "{bad:x}");
+        }
         assert_eq!(memory.bytes_from(heap_at + 3), Some(5 << 40));
         assert_eq!(memory.bytes_before(heap_at + 16), Some(5));
         assert_eq!(memory.bytes_before(7), None);

@@ -25,6 +25,15 @@ pub(crate) enum Rule {
     Nonsense,
 }
 
+/// The rule of every function with a frame pointer, behind its prologue, packed: the CFA is two words above the frame
+/// pointer, which points to the caller's; the return address lies between.
+pub(crate) const FRAME_RECORD: u64 = PLAIN
+    | 1 << 4
+    | 16 << 5
+    | (-1_i64 as u64 & ((1 << SLOT_BITS) - 1)) << 30
+    | 1 << 46
+    | (-2_i64 as u64 & ((1 << SLOT_BITS) - 1)) << 47;
+
 const PLAIN: u64 = 1;
 const FULL: u64 = 2;
 const CHAIN: u64 = 3;
@@ -118,6 +127,17 @@ mod tests {
             assert_ne!(packed, 0);
             assert_eq!(Rule::unpack(packed), Some(rule));
         }
+    }
+
+    #[test]
+    fn frame_record_is_packed_right() {
+        let rule = Rule::Plain {
+            base: Base::FramePointer,
+            cfa: 16,
+            return_address: -8,
+            frame_pointer: Some(-16),
+        };
+        assert_eq!(rule.pack(), Some(FRAME_RECORD));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::memory::Memory;
 use crate::registers::Registers;
-use crate::rule::{Base, Rule};
+use crate::rule::{Base, FRAME_RECORD, Rule};
 use crate::snapshot::{self, Snapshot};
 use crate::{MAX_FRAMES, arch, cache};
 
@@ -22,33 +22,87 @@ struct Frame {
 }
 
 /// See [`capture`](crate::capture). `here` are the registers of the innermost frame.
+#[inline]
 pub(crate) fn walk(here: &Registers, out: &mut [u64], skip: usize) -> usize {
     let room = out.len().min(MAX_FRAMES);
-    let mut frame = Frame::new(*here, false);
+    let out = &mut out[..room];
     if room == 0 || skip > MAX_SKIP {
         return 0;
     }
+    match walk_with::<false>(here, out, skip) {
+        Ok(count) => count,
+        Err(_) => walk_thoroughly(here, out, skip),
+    }
+}
+
+/// Once more from the beginning, with all registers.
+#[cold]
+#[inline(never)]
+fn walk_thoroughly(here: &Registers, out: &mut [u64], skip: usize) -> usize {
+    let (Ok(count) | Err(count)) = walk_with::<true>(here, out, skip);
+    count
+}
+
+/// How many frames there are; `Err` if there would be more, were all registers known. Which are is up to `THOROUGH`: only
+/// the three that nearly all rules are about, or all that the unwind tables tell.
+#[inline(never)]
+fn walk_with<const THOROUGH: bool>(
+    here: &Registers,
+    out: &mut [u64],
+    skip: usize,
+) -> Result<usize, usize> {
+    let mut frame = Frame::new(*here, false);
     let snapshot = snapshot::current();
+    let generation = snapshot.map_or(0, |s| s.generation);
     let mut memory = Memory::new(frame.sp);
+    let mut to_skip = skip;
     let mut count = 0;
-    for n in 0.. {
-        let rule = frame.rule(snapshot, &mut memory);
-        // The first is the caller, wherever its code is.
-        if rule == Rule::Nonsense && n > 0 {
-            break;
-        }
-        if n >= skip {
+    loop {
+        let key = cache::Key::new(frame.address(), frame.exact, generation);
+        let known = cache::get(key);
+        let rule = match known {
+            // This rule is tested for as a whole: the processor then foresees it, and follows the chain of frame pointers
+            // without waiting for the rules.
+            Some(FRAME_RECORD) => None,
+            _ => {
+                let rule = known.and_then(Rule::unpack).unwrap_or_else(|| {
+                    let rule = frame.find_rule(snapshot, &mut memory);
+                    cache::put(key, rule);
+                    rule
+                });
+                // The first is the caller, wherever its code is.
+                if rule == Rule::Nonsense && count + skip - to_skip > 0 {
+                    return Ok(count);
+                }
+                Some(rule)
+            }
+        };
+        if to_skip > 0 {
+            to_skip -= 1;
+        } else {
             out[count] = frame.pc;
             count += 1;
-            if count == room {
-                break;
+            if count == out.len() {
+                return Ok(count);
             }
         }
-        if frame.leave(rule, snapshot, &mut memory).is_none() {
-            break;
+        let left = match rule {
+            None | Some(Rule::Plain { .. }) if THOROUGH => {
+                frame.leave_fully(snapshot, &mut memory)
+            }
+            None => frame.leave_record(&mut memory),
+            Some(Rule::Plain { base, cfa, return_address, frame_pointer }) => {
+                frame.leave_plain(base, cfa, return_address, frame_pointer, &mut memory)
+            }
+            Some(Rule::Full) => frame.leave_fully(snapshot, &mut memory),
+            Some(Rule::Chain) => frame.follow_chain(&mut memory),
+            Some(Rule::Signal) => frame.leave_signal(&mut memory),
+            Some(Rule::End | Rule::Nonsense) => None,
+        };
+        if left.is_none() {
+            return if rule == Some(Rule::Full) && !frame.all_known { Err(count) } else { Ok(count) };
         }
     }
-    count
 }
 
 impl Frame {
@@ -69,19 +123,6 @@ impl Frame {
     #[inline]
     fn address(&self) -> u64 {
         if self.exact { self.pc } else { self.pc.wrapping_sub(1) }
-    }
-
-    #[inline]
-    fn rule(&self, snapshot: Option<&Snapshot>, memory: &mut Memory) -> Rule {
-        let key = cache::Key::new(self.address(), self.exact, snapshot.map_or(0, |s| s.generation));
-        match cache::get(key) {
-            Some(rule) => rule,
-            None => {
-                let rule = self.find_rule(snapshot, memory);
-                cache::put(key, rule);
-                rule
-            }
-        }
     }
 
     #[cold]
@@ -111,38 +152,43 @@ impl Frame {
         }
     }
 
-    /// Goes to the caller.
+    /// Goes to the caller by the rule [`FRAME_RECORD`].
     #[inline]
-    fn leave(
+    fn leave_record(&mut self, memory: &mut Memory) -> Option<()> {
+        match memory.read_record(self.fp, self.sp) {
+            Some([fp, pc]) => {
+                let sp = self.fp.wrapping_add(16);
+                self.fp = fp;
+                self.called_by(pc, sp)
+            }
+            None => self.follow_chain(memory),
+        }
+    }
+
+    /// Goes to the caller by a plain rule.
+    #[inline(always)] // The loop's registers stay registers.
+    fn leave_plain(
         &mut self,
-        rule: Rule,
-        snapshot: Option<&Snapshot>,
+        base: Base,
+        cfa: i32,
+        return_address: i32,
+        frame_pointer: Option<i32>,
         memory: &mut Memory,
     ) -> Option<()> {
-        match rule {
-            Rule::Plain { base, cfa, return_address, frame_pointer } => {
-                let base = match base {
-                    Base::StackPointer => self.sp,
-                    Base::FramePointer => self.fp,
-                };
-                let cfa = base.wrapping_add_signed(cfa.into());
-                // Frames lie above each other; a caller's at the same place has no frame of its own.
-                if cfa < self.sp || (cfa == self.sp && !self.exact) {
-                    return None;
-                }
-                let pc = memory.read(cfa.wrapping_add_signed(return_address.into()))?;
-                if let Some(at) = frame_pointer {
-                    self.fp = memory.read(cfa.wrapping_add_signed(at.into()))?;
-                }
-                self.called_by(pc, cfa)
-            }
-            Rule::Chain => self.follow_chain(memory),
-            Rule::Full => {
-                self.leave_fully(snapshot, memory).or_else(|| self.follow_chain(memory))
-            }
-            Rule::Signal => self.leave_signal(memory),
-            Rule::End | Rule::Nonsense => None,
+        let base = match base {
+            Base::StackPointer => self.sp,
+            Base::FramePointer => self.fp,
+        };
+        let cfa = base.wrapping_add_signed(cfa.into());
+        // Frames lie above each other; a caller's at the same place has no frame of its own.
+        if cfa < self.sp || (cfa == self.sp && !self.exact) {
+            return None;
         }
+        let pc = memory.read(cfa.wrapping_add_signed(return_address.into()))?;
+        if let Some(at) = frame_pointer {
+            self.fp = memory.read(cfa.wrapping_add_signed(at.into()))?;
+        }
+        self.called_by(pc, cfa)
     }
 
     #[inline]
@@ -154,7 +200,8 @@ impl Frame {
         (self.pc != 0).then_some(())
     }
 
-    /// By the frame record: the caller's frame pointer, then the return address (x86-64 psABI, 3.2.2; AAPCS64, 6.4.6).
+    /// By the frame record, wherever it lies: the caller's frame pointer, then the return address (x86-64 psABI, 3.2.2; AAPCS64, 6.4.6).
+    #[inline(never)]
     fn follow_chain(&mut self, memory: &mut Memory) -> Option<()> {
         let record = self.fp;
         if record < self.sp {
