@@ -17,6 +17,8 @@ pub(crate) enum Rule {
     Full,
     /// Code without unwind information: its frame pointer is all there is.
     Chain,
+    /// Interrupted before the function called did anything: the return address is where the call put it.
+    Called,
     /// A handler returns here; the interrupted registers lie on the stack.
     Signal,
     /// The outermost frame.
@@ -39,6 +41,7 @@ const FULL: u64 = 2;
 const CHAIN: u64 = 3;
 const SIGNAL: u64 = 4;
 const END: u64 = 5;
+const CALLED: u64 = 6;
 
 /// Sizes in bits of a packed plain rule's parts, from bit 4 on: base, CFA, return address, has a frame pointer, frame
 /// pointer. The last three parts count words.
@@ -64,6 +67,7 @@ impl Rule {
             }
             Rule::Full => FULL,
             Rule::Chain => CHAIN,
+            Rule::Called => CALLED,
             Rule::Signal => SIGNAL,
             Rule::End => END,
             // What is nonsense today may be code tomorrow.
@@ -84,6 +88,7 @@ impl Rule {
             },
             FULL => Rule::Full,
             CHAIN => Rule::Chain,
+            CALLED => Rule::Called,
             SIGNAL => Rule::Signal,
             END => Rule::End,
             _ => return None,
@@ -120,6 +125,7 @@ mod tests {
             plain(Base::FramePointer, -(1 << 24), -8 * 32768, Some(8 * 32767)),
             Rule::Full,
             Rule::Chain,
+            Rule::Called,
             Rule::Signal,
             Rule::End,
         ] {

@@ -96,6 +96,7 @@ fn walk_with<const THOROUGH: bool>(
             }
             Some(Rule::Full) => frame.leave_fully(snapshot, &mut memory),
             Some(Rule::Chain) => frame.follow_chain(&mut memory),
+            Some(Rule::Called) => frame.leave_called(&mut memory),
             Some(Rule::Signal) => frame.leave_signal(&mut memory),
             Some(Rule::End | Rule::Nonsense) => None,
         };
@@ -135,8 +136,11 @@ impl Frame {
             return rule;
         }
         if self.exact {
-            // Anything can be interrupted, even a jump into nowhere.
-            return Rule::Chain;
+            // Linkage tables, for which not every linker makes unwind information; jumps into nowhere.
+            return match memory.bytes_from(self.pc) {
+                Some(bytes) if code.is_none() || !arch::is_linkage(bytes) => Rule::Chain,
+                _ => Rule::Called,
+            };
         }
         let next = self.pc.checked_add(8).and_then(|next| memory.bytes_from(next));
         if let (Some(first), Some(second)) = (memory.bytes_from(self.pc), next)
@@ -230,6 +234,15 @@ impl Frame {
         }
         *self = caller;
         Some(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn leave_called(&mut self, memory: &mut Memory) -> Option<()> {
+        match arch::LINK_REGISTER {
+            Some(register) => self.called_by(self.all.get(register)?, self.sp),
+            None => self.called_by(memory.read(self.sp)?, self.sp.checked_add(8)?),
+        }
     }
 
     #[cold]

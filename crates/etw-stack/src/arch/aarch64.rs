@@ -68,6 +68,15 @@ pub(crate) fn ends_in_call(before: u64) -> bool {
         || instruction & 0xfeff_f800 == 0xd63f_0800
 }
 
+/// Is this code of a procedure linkage table (AAELF64, 5.7.4)? `adrp x16`, `ldr x17, [x16]`, `add x16, x16`, `br x17`.
+pub(crate) fn is_linkage(code: u64) -> bool {
+    let instruction = code as u32;
+    instruction & 0x9f00_001f == 0x9000_0010
+        || instruction & 0xffc0_03ff == 0xf940_0211
+        || instruction & 0xff80_03ff == 0x9100_0210
+        || instruction == 0xd61f_0220
+}
+
 /// Is this the code that a signal handler returns to? `code` are the bytes from the return address on.
 ///
 /// The vdso's code for it has no unwind information.

@@ -76,6 +76,17 @@ pub(crate) fn ends_in_call(before: u64) -> bool {
     byte(5) == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(indirect)
 }
 
+/// Is this code of a procedure linkage table? It begins with a jump through a table, which may follow ENDBR64 (x86-64
+/// psABI, 5.2), or pushes an index.
+pub(crate) fn is_linkage(code: u64) -> bool {
+    const JUMP: u64 = 0x25ff;
+    const ENDBR64: u64 = 0xfa1e_0ff3;
+    code & 0xffff == JUMP
+        || code & 0xff_ffff == JUMP << 8 | 0xf2
+        || code & 0xffff_ffff == ENDBR64
+        || code & 0xff_0000_0000_ff == 0xe9_0000_0000_68
+}
+
 /// Is this the code that a signal handler returns to? `code` are the bytes from the return address on.
 pub(crate) fn is_signal_return(code: [u64; 2]) -> bool {
     // mov $15, %rax; syscall: rt_sigreturn.

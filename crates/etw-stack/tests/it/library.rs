@@ -11,6 +11,10 @@ pub type Chain = unsafe extern "C" fn(c_int, Callback, *mut c_void) -> c_int;
 pub const CHAINS: [&str; 5] =
     ["chain_plain", "chain_registers", "chain_alloca", "chain_aligned", "chain_aligned_alloca"];
 
+/// Those that have right unwind information at every instruction. In the last one's epilogue GCC 12 still says, after `pop
+/// rbp`, that the caller's `rbp` is where `rbp` points.
+pub const EXACT_CHAINS: [&str; 4] = [CHAINS[0], CHAINS[1], CHAINS[2], CHAINS[3]];
+
 /// A compiled library that was not loaded yet.
 pub fn compile(name: &str, flags: &[&str]) -> PathBuf {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

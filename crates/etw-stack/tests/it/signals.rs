@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use etw_stack::{MAX_FRAMES, capture, prepare};
 
-use crate::library::{CHAINS, Library};
+use crate::library::{EXACT_CHAINS, Library};
 
 /// What handlers compare with and count, without allocating: the addresses that every stack ends with.
 static BASE: [AtomicU64; MAX_FRAMES] = [const { AtomicU64::new(0) }; MAX_FRAMES];
@@ -141,7 +141,7 @@ fn work(time: Duration, libraries: &[Library]) {
         unsafe { libc::qsort(numbers.as_mut_ptr().cast(), 64, 4, Some(compare)) };
         black_box(format!("{numbers:?} {}", f64::from(n) / 7.0));
         for library in libraries {
-            for name in CHAINS {
+            for name in EXACT_CHAINS {
                 // SAFETY: follows the C ABI.
                 unsafe { library.chain(name)(20, nothing, std::ptr::null_mut()) };
             }

@@ -8,7 +8,7 @@ use etw_stack::{MAX_FRAMES, capture, prepare};
 
 use crate::both_ways::is_inner;
 use crate::reference::both;
-use crate::signals::{Comparing, HANDLER_STACK, WHOLE, alternate_stack, install};
+use crate::signals::{Comparing, HANDLER_STACK, WHOLE, alternate_stack, handler, install};
 
 /// Runs `f` on a thread whose stack has this size in bytes.
 fn on_stack_of(size: usize, f: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) {
@@ -33,7 +33,7 @@ fn the_smallest_stack() {
         std::ptr::null_mut()
     }
     prepare();
-    let mut frames = [0; MAX_FRAMES];
+    let mut frames = [0_u64; MAX_FRAMES];
     // Code without optimisation needs more.
     let size = if is_inner() { libc::PTHREAD_STACK_MIN } else { 48 << 10 };
     on_stack_of(size, run, (&raw mut frames).cast());
@@ -57,7 +57,7 @@ fn little_stack_is_needed() {
         let handler = (HANDLER_STACK.load(Ordering::Relaxed) - stack) as usize;
         let used = handler - lowest;
         // Code without optimisation keeps every copy.
-        let most = if is_inner() { 6 << 10 } else { 24 << 10 };
+        let most = if is_inner() { 1 << 10 } else { 24 << 10 };
         assert!(used < most, "{used}");
     })
     .join()
@@ -114,6 +114,36 @@ fn an_overflown_stack() {
         }
     }
     assert_eq!(crate::fork::exit_status(child), Some(0));
+}
+
+/// A call of an address where nothing is.
+#[test]
+fn a_jump_into_nowhere() {
+    extern "C" fn compare(signal: libc::c_int) {
+        handler(signal);
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(if WHOLE.load(Ordering::Relaxed) == 1 { 0 } else { 1 }) };
+    }
+    #[inline(never)]
+    fn jump(address: usize) {
+        let comparing = Comparing::start();
+        // SAFETY: the child only runs code of its own thread, until it exits; there the jump raises a signal.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: see above.
+            unsafe {
+                libc::signal(libc::SIGSEGV, compare as *const () as usize);
+                std::mem::transmute::<usize, extern "C" fn()>(std::hint::black_box(address))();
+                libc::_exit(2);
+            }
+        }
+        assert_eq!(crate::fork::exit_status(child), Some(0), "{address:x}");
+        comparing.stop();
+    }
+    prepare();
+    for address in [8, 0x1000, (1 << 46) + 0x123] {
+        jump(address);
+    }
 }
 
 /// A stack that the program made itself and switched to.
