@@ -2,7 +2,7 @@
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, NativeEndian,
-    ParsedEhFrameHdr, Pointer, RegisterRule, UnwindContext, UnwindContextStorage,
+    EhFrameOffset, Pointer, RegisterRule, UnwindContext, UnwindContextStorage,
     UnwindExpression, UnwindSection, UnwindTableRow,
 };
 
@@ -30,10 +30,13 @@ impl UnwindContextStorage<usize> for Storage {
 /// The unwind tables of a module.
 #[derive(Debug)]
 pub(crate) struct Tables<'a> {
-    header_bytes: &'a [u8],
-    header: ParsedEhFrameHdr<Bytes<'a>>,
+    header: &'a [u8],
     header_address: u64,
+    /// The search table: for each function where it begins and where its entry is, both as distances from the header, four
+    /// bytes each, by the former.
+    search: &'a [[u8; 8]],
     frame_bytes: &'a [u8],
+    frame_address: u64,
     frame: EhFrame<Bytes<'a>>,
     bases: BaseAddresses,
 }
@@ -79,25 +82,31 @@ impl<'a> Tables<'a> {
         let bases = BaseAddresses::default()
             .set_eh_frame_hdr(header_address)
             .set_eh_frame(frame_address);
-        let parsed = EhFrameHdr::new(header, NativeEndian).parse(&bases, 8).ok()?;
-        parsed.table()?;
+        // The form that all linkers give the table: version 1; a count of four bytes; distances from the header.
+        if header.first() != Some(&1) || header.get(2..4)? != [0x03, 0x3b] {
+            return None;
+        }
+        let count = header.get(8..12)?.try_into().map(u32::from_ne_bytes).ok()?;
+        let (pairs, _) = header[12..].as_chunks::<8>();
+        let search = pairs.get(..count as usize)?;
         let mut frame = EhFrame::new(frame_bytes, NativeEndian);
         frame.set_address_size(8);
         if cfg!(target_arch = "aarch64") {
             frame.set_vendor(gimli::Vendor::AArch64);
         }
         Some(Tables {
-            header_bytes: header,
-            header: parsed,
+            header,
             header_address,
+            search,
             frame_bytes,
+            frame_address,
             frame,
             bases,
         })
     }
 
     pub(crate) fn header(&self) -> &'a [u8] {
-        self.header_bytes
+        self.header
     }
 
     pub(crate) fn frame(&self) -> &'a [u8] {
@@ -109,6 +118,16 @@ impl<'a> Tables<'a> {
         self.header_address == header_address
     }
 
+    /// The entry of the function that an address may lie in, as an offset in `.eh_frame`.
+    fn entry(&self, address: u64) -> Option<usize> {
+        let at = |distance: i32| self.header_address.wrapping_add_signed(distance.into());
+        let start = |pair: &[u8; 8]| at(i32::from_ne_bytes([pair[0], pair[1], pair[2], pair[3]]));
+        let after = self.search.partition_point(|pair| start(pair) <= address);
+        let pair = self.search[after.checked_sub(1)?];
+        let entry = at(i32::from_ne_bytes([pair[4], pair[5], pair[6], pair[7]]));
+        usize::try_from(entry.checked_sub(self.frame_address)?).ok()
+    }
+
     /// Gives `f` the row for an address, if there is one.
     fn with_row<T>(
         &self,
@@ -118,9 +137,7 @@ impl<'a> Tables<'a> {
             &UnwindTableRow<usize, Storage>,
         ) -> Option<T>,
     ) -> Option<T> {
-        let table = self.header.table()?;
-        let entry = table.lookup(address, &self.bases).ok()?;
-        let offset = table.pointer_to_offset(entry).ok()?;
+        let offset = EhFrameOffset(self.entry(address)?);
         let entry =
             self.frame.fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset).ok()?;
         let mut context = UnwindContext::<usize, Storage>::new_in();
@@ -242,4 +259,128 @@ fn plain(row: &UnwindTableRow<usize, Storage>, exact: bool) -> Option<Rule> {
     }
     let rule = Rule::Plain { base, cfa, return_address, frame_pointer };
     rule.pack().map(|_| rule)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object;
+
+    /// This program's header and frames, and their addresses.
+    fn own() -> (Vec<u8>, u64, Vec<u8>, u64) {
+        let mut own = None;
+        object::each(|object| {
+            if own.is_none() {
+                let at = object.find(libc::PT_GNU_EH_FRAME).next().unwrap();
+                let header = object.bytes(at.clone()).to_vec();
+                let frame_at = frame_address(&header, at.start).unwrap();
+                let frame = used_part(object.bytes(frame_at..u64::MAX)).to_vec();
+                own = Some((header, at.start, frame, frame_at));
+            }
+        });
+        own.unwrap()
+    }
+
+    fn addresses(tables: &Tables) -> Vec<u64> {
+        let start = |pair: &[u8; 8]| i32::from_ne_bytes(pair[..4].try_into().unwrap());
+        let starts = tables.search.iter().map(start);
+        starts.map(|start| tables.header_address.wrapping_add_signed(start.into())).collect()
+    }
+
+    #[test]
+    fn all_functions_have_rules() {
+        let (header, header_at, frame, frame_at) = own();
+        let tables = Tables::new(&header, header_at, &frame, frame_at).unwrap();
+        let addresses = addresses(&tables);
+        assert!(addresses.len() > 1000);
+        let known = addresses.iter().filter(|a| tables.rule(**a, true).is_some()).count();
+        assert_eq!(known, addresses.len());
+        // A function begins with its return address on the stack, or in its register.
+        let begins = |a: &&u64| match tables.rule(**a, true) {
+            Some(Rule::Plain { base: Base::StackPointer, cfa: 8, return_address: -8, .. }) => true,
+            rule => arch::LINK_REGISTER.is_some() && rule == Some(Rule::Full),
+        };
+        let begin = addresses.iter().filter(begins).count();
+        assert!(begin > addresses.len() * 9 / 10, "{begin} of {}", addresses.len());
+        assert_eq!(tables.rule(frame_at, true), None);
+        assert_eq!(tables.rule(0, true), None);
+    }
+
+    #[test]
+    fn the_used_part_ends_with_the_terminator() {
+        let (_, _, frame, _) = own();
+        assert!(frame.len() > 10_000 && frame.ends_with(&[0; 4]));
+        let mut more = frame.clone();
+        more.extend([0x55; 100]);
+        assert_eq!(used_part(&more), frame);
+        assert_eq!(used_part(&frame[..frame.len() - 4]), &frame[..frame.len() - 4]);
+        // Entries that say that they are longer than all there is.
+        for size in [100_u32, u32::MAX - 1, u32::MAX] {
+            let mut bytes = vec![4, 0, 0, 0, 1, 2, 3, 4];
+            bytes.extend(size.to_ne_bytes());
+            bytes.extend([0xff; 12]);
+            assert_eq!(used_part(&bytes), &bytes[..8]);
+        }
+        assert_eq!(used_part(&[1, 2]), &[]);
+    }
+
+    /// Whatever a file's tables say, there is an answer.
+    #[test]
+    fn malicious_tables() {
+        let (header, header_at, frame, frame_at) = own();
+        let sound = Tables::new(&header, header_at, &frame, frame_at).unwrap();
+        let addresses = addresses(&sound);
+        let mut registers = Registers::here();
+        let mut memory = Memory::new(registers.get(arch::SP).unwrap());
+        registers.set(0, u64::MAX);
+
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = |below: usize| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random % below as u64) as usize
+        };
+        let (mut bad_header, mut bad_frame) = (header.clone(), frame.clone());
+        let (mut same, mut other, mut none) = (0, 0, 0);
+        for round in 0..60_000 {
+            let address = addresses[next(addresses.len())] + next(40) as u64;
+            let entry = sound.entry(address).unwrap();
+            // Its CIE: so far behind its second word as that says.
+            let behind = u32::from_ne_bytes(frame[entry + 4..entry + 8].try_into().unwrap());
+            let cie = entry + 4 - behind as usize;
+            // Some bytes of one of the three change.
+            for _ in 0..1 + next(6) {
+                let byte = [0, 0xff, 0x7f, 0x80, next(256) as u8][next(5)];
+                match round % 8 {
+                    0 => bad_header[next(32)] = byte,
+                    1 | 2 => bad_frame[cie + next(24)] = byte,
+                    _ => bad_frame[(entry + next(64)).min(frame.len() - 1)] = byte,
+                }
+            }
+            let exact = round % 2 == 0;
+            used_part(&bad_frame[entry..]);
+            frame_address(&bad_header, header_at);
+            // Cut short, too.
+            let len = if round % 16 == 3 { entry + next(64) } else { frame.len() };
+            let len = len.min(frame.len());
+            match Tables::new(&bad_header, header_at, &bad_frame[..len], frame_at) {
+                None => none += 1,
+                Some(tables) => {
+                    match tables.rule(address, exact) {
+                        None => none += 1,
+                        rule if rule == sound.rule(address, exact) => same += 1,
+                        _ => other += 1,
+                    }
+                    tables.caller(address, exact, &registers, &mut memory);
+                }
+            }
+            bad_header[..32].copy_from_slice(&header[..32]);
+            for part in [cie..cie + 24, entry..(entry + 64).min(frame.len())] {
+                bad_frame[part.clone()].copy_from_slice(&frame[part]);
+            }
+        }
+        assert!(bad_frame == frame && bad_header == header);
+        assert!(same > 1000 && other > 1000 && none > 1000, "{same} {other} {none}");
+    }
 }

@@ -67,8 +67,8 @@ impl Memory {
     /// Both words of a frame record, if it lies in the stack that the thread runs on, not below `lowest`.
     #[inline]
     pub(crate) fn read_record(&self, address: u64, lowest: u64) -> Option<[u64; 2]> {
-        let end = self.stack.end.wrapping_sub(address) as i64;
-        if address & 7 != 0 || address < lowest.max(self.stack.start) || end < 16 {
+        let room = self.stack.end.saturating_sub(address);
+        if address & 7 != 0 || address < lowest.max(self.stack.start) || room < 16 {
             return None;
         }
         // SAFETY: as in `read`, for both words.

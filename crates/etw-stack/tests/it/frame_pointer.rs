@@ -25,6 +25,23 @@ std::arch::global_asm!(
     "ret",
     ".cfi_endproc",
     ".size etw_stack_test_planted, .-etw_stack_test_planted",
+    // The same with unwind information that trusts the frame pointer.
+    ".globl etw_stack_test_trusted",
+    ".type etw_stack_test_trusted,@function",
+    "etw_stack_test_trusted:",
+    ".cfi_startproc",
+    "push rbp",
+    ".cfi_def_cfa_offset 16",
+    ".cfi_offset rbp, -16",
+    ".cfi_def_cfa_register rbp",
+    "mov rbp, rdi",
+    "mov rdi, rdx",
+    "call rsi",
+    "pop rbp",
+    ".cfi_def_cfa rsp, 8",
+    "ret",
+    ".cfi_endproc",
+    ".size etw_stack_test_trusted, .-etw_stack_test_trusted",
     // The same without unwind information.
     ".globl etw_stack_test_unknown",
     ".type etw_stack_test_unknown,@function",
@@ -42,6 +59,7 @@ type Planted = unsafe extern "C" fn(u64, extern "C" fn(*mut c_void), *mut c_void
 
 unsafe extern "C" {
     fn etw_stack_test_planted(fp: u64, f: extern "C" fn(*mut c_void), argument: *mut c_void);
+    fn etw_stack_test_trusted(fp: u64, f: extern "C" fn(*mut c_void), argument: *mut c_void);
     fn etw_stack_test_unknown(fp: u64, f: extern "C" fn(*mut c_void), argument: *mut c_void);
 }
 
@@ -134,16 +152,18 @@ fn code_with_unwind_information_does_not_mind() {
     }
 }
 
-#[test]
-fn malicious_chains_end() {
+fn chains_end(planted: Planted) {
     prepare();
     let mut ended = 0;
     for fp in nonsense() {
-        plant(etw_stack_test_unknown, fp, || {
+        plant(planted, fp, || {
             let mut frames = [0; MAX_FRAMES];
+            // Once to find the rules, once by the rules that are known.
             let count = capture(&mut frames, 0);
+            let again = capture(&mut [0; MAX_FRAMES], 0);
+            assert_eq!(count, again);
             // The caller and the planted function are there, whatever comes then.
-            let code = etw_stack_test_unknown as *const () as u64;
+            let code = planted as usize as u64;
             assert!(frames[..count].iter().any(|a| (code..code + 64).contains(a)), "{fp:x}");
             ended += usize::from(count < MAX_FRAMES);
             // However many are to be skipped.
@@ -151,6 +171,16 @@ fn malicious_chains_end() {
         });
     }
     assert!(ended > 100, "{ended}");
+}
+
+#[test]
+fn malicious_chains_end() {
+    chains_end(etw_stack_test_unknown);
+}
+
+#[test]
+fn malicious_chains_end_where_the_tables_trust_them() {
+    chains_end(etw_stack_test_trusted);
 }
 
 /// The chain is followed through code without unwind information, where it is sound.
