@@ -18,13 +18,13 @@ type Bytes<'a> = EndianSlice<'a, NativeEndian>;
 #[derive(Clone)]
 struct Storage;
 
-/// x86-64's signal frame has rules for 17 registers; AArch64 calls preserve 20, and there is a pseudo-register.
-const RULES: usize = 22;
+/// x86-64's signal frame has rules for all registers; AArch64 calls preserve 20, and there is a pseudo-register.
+const RULES: usize = if cfg!(target_arch = "x86_64") { 17 } else { 22 };
 
 impl UnwindContextStorage<usize> for Storage {
     type Rules = [(gimli::Register, RegisterRule<usize>); RULES];
-    /// The current row, the initial one, and two that are remembered: compilers remember one at a time.
-    type Stack = [UnwindTableRow<usize, Self>; 4];
+    /// The current row, and two that are remembered or initial: compilers remember one at a time.
+    type Stack = [UnwindTableRow<usize, Self>; 3];
 }
 
 /// The unwind tables of a module.

@@ -1,5 +1,7 @@
 //! Children of `fork`, and libraries that come and go.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use etw_stack::{MAX_FRAMES, capture, prepare};
 
 use crate::library::{CHAINS, Library, compile};
@@ -85,19 +87,17 @@ fn libraries_come_and_go() {
         .collect();
     // Captures go on in another thread meanwhile, and in calls through a library that stays.
     let stays = Library::without_frame_pointers();
-    let done = std::sync::atomic::AtomicBool::new(false);
+    let (done, count) = (AtomicBool::new(false), AtomicUsize::new(0));
     prepare();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut count = 0;
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+            while !done.load(Ordering::Relaxed) {
                 stays.call("chain_registers", 10, || {
                     let mut frames = [0; MAX_FRAMES];
                     assert!(capture(&mut frames, 0) > 11);
                 });
-                count += 1;
+                count.fetch_add(1, Ordering::Relaxed);
             }
-            assert!(count > 10);
         });
         for path in &paths {
             // Most likely at the place of the one before.
@@ -106,10 +106,15 @@ fn libraries_come_and_go() {
             for name in CHAINS {
                 library.call(name, 8, || both().assert_same());
             }
+            // Some captures while it is there, and while it goes.
+            let before = count.load(Ordering::Relaxed);
+            while count.load(Ordering::Relaxed) < before + 10 {
+                std::thread::yield_now();
+            }
             library.unload();
             let mut frames = [0; MAX_FRAMES];
             assert!(capture(&mut frames, 0) > 2);
         }
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        done.store(true, Ordering::Relaxed);
     });
 }

@@ -20,8 +20,8 @@ static SAMPLE_LEN: AtomicUsize = AtomicUsize::new(0);
 /// Code of which interrupted addresses are counted.
 static WATCHED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static IN_WATCHED: AtomicUsize = AtomicUsize::new(0);
-/// The lowest address that a handler's stack has held.
-pub static HANDLER_STACK: AtomicU64 = AtomicU64::new(0);
+/// Where the last handler's addresses were.
+static HANDLER_STACK: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// Only the thread whose base it is compares.
@@ -35,7 +35,7 @@ pub extern "C" fn handler(_signal: libc::c_int) {
     let mut frames = [0; MAX_FRAMES];
     let count = capture(&mut frames, 0);
     let frames = &frames[..count];
-    HANDLER_STACK.store((&raw const frames) as u64, Ordering::Relaxed);
+    HANDLER_STACK.store(frames.as_ptr() as u64, Ordering::Relaxed);
     let base = BASE_LEN.load(Ordering::Relaxed);
     let whole = count == MAX_FRAMES
         || count >= base
@@ -84,7 +84,8 @@ impl Comparing {
         COMPARES.set(false);
     }
 
-    pub fn assert_all_whole(&self) {
+    /// Gives the place of the last handler's frame.
+    pub fn assert_all_whole(&self) -> u64 {
         self.stop();
         let sample: Vec<_> = SAMPLE[..SAMPLE_LEN.load(Ordering::Relaxed)]
             .iter()
@@ -97,6 +98,7 @@ impl Comparing {
             .collect();
         let (whole, broken) = (WHOLE.load(Ordering::Relaxed), BROKEN.load(Ordering::Relaxed));
         assert_eq!(broken, 0, "of {whole}, the first: {sample:#?}");
+        HANDLER_STACK.load(Ordering::Relaxed)
     }
 }
 
@@ -153,11 +155,11 @@ extern "C" fn nothing(_: *mut libc::c_void) {}
 
 /// Lets signals come at random times while `work` runs: all stacks are whole.
 #[inline(never)]
-fn torture(signal: libc::c_int, work: &dyn Fn()) {
+fn torture(signal: libc::c_int, work: &dyn Fn()) -> u64 {
     let comparing = Comparing::start();
     send(signal, work);
     assert!(WHOLE.load(Ordering::Relaxed) > 500, "{WHOLE:?} signals");
-    comparing.assert_all_whole();
+    comparing.assert_all_whole()
 }
 
 /// Sends the signals.
@@ -202,8 +204,7 @@ fn on_an_alternate_stack() {
     prepare();
     std::thread::spawn(move || {
         let stack = alternate_stack(128 << 10);
-        torture(libc::SIGURG, &|| work(Duration::from_secs(1), &libraries));
-        let handler = HANDLER_STACK.load(Ordering::Relaxed);
+        let handler = torture(libc::SIGURG, &|| work(Duration::from_secs(1), &libraries));
         assert!((stack..stack + (128 << 10)).contains(&handler), "{handler:x} {stack:x}");
     })
     .join()

@@ -8,7 +8,7 @@ use etw_stack::{MAX_FRAMES, capture, prepare};
 
 use crate::both_ways::is_inner;
 use crate::reference::both;
-use crate::signals::{Comparing, HANDLER_STACK, WHOLE, alternate_stack, handler, install};
+use crate::signals::{Comparing, WHOLE, alternate_stack, handler, install};
 
 /// Runs `f` on a thread whose stack has this size in bytes.
 fn on_stack_of(size: usize, f: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void) {
@@ -50,11 +50,10 @@ fn little_stack_is_needed() {
     install(libc::SIGWINCH, libc::SA_ONSTACK);
     std::thread::spawn(|| {
         let stack = alternate_stack(SIZE);
-        raise_once();
+        let handler = (raise_once() - stack) as usize;
         // SAFETY: the leaked memory; no handler runs now.
         let bytes = unsafe { std::slice::from_raw_parts(stack as *const u8, SIZE) };
         let lowest = bytes.iter().position(|b| *b != 0xa5).unwrap();
-        let handler = (HANDLER_STACK.load(Ordering::Relaxed) - stack) as usize;
         let used = handler - lowest;
         // Code without optimisation keeps every copy.
         let most = if is_inner() { 1 << 10 } else { 24 << 10 };
@@ -65,12 +64,12 @@ fn little_stack_is_needed() {
 }
 
 #[inline(never)]
-fn raise_once() {
+fn raise_once() -> u64 {
     let comparing = Comparing::start();
     // SAFETY: raises a signal that has a handler.
     unsafe { libc::raise(libc::SIGWINCH) };
     assert_eq!(WHOLE.load(Ordering::Relaxed), 1);
-    comparing.assert_all_whole();
+    comparing.assert_all_whole()
 }
 
 /// A handler runs because the stack has overflown into its guard.
