@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn reads_everywhere_or_nowhere() {
         let on_stack = [1_u64, 2, 3];
-        let heap = vec![4_u64, 5, 6];
+        let heap = Box::new([4_u64, 5, 6]);
         let sp = crate::registers::Registers::here().get(crate::arch::SP).unwrap();
         let mut memory = Memory::new(sp);
         let stack_at = on_stack.as_ptr() as u64;

@@ -25,6 +25,7 @@ pub(crate) const STORED: u64 = 0x7ff << 19 | 1 << SP | 1 << PC;
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn store_registers(out: *mut [u64; COUNT]) {
     core::arch::naked_asm!(
+        ".cfi_startproc",
         "stp x19, x20, [x0, #19*8]",
         "stp x21, x22, [x0, #21*8]",
         "stp x23, x24, [x0, #23*8]",
@@ -34,6 +35,7 @@ pub(crate) unsafe extern "C" fn store_registers(out: *mut [u64; COUNT]) {
         "mov x1, sp",
         "stp x1, x30, [x0, #31*8]",
         "ret",
+        ".cfi_endproc",
     )
 }
 

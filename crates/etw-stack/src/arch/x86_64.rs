@@ -26,6 +26,7 @@ pub(crate) const STORED: u64 =
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn store_registers(out: *mut [u64; COUNT]) {
     core::arch::naked_asm!(
+        ".cfi_startproc",
         "mov [rdi + 3*8], rbx",
         "mov [rdi + 6*8], rbp",
         "lea rax, [rsp + 8]",
@@ -37,6 +38,7 @@ pub(crate) unsafe extern "C" fn store_registers(out: *mut [u64; COUNT]) {
         "mov rax, [rsp]",
         "mov [rdi + 16*8], rax",
         "ret",
+        ".cfi_endproc",
     )
 }
 
@@ -84,13 +86,13 @@ pub(crate) fn is_linkage(code: u64) -> bool {
     code & 0xffff == JUMP
         || code & 0xff_ffff == JUMP << 8 | 0xf2
         || code & 0xffff_ffff == ENDBR64
-        || code & 0xff_0000_0000_ff == 0xe9_0000_0000_68
+        || code & 0xff00_0000_00ff == 0xe900_0000_0068
 }
 
 /// Is this the code that a signal handler returns to? `code` are the bytes from the return address on.
 pub(crate) fn is_signal_return(code: [u64; 2]) -> bool {
     // mov $15, %rax; syscall: rt_sigreturn.
-    code[0] == 0x0f_0000_000f_c0c7_48 && code[1] as u8 == 0x05
+    code[0] == 0x0f00_0000_0fc0_c748 && code[1] as u8 == 0x05
 }
 
 /// The registers that a signal interrupted. With the handler gone, the stack pointer is at `struct ucontext`

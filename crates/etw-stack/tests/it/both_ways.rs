@@ -31,11 +31,7 @@ fn built(frame_pointers: &str) {
 }
 
 #[test]
-fn with_frame_pointers() {
+fn with_and_without_frame_pointers() {
     built("yes");
-}
-
-#[test]
-fn without_frame_pointers() {
     built("no");
 }

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use etw_stack::{MAX_FRAMES, capture, prepare};
 
 use crate::both_ways::is_inner;
-use crate::reference::both;
 use crate::signals::{Comparing, WHOLE, alternate_stack, handler, install};
 
 /// Runs `f` on a thread whose stack has this size in bytes.
@@ -56,7 +55,7 @@ fn little_stack_is_needed() {
         let lowest = bytes.iter().position(|b| *b != 0xa5).unwrap();
         let used = handler - lowest;
         // Code without optimisation keeps every copy.
-        let most = if is_inner() { 1 << 10 } else { 24 << 10 };
+        let most = if is_inner() { 8 << 10 } else { 24 << 10 };
         assert!(used < most, "{used}");
     })
     .join()
@@ -149,6 +148,8 @@ fn a_jump_into_nowhere() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_stack_of_the_programs_own() {
+    use crate::reference::{Both, both};
+
     extern "C" fn at_the_bottom(seen: *mut c_void) {
         // SAFETY: the value below.
         unsafe { *seen.cast() = Some(both()) };
@@ -159,7 +160,7 @@ fn a_stack_of_the_programs_own() {
     prepare();
     let stack = vec![0_u64; 128 << 10];
     let top = (&raw const stack[stack.len() - 2]) as u64 & !15;
-    let mut seen: Option<crate::reference::Both> = None;
+    let mut seen: Option<Both> = None;
     // SAFETY: a stack of 1 MiB; follows the C ABI.
     unsafe { etw_stack_test_switch(top, at_the_bottom, (&raw mut seen).cast()) };
     let seen = seen.unwrap();

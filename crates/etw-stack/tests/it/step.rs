@@ -4,7 +4,7 @@
 mod trap {
     use std::sync::atomic::Ordering;
 
-    use etw_stack::prepare;
+    use etw_stack::{capture, prepare};
 
     use crate::library::{Chain, EXACT_CHAINS, Library};
     use crate::signals::{Comparing, WHOLE, alternate_stack, install};
@@ -18,7 +18,7 @@ mod trap {
         context.uc_mcontext.gregs[libc::REG_EFL as usize] ^= 0x100;
     }
 
-    fn step(library: &Library) {
+    fn install_turn() {
         // SAFETY: as in `install`.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -26,6 +26,9 @@ mod trap {
             action.sa_flags = libc::SA_SIGINFO;
             assert_eq!(libc::sigaction(libc::SIGVTALRM, &action, std::ptr::null_mut()), 0);
         }
+    }
+
+    fn step(library: &Library) {
         for name in EXACT_CHAINS {
             step_through(name, library.chain(name));
         }
@@ -51,6 +54,7 @@ mod trap {
         let with = Library::with_frame_pointers();
         let without = Library::without_frame_pointers();
         prepare();
+        install_turn();
         step(&with);
         step(&without);
         std::thread::spawn(move || {
@@ -58,6 +62,40 @@ mod trap {
             install(libc::SIGTRAP, libc::SA_ONSTACK);
             step(&with);
             step(&without);
+        })
+        .join()
+        .unwrap();
+    }
+
+    /// A capture that is interrupted by captures: both are whole.
+    #[inline(never)]
+    fn step_through_a_capture(seen: &mut [u64], expected: &mut [u64]) -> usize {
+        let comparing = Comparing::start();
+        // Twice the same call, so that the first addresses are equal, too; the first time step by step.
+        let mut count = 0;
+        for (n, out) in [seen, expected].into_iter().enumerate() {
+            // SAFETY: raises a signal that has a handler.
+            let turn = || unsafe { libc::raise(if n == 0 { libc::SIGVTALRM } else { 0 }) };
+            turn();
+            count = capture(out, 0);
+            turn();
+        }
+        assert!(WHOLE.load(Ordering::Relaxed) > 500, "{WHOLE:?}");
+        comparing.assert_all_whole();
+        count
+    }
+
+    #[test]
+    fn every_instruction_of_a_capture() {
+        prepare();
+        // On a thread of its own.
+        std::thread::spawn(|| {
+            install(libc::SIGTRAP, 0);
+            install_turn();
+            let (mut expected, mut seen) = ([0; 30], [1; 30]);
+            let count = step_through_a_capture(&mut seen, &mut expected);
+            assert!(count > 3);
+            assert_eq!(expected[..count], seen[..count]);
         })
         .join()
         .unwrap();
