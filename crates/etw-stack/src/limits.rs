@@ -6,8 +6,8 @@
 //! stack. If all pages from the stack pointer up to it can be read, the stack pointer is in that stack: between two stacks
 //! lies a guard or a gap. Both ends are kept for the thread's next capture; a stack does not shrink while its thread lives.
 
-use core::cell::Cell;
 use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed, compiler_fence};
 
 use crate::{arch, sys};
 
@@ -17,21 +17,21 @@ const MAX_SIZE: u64 = 256 << 20;
 /// What the thread knows. Handlers of the same thread read and write it between any two instructions; each word is right
 /// for itself: every `floor` was proven against the one `top` that the thread's stack has.
 struct Own {
-    floor: Cell<u64>,
-    top: Cell<u64>,
+    floor: AtomicU64,
+    top: AtomicU64,
     /// A stack pointer in this range was found to be in no stack known here.
-    foreign: Cell<u64>,
-    foreign_end: Cell<u64>,
+    foreign: AtomicU64,
+    foreign_end: AtomicU64,
 }
 
 thread_local! {
     // Constant and without a destructor: nothing is registered or allocated at the first use.
     static OWN: Own = const {
         Own {
-            floor: Cell::new(u64::MAX),
-            top: Cell::new(0),
-            foreign: Cell::new(u64::MAX),
-            foreign_end: Cell::new(0),
+            floor: AtomicU64::new(u64::MAX),
+            top: AtomicU64::new(0),
+            foreign: AtomicU64::new(u64::MAX),
+            foreign_end: AtomicU64::new(0),
         }
     };
 }
@@ -40,36 +40,37 @@ thread_local! {
 #[inline]
 pub(crate) fn own_stack(sp: u64) -> Option<Range<u64>> {
     OWN.with(|own| {
-        let top = own.top.get();
-        if (own.floor.get()..top).contains(&sp) { Some(sp..top) } else { find(own, sp) }
+        let top = own.top.load(Relaxed);
+        if (own.floor.load(Relaxed)..top).contains(&sp) { Some(sp..top) } else { find(own, sp) }
     })
 }
 
 /// The thread's own stack from the lowest place known, if any is known.
 pub(crate) fn known_stack() -> Range<u64> {
-    OWN.with(|own| own.floor.get()..own.top.get())
+    OWN.with(|own| own.floor.load(Relaxed)..own.top.load(Relaxed))
 }
 
 #[cold]
 #[inline(never)]
 fn find(own: &Own, sp: u64) -> Option<Range<u64>> {
-    let top = own.top.get();
+    let top = own.top.load(Relaxed);
     // Known: the stack is deeper than ever before, or this is another one.
-    let (proven, top) = if top != 0 { (own.floor.get(), top) } else { find_top() };
+    let (proven, top) = if top != 0 { (own.floor.load(Relaxed), top) } else { find_top() };
     if !(sp..sp.saturating_add(MAX_SIZE)).contains(&top)
-        || (own.foreign.get()..own.foreign_end.get()).contains(&sp)
+        || (own.foreign.load(Relaxed)..own.foreign_end.load(Relaxed)).contains(&sp)
     {
         return None;
     }
     let end = sys::readable_until(sp, proven);
     if end < proven {
-        own.foreign.set(sp);
-        own.foreign_end.set(end);
+        own.foreign.store(sp, Relaxed);
+        own.foreign_end.store(end, Relaxed);
         return None;
     }
-    // A handler between the two words sees an empty range, or its own, as good as ours.
-    own.top.set(top);
-    own.floor.set(sp);
+    // In this order: a handler between the two finds no range, and proves its own.
+    own.floor.store(sp, Relaxed);
+    compiler_fence(core::sync::atomic::Ordering::SeqCst);
+    own.top.store(top, Relaxed);
     Some(sp..top)
 }
 

@@ -64,9 +64,8 @@ fn a_library_is_known_when_prepared_again() {
         frames[..count].to_vec()
     }
     let inside = |frames: &[u64]| frames.iter().filter(|a| code.contains(a)).count();
-    // Nobody else prepares between: other tests do, so that what was seen before is not certain, but what is after.
-    let before = inside(&see());
-    assert!(before <= 16, "{before}");
+    // Rules that were found without tables, if no other test prepares at this time, do not stay.
+    see();
     prepare();
     assert_eq!(inside(&see()), 16);
     let mut compared = 0;
