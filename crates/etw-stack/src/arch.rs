@@ -1,0 +1,13 @@
+//! What differs between processors: registers, signal frames, call instructions.
+//!
+//! Registers have their DWARF numbers (x86-64 psABI, table 3.36; "DWARF for the Arm 64-bit Architecture", table 1).
+
+#[cfg(target_arch = "x86_64")]
+#[path = "arch/x86_64.rs"]
+mod this;
+
+#[cfg(target_arch = "aarch64")]
+#[path = "arch/aarch64.rs"]
+mod this;
+
+pub(crate) use this::*;

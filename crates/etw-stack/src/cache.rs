@@ -1,0 +1,90 @@
+//! Rules that were found before, for all threads.
+//!
+//! A table of a fixed size in which an entry is two words: the packed rule, and the rule combined with its key. Writers
+//! store both without asking anybody, readers take an entry for theirs only if the two words yield the key. An entry torn
+//! between two writers yields another key, or, by a coincidence of 64 bits, a wrong rule, which costs a wrong frame.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::rule::Rule;
+
+/// 128 KiB, of which the pages in use are touched.
+const COUNT: usize = 8192;
+
+struct Entry {
+    rule: AtomicU64,
+    /// The rule XOR the key.
+    check: AtomicU64,
+}
+
+static ENTRIES: [Entry; COUNT] =
+    [const { Entry { rule: AtomicU64::new(0), check: AtomicU64::new(0) } }; COUNT];
+
+/// What a rule holds for: an address, whether it is a return address, and a set of modules.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Key(u64);
+
+/// 2⁶⁴ divided by the golden ratio: products with it differ in their high bits.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Key {
+    /// `generation` counts the sets of modules.
+    #[inline]
+    pub(crate) fn new(address: u64, exact: bool, generation: u64) -> Key {
+        // Addresses have at most 57 bits; generations are far apart from each other.
+        Key((address << 1 | u64::from(exact)) ^ generation.wrapping_mul(SPREAD))
+    }
+
+    #[inline]
+    fn entry(self) -> &'static Entry {
+        &ENTRIES[(self.0.wrapping_mul(SPREAD) >> (64 - COUNT.ilog2())) as usize]
+    }
+}
+
+/// The packed rule for a key, if it is there.
+#[inline]
+pub(crate) fn get(key: Key) -> Option<u64> {
+    let entry = key.entry();
+    let rule = entry.rule.load(Ordering::Relaxed);
+    // The words check each other, so their order does not matter.
+    (rule ^ entry.check.load(Ordering::Relaxed) == key.0).then_some(rule)
+}
+
+/// Remembers a rule, in place of some other one.
+pub(crate) fn put(key: Key, rule: Rule) {
+    if let Some(rule) = rule.pack() {
+        let entry = key.entry();
+        entry.rule.store(rule, Ordering::Relaxed);
+        entry.check.store(rule ^ key.0, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_for_its_key_alone() {
+        let key = |address| Key::new(address, false, u64::MAX);
+        assert_eq!(get(key(0x7000_0000_0000)), None);
+        put(key(0x7000_0000_0000), Rule::End);
+        assert_eq!(get(key(0x7000_0000_0000)), Rule::End.pack());
+        for other in [
+            key(0x7000_0000_0001),
+            Key::new(0x7000_0000_0000, true, u64::MAX),
+            Key::new(0x7000_0000_0000, false, u64::MAX - 1),
+        ] {
+            assert_eq!(get(other), None);
+        }
+    }
+
+    #[test]
+    fn a_torn_entry_is_nobodys() {
+        let (a, b) = (Key::new(0x7100_0000_0000, false, 0), Key::new(0x7200_0000_0000, false, 0));
+        put(a, Rule::Full);
+        // Another writer's first word.
+        a.entry().rule.store(Rule::Chain.pack().unwrap(), Ordering::Relaxed);
+        assert_eq!(get(a), None);
+        assert_eq!(get(b), None);
+    }
+}

@@ -1,0 +1,194 @@
+//! Loaded ELF objects, as the dynamic loader tells them (`dl_iterate_phdr(3)`).
+#![allow(unsafe_code)]
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ops::Range;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// An object, while the loader's lock is held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Object<'a> {
+    /// What is added to the addresses in the file.
+    pub(crate) bias: u64,
+    name: &'a CStr,
+    headers: &'a [libc::Elf64_Phdr],
+    /// How often the loader has loaded and unloaded objects.
+    pub(crate) changes: (u64, u64),
+}
+
+/// Calls `f` with each object, the program first.
+pub(crate) fn each(mut f: impl FnMut(&Object)) {
+    let mut f: &mut dyn FnMut(&Object) = &mut f;
+    // SAFETY: the callback takes what it is given here, and only while the call lasts.
+    unsafe { libc::dl_iterate_phdr(Some(callback), (&raw mut f).cast()) };
+}
+
+unsafe extern "C" fn callback(info: *mut libc::dl_phdr_info, size: usize, f: *mut c_void) -> c_int {
+    // SAFETY: `each` gave this pointer, to a closure that nobody uses meanwhile.
+    let f = unsafe { &mut *f.cast::<&mut dyn FnMut(&Object)>() };
+    // SAFETY: the loader's structure, valid during the callback; the fields up to `dlpi_phnum` are always there.
+    let object = unsafe {
+        let info = &raw const *info;
+        let name = (*info).dlpi_name;
+        let headers = (*info).dlpi_phdr;
+        let whole = size >= size_of::<libc::dl_phdr_info>();
+        Object {
+            bias: (*info).dlpi_addr,
+            name: if name.is_null() { c"" } else { CStr::from_ptr(name) },
+            headers: if headers.is_null() {
+                &[]
+            } else {
+                core::slice::from_raw_parts(headers, (*info).dlpi_phnum.into())
+            },
+            changes: if whole { ((*info).dlpi_adds, (*info).dlpi_subs) } else { (0, 0) },
+        }
+    };
+    f(&object);
+    0
+}
+
+/// A part of an object in memory.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Segment {
+    /// Its addresses.
+    pub(crate) range: Range<u64>,
+    /// Where it begins in the file, in bytes.
+    pub(crate) file_offset: u64,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    pub(crate) executable: bool,
+}
+
+impl Object<'_> {
+    /// The parts that are loaded.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+        self.headers.iter().filter(|h| h.p_type == libc::PT_LOAD).map(|h| Segment {
+            range: self.range(h),
+            file_offset: h.p_offset,
+            readable: h.p_flags & libc::PF_R != 0,
+            writable: h.p_flags & libc::PF_W != 0,
+            executable: h.p_flags & libc::PF_X != 0,
+        })
+    }
+
+    fn range(&self, header: &libc::Elf64_Phdr) -> Range<u64> {
+        let start = self.bias.wrapping_add(header.p_vaddr);
+        start..start.saturating_add(header.p_memsz)
+    }
+
+    /// Where the headers say that something of this type lies.
+    pub(crate) fn find(&self, header_type: u32) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.headers.iter().filter(move |h| h.p_type == header_type).map(|h| self.range(h))
+    }
+
+    /// The segment that an address lies in.
+    pub(crate) fn segment_of(&self, address: u64) -> Option<Segment> {
+        self.segments().find(|s| s.range.contains(&address))
+    }
+
+    /// The bytes from an address to the end of its segment, or fewer; none outside of readable segments.
+    pub(crate) fn bytes(&self, range: Range<u64>) -> &[u8] {
+        match self.segment_of(range.start) {
+            Some(segment) if segment.readable => {
+                let end = range.end.min(segment.range.end);
+                let len = end.saturating_sub(range.start) as usize;
+                // SAFETY: in a segment that the loader has mapped and, holding its lock, does not unmap; what is asked
+                // for here (notes, unwind tables) nobody writes.
+                unsafe { core::slice::from_raw_parts(range.start as *const u8, len) }
+            }
+            _ => &[],
+        }
+    }
+
+    /// Is it never unloaded? The program and the kernel's own object are not.
+    pub(crate) fn is_permanent(&self) -> bool {
+        // SAFETY: reads a vector that never changes.
+        let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
+        self.name.is_empty() || (vdso != 0 && self.segment_of(vdso).is_some())
+    }
+
+    /// Its file. The program's name is not told by the loader, but by the kernel.
+    pub(crate) fn path(&self) -> PathBuf {
+        if self.name.is_empty() {
+            return std::fs::read_link("/proc/self/exe").unwrap_or_default();
+        }
+        PathBuf::from(OsStr::from_bytes(self.name.to_bytes()))
+    }
+
+    /// The GNU build id, or nothing.
+    pub(crate) fn build_id(&self) -> Vec<u8> {
+        let mut notes = self.find(libc::PT_NOTE).map(|range| self.bytes(range));
+        notes.find_map(build_id_in).unwrap_or_default().to_vec()
+    }
+}
+
+/// The build id in a segment of notes: size of the name, size of the description, type, and both, padded to 4 bytes (gABI,
+/// "Note section"). The note of GNU type 3 has the id.
+fn build_id_in(mut notes: &[u8]) -> Option<&[u8]> {
+    loop {
+        let word = |at: usize| Some(u32::from_ne_bytes(notes.get(at..at + 4)?.try_into().ok()?));
+        let (name_size, size, note_type) = (word(0)? as usize, word(4)? as usize, word(8)?);
+        let name = notes.get(12..12_usize.checked_add(name_size)?)?;
+        let start = 12 + name_size.next_multiple_of(4);
+        let description = notes.get(start..start.checked_add(size)?)?;
+        if note_type == 3 && name == b"GNU\0" {
+            return Some(description);
+        }
+        notes = notes.get(start + size.next_multiple_of(4)..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(name: &[u8], note_type: u32, description: &[u8]) -> Vec<u8> {
+        let mut note = Vec::new();
+        for word in [name.len() as u32, description.len() as u32, note_type] {
+            note.extend(word.to_ne_bytes());
+        }
+        for part in [name, description] {
+            note.extend(part);
+            note.resize(note.len().next_multiple_of(4), 0);
+        }
+        note
+    }
+
+    #[test]
+    fn build_id_is_found_among_notes() {
+        let id = [7; 20];
+        let mut notes = note(b"GNU\0", 5, &[1; 16]);
+        notes.extend(note(b"other\0", 3, &[2; 5]));
+        notes.extend(note(b"GNU\0", 3, &id));
+        assert_eq!(build_id_in(&notes), Some(&id[..]));
+        for end in 0..notes.len() {
+            assert_eq!(build_id_in(&notes[..end]), None, "{end}");
+        }
+    }
+
+    #[test]
+    fn malicious_note_sizes_end_the_search() {
+        let mut notes = note(b"GNU\0", 1, &[0; 4]);
+        for at in [0, 4] {
+            notes[at..at + 4].fill(0xff);
+            assert_eq!(build_id_in(&notes), None);
+        }
+    }
+
+    #[test]
+    fn the_program_comes_first() {
+        let mut objects = Vec::new();
+        let code = the_program_comes_first as *const () as u64;
+        each(|o| {
+            objects.push((o.is_permanent(), o.segment_of(code).is_some_and(|s| s.executable)))
+        });
+        assert_eq!(objects[0], (true, true));
+        assert!(objects[1..].iter().all(|o| !o.1));
+        assert!(
+            objects.iter().any(|o| !o.0),
+            "the C library can be unloaded, for all that is known"
+        );
+    }
+}
