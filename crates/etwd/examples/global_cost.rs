@@ -154,7 +154,7 @@ fn measure(etw: &Path) -> Result<()> {
         private = private.min(bursts(|| Ok(session.statistics().map(drop)?))?);
         session.stop()?;
         host.session("bench")?;
-        global = global.min(bursts(|| Ok(host.stored("bench").map(drop)?))?);
+        global = global.min(bursts(|| host.stored("bench").map(drop))?);
         lost += host.stored("bench")?.1;
         host.stop("bench")?;
     }
@@ -164,7 +164,7 @@ fn measure(etw: &Path) -> Result<()> {
     for number in 0..8 {
         host.session(&format!("bench{number}"))?;
     }
-    let eight = bursts(|| Ok(host.stored("bench0").map(drop)?))?;
+    let eight = bursts(|| host.stored("bench0").map(drop))?;
     figure("global: eight sessions / one", eight / global, "ratio");
     for number in 0..8 {
         lost += host.stored(&format!("bench{number}"))?.1;

@@ -40,8 +40,9 @@ const BUFFER_PATIENCE: Duration = Duration::from_millis(100);
 const SLOW: Duration = Duration::from_millis(250);
 /// A pool from which nothing has come for so long is left alone until its next write.
 const QUIET_AFTER: Duration = Duration::from_millis(60);
-/// How often a host with quiet pools looks at them all the same: a write's call may find it on its way to sleep.
-const QUIET_PAUSE: Duration = Duration::from_millis(50);
+/// How often a host with quiet pools looks at them all the same: a write's call may find it on its way to sleep, and looking at
+/// hundreds of programs is a system call for each.
+const QUIET_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause while events come.
 const LONGEST_PAUSE: Duration = Duration::from_millis(25);
 /// The same, when somebody watches.
@@ -80,6 +81,8 @@ pub(crate) struct Engine {
     upkeep: Instant,
     idle_since: Instant,
     pause: Duration,
+    /// Since the last upkeep.
+    has_drained: bool,
     /// Programs that were shown out.
     complaints: u64,
 }
@@ -127,20 +130,27 @@ impl Engine {
             upkeep: Instant::now(),
             idle_since: Instant::now(),
             pause: LONGEST_PAUSE,
+            has_drained: false,
             complaints: 0,
         }
     }
 
     pub fn run(mut self) {
         loop {
-            for message in self.mailbox.take() {
+            let messages = self.mailbox.take();
+            let was_called = !messages.is_empty();
+            for message in messages {
                 if let ControlFlow::Break(()) = self.handle(message) {
                     self.stop_all();
                     return;
                 }
             }
             let started = Instant::now();
-            let drained = self.round(Duration::ZERO);
+            let drained = match was_called || self.has_work() {
+                true => self.round(Duration::ZERO),
+                false => DrainedTogether::default(),
+            };
+            self.has_drained |= drained.records > 0;
             self.answer_pending();
             self.maintain();
             if self.is_idle_for_too_long() {
@@ -155,6 +165,23 @@ impl Engine {
                 });
             }
         }
+    }
+
+    /// Would a round find anything? Of pools that are all quiet only whether somebody has rung is asked.
+    fn has_work(&mut self) -> bool {
+        self.readers.iter().any(|reader| !reader.is_quiet() || reader.is_rung())
+            || self.lanes.iter().any(|lane| lane.has_ended)
+            || self.is_storing()
+            || self.next_due().is_some_and(|due| due.is_zero())
+            || self.sessions.values().any(|global| !global.flushes.is_empty())
+    }
+
+    /// Are buffers on their way to a disk?
+    fn is_storing(&self) -> bool {
+        self.sessions.iter().any(|(slot, global)| {
+            global.storage.is_some()
+                && self.router.session(*slot).is_some_and(|session| session.is_storing())
+        })
     }
 
     // ---- messages -------------------------------------------------------------------------------------------------
@@ -1061,8 +1088,7 @@ impl Engine {
             let left = pending.deadline.saturating_duration_since(Instant::now());
             pause = pause.min(left.max(SHORTEST_PAUSE));
         }
-        let storing = self.router.iter_mut().any(|(_, session)| session.is_storing());
-        if storing && self.sessions.values().any(|session| session.storage.is_some()) {
+        if self.is_storing() {
             pause = pause.min(Duration::from_millis(5));
         }
         if let Some(idle) = self.options.idle_exit {
@@ -1125,6 +1151,9 @@ impl Engine {
             return;
         }
         self.upkeep = Instant::now();
+        if !std::mem::take(&mut self.has_drained) {
+            return;
+        }
         let slots: Vec<usize> = self.sessions.keys().copied().collect();
         for slot in slots {
             let lost = self.ledger(slot).lost_total();
