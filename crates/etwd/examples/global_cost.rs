@@ -160,12 +160,12 @@ fn measure(etw: &Path) -> Result<()> {
     }
     figure("global: enabled event, private session", private, "ns");
     figure("global: enabled event, global session", global, "ns");
-    figure("global: global / private", global / private, "ratio");
+    figure("global: global / private", global / private, "x");
     for number in 0..8 {
         host.session(&format!("bench{number}"))?;
     }
     let eight = bursts(|| host.stored("bench0").map(drop))?;
-    figure("global: eight sessions / one", eight / global, "ratio");
+    figure("global: eight sessions / one", eight / global, "x");
     for number in 0..8 {
         lost += host.stored(&format!("bench{number}"))?.1;
         host.stop(&format!("bench{number}"))?;

@@ -68,6 +68,8 @@ pub(crate) struct Claim {
     directory: Directory,
     /// Held as long as this is open.
     _lock: OwnedFd,
+    /// The socket is the service manager's.
+    is_activated: bool,
 }
 
 impl Claim {
@@ -83,12 +85,16 @@ impl Claim {
             ),
             error => error.into(),
         })?;
-        // What a killed host left: nobody listens, since we have the lock.
-        directory.remove("socket")?;
-        Ok(Claim { directory, _lock: lock })
+        Ok(Claim { directory, _lock: lock, is_activated: false })
     }
 
-    pub fn listen(&self) -> io::Result<OwnedFd> {
+    pub fn listen(&mut self) -> io::Result<OwnedFd> {
+        if let Some(listener) = activated() {
+            self.is_activated = true;
+            return Ok(listener);
+        }
+        // What a killed host left: nobody listens, since we have the lock.
+        self.directory.remove("socket")?;
         let listener = Channel::listen(&self.directory.socket())?;
         if self.directory.path() == Path::new(etw_wire::dir::SYSTEM) {
             // Everybody's programs register; who controls is decided by the peer's rights.
@@ -108,8 +114,24 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         // Nobody finds us from here on; programs go back to waiting when their connections end.
-        let _ = self.directory.remove("socket");
+        if !self.is_activated {
+            let _ = self.directory.remove("socket");
+        }
     }
+}
+
+/// A socket that a service manager listens on for us: descriptor 3 (`sd_listen_fds`), where the environment says so.
+fn activated() -> Option<OwnedFd> {
+    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
+    if number("LISTEN_PID")? != std::process::id() || number("LISTEN_FDS")? == 0 {
+        return None;
+    }
+    // SAFETY: the descriptor is ours by that protocol; a copy is taken, so that a wrong environment costs nobody their file.
+    let given = unsafe { std::os::fd::BorrowedFd::borrow_raw(3) };
+    let listener = rustix::io::fcntl_dupfd_cloexec(given, 3).ok()?;
+    let flags = rustix::fs::fcntl_getfl(&listener).ok()? | OFlags::NONBLOCK;
+    rustix::fs::fcntl_setfl(&listener, flags).ok()?;
+    Some(listener)
 }
 
 impl Host {
@@ -118,7 +140,7 @@ impl Host {
     /// # Errors
     /// `AlreadyExists`: another host has the directory. What the system says.
     pub fn start(options: HostOptions) -> io::Result<Host> {
-        let claim = Claim::take(&options.directory)?;
+        let mut claim = Claim::take(&options.directory)?;
         let listener = claim.listen()?;
         let memories = (Memory::shared(Bell::SIZE)?, Memory::shared(LastBatch::SIZE)?);
         let mut host = Host::serve(options, listener, memories, Keep::default(), Entries::new())?;

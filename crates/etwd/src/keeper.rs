@@ -27,7 +27,7 @@ static ONE: Mutex<()> = Mutex::new(());
 /// # Errors
 /// A directory that another host has; workers that do not stay.
 pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Result<()> {
-    let claim = Claim::take(&options.directory)?;
+    let mut claim = Claim::take(&options.directory)?;
     let mut entries = Entries::new();
     let listener = claim.listen()?;
     entries.insert("listener".to_owned(), entry(vec![listener]));

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Only the group with this name: reader, compressed, streams, circular, relog, dump, threads, decode, write,
-    /// log, c, tracing, rate, memory
+    /// log, c, tracing, global, rate, memory
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Also what takes 10 GB of disk and some minutes: the groups `rate` and `memory`
@@ -42,7 +42,7 @@ pub struct Arguments {
 const MIB: u64 = 1 << 20;
 /// What a merge may take beside its open buffers.
 const MERGE_ALLOWANCE: u64 = 32 * MIB;
-const GROUPS: [&str; 14] = [
+const GROUPS: [&str; 15] = [
     "reader",
     "compressed",
     "streams",
@@ -55,6 +55,7 @@ const GROUPS: [&str; 14] = [
     "log",
     "c",
     "tracing",
+    "global",
     "rate",
     "memory",
 ];
@@ -94,6 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             "log" => bench.log()?,
             "c" => bench.c()?,
             "tracing" => bench.tracing()?,
+            "global" => bench.global()?,
             "rate" if arguments.full => bench.offered_rates(10)?,
             "memory" if arguments.full => bench.memory()?,
             _ => bench.report.skip(group, "gigabytes of disk and some minutes, with --full"),

@@ -20,6 +20,7 @@ pub enum Unit {
     Mebibytes,
     Nanoseconds,
     Milliseconds,
+    Percent,
     GigabytesPerSecond,
     Bytes,
     Events,
@@ -43,6 +44,7 @@ impl Unit {
             Unit::Mebibytes => "MiB",
             Unit::Nanoseconds => "ns",
             Unit::Milliseconds => "ms",
+            Unit::Percent => "%",
             Unit::GigabytesPerSecond => "GB/s",
             Unit::Bytes => "B",
             Unit::Events => "events",
@@ -55,7 +57,7 @@ impl Unit {
         match self {
             Unit::MillionsPerSecond | Unit::Ratio | Unit::GigabytesPerSecond => 2,
             Unit::Mebibytes | Unit::Nanoseconds => 1,
-            Unit::Milliseconds => 1,
+            Unit::Milliseconds | Unit::Percent => 1,
             Unit::Differences | Unit::Bytes | Unit::Events => 0,
         }
     }

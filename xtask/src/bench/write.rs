@@ -74,6 +74,27 @@ impl Bench {
         Ok(())
     }
 
+    /// Global sessions: their programs, their host, and who watches.
+    pub fn global(&mut self) -> Result<()> {
+        let etw = self.etw.to_str().ok_or("a folder whose name is not Unicode")?.to_owned();
+        for (name, value, unit) in self.example("etwd", "global_cost", &[&etw])? {
+            let goal = match name.as_str() {
+                "global: global / private" => Goal::AtMost(1.1),
+                "global: eight sessions / one" => Goal::AtMost(1.5),
+                "global: lost while measuring" => Goal::AtMost(0.0),
+                "global: host's CPU, a stored event" => Goal::AtMost(60.0),
+                "global: write to etw tail's line, p50" => Goal::AtMost(5.0),
+                "global: write to etw tail's line, p99" => Goal::AtMost(20.0),
+                "global: events of 500 programs, of 500" => Goal::AtLeast(500.0),
+                "global: host's CPU with 500 quiet programs" => Goal::AtMost(1.0),
+                "global: host's memory with 500 programs" => Goal::AtMost(16.0),
+                _ => Goal::None,
+            };
+            self.add(&name, value, unit, goal, "global");
+        }
+        Ok(())
+    }
+
     /// The layer for `tracing`.
     pub fn tracing(&mut self) -> Result<()> {
         for (name, value, unit) in self.example("etw-tracing", "tracing_cost", &[])? {
@@ -239,6 +260,9 @@ fn figures(text: &[u8]) -> Result<Vec<(String, f64, Unit)>> {
             Some("GB/s") => Unit::GigabytesPerSecond,
             Some("B") => Unit::Bytes,
             Some("events") => Unit::Events,
+            Some("ms") => Unit::Milliseconds,
+            Some("MiB") => Unit::Mebibytes,
+            Some("percent") => Unit::Percent,
             other => return Err(format!("a figure in {other:?}").into()),
         };
         figures.push((name.to_owned(), value, unit));
