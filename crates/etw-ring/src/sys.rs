@@ -369,7 +369,10 @@ mod linux {
             let fd = cvt(unsafe { libc::memfd_create(c"etw-ring".as_ptr(), flags) })?;
             // SAFETY: a fresh descriptor that nobody else owns.
             let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+            // Not for other users, however they come by a descriptor: by default anybody may open it anew for writing.
             // SAFETY: plain system calls on an owned descriptor.
+            cvt(unsafe { libc::fchmod(fd.as_raw_fd(), 0o600) })?;
+            // SAFETY: as above.
             cvt(unsafe { libc::ftruncate(fd.as_raw_fd(), len as libc::off_t) })?;
             let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
             // SAFETY: as above.
@@ -455,6 +458,15 @@ mod linux {
                 return Ok(());
             }
             zeros(self.ptr.as_ptr(), self.len)
+        }
+
+        /// A descriptor for reading alone, to hand to somebody who must not write. (A process of the same user may open it anew for
+        /// writing, as it may do anything to this one.)
+        pub fn read_only_fd(&self) -> io::Result<OwnedFd> {
+            let fd = self.fd.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+            // The file that /proc names is opened anew, with rights of its own.
+            let file = std::fs::File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
+            Ok(file.into())
         }
 
         /// Takes the descriptor out: the mapping stays without it.

@@ -227,10 +227,12 @@ impl Engine {
         };
         let program = Program::new(channel, peer, control);
         let welcome = FromHost::Welcome { version: VERSION, pool_size: self.options.pool_size };
-        let memories =
-            [program.control.memory().fd(), self.mailbox.bell.memory().fd()].map(|fd| fd);
-        let [Some(control), Some(bell)] = memories else { return end(&program.channel) };
-        if program.channel.send(&welcome.to_bytes(), &[control, bell]).is_err() {
+        // Programs read the host's memory and no more: what one of them wrote there would be every other's affair.
+        let memories = [program.control.memory(), self.mailbox.bell.memory()];
+        let [Ok(control), Ok(bell)] = memories.map(|memory| memory.read_only_fd()) else {
+            return end(&program.channel);
+        };
+        if program.channel.send(&welcome.to_bytes(), &[control.as_fd(), bell.as_fd()]).is_err() {
             return end(&program.channel);
         }
         self.programs.insert(connection, program);

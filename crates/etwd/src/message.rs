@@ -60,7 +60,12 @@ impl Asker {
     pub fn answer_with(&self, response: &Response, descriptors: &[std::os::fd::BorrowedFd<'_>]) {
         match self {
             Asker::Remote { channel, .. } => {
-                let bytes = serde_json::to_vec(response).unwrap_or_default();
+                let mut bytes = serde_json::to_vec(response).unwrap_or_default();
+                if bytes.len() > etw_wire::MAX_MESSAGE {
+                    let what = "the answer is larger than a message can be: ask for less";
+                    let no = crate::rights::refused(etw_types::Status::ERROR_MORE_DATA, what);
+                    bytes = serde_json::to_vec(&no).unwrap_or_default();
+                }
                 let _ = channel.send(&bytes, descriptors);
             }
             Asker::Local { answer } => {

@@ -77,8 +77,16 @@ struct Daemon {
 
 impl Daemon {
     fn new() -> Daemon {
-        let rig = Rig::without_host();
-        let keeper = rig.program("keeper", &[]);
+        Daemon::with(Rig::without_host(), None)
+    }
+
+    /// With sessions that begin with it.
+    fn with(rig: Rig, sessions: Option<&std::path::Path>) -> Daemon {
+        let mut command = rig.command("keeper", &[]);
+        if let Some(sessions) = sessions {
+            command.env("ETW_TEST_SESSIONS", sessions);
+        }
+        let keeper = rig.spawn(command);
         Daemon { rig, keeper }
     }
 
@@ -159,7 +167,7 @@ fn kill_9_of_the_worker_neither_loses_nor_doubles() {
     }
     // One more, so that the last kill is not at the end; when there is a worker again that answers.
     daemon.ask(&Request::List);
-    let mut more = daemon.rig.program("count", &[100, 0]);
+    let mut more = daemon.rig.program("wait", &[]);
     while more.line().is_some() {}
     let said: Vec<(u32, u64)> =
         programs.into_iter().map(|program| (program.id(), program.kill())).collect();
@@ -177,7 +185,7 @@ fn kill_9_of_the_worker_neither_loses_nor_doubles() {
                 "{name}: process {id} said {said}, {seen} were recorded: {status:?}"
             );
         }
-        assert_eq!(by_thread[&(more.id(), 0)], 100);
+        assert_eq!(by_thread[&(more.id(), 0)], 2);
         assert_eq!(status.attempted, status.stored + status.lost, "{status:?}");
         assert_eq!(all.len() as u64, status.stored, "{status:?}");
     };
@@ -198,4 +206,27 @@ fn kill_9_of_the_worker_neither_loses_nor_doubles() {
     let Daemon { rig, keeper } = daemon;
     keeper.end();
     assert!(!rig.runtime().join("socket").exists());
+}
+
+/// OV-25: sessions that are defined in a file begin with the daemon, once: a worker that is replaced goes on with them. OV-1
+#[test]
+fn sessions_of_a_file_begin_with_the_daemon() {
+    let rig = Rig::without_host();
+    let (file, sessions) = (rig.file("boot.etl"), rig.file("sessions.json"));
+    let text = format!(
+        r#"{{"sessions": [
+            {{"name": "boot", "file": {:?}, "enable": [["{}", {{"wanted": {{"level": 4}}}}]]}},
+            {{"name": "no such folder", "file": "/no/such/folder/x.etl"}}]}}"#,
+        file,
+        provider()
+    );
+    std::fs::write(&sessions, text).unwrap();
+    let daemon = Daemon::with(rig, Some(&sessions));
+    daemon.rig.program("wait", &[]).end();
+    daemon.kill_worker();
+    daemon.rig.program("wait", &[]).end();
+    let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
+    assert_eq!(sessions.iter().map(|status| &status.name[..]).collect::<Vec<_>>(), ["boot"]);
+    assert_eq!(daemon.stop("boot").stored, 4);
+    assert_eq!(events(&file).len(), 4);
 }

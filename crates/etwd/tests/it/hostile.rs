@@ -166,8 +166,15 @@ fn a_program_that_scribbles_over_its_pool() {
     let mut random = Random(11);
     for round in 0..20 {
         let (channel, descriptors) = hello(&rig, Role::Program);
-        let [control, _bell] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
-        // The host's memory cannot be written through what programs are given? A hostile one may try.
+        let [control, bell] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
+        // The host's memory cannot be written through what programs are given.
+        for (host, size) in [(&control, etw_ring::Control::SIZE), (&bell, etw_ring::Bell::SIZE)] {
+            let copy = host.try_clone().unwrap();
+            assert!(Memory::map(copy, 0, size, true).is_err());
+            use std::os::unix::fs::FileExt;
+            let file = std::fs::File::from(host.try_clone().unwrap());
+            assert!(file.write_at(&[1], 0).is_err());
+        }
         let control = Memory::map_file(control.as_fd(), 0, etw_ring::Control::SIZE, false).unwrap();
         let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
         channel.send(&register.to_bytes(), &[]).unwrap();

@@ -172,6 +172,7 @@ fn keeper() {
 
 fn worker() {
     let keeper = std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned().unwrap();
-    let host = etwd::begin_work(runtime(), keeper.into(), None).unwrap();
+    let sessions = std::env::var_os("ETW_TEST_SESSIONS").map(std::path::PathBuf::from);
+    let host = etwd::begin_work(runtime(), keeper.into(), sessions.as_deref()).unwrap();
     host.wait();
 }

@@ -125,7 +125,11 @@ impl Rig {
     }
 
     pub fn program(&self, role: &str, arguments: &[u64]) -> Program {
-        let mut child = self.command(role, arguments).spawn().unwrap();
+        self.spawn(self.command(role, arguments))
+    }
+
+    pub fn spawn(&self, mut command: Command) -> Program {
+        let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         Program { child, lines }
     }
