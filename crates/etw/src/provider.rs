@@ -3,10 +3,10 @@
 //! ```text
 //! gate     0, or the most verbose level plus one: the one word that a disabled event loads
 //! active   a bit for each of the 8 slots in use
-//! slots    level, masks and route of one session each
+//! slots    level and masks, and the routes of all sessions that want just these
 //! ```
 //!
-//! A slot's fields are changed only while its bit in `active` is clear. A write that loaded the bit before may still
+//! A slot's level and masks are changed only while its bit in `active` is clear. A write that loaded the bit before may still
 //! combine an old field with a new one and send one event too many or too few in the moment of a change; hosts check the
 //! enablement again, so nothing unwanted is stored.
 
@@ -46,7 +46,7 @@ struct Slot {
     level: AtomicU32,
     any: AtomicU64,
     all: AtomicU64,
-    /// The one bit of this session in the mask of all attachments: attachment × 8 + session slot.
+    /// A bit for each session: attachment × 8 + session slot.
     route: AtomicU64,
 }
 
@@ -305,11 +305,30 @@ impl Provider {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn slot_of(&self, route: u64) -> Option<usize> {
+    /// The slots in use, in their order.
+    fn used(&self) -> impl Iterator<Item = (usize, &Slot)> {
         let active = self.active.load(Ordering::Relaxed);
-        (0..MAX_SESSIONS).find(|&slot| {
-            active & 1 << slot != 0 && self.slots[slot].route.load(Ordering::Relaxed) == route
-        })
+        self.slots.iter().enumerate().filter(move |(slot, _)| active & 1 << slot != 0)
+    }
+
+    fn use_slot(&self, slot: usize, wanted: &Wanted, route: u64) {
+        self.active.fetch_and(!(1 << slot), Ordering::Relaxed);
+        self.slots[slot].store(wanted, route);
+        // Release: a write that sees the bit sees the fields.
+        self.active.fetch_or(1 << slot, Ordering::Release);
+    }
+
+    /// Takes sessions out of a slot; whether any was there. The fields of a slot without sessions stay as they are: a write that has
+    /// loaded `active` before finds them.
+    fn leave_slot(&self, slot: usize, routes: u64) -> bool {
+        let before = self.slots[slot].route.load(Ordering::Relaxed);
+        if before & routes == 0 {
+            return false;
+        }
+        match before & !routes {
+            0 => self.active.fetch_and(!(1 << slot), Ordering::Release) & 1 << slot != 0,
+            _ => self.slots[slot].route.fetch_and(!routes, Ordering::Relaxed) & routes != 0,
+        }
     }
 
     /// Sets what the session behind `route` wants.
@@ -317,29 +336,40 @@ impl Provider {
     /// # Errors
     /// `ERROR_NO_SYSTEM_RESOURCES` for a ninth session.
     pub(crate) fn set_slot(&self, route: u64, wanted: &LevelKeyword) -> Result<(), Status> {
-        let active = self.active.load(Ordering::Relaxed);
-        let free = (0..MAX_SESSIONS).find(|slot| active & 1 << slot == 0);
-        let old = self.slot_of(route);
-        if let Some(old) = old
-            && self.slots[old].load() == wanted.wanted()
-        {
+        let wanted = wanted.wanted();
+        let of = |slot: &Slot| slot.route.load(Ordering::Relaxed);
+        let old = self.used().find(|(_, slot)| of(slot) & route != 0).map(|(old, _)| old);
+        let sessions: u32 = self.used().map(|(_, slot)| of(slot).count_ones()).sum();
+        if old.is_none() && sessions as usize >= MAX_SESSIONS {
+            return Err(Status::ERROR_NO_SYSTEM_RESOURCES);
+        }
+        let same = self.used().find(|(_, slot)| slot.load() == wanted).map(|(same, _)| same);
+        if same.is_some() && same == old {
             return Ok(());
         }
-        // What is changed goes by way of another slot where there is one, and then back, since the first slot is the fastest: writes
-        // meanwhile find the old wish or the new one.
-        let slot = free.or(old).ok_or(Status::ERROR_NO_SYSTEM_RESOURCES)?;
-        for (slot, other) in [(Some(slot), old), (old, Some(slot))] {
-            let Some(slot) = slot else { break };
-            self.active.fetch_and(!(1 << slot), Ordering::Relaxed);
-            self.slots[slot].store(&wanted.wanted(), route);
-            // Release: a write that sees the bit sees the fields.
-            self.active.fetch_or(1 << slot, Ordering::Release);
-            match other {
-                Some(other) if other != slot => {
-                    self.active.fetch_and(!(1 << other), Ordering::Release);
-                }
-                _ => break,
+        let active = self.active.load(Ordering::Relaxed);
+        let free = (0..MAX_SESSIONS).find(|slot| active & 1 << slot == 0);
+        match (same, free, old) {
+            // Sessions that want the same share a slot: a write asks once for all of them.
+            (Some(same), ..) => {
+                self.slots[same].route.fetch_or(route, Ordering::Release);
+                old.map(|old| self.leave_slot(old, route));
             }
+            // What is changed goes by way of another slot, and then back, since the first slot is the fastest: writes meanwhile find the
+            // old wish or the new one.
+            (None, Some(free), _) => {
+                self.use_slot(free, &wanted, route);
+                if let Some(old) = old {
+                    self.leave_slot(old, route);
+                    if old < free && self.active.load(Ordering::Relaxed) & 1 << old == 0 {
+                        self.use_slot(old, &wanted, route);
+                        self.leave_slot(free, route);
+                    }
+                }
+            }
+            // Eight sessions with a wish of their own each: in place.
+            (None, None, Some(old)) => self.use_slot(old, &wanted, route),
+            (None, None, None) => return Err(Status::ERROR_NO_SYSTEM_RESOURCES),
         }
         self.set_gate();
         Ok(())
@@ -347,15 +377,13 @@ impl Provider {
 
     /// The sessions of `routes` want nothing more. Whether any of them was there.
     pub(crate) fn clear_slots(&self, routes: u64) -> bool {
-        let mut gone = 0;
-        for (number, slot) in self.slots.iter().enumerate() {
-            if slot.route.load(Ordering::Relaxed) & routes != 0 {
-                gone |= 1 << number;
-            }
+        let active = self.active.load(Ordering::Relaxed);
+        let mut any = false;
+        for slot in (0..MAX_SESSIONS).filter(|slot| active & 1 << slot != 0) {
+            any |= self.leave_slot(slot, routes);
         }
-        let before = self.active.fetch_and(!gone, Ordering::Relaxed);
         self.set_gate();
-        before & gone != 0
+        any
     }
 
     /// The sessions of hosts that this process is not attached to (any more) want nothing. Lock-free; only the slots
@@ -371,12 +399,7 @@ impl Provider {
     }
 
     fn active_slots(&self) -> impl Iterator<Item = Wanted> {
-        let active = self.active.load(Ordering::Relaxed);
-        self.slots
-            .iter()
-            .enumerate()
-            .filter(move |(slot, _)| active & 1 << slot != 0)
-            .map(|(_, slot)| slot.load())
+        self.used().map(|(_, slot)| slot.load())
     }
 
     fn set_gate(&self) {
