@@ -1075,11 +1075,12 @@ impl Engine {
             (false, true) => Duration::from_secs(3600),
         };
         let elapsed = started.elapsed() + self.pause;
-        let eighth = u64::from(self.options.pool_size) / 8;
+        // Writers call a host that is late when a quarter of a pool is in use.
+        let part = u64::from(self.options.pool_size) / 16 * 3;
         self.pause = if drained.size == 0 {
             (self.pause * 2).clamp(SHORTEST_PAUSE, longest)
         } else {
-            let wait = elapsed.as_nanos() * u128::from(eighth) / u128::from(drained.size);
+            let wait = elapsed.as_nanos() * u128::from(part) / u128::from(drained.size);
             Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)).min(longest)
         };
         let mut pause = if awake { self.pause } else { longest };
