@@ -1,0 +1,343 @@
+//! What programs say, and what is kept of them.
+
+use super::*;
+
+impl Engine {
+    pub(crate) fn handle(&mut self, message: Message) -> ControlFlow<()> {
+        match message {
+            Message::Program { connection, channel, peer } => {
+                self.welcome(connection, channel, peer);
+            }
+            Message::FromProgram { connection, bytes, descriptors } => {
+                let kind = bytes.first().copied().unwrap_or(0);
+                if !self.program_says(connection, &bytes, descriptors) {
+                    self.complain(connection, kind);
+                    self.expel(connection);
+                }
+            }
+            Message::Gone { connection } => self.gone(connection),
+            Message::Ask { request, from } => return self.ask(request, from),
+            Message::Finished { slot, answer } => {
+                self.finishing.remove(&slot);
+                let Finished { status, result, asker } = *answer;
+                self.keep.remove(&format!("session/{slot}"));
+                if let Some(asker) = asker {
+                    let mut status = status;
+                    if let Err(error) = result {
+                        status.error = Some(error.to_string());
+                    }
+                    asker.answer(&Response::Session(Box::new(status)));
+                }
+            }
+            Message::End => return ControlFlow::Break(()),
+        }
+        ControlFlow::Continue(())
+    }
+
+    pub(crate) fn welcome(&mut self, connection: Connection, channel: Arc<Channel>, peer: Peer) {
+        let made = Memory::shared(Control::SIZE)
+            .and_then(|memory| Control::create(memory, self.clocks.0, self.clocks.1));
+        let control = match made {
+            Ok(control) => control,
+            // Without memory there is no program; it sees its connection end.
+            Err(_) => return end(&channel),
+        };
+        let program = Program::new(channel, peer, control);
+        let welcome = FromHost::Welcome { version: VERSION, pool_size: self.options.pool_size };
+        // Programs read the host's memory and no more: what one of them wrote there would be every other's affair.
+        let memories = [program.control.memory(), self.mailbox.bell.memory()];
+        let [Ok(control), Ok(bell)] = memories.map(|memory| memory.read_only_fd()) else {
+            return end(&program.channel);
+        };
+        if program.channel.send(&welcome.to_bytes(), &[control.as_fd(), bell.as_fd()]).is_err() {
+            return end(&program.channel);
+        }
+        self.programs.insert(connection, program);
+        self.keep_program(connection);
+    }
+
+    /// What the next worker needs of a program.
+    pub(crate) fn keep_program(&self, connection: Connection) {
+        let Some(program) = self.programs.get(&connection) else { return };
+        let facts = KeptProgram {
+            pid: program.peer.pid,
+            uid: program.peer.uid,
+            gid: program.peer.gid,
+            slots: program.slots.to_vec(),
+            token: self.tokens.get(&connection).copied().unwrap_or(0),
+            pool_size: program.pool_size,
+            pool_is_asked: program.pool_is_asked,
+        };
+        let Some(control) = program.control.memory().fd() else { return };
+        let descriptors = [program.channel.as_fd(), control];
+        self.keep.put(&format!("program/{connection}"), &facts, &descriptors);
+    }
+
+    pub(crate) fn forget_program(&self, connection: Connection, program: &Program) {
+        for number in program.providers.keys() {
+            self.keep.remove(&format!("registration/{connection}/{number}"));
+        }
+        for segment in 0..program.segments {
+            self.keep.remove(&format!("pool/{connection}/{segment}"));
+        }
+        self.keep.remove(&format!("program/{connection}"));
+    }
+
+    /// What the next worker needs of a session.
+    pub(crate) fn keep_session(&self, slot: usize) {
+        let (Some(global), Some(session)) = (self.sessions.get(&slot), self.router.session(slot))
+        else {
+            return;
+        };
+        let facts = KeptSession {
+            start: global.start.clone(),
+            owner: global.owner,
+            is_leased: global.lease.is_some(),
+            is_real_time: global.is_real_time,
+            facts: global.facts.to_bytes(),
+            enabled: session.enablements().map(|(id, info)| (*id, info.clone())).collect(),
+            buffers: global.memories.iter().map(|(count, _)| *count).collect(),
+        };
+        let mut descriptors = vec![global.numbers.as_fd()];
+        descriptors.extend(global.memories.iter().map(|(_, memory)| memory.as_fd()));
+        self.keep.put(&format!("session/{slot}"), &facts, &descriptors);
+    }
+
+    /// `false`: what came was no message, or broke a rule.
+    pub(crate) fn program_says(
+        &mut self,
+        connection: Connection,
+        bytes: &[u8],
+        descriptors: Vec<std::os::fd::OwnedFd>,
+    ) -> bool {
+        let Some(message) = FromProgram::read(bytes) else { return false };
+        let Some(program) = self.programs.get_mut(&connection) else { return true };
+        match message {
+            FromProgram::Hello { .. } => false,
+            FromProgram::Register { number, id, traits } => {
+                if !program.register(number, id, traits) {
+                    return false;
+                }
+                if let (Some(lane), Some(registered)) =
+                    (program.lane, program.providers.get(&number))
+                {
+                    self.lanes[lane].registrations.set(number, registered.provider.clone());
+                }
+                let kept = KeptRegistration { id, traits: traits.to_vec() };
+                self.keep.put(&format!("registration/{connection}/{number}"), &kept, &[]);
+                self.introduce(connection, number);
+                true
+            }
+            FromProgram::Unregister { number } => {
+                program.unregister(number);
+                self.keep.remove(&format!("registration/{connection}/{number}"));
+                // Its number stays known to the lane: records may be on their way.
+                true
+            }
+            FromProgram::Pool => self.take_pool(connection, descriptors),
+            FromProgram::Segment => self.take_segment(connection, descriptors),
+            FromProgram::Done { token } => {
+                for pending in &mut self.pending {
+                    let sent = pending.waiting.get(&connection).copied().flatten();
+                    if sent.is_some_and(|sent| sent <= token) {
+                        pending.waiting.remove(&connection);
+                    }
+                }
+                true
+            }
+        }
+    }
+
+    /// A new registration: what sessions want of it, and the answer that the program waits for.
+    pub(crate) fn introduce(&mut self, connection: Connection, number: u32) {
+        let Some(program) = self.programs.get(&connection) else { return };
+        let Some(registered) = program.providers.get(&number) else { return };
+        let wanting: Vec<usize> = self
+            .sessions
+            .iter()
+            .filter(|(slot, session)| {
+                self.may_see(session, program) && {
+                    wanted_of(&self.router, **slot, registered).is_some()
+                }
+            })
+            .map(|(slot, _)| *slot)
+            .collect();
+        if wanting.is_empty() {
+            program.say(&FromHost::Registered { number });
+            return;
+        }
+        if program.lane.is_none() {
+            let Some(program) = self.programs.get_mut(&connection) else { return };
+            program.waiting.push(number);
+            ask_for_pool(program);
+            return;
+        }
+        for slot in wanting {
+            self.tell_of(connection, number, slot);
+        }
+        if let Some(program) = self.programs.get(&connection) {
+            program.say(&FromHost::Registered { number });
+        }
+    }
+
+    /// Tells a program what a session wants of one of its registrations; the number of the change. `None`: there is no slot for
+    /// the session.
+    pub(crate) fn tell_of(
+        &mut self,
+        connection: Connection,
+        number: u32,
+        session: usize,
+    ) -> Option<u32> {
+        let admission = self.admission(session, connection);
+        let program = self.programs.get_mut(&connection)?;
+        let reader = program.lane.map(|lane| &self.readers[lane]);
+        let is_new = program.slot_of(session).is_none();
+        let slot = program.take_slot(session, reader, admission)?;
+        if is_new {
+            if let Some(lane) = program.lane {
+                self.lanes[lane].set_slots(&program.slots);
+            }
+            // Before the program hears of it: no record of the slot is met by a worker that does not know whose it is.
+            self.keep_program(connection);
+        }
+        let program = self.programs.get_mut(&connection)?;
+        program.control.set_admission(slot, admission);
+        let registered = program.providers.get(&number)?;
+        let wanted = wanted_of(&self.router, session, registered)?.wanted;
+        let source = self.sessions.get(&session).map_or(Guid::ZERO, |session| session.guid);
+        let token = self.tokens.entry(connection).or_default();
+        *token += 1;
+        program.tell(*token, number, slot, Some(&wanted), source);
+        Some(*token)
+    }
+
+    pub(crate) fn take_pool(
+        &mut self,
+        connection: Connection,
+        descriptors: Vec<std::os::fd::OwnedFd>,
+    ) -> bool {
+        let Some(program) = self.programs.get_mut(&connection) else { return true };
+        if program.lane.is_some() || !program.pool_is_asked {
+            return false;
+        }
+        let kept = kept_descriptor(&descriptors);
+        let made = segment(descriptors).and_then(|source| {
+            Reader::new(program.control.clone(), source).map_err(|error| error.to_string())
+        });
+        let Ok(reader) = made else { return false };
+        if let Some(kept) = kept {
+            self.keep.put(&format!("pool/{connection}/0"), &(), &[kept.as_fd()]);
+        }
+        program.segments = 1;
+        program.pool_size = self.options.pool_size;
+        program.lane = Some(self.lanes.len());
+        self.lanes.push(Lane::new(connection, program, &reader));
+        self.readers.push(reader);
+        let waiting = std::mem::take(&mut program.waiting);
+        let numbers: Vec<u32> = program.providers.keys().copied().collect();
+        for number in numbers {
+            for session in self.wanting(connection, number) {
+                self.tell_of(connection, number, session);
+            }
+        }
+        let last = self.tokens.get(&connection).copied();
+        for pending in &mut self.pending {
+            if let Some(sent) = pending.waiting.get_mut(&connection) {
+                *sent = sent.or(last);
+            }
+        }
+        if let Some(program) = self.programs.get(&connection) {
+            waiting.into_iter().for_each(|number| program.say(&FromHost::Registered { number }));
+        }
+        true
+    }
+
+    pub(crate) fn wanting(&self, connection: Connection, number: u32) -> Vec<usize> {
+        let Some(program) = self.programs.get(&connection) else { return Vec::new() };
+        let Some(registered) = program.providers.get(&number) else { return Vec::new() };
+        let wants = |slot: usize| wanted_of(&self.router, slot, registered).is_some();
+        let sessions = self.sessions.iter().filter(|(_, session)| self.may_see(session, program));
+        sessions.map(|(slot, _)| *slot).filter(|slot| wants(*slot)).collect()
+    }
+
+    /// A secure session has events of root's programs and its owner's only.
+    pub(crate) fn may_see(&self, session: &GlobalSession, program: &Program) -> bool {
+        !session.start.secure || program.peer.uid == 0 || program.peer.uid == session.owner
+    }
+
+    pub(crate) fn take_segment(
+        &mut self,
+        connection: Connection,
+        descriptors: Vec<std::os::fd::OwnedFd>,
+    ) -> bool {
+        let Some(program) = self.programs.get_mut(&connection) else { return true };
+        let (Some(lane), Some(size)) = (program.lane, program.growing.take()) else { return false };
+        if descriptors.is_empty() {
+            // It has no more memory.
+            return true;
+        }
+        let kept = kept_descriptor(&descriptors);
+        let added = segment(descriptors).and_then(|source| {
+            self.readers[lane].add_segment(source).map_err(|error| error.to_string())
+        });
+        if let Some(kept) = kept {
+            let name = format!("pool/{connection}/{}", program.segments);
+            self.keep.put(&name, &(), &[kept.as_fd()]);
+        }
+        program.segments += 1;
+        program.pool_size += size;
+        program.say(&FromHost::Taken);
+        added.is_ok()
+    }
+
+    /// Tells what a program did wrong. One that has ended meanwhile did nothing.
+    pub(crate) fn complain(&mut self, connection: Connection, kind: u8) {
+        let Some(program) = self.programs.get(&connection) else { return };
+        let Peer { pid, uid, .. } = program.peer;
+        self.complaints += 1;
+        // Of a program that connects again and again the first times say enough.
+        if self.complaints <= MAX_COMPLAINTS {
+            eprintln!(
+                "etwd: process {pid} of user {uid}: message {kind} is wrong or breaks a limit; its \
+                 connection is ended"
+            );
+        }
+    }
+
+    /// Ends a connection; what is in its pool is drained.
+    pub(crate) fn expel(&mut self, connection: Connection) {
+        if let Some(program) = self.programs.get(&connection) {
+            end(&program.channel);
+        }
+        self.gone(connection);
+    }
+
+    pub(crate) fn gone(&mut self, connection: Connection) {
+        for pending in &mut self.pending {
+            pending.waiting.remove(&connection);
+        }
+        let leased: Vec<usize> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.lease == Some(connection))
+            .map(|(slot, _)| *slot)
+            .collect();
+        for slot in leased {
+            self.stop_session(slot, None);
+        }
+        let Some(program) = self.programs.get_mut(&connection) else { return };
+        program.has_ended = true;
+        match program.lane {
+            Some(lane) => {
+                self.lanes[lane].has_ended = true;
+                self.readers[lane].wake();
+            }
+            None => {
+                if let Some(program) = self.programs.remove(&connection) {
+                    self.forget_program(connection, &program);
+                }
+                self.tokens.remove(&connection);
+            }
+        }
+    }
+}

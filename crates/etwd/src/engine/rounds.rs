@@ -1,0 +1,323 @@
+//! Rounds: all pools drained into all sessions, made final, given away.
+
+use super::*;
+
+impl Engine {
+    /// One batch: drained, routed, sealed, made final, given away.
+    pub(crate) fn round(&mut self, patience: Duration) -> DrainedTogether {
+        for (slot, global) in &mut self.sessions {
+            if let Some(session) = self.router.session_mut(*slot) {
+                global.take_done(session, None);
+            }
+        }
+        let patient = self.patient();
+        // Who drains for a request does not end for the next one.
+        let interruptible = patience.is_zero();
+        let Engine { readers, lanes, router, map, clocks, floor, mailbox, .. } = self;
+        let alive: Vec<_> = lanes
+            .iter()
+            .map(|lane| {
+                let (process, elsewhere) = (lane.process_id, lane.threads.is_some());
+                move |thread| elsewhere || etw_ring::process_thread_alive(process, thread)
+            })
+            .collect();
+        let mut participants: Vec<_> = readers
+            .iter_mut()
+            .zip(&alive)
+            .zip(&*lanes)
+            .map(|((reader, alive), lane)| {
+                let options = DrainOptions {
+                    ended: lane.has_ended,
+                    reclaim_idle: Some(RECLAIM),
+                    alive: Some(alive),
+                    ..DrainOptions::default()
+                };
+                Participant::new(reader, options)
+            })
+            .collect();
+        let mut is_first = true;
+        let (mut size, mut records) = (0, 0u64);
+        let mut has_waited = false;
+        let raw = clocks.0;
+        let drained = drain_together(&mut participants, *clocks, *floor, patience, |at, record| {
+            if std::mem::take(&mut is_first) {
+                // After the watermark was taken: every record lies before this pair.
+                map.observe(Pair::now(raw));
+            }
+            records += 1;
+            let is_called =
+                interruptible && records.is_multiple_of(PATIENT_RECORDS) && mailbox.is_filled();
+            if size > ROUND_SIZE || is_called {
+                return ControlFlow::Break(());
+            }
+            let Some(lane) = lanes.get_mut(at) else { return ControlFlow::Continue(()) };
+            let mask = lane.sessions_of(record);
+            if mask == 0 {
+                // Its sessions have ended: they were told of it as a loss, if it was not drained in time.
+                return ControlFlow::Continue(());
+            }
+            let thread_id = lane.thread(record.tid);
+            let time = map.qpc(record.time);
+            let Lane { registrations, sites, facts, process_id, hostile, .. } = lane;
+            let mut lookup = |id: u32| sites.get(id).map(<[u8]>::to_vec);
+            let Some(event) = registrations.event(record, time, *process_id, &mut lookup) else {
+                *hostile += 1;
+                return ControlFlow::Continue(());
+            };
+            // A time that the writer has set is shown as it is.
+            let raw = (event.time == time).then_some(record.time as i64);
+            let event = Event { process: Some(facts), raw, thread_id, ..event };
+            size += 40 + record.payload.len() as u64;
+            match router.route_or_wait(mask, patient, &event) {
+                Some(_) => ControlFlow::Continue(()),
+                None => {
+                    has_waited = true;
+                    ControlFlow::Break(())
+                }
+            }
+        });
+        let now = Instant::now();
+        let mut empty = Vec::new();
+        for (at, one) in participants.iter_mut().enumerate() {
+            let lane = &mut lanes[at];
+            lane.hostile += one.drained.hostile;
+            if one.drained.records > 0 || one.drained.is_rest {
+                lane.active = now;
+                one.reader.wake();
+            } else if lane.has_ended {
+                empty.push(at);
+            } else if !one.reader.is_quiet() && now - lane.active >= QUIET_AFTER {
+                let (drained, in_flight) = (one.drained, one.is_in_flight);
+                one.reader.be_quiet(&drained, in_flight);
+            }
+        }
+        drop(participants);
+        self.map.pass(drained.watermark);
+        self.floor = drained.watermark;
+        self.count_hostile();
+        self.seal_and_store();
+        for at in empty.into_iter().rev() {
+            self.forget(at);
+        }
+        self.wait_for_buffers(has_waited);
+        drained
+    }
+
+    /// The sessions that may hold the drain up when they have no free buffer. The pools are then a reserve for all; but one
+    /// that is slow shall cost the others nothing, so the wait is short, unless the session is alone.
+    pub(crate) fn patient(&self) -> u64 {
+        let alone = self.sessions.len() == 1;
+        let mut patient = 0;
+        for (slot, global) in &self.sessions {
+            let comes_back = global.storage.is_some() || !global.consumers.is_empty();
+            let is_slow = global.slow_at.is_some_and(|at| at.elapsed() < SLOW);
+            if comes_back && (!is_slow || alone && global.storage.is_some()) {
+                patient |= 1 << slot;
+            }
+        }
+        patient
+    }
+
+    pub(crate) fn wait_for_buffers(&mut self, has_waited: bool) {
+        let alone = self.sessions.len() == 1;
+        let waiting = has_waited && !alone;
+        let is_pressed = waiting
+            && self
+                .lanes
+                .iter()
+                .zip(&self.readers)
+                .any(|(lane, reader)| !reader.is_quiet() && reader.pressure() != lane.pressure);
+        for (slot, global) in &mut self.sessions {
+            let Some(session) = self.router.session_mut(*slot) else { continue };
+            if session.free_buffers() > 0 || !has_waited {
+                global.waiting_since = None;
+                continue;
+            }
+            global.take_done(session, Some(Duration::from_millis(2)));
+            if session.free_buffers() > 0 {
+                global.waiting_since = None;
+                continue;
+            }
+            let since = *global.waiting_since.get_or_insert_with(Instant::now);
+            if !alone && (is_pressed || since.elapsed() > BUFFER_PATIENCE) {
+                global.waiting_since = None;
+                global.slow_at = Some(Instant::now());
+            }
+        }
+    }
+
+    pub(crate) fn seal_and_store(&mut self) {
+        self.batch += 1;
+        let (raw, batch) = (self.clocks.0.now(), self.batch);
+        for (slot, global) in &self.sessions {
+            if let Some(session) = self.router.session_mut(*slot) {
+                session.tick(global.time.time(&self.map, raw));
+                session.seal(batch);
+            }
+        }
+        let Pair { raw: at, ns } = self.map.beginning();
+        self.last.keep(batch, [at, ns, self.floor, 0]);
+        let readers = self.readers.iter_mut().filter(|reader| !reader.is_quiet());
+        advance_together(readers, &self.last, batch);
+        let slots: Vec<usize> = self.sessions.keys().copied().collect();
+        for slot in slots {
+            self.give_away(slot);
+        }
+    }
+
+    pub(crate) fn give_away(&mut self, slot: usize) {
+        let lost = match self.router.session(slot) {
+            // The programs' own counters are asked at the end only: it is a system call for each.
+            Some(session) => session.ledger().lost_total(),
+            None => return,
+        };
+        let floor = self.floor;
+        let (Some(global), Some(session)) =
+            (self.sessions.get_mut(&slot), self.router.session_mut(slot))
+        else {
+            return;
+        };
+        global.store(session, lost);
+        global.tell_watermark(session, global.time.time(&self.map, floor));
+        if !session.is_storing() {
+            for asker in global.flushes.drain(..) {
+                asker.answer(&Response::Done { warnings: Vec::new() });
+            }
+        }
+        self.publish(slot);
+    }
+
+    /// Writers learn whether the session has room.
+    pub(crate) fn publish(&mut self, slot: usize) {
+        let (Some(global), Some(session)) =
+            (self.sessions.get_mut(&slot), self.router.session(slot))
+        else {
+            return;
+        };
+        let free = session.free_buffers();
+        let comes_back = global.storage.is_some() || !global.consumers.is_empty();
+        let is_slow = global.slow_at.is_some_and(|at| at.elapsed() < SLOW);
+        let full = match session.state() {
+            State::Running if session.options().mode == etw_session::LogMode::Memory => false,
+            // It is waited for.
+            State::Running if comes_back && !is_slow => false,
+            // A full one is not asked again for every buffer that comes back.
+            State::Running if global.is_full => free < (global.buffers as usize / 8).max(1),
+            State::Running => free == 0,
+            _ => true,
+        };
+        if full != global.is_full {
+            global.is_full = full;
+            self.publish_admission(slot);
+        }
+    }
+
+    pub(crate) fn publish_admission(&mut self, session: usize) {
+        let of: Vec<(Connection, usize)> = self
+            .programs
+            .iter()
+            .filter_map(|(connection, program)| Some((*connection, program.slot_of(session)?)))
+            .collect();
+        for (connection, slot) in of {
+            let admission = self.admission(session, connection);
+            if let Some(program) = self.programs.get(&connection) {
+                program.control.set_admission(slot, admission);
+            }
+        }
+    }
+
+    pub(crate) fn admission(&self, session: usize, connection: Connection) -> Admission {
+        let (Some(global), Some(inner), Some(program)) = (
+            self.sessions.get(&session),
+            self.router.session(session),
+            self.programs.get(&connection),
+        ) else {
+            return Admission::default();
+        };
+        let properties = inner.enablements().map(|(_, info)| info.properties);
+        let extra = properties.map(|properties| program.facts.extra_size(properties)).max();
+        Admission {
+            open: true,
+            full: global.is_full,
+            independent: inner.options().independent,
+            extra_size: extra.unwrap_or(0) as u16,
+            largest_size: inner.largest_event() as u32,
+        }
+    }
+
+    pub(crate) fn count_hostile(&mut self) {
+        for lane in self.lanes.iter_mut().filter(|lane| lane.hostile > 0) {
+            let count = std::mem::take(&mut lane.hostile);
+            for slot in lane.slots.iter().flatten() {
+                if let Some(session) = self.router.session_mut(slot.session) {
+                    let ledger = session.ledger_mut();
+                    ledger.attempted += count;
+                    ledger.count_lost(Cause::Hostile, None, Some(lane.process_id), count);
+                }
+            }
+        }
+    }
+
+    /// Everything committed before now is in the sessions, but for writes that take too long. It takes as long as a disk takes that
+    /// buffers are waited for; without any progress it ends after a while.
+    pub(crate) fn drain_all(&mut self) {
+        let until = self.clocks.0.now();
+        let mut progress = Instant::now();
+        loop {
+            let before = self.floor;
+            let drained = self.round(PATIENCE);
+            if !drained.stopped && drained.watermark >= until {
+                return;
+            }
+            if drained.records > 0 || self.floor > before {
+                progress = Instant::now();
+            }
+            if progress.elapsed() > Duration::from_secs(2) {
+                return;
+            }
+        }
+    }
+
+    /// A program that has ended, and all of whose records are drained.
+    pub(crate) fn forget(&mut self, at: usize) {
+        let connection = self.lanes[at].connection;
+        let process = self.lanes[at].process_id;
+        if let Some(program) = self.programs.remove(&connection) {
+            self.forget_program(connection, &program);
+            for (slot, used) in program.slots.iter().enumerate() {
+                if let Some(used) = used {
+                    let losses = losses_of(&self.readers[at], slot, &used.base, true);
+                    if let Some(session) = self.router.session_mut(used.session) {
+                        count(session.ledger_mut(), &losses, process);
+                    }
+                }
+            }
+        }
+        self.tokens.remove(&connection);
+        self.lanes.swap_remove(at);
+        self.readers.swap_remove(at);
+        if let Some(moved) = self.lanes.get(at)
+            && let Some(program) = self.programs.get_mut(&moved.connection)
+        {
+            program.lane = Some(at);
+        }
+    }
+
+    /// A session's ledger with what programs have counted.
+    pub(crate) fn ledger(&self, session: usize) -> Ledger {
+        let mut ledger = match self.router.session(session) {
+            Some(session) => session.ledger().clone(),
+            None => Ledger::default(),
+        };
+        for program in self.programs.values() {
+            let (Some(slot), Some(lane)) = (program.slot_of(session), program.lane) else {
+                continue;
+            };
+            if let Some(used) = &program.slots[slot] {
+                let losses = losses_of(&self.readers[lane], slot, &used.base, false);
+                count(&mut ledger, &losses, program.peer.pid);
+            }
+        }
+        ledger
+    }
+}

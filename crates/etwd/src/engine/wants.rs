@@ -1,0 +1,224 @@
+//! What sessions want of programs, and the end of both.
+
+use super::*;
+
+impl Engine {
+    /// Tells all programs with a provider what a session wants of it now; which of them are to answer, and what could not be.
+    pub(crate) fn spread(
+        &mut self,
+        session: usize,
+        provider: &Guid,
+    ) -> (HashMap<Connection, Option<u32>>, Vec<String>) {
+        let mut waiting = HashMap::new();
+        let mut warnings = Vec::new();
+        let matching: Vec<(Connection, Vec<u32>)> = self
+            .programs
+            .iter()
+            .filter(|(_, program)| !program.has_ended)
+            .filter(|(_, program)| {
+                self.sessions.get(&session).is_some_and(|session| self.may_see(session, program))
+            })
+            .map(|(connection, program)| {
+                let of = |registered: &Registered| {
+                    registered.provider.id == *provider || registered.group == *provider
+                };
+                let numbers = program.providers.iter().filter(|(_, r)| of(r)).map(|(n, _)| *n);
+                (*connection, numbers.collect())
+            })
+            .filter(|(_, numbers): &(_, Vec<u32>)| !numbers.is_empty())
+            .collect();
+        for (connection, numbers) in matching {
+            let Some(program) = self.programs.get_mut(&connection) else { continue };
+            if program.lane.is_none() {
+                ask_for_pool(program);
+                waiting.insert(connection, None);
+                continue;
+            }
+            for number in numbers {
+                match self.tell_of(connection, number, session) {
+                    Some(token) => {
+                        waiting.insert(connection, Some(token));
+                    }
+                    None => {
+                        let process = self.programs.get(&connection).map_or(0, |p| p.peer.pid);
+                        warnings.push(format!(
+                            "process {process} has eight sessions of this host already"
+                        ));
+                    }
+                }
+            }
+        }
+        warnings.dedup();
+        (waiting, warnings)
+    }
+
+    /// Says something to all programs that have a provider which the session has enabled; which of them are to answer.
+    pub(crate) fn ask_all<'m>(
+        &mut self,
+        session: usize,
+        provider: &Guid,
+        message: impl Fn(u32, u32) -> FromHost<'m>,
+    ) -> (HashMap<Connection, Option<u32>>, Vec<String>) {
+        let mut waiting = HashMap::new();
+        for (connection, program) in &self.programs {
+            if program.slot_of(session).is_none() || program.has_ended {
+                continue;
+            }
+            for (number, registered) in &program.providers {
+                if registered.provider.id == *provider || registered.group == *provider {
+                    let token = self.tokens.entry(*connection).or_default();
+                    *token += 1;
+                    program.say(&message(*token, *number));
+                    waiting.insert(*connection, Some(*token));
+                }
+            }
+        }
+        let none = waiting.is_empty().then(|| "no program has this provider registered".to_owned());
+        (waiting, Vec::from_iter(none))
+    }
+
+    /// Tells all programs that a session wants nothing of a provider any more; `None`: of none of its providers.
+    pub(crate) fn withdraw(&mut self, session: usize, provider: Option<&Guid>) {
+        let source = self.sessions.get(&session).map_or(Guid::ZERO, |session| session.guid);
+        let connections: Vec<Connection> = self.programs.keys().copied().collect();
+        for connection in connections {
+            let Some(program) = self.programs.get_mut(&connection) else { continue };
+            let Some(slot) = program.slot_of(session) else { continue };
+            let mut is_wanted = false;
+            for (number, registered) in &program.providers {
+                let of = registered.provider.id;
+                let goes = provider.is_none_or(|id| *id == of || *id == registered.group);
+                let still = wanted_of(&self.router, session, registered);
+                match still.filter(|_| provider.is_some()) {
+                    // By its group, when it was by itself, or the other way round.
+                    Some(info) => {
+                        is_wanted = true;
+                        if goes {
+                            let token = self.tokens.entry(connection).or_default();
+                            *token += 1;
+                            program.tell(*token, *number, slot, Some(&info.wanted), source);
+                        }
+                    }
+                    None if goes => {
+                        let token = self.tokens.entry(connection).or_default();
+                        *token += 1;
+                        program.tell(*token, *number, slot, None, source);
+                    }
+                    None => {}
+                }
+            }
+            if !is_wanted {
+                self.release_slot(connection, slot);
+            }
+        }
+    }
+
+    /// The slot may be another session's from now on. What its writers have lost is counted.
+    pub(crate) fn release_slot(&mut self, connection: Connection, slot: usize) {
+        let Some(program) = self.programs.get_mut(&connection) else { return };
+        let Some(used) = program.slots[slot].take() else { return };
+        program.control.set_admission(slot, Admission::default());
+        if let Some(lane) = program.lane {
+            self.lanes[lane].set_slots(&program.slots);
+            let losses = losses_of(&self.readers[lane], slot, &used.base, true);
+            let process = program.peer.pid;
+            if let Some(session) = self.router.session_mut(used.session) {
+                count(session.ledger_mut(), &losses, process);
+            }
+        }
+        self.keep_program(connection);
+    }
+
+    /// Stops a session: what was written before is stored. Its files are completed by a thread of their own, so that a slow
+    /// disk holds nobody else up; the answer comes from there.
+    pub(crate) fn stop_session(&mut self, slot: usize, asker: Option<Asker>) {
+        if !self.sessions.contains_key(&slot) {
+            return;
+        }
+        for program in self.programs.values() {
+            if let Some(at) = program.slot_of(slot) {
+                program.control.set_admission(at, Admission::default());
+            }
+        }
+        self.drain_all();
+        self.withdraw(slot, None);
+        let raw = self.clocks.0.now();
+        let (Some(mut global), Some(mut session)) =
+            (self.sessions.remove(&slot), self.router.remove(slot))
+        else {
+            return;
+        };
+        let now = global.time.time(&self.map, raw).max(session.facts().last_time);
+        let batch = self.batch + 1;
+        let mailbox = self.mailbox.clone();
+        self.finishing.insert(slot, global.name.clone());
+        let finish = move || {
+            let ledger = session.ledger().clone();
+            let lost = ledger.lost_total();
+            let settle = |global: &mut GlobalSession, session: &mut Session<BufferMemory>| {
+                session.seal(batch);
+                global.store(session, lost);
+                global.take_done(session, Some(Duration::from_millis(100)));
+            };
+            global.report(&mut session, &ledger, now, settle);
+            session.stop(now);
+            session.seal(batch);
+            global.store(&mut session, lost);
+            while global.storage.is_some() && session.is_storing() {
+                global.take_done(&mut session, Some(Duration::from_millis(100)));
+                global.store(&mut session, lost);
+            }
+            let lost = session.ledger().lost_total();
+            let closing = global.closing(&session, lost, true);
+            let mut result = match global.storage.take() {
+                Some(storage) => storage.finish(closing),
+                None => Ok(()),
+            };
+            if let (Ok(()), Some(error)) = (&result, &global.error) {
+                result = Err(io::Error::other(error.clone()));
+            }
+            global.tell_watermark(&session, now);
+            let ledger = session.ledger().clone();
+            let status = global.status(slot, &session, &ledger, true);
+            for waiting in global.flushes.drain(..) {
+                waiting.answer(&Response::Done { warnings: Vec::new() });
+            }
+            drop(global);
+            let answer = Box::new(Finished { status, result, asker });
+            mailbox.post(Message::Finished { slot, answer });
+        };
+        // Without a thread it is done here, and everybody waits.
+        let shared = Arc::new(std::sync::Mutex::new(Some(finish)));
+        let theirs = shared.clone();
+        let run = move || {
+            let finish = theirs.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+            if let Some(finish) = finish {
+                finish();
+            }
+        };
+        if etw_host::spawn("etw-finish", run).is_err() {
+            let finish = shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+            if let Some(finish) = finish {
+                finish();
+            }
+        }
+    }
+
+    /// Stops everything and waits for the files.
+    pub(crate) fn stop_all(&mut self) {
+        let slots: Vec<usize> = self.sessions.keys().copied().collect();
+        for slot in slots {
+            self.stop_session(slot, None);
+        }
+        while !self.finishing.is_empty() {
+            for message in self.mailbox.take() {
+                if let Message::Finished { .. } = message
+                    && self.handle(message).is_break()
+                {
+                    return;
+                }
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
