@@ -16,6 +16,8 @@ mod abi;
 mod consumer;
 mod decoding;
 mod evntprov;
+#[cfg_attr(not(target_os = "linux"), path = "no_evntrace.rs")]
+mod evntrace;
 mod last_error;
 mod loaded;
 mod log_sink;

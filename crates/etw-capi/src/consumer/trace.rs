@@ -12,6 +12,7 @@ use etw_etl::header::LogfileHeader;
 use etw_etl::read::TraceFile;
 
 use super::layout::RawBufferContext;
+use super::real_time::Live;
 use super::layout::{RawLogfile, RawLogfileHeader, RawTrace, RawTraceHeader};
 use crate::abi::RawGuid;
 use crate::status::{ERROR_CTX_CLOSE_PENDING, ERROR_FILE_CORRUPT};
@@ -19,6 +20,21 @@ use crate::status::{ERROR_CTX_CLOSE_PENDING, ERROR_FILE_CORRUPT};
 /// What events come from.
 pub enum Input {
     File(TraceFile),
+    RealTime(Live),
+}
+
+impl Input {
+    /// The file; of a session what it says of itself, as a file without events.
+    pub fn file(&self) -> &TraceFile {
+        match self {
+            Input::File(file) => file,
+            Input::RealTime(live) => live.trace(),
+        }
+    }
+
+    pub fn is_real_time(&self) -> bool {
+        matches!(self, Input::RealTime(_))
+    }
 }
 
 /// An opened trace.
@@ -58,9 +74,7 @@ unsafe impl Send for Logfile {}
 impl Trace {
     /// `names`: `LogFileName` and `LoggerName` as they came, with their NUL, in units that are aligned for either form.
     pub fn new(input: Input, mut raw: RawLogfile, names: [Option<Box<[u16]>>; 2]) -> Trace {
-        let header = match &input {
-            Input::File(file) => file.header().cloned(),
-        };
+        let header = input.file().header().cloned();
         let utf16 = |text: &str| text.encode_utf16().chain([0]).collect::<Box<[u16]>>();
         let text = |of: fn(&LogfileHeader) -> &str| utf16(header.as_ref().map_or("", of));
         let texts = [text(|header| &header.logger_name), text(|header| &header.log_file_name)];
@@ -243,5 +257,8 @@ pub fn close(handle: u64) -> Status {
         return Status::ERROR_INVALID_HANDLE;
     };
     trace.closed.store(true, Ordering::Release);
+    if let Input::RealTime(live) = &trace.input {
+        live.close();
+    }
     if trace.busy.load(Ordering::Acquire) { ERROR_CTX_CLOSE_PENDING } else { Status::ERROR_SUCCESS }
 }
