@@ -89,7 +89,9 @@ unsafe fn open(logfile: *mut RawLogfile, name: impl Fn(*const c_void) -> Option<
         let has_callback = raw.event_callback.is_some() || raw.buffer_callback.is_some();
         let opened = match &names {
             _ if !has_callback => Err(Status::ERROR_INVALID_PARAMETER),
-            [_, Some(session)] if raw.mode & REAL_TIME != 0 => real_time::open(&session.text).map(Input::RealTime),
+            [_, Some(session)] if raw.mode & REAL_TIME != 0 => {
+                real_time::open(&session.text).map(Input::RealTime)
+            }
             [Some(file), _] if raw.mode & REAL_TIME == 0 => trace::open_file(&file.path),
             _ => Err(Status::ERROR_INVALID_PARAMETER),
         };

@@ -1,13 +1,14 @@
 //! `evntrace.h` for controllers: global sessions are started, asked, changed and stopped.
 //!
-//! The sessions are those of the user's host (`etw daemon`), which [`StartTraceW`] starts where none runs. A call is a connection of its
-//! own: nothing is kept between two calls, and a handle means the same in every process.
+//! The sessions are those of the user's host (`etw daemon`), which `StartTrace` starts where none runs. A call is a connection of its
+//! own: nothing is kept between two calls, and a handle means the same in every process. Private sessions are this process's.
 
 mod enable;
 mod filters;
 mod guids;
 mod host;
 mod information;
+mod private;
 mod properties;
 mod sessions;
 mod start;
@@ -115,8 +116,13 @@ unsafe fn start(
     let (name, properties) = unsafe { (text.name(name), Properties::read(properties, text)?) };
     let name = name?.ok_or(Status::ERROR_INVALID_PARAMETER)?;
     let wanted = start::start_of(&name, &properties)?;
-    let client = host::connect_or_start()?;
-    let started = sessions::session(host::ask(&client, &Request::Start(Box::new(wanted)))?)?;
+    let mode = properties.raw.mode;
+    let started = if mode & start::PRIVATE != 0 {
+        private::start(wanted, mode)?
+    } else {
+        let client = host::connect_or_start()?;
+        sessions::session(host::ask(&client, &Request::Start(Box::new(wanted)))?)?
+    };
     // SAFETY: the caller's promise.
     unsafe { handle.write_unaligned(sessions::handle_of(&started)) };
     // The file's name stays as the program has put it. That there is room for the session's was seen before.
@@ -140,6 +146,18 @@ unsafe fn control(
     let name = name?.filter(|name| !name.is_empty());
     if handle == 0 && name.is_none() {
         return Err(Status::ERROR_INVALID_PARAMETER);
+    }
+    if let Some(private) = private::find(handle, name.as_deref()) {
+        let told = match code {
+            STOP => private::stop(private)?,
+            QUERY => private.query()?,
+            FLUSH => {
+                private.flush(properties.file()?)?;
+                private.query()?
+            }
+            _ => return Err(Status::ERROR_NOT_SUPPORTED),
+        };
+        return properties.tell(&told, true);
     }
     let client = host::connect()?;
     let session = sessions::name_of(&client, handle, name.as_deref())?;
@@ -225,8 +243,7 @@ unsafe fn query_all(
     let mut result = Ok(());
     for (number, session) in all.iter().take(count as usize).enumerate() {
         // SAFETY: the caller's promise.
-        let properties =
-            unsafe { Properties::read(array.add(number).read_unaligned(), text)? };
+        let properties = unsafe { Properties::read(array.add(number).read_unaligned(), text)? };
         result = properties.tell(session, true).and(result);
     }
     if all.len() > count as usize { Err(Status::ERROR_MORE_DATA) } else { result }

@@ -269,8 +269,7 @@ fn give_header(number: usize, source: &mut Source, steps: &mut VecDeque<Step>) {
 /// As FILETIME; without a usable clock the raw time.
 fn time_of(source: &Source, record: &EventRecord<'_>) -> i64 {
     let clock = source.trace.input.file().clock();
-    let FileTime(time) =
-        clock.filetime(record.order_time).unwrap_or(FileTime(record.order_time));
+    let FileTime(time) = clock.filetime(record.order_time).unwrap_or(FileTime(record.order_time));
     time
 }
 

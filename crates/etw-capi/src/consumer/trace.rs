@@ -12,8 +12,8 @@ use etw_etl::header::LogfileHeader;
 use etw_etl::read::TraceFile;
 
 use super::layout::RawBufferContext;
-use super::real_time::Live;
 use super::layout::{RawLogfile, RawLogfileHeader, RawTrace, RawTraceHeader};
+use super::real_time::Live;
 use crate::abi::RawGuid;
 use crate::status::{ERROR_CTX_CLOSE_PENDING, ERROR_FILE_CORRUPT};
 

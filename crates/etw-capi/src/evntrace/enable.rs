@@ -8,7 +8,7 @@ use etw_types::LevelKeyword;
 use etw_wire::control::{Request, Response};
 
 use super::filters::{self, RawDescriptor};
-use super::{host, sessions};
+use super::{host, private, sessions};
 use crate::abi::{RawGuid, guarded};
 
 const DISABLE: u32 = 0;
@@ -194,18 +194,26 @@ fn enable(wanted: Wanted) -> Status {
         if handle == 0 || code > CAPTURE_STATE {
             return Err(Status::ERROR_INVALID_PARAMETER);
         }
+        let ignore_keyword_0 =
+            info.properties.contains(etw_session::EnableProperties::IGNORE_KEYWORD_0);
+        info.wanted = LevelKeyword { level, any, all, ignore_keyword_0 };
+        if code == CAPTURE_STATE && info.filters.is_some() {
+            return Err(Status::ERROR_NOT_SUPPORTED);
+        }
+        if let Some(private) = private::find(handle, None) {
+            match code {
+                DISABLE => private.disable(&provider),
+                CAPTURE_STATE => private.capture_state(&provider, level, any),
+                _ => private.enable(&provider, info)?,
+            }
+            return Ok(());
+        }
         let client = host::connect().map_err(bad_handle)?;
         let session = sessions::by_handle(&client, handle).map_err(bad_handle)?.name;
         let request = match code {
             DISABLE => Request::Disable { session, provider },
-            CAPTURE_STATE if info.filters.is_some() => return Err(Status::ERROR_NOT_SUPPORTED),
             CAPTURE_STATE => Request::CaptureState { session, provider, level, any, all },
-            _ => {
-                let ignore_keyword_0 =
-                    info.properties.contains(etw_session::EnableProperties::IGNORE_KEYWORD_0);
-                info.wanted = LevelKeyword { level, any, all, ignore_keyword_0 };
-                Request::Enable { session, provider, info, timeout_ms }
-            }
+            _ => Request::Enable { session, provider, info, timeout_ms },
         };
         let began = Instant::now();
         let timeout = Duration::from_millis(u64::from(timeout_ms));

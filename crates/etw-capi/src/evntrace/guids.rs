@@ -187,7 +187,8 @@ fn info(id: &Guid, (providers, enablements): &Known) -> Result<Vec<u8>, Status> 
         pids => pids.iter().map(|pid| (*pid, 0)).collect(),
     };
     let mut bytes = Vec::new();
-    let mut put = |values: &[u32]| bytes.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
+    let mut put =
+        |values: &[u32]| bytes.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
     put(&[instances.len() as u32, 0]);
     for (number, (pid, flags)) in instances.iter().enumerate() {
         let size = INSTANCE_SIZE + ENABLEMENT_SIZE * of_it.len() as u32;

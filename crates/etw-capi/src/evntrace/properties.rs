@@ -237,8 +237,11 @@ impl Properties {
         let RawProperties { name_offset, file_name_offset, .. } = self.raw;
         let name = self.put(name_offset, file_name_offset, OsStr::new(&session.name));
         let file = session.file.as_deref().unwrap_or(Path::new(""));
-        let file =
-            if with_file { self.put(file_name_offset, name_offset, file.as_os_str()) } else { true };
+        let file = if with_file {
+            self.put(file_name_offset, name_offset, file.as_os_str())
+        } else {
+            true
+        };
         if name && file { Ok(()) } else { Err(Status::ERROR_MORE_DATA) }
     }
 

@@ -29,20 +29,19 @@ const KNOWN: u32 = bits::SEQUENTIAL
     | SECURE
     | bits::REAL_TIME
     | bits::BUFFERING
+    | PRIVATE
     | bits::USE_KBYTES_FOR_SIZE
     | bits::COMPRESSED
     | bits::INDEPENDENT_SESSION
     | bits::NO_PER_PROCESSOR_BUFFERING
     | WITHOUT_EFFECT;
-/// What Windows knows besides: not stoppable, file opened late, private, header added, relogged, system's events, blocking.
-const ELSEWHERE: u32 = 0x0000_0040
-    | 0x0000_0200
-    | bits::PRIVATE_LOGGER
-    | 0x0000_1000
-    | bits::RELOG
-    | bits::PRIVATE_IN_PROC
-    | 0x0200_0000
-    | 0x2000_0000;
+/// What Windows knows besides: not stoppable, file opened late, header added, relogged, system's events, blocking.
+const ELSEWHERE: u32 =
+    0x0000_0040 | 0x0000_0200 | 0x0000_1000 | bits::RELOG | 0x0200_0000 | 0x2000_0000;
+/// What only a host's sessions can be.
+const GLOBAL_ONLY: u32 = SECURE | bits::INDEPENDENT_SESSION;
+/// A session of this process.
+pub const PRIVATE: u32 = bits::PRIVATE_LOGGER | bits::PRIVATE_IN_PROC;
 
 /// KiB of a buffer where none are asked for.
 const BUFFER_SIZE: u32 = 64;
@@ -75,6 +74,17 @@ pub fn start_of(name: &str, properties: &Properties) -> Result<Start, Status> {
     bits::check(mode, file.is_some(), raw.maximum_file_size).map_err(|error| error.status())?;
     if is_kernel || mode & ELSEWHERE != 0 {
         return Err(Status::ERROR_NOT_SUPPORTED);
+    }
+    if mode & PRIVATE != 0 {
+        if mode & bits::PRIVATE_LOGGER == 0 {
+            return Err(Status::ERROR_INVALID_PARAMETER);
+        }
+        if mode & GLOBAL_ONLY != 0 {
+            return Err(Status::ERROR_NOT_SUPPORTED);
+        }
+        if mode & bits::BUFFERING != 0 && file.is_some() {
+            return Err(Status::ERROR_INVALID_PARAMETER);
+        }
     }
     if raw.buffer_size > MAX_BUFFER_SIZE || raw.clock > 3 {
         return Err(Status::ERROR_INVALID_PARAMETER);

@@ -97,7 +97,12 @@ static void starts(void)
         {EVENT_TRACE_BUFFERING_MODE | EVENT_TRACE_FILE_MODE_CIRCULAR, 1, 1, ERROR_INVALID_PARAMETER},
         {EVENT_TRACE_USE_GLOBAL_SEQUENCE | EVENT_TRACE_USE_LOCAL_SEQUENCE, 0, 1, ERROR_INVALID_PARAMETER},
         {EVENT_TRACE_RELOG_MODE, 0, 1, ERROR_INVALID_PARAMETER},
-        {EVENT_TRACE_PRIVATE_LOGGER_MODE | EVENT_TRACE_PRIVATE_IN_PROC, 0, 1, ERROR_NOT_SUPPORTED},
+        {EVENT_TRACE_PRIVATE_LOGGER_MODE | EVENT_TRACE_BUFFERING_MODE, 0, 1, ERROR_INVALID_PARAMETER},
+        {EVENT_TRACE_PRIVATE_LOGGER_MODE | EVENT_TRACE_FILE_MODE_NEWFILE, 1, 1, ERROR_INVALID_PARAMETER},
+        {EVENT_TRACE_PRIVATE_LOGGER_MODE, 0, 0, ERROR_BAD_PATHNAME},
+        {EVENT_TRACE_PRIVATE_LOGGER_MODE | EVENT_TRACE_FILE_MODE_APPEND, 0, 1, ERROR_INVALID_PARAMETER},
+        {EVENT_TRACE_PRIVATE_LOGGER_MODE | EVENT_TRACE_SECURE_MODE, 0, 1, ERROR_NOT_SUPPORTED},
+        {EVENT_TRACE_PRIVATE_IN_PROC, 0, 1, ERROR_INVALID_PARAMETER},
         {EVENT_TRACE_SYSTEM_LOGGER_MODE, 0, 1, ERROR_NOT_SUPPORTED},
         {EVENT_TRACE_NONSTOPPABLE_MODE, 0, 1, ERROR_NOT_SUPPORTED},
         {EVENT_TRACE_COMPRESSED_MODE, 0, 1, ERROR_SUCCESS},
@@ -248,6 +253,44 @@ static void controls(void)
     CHECK(FlushTraceA(handle, NULL, &all.p), ERROR_SUCCESS);
     (void)fresh();
     CHECK(ControlTraceA(handle, NULL, &all.p, EVENT_TRACE_CONTROL_STOP), ERROR_SUCCESS);
+}
+
+/* Sessions of this process need no host. One a run: what a thread may still write to is never given back. */
+static void privates(const char *kind)
+{
+    TRACEHANDLE handle = 0, second = 0;
+    (void)fresh();
+    if (strcmp(kind, "memory") == 0) {
+        all.p.LogFileMode = EVENT_TRACE_PRIVATE_LOGGER_MODE | EVENT_TRACE_BUFFERING_MODE;
+        all.p.LogFileNameOffset = 0;
+        CHECK(StartTraceA(&handle, "private", &all.p), ERROR_SUCCESS);
+        CHECK(FlushTraceA(handle, NULL, &all.p), ERROR_BAD_PATHNAME);
+        CHECK(FlushTraceA(handle, NULL, &fresh()->p), ERROR_SUCCESS);
+        CHECK(StopTraceA(handle, NULL, &fresh()->p), ERROR_SUCCESS);
+        return;
+    }
+    if (strcmp(kind, "circular") == 0)
+        all.p.MaximumFileSize = 2;
+    all.p.LogFileMode = EVENT_TRACE_PRIVATE_LOGGER_MODE | EVENT_TRACE_PRIVATE_IN_PROC;
+    if (all.p.MaximumFileSize > 0)
+        all.p.LogFileMode |= EVENT_TRACE_FILE_MODE_CIRCULAR;
+    CHECK(StartTraceA(&handle, "private", &all.p), ERROR_SUCCESS);
+    CHECK(all.p.Wnode.HistoricalContext == handle && handle != 0, 1);
+    CHECK(StartTraceA(&second, "PRIVATE", &all.p), ERROR_ALREADY_EXISTS);
+    CHECK(EnableTraceEx2(handle, &ProviderGuid, 1, 5, 0, 0, 0, NULL), ERROR_SUCCESS);
+    CHECK(EnableTraceEx2(handle, &ProviderGuid, 2, 5, 0, 0, 0, NULL), ERROR_SUCCESS);
+    CHECK(EnableTraceEx2(handle, &ProviderGuid, 0, 0, 0, 0, 0, NULL), ERROR_SUCCESS);
+    CHECK(EnableTraceEx(&ProviderGuid, NULL, handle, 1, 5, 0, 0, EVENT_ENABLE_PROPERTY_STACK_TRACE, NULL), ERROR_NOT_SUPPORTED);
+    CHECK(EnableTraceEx(&ProviderGuid, NULL, handle, 1, 5, 0, 0, EVENT_ENABLE_PROPERTY_PROVIDER_GROUP, NULL),
+          ERROR_INVALID_PARAMETER);
+    CHECK(QueryTraceA(handle, NULL, &fresh()->p), ERROR_SUCCESS);
+    CHECK(strcmp(all.name, "private"), 0);
+    CHECK(all.p.LogFileMode & ~EVENT_TRACE_FILE_MODE_CIRCULAR, EVENT_TRACE_PRIVATE_LOGGER_MODE | EVENT_TRACE_PRIVATE_IN_PROC);
+    CHECK(all.p.MaximumFileSize, strcmp(kind, "circular") == 0 ? 2 : 0);
+    CHECK(FlushTraceA(0, "private", &fresh()->p), ERROR_SUCCESS);
+    CHECK(UpdateTraceA(handle, NULL, &fresh()->p), ERROR_NOT_SUPPORTED);
+    CHECK(StopTraceA(handle, NULL, &fresh()->p), ERROR_SUCCESS);
+    CHECK(StopTraceA(handle, NULL, &fresh()->p), ERROR_WMI_INSTANCE_NOT_FOUND);
 }
 
 /* One filter. */
@@ -454,6 +497,7 @@ int main(void)
         CHECK(QueryAllTracesA(array, 1, &count), ERROR_SUCCESS);
         CHECK(count, 0);
         CHECK(EnableTraceEx2(1, &ProviderGuid, 1, 5, 0, 0, 0, NULL), ERROR_INVALID_PARAMETER);
+        privates(getenv("NO_HOST"));
         rest();
         return 0;
     }

@@ -92,6 +92,25 @@ all name=Sample Session buffer=16 buffers=210..210 max=5 mode=11 timer=2500 cloc
 stopped name= buffer=16 buffers=210..210 max=5 mode=11 timer=2500 clock=1 number=210 lost=0 written=1 lostbuffers=0,0 traced=1
 ";
 
+/// A provider of another process: what it is asked and filtered by, how long its callback is waited for.
+#[test]
+fn providers_of_other_processes_from_c() {
+    let mut ran = 0;
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        let folder = Folder::new(&format!("other-process-{number}"));
+        let Some(program) = compile(&folder, "other_process.c", compiler) else { continue };
+        let (_host, directory) = host(&folder);
+        let file = folder.0.join("sample.etl");
+        let mut command = command(&program, &directory);
+        succeeds(command.env("TRACE_OUT", &file), &format!("{compiler:?}"));
+        let found: Vec<i32> = events(&file).into_iter().map(|event| event.0).collect();
+        let wanted: Vec<i32> = (0..10).chain(20..30).chain(40..50).collect();
+        assert_eq!(found, wanted, "{compiler:?}");
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
 /// Every status, with sanitizers among the compilers.
 #[test]
 fn statuses_of_controllers_from_c() {
@@ -101,11 +120,11 @@ fn statuses_of_controllers_from_c() {
         let Some(program) = compile(&folder, "controller_calls.c", compiler) else { continue };
         let what = format!("{compiler:?}");
         let nobody = folder.0.join("nobody");
-        let mut command_without = command(&program, &nobody);
-        succeeds(
-            command_without.env("NO_HOST", "1").env("PATH", &folder.0).env("FOLDER", &folder.0),
-            &what,
-        );
+        for private in ["file", "circular", "memory"] {
+            let mut command = command(&program, &nobody);
+            command.env("NO_HOST", private).env("PATH", &folder.0).env("FOLDER", &folder.0);
+            succeeds(&mut command, &what);
+        }
         let (_host, directory) = host(&folder);
         succeeds(command(&program, &directory).env("FOLDER", &folder.0), &what);
         ran += 1;
