@@ -10,6 +10,7 @@ pub const ERROR_CANCELLED: Status = Status(1223);
 pub const ERROR_FILE_CORRUPT: Status = Status(1392);
 pub const ERROR_XML_PARSE_ERROR: Status = Status(1465);
 pub const ERROR_INVALID_TIME: Status = Status(1901);
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub const ERROR_WMI_GUID_NOT_FOUND: Status = Status(4200);
 pub const ERROR_WMI_ALREADY_ENABLED: Status = Status(4206);
 pub const ERROR_CTX_CLOSE_PENDING: Status = Status(7007);

@@ -62,6 +62,7 @@ enum Step {
 }
 
 /// What comes from a session.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub enum Arrival {
     /// The next record in order of time, as it lay in the buffer of its CPU.
     Record { cpu: u16, time: i64, bytes: Vec<u8> },

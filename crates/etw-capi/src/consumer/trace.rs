@@ -256,9 +256,11 @@ pub fn close(handle: u64) -> Status {
     let Some(trace) = handles(|handles| handles.open.remove(&handle)) else {
         return Status::ERROR_INVALID_HANDLE;
     };
+    // Asked first: one that hears of it may have ended before it is asked.
+    let is_busy = trace.busy.load(Ordering::Acquire);
     trace.closed.store(true, Ordering::Release);
     if let Input::RealTime(live) = &trace.input {
         live.close();
     }
-    if trace.busy.load(Ordering::Acquire) { ERROR_CTX_CLOSE_PENDING } else { Status::ERROR_SUCCESS }
+    if is_busy { ERROR_CTX_CLOSE_PENDING } else { Status::ERROR_SUCCESS }
 }

@@ -49,6 +49,9 @@ static void pause_ms(long ms)
     nanosleep(&time, NULL);
 }
 
+/* The slow consumer may go on. */
+static int released;
+
 static VOID WINAPI on_event(PEVENT_RECORD event)
 {
     Consumer *consumer = (Consumer *)event->UserContext;
@@ -66,8 +69,8 @@ static VOID WINAPI on_event(PEVENT_RECORD event)
     consumer->last = event->EventHeader.TimeStamp.QuadPart;
     memcpy(numbers, event->UserData, sizeof numbers);
     if (consumer->slow) {
-        if (consumer->events == 0)
-            pause_ms(900);
+        while (!__atomic_load_n(&released, __ATOMIC_ACQUIRE))
+            pause_ms(2);
     } else if (numbers[0] >= WRITERS || consumer->next[numbers[0]]++ != numbers[1]) {
         consumer->wrong++;
     }
@@ -225,7 +228,9 @@ int main(void)
     for (int number = 1; number < 1500; number++)
         write_one(0, (ULONG)number, large, 12000);
     CHECK(FlushTraceA(session, NULL, &fresh()->p), ERROR_SUCCESS);
-    pause_ms(900);
+    __atomic_store_n(&released, 1, __ATOMIC_RELEASE);
+    for (int wait = 0; wait < 1000 && __atomic_load_n(&slow.in_time, __ATOMIC_ACQUIRE) < 100; wait++)
+        pause_ms(10);
     for (int number = 1500; number < 1600; number++)
         write_one(0, (ULONG)number, large, 12000);
     CHECK(StopTraceA(session, NULL, &fresh()->p), ERROR_SUCCESS);
