@@ -3,9 +3,10 @@
  *
  * Part of openetw. Written to Microsoft's documentation; names, layouts and statuses are theirs.
  *
- * The library has what consumers of trace files need: OpenTrace (PROCESS_TRACE_MODE_REAL_TIME: ERROR_WMI_INSTANCE_NOT_FOUND),
- * ProcessTrace and CloseTrace. The calls of controllers and classic providers are declared here and not yet in it.
- * What C++ throws in a callback comes out of ProcessTrace.
+ * Consumers read trace files and, on Linux, real-time sessions; what C++ throws in a callback comes out of ProcessTrace. Controllers
+ * have global sessions on Linux (elsewhere: ERROR_NOT_SUPPORTED) and private ones of their process (EVENT_TRACE_PRIVATE_LOGGER_MODE).
+ * StartTrace starts a host of sessions where none runs: the program that the environment's ETW_DAEMON names, else etwd or etw of PATH.
+ * The calls of classic providers fail with ERROR_NOT_SUPPORTED.
  *
  * Calls whose name ends in W take UTF-16 (ETW_W("name")) and also wchar_t; calls whose name ends in A take UTF-8. Without either the
  * name is that of W where UNICODE is defined, else that of A.

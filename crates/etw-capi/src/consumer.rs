@@ -1,8 +1,9 @@
-//! `evntrace.h` for consumers: traces are opened, read in order of time, and closed.
+//! `evntrace.h` for consumers: traces are opened, files or sessions, read in order of time, and closed.
 
 mod event;
 mod layout;
 mod process;
+#[cfg_attr(not(target_os = "linux"), path = "consumer/no_real_time.rs")]
 mod real_time;
 mod trace;
 
@@ -14,12 +15,12 @@ use etw_api::Status;
 
 use crate::abi::{guarded, utf16_of};
 use crate::last_error::SetLastError;
-use crate::status::ERROR_INVALID_TIME;
+use crate::status::{ERROR_INVALID_TIME, ERROR_WMI_ALREADY_ENABLED};
 pub use event::header_of;
 pub use layout::RawRecord;
 use layout::{REAL_TIME, RawLogfile};
 use process::{Processing, Taken};
-use trace::Trace;
+use trace::{Input, Trace};
 
 /// `INVALID_PROCESSTRACE_HANDLE`
 const INVALID: u64 = u64::MAX;
@@ -88,7 +89,9 @@ unsafe fn open(logfile: *mut RawLogfile, name: impl Fn(*const c_void) -> Option<
         let has_callback = raw.event_callback.is_some() || raw.buffer_callback.is_some();
         let opened = match &names {
             _ if !has_callback => Err(Status::ERROR_INVALID_PARAMETER),
-            [_, Some(session)] if raw.mode & REAL_TIME != 0 => real_time::open(&session.text),
+            [_, Some(session)] if raw.mode & REAL_TIME != 0 => {
+                real_time::open(&session.text).map(Input::RealTime)
+            }
             [Some(file), _] if raw.mode & REAL_TIME == 0 => trace::open_file(&file.path),
             _ => Err(Status::ERROR_INVALID_PARAMETER),
         };
@@ -146,6 +149,13 @@ pub unsafe extern "C-unwind" fn ProcessTrace(
             && end < start
         {
             return ERROR_INVALID_TIME;
+        }
+        match traces.iter().filter(|trace| trace.input.is_real_time()).count() {
+            0 => {}
+            1 if traces.len() == 1 => {}
+            // A session with files: their order could not be told (a guess: no status is documented).
+            1 => return Status::ERROR_INVALID_PARAMETER,
+            _ => return ERROR_WMI_ALREADY_ENABLED,
         }
         taken = Taken::take(&traces);
         if taken.is_none() {

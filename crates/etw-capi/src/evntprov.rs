@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use etw_api::evntprov::{
     self, EventDataDescriptor, MAX_DATA_DESCRIPTORS, RegHandle, event_register,
@@ -32,6 +33,14 @@ pub struct RawFilter {
 
 /// `EVENT_FILTER_TYPE_SCHEMATIZED`
 const SCHEMATIZED: u32 = 0x8000_0000;
+
+static REGISTERED: AtomicUsize = AtomicUsize::new(0);
+
+/// Is a provider registered by this library's calls?
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+pub fn has_registered() -> bool {
+    REGISTERED.load(Ordering::Relaxed) > 0
+}
 
 /// The context that a program gave: handed back to it and never looked at.
 struct Context(*mut c_void);
@@ -92,6 +101,7 @@ pub unsafe extern "C" fn EventRegister(
         let id = unsafe { provider.read_unaligned() }.guid();
         match event_register(&id, callback) {
             Ok(registered) => {
+                REGISTERED.fetch_add(1, Ordering::Relaxed);
                 // SAFETY: the caller's promise.
                 unsafe { handle.write_unaligned(registered.0) };
                 Status::ERROR_SUCCESS
@@ -104,7 +114,13 @@ pub unsafe extern "C" fn EventRegister(
 /// Unregisters.
 #[unsafe(no_mangle)]
 pub extern "C" fn EventUnregister(handle: u64) -> u32 {
-    guarded(|| evntprov::event_unregister(RegHandle(handle)))
+    guarded(|| {
+        let status = evntprov::event_unregister(RegHandle(handle));
+        if status == Status::ERROR_SUCCESS {
+            REGISTERED.fetch_sub(1, Ordering::Relaxed);
+        }
+        status
+    })
 }
 
 /// # Safety

@@ -6,16 +6,24 @@
 //! | header | calls | what is not supported |
 //! |---|---|---|
 //! | `evntprov.h` | providers and their writes | `EventAccessControl`, `EventAccessQuery`, `EventAccessRemove`: 50 |
-//! | `evntrace.h` | `OpenTrace`, `ProcessTrace`, `CloseTrace` on `.etl` files | `PROCESS_TRACE_MODE_REAL_TIME`: 4201; controllers and classic providers are declared and not yet there |
+//! | `evntrace.h` | `OpenTrace`, `ProcessTrace`, `CloseTrace` on `.etl` files and real-time sessions | a session beside files in one `ProcessTrace`: 87 |
+//! | `evntrace.h` | `StartTrace`, `ControlTrace`, `QueryAllTraces`, `EnableTrace`, `EnableTraceEx`, `EnableTraceEx2`, `EnumerateTraceGuids`, `EnumerateTraceGuidsEx`, `TraceQueryInformation`: global sessions on Linux, private ones of this process | `EVENT_TRACE_CONTROL_INCREMENT_FILE`, `…_CONVERT_TO_REALTIME`, sessions of the system's events, relogging, filters of payload, packages, stacks and SCHEMATIZED ones, `PSM_KEY`, `EVENT_KEY` and containers, `TraceSetInformation`: 50; `SourceId` is the session's; other systems: 50 |
+//! | `evntrace.h` | classic providers | all: 50 |
 //! | `evntcons.h` | an event as a callback has it | |
 //! | `tdh.h` | `TdhGetEventInformation`, `TdhGetProperty`, `TdhFormatProperty`, maps, manifests, WPP | `TdhEnumerateManifestProviderEvents`, `TdhEnumerateProviderFilters`, payload filters: 50; `TdhEnumerateProviderFieldInformation` and `TdhQueryProviderFieldInformation` of anything but keywords: 50; of WPP messages the sequence number: 1168 |
+//!
+//! `StartTrace` starts a host of sessions where none runs: `ETW_DAEMON`, else `etwd` or `etw` of `PATH`, with `daemon --idle-exit 10` and
+//! the runtime directory.
 //!
 //! What a trace teaches about its events is known on the thread that is in its `ProcessTrace`, and until that returns.
 
 mod abi;
+mod classic;
 mod consumer;
 mod decoding;
 mod evntprov;
+#[cfg_attr(not(target_os = "linux"), path = "no_evntrace.rs")]
+mod evntrace;
 mod last_error;
 mod loaded;
 mod log_sink;

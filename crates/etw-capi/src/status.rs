@@ -1,4 +1,4 @@
-//! Statuses that only the consumer's and the decoding calls give.
+//! Statuses that only the calls of controllers, consumers and decoders give.
 
 use etw_api::Status;
 
@@ -10,5 +10,8 @@ pub const ERROR_CANCELLED: Status = Status(1223);
 pub const ERROR_FILE_CORRUPT: Status = Status(1392);
 pub const ERROR_XML_PARSE_ERROR: Status = Status(1465);
 pub const ERROR_INVALID_TIME: Status = Status(1901);
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+pub const ERROR_WMI_GUID_NOT_FOUND: Status = Status(4200);
+pub const ERROR_WMI_ALREADY_ENABLED: Status = Status(4206);
 pub const ERROR_CTX_CLOSE_PENDING: Status = Status(7007);
 pub const ERROR_EVT_INVALID_EVENT_DATA: Status = Status(15005);

@@ -25,6 +25,7 @@ const BUFFER_HEADER: u32 = 72;
 
 pub struct Processing {
     traces: Vec<Source>,
+    /// Of files. A session's come from its trace.
     records: Records,
     from: i64,
     to: i64,
@@ -57,7 +58,22 @@ enum Step {
     Trace(usize, RawTrace),
     /// A buffer of so many bytes was read to its end.
     Buffer(usize, u32),
+    End(Status),
+}
+
+/// What comes from a session.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+pub enum Arrival {
+    /// The next record in order of time, as it lay in the buffer of its CPU.
+    Record { cpu: u16, time: i64, bytes: Vec<u8> },
+    /// All records of a buffer of so many bytes have come.
+    Buffer { filled: u32 },
+    /// So much was lost because this consumer did not read in time.
+    Lost { buffers: u64, events: u64 },
+    /// The session has ended.
     End,
+    /// The stream has, and nobody said that the session had.
+    Gone,
 }
 
 impl Processing {
@@ -66,7 +82,7 @@ impl Processing {
         let mut files = Vec::new();
         let mut sources = Vec::new();
         for trace in traces {
-            let Input::File(file) = &trace.input;
+            let file = trace.input.file();
             let header = file.header_record();
             let mode = file.header().map_or(0, |header| header.log_file_mode);
             let facts = Facts {
@@ -74,7 +90,9 @@ impl Processing {
                 logger_id: header.as_ref().map_or(0, HeaderRecord::logger_id),
                 is_private: mode & PRIVATE != 0,
             };
-            files.push(file.clone());
+            if !trace.input.is_real_time() {
+                files.push(file.clone());
+            }
             let callback = trace.logfile().raw.event_callback;
             sources.push(Source {
                 facts,
@@ -104,7 +122,8 @@ impl Processing {
             // The panic has been printed.
             let Ok(step) = step else { return Status::ERROR_NOT_ENOUGH_MEMORY };
             let goes_on = match step {
-                Step::End => return Status::ERROR_SUCCESS,
+                Step::End(_) if self.is_closed() => return ERROR_CANCELLED,
+                Step::End(status) => return status,
                 Step::Record(source, mut raw) => {
                     self.schemas.deliver(&raw const raw);
                     self.call(source, (&raw mut raw).cast())
@@ -112,11 +131,14 @@ impl Processing {
                 Step::Trace(source, mut raw) => self.call(source, (&raw mut raw).cast()),
                 Step::Buffer(source, filled) => self.buffer(source, filled),
             };
-            let is_closed = || self.traces.iter().any(|source| source.trace.is_closed());
-            if !goes_on || is_closed() {
+            if !goes_on || self.is_closed() {
                 return ERROR_CANCELLED;
             }
         }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.traces.iter().any(|source| source.trace.is_closed())
     }
 
     fn call(&self, source: usize, event: *mut c_void) -> bool {
@@ -147,6 +169,11 @@ impl Processing {
 
     /// Puts down what the next record leads to.
     fn read(&mut self) {
+        if let [source] = &self.traces[..]
+            && source.trace.input.is_real_time()
+        {
+            return self.receive();
+        }
         let Some(record) = self.records.next() else {
             let done = std::mem::take(&mut self.open);
             let ends = done.into_iter().map(|((file, _), b)| Step::Buffer(file as usize, b.filled));
@@ -155,7 +182,7 @@ impl Processing {
             for number in 0..self.traces.len() {
                 give_header(number, &mut self.traces[number], &mut self.steps);
             }
-            self.steps.push_back(Step::End);
+            self.steps.push_back(Step::End(Status::ERROR_SUCCESS));
             return;
         };
         let place = record.position;
@@ -186,6 +213,48 @@ impl Processing {
     }
 }
 
+impl Processing {
+    /// As `read`, of a session: waits for what comes next.
+    fn receive(&mut self) {
+        let source = &mut self.traces[0];
+        // What the session is can be told before it has an event.
+        give_header(0, source, &mut self.steps);
+        let trace = Arc::clone(&source.trace);
+        let Input::RealTime(live) = &trace.input else { return };
+        if !self.steps.is_empty() {
+            return;
+        }
+        match live.next() {
+            Arrival::Record { cpu, time, bytes } => {
+                let context = live.trace().record_context();
+                let Ok(mut record) = etw_etl::record::parse(&bytes, context) else { return };
+                record.cpu = cpu;
+                record.order_time = time;
+                if Store::is_schema_record(&record) {
+                    self.schemas.learn(&record);
+                }
+                let time = time_of(source, &record);
+                if time < self.from || time > self.to {
+                    return;
+                }
+                self.event.fill(&record);
+                self.steps.push_back(step(0, source, &record, time, &mut self.event));
+            }
+            Arrival::Buffer { filled } => self.steps.push_back(Step::Buffer(0, filled)),
+            Arrival::Lost { buffers, events } => {
+                let small = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+                let mut logfile = trace.logfile();
+                let header = &mut logfile.raw.header;
+                header.events_lost = header.events_lost.saturating_add(small(events));
+                header.buffers_lost = header.buffers_lost.saturating_add(small(buffers));
+                logfile.raw.events_lost = logfile.raw.events_lost.saturating_add(small(events));
+            }
+            Arrival::End => self.steps.push_back(Step::End(Status::ERROR_SUCCESS)),
+            Arrival::Gone => self.steps.push_back(Step::End(Status::ERROR_WMI_INSTANCE_NOT_FOUND)),
+        }
+    }
+}
+
 /// The first event of a trace is its header, whatever the times of others.
 fn give_header(number: usize, source: &mut Source, steps: &mut VecDeque<Step>) {
     let Some(header) = source.header.take() else { return };
@@ -200,9 +269,8 @@ fn give_header(number: usize, source: &mut Source, steps: &mut VecDeque<Step>) {
 
 /// As FILETIME; without a usable clock the raw time.
 fn time_of(source: &Source, record: &EventRecord<'_>) -> i64 {
-    let Input::File(file) = &source.trace.input;
-    let FileTime(time) =
-        file.clock().filetime(record.order_time).unwrap_or(FileTime(record.order_time));
+    let clock = source.trace.input.file().clock();
+    let FileTime(time) = clock.filetime(record.order_time).unwrap_or(FileTime(record.order_time));
     time
 }
 

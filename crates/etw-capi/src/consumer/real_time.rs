@@ -1,10 +1,173 @@
-//! Sessions that are consumed while they run.
+//! Sessions that are consumed while they run: a stream of buffers from their host, as records in order of time.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::io::{self, Read};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
 
 use etw_api::Status;
+use etw_etl::read::TraceFile;
+use etw_etl::read::buffer::{self, BufferRecords, Item};
+use etw_wire::client::Client;
+use etw_wire::control::{Request, stream};
+use etw_wire::dir;
 
-use super::trace::Input;
+use super::process::Arrival;
 
-/// Finds the session that `OpenTrace` names with `PROCESS_TRACE_MODE_REAL_TIME`. There is none yet that other processes could see.
-pub fn open(_session: &str) -> Result<Input, Status> {
-    Err(Status::ERROR_WMI_INSTANCE_NOT_FOUND)
+/// A session's stream.
+pub struct Live {
+    /// Read by one `ProcessTrace` at a time; shut down by `CloseTrace` on whatever thread.
+    from: UnixStream,
+    /// The session's header.
+    trace: TraceFile,
+    state: Mutex<State>,
+}
+
+/// Time, number, CPU, buffer, bytes. Records of one time come as they came.
+type Waiting = Reverse<(i64, u64, u16, u64, Vec<u8>)>;
+
+#[derive(Default)]
+struct State {
+    /// Records that wait for the watermark: until then an older one may come from another CPU.
+    waiting: BinaryHeap<Waiting>,
+    watermark: Option<i64>,
+    /// Records so far.
+    number: u64,
+    /// Buffers so far.
+    buffer: u64,
+    /// Of each buffer the records that wait, and its bytes.
+    buffers: BTreeMap<u64, (u64, u32)>,
+    ready: VecDeque<Arrival>,
+    has_ended: bool,
+}
+
+/// Finds the session that `OpenTrace` names with `PROCESS_TRACE_MODE_REAL_TIME`, and waits for what it says of itself.
+pub fn open(session: &str) -> Result<Live, Status> {
+    let request = Request::Consume { session: session.to_owned() };
+    let client = Client::connect(&dir::of_user());
+    let asked = client.and_then(|client| client.ask_for(&request));
+    let (_, descriptors) = asked.map_err(|error| Status(error.status()))?;
+    let from = descriptors.into_iter().next().ok_or(Status::ERROR_NO_SYSTEM_RESOURCES)?;
+    let from = UnixStream::from(from);
+    let Ok(Some((stream::START, header))) = frame(&from) else {
+        return Err(Status::ERROR_WMI_INSTANCE_NOT_FOUND);
+    };
+    let trace = TraceFile::from_bytes(session, header);
+    let trace = trace.map_err(|_| Status::ERROR_NO_SYSTEM_RESOURCES)?;
+    Ok(Live { from, trace, state: Mutex::default() })
+}
+
+impl Live {
+    /// What the session is.
+    pub fn trace(&self) -> &TraceFile {
+        &self.trace
+    }
+
+    /// Ends the stream: who waits for it waits no longer.
+    pub fn close(&self) {
+        // Of a stream whose other end is gone nobody waits for anything.
+        let _ = self.from.shutdown(Shutdown::Both);
+    }
+
+    /// Waits for what comes next.
+    pub fn next(&self) -> Arrival {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(arrival) = state.ready.pop_front() {
+                return arrival;
+            }
+            if state.has_ended {
+                return Arrival::End;
+            }
+            let taken = match frame(&self.from) {
+                Ok(Some((kind, bytes))) => state.take(kind, &bytes, &self.trace),
+                _ => None,
+            };
+            if taken.is_none() {
+                return Arrival::Gone;
+            }
+        }
+    }
+}
+
+impl State {
+    /// `None`: no frame of a host's.
+    fn take(&mut self, kind: u32, bytes: &[u8], trace: &TraceFile) -> Option<()> {
+        let number = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
+        match kind {
+            stream::BUFFER => self.take_buffer(bytes, trace)?,
+            stream::WATERMARK => self.watermark = Some(number(0)? as i64),
+            stream::LOST => {
+                let lost = Arrival::Lost { buffers: number(0)?, events: number(8)? };
+                self.ready.push_back(lost);
+            }
+            stream::END => self.has_ended = true,
+            // Of a later version.
+            _ => {}
+        }
+        self.release();
+        Some(())
+    }
+
+    fn take_buffer(&mut self, bytes: &[u8], trace: &TraceFile) -> Option<()> {
+        let limit = trace.header().map_or(16 << 20, |header| header.buffer_size);
+        let (header, records) = buffer::open(bytes, limit).ok()?;
+        let context = *trace.record_context();
+        self.buffer += 1;
+        let mut count = 0;
+        for item in BufferRecords::new(&records, &context) {
+            let Item::Record { offset, record } = item else { return None };
+            let rest = records.get(offset as usize..)?;
+            let size = etw_etl::record::frame(rest, &context).ok()?.size as usize;
+            let time = record.raw_timestamp().or(self.watermark).unwrap_or(0);
+            self.number += 1;
+            count += 1;
+            let bytes = rest.get(..size)?.to_vec();
+            self.waiting.push(Reverse((time, self.number, header.cpu(), self.buffer, bytes)));
+        }
+        let filled = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        if count > 0 {
+            self.buffers.insert(self.buffer, (count, filled));
+        }
+        Some(())
+    }
+
+    /// Everything that no older record will come before.
+    fn release(&mut self) {
+        while let Some(Reverse((time, ..))) = self.waiting.peek() {
+            if !self.has_ended && self.watermark.is_none_or(|watermark| *time >= watermark) {
+                return;
+            }
+            let Some(Reverse((time, _, cpu, buffer, bytes))) = self.waiting.pop() else { return };
+            self.ready.push_back(Arrival::Record { cpu, time, bytes });
+            if let Some((left, filled)) = self.buffers.get_mut(&buffer) {
+                *left -= 1;
+                if *left == 0 {
+                    let filled = *filled;
+                    self.buffers.remove(&buffer);
+                    self.ready.push_back(Arrival::Buffer { filled });
+                }
+            }
+        }
+    }
+}
+
+/// A frame of the stream; `None` at its end.
+fn frame(mut from: &UnixStream) -> io::Result<Option<(u32, Vec<u8>)>> {
+    let mut head = [0; 8];
+    match from.read_exact(&mut head) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let [a, b, c, d, e, f, g, h] = head;
+    let (kind, size) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+    if size as usize > stream::MAX_FRAME {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = vec![0; size as usize];
+    from.read_exact(&mut bytes)?;
+    Ok(Some((kind, bytes)))
 }

@@ -13,12 +13,28 @@ use etw_etl::read::TraceFile;
 
 use super::layout::RawBufferContext;
 use super::layout::{RawLogfile, RawLogfileHeader, RawTrace, RawTraceHeader};
+use super::real_time::Live;
 use crate::abi::RawGuid;
 use crate::status::{ERROR_CTX_CLOSE_PENDING, ERROR_FILE_CORRUPT};
 
 /// What events come from.
 pub enum Input {
     File(TraceFile),
+    RealTime(Live),
+}
+
+impl Input {
+    /// The file; of a session what it says of itself, as a file without events.
+    pub fn file(&self) -> &TraceFile {
+        match self {
+            Input::File(file) => file,
+            Input::RealTime(live) => live.trace(),
+        }
+    }
+
+    pub fn is_real_time(&self) -> bool {
+        matches!(self, Input::RealTime(_))
+    }
 }
 
 /// An opened trace.
@@ -58,9 +74,7 @@ unsafe impl Send for Logfile {}
 impl Trace {
     /// `names`: `LogFileName` and `LoggerName` as they came, with their NUL, in units that are aligned for either form.
     pub fn new(input: Input, mut raw: RawLogfile, names: [Option<Box<[u16]>>; 2]) -> Trace {
-        let header = match &input {
-            Input::File(file) => file.header().cloned(),
-        };
+        let header = input.file().header().cloned();
         let utf16 = |text: &str| text.encode_utf16().chain([0]).collect::<Box<[u16]>>();
         let text = |of: fn(&LogfileHeader) -> &str| utf16(header.as_ref().map_or("", of));
         let texts = [text(|header| &header.logger_name), text(|header| &header.log_file_name)];
@@ -242,6 +256,11 @@ pub fn close(handle: u64) -> Status {
     let Some(trace) = handles(|handles| handles.open.remove(&handle)) else {
         return Status::ERROR_INVALID_HANDLE;
     };
+    // Asked first: one that hears of it may have ended before it is asked.
+    let is_busy = trace.busy.load(Ordering::Acquire);
     trace.closed.store(true, Ordering::Release);
-    if trace.busy.load(Ordering::Acquire) { ERROR_CTX_CLOSE_PENDING } else { Status::ERROR_SUCCESS }
+    if let Input::RealTime(live) = &trace.input {
+        live.close();
+    }
+    if is_busy { ERROR_CTX_CLOSE_PENDING } else { Status::ERROR_SUCCESS }
 }

@@ -4,6 +4,7 @@
 
 mod consumer;
 mod consumer_layouts;
+mod controller;
 mod expected;
 mod hostile;
 mod layouts;

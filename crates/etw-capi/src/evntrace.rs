@@ -1,0 +1,250 @@
+//! `evntrace.h` for controllers: global sessions are started, asked, changed and stopped.
+//!
+//! The sessions are those of the user's host (`etw daemon`), which `StartTrace` starts where none runs. A call is a connection of its
+//! own: nothing is kept between two calls, and a handle means the same in every process. Private sessions are this process's.
+
+mod enable;
+mod filters;
+mod guids;
+mod host;
+mod information;
+mod private;
+mod properties;
+mod sessions;
+mod start;
+
+use std::ffi::c_void;
+
+use etw_api::Status;
+use etw_session::log_file_mode as bits;
+use etw_wire::client::Client;
+use etw_wire::control::{Request, Response, Update};
+
+use crate::abi::guarded;
+use properties::{Properties, RawProperties, Text};
+
+const QUERY: u32 = 0;
+const STOP: u32 = 1;
+const UPDATE: u32 = 2;
+const FLUSH: u32 = 3;
+const INCREMENT_FILE: u32 = 4;
+const CONVERT_TO_REAL_TIME: u32 = 5;
+
+/// Sessions that are asked for at once.
+const MOST_SESSIONS: u32 = 64;
+
+fn outcome(result: Result<(), Status>) -> Status {
+    result.err().unwrap_or(Status::ERROR_SUCCESS)
+}
+
+macro_rules! calls {
+    ($($start:ident $query_all:ident $control:ident [$($name:ident $code:ident)*] $text:ident;)*) => {
+        $(
+            /// # Safety
+            /// As the header says.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $start(
+                handle: *mut u64,
+                name: *const c_void,
+                properties: *mut RawProperties,
+            ) -> u32 {
+                // SAFETY: the caller's promise.
+                guarded(|| outcome(unsafe { start(handle, name, properties, Text::$text) }))
+            }
+
+            /// # Safety
+            /// As the header says.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $query_all(
+                array: *const *mut RawProperties,
+                count: u32,
+                found: *mut u32,
+            ) -> u32 {
+                // SAFETY: the caller's promise.
+                guarded(|| outcome(unsafe { query_all(array, count, found, Text::$text) }))
+            }
+
+            /// # Safety
+            /// As the header says.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $control(
+                handle: u64,
+                name: *const c_void,
+                properties: *mut RawProperties,
+                code: u32,
+            ) -> u32 {
+                // SAFETY: the caller's promise.
+                guarded(|| outcome(unsafe { control(handle, name, properties, code, Text::$text) }))
+            }
+
+            $(
+                /// # Safety
+                /// As the header says.
+                #[unsafe(no_mangle)]
+                pub unsafe extern "C" fn $name(
+                    handle: u64,
+                    name: *const c_void,
+                    properties: *mut RawProperties,
+                ) -> u32 {
+                    // SAFETY: the caller's promise.
+                    unsafe { $control(handle, name, properties, $code) }
+                }
+            )*
+        )*
+    };
+}
+
+calls! {
+    StartTraceW QueryAllTracesW ControlTraceW
+        [QueryTraceW QUERY StopTraceW STOP UpdateTraceW UPDATE FlushTraceW FLUSH] Wide;
+    StartTraceA QueryAllTracesA ControlTraceA
+        [QueryTraceA QUERY StopTraceA STOP UpdateTraceA UPDATE FlushTraceA FLUSH] Narrow;
+}
+
+/// # Safety
+/// NULL, or what the header says.
+unsafe fn start(
+    handle: *mut u64,
+    name: *const c_void,
+    properties: *mut RawProperties,
+    text: Text,
+) -> Result<(), Status> {
+    if handle.is_null() {
+        return Err(Status::ERROR_INVALID_PARAMETER);
+    }
+    // SAFETY: the caller's promise.
+    let (name, properties) = unsafe { (text.name(name), Properties::read(properties, text)?) };
+    let name = name?.ok_or(Status::ERROR_INVALID_PARAMETER)?;
+    let wanted = start::start_of(&name, &properties)?;
+    let mode = properties.raw.mode;
+    let started = if mode & start::PRIVATE != 0 {
+        private::start(wanted, mode)?
+    } else {
+        let client = host::connect_or_start()?;
+        sessions::session(host::ask(&client, &Request::Start(Box::new(wanted)))?)?
+    };
+    // SAFETY: the caller's promise.
+    unsafe { handle.write_unaligned(sessions::handle_of(&started)) };
+    // The file's name stays as the program has put it. That there is room for the session's was seen before.
+    properties.tell(&started, false)
+}
+
+/// # Safety
+/// NULL, or what the header says.
+unsafe fn control(
+    handle: u64,
+    name: *const c_void,
+    properties: *mut RawProperties,
+    code: u32,
+    text: Text,
+) -> Result<(), Status> {
+    if code > CONVERT_TO_REAL_TIME {
+        return Err(Status::ERROR_INVALID_PARAMETER);
+    }
+    // SAFETY: the caller's promise.
+    let (name, properties) = unsafe { (text.name(name), Properties::read(properties, text)?) };
+    let name = name?.filter(|name| !name.is_empty());
+    if handle == 0 && name.is_none() {
+        return Err(Status::ERROR_INVALID_PARAMETER);
+    }
+    if let Some(private) = private::find(handle, name.as_deref()) {
+        let told = match code {
+            STOP => private::stop(private)?,
+            QUERY => private.query()?,
+            FLUSH => {
+                private.flush(properties.file()?)?;
+                private.query()?
+            }
+            _ => return Err(Status::ERROR_NOT_SUPPORTED),
+        };
+        return properties.tell(&told, true);
+    }
+    let client = host::connect()?;
+    let session = sessions::name_of(&client, handle, name.as_deref())?;
+    let told = match code {
+        STOP => sessions::session(host::ask(&client, &Request::Stop { session })?)?,
+        QUERY => sessions::query(&client, &session)?,
+        UPDATE => {
+            update(&client, &session, &properties)?;
+            sessions::query(&client, &session)?
+        }
+        FLUSH => {
+            flush(&client, session.clone(), &properties)?;
+            sessions::query(&client, &session)?
+        }
+        // A host ends a file of a series when it is full, and writes to a file and for consumers at once.
+        INCREMENT_FILE | CONVERT_TO_REAL_TIME => {
+            sessions::query(&client, &session)?;
+            return Err(Status::ERROR_NOT_SUPPORTED);
+        }
+        _ => return Err(Status::ERROR_INVALID_PARAMETER),
+    };
+    properties.tell(&told, true)
+}
+
+/// What is 0 stays as it is; of the mode only the bit for real time may change.
+fn update(client: &Client, name: &str, properties: &Properties) -> Result<(), Status> {
+    let raw = &properties.raw;
+    let now = sessions::query(client, name)?;
+    // The file that it has is none to change to, as documented: the host refuses it.
+    let file = properties.file()?;
+    let is_real_time = raw.mode & bits::REAL_TIME != 0;
+    if !is_real_time && now.file.is_none() && now.mode & bits::REAL_TIME != 0 {
+        // Its events would go nowhere.
+        return Err(Status::ERROR_INVALID_PARAMETER);
+    }
+    if is_real_time && now.mode & bits::BUFFERING != 0 {
+        return Err(Status::ERROR_INVALID_PARAMETER);
+    }
+    let unit = if raw.mode & bits::USE_MS_FLUSH_TIMER != 0 { 1 } else { 1000 };
+    let timer = raw.flush_timer.saturating_mul(unit);
+    let update = Update {
+        buffers: (raw.maximum_buffers > 0).then_some(raw.maximum_buffers),
+        flush_timer_ms: (timer > 0).then_some(timer),
+        file,
+        real_time: (is_real_time != (now.mode & bits::REAL_TIME != 0)).then_some(is_real_time),
+    };
+    host::ask(client, &Request::Update { session: name.to_owned(), update }).map(|_| ())
+}
+
+/// Of a session in memory its contents, to the file that is named.
+fn flush(client: &Client, session: String, properties: &Properties) -> Result<(), Status> {
+    let in_memory = sessions::query(client, &session)?.mode & bits::BUFFERING != 0;
+    let request = match properties.file()? {
+        Some(file) if in_memory => Request::Snapshot { session, file },
+        None if in_memory => return Err(Status::ERROR_BAD_PATHNAME),
+        _ => Request::Flush { session },
+    };
+    match host::ask(client, &request)? {
+        Response::Done { .. } => Ok(()),
+        _ => Err(Status::ERROR_NO_SYSTEM_RESOURCES),
+    }
+}
+
+/// # Safety
+/// NULL, or so many pointers to properties.
+unsafe fn query_all(
+    array: *const *mut RawProperties,
+    count: u32,
+    found: *mut u32,
+    text: Text,
+) -> Result<(), Status> {
+    if array.is_null() || found.is_null() || count == 0 || count > MOST_SESSIONS {
+        return Err(Status::ERROR_INVALID_PARAMETER);
+    }
+    let all = match host::connect() {
+        Ok(client) => sessions::list(&client)?,
+        // No host, no session.
+        Err(Status::ERROR_WMI_INSTANCE_NOT_FOUND) => Vec::new(),
+        Err(status) => return Err(status),
+    };
+    // SAFETY: the caller's promise.
+    unsafe { found.write_unaligned(all.len() as u32) };
+    let mut result = Ok(());
+    for (number, session) in all.iter().take(count as usize).enumerate() {
+        // SAFETY: the caller's promise.
+        let properties = unsafe { Properties::read(array.add(number).read_unaligned(), text)? };
+        result = properties.tell(session, true).and(result);
+    }
+    if all.len() > count as usize { Err(Status::ERROR_MORE_DATA) } else { result }
+}

@@ -1,0 +1,186 @@
+//! `EVENT_FILTER_DESCRIPTOR`s as the filters of an enablement.
+
+use etw_api::Status;
+use etw_session::{EnableInfo, EnableProperties, Filters, IdFilter, NameFilter};
+use etw_types::{LevelKeyword, le};
+
+/// `EVENT_FILTER_DESCRIPTOR`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RawDescriptor {
+    address: u64,
+    size: u32,
+    kind: u32,
+}
+
+/// `MAX_EVENT_FILTERS_COUNT`
+const MOST_FILTERS: u32 = 13;
+/// `MAX_EVENT_FILTER_EVENT_ID_COUNT`
+const MOST_IDS: u16 = 64;
+/// `MAX_EVENT_FILTER_PID_COUNT`
+const MOST_PROCESSES: usize = 8;
+
+const NONE: u32 = 0;
+const SCHEMATIZED: u32 = 0x8000_0000;
+const SYSTEM_FLAGS: u32 = 0x8000_0001;
+const TRACE_HANDLE: u32 = 0x8000_0002;
+const PID: u32 = 0x8000_0004;
+const EXECUTABLE_NAME: u32 = 0x8000_0008;
+const PACKAGE_ID: u32 = 0x8000_0010;
+const PACKAGE_APP_ID: u32 = 0x8000_0020;
+const PAYLOAD: u32 = 0x8000_0100;
+const EVENT_ID: u32 = 0x8000_0200;
+const EVENT_NAME: u32 = 0x8000_0400;
+const STACKWALK: u32 = 0x8000_1000;
+const STACKWALK_NAME: u32 = 0x8000_2000;
+const STACKWALK_LEVEL_KW: u32 = 0x8000_4000;
+const CONTAINER: u32 = 0x8000_8000;
+
+/// Bytes that a filter of a kind may have. `None`: there is no such kind.
+fn limit(kind: u32) -> Option<usize> {
+    Some(match kind {
+        NONE => 0,
+        SCHEMATIZED | EXECUTABLE_NAME | PACKAGE_ID | PACKAGE_APP_ID | SYSTEM_FLAGS => 1024,
+        TRACE_HANDLE => 8,
+        PID => 4 * MOST_PROCESSES,
+        PAYLOAD | EVENT_NAME | STACKWALK_NAME => 4096,
+        // A structure that ends with an array of one is longer by that one, or by what aligns it.
+        EVENT_ID | STACKWALK => 4 + 2 * (MOST_IDS as usize + 1),
+        STACKWALK_LEVEL_KW => 24,
+        CONTAINER => 1024,
+        _ => return None,
+    })
+}
+
+/// The filters of so many descriptors, put into what is wanted.
+///
+/// # Errors
+/// 87: unknown, twice, too large, cut off, or of no use to what is enabled. 50: known to Windows only.
+///
+/// # Safety
+/// So many descriptors, that each lead to so many bytes as they say.
+pub unsafe fn read(
+    descriptors: *const RawDescriptor,
+    count: u32,
+    info: &mut EnableInfo,
+) -> Result<(), Status> {
+    if count > MOST_FILTERS || (count > 0 && descriptors.is_null()) {
+        return Err(Status::ERROR_INVALID_PARAMETER);
+    }
+    let is_group = info.properties.contains(EnableProperties::PROVIDER_GROUP);
+    let has_stacks = info.properties.contains(EnableProperties::STACK_TRACE);
+    let mut filters = Filters::default();
+    let mut seen = Vec::new();
+    let mut is_supported = true;
+    for number in 0..count as usize {
+        // SAFETY: the caller's promise.
+        let descriptor = unsafe { descriptors.add(number).read_unaligned() };
+        let RawDescriptor { address, size, kind } = descriptor;
+        let size = size as usize;
+        let fits = limit(kind).is_some_and(|limit| size <= limit);
+        if !fits || seen.contains(&kind) || (size > 0 && address == 0) {
+            return Err(Status::ERROR_INVALID_PARAMETER);
+        }
+        if kind == NONE {
+            continue;
+        }
+        seen.push(kind);
+        let mut bytes = vec![0; size];
+        if size > 0 {
+            // SAFETY: the caller's promise; `size` is within the limit of its kind.
+            unsafe {
+                let from: *const u8 = std::ptr::with_exposed_provenance(address as usize);
+                std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), size);
+            }
+        }
+        let mut filter = || -> Option<()> {
+            match kind {
+                PID => filters.process_ids = processes(&bytes)?,
+                EXECUTABLE_NAME => filters.executables = executables(&bytes)?,
+                EVENT_ID if !is_group => filters.event_ids = Some(ids(&bytes)?),
+                EVENT_NAME if !is_group => filters.event_names = Some(names(&bytes)?),
+                EVENT_ID | EVENT_NAME => return None,
+                PAYLOAD if is_group => return None,
+                STACKWALK | STACKWALK_NAME | STACKWALK_LEVEL_KW if !has_stacks => return None,
+                _ => is_supported = false,
+            }
+            Some(())
+        };
+        filter().ok_or(Status::ERROR_INVALID_PARAMETER)?;
+    }
+    if !is_supported {
+        return Err(Status::ERROR_NOT_SUPPORTED);
+    }
+    filters.check().map_err(|_| Status::ERROR_INVALID_PARAMETER)?;
+    if filters != Filters::default() {
+        info.filters = Some(Box::new(filters));
+    }
+    Ok(())
+}
+
+fn processes(bytes: &[u8]) -> Option<Vec<u32>> {
+    let (ids, rest) = bytes.as_chunks::<4>();
+    (!ids.is_empty() && rest.is_empty())
+        .then(|| ids.iter().map(|id| u32::from_ne_bytes(*id)).collect())
+}
+
+/// Names in UTF-16 with `;` between them; a NUL may end them.
+fn executables(bytes: &[u8]) -> Option<Vec<String>> {
+    let (units, rest) = bytes.as_chunks::<2>();
+    let units: Vec<u16> = units.iter().map(|unit| u16::from_ne_bytes(*unit)).collect();
+    let text = String::from_utf16(units.split(|unit| *unit == 0).next()?).ok()?;
+    let names: Vec<String> =
+        text.split(';').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    (!names.is_empty() && rest.is_empty()).then_some(names)
+}
+
+/// `EVENT_FILTER_EVENT_ID`
+fn ids(bytes: &[u8]) -> Option<IdFilter> {
+    let count = le::u16(bytes, 2).filter(|count| (1..=MOST_IDS).contains(count))?;
+    let ids: Option<Vec<u16>> =
+        (0..usize::from(count)).map(|number| le::u16(bytes, 4 + 2 * number)).collect();
+    Some(IdFilter { include: bytes[0] != 0, ids: ids? })
+}
+
+/// `EVENT_FILTER_EVENT_NAME`
+fn names(bytes: &[u8]) -> Option<NameFilter> {
+    let count = usize::from(le::u16(bytes, 18).filter(|count| *count > 0)?);
+    // Behind the last NUL there is no name.
+    let ends = bytes[20..].iter().filter(|byte| **byte == 0).count();
+    let names = bytes[20..].split(|byte| *byte == 0).take(count);
+    let names: Result<Vec<String>, _> =
+        names.map(|name| std::str::from_utf8(name).map(str::to_owned)).collect();
+    let names = names.ok().filter(|_| ends >= count)?;
+    let of = LevelKeyword {
+        level: bytes[16],
+        any: le::u64(bytes, 0)?,
+        all: le::u64(bytes, 8)?,
+        ignore_keyword_0: false,
+    };
+    Some(NameFilter { of, include: bytes[17] != 0, names })
+}
+
+/// `EnableProperty` as the host knows it.
+///
+/// # Errors
+/// 87: no bit of ETW's; 50: one that Linux has nothing for.
+pub fn properties(bits: u32) -> Result<EnableProperties, Status> {
+    /// Events without a keyword: they are wanted here unless they are not.
+    const ENABLE_KEYWORD_0: u32 = 0x040;
+    /// Packages, event keys, silos, containers.
+    const ELSEWHERE: u32 = 0x008 | 0x100 | 0x400 | 0x800;
+    const KNOWN: u32 = EnableProperties::SID.0
+        | EnableProperties::TS_ID.0
+        | EnableProperties::STACK_TRACE.0
+        | EnableProperties::IGNORE_KEYWORD_0.0
+        | EnableProperties::PROVIDER_GROUP.0
+        | EnableProperties::PROCESS_START_KEY.0
+        | EnableProperties::EXCLUDE_INPRIVATE.0;
+    if bits & !(KNOWN | ELSEWHERE | ENABLE_KEYWORD_0) != 0 {
+        return Err(Status::ERROR_INVALID_PARAMETER);
+    }
+    if bits & ELSEWHERE != 0 {
+        return Err(Status::ERROR_NOT_SUPPORTED);
+    }
+    Ok(EnableProperties(bits & KNOWN))
+}

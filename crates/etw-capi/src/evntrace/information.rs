@@ -1,0 +1,79 @@
+//! `TraceQueryInformation` and `TraceSetInformation`: of a session, or of all.
+
+use etw_api::Status;
+use etw_session::log_file_mode;
+
+use super::guids::CLASS_COUNT;
+use super::{host, sessions};
+use crate::abi::guarded;
+
+const MAX_LOGGERS: u32 = 19;
+const STREAM_COUNT: u32 = 23;
+/// Sessions that a host has.
+const MOST_SESSIONS: u32 = 64;
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TraceQueryInformation(
+    handle: u64,
+    class: u32,
+    out: *mut u32,
+    out_size: u32,
+    needed: *mut u32,
+) -> u32 {
+    guarded(|| {
+        if class >= CLASS_COUNT || out.is_null() {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        let number = match class {
+            MAX_LOGGERS => MOST_SESSIONS,
+            STREAM_COUNT => match stream_count(handle) {
+                Ok(count) => count,
+                Err(status) => return status,
+            },
+            _ => return Status::ERROR_NOT_SUPPORTED,
+        };
+        if !needed.is_null() {
+            // SAFETY: the caller's promise.
+            unsafe { needed.write_unaligned(4) };
+        }
+        if out_size < 4 {
+            return Status::ERROR_BAD_LENGTH;
+        }
+        // SAFETY: the caller's promise: so many bytes.
+        unsafe { out.write_unaligned(number) };
+        Status::ERROR_SUCCESS
+    })
+}
+
+/// What can be set on Windows is of its kernel (stacks, counters, sampling), or is not known to the host.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TraceSetInformation(
+    _handle: u64,
+    class: u32,
+    data: *const u8,
+    size: u32,
+) -> u32 {
+    guarded(|| {
+        if class >= CLASS_COUNT || (data.is_null() && size > 0) {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        Status::ERROR_NOT_SUPPORTED
+    })
+}
+
+/// Streams of buffers: one for each processor, or one.
+fn stream_count(handle: u64) -> Result<u32, Status> {
+    if handle == 0 {
+        return Err(Status::ERROR_INVALID_PARAMETER);
+    }
+    let session = sessions::by_handle(&host::connect()?, handle)?;
+    if session.mode & log_file_mode::NO_PER_PROCESSOR_BUFFERING != 0 {
+        return Ok(1);
+    }
+    Ok(std::thread::available_parallelism().map_or(1, |count| count.get() as u32))
+}

@@ -1,0 +1,297 @@
+//! `EVENT_TRACE_PROPERTIES`: what a program says of a session and is told of it, with the names behind it.
+
+use std::ffi::{OsStr, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use etw_api::Status;
+use etw_session::log_file_mode as bits;
+use etw_wire::control::SessionStatus;
+
+use super::sessions::handle_of;
+use crate::abi::RawGuid;
+
+/// `WNODE_FLAG_TRACED_GUID`
+pub const TRACED_GUID: u32 = 0x0002_0000;
+/// `WNODE_FLAG_VERSIONED_PROPERTIES`
+const VERSIONED: u32 = 0x0080_0000;
+/// Of a session's or file's name, its NUL included.
+pub const NAME_UNITS: usize = 1024;
+
+/// `EVENT_TRACE_PROPERTIES`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RawProperties {
+    /// `Wnode`: bytes of all, names included.
+    pub size: u32,
+    pub provider_id: u32,
+    /// `HistoricalContext`
+    pub handle: u64,
+    pub time_stamp: i64,
+    pub guid: RawGuid,
+    /// `ClientContext`
+    pub clock: u32,
+    pub flags: u32,
+    /// KiB
+    pub buffer_size: u32,
+    pub minimum_buffers: u32,
+    pub maximum_buffers: u32,
+    pub maximum_file_size: u32,
+    pub mode: u32,
+    pub flush_timer: u32,
+    pub enable_flags: u32,
+    pub age_limit: i32,
+    pub number_of_buffers: u32,
+    pub free_buffers: u32,
+    pub events_lost: u32,
+    pub buffers_written: u32,
+    pub log_buffers_lost: u32,
+    pub real_time_buffers_lost: u32,
+    pub logger_thread: *mut c_void,
+    pub file_name_offset: u32,
+    pub name_offset: u32,
+}
+
+/// What `EVENT_TRACE_PROPERTIES_V2` has more.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawMore {
+    control: u32,
+    filter_count: u32,
+    filters: *const c_void,
+    options: u64,
+}
+
+const SIZE: u32 = size_of::<RawProperties>() as u32;
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(SIZE == 0x78 && size_of::<RawMore>() == 0x18);
+
+/// The units of a call's texts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Text {
+    /// UTF-16: calls whose names end in W.
+    Wide,
+    /// UTF-8: those in A.
+    Narrow,
+}
+
+impl Text {
+    fn unit(self) -> usize {
+        match self {
+            Text::Wide => 2,
+            Text::Narrow => 1,
+        }
+    }
+
+    fn encode(self, text: &OsStr) -> Vec<u8> {
+        match self {
+            Text::Wide => {
+                text.to_string_lossy().encode_utf16().flat_map(u16::to_ne_bytes).collect()
+            }
+            Text::Narrow => text.as_bytes().to_vec(),
+        }
+    }
+
+    fn decode(self, bytes: &[u8]) -> PathBuf {
+        match self {
+            Text::Wide => {
+                let units: Vec<u16> =
+                    bytes.as_chunks::<2>().0.iter().map(|unit| u16::from_ne_bytes(*unit)).collect();
+                String::from_utf16_lossy(&units).into()
+            }
+            Text::Narrow => OsStr::from_bytes(bytes).into(),
+        }
+    }
+
+    /// A text of at most so many units before its NUL. `None`: it has more.
+    ///
+    /// # Safety
+    /// So many units, or fewer with a NUL behind them.
+    unsafe fn read(self, at: *const u8, limit: usize) -> Option<PathBuf> {
+        let unit = self.unit();
+        let mut bytes = Vec::new();
+        for number in 0..limit {
+            // SAFETY: the caller's promise: no unit before this one was a NUL.
+            let (low, high) = unsafe {
+                let place = at.add(number * unit);
+                (place.read(), if unit == 2 { place.add(1).read() } else { 0 })
+            };
+            if low == 0 && high == 0 {
+                return Some(self.decode(&bytes));
+            }
+            bytes.extend(&[low, high][..unit]);
+        }
+        None
+    }
+
+    /// The name of a session; `None` for NULL.
+    ///
+    /// # Errors
+    /// 87: too long.
+    ///
+    /// # Safety
+    /// NULL, or a text that ends.
+    pub unsafe fn name(self, at: *const c_void) -> Result<Option<String>, Status> {
+        if at.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the caller's promise.
+        match unsafe { self.read(at.cast(), NAME_UNITS) } {
+            Some(name) => Ok(Some(name.to_string_lossy().into_owned())),
+            None => Err(Status::ERROR_INVALID_PARAMETER),
+        }
+    }
+}
+
+/// The properties that a program has given.
+pub struct Properties {
+    at: *mut RawProperties,
+    pub raw: RawProperties,
+    text: Text,
+}
+
+impl Properties {
+    /// # Errors
+    /// 87 for NULL and places of names that lie outside; 24 for a size that is below that of the structure.
+    ///
+    /// # Safety
+    /// NULL, or so many bytes as it says.
+    pub unsafe fn read(at: *mut RawProperties, text: Text) -> Result<Properties, Status> {
+        if at.is_null() {
+            return Err(Status::ERROR_INVALID_PARAMETER);
+        }
+        // SAFETY: the caller's promise: the size comes first, and is asked before more is read.
+        let size = unsafe { (&raw const (*at).size).read_unaligned() };
+        if size < SIZE {
+            return Err(Status::ERROR_BAD_LENGTH);
+        }
+        // SAFETY: as above; the size covers it.
+        let raw = unsafe { at.read_unaligned() };
+        let mut least = SIZE;
+        if raw.flags & VERSIONED != 0 {
+            least = SIZE + size_of::<RawMore>() as u32;
+            if size < least {
+                return Err(Status::ERROR_BAD_LENGTH);
+            }
+            // SAFETY: as above.
+            let more = unsafe { at.add(1).cast::<RawMore>().read_unaligned() };
+            if more.control & 0xff != 2 {
+                return Err(Status::ERROR_INVALID_PARAMETER);
+            }
+            if more.filter_count != 0 {
+                // Filters of a session: there are those of its providers.
+                return Err(Status::ERROR_NOT_SUPPORTED);
+            }
+        }
+        let lies_outside = |offset: u32| offset != 0 && !(least..size).contains(&offset);
+        if lies_outside(raw.name_offset) || lies_outside(raw.file_name_offset) {
+            return Err(Status::ERROR_INVALID_PARAMETER);
+        }
+        Ok(Properties { at, raw, text })
+    }
+
+    /// Bytes from a name's place up to the other name's or the end.
+    fn room(&self, offset: u32, other: u32) -> usize {
+        let end = if other > offset { other } else { self.raw.size };
+        end.saturating_sub(offset) as usize
+    }
+
+    /// Is there room for the session's name, if there is a place for it?
+    pub fn has_room_for(&self, name: &str) -> bool {
+        let size = self.text.encode(OsStr::new(name)).len() + self.text.unit();
+        let offset = self.raw.name_offset;
+        offset == 0 || size <= self.room(offset, self.raw.file_name_offset)
+    }
+
+    /// The file that it names: from the working directory of this process, which the host does not share. `None`: it names none.
+    ///
+    /// # Errors
+    /// 87: the name does not end; 161: it is too long or no text.
+    pub fn file(&self) -> Result<Option<PathBuf>, Status> {
+        let offset = self.raw.file_name_offset;
+        if offset == 0 {
+            return Ok(None);
+        }
+        let units = self.room(offset, self.raw.name_offset) / self.text.unit();
+        // SAFETY: the program's promise of `read`: it has so many bytes.
+        let name = unsafe { self.text.read(self.at.cast::<u8>().add(offset as usize), units) };
+        let name = name.ok_or(Status::ERROR_INVALID_PARAMETER)?;
+        if name.as_os_str().is_empty() {
+            return Ok(None);
+        }
+        if name.to_str().is_none_or(|name| name.encode_utf16().count() >= NAME_UNITS) {
+            return Err(Status::ERROR_BAD_PATHNAME);
+        }
+        std::path::absolute(&name).map(Some).map_err(|_| Status::ERROR_BAD_PATHNAME)
+    }
+
+    /// Tells a session. The file's name is told where `with_file`.
+    ///
+    /// # Errors
+    /// 234: a name did not fit; the numbers are told all the same.
+    pub fn tell(&self, session: &SessionStatus, with_file: bool) -> Result<(), Status> {
+        let told = RawProperties { ..self.told(session) };
+        // SAFETY: the program's promise of `read`.
+        unsafe { self.at.write_unaligned(told) };
+        let RawProperties { name_offset, file_name_offset, .. } = self.raw;
+        let name = self.put(name_offset, file_name_offset, OsStr::new(&session.name));
+        let file = session.file.as_deref().unwrap_or(Path::new(""));
+        let file = if with_file {
+            self.put(file_name_offset, name_offset, file.as_os_str())
+        } else {
+            true
+        };
+        if name && file { Ok(()) } else { Err(Status::ERROR_MORE_DATA) }
+    }
+
+    fn told(&self, session: &SessionStatus) -> RawProperties {
+        let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        // The host has bytes and milliseconds; they are told in the larger unit where nothing is lost by it.
+        let mut mode = session.mode & !(bits::USE_KBYTES_FOR_SIZE | bits::USE_MS_FLUSH_TIMER);
+        let in_mb = session.max_size.is_multiple_of(1 << 20);
+        let in_seconds = session.flush_timer_ms.is_multiple_of(1000);
+        mode |= if in_mb { 0 } else { bits::USE_KBYTES_FOR_SIZE };
+        mode |= if in_seconds { 0 } else { bits::USE_MS_FLUSH_TIMER };
+        RawProperties {
+            handle: handle_of(session),
+            guid: RawGuid::from_guid(&session.guid),
+            clock: session.clock,
+            flags: self.raw.flags | TRACED_GUID,
+            buffer_size: session.buffer_size >> 10,
+            // All are there from the start.
+            minimum_buffers: session.buffers,
+            maximum_buffers: session.buffers,
+            maximum_file_size: small(session.max_size >> if in_mb { 20 } else { 10 }),
+            mode,
+            flush_timer: session.flush_timer_ms / if in_seconds { 1000 } else { 1 },
+            number_of_buffers: session.buffers,
+            free_buffers: session.free_buffers,
+            events_lost: small(session.lost),
+            buffers_written: small(session.buffers_written),
+            log_buffers_lost: small(session.buffers_lost),
+            real_time_buffers_lost: small(session.real_time_buffers_lost),
+            // A thread of another process.
+            logger_thread: std::ptr::null_mut(),
+            ..self.raw
+        }
+    }
+
+    /// Puts a text to its place, if it has one. `false`: it does not fit, and nothing is put.
+    fn put(&self, offset: u32, other: u32, text: &OsStr) -> bool {
+        if offset == 0 {
+            return true;
+        }
+        let mut bytes = self.text.encode(text);
+        bytes.resize(bytes.len() + self.text.unit(), 0);
+        if bytes.len() > self.room(offset, other) {
+            return false;
+        }
+        // SAFETY: the program's promise of `read`: it has so many bytes, and nothing of ours lies there.
+        unsafe {
+            let to = self.at.cast::<u8>().add(offset as usize);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+        true
+    }
+}

@@ -1,0 +1,21 @@
+//! `evntrace.h` for controllers where there is no host of global sessions: 50.
+
+use etw_api::Status;
+
+macro_rules! not_supported {
+    ($($name:ident)*) => {
+        $(
+            /// Its arguments are not looked at.
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $name() -> u32 {
+                Status::ERROR_NOT_SUPPORTED.0
+            }
+        )*
+    };
+}
+
+not_supported! {
+    StartTraceW StartTraceA StopTraceW StopTraceA QueryTraceW QueryTraceA UpdateTraceW UpdateTraceA FlushTraceW FlushTraceA
+    ControlTraceW ControlTraceA QueryAllTracesW QueryAllTracesA EnableTrace EnableTraceEx EnableTraceEx2 TraceSetInformation
+    TraceQueryInformation EnumerateTraceGuids EnumerateTraceGuidsEx
+}

@@ -1,0 +1,190 @@
+//! C programs that control sessions and consume them while they run.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use etw_etl::read::{Records, TraceFile};
+use etw_types::{ExtType, Guid};
+use etwd::{Host, HostOptions};
+
+use crate::support::*;
+
+/// Of `controller.c`.
+const PROVIDER: Guid = Guid::from_u128(0x5b4b4b4b_1111_2222_0102_030405060708);
+
+/// A host in a fresh directory of the test's own; it ends with this.
+fn host(folder: &Folder) -> (Host, PathBuf) {
+    let directory = folder.0.join("run");
+    (Host::start(HostOptions::new(&directory)).unwrap(), directory)
+}
+
+fn command(program: &Path, directory: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("ETW_RUNTIME_DIR", directory).env_remove("ETW_DAEMON").env_remove("ETW_RECORD_DIR");
+    command
+}
+
+/// What it printed; it has to succeed and to complain of nothing.
+fn succeeds(command: &mut Command, what: &str) -> String {
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{what}: {:?} {said}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The numbers of the events of `controller.c`, with the id and whether the event has a SID and a start key.
+fn events(file: &Path) -> Vec<(i32, u16, bool, bool)> {
+    let trace = TraceFile::open(file).unwrap();
+    assert!(trace.is_finalised());
+    let header = trace.header().unwrap();
+    assert_eq!((&*header.logger_name, header.events_lost), ("Sample Session", 0));
+    let mut records = Records::new(vec![trace]);
+    let mut found = Vec::new();
+    while let Some(record) = records.next() {
+        if record.provider != Some(PROVIDER) {
+            continue;
+        }
+        assert_eq!(&record.payload[4..], b"text\0");
+        let number = i32::from_le_bytes(*record.payload.first_chunk().unwrap());
+        let has = |kind| record.extended.find(kind).is_some();
+        let id = record.descriptor.id;
+        found.push((number, id, has(ExtType::SID), has(ExtType::PROCESS_START_KEY)));
+    }
+    found
+}
+
+/// A controller's sample, with every compiler: what it asks is what it has set, and its file has exactly the events that it enabled.
+#[test]
+fn sessions_to_files_from_c() {
+    let mut ran = 0;
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        let folder = Folder::new(&format!("controller-{number}"));
+        let Some(program) = compile(&folder, "controller.c", compiler) else { continue };
+        let (_host, directory) = host(&folder);
+        let file = folder.0.join("sample.etl");
+        let mut command = command(&program, &directory);
+        let text = succeeds(command.env("TRACE_OUT", &file), &format!("{compiler:?}"));
+        assert_eq!(text, EXPECTED, "{compiler:?}");
+        let wanted: Vec<_> = (0..500)
+            .filter(|number| match number {
+                0..100 | 400..500 => true,
+                100..200 => number % 2 == 1,
+                _ => false,
+            })
+            .map(|number| {
+                let is_filtered = (100..200).contains(&number);
+                (number, if number % 2 == 1 { 7 } else { 8 }, is_filtered, is_filtered)
+            })
+            .collect();
+        assert_eq!(events(&file), wanted, "{compiler:?}");
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
+const EXPECTED: &str = "\
+started name=Sample Session buffer=16 buffers=200..200 max=5 mode=1 timer=1 clock=1 number=200 lost=0 written=0 lostbuffers=0,0 traced=1
+queried name=Sample Session buffer=16 buffers=200..200 max=5 mode=1 timer=1 clock=1 number=200 lost=0 written=1 lostbuffers=0,0 traced=1
+updated name=Sample Session buffer=16 buffers=210..210 max=5 mode=11 timer=2500 clock=1 number=210 lost=0 written=1 lostbuffers=0,0 traced=1
+all name=Sample Session buffer=16 buffers=210..210 max=5 mode=11 timer=2500 clock=1 number=210 lost=0 written=1 lostbuffers=0,0 traced=1
+stopped name= buffer=16 buffers=210..210 max=5 mode=11 timer=2500 clock=1 number=210 lost=0 written=1 lostbuffers=0,0 traced=1
+";
+
+/// A provider of another process: what it is asked and filtered by, how long its callback is waited for.
+#[test]
+fn providers_of_other_processes_from_c() {
+    let mut ran = 0;
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        let folder = Folder::new(&format!("other-process-{number}"));
+        let Some(program) = compile(&folder, "other_process.c", compiler) else { continue };
+        let (_host, directory) = host(&folder);
+        let file = folder.0.join("sample.etl");
+        let mut command = command(&program, &directory);
+        succeeds(command.env("TRACE_OUT", &file), &format!("{compiler:?}"));
+        let found: Vec<i32> = events(&file).into_iter().map(|event| event.0).collect();
+        let wanted: Vec<i32> = (0..10).chain(20..30).chain(40..50).collect();
+        assert_eq!(found, wanted, "{compiler:?}");
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
+/// Every status, with sanitizers among the compilers.
+#[test]
+fn statuses_of_controllers_from_c() {
+    let mut ran = 0;
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        let folder = Folder::new(&format!("controller-calls-{number}"));
+        let Some(program) = compile(&folder, "controller_calls.c", compiler) else { continue };
+        let what = format!("{compiler:?}");
+        let nobody = folder.0.join("nobody");
+        for private in ["file", "circular", "memory"] {
+            let mut command = command(&program, &nobody);
+            command.env("NO_HOST", private).env("PATH", &folder.0).env("FOLDER", &folder.0);
+            succeeds(&mut command, &what);
+        }
+        let (_host, directory) = host(&folder);
+        succeeds(command(&program, &directory).env("FOLDER", &folder.0), &what);
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
+/// Events of several threads come in order while the session runs, to several consumers; what a slow one loses it is told.
+#[test]
+fn real_time_sessions_from_c() {
+    let mut ran = 0;
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        let folder = Folder::new(&format!("real-time-{number}"));
+        let Some(program) = compile(&folder, "real_time.c", compiler) else { continue };
+        let (_host, directory) = host(&folder);
+        let text = succeeds(&mut command(&program, &directory), &format!("{compiler:?}"));
+        assert!(text.starts_with("seen "), "{text}");
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
+/// `etw`, built.
+fn etw() -> &'static Path {
+    static ETW: OnceLock<PathBuf> = OnceLock::new();
+    ETW.get_or_init(|| {
+        let output = Command::new(env!("CARGO"))
+            .args(["build", "--locked", "-p", "etw-cli", "--message-format=json"])
+            .current_dir(home().join("../.."))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let start = text.rfind("\"executable\":\"").expect("a program is built") + 14;
+        PathBuf::from(text[start..].split('"').next().unwrap())
+    })
+}
+
+/// Where no host runs the first `StartTrace` starts one, found by the environment or in PATH; it ends when it has nothing to do.
+#[test]
+fn start_trace_starts_a_host() {
+    let folder = Folder::new("controller-start");
+    let Some(program) = compile(&folder, "controller.c", COMPILERS[0]) else { return };
+    for by_path in [false, true] {
+        let directory = folder.0.join(format!("run-{by_path}"));
+        let file = folder.0.join(format!("sample-{by_path}.etl"));
+        let mut command = command(&program, &directory);
+        if by_path {
+            command.env("PATH", etw().parent().unwrap());
+        } else {
+            command.env("ETW_DAEMON", etw()).env("PATH", "");
+        }
+        assert_eq!(succeeds(command.env("TRACE_OUT", &file), "started"), EXPECTED);
+        assert_eq!(events(&file).len(), 250);
+        let client = etw_wire::client::Client::connect(&directory).unwrap();
+        client.ask(&etw_wire::control::Request::Shutdown).unwrap();
+        let end = Instant::now() + Duration::from_secs(10);
+        while directory.join("socket").exists() {
+            assert!(Instant::now() < end, "the host has not ended");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
