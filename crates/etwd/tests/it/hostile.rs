@@ -3,10 +3,12 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use etw_types::LevelKeyword;
 use etw_wire::Channel;
 use etw_wire::dir::Directory;
 use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
 
+use crate::daemon::Daemon;
 use crate::support::*;
 
 fn connect(rig: &Rig) -> Channel {
@@ -237,6 +239,83 @@ fn a_program_that_scribbles_over_its_pool() {
     assert!(records.damage().is_empty());
     assert_eq!(records.out_of_order(0), 0);
     assert_eq!(status.attempted, status.stored + status.filtered + status.lost, "{status:?}");
+}
+
+/// What the keeper is to hold may be longer than a message: a program's traits, a session's filters. The keeper goes on, and so do they
+/// with the next worker.
+#[test]
+fn facts_that_are_longer_than_a_message() {
+    use etw_session::{EnableInfo, Filters, NameFilter};
+    use etw_wire::control::{Request, Response, Start};
+    let daemon = Daemon::new();
+    // As JSON they are some 200 KB.
+    let (channel, _) = {
+        daemon.ask(&Request::List);
+        hello(&daemon.rig, Role::Program)
+    };
+    let traits = vec![0xff; 60_000];
+    let register = FromProgram::Register { number: 1, id: provider(), traits: &traits };
+    channel.send(&register.to_bytes(), &[]).unwrap();
+    let of = LevelKeyword::ALL;
+    let name =
+        |number: u32| NameFilter { of, include: false, names: vec![format!("{number:4000}")] };
+    let filtered = |number| {
+        let filters = Filters { event_names: Some(name(number)), ..Filters::default() };
+        let info = EnableInfo { filters: Some(Box::new(filters)), ..all() };
+        (etw::Guid::from_u128(u128::from(number) + 1), info)
+    };
+    let mut enable: Vec<_> = (0..28).map(filtered).collect();
+    enable.push((provider(), all()));
+    let file = daemon.rig.file("long.etl");
+    let start = Start {
+        name: "long".to_owned(),
+        file: Some(file.clone()),
+        enable: enable.clone(),
+        ..Start::default()
+    };
+    assert!(matches!(daemon.ask(&Request::Start(Box::new(start))), Response::Session(_)));
+    let start = Start { name: "more".to_owned(), buffering: true, enable, ..Start::default() };
+    assert!(matches!(daemon.ask(&Request::Start(Box::new(start))), Response::Session(_)));
+    for _ in 0..2 {
+        daemon.kill_worker();
+        daemon.rig.program("count", &[100, 0]).end();
+        // An answer is one message, too: filters are left out where they do not fit.
+        let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
+        assert_eq!(sessions.len(), 2);
+        assert!(sessions.iter().all(|session| session.enabled.is_empty()));
+        let Response::Session(status) = daemon.ask(&Request::Query { session: "long".to_owned() })
+        else {
+            panic!()
+        };
+        assert_eq!(status.enabled.len(), 29);
+    }
+    assert_eq!(daemon.stop("long").stored, 200);
+    assert_eq!(events(&file).len(), 200);
+    drop(channel);
+    daemon.end();
+}
+
+/// The keeper holds descriptors of every program, and the next worker gets them all: both ask for as many as they may have.
+#[test]
+fn more_programs_than_descriptors_at_the_start() {
+    use etw_wire::control::{Request, Start};
+    let daemon = Daemon::with(Rig::without_host(), &[64]);
+    let file = daemon.start("many", Start::default());
+    let programs: Vec<_> = (0..60).map(|_| hello(&daemon.rig, Role::Program)).collect();
+    for _ in 0..2 {
+        daemon.kill_worker();
+        daemon.ask(&Request::List);
+        daemon.rig.program("count", &[100, 0]).end();
+    }
+    for (channel, _) in &programs {
+        // They have been taken up: their connections are not at their end.
+        let said = channel.receive_within(Duration::from_secs(10)).unwrap();
+        assert_eq!(FromHost::read(&said.bytes), Some(FromHost::Again));
+    }
+    assert_eq!(daemon.stop("many").stored, 200);
+    assert_eq!(events(&file).len(), 200);
+    drop(programs);
+    daemon.end();
 }
 
 /// Who may control: the host's own user and root. Others are told what to do. OV-3

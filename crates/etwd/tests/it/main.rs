@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod crash;
+mod daemon;
 mod delivery;
 mod hostile;
 mod programs;

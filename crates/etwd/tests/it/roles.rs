@@ -23,7 +23,7 @@ fn run() {
         "listen" => listen(),
         "fork" => fork(arguments[0]),
         "wait" => wait(),
-        "keeper" => keeper(),
+        "keeper" => keeper(&arguments),
         "worker" => worker(),
         _ => panic!("no such role"),
     }
@@ -161,8 +161,18 @@ fn runtime() -> etwd::HostOptions {
     etwd::HostOptions::new(std::env::var_os(etw_wire::dir::VARIABLE).unwrap())
 }
 
-/// The daemon's first process; the second is this binary again.
-fn keeper() {
+/// The daemon's first process; the second is this binary again. With a number: it may have so many descriptors, until it asks for
+/// more.
+fn keeper(arguments: &[u64]) {
+    if let Some(&most) = arguments.first() {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: pointers to a value of that kind.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+            limit.rlim_cur = most;
+            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+        }
+    }
     // SAFETY: before there are other threads that look at the environment.
     unsafe { std::env::set_var("ETW_TEST_ROLE", "worker") };
     let program = std::env::current_exe().unwrap();
