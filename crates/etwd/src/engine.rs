@@ -755,7 +755,9 @@ impl Engine {
         loop {
             let before = self.floor;
             let drained = self.round(PATIENCE);
-            if !drained.stopped && drained.watermark >= until {
+            // A round that has stopped gave everything before its watermark: of programs that write as fast as it drains there is
+            // always more, which is not what was asked for.
+            if drained.watermark > until || !drained.stopped && drained.watermark >= until {
                 return;
             }
             if drained.records > 0 || self.floor > before {
