@@ -668,10 +668,11 @@ impl Engine {
         };
         global.store(session, lost);
         global.tell_watermark(session, global.time.time(&self.map, floor));
-        if !session.is_storing() {
-            for asker in global.flushes.drain(..) {
-                asker.answer(&Response::Done { warnings: Vec::new() });
-            }
+        let (returned, is_storing) = (global.returned, session.is_storing());
+        while let Some((_, asker)) =
+            global.flushes.pop_front_if(|(until, _)| !is_storing || returned >= *until)
+        {
+            asker.answer(&Response::Done { warnings: Vec::new() });
         }
         self.publish(slot);
     }
@@ -991,7 +992,7 @@ impl Engine {
             global.tell_watermark(&session, now);
             let ledger = session.ledger().clone();
             let status = global.status(slot, &session, &ledger, true);
-            for waiting in global.flushes.drain(..) {
+            for (_, waiting) in global.flushes.drain(..) {
                 waiting.answer(&Response::Done { warnings: Vec::new() });
             }
             drop(global);
