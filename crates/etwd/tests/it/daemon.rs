@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use etw_wire::client::Client;
+use etw_wire::client::{Client, ClientError};
 use etw_wire::control::{Request, Response, SessionStatus, Start};
 
 use crate::support::*;
@@ -30,6 +30,9 @@ impl Daemon {
                 Client::connect(&self.rig.runtime()).and_then(|client| client.ask(request));
             match answer {
                 Ok(response) => return response,
+                Err(ClientError::Refused { status, message }) => {
+                    return Response::Error { status, message };
+                }
                 Err(error) => assert!(Instant::now() < end, "{error}"),
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -11,11 +11,11 @@ use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
 use crate::daemon::Daemon;
 use crate::support::*;
 
-fn connect(rig: &Rig) -> Channel {
+pub fn connect(rig: &Rig) -> Channel {
     Directory::open(&rig.runtime()).unwrap().connect().unwrap()
 }
 
-fn hello(rig: &Rig, role: Role) -> (Channel, Vec<OwnedFd>) {
+pub fn hello(rig: &Rig, role: Role) -> (Channel, Vec<OwnedFd>) {
     let channel = connect(rig);
     let hello = FromProgram::Hello { version: VERSION, role: role as u8 };
     channel.send(&hello.to_bytes(), &[]).unwrap();
@@ -34,12 +34,33 @@ fn is_out(channel: &Channel) -> bool {
     }
 }
 
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self, below: u64) -> u64 {
+    pub fn next(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % below
+    }
+}
+
+/// Somebody who connects and says anything.
+pub fn babble(rig: &Rig, random: &mut Random, round: u64) {
+    let channel = match round % 3 {
+        0 => connect(rig),
+        1 => hello(rig, Role::Program).0,
+        _ => hello(rig, Role::Controller).0,
+    };
+    for _ in 0..random.next(5) {
+        let size = 1 + random.next(if round.is_multiple_of(7) { 100_000 } else { 60 }) as usize;
+        let mut bytes: Vec<u8> = (0..size).map(|_| random.next(256) as u8).collect();
+        if random.next(2) == 0 {
+            // Of a kind that there is.
+            bytes[0] = 1 + random.next(6) as u8;
+        }
+        let dead = std::fs::File::open("/dev/null").unwrap();
+        let descriptors = vec![dead.as_fd(); random.next(4) as usize];
+        // The host may have ended the connection.
+        let _ = channel.send(&bytes, &descriptors);
     }
 }
 
@@ -50,23 +71,7 @@ fn any_bytes_on_the_socket() {
     let program = rig.program("count", &[3000, 100]);
     let mut random = Random(3);
     for round in 0..300 {
-        let channel = match round % 3 {
-            0 => connect(&rig),
-            1 => hello(&rig, Role::Program).0,
-            _ => hello(&rig, Role::Controller).0,
-        };
-        for _ in 0..random.next(5) {
-            let size = 1 + random.next(if round % 7 == 0 { 100_000 } else { 60 }) as usize;
-            let mut bytes: Vec<u8> = (0..size).map(|_| random.next(256) as u8).collect();
-            if random.next(2) == 0 {
-                // Of a kind that there is.
-                bytes[0] = 1 + random.next(6) as u8;
-            }
-            let dead = std::fs::File::open("/dev/null").unwrap();
-            let descriptors = vec![dead.as_fd(); random.next(4) as usize];
-            // The host may have ended the connection.
-            let _ = channel.send(&bytes, &descriptors);
-        }
+        babble(&rig, &mut random, round);
     }
     program.end();
     let status = rig.stop("any");
@@ -157,68 +162,73 @@ fn pools_that_are_none() {
     assert_eq!(events(&file).len(), 100);
 }
 
+/// A program of its own pool, which it writes over while the host drains it.
+pub fn scribble(rig: &Rig, random: &mut Random, round: u8) {
+    use etw_ring::{Memory, PoolOptions, Request, Writer};
+    let (channel, descriptors) = hello(rig, Role::Program);
+    let [control, _bell] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
+    // The host's memory cannot be written through what programs are given? A hostile one may try.
+    let control = Memory::map_file(control.as_fd(), 0, etw_ring::Control::SIZE, false).unwrap();
+    let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
+    channel.send(&register.to_bytes(), &[]).unwrap();
+    channel.receive().unwrap();
+    let options = PoolOptions { chunk_size: 256 << 10, prefault: false };
+    let mut memory = Memory::shared(options.memory_size()).unwrap();
+    let fd = memory.take_fd().unwrap();
+    let pool = std::fs::File::from(fd.try_clone().unwrap());
+    // Attachments choose thread-local state; each round has a thread of its own.
+    // Its own writer may panic over what it has scribbled: that is its own affair.
+    let _ = std::thread::scope(|scope| {
+        scope
+            .spawn(|| {
+                let control = std::sync::Arc::new(control);
+                let writer = Writer::new(memory, control, options, 3).unwrap();
+                channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
+                std::thread::sleep(Duration::from_millis(2));
+                let request = Request {
+                    sessions: 0xff,
+                    registration: 1,
+                    payload_size: 64,
+                    event_size: 144,
+                    ..Request::default()
+                };
+                for _ in 0..200 {
+                    let _ = writer.write(&request, |payload| payload.put(&[round; 64]));
+                    let mut bytes = [0; 32];
+                    bytes.iter_mut().for_each(|byte| *byte = random.next(256) as u8);
+                    use std::os::unix::fs::FileExt;
+                    let within = if random.next(2) == 0 {
+                        // Where the tables are in use.
+                        [0x20, 0x140, 0x2000, 0x6000, 0x8_6000, 0xc_6000, 0x66_0000]
+                            [random.next(7) as usize]
+                            + random.next(512)
+                    } else {
+                        random.next(0x68_0000)
+                    };
+                    pool.write_all_at(&bytes[..1 + random.next(32) as usize], within).unwrap();
+                }
+                if round.is_multiple_of(4) {
+                    use std::os::fd::AsRawFd;
+                    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                    // SAFETY: numbers, an open descriptor.
+                    unsafe { libc::fallocate(pool.as_raw_fd(), mode, 0, 8 << 20) };
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            })
+            .join()
+    });
+}
+
 /// A pool whose owner scribbles over all of it while an honest program is recorded in the same session.
 #[test]
 fn a_program_that_scribbles_over_its_pool() {
-    use etw_ring::{Memory, PoolOptions, Request, Writer};
     let rig = Rig::new();
     let file = rig.start("scribbled");
     let honest = rig.program("threads", &[2, 20_000]);
     let id = honest.id();
     let mut random = Random(11);
     for round in 0..20 {
-        let (channel, descriptors) = hello(&rig, Role::Program);
-        let [control, _bell] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
-        // The host's memory cannot be written through what programs are given? A hostile one may try.
-        let control = Memory::map_file(control.as_fd(), 0, etw_ring::Control::SIZE, false).unwrap();
-        let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
-        channel.send(&register.to_bytes(), &[]).unwrap();
-        channel.receive().unwrap();
-        let options = PoolOptions { chunk_size: 256 << 10, prefault: false };
-        let mut memory = Memory::shared(options.memory_size()).unwrap();
-        let fd = memory.take_fd().unwrap();
-        let pool = std::fs::File::from(fd.try_clone().unwrap());
-        // Attachments choose thread-local state; each round has a thread of its own.
-        // Its own writer may panic over what it has scribbled: that is its own affair.
-        let _ = std::thread::scope(|scope| {
-            scope
-                .spawn(|| {
-                    let control = std::sync::Arc::new(control);
-                    let writer = Writer::new(memory, control, options, 3).unwrap();
-                    channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
-                    std::thread::sleep(Duration::from_millis(2));
-                    let request = Request {
-                        sessions: 0xff,
-                        registration: 1,
-                        payload_size: 64,
-                        event_size: 144,
-                        ..Request::default()
-                    };
-                    for _ in 0..200 {
-                        let _ = writer.write(&request, |payload| payload.put(&[round; 64]));
-                        let mut bytes = [0; 32];
-                        bytes.iter_mut().for_each(|byte| *byte = random.next(256) as u8);
-                        use std::os::unix::fs::FileExt;
-                        let within = if random.next(2) == 0 {
-                            // Where the tables are in use.
-                            [0x20, 0x140, 0x2000, 0x6000, 0x8_6000, 0xc_6000, 0x66_0000]
-                                [random.next(7) as usize]
-                                + random.next(512)
-                        } else {
-                            random.next(0x68_0000)
-                        };
-                        pool.write_all_at(&bytes[..1 + random.next(32) as usize], within).unwrap();
-                    }
-                    if round % 4 == 0 {
-                        use std::os::fd::AsRawFd;
-                        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                        // SAFETY: numbers, an open descriptor.
-                        unsafe { libc::fallocate(pool.as_raw_fd(), mode, 0, 8 << 20) };
-                        std::thread::sleep(Duration::from_millis(5));
-                    }
-                })
-                .join()
-        });
+        scribble(&rig, &mut random, round);
     }
     honest.end();
     let status = rig.stop("scribbled");

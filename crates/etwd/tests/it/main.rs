@@ -10,3 +10,4 @@ mod programs;
 mod roles;
 mod sessions;
 mod support;
+mod torture;

@@ -125,9 +125,7 @@ impl Rig {
     }
 
     pub fn program(&self, role: &str, arguments: &[u64]) -> Program {
-        let mut child = self.command(role, arguments).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Program { child, lines }
+        Program::start(&mut self.command(role, arguments))
     }
 
     /// Waits until something holds that another process brings about.
@@ -156,6 +154,12 @@ pub struct Program {
 }
 
 impl Program {
+    pub fn start(command: &mut Command) -> Program {
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Program { child, lines }
+    }
+
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -260,7 +264,7 @@ pub fn contiguous(events: &[Counted]) -> BTreeMap<(u32, u64), u64> {
     let mut next = BTreeMap::new();
     for event in events {
         let next = next.entry((event.process, event.thread)).or_insert(0);
-        let exists = || events.iter().any(|other| Counted { number: *next, ..*event } == *other);
+        let exists = || events.contains(&Counted { number: *next, ..*event });
         assert_eq!(event.number, *next, "{event:?}; the other one exists: {}", exists());
         *next += 1;
     }
