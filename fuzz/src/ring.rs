@@ -16,6 +16,9 @@ const AREAS: [usize; 8] = [0, 0x1000, 0x2000, 0x6000, 0x8_6000, 0xc_6000, 0x1c_6
 /// What stands for an area, and lets the host drain.
 const DRAIN: u8 = 0xff;
 
+/// Pages by their place.
+type Pages = Vec<(usize, Vec<u8>)>;
+
 fn control() -> Control {
     let memory = Memory::heap(Control::SIZE).expect("memory");
     let control =
@@ -28,8 +31,8 @@ fn control() -> Control {
 }
 
 /// The pages of a pool with records of every kind that are not zeros, by their place.
-fn valid() -> &'static (usize, Vec<(usize, Vec<u8>)>) {
-    static POOL: OnceLock<(usize, Vec<(usize, Vec<u8>)>)> = OnceLock::new();
+fn valid() -> &'static (usize, Pages) {
+    static POOL: OnceLock<(usize, Pages)> = OnceLock::new();
     POOL.get_or_init(|| {
         let control = control();
         let options = PoolOptions { chunk_size: DATA_SIZE, prefault: false };
@@ -104,7 +107,7 @@ pub fn pool(data: &[u8]) {
     let Ok(mut reader) = Reader::new(control(), source) else { return };
     let mut sites = reader.site_table();
     let mut drain = |reader: &mut Reader| {
-        let alive = |thread: u32| thread % 2 == 0;
+        let alive = |thread: u32| thread.is_multiple_of(2);
         let options = DrainOptions {
             ended: how & 1 != 0,
             alive: (how & 2 != 0).then_some(&alive as _),
