@@ -5,3 +5,7 @@
 pub mod decode;
 pub mod etl;
 pub mod host;
+#[cfg(target_os = "linux")]
+pub mod ring;
+#[cfg(target_os = "linux")]
+pub mod wire;

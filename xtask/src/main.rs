@@ -1,4 +1,4 @@
-//! Chores of the project: `cargo xtask ci`, `bench`, `requirements`, `sites`, `bless`, `install`.
+//! Chores of the project: `cargo xtask ci`, `bench`, `requirements`, `sites`, `bless`, `install`, `torture`.
 
 mod bench;
 mod bless;
@@ -6,6 +6,7 @@ mod install;
 mod requirements;
 mod sample;
 mod sites;
+mod torture;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -32,6 +33,8 @@ enum Chore {
     Bless(bless::Arguments),
     /// Install libetw for C and C++ on Linux: libraries, headers, what pkg-config and CMake read, the manual page
     Install(install::Arguments),
+    /// Torment the daemon of global sessions: kills, stops, hostile clients and full disks at random, from a seed
+    Torture(torture::Arguments),
 }
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
         Chore::Sites => sites::run(),
         Chore::Bless(arguments) => bless::run(&arguments),
         Chore::Install(arguments) => install::run(&arguments),
+        Chore::Torture(arguments) => torture::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

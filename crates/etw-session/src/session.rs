@@ -489,6 +489,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.release(full.buffer.memory);
     }
 
+    /// A buffer that was on its way to its place when the host was killed could not be stored there by the next one either; with
+    /// how many events, reports aside.
+    pub fn not_stored_again(&mut self, events: u64) {
+        let events = events.min(self.ledger.stored);
+        self.facts.buffers_lost += 1;
+        self.ledger.stored -= events;
+        self.ledger.count_lost(Cause::Disk, None, None, events);
+        self.save_lost();
+        self.lost_since = true;
+        self.buffer_lost_since = true;
+    }
+
     fn save_lost(&mut self) {
         if let Some(memory) = &mut self.state_memory {
             let (events, buffers) = (self.ledger.lost(Cause::Disk), self.facts.buffers_lost);

@@ -14,7 +14,7 @@
 //! | 65 Welcome | u16 version, u32 pool size + control, bell | |
 //! | 66 Registered | u32 number | |
 //! | 67 NeedPool | | |
-//! | 68 Set | u32 token, u32 number, u8 slot, u8 level, u8 flags, u64 any, u64 all, GUID source, blob filter data | flags: 1 ignore keyword 0 |
+//! | 68 Set | u32 token, u32 number, u8 slot, u8 level, u8 flags, u64 any, u64 all, GUID source, blob filter data | flags: 1 ignore keyword 0; others are of no message of this version |
 //! | 69 Clear | u32 token, u32 number, u8 slot, GUID source | |
 //! | 70 Capture | u32 token, u32 number, u8 level, u64 any, u64 all, GUID source | |
 //! | 71 Grow | u32 size | |
@@ -255,7 +255,7 @@ impl<'a> FromHost<'a> {
                 slot: from.u8().filter(|slot| *slot < 8)?,
                 wanted: LevelKeyword {
                     level: from.u8()?,
-                    ignore_keyword_0: from.u8()? & 1 != 0,
+                    ignore_keyword_0: from.u8().filter(|flags| *flags <= 1)? == 1,
                     any: from.u64()?,
                     all: from.u64()?,
                 },
@@ -323,6 +323,10 @@ mod tests {
             assert_eq!(FromHost::read(&message.to_bytes()).as_ref(), Some(message));
             all.push(message.to_bytes());
         }
+        // A flag that nobody knows would be lost when the message is written again.
+        let mut unknown = hosts[3].to_bytes();
+        unknown[11] = 3;
+        assert_eq!(FromHost::read(&unknown), None);
         for bytes in &mut all {
             assert!(FromProgram::read(bytes).is_none() || FromHost::read(bytes).is_none());
             bytes.push(0);

@@ -257,7 +257,7 @@ fn take_lock(lock: &OwnedFd) -> rustix::io::Result<()> {
 }
 
 /// Each program takes a few descriptors.
-fn raise_descriptor_limit() {
+pub(crate) fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     // Where it is refused, fewer programs are taken.

@@ -1,7 +1,8 @@
 //! What outlives a worker: descriptors and a few facts, held by the keeper under names.
 //!
 //! The keeper knows nothing of sessions: it holds what it is given, and gives it to the next worker. A message is a name, a
-//! newline, and JSON; without JSON the name is forgotten. Descriptors come with it.
+//! newline, and JSON; without JSON the name is forgotten. Descriptors come with it. JSON that is longer than a message can be
+//! lies in a memory, the last of the descriptors, and `@` stands in its place.
 //!
 //! | name | facts | descriptors |
 //! |---|---|---|
@@ -14,13 +15,14 @@
 //! | `ready` | | (from the worker: it serves) |
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use etw_session::EnableInfo;
 use etw_types::Guid;
-use etw_wire::Channel;
 use etw_wire::control::Start;
+use etw_wire::{Channel, MAX_MESSAGE};
+use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
 use crate::program::Slot;
@@ -55,6 +57,9 @@ pub(crate) struct KeptRegistration {
     pub traits: Vec<u8>,
 }
 
+/// In the place of facts that lie in a memory; no JSON begins so.
+const IN_MEMORY: &[u8] = b"@";
+
 /// One thing that is kept.
 pub(crate) struct Entry {
     pub facts: Vec<u8>,
@@ -75,11 +80,13 @@ impl Keep {
     /// A keeper that is gone is heard of elsewhere: what is not kept then is lost with the worker.
     pub fn put<T: Serialize>(&self, name: &str, facts: &T, descriptors: &[BorrowedFd<'_>]) {
         let Some(channel) = &self.0 else { return };
-        let mut bytes = format!("{name}\n").into_bytes();
-        if serde_json::to_writer(&mut bytes, facts).is_ok()
-            && channel.send(&bytes, descriptors).is_err()
-        {
-            eprintln!("etwd: {name} could not be handed to the keeper");
+        let sent = message(name, facts).and_then(|(bytes, memory)| {
+            let mut all = descriptors.to_vec();
+            all.extend(memory.as_ref().map(AsFd::as_fd));
+            channel.send(&bytes, &all)
+        });
+        if let Err(error) = sent {
+            eprintln!("etwd: {name} could not be handed to the keeper: {error}");
         }
     }
 
@@ -88,6 +95,22 @@ impl Keep {
             let _ = channel.send(format!("{name}\n").as_bytes(), &[]);
         }
     }
+}
+
+/// A message's bytes, and the memory of facts that do not fit in it.
+fn message<T: Serialize>(name: &str, facts: &T) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+    let mut bytes = format!("{name}\n").into_bytes();
+    let head = bytes.len();
+    serde_json::to_writer(&mut bytes, facts)?;
+    if bytes.len() <= MAX_MESSAGE {
+        return Ok((bytes, None));
+    }
+    let flags = MemfdFlags::CLOEXEC;
+    let mut memory = std::fs::File::from(memfd_create("etwd-facts", flags)?);
+    memory.write_all(&bytes[head..])?;
+    bytes.truncate(head);
+    bytes.extend(IN_MEMORY);
+    Ok((bytes, Some(memory.into())))
 }
 
 /// A message's parts. `None`: it is none.
@@ -118,7 +141,16 @@ pub(crate) fn receive(channel: &Channel) -> io::Result<Entries> {
         if name == "go" {
             return Ok(entries);
         }
-        let entry = Entry { facts: facts.to_vec(), descriptors: received.descriptors };
+        let mut entry = Entry { facts: facts.to_vec(), descriptors: received.descriptors };
+        if facts == IN_MEMORY
+            && let Some(memory) = entry.descriptors.pop()
+        {
+            // The keeper's descriptor is the same open file: its position is anywhere.
+            let mut memory = std::fs::File::from(memory);
+            memory.seek(SeekFrom::Start(0))?;
+            entry.facts.clear();
+            memory.read_to_end(&mut entry.facts)?;
+        }
         entries.insert(name.to_owned(), entry);
     }
 }

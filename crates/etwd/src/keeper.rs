@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use etw_ring::{Bell, LastBatch, Memory};
 use etw_wire::Channel;
 
-use crate::host::{Claim, HostOptions};
+use crate::host::{Claim, HostOptions, raise_descriptor_limit};
 use crate::keep::{Entries, Entry, send, split};
 
 /// After so many workers in a row that did not come to serve there are no more.
@@ -27,6 +27,8 @@ static ONE: Mutex<()> = Mutex::new(());
 /// # Errors
 /// A directory that another host has; workers that do not stay.
 pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Result<()> {
+    // It holds descriptors of every program, and so does a worker from its first moment, which inherits the limit.
+    raise_descriptor_limit();
     let mut claim = Claim::take(&options.directory)?;
     let mut entries = Entries::new();
     let listener = claim.listen()?;
@@ -42,7 +44,16 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
         let (channel, mut worker) = start(program, arguments)?;
         // A worker that ends meanwhile is noticed below.
         let _ = send(&channel, &entries);
-        while let Ok(received) = channel.receive() {
+        loop {
+            let received = match channel.receive() {
+                Ok(received) => received,
+                // More than could be taken, of one thing. Not to listen any more would stop the worker, too.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    eprintln!("etwd: a message of the worker could not be taken");
+                    continue;
+                }
+                Err(_) => break,
+            };
             let Some((name, facts)) = split(&received.bytes) else { break };
             match name {
                 "ready" => {
@@ -58,6 +69,8 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
                 }
             }
         }
+        // A worker that runs still hears that it has no keeper, and ends.
+        drop(channel);
         let ended = {
             let _one = ONE.lock();
             let ended = worker.wait()?;

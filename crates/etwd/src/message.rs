@@ -7,8 +7,11 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use etw_ring::Bell;
+use etw_types::Status;
 use etw_wire::control::{Request, Response};
-use etw_wire::{Channel, Peer};
+use etw_wire::{Channel, MAX_MESSAGE, Peer};
+
+use crate::rights::refused;
 
 /// Number of a connection; never used twice.
 pub(crate) type Connection = u64;
@@ -60,19 +63,36 @@ impl Asker {
     pub fn answer_with(&self, response: &Response, descriptors: &[std::os::fd::BorrowedFd<'_>]) {
         match self {
             Asker::Remote { channel, .. } => {
-                let mut bytes = serde_json::to_vec(response).unwrap_or_default();
-                if bytes.len() > etw_wire::MAX_MESSAGE {
-                    let what = "the answer is larger than a message can be: ask for less";
-                    let no = crate::rights::refused(etw_types::Status::ERROR_MORE_DATA, what);
-                    bytes = serde_json::to_vec(&no).unwrap_or_default();
-                }
-                let _ = channel.send(&bytes, descriptors);
+                let _ = channel.send(&fitting(response), descriptors);
             }
             Asker::Local { answer } => {
                 let _ = answer.send(response.clone());
             }
         }
     }
+}
+
+/// A response as one message. One that is too long goes without the filters of what is enabled, which can be as long as they like;
+/// no answer at all would be waited for.
+fn fitting(response: &Response) -> Vec<u8> {
+    let bytes = serde_json::to_vec(response).unwrap_or_default();
+    if bytes.len() <= MAX_MESSAGE {
+        return bytes;
+    }
+    let mut shorter = response.clone();
+    match &mut shorter {
+        Response::Session(status) => status.enabled.clear(),
+        Response::Sessions { sessions } => {
+            sessions.iter_mut().for_each(|status| status.enabled.clear());
+        }
+        _ => {}
+    }
+    let bytes = serde_json::to_vec(&shorter).unwrap_or_default();
+    if bytes.len() <= MAX_MESSAGE {
+        return bytes;
+    }
+    let what = "the answer is longer than a message can be (128 KiB)";
+    serde_json::to_vec(&refused(Status::ERROR_MORE_DATA, what)).unwrap_or_default()
 }
 
 /// The engine's letter box.

@@ -249,10 +249,14 @@ impl Engine {
             (self.sessions.get_mut(&slot), self.router.session_mut(slot))
         {
             session.flush(global.time.time(&self.map, raw));
-            global.flushes.push_back(from);
+            global.flushes.push_back((u64::MAX, from));
         }
-        // Seals, gives away, and answers when nothing is on its way any more.
+        // Seals and gives away. What is given later, while programs go on, is not waited for.
         self.round(Duration::ZERO);
+        if let Some(global) = self.sessions.get_mut(&slot) {
+            let given = global.given;
+            global.flushes.iter_mut().for_each(|(until, _)| *until = (*until).min(given));
+        }
     }
 
     fn update(&mut self, slot: usize, update: &Update, from: &Asker) -> Result<(), Response> {

@@ -9,15 +9,18 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
+use etw_etl::read::{BufferRecords, Item, buffer};
+use etw_etl::record::RecordContext;
 use etw_host::clock::{ClockMap, Pair};
 use etw_host::facts::{SessionFacts, SessionTime};
 use etw_host::file::Files;
+use etw_host::report::LEDGER_PROVIDER_NAME;
 use etw_host::storage::{Sink, Storage};
 use etw_ring::{Control, Memory, Reader, Source};
 use etw_session::recover::recover;
 use etw_session::state::{STATE_SIZE, Saved};
 use etw_session::{LogMode, Place, Session};
-use etw_types::le;
+use etw_types::{Guid, le};
 use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
 
@@ -29,6 +32,23 @@ use crate::session::{GlobalSession, make_buffers, mode_of, options_of};
 
 fn facts<T: serde::de::DeserializeOwned>(entry: &Entry) -> io::Result<T> {
     serde_json::from_slice(&entry.facts).map_err(io::Error::other)
+}
+
+/// Buffers that a file did not take, and why.
+type Unstored = Vec<(Vec<u8>, io::Error)>;
+
+/// Events in a buffer of a session's, its own reports aside.
+fn events_in(bytes: &[u8]) -> u64 {
+    let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    let Ok((_, records)) = buffer::open(bytes, size) else { return 0 };
+    let reports = Guid::from_name(LEDGER_PROVIDER_NAME);
+    let context = RecordContext::default();
+    let items = BufferRecords::new(&records, &context);
+    let is_event = |item: &Item<'_>| match item {
+        Item::Record { record, .. } => record.provider != Some(reports),
+        _ => false,
+    };
+    items.filter(is_event).count() as u64
 }
 
 /// What belongs to one program or session.
@@ -132,12 +152,16 @@ impl Engine {
         for (provider, info) in std::mem::take(&mut record.enabled) {
             session.enable(provider, info);
         }
+        let mut error = None;
         let storage = match &record.start.file {
             Some(path) => {
-                let files = {
-                    let last_time = session.facts().last_time;
-                    self.restore_files(path, &session_facts, placed, (next_place, last_time))?
-                };
+                let last_time = session.facts().last_time;
+                let (files, lost) =
+                    self.restore_files(path, &session_facts, placed, (next_place, last_time))?;
+                for (bytes, why) in lost {
+                    session.not_stored_again(events_in(&bytes));
+                    error = Some(why.to_string());
+                }
                 Some(Storage::start(Sink::Files(Box::new(files)))?)
             }
             None => None,
@@ -156,8 +180,10 @@ impl Engine {
             buffers: count,
             memories: vec![(count, memory)],
             numbers,
-            error: None,
+            error,
             flushes: Default::default(),
+            given: 0,
+            returned: 0,
             is_full: false,
             waiting_since: None,
             slow_at: None,
@@ -170,14 +196,15 @@ impl Engine {
         Ok(())
     }
 
-    /// The session's file as it has to be before it goes on.
+    /// The session's file as it has to be before it goes on, and the buffers that it did not take: a full disk ends no session.
     fn restore_files(
         &self,
         path: &Path,
         facts: &SessionFacts,
         mut placed: Vec<(Place, Vec<u8>)>,
         (next, last_time): (Option<Place>, i64),
-    ) -> io::Result<Files> {
+    ) -> io::Result<(Files, Unstored)> {
+        let mut lost = Vec::new();
         let closing = etw_host::file::Closing::default();
         if facts.is_compressed() {
             let (mut files, sequence) = Files::reopen_compressed(path, facts.clone())?;
@@ -185,10 +212,11 @@ impl Engine {
             for (place, bytes) in placed {
                 // What is in the file is not written again: it has no place of its own.
                 if le::i64(&bytes, 0x18).is_some_and(|number| number > sequence) {
-                    files.store(1, place.slot, &bytes[..72], &bytes, closing)?;
+                    let stored = files.store(1, place.slot, &bytes[..72], &bytes, closing);
+                    lost.extend(stored.err().map(|error| (bytes, error)));
                 }
             }
-            return Ok(files);
+            return Ok((files, lost));
         }
         let next = next.unwrap_or(Place { file: 1, slot: 1 });
         // A file that nothing was written to is begun with its first buffer.
@@ -213,7 +241,8 @@ impl Engine {
             let mut last_time = facts.start_raw.max(last_time);
             for (place, bytes) in buffers {
                 last_time = last_time.max(le::i64(&bytes, 0x10).unwrap_or(0));
-                files.store(place.file, place.slot, &bytes[..72], &bytes, closing)?;
+                let stored = files.store(place.file, place.slot, &bytes[..72], &bytes, closing);
+                lost.extend(stored.err().map(|error| (bytes, error)));
             }
             if number < most {
                 let end = facts.clock().filetime(last_time).map_or(0, |time| time.0);
@@ -221,7 +250,7 @@ impl Engine {
             }
             current = Some(files);
         }
-        current.ok_or(io::ErrorKind::NotFound.into())
+        current.map(|files| (files, lost)).ok_or(io::ErrorKind::NotFound.into())
     }
 
     fn restore_program(

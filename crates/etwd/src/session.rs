@@ -46,7 +46,10 @@ pub(crate) struct GlobalSession {
     pub numbers: OwnedFd,
     pub error: Option<String>,
     /// Who waits until what was there has been stored.
-    pub flushes: VecDeque<Asker>,
+    pub flushes: VecDeque<(u64, Asker)>,
+    /// Buffers given to the storage, and those that have come back, in the same order. A flush waits for those that had been given.
+    pub given: u64,
+    pub returned: u64,
     /// What writers are told.
     pub is_full: bool,
     /// Since when the drain waits for one of its buffers to come back.
@@ -186,6 +189,8 @@ impl GlobalSession {
             numbers: numbers_memory,
             error: None,
             flushes: VecDeque::new(),
+            given: 0,
+            returned: 0,
             is_full: false,
             waiting_since: None,
             slow_at: None,
@@ -213,7 +218,10 @@ impl GlobalSession {
                 }
             }
             match &self.storage {
-                Some(storage) => storage.store(full, closing),
+                Some(storage) => {
+                    self.given += 1;
+                    storage.store(full, closing);
+                }
                 None => session.stored(full),
             }
         }
@@ -238,6 +246,7 @@ impl GlobalSession {
             None => storage.take_done(),
         };
         for (full, result) in done {
+            self.returned += 1;
             give_back(session, full, result, &mut self.error);
         }
     }

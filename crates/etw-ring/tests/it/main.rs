@@ -8,6 +8,8 @@ mod flow;
 mod malicious;
 mod many;
 #[cfg(target_os = "linux")]
+mod replay;
+#[cfg(target_os = "linux")]
 mod signals;
 mod support;
 mod threads;

@@ -179,10 +179,11 @@ impl Engine {
         };
         global.store(session, lost);
         global.tell_watermark(session, global.time.time(&self.map, floor));
-        if !session.is_storing() {
-            for asker in global.flushes.drain(..) {
-                asker.answer(&Response::Done { warnings: Vec::new() });
-            }
+        let (returned, is_storing) = (global.returned, session.is_storing());
+        while let Some((_, asker)) =
+            global.flushes.pop_front_if(|(until, _)| !is_storing || returned >= *until)
+        {
+            asker.answer(&Response::Done { warnings: Vec::new() });
         }
         self.publish(slot);
     }
@@ -266,7 +267,9 @@ impl Engine {
         loop {
             let before = self.floor;
             let drained = self.round(PATIENCE);
-            if !drained.stopped && drained.watermark >= until {
+            // A round that has stopped gave everything before its watermark: of programs that write as fast as it drains there is
+            // always more, which is not what was asked for.
+            if drained.watermark > until || !drained.stopped && drained.watermark >= until {
                 return;
             }
             if drained.records > 0 || self.floor > before {

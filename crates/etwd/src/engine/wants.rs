@@ -180,7 +180,7 @@ impl Engine {
             global.tell_watermark(&session, now);
             let ledger = session.ledger().clone();
             let status = global.status(slot, &session, &ledger, true);
-            for waiting in global.flushes.drain(..) {
+            for (_, waiting) in global.flushes.drain(..) {
                 waiting.answer(&Response::Done { warnings: Vec::new() });
             }
             drop(global);

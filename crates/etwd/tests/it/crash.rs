@@ -1,10 +1,10 @@
 //! Programs that are killed, stopped, or end in the middle.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use etw_wire::client::Client;
-use etw_wire::control::{FileMode, Request, Response, SessionStatus, Start};
+use etw_wire::control::{FileMode, Request, Response, Start};
 
+use crate::daemon::Daemon;
 use crate::support::*;
 
 /// P2, P3: everything that a killed program had committed is recorded, once, and the ledger is exact but for the write in flight.
@@ -69,78 +69,6 @@ fn a_stopped_program_holds_nobody_up() {
     assert_eq!(events.len() as u64, status.stored);
 }
 
-/// The daemon, in two processes.
-struct Daemon {
-    rig: Rig,
-    keeper: Program,
-}
-
-impl Daemon {
-    fn new() -> Daemon {
-        Daemon::with(Rig::without_host(), None)
-    }
-
-    /// With sessions that begin with it.
-    fn with(rig: Rig, sessions: Option<&std::path::Path>) -> Daemon {
-        let mut command = rig.command("keeper", &[]);
-        if let Some(sessions) = sessions {
-            command.env("ETW_TEST_SESSIONS", sessions);
-        }
-        let keeper = rig.spawn(command);
-        Daemon { rig, keeper }
-    }
-
-    /// Asks; a worker that is killed meanwhile is asked again when it has been replaced.
-    fn ask(&self, request: &Request) -> Response {
-        let end = Instant::now() + Duration::from_secs(20);
-        loop {
-            let answer =
-                Client::connect(&self.rig.runtime()).and_then(|client| client.ask(request));
-            match answer {
-                Ok(response) => return response,
-                Err(error) => assert!(Instant::now() < end, "{error}"),
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    fn start(&self, name: &str, start: Start) -> std::path::PathBuf {
-        let file = self.rig.file(&format!("{name}.etl"));
-        let start = Start {
-            name: name.to_owned(),
-            file: (!start.buffering).then(|| file.clone()),
-            enable: vec![(provider(), all())],
-            ..start
-        };
-        let Response::Session(_) = self.ask(&Request::Start(Box::new(start))) else { panic!() };
-        file
-    }
-
-    fn stop(&self, name: &str) -> SessionStatus {
-        match self.ask(&Request::Stop { session: name.to_owned() }) {
-            Response::Session(status) => *status,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn worker(&self) -> Option<u32> {
-        let keeper = self.keeper.id();
-        let threads = std::fs::read_dir(format!("/proc/{keeper}/task")).unwrap();
-        threads.flatten().find_map(|thread| {
-            let children = std::fs::read_to_string(thread.path().join("children")).ok()?;
-            children.split_ascii_whitespace().next()?.parse().ok()
-        })
-    }
-
-    fn kill_worker(&self) {
-        self.rig.wait_until(|_| self.worker().is_some());
-        let worker = self.worker().unwrap();
-        // SAFETY: numbers; a process of this test.
-        assert_eq!(unsafe { libc::kill(worker as libc::pid_t, libc::SIGKILL) }, 0);
-        self.rig.wait_until(|_| self.worker().is_some_and(|other| other != worker));
-    }
-}
-
 /// P3, P8: the worker is killed again and again while programs write: sessions go on, and each committed event is recorded once. Nothing
 /// is left of the killed.
 #[test]
@@ -201,11 +129,8 @@ fn kill_9_of_the_worker_neither_loses_nor_doubles() {
     let kept = contiguous(&events(&snapshot));
     assert!(said.iter().all(|(id, said)| kept[&(*id, 0)] >= *said));
     daemon.stop("memory");
-    assert!(matches!(daemon.ask(&Request::Shutdown), Response::Done { .. }));
     // The keeper ends with its worker, and takes the socket with it.
-    let Daemon { rig, keeper } = daemon;
-    keeper.end();
-    assert!(!rig.runtime().join("socket").exists());
+    daemon.end();
 }
 
 /// OV-25: sessions that are defined in a file begin with the daemon, once: a worker that is replaced goes on with them. OV-1
@@ -221,7 +146,12 @@ fn sessions_of_a_file_begin_with_the_daemon() {
         provider()
     );
     std::fs::write(&sessions, text).unwrap();
-    let daemon = Daemon::with(rig, Some(&sessions));
+    let daemon = {
+        let mut command = rig.command("keeper", &[]);
+        command.env("ETW_TEST_SESSIONS", &sessions);
+        let keeper = Program::start(&mut command);
+        Daemon { rig, keeper }
+    };
     daemon.rig.program("wait", &[]).end();
     daemon.kill_worker();
     daemon.rig.program("wait", &[]).end();

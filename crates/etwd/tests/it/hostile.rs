@@ -3,17 +3,19 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use etw_types::LevelKeyword;
 use etw_wire::Channel;
 use etw_wire::dir::Directory;
 use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
 
+use crate::daemon::Daemon;
 use crate::support::*;
 
-fn connect(rig: &Rig) -> Channel {
+pub fn connect(rig: &Rig) -> Channel {
     Directory::open(&rig.runtime()).unwrap().connect().unwrap()
 }
 
-fn hello(rig: &Rig, role: Role) -> (Channel, Vec<OwnedFd>) {
+pub fn hello(rig: &Rig, role: Role) -> (Channel, Vec<OwnedFd>) {
     let channel = connect(rig);
     let hello = FromProgram::Hello { version: VERSION, role: role as u8 };
     channel.send(&hello.to_bytes(), &[]).unwrap();
@@ -32,12 +34,33 @@ fn is_out(channel: &Channel) -> bool {
     }
 }
 
-struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
-    fn next(&mut self, below: u64) -> u64 {
+    pub fn next(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % below
+    }
+}
+
+/// Somebody who connects and says anything.
+pub fn babble(rig: &Rig, random: &mut Random, round: u64) {
+    let channel = match round % 3 {
+        0 => connect(rig),
+        1 => hello(rig, Role::Program).0,
+        _ => hello(rig, Role::Controller).0,
+    };
+    for _ in 0..random.next(5) {
+        let size = 1 + random.next(if round.is_multiple_of(7) { 100_000 } else { 60 }) as usize;
+        let mut bytes: Vec<u8> = (0..size).map(|_| random.next(256) as u8).collect();
+        if random.next(2) == 0 {
+            // Of a kind that there is.
+            bytes[0] = 1 + random.next(6) as u8;
+        }
+        let dead = std::fs::File::open("/dev/null").unwrap();
+        let descriptors = vec![dead.as_fd(); random.next(4) as usize];
+        // The host may have ended the connection.
+        let _ = channel.send(&bytes, &descriptors);
     }
 }
 
@@ -48,23 +71,7 @@ fn any_bytes_on_the_socket() {
     let program = rig.program("count", &[3000, 100]);
     let mut random = Random(3);
     for round in 0..300 {
-        let channel = match round % 3 {
-            0 => connect(&rig),
-            1 => hello(&rig, Role::Program).0,
-            _ => hello(&rig, Role::Controller).0,
-        };
-        for _ in 0..random.next(5) {
-            let size = 1 + random.next(if round % 7 == 0 { 100_000 } else { 60 }) as usize;
-            let mut bytes: Vec<u8> = (0..size).map(|_| random.next(256) as u8).collect();
-            if random.next(2) == 0 {
-                // Of a kind that there is.
-                bytes[0] = 1 + random.next(6) as u8;
-            }
-            let dead = std::fs::File::open("/dev/null").unwrap();
-            let descriptors = vec![dead.as_fd(); random.next(4) as usize];
-            // The host may have ended the connection.
-            let _ = channel.send(&bytes, &descriptors);
-        }
+        babble(&rig, &mut random, round);
     }
     program.end();
     let status = rig.stop("any");
@@ -155,75 +162,80 @@ fn pools_that_are_none() {
     assert_eq!(events(&file).len(), 100);
 }
 
+/// A program of its own pool, which it writes over while the host drains it.
+pub fn scribble(rig: &Rig, random: &mut Random, round: u8) {
+    use etw_ring::{Memory, PoolOptions, Request, Writer};
+    let (channel, descriptors) = hello(rig, Role::Program);
+    let [control, bell] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
+    // The host's memory cannot be written through what programs are given.
+    for (host, size) in [(&control, etw_ring::Control::SIZE), (&bell, etw_ring::Bell::SIZE)] {
+        let copy = host.try_clone().unwrap();
+        assert!(Memory::map(copy, 0, size, true).is_err());
+        use std::os::unix::fs::FileExt;
+        let file = std::fs::File::from(host.try_clone().unwrap());
+        assert!(file.write_at(&[1], 0).is_err());
+    }
+    let control = Memory::map_file(control.as_fd(), 0, etw_ring::Control::SIZE, false).unwrap();
+    let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
+    channel.send(&register.to_bytes(), &[]).unwrap();
+    channel.receive().unwrap();
+    let options = PoolOptions { chunk_size: 256 << 10, prefault: false };
+    let mut memory = Memory::shared(options.memory_size()).unwrap();
+    let fd = memory.take_fd().unwrap();
+    let pool = std::fs::File::from(fd.try_clone().unwrap());
+    // Attachments choose thread-local state; each round has a thread of its own.
+    // Its own writer may panic over what it has scribbled: that is its own affair.
+    let _ = std::thread::scope(|scope| {
+        scope
+            .spawn(|| {
+                let control = std::sync::Arc::new(control);
+                let writer = Writer::new(memory, control, options, 3).unwrap();
+                channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
+                std::thread::sleep(Duration::from_millis(2));
+                let request = Request {
+                    sessions: 0xff,
+                    registration: 1,
+                    payload_size: 64,
+                    event_size: 144,
+                    ..Request::default()
+                };
+                for _ in 0..200 {
+                    let _ = writer.write(&request, |payload| payload.put(&[round; 64]));
+                    let mut bytes = [0; 32];
+                    bytes.iter_mut().for_each(|byte| *byte = random.next(256) as u8);
+                    use std::os::unix::fs::FileExt;
+                    let within = if random.next(2) == 0 {
+                        // Where the tables are in use.
+                        [0x20, 0x140, 0x2000, 0x6000, 0x8_6000, 0xc_6000, 0x66_0000]
+                            [random.next(7) as usize]
+                            + random.next(512)
+                    } else {
+                        random.next(0x68_0000)
+                    };
+                    pool.write_all_at(&bytes[..1 + random.next(32) as usize], within).unwrap();
+                }
+                if round.is_multiple_of(4) {
+                    use std::os::fd::AsRawFd;
+                    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                    // SAFETY: numbers, an open descriptor.
+                    unsafe { libc::fallocate(pool.as_raw_fd(), mode, 0, 8 << 20) };
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            })
+            .join()
+    });
+}
+
 /// A pool whose owner scribbles over all of it while an honest program is recorded in the same session.
 #[test]
 fn a_program_that_scribbles_over_its_pool() {
-    use etw_ring::{Memory, PoolOptions, Request, Writer};
     let rig = Rig::new();
     let file = rig.start("scribbled");
     let honest = rig.program("threads", &[2, 20_000]);
     let id = honest.id();
     let mut random = Random(11);
     for round in 0..20 {
-        let (channel, descriptors) = hello(&rig, Role::Program);
-        let [control, bell] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
-        // The host's memory cannot be written through what programs are given.
-        for (host, size) in [(&control, etw_ring::Control::SIZE), (&bell, etw_ring::Bell::SIZE)] {
-            let copy = host.try_clone().unwrap();
-            assert!(Memory::map(copy, 0, size, true).is_err());
-            use std::os::unix::fs::FileExt;
-            let file = std::fs::File::from(host.try_clone().unwrap());
-            assert!(file.write_at(&[1], 0).is_err());
-        }
-        let control = Memory::map_file(control.as_fd(), 0, etw_ring::Control::SIZE, false).unwrap();
-        let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
-        channel.send(&register.to_bytes(), &[]).unwrap();
-        channel.receive().unwrap();
-        let options = PoolOptions { chunk_size: 256 << 10, prefault: false };
-        let mut memory = Memory::shared(options.memory_size()).unwrap();
-        let fd = memory.take_fd().unwrap();
-        let pool = std::fs::File::from(fd.try_clone().unwrap());
-        // Attachments choose thread-local state; each round has a thread of its own.
-        // Its own writer may panic over what it has scribbled: that is its own affair.
-        let _ = std::thread::scope(|scope| {
-            scope
-                .spawn(|| {
-                    let control = std::sync::Arc::new(control);
-                    let writer = Writer::new(memory, control, options, 3).unwrap();
-                    channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
-                    std::thread::sleep(Duration::from_millis(2));
-                    let request = Request {
-                        sessions: 0xff,
-                        registration: 1,
-                        payload_size: 64,
-                        event_size: 144,
-                        ..Request::default()
-                    };
-                    for _ in 0..200 {
-                        let _ = writer.write(&request, |payload| payload.put(&[round; 64]));
-                        let mut bytes = [0; 32];
-                        bytes.iter_mut().for_each(|byte| *byte = random.next(256) as u8);
-                        use std::os::unix::fs::FileExt;
-                        let within = if random.next(2) == 0 {
-                            // Where the tables are in use.
-                            [0x20, 0x140, 0x2000, 0x6000, 0x8_6000, 0xc_6000, 0x66_0000]
-                                [random.next(7) as usize]
-                                + random.next(512)
-                        } else {
-                            random.next(0x68_0000)
-                        };
-                        pool.write_all_at(&bytes[..1 + random.next(32) as usize], within).unwrap();
-                    }
-                    if round % 4 == 0 {
-                        use std::os::fd::AsRawFd;
-                        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                        // SAFETY: numbers, an open descriptor.
-                        unsafe { libc::fallocate(pool.as_raw_fd(), mode, 0, 8 << 20) };
-                        std::thread::sleep(Duration::from_millis(5));
-                    }
-                })
-                .join()
-        });
+        scribble(&rig, &mut random, round);
     }
     honest.end();
     let status = rig.stop("scribbled");
@@ -244,6 +256,83 @@ fn a_program_that_scribbles_over_its_pool() {
     assert!(records.damage().is_empty());
     assert_eq!(records.out_of_order(0), 0);
     assert_eq!(status.attempted, status.stored + status.filtered + status.lost, "{status:?}");
+}
+
+/// What the keeper is to hold may be longer than a message: a program's traits, a session's filters. The keeper goes on, and so do they
+/// with the next worker.
+#[test]
+fn facts_that_are_longer_than_a_message() {
+    use etw_session::{EnableInfo, Filters, NameFilter};
+    use etw_wire::control::{Request, Response, Start};
+    let daemon = Daemon::new();
+    // As JSON they are some 200 KB.
+    let (channel, _) = {
+        daemon.ask(&Request::List);
+        hello(&daemon.rig, Role::Program)
+    };
+    let traits = vec![0xff; 60_000];
+    let register = FromProgram::Register { number: 1, id: provider(), traits: &traits };
+    channel.send(&register.to_bytes(), &[]).unwrap();
+    let of = LevelKeyword::ALL;
+    let name =
+        |number: u32| NameFilter { of, include: false, names: vec![format!("{number:4000}")] };
+    let filtered = |number| {
+        let filters = Filters { event_names: Some(name(number)), ..Filters::default() };
+        let info = EnableInfo { filters: Some(Box::new(filters)), ..all() };
+        (etw::Guid::from_u128(u128::from(number) + 1), info)
+    };
+    let mut enable: Vec<_> = (0..28).map(filtered).collect();
+    enable.push((provider(), all()));
+    let file = daemon.rig.file("long.etl");
+    let start = Start {
+        name: "long".to_owned(),
+        file: Some(file.clone()),
+        enable: enable.clone(),
+        ..Start::default()
+    };
+    assert!(matches!(daemon.ask(&Request::Start(Box::new(start))), Response::Session(_)));
+    let start = Start { name: "more".to_owned(), buffering: true, enable, ..Start::default() };
+    assert!(matches!(daemon.ask(&Request::Start(Box::new(start))), Response::Session(_)));
+    for _ in 0..2 {
+        daemon.kill_worker();
+        daemon.rig.program("count", &[100, 0]).end();
+        // An answer is one message, too: filters are left out where they do not fit.
+        let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
+        assert_eq!(sessions.len(), 2);
+        assert!(sessions.iter().all(|session| session.enabled.is_empty()));
+        let Response::Session(status) = daemon.ask(&Request::Query { session: "long".to_owned() })
+        else {
+            panic!()
+        };
+        assert_eq!(status.enabled.len(), 29);
+    }
+    assert_eq!(daemon.stop("long").stored, 200);
+    assert_eq!(events(&file).len(), 200);
+    drop(channel);
+    daemon.end();
+}
+
+/// The keeper holds descriptors of every program, and the next worker gets them all: both ask for as many as they may have.
+#[test]
+fn more_programs_than_descriptors_at_the_start() {
+    use etw_wire::control::{Request, Start};
+    let daemon = Daemon::with(Rig::without_host(), &[64]);
+    let file = daemon.start("many", Start::default());
+    let programs: Vec<_> = (0..60).map(|_| hello(&daemon.rig, Role::Program)).collect();
+    for _ in 0..2 {
+        daemon.kill_worker();
+        daemon.ask(&Request::List);
+        daemon.rig.program("count", &[100, 0]).end();
+    }
+    for (channel, _) in &programs {
+        // They have been taken up: their connections are not at their end.
+        let said = channel.receive_within(Duration::from_secs(10)).unwrap();
+        assert_eq!(FromHost::read(&said.bytes), Some(FromHost::Again));
+    }
+    assert_eq!(daemon.stop("many").stored, 200);
+    assert_eq!(events(&file).len(), 200);
+    drop(programs);
+    daemon.end();
 }
 
 /// Who may control: the host's own user and root. Others are told what to do. OV-3

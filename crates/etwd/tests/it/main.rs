@@ -3,9 +3,11 @@
 #![cfg(target_os = "linux")]
 
 mod crash;
+mod daemon;
 mod delivery;
 mod hostile;
 mod programs;
 mod roles;
 mod sessions;
 mod support;
+mod torture;

@@ -23,7 +23,9 @@ fn run() {
         "listen" => listen(),
         "fork" => fork(arguments[0]),
         "wait" => wait(),
-        "keeper" => keeper(),
+        "storm" => storm(arguments[0], arguments[1]),
+        "lease" => lease(),
+        "keeper" => keeper(&arguments),
         "worker" => worker(),
         _ => panic!("no such role"),
     }
@@ -161,13 +163,94 @@ fn runtime() -> etwd::HostOptions {
     etwd::HostOptions::new(std::env::var_os(etw_wire::dir::VARIABLE).unwrap())
 }
 
-/// The daemon's first process; the second is this binary again.
-fn keeper() {
+/// The daemon's first process; the second is this binary again. With a number: it may have so many descriptors, until it asks for
+/// more.
+fn keeper(arguments: &[u64]) {
+    if let Some(&most) = arguments.first() {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: pointers to a value of that kind.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
+            limit.rlim_cur = most;
+            assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
+        }
+    }
     // SAFETY: before there are other threads that look at the environment.
     unsafe { std::env::set_var("ETW_TEST_ROLE", "worker") };
+    if let Some(place) = std::env::var_os("ETW_TEST_SMALL_DISK") {
+        say(if small_disk(&place) { "small disk\n" } else { "no small disk\n" });
+    }
     let program = std::env::current_exe().unwrap();
     let arguments = ["roles::run", "--exact", "--nocapture", "--test-threads=1"];
     etwd::keep(&runtime(), &program, &arguments).unwrap();
+}
+
+/// Half a MiB that this process, and those that it starts, see at that place.
+fn small_disk(place: &std::ffi::OsStr) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    let place = std::ffi::CString::new(place.as_bytes()).unwrap();
+    let (none, flags) = (std::ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+    // SAFETY: C strings, and null where nothing is asked.
+    unsafe {
+        libc::unshare(libc::CLONE_NEWNS) == 0
+            && libc::mount(none, c"/".as_ptr(), none, flags, none.cast()) == 0
+            && libc::mount(
+                c"none".as_ptr(),
+                place.as_ptr(),
+                c"tmpfs".as_ptr(),
+                0,
+                c"size=512k".as_ptr().cast(),
+            ) == 0
+    }
+}
+
+/// Children, all at once, each with so many events; says how many each has written.
+fn storm(children: u64, events: u64) {
+    let _registration = PROVIDER.register();
+    say("ready\n");
+    let mut started = Vec::new();
+    for _ in 0..children {
+        // SAFETY: the child writes events and ends.
+        match unsafe { libc::fork() } {
+            0 => {
+                for number in 0..events {
+                    while !write(1, number).is_success() {
+                        std::thread::sleep(Duration::from_micros(100));
+                    }
+                }
+                // SAFETY: the child's end, without the parent's handlers.
+                unsafe { libc::_exit(0) };
+            }
+            child => started.push(child),
+        }
+        write(0, started.len() as u64 - 1);
+    }
+    for child in started {
+        let mut status = 0;
+        // SAFETY: our child, an out pointer.
+        unsafe { libc::waitpid(child, &raw mut status, 0) };
+        if status == 0 {
+            say(&format!("child {child} {events}\n"));
+        }
+    }
+}
+
+/// Owns a session until somebody kills it.
+fn lease() {
+    use etw_wire::control::{Request, Start};
+    let directory = std::path::PathBuf::from(std::env::var_os(etw_wire::dir::VARIABLE).unwrap());
+    let start = Start {
+        name: "leased".to_owned(),
+        file: Some(directory.with_file_name("leased.etl")),
+        leased: true,
+        independent: true,
+        enable: vec![(crate::support::provider(), crate::support::all())],
+        ..Start::default()
+    };
+    let client = etw_wire::client::Client::connect(&directory).unwrap();
+    client.ask(&Request::Start(Box::new(start))).unwrap();
+    say("ready\n");
+    std::thread::sleep(Duration::from_secs(120));
 }
 
 fn worker() {

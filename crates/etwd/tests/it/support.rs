@@ -125,13 +125,7 @@ impl Rig {
     }
 
     pub fn program(&self, role: &str, arguments: &[u64]) -> Program {
-        self.spawn(self.command(role, arguments))
-    }
-
-    pub fn spawn(&self, mut command: Command) -> Program {
-        let mut child = command.spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Program { child, lines }
+        Program::start(&mut self.command(role, arguments))
     }
 
     /// Waits until something holds that another process brings about.
@@ -160,6 +154,12 @@ pub struct Program {
 }
 
 impl Program {
+    pub fn start(command: &mut Command) -> Program {
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Program { child, lines }
+    }
+
     pub fn id(&self) -> u32 {
         self.child.id()
     }

@@ -1,0 +1,115 @@
+//! The seeds of the fuzz targets, replayed on stable, and 400 mutants of them. `ETW_BLESS=1` rewrites them. P5
+
+use std::path::Path;
+
+use etw_session::{Condition, EnableInfo, EventKey, Filters, IdFilter, PayloadFilter, PayloadOp};
+use etw_types::{Guid, LevelKeyword};
+use etw_wire::control::{FileMode, LossStatus, Request, Response, SessionStatus, Start, Update};
+use etw_wire::message::{FromHost, FromProgram};
+
+#[path = "../../../../fuzz/src/wire.rs"]
+mod targets;
+
+fn replay(target: &str, seeds: &[(&str, Vec<u8>)], run: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
+    if std::env::var_os("ETW_BLESS").is_some() {
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, bytes) in seeds {
+            std::fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
+    for (name, bytes) in seeds {
+        let there = std::fs::read(folder.join(name)).unwrap();
+        assert!(there == *bytes, "{target}/{name} is out of date");
+    }
+    // What a fuzzer has found lies beside them.
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        run(&std::fs::read(entry.unwrap().path()).unwrap());
+    }
+    let mut state = 1u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 33) as usize % below.max(1)
+    };
+    for _ in 0..400 {
+        let (_, seed) = &seeds[random(seeds.len())];
+        let mut mutant = seed.clone();
+        for _ in 0..=random(4) {
+            let at = random(mutant.len());
+            match random(5) {
+                0 | 1 if at < mutant.len() => mutant[at] = random(256) as u8,
+                2 => mutant.truncate(at),
+                3 => drop(mutant.drain(at..(at + random(8)).min(mutant.len()))),
+                _ => mutant.extend_from_within(at..(at + random(64)).min(mutant.len())),
+            }
+        }
+        run(&mutant);
+    }
+}
+
+#[test]
+fn wire_message() {
+    let wanted = LevelKeyword { level: 4, any: 7, all: 3, ignore_keyword_0: true };
+    let id = Guid::from_u128(9);
+    let set =
+        FromHost::Set { token: 1, number: 2, slot: 7, wanted, source: id, filter_data: b"xy" };
+    // A flag that this version does not have; it was read as if it had not been there.
+    let mut flags = set.to_bytes();
+    flags[11] = 3;
+    let seeds = [
+        ("hello", FromProgram::Hello { version: 1, role: 2 }.to_bytes()),
+        ("register", FromProgram::Register { number: 5, id, traits: b"\x06\0Doc\0" }.to_bytes()),
+        ("done", FromProgram::Done { token: 8 }.to_bytes()),
+        ("welcome", FromHost::Welcome { version: 1, pool_size: 1 << 20 }.to_bytes()),
+        ("set", set.to_bytes()),
+        ("set_flags", flags),
+        ("clear", FromHost::Clear { token: 1, number: 2, slot: 3, source: id }.to_bytes()),
+        (
+            "capture",
+            FromHost::Capture { token: 1, number: 2, level: 3, any: 4, all: 5, source: id }
+                .to_bytes(),
+        ),
+        ("grow", FromHost::Grow { size: 6 }.to_bytes()),
+    ];
+    replay("wire_message", &seeds, targets::message);
+}
+
+#[test]
+fn wire_request() {
+    let filters = Filters {
+        process_ids: vec![1, 2],
+        executables: vec!["sh".to_owned()],
+        event_ids: Some(IdFilter { include: true, ids: vec![7] }),
+        payload: vec![PayloadFilter {
+            of: EventKey::Id(7, None),
+            conditions: vec![Condition::new("a.b", PayloadOp::Between, &["1", "0x20"]).unwrap()],
+            any: true,
+            metadata: None,
+        }],
+        ..Filters::default()
+    };
+    let info = EnableInfo { filters: Some(Box::new(filters)), ..EnableInfo::default() };
+    let start = Start {
+        name: "a".to_owned(),
+        file: Some("/tmp/a%d.etl".into()),
+        mode: FileMode::NewFile,
+        max_size: Some(1 << 20),
+        enable: vec![(Guid::from_u128(3), info.clone())],
+        ..Start::default()
+    };
+    let session = || "a".to_owned();
+    let enable =
+        Request::Enable { session: session(), provider: Guid::from_u128(3), info, timeout_ms: 5 };
+    let update = Update { buffers: Some(3), real_time: Some(false), ..Update::default() };
+    let loss = LossStatus { cause: "late".to_owned(), count: 3, ..LossStatus::default() };
+    let status = SessionStatus { name: session(), losses: vec![loss], ..SessionStatus::default() };
+    let of = |request: &Request| serde_json::to_vec(request).unwrap();
+    let seeds = [
+        ("start", of(&Request::Start(Box::new(start)))),
+        ("enable", of(&enable)),
+        ("update", of(&Request::Update { session: session(), update })),
+        ("list", of(&Request::List)),
+        ("status", serde_json::to_vec(&Response::Session(Box::new(status))).unwrap()),
+    ];
+    replay("wire_request", &seeds, targets::request);
+}

@@ -1,0 +1,283 @@
+//! Everything that can happen to a daemon, at random, for as long as one likes: `cargo xtask torture`.
+//!
+//! A round is a daemon with sessions that last to its end, and some dozens of deeds in the order that its seed gives. What then has
+//! to hold is in `check`. The seed of a round is that of the run and its number: a round that failed is repeated alone.
+
+mod check;
+mod deeds;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use etw_wire::control::{FileMode, Request, Response, SessionStatus, Start};
+
+use crate::daemon::Daemon;
+use crate::hostile::Random;
+use crate::support::*;
+use check::Said;
+
+/// P2, P3, P8: a few rounds.
+#[test]
+fn a_short_torture() {
+    torture(1..5, Duration::MAX);
+}
+
+/// `ETW_TORTURE_SECONDS` long, from `ETW_TORTURE_SEED` on.
+#[test]
+#[ignore = "long: cargo xtask torture"]
+fn a_long_torture() {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
+    let seconds = number("ETW_TORTURE_SECONDS").unwrap_or(60);
+    let first = number("ETW_TORTURE_SEED").unwrap_or(1);
+    torture(first..u64::MAX, Duration::from_secs(seconds));
+}
+
+fn torture(seeds: std::ops::Range<u64>, length: Duration) {
+    let started = Instant::now();
+    for seed in seeds {
+        let begin = Instant::now();
+        let round = std::panic::catch_unwind(|| Round::new(seed).run());
+        match round {
+            Ok(summary) => eprintln!("torture: seed {seed}: {summary} {:?}", begin.elapsed()),
+            Err(cause) => {
+                eprintln!("torture: FAILED; again: cargo xtask torture --minutes 0 --seed {seed}");
+                std::panic::resume_unwind(cause);
+            }
+        }
+        if started.elapsed() >= length {
+            break;
+        }
+    }
+}
+
+/// A session, and where its events are.
+struct Recording {
+    name: String,
+    start: Start,
+    files: Vec<PathBuf>,
+}
+
+struct Round {
+    random: Random,
+    daemon: Daemon,
+    /// What worker and keeper had open before anything happened.
+    descriptors: (usize, usize),
+    has_small_disk: bool,
+    /// Sessions of the whole round, and those that come and go.
+    steady: Vec<Recording>,
+    passing: Vec<Recording>,
+    programs: Vec<(Program, &'static str)>,
+    owner: Option<Program>,
+    consumers: Vec<deeds::Consumer>,
+    said: Said,
+    /// For names that are used once.
+    next: u32,
+    kills: u32,
+    events: u64,
+    /// `ETW_TORTURE_DEEDS`: each is told, for rounds that do not come to their end.
+    is_told: bool,
+}
+
+impl Round {
+    fn new(seed: u64) -> Round {
+        let rig = Rig::without_host();
+        eprintln!("torture: seed {seed} in {}", rig.directory.display());
+        let place = rig.file("small");
+        std::fs::create_dir(&place).unwrap();
+        let mut command = rig.command("keeper", &[]);
+        command.env("ETW_TEST_SMALL_DISK", &place);
+        let mut keeper = Program::start(&mut command);
+        let has_small_disk = keeper.line().as_deref() == Some("small disk");
+        if !has_small_disk {
+            eprintln!("torture: skipped: only root can mount a small disk to be filled");
+        }
+        let daemon = Daemon { rig, keeper };
+        daemon.ask(&Request::List);
+        let mut round = Round {
+            random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            daemon,
+            descriptors: (0, 0),
+            has_small_disk,
+            steady: Vec::new(),
+            passing: Vec::new(),
+            programs: Vec::new(),
+            owner: None,
+            consumers: Vec::new(),
+            said: Said::new(),
+            next: 0,
+            kills: 0,
+            events: 0,
+            is_told: std::env::var_os("ETW_TORTURE_DEEDS").is_some(),
+        };
+        // The connection of the question above may not be gone yet.
+        std::thread::sleep(Duration::from_millis(50));
+        round.descriptors = round.open_descriptors();
+        round
+    }
+
+    fn open_descriptors(&self) -> (usize, usize) {
+        let worker = self.daemon.worker().map_or(usize::MAX, check::descriptors);
+        (worker, check::descriptors(self.daemon.keeper.id()))
+    }
+
+    fn run(mut self) -> String {
+        for kind in [self.random.next(3), 3 + self.random.next(3)] {
+            let recording = self.begin(kind, false);
+            self.steady.push(recording);
+        }
+        let deeds = 20 + self.random.next(30);
+        for _ in 0..deeds {
+            let deed = self.random.next(deeds::COUNT);
+            self.does(deed);
+            let pause = self.random.next(20_000);
+            std::thread::sleep(Duration::from_micros(pause));
+        }
+        self.finish();
+        self.clean();
+        format!(
+            "{deeds} deeds, {} kills of the worker, {} threads, {} events,",
+            self.kills,
+            self.said.len(),
+            self.events
+        )
+    }
+
+    /// A session of one of six kinds that have room for everything; passing ones do not hold the others up.
+    fn begin(&mut self, kind: u64, independent: bool) -> Recording {
+        let small = Start { buffer_size: 8192, buffers: 2048, ..Start::default() };
+        let start = match kind {
+            0 => Start { flush_timer_ms: Some(5), buffers: 256, ..Start::default() },
+            1 => Start { compressed: true, ..small },
+            2 => Start { mode: FileMode::Append, clock: 2, ..small },
+            3 => Start { mode: FileMode::NewFile, max_size: Some(256 << 10), ..small },
+            4 => Start { buffering: true, ..small },
+            _ => Start { mode: FileMode::Circular, max_size: Some(1 << 20), ..small },
+        };
+        let name = self.name(if start.mode == FileMode::NewFile { "s%d-" } else { "s" });
+        self.start(&name, Start { independent, ..start })
+    }
+
+    fn name(&mut self, kind: &str) -> String {
+        self.next += 1;
+        format!("{kind}{}", self.next)
+    }
+
+    fn start(&mut self, name: &str, start: Start) -> Recording {
+        let file = self.daemon.rig.file(&format!("{name}.etl"));
+        let has_file = !start.real_time && !start.buffering;
+        let file = start.file.clone().or_else(|| has_file.then_some(file));
+        let enable = vec![(provider(), all())];
+        let start = Start { name: name.to_owned(), file, enable, ..start };
+        match self.daemon.ask(&Request::Start(Box::new(start.clone()))) {
+            Response::Session(_) => {}
+            // The worker was killed when it had started it.
+            Response::Error { status: 183, .. } => {}
+            other => panic!("{name}: {other:?}"),
+        }
+        let files = start.file.clone().into_iter().collect();
+        Recording { name: name.to_owned(), start, files }
+    }
+
+    /// Stops a session and looks at what it has recorded. `None`: the worker was killed when it had stopped it, and its status is
+    /// lost.
+    fn stop(&mut self, recording: Recording, is_steady: bool) {
+        let Recording { name, start, mut files } = recording;
+        if start.buffering {
+            let file = self.daemon.rig.file(&format!("{name}-snapshot.etl"));
+            let request = Request::Snapshot { session: name.clone(), file: file.clone() };
+            let answer = self.daemon.ask(&request);
+            assert!(matches!(answer, Response::Done { .. }), "{name}: {answer:?}");
+            files.push(file);
+        }
+        let status = match self.daemon.ask(&Request::Stop { session: name.clone() }) {
+            Response::Session(status) => Some(*status),
+            Response::Error { status: 4201, .. } => None,
+            other => panic!("{name}: {other:?}"),
+        };
+        if let Some(status) = &status {
+            check::balanced(status);
+        }
+        if start.mode == FileMode::NewFile {
+            let pattern = files[0].to_string_lossy().into_owned();
+            let numbered = |number: u32| PathBuf::from(pattern.replace("%d", &number.to_string()));
+            files = (1..).map(numbered).take_while(|path| path.exists()).collect();
+        }
+        // A deleted one is complete where nobody sees it.
+        files.retain(|file| file.exists());
+        if files.is_empty() {
+            return;
+        }
+        let found = check::read(&name, &files);
+        let said = is_steady.then_some(&self.said);
+        let Some(status) = status else { return };
+        if start.mode == FileMode::Circular {
+            // What the file does not hold any more is in no count: it was stored.
+        } else if start.buffering {
+            // The oldest may have been overwritten, of a program that has ended all that there was.
+            found.complete(&name, &status, None);
+        } else {
+            found.complete(&name, &status, said);
+            assert_eq!(found.events, status.stored, "{name}: {status:?}");
+        }
+        if is_steady {
+            self.events = self.events.max(found.events);
+        }
+    }
+
+    fn query(&self, name: &str) -> Option<SessionStatus> {
+        match self.daemon.ask(&Request::Query { session: name.to_owned() }) {
+            Response::Session(status) => Some(*status),
+            _ => None,
+        }
+    }
+
+    /// Ends what the deeds have begun.
+    fn finish(&mut self) {
+        for number in (0..self.programs.len()).rev() {
+            self.end_program(number);
+        }
+        self.end_owner();
+        for recording in std::mem::take(&mut self.passing) {
+            self.stop(recording, false);
+        }
+        for consumer in std::mem::take(&mut self.consumers) {
+            consumer.end();
+        }
+        for recording in std::mem::take(&mut self.steady) {
+            self.stop(recording, true);
+        }
+    }
+
+    /// Nothing is left.
+    fn clean(&mut self) {
+        let end = Instant::now() + Duration::from_secs(20);
+        let least = self.descriptors;
+        loop {
+            let now = self.open_descriptors();
+            if now.0 <= least.0 && now.1 <= least.1 {
+                break;
+            }
+            assert!(Instant::now() < end, "worker, keeper: {now:?} descriptors; before {least:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let Response::Providers { providers } = self.daemon.ask(&Request::Providers) else {
+            panic!()
+        };
+        assert!(providers.is_empty(), "{providers:?}");
+        let rig = &self.daemon.rig;
+        assert!(matches!(self.daemon.ask(&Request::Shutdown), Response::Done { .. }));
+        let status = self.daemon.keeper.child.wait().unwrap();
+        assert!(status.success(), "the keeper ended with {status}");
+        rig.wait_until(|rig| check::processes_of(&rig.runtime()).is_empty());
+        let left = std::fs::read_dir(rig.runtime()).unwrap().flatten();
+        let mut left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["lock", "word"]);
+        // Memory of global sessions has no name; a file of a program's own would have its session's.
+        let shared = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+        let ours = rig.directory.file_name().unwrap().to_string_lossy().into_owned();
+        for file in shared {
+            assert!(!file.file_name().to_string_lossy().contains(&ours), "{file:?}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What comes over a host's socket: messages of programs and hosts, requests of controllers.
+
+use etw_session::EnableInfo;
+use etw_wire::control::{Request, Response};
+use etw_wire::message::{FromHost, FromProgram};
+
+/// A message. What is read as one, written again, is the same bytes: nothing of it was passed over.
+pub fn message(data: &[u8]) {
+    let from_program = FromProgram::read(data);
+    if let Some(message) = &from_program {
+        assert!(message.to_bytes() == data, "{message:?}");
+    }
+    let from_host = FromHost::read(data);
+    if let Some(message) = &from_host {
+        assert!(message.to_bytes() == data, "{message:?}");
+    }
+    assert!(from_program.is_none() || from_host.is_none(), "a message of both sides");
+}
+
+/// A controller's request, and a host's answer. What is read comes back when it is written.
+pub fn request(data: &[u8]) {
+    if let Ok(request) = serde_json::from_slice::<Request>(data) {
+        let infos: Vec<&EnableInfo> = match &request {
+            Request::Start(start) => start.enable.iter().map(|(_, info)| info).collect(),
+            Request::Enable { info, .. } => vec![info],
+            _ => Vec::new(),
+        };
+        for filters in infos.iter().filter_map(|info| info.filters.as_ref()) {
+            if let Err(error) = filters.check() {
+                assert!(!error.to_string().is_empty());
+            }
+        }
+        let text = serde_json::to_vec(&request).expect("what was read");
+        let again = serde_json::from_slice::<Request>(&text).expect("what was just written");
+        // As texts: a condition's value may be no number, which equals nothing.
+        let text_again = serde_json::to_vec(&again).expect("what was read");
+        assert!(text_again == text, "{request:?} came back as {again:?}");
+    }
+    if let Ok(response) = serde_json::from_slice::<Response>(data) {
+        let text = serde_json::to_vec(&response).expect("what was read");
+        let again = serde_json::from_slice::<Response>(&text).expect("what was just written");
+        assert!(again == response, "{response:?} came back as {again:?}");
+    }
+}
