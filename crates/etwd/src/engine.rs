@@ -86,6 +86,8 @@ pub(crate) struct Engine {
     upkeep: Instant,
     idle_since: Instant,
     pause: Duration,
+    /// When a round for a request has to end, whatever is left.
+    deadline: Option<Instant>,
     /// Since the last upkeep.
     has_drained: bool,
     /// Programs that were shown out.
@@ -135,6 +137,7 @@ impl Engine {
             upkeep: Instant::now(),
             idle_since: Instant::now(),
             pause: LONGEST_PAUSE,
+            deadline: None,
             has_drained: false,
             complaints: 0,
         }

@@ -22,6 +22,9 @@ const MAX_SESSIONS_OF_PROVIDER: usize = 8;
 /// How long the start of a session waits for programs that have its providers.
 const START_PATIENCE: Duration = Duration::from_secs(1);
 
+/// How long a query goes on draining, so that it tells what was written before it.
+const QUERY_PATIENCE: Duration = Duration::from_millis(100);
+
 fn done() -> Response {
     Response::Done { warnings: Vec::new() }
 }
@@ -36,7 +39,7 @@ impl Engine {
             },
             Request::Query { session } => {
                 let response = self.find(&session).map(|slot| {
-                    self.drain_all();
+                    self.drain_for(QUERY_PATIENCE);
                     let ledger = self.ledger(slot);
                     self.status(slot, |global, session| global.status(slot, session, &ledger, true))
                 });

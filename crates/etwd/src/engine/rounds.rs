@@ -13,7 +13,7 @@ impl Engine {
         let patient = self.patient();
         // Who drains for a request does not end for the next one.
         let interruptible = patience.is_zero();
-        let Engine { readers, lanes, router, map, clocks, floor, mailbox, .. } = self;
+        let Engine { readers, lanes, router, map, clocks, floor, mailbox, deadline, .. } = self;
         let alive: Vec<_> = lanes
             .iter()
             .map(|lane| {
@@ -45,8 +45,9 @@ impl Engine {
                 map.observe(Pair::now(raw));
             }
             records += 1;
-            let is_called =
-                interruptible && records.is_multiple_of(PATIENT_RECORDS) && mailbox.is_filled();
+            let is_called = records.is_multiple_of(PATIENT_RECORDS)
+                && (interruptible && mailbox.is_filled()
+                    || deadline.is_some_and(|deadline| Instant::now() >= deadline));
             if size > ROUND_SIZE || is_called {
                 return ControlFlow::Break(());
             }
@@ -279,6 +280,21 @@ impl Engine {
                 return;
             }
         }
+    }
+
+    /// As [`drain_all`](Self::drain_all), for a question that nobody wants to wait for: programs that are faster than the host may
+    /// have filled large pools.
+    pub(crate) fn drain_for(&mut self, time: Duration) {
+        let until = self.clocks.0.now();
+        let deadline = Instant::now() + time;
+        self.deadline = Some(deadline);
+        while Instant::now() < deadline {
+            let drained = self.round(Duration::ZERO);
+            if drained.watermark > until || !drained.stopped && drained.watermark >= until {
+                break;
+            }
+        }
+        self.deadline = None;
     }
 
     /// A program that has ended, and all of whose records are drained.

@@ -81,7 +81,6 @@ fn the_ledger_is_exact_flat_out() {
 
 /// What was written before a request is all that is waited for, however much comes meanwhile.
 #[test]
-#[ignore = "known fault: with grown pools and flat-out programs a drain does not come to its end in 30 s"]
 fn requests_are_answered_while_programs_write_flat_out() {
     let rig = Rig::new();
     // Work enough for a record that the programs are faster than the drain.

@@ -121,3 +121,10 @@ pub fn processes_of(runtime: &Path) -> Vec<u32> {
     };
     numbers.filter(is_ours).collect()
 }
+
+/// What a process has open.
+pub fn descriptors_of(process: u32) -> Vec<std::path::PathBuf> {
+    let all = std::fs::read_dir(format!("/proc/{process}/fd"));
+    let open = all.into_iter().flatten().flatten();
+    open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect()
+}

@@ -257,7 +257,11 @@ impl Round {
             if now.0 <= least.0 && now.1 <= least.1 {
                 break;
             }
-            assert!(Instant::now() < end, "worker, keeper: {now:?} descriptors; before {least:?}");
+            assert!(
+                Instant::now() < end,
+                "worker, keeper: {now:?} descriptors; before {least:?}; the keeper's: {:?}",
+                check::descriptors_of(self.daemon.keeper.id())
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
         let Response::Providers { providers } = self.daemon.ask(&Request::Providers) else {
