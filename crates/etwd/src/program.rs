@@ -217,6 +217,8 @@ pub(crate) struct Lane {
     pub hostile: u64,
     pub pressure: u32,
     pub has_ended: bool,
+    /// Raw time at which that was known.
+    pub ended_at: u64,
     /// When something was last drained.
     pub active: Instant,
     /// Thread ids as this namespace sees them, where the program is in another one.
@@ -241,6 +243,7 @@ impl Lane {
             hostile: 0,
             pressure: reader.pressure(),
             has_ended: program.has_ended,
+            ended_at: 0,
             active: Instant::now(),
             threads: is_elsewhere(process_id).then(HashMap::new),
         }

@@ -330,6 +330,7 @@ impl Engine {
         match program.lane {
             Some(lane) => {
                 self.lanes[lane].has_ended = true;
+                self.lanes[lane].ended_at = self.clocks.0.now();
                 self.readers[lane].wake();
             }
             None => {

@@ -82,7 +82,12 @@ impl Engine {
         for (at, one) in participants.iter_mut().enumerate() {
             let lane = &mut lanes[at];
             lane.hostile += one.drained.hostile;
-            if one.drained.records > 0 || one.drained.is_rest {
+            // What a program that has ended left for later never was: its clock is ours.
+            let is_beyond = lane.has_ended && drained.watermark > lane.ended_at && !drained.stopped;
+            if one.drained.records == 0 && one.drained.is_rest && is_beyond {
+                lane.hostile += 1;
+                empty.push(at);
+            } else if one.drained.records > 0 || one.drained.is_rest {
                 lane.active = now;
                 one.reader.wake();
             } else if lane.has_ended {

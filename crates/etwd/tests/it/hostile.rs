@@ -388,3 +388,52 @@ fn only_who_has_the_right_controls() {
     assert_eq!(refused.status(), 5, "{refused}");
     assert!(refused.to_string().contains("usermod"), "{refused}");
 }
+
+/// A program that says its events are of tomorrow, and ends: nothing of it stays.
+#[test]
+fn events_of_tomorrow_hold_nothing() {
+    use etw_ring::{Memory, PoolOptions, Request, Writer};
+    let rig = Rig::new();
+    let file = rig.start("tomorrow");
+    let (channel, descriptors) = hello(&rig, Role::Program);
+    let [control, _bell] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
+    let control = Memory::map_file(control.as_fd(), 0, etw_ring::Control::SIZE, false).unwrap();
+    let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
+    channel.send(&register.to_bytes(), &[]).unwrap();
+    channel.receive().unwrap();
+    let options = PoolOptions { chunk_size: 256 << 10, prefault: false };
+    let mut memory = Memory::shared(options.memory_size()).unwrap();
+    let fd = memory.take_fd().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let writer = Writer::new(memory, std::sync::Arc::new(control), options, 4).unwrap();
+            channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
+            // What its session is known by.
+            while !matches!(
+                FromHost::read(&channel.receive().unwrap().bytes),
+                Some(FromHost::Set { .. })
+            ) {}
+            let request = Request {
+                sessions: 1,
+                registration: 1,
+                payload_size: 16,
+                event_size: 96,
+                ..Request::default()
+            };
+            let mut reserved = writer.reserve_here(&request).unwrap();
+            reserved.stamp(writer.now() + (1 << 50), 0);
+            reserved.put(&[0; 16]);
+            reserved.commit().unwrap();
+        });
+    });
+    drop(channel);
+    rig.program("count", &[10, 0]).end();
+    rig.wait_until(|rig| {
+        let providers = rig.ask(etw_wire::control::Request::Providers);
+        let etw_wire::control::Response::Providers { providers } = providers else { panic!() };
+        providers.iter().all(|provider| provider.pids.is_empty())
+    });
+    let status = rig.stop("tomorrow");
+    assert_eq!(status.stored, 10, "{status:?}");
+    assert_eq!(events(&file).len(), 10);
+}

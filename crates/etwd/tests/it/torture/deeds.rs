@@ -245,9 +245,9 @@ impl Round {
     }
 
     fn delete_file(&mut self) {
-        if let Some(Recording { files, .. }) = self.passing.last() {
-            // There may be none: a session in memory.
-            files.iter().for_each(|file| drop(std::fs::remove_file(file)));
+        if let Some(Recording { files, .. }) = self.passing.last_mut() {
+            // There may be none: a session in memory. A worker that is replaced afterwards makes the file anew, with what is left.
+            files.retain(|file| std::fs::remove_file(file).is_err());
         }
     }
 

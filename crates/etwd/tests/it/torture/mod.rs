@@ -153,7 +153,8 @@ impl Round {
             4 => Start { buffering: true, ..small },
             _ => Start { mode: FileMode::Circular, max_size: Some(1 << 20), ..small },
         };
-        let name = self.name(if start.mode == FileMode::NewFile { "s%d-" } else { "s" });
+        // No file of a series has the name of another session's.
+        let name = self.name(if start.mode == FileMode::NewFile { "series%d-" } else { "s" });
         self.start(&name, Start { independent, ..start })
     }
 
@@ -197,7 +198,7 @@ impl Round {
         if let Some(status) = &status {
             check::balanced(status);
         }
-        if start.mode == FileMode::NewFile {
+        if start.mode == FileMode::NewFile && !files.is_empty() {
             let pattern = files[0].to_string_lossy().into_owned();
             let numbered = |number: u32| PathBuf::from(pattern.replace("%d", &number.to_string()));
             files = (1..).map(numbered).take_while(|path| path.exists()).collect();
