@@ -13,6 +13,8 @@ use crate::message::{FromHost, FromProgram, Role, VERSION};
 
 /// How long a host may take to begin.
 const BEGINNING: Duration = Duration::from_secs(5);
+/// How long programs that have waited for a host may take to come to it: a session that is started next finds them there.
+const GATHERING: Duration = Duration::from_millis(100);
 
 /// A controller's connection to a host.
 #[derive(Debug)]
@@ -116,6 +118,10 @@ impl Client {
         loop {
             match Client::connect(directory) {
                 Err(ClientError::NoHost(_)) if Instant::now() < end => {}
+                Ok(client) => {
+                    std::thread::sleep(GATHERING);
+                    return Ok(client);
+                }
                 other => return other,
             }
             if let Some(status) = child.try_wait()?

@@ -55,6 +55,8 @@ pub(crate) struct KeptProgram {
 pub(crate) struct KeptRegistration {
     pub id: Guid,
     pub traits: Vec<u8>,
+    /// It was unregistered; its records may be on their way.
+    pub is_gone: bool,
 }
 
 /// In the place of facts that lie in a memory; no JSON begins so.

@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 
 /// Registrations that one program may have (formats/07, section 1).
 pub(crate) const MAX_REGISTRATIONS: usize = 2048;
-/// Bytes of traits of all of them.
+/// Numbers that one connection may give: those of registrations that are gone stay known, since records may be on their way.
+const MAX_NUMBER: u32 = 1 << 16;
+/// Bytes of traits of all that it ever registered.
 const MAX_TRAITS: usize = 4 << 20;
 
 pub(crate) struct Program {
@@ -28,6 +30,8 @@ pub(crate) struct Program {
     pub control: Control,
     pub providers: BTreeMap<u32, Registered>,
     traits_size: usize,
+    /// All that were ever registered.
+    pub numbers: Vec<u32>,
     /// Its place among the engine's pools.
     pub lane: Option<usize>,
     /// It has been asked for a pool.
@@ -92,6 +96,7 @@ impl Program {
             control,
             providers: BTreeMap::new(),
             traits_size: 0,
+            numbers: Vec::new(),
             lane: None,
             pool_is_asked: false,
             slots: [const { None }; SESSIONS],
@@ -117,13 +122,14 @@ impl Program {
             return known.provider.id == id && known.provider.traits == traits;
         }
         if number == 0
-            || number > 1 << 20
+            || number > MAX_NUMBER
             || self.providers.len() >= MAX_REGISTRATIONS
             || self.traits_size + traits.len() > MAX_TRAITS
         {
             return false;
         }
         self.traits_size += traits.len();
+        self.numbers.push(number);
         let provider = Provider { id, traits: traits.to_vec() };
         let parsed = etw_tracelogging::ProviderTraits::parse(traits).ok();
         let name = parsed.map(|traits| String::from_utf8_lossy(traits.name()).into_owned());
@@ -133,10 +139,8 @@ impl Program {
         true
     }
 
-    pub fn unregister(&mut self, number: u32) {
-        if let Some(gone) = self.providers.remove(&number) {
-            self.traits_size -= gone.provider.traits.len();
-        }
+    pub fn unregister(&mut self, number: u32) -> Option<Registered> {
+        self.providers.remove(&number)
     }
 
     /// The slot of a session.

@@ -268,9 +268,11 @@ impl Engine {
         let memory = Memory::map(control, 0, Control::SIZE, true)?;
         let control = Control::open_until(Arc::new(memory), self.batch)?;
         let mut program = Program::new(channel.clone(), peer, control);
+        let mut gone = Vec::new();
         for (number, entry) in kept.registrations {
-            let KeptRegistration { id, traits } = facts(&entry)?;
+            let KeptRegistration { id, traits, is_gone } = facts(&entry)?;
             program.register(number, id, &traits);
+            gone.extend(is_gone.then_some(number));
         }
         for (slot, kept) in program.slots.iter_mut().zip(record.slots) {
             *slot = kept;
@@ -297,6 +299,9 @@ impl Engine {
             program.lane = Some(self.lanes.len());
             self.lanes.push(Lane::new(connection, &program, &reader));
             self.readers.push(reader);
+        }
+        for number in gone {
+            program.unregister(number);
         }
         // What it said to a worker that was killed may not have been heard.
         program.say(&FromHost::Again);

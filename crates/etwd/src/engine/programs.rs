@@ -49,11 +49,13 @@ impl Engine {
         let [Ok(control), Ok(bell)] = memories.map(|memory| memory.read_only_fd()) else {
             return end(&program.channel);
         };
-        if program.channel.send(&welcome.to_bytes(), &[control.as_fd(), bell.as_fd()]).is_err() {
-            return end(&program.channel);
-        }
         self.programs.insert(connection, program);
+        // Before it is told: a worker that is killed here leaves no program behind that believes it has a host.
         self.keep_program(connection);
+        let Some(program) = self.programs.get(&connection) else { return };
+        if program.channel.send(&welcome.to_bytes(), &[control.as_fd(), bell.as_fd()]).is_err() {
+            end(&program.channel);
+        }
     }
 
     /// What the next worker needs of a program.
@@ -74,7 +76,7 @@ impl Engine {
     }
 
     pub(crate) fn forget_program(&self, connection: Connection, program: &Program) {
-        for number in program.providers.keys() {
+        for number in &program.numbers {
             self.keep.remove(&format!("registration/{connection}/{number}"));
         }
         for segment in 0..program.segments {
@@ -123,15 +125,18 @@ impl Engine {
                 {
                     self.lanes[lane].registrations.set(number, registered.provider.clone());
                 }
-                let kept = KeptRegistration { id, traits: traits.to_vec() };
+                let kept = KeptRegistration { id, traits: traits.to_vec(), is_gone: false };
                 self.keep.put(&format!("registration/{connection}/{number}"), &kept, &[]);
                 self.introduce(connection, number);
                 true
             }
             FromProgram::Unregister { number } => {
-                program.unregister(number);
-                self.keep.remove(&format!("registration/{connection}/{number}"));
-                // Its number stays known to the lane: records may be on their way.
+                // Its number stays known to the lane, and to the next worker's: records may be on their way.
+                if let Some(Registered { provider, .. }) = program.unregister(number) {
+                    let (id, traits) = (provider.id, provider.traits);
+                    let kept = KeptRegistration { id, traits, is_gone: true };
+                    self.keep.put(&format!("registration/{connection}/{number}"), &kept, &[]);
+                }
                 true
             }
             FromProgram::Pool => self.take_pool(connection, descriptors),

@@ -157,6 +157,7 @@ fn sessions_of_a_file_begin_with_the_daemon() {
     daemon.rig.program("wait", &[]).end();
     let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
     assert_eq!(sessions.iter().map(|status| &status.name[..]).collect::<Vec<_>>(), ["boot"]);
-    assert_eq!(daemon.stop("boot").stored, 4);
-    assert_eq!(events(&file).len(), 4);
+    let status = daemon.stop("boot");
+    let events = events(&file);
+    assert_eq!((status.stored, events.len()), (4, 4), "{events:?} {status:?}");
 }
