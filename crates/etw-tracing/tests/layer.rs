@@ -107,8 +107,16 @@ impl std::error::Error for Broken {
     }
 }
 
+/// `tracing` keeps one level for the process: subscribers that come and go on several threads at once may leave that of an earlier
+/// moment.
+fn one_at_a_time() -> std::sync::MutexGuard<'static, ()> {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 #[test]
 fn fields_in_order_with_their_types() {
+    let _one = one_at_a_time();
     let _default =
         tracing_subscriber::registry().with(etw_tracing::layer("Test.Fields")).set_default();
     let recording = Recording::start("fields", &["Test.Fields"], Level::VERBOSE, 0);
@@ -136,6 +144,7 @@ fn fields_in_order_with_their_types() {
 
 #[test]
 fn spans_are_activities() {
+    let _one = one_at_a_time();
     let _default =
         tracing_subscriber::registry().with(etw_tracing::layer("Test.Spans")).set_default();
     let recording = Recording::start("spans", &["Test.Spans"], Level::VERBOSE, 0);
@@ -187,6 +196,7 @@ fn spans_are_activities() {
 /// A task that is polled on two threads is one activity, and leaves none behind.
 #[test]
 fn tasks_stay_one_activity() {
+    let _one = one_at_a_time();
     struct Twice(u32);
     impl Future for Twice {
         type Output = ();
@@ -240,6 +250,7 @@ fn tasks_stay_one_activity() {
 /// Callsites are off until a session comes, off again when it goes, and levels are told apart by keyword.
 #[test]
 fn callsites_follow_sessions() {
+    let _one = one_at_a_time();
     let _default =
         tracing_subscriber::registry().with(etw_tracing::layer("Test.Interest")).set_default();
     let all = || {
@@ -265,6 +276,7 @@ fn callsites_follow_sessions() {
 /// A provider a target, keywords for targets, places in the source.
 #[test]
 fn choices() {
+    let _one = one_at_a_time();
     let layer = etw_tracing::Builder::new("Test.Choices")
         .provider_per_target()
         .keyword("net", 0x100)
@@ -293,6 +305,7 @@ fn choices() {
 /// What is larger than an event can be is refused, and counted as lost.
 #[test]
 fn too_large() {
+    let _one = one_at_a_time();
     let _default =
         tracing_subscriber::registry().with(etw_tracing::layer("Test.Large")).set_default();
     let recording = Recording::start("large", &["Test.Large"], Level::VERBOSE, 0);
