@@ -28,6 +28,7 @@
 
 mod descriptor;
 mod enable;
+mod filter;
 mod guid;
 mod kernel_group;
 pub mod le;
@@ -37,6 +38,7 @@ mod time;
 
 pub use descriptor::{Channel, EventDescriptor, Keyword, Level, Opcode};
 pub use enable::{LevelKeyword, Wanted};
+pub use filter::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use guid::{Guid, ParseGuidError};
 pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT};
 pub use record::{
