@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use etw_ring::Record;
 use etw_ring::prefix::{self, Prefix};
+use etw_ring::{Record, classic};
 use etw_session::Event;
 use etw_tracelogging::ProviderTraits;
-use etw_types::{EventDescriptor, ExtType, Guid};
+use etw_types::{Classic, EventDescriptor, ExtType, Guid};
 
 /// A provider as a process registered it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,7 @@ pub struct Registrations {
     templates: HashMap<(u32, u32), Option<Arc<Template>>, BuildHasherDefault<NumberHasher>>,
     last: Option<((u32, u32), Arc<Template>)>,
     chain: Chain,
+    classic: Option<Classic>,
 }
 
 /// For numbers that we give: sites and registrations, each counted from 1.
@@ -132,6 +133,7 @@ impl Registrations {
             chain: &template.chain.bytes,
             payload: record.payload,
             process: None,
+            classic: None,
         })
     }
 
@@ -190,6 +192,9 @@ impl Registrations {
         let (bytes, payload) =
             record.payload.split_at_checked(usize::from(record.metadata_size))?;
         let found = Prefix::parse(record.kind, bytes)?;
+        if found.is_classic {
+            return self.classic_event(record, &found, payload, time, process_id);
+        }
         if record.site != 0 {
             self.find((record.site, record.registration), sites)?;
         }
@@ -225,6 +230,35 @@ impl Registrations {
             chain: &self.chain.bytes,
             payload,
             process: None,
+            classic: None,
+        })
+    }
+
+    /// The event of a classic provider. What its header says is shown as it is; who wrote it, and for whom, is the registration's.
+    fn classic_event<'a>(
+        &'a mut self,
+        record: &Record<'a>,
+        found: &Prefix<'a>,
+        payload: &'a [u8],
+        time: i64,
+        process_id: u32,
+    ) -> Option<Event<'a>> {
+        if record.site != 0 || record.user != 0 {
+            return None;
+        }
+        let provider = self.by_number.get(record.registration as usize)?.as_ref()?;
+        let (id, group) = (provider.id, provider.group());
+        self.classic = Some(classic::parse(found.metadata)?);
+        Some(Event {
+            time: found.time.unwrap_or(time),
+            cpu: record.cpu,
+            process_id,
+            thread_id: record.tid,
+            provider: id,
+            group,
+            payload,
+            classic: self.classic.as_ref(),
+            ..Event::default()
         })
     }
 }

@@ -23,7 +23,10 @@ impl EnableInfo {
     /// Which events shall have a call stack; `None`: none of them.
     pub fn stacks(&self) -> Option<StackFilter> {
         let filters = || self.filters.as_ref().map(|filters| filters.stacks.clone());
-        self.properties.contains(EnableProperties::STACK_TRACE).then(filters)?.or(Some(StackFilter::default()))
+        self.properties
+            .contains(EnableProperties::STACK_TRACE)
+            .then(filters)?
+            .or(Some(StackFilter::default()))
     }
 }
 
@@ -179,6 +182,10 @@ impl Filters {
             if !self.executables.iter().any(same) {
                 return false;
             }
+        }
+        if event.classic.is_some() {
+            // It has neither id nor name, and its fields are described elsewhere.
+            return true;
         }
         let name = event.tracelogging_name();
         if self.event_ids.as_ref().is_some_and(|filter| !filter.passes(&event.descriptor, name))

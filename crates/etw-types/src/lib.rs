@@ -26,6 +26,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod classic;
 mod descriptor;
 mod enable;
 mod filter;
@@ -36,6 +37,7 @@ mod record;
 mod status;
 mod time;
 
+pub use classic::{Classic, ClassicHeader, EventClass, MessageId};
 pub use descriptor::{Channel, EventDescriptor, Keyword, Level, Opcode};
 pub use enable::{LevelKeyword, Wanted};
 pub use filter::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
