@@ -14,7 +14,7 @@
 //! | 65 Welcome | u16 version, u32 pool size + control, bell | |
 //! | 66 Registered | u32 number | |
 //! | 67 NeedPool | | |
-//! | 68 Set | u32 token, u32 number, u8 slot, u8 level, u8 flags, u64 any, u64 all, GUID source, blob filter data | flags: 1 ignore keyword 0; others are of no message of this version |
+//! | 68 Set | u32 token, u32 number, u8 slot, u8 level, u8 flags, u64 any, u64 all, GUID source, blob filter data, u64 since | flags: 1 ignore keyword 0; others are of no message of this version. Since: when the session asked for it, in nanoseconds of `CLOCK_MONOTONIC`; of a classic provider the newest holds |
 //! | 69 Clear | u32 token, u32 number, u8 slot, GUID source | |
 //! | 70 Capture | u32 token, u32 number, u8 level, u64 any, u64 all, GUID source | |
 //! | 71 Grow | u32 size | |
@@ -27,7 +27,7 @@ use etw_types::{Guid, LevelKeyword, le};
 /// `OETW`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"OETW");
 /// The version of everything in this crate, and of the pools' layout.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Who connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,7 @@ pub enum FromHost<'a> {
         wanted: LevelKeyword,
         source: Guid,
         filter_data: &'a [u8],
+        since: u64,
     },
     Clear {
         token: u32,
@@ -216,7 +217,7 @@ impl<'a> FromHost<'a> {
             FromHost::Welcome { version, pool_size } => Out::new(65).u16(version).u32(pool_size),
             FromHost::Registered { number } => Out::new(66).u32(number),
             FromHost::NeedPool => Out::new(67),
-            FromHost::Set { token, number, slot, ref wanted, ref source, filter_data } => {
+            FromHost::Set { token, number, slot, ref wanted, ref source, filter_data, since } => {
                 Out::new(68)
                     .u32(token)
                     .u32(number)
@@ -227,6 +228,7 @@ impl<'a> FromHost<'a> {
                     .u64(wanted.all)
                     .guid(source)
                     .blob(filter_data)
+                    .u64(since)
             }
             FromHost::Clear { token, number, slot, ref source } => {
                 Out::new(69).u32(token).u32(number).u8(slot).guid(source)
@@ -261,6 +263,7 @@ impl<'a> FromHost<'a> {
                 },
                 source: from.guid()?,
                 filter_data: from.blob()?,
+                since: from.u64()?,
             },
             69 => FromHost::Clear {
                 token: from.u32()?,
@@ -306,7 +309,15 @@ mod tests {
             FromHost::Welcome { version: 1, pool_size: 1 << 20 },
             FromHost::Registered { number: 5 },
             FromHost::NeedPool,
-            FromHost::Set { token: 1, number: 2, slot: 7, wanted, source: id, filter_data: b"x" },
+            FromHost::Set {
+                token: 1,
+                number: 2,
+                slot: 7,
+                wanted,
+                source: id,
+                filter_data: b"x",
+                since: 1 << 40,
+            },
             FromHost::Clear { token: 1, number: 2, slot: 3, source: id },
             FromHost::Capture { token: 1, number: 2, level: 3, any: 4, all: 5, source: id },
             FromHost::Grow { size: 6 },

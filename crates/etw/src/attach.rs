@@ -110,8 +110,8 @@ impl Link {
                     Ok(())
                 }
                 FromHost::NeedPool => self.make_pool(attachment).map(|made| writer = Some(made)),
-                FromHost::Set { token, number, slot, wanted, source, filter_data } => {
-                    let wanted = Some(&wanted);
+                FromHost::Set { token, number, slot, wanted, source, filter_data, since } => {
+                    let wanted = Some((&wanted, since));
                     registry::set(attachment, number, slot, wanted, source, filter_data);
                     self.say(&FromProgram::Done { token }, &[])
                 }

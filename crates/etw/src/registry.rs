@@ -41,6 +41,8 @@ pub(crate) trait Host: Send + Sync {
 pub(crate) struct Enable {
     pub slot: u8,
     pub wanted: LevelKeyword,
+    /// When it was asked for, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub since: u64,
 }
 
 #[derive(Default)]
@@ -160,7 +162,7 @@ fn introduce(provider: &Provider, attachment: usize, host: &dyn Host) {
     provider.registrations[attachment].store(number, Ordering::Relaxed);
     for enable in enables {
         // A ninth session was refused when it asked; one that is beyond for a provider that comes later stays without.
-        let _ = provider.set_slot(route(attachment, enable.slot), &enable.wanted);
+        let _ = provider.want(route(attachment, enable.slot), &enable.wanted, enable.since);
     }
 }
 
@@ -230,13 +232,14 @@ pub(crate) fn set_writer(attachment: usize, writer: &'static Writer) {
     WRITERS[attachment].store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
 }
 
-/// What a session of a host wants (`Some`), or no longer wants, of the provider that the host knows by `number`.
+/// What a session of a host wants (`Some`, with the time since when), or no longer wants, of the provider that the host knows by
+/// `number`.
 #[cfg(target_os = "linux")]
 pub(crate) fn set(
     attachment: usize,
     number: u32,
     slot: u8,
-    wanted: Option<&LevelKeyword>,
+    wanted: Option<(&LevelKeyword, u64)>,
     source: Guid,
     filter_data: &[u8],
 ) {
@@ -245,7 +248,7 @@ pub(crate) fn set(
         let provider = by_number(registry, attachment, number)?;
         let changed = match wanted {
             // A ninth session, with those of other hosts: it has no events of this program.
-            Some(wanted) => provider.set_slot(route, wanted).is_ok(),
+            Some((wanted, since)) => provider.want(route, wanted, since) == Ok(true),
             None => provider.clear_slots(route),
         };
         changed.then_some(provider)
@@ -313,7 +316,7 @@ pub(crate) fn detach(attachment: usize) {
     }
 }
 
-/// A session wants (`Some`) or no longer wants (`None`) events of the provider or provider group `id`.
+/// A session wants (`Some`, with the time since when) or no longer wants (`None`) events of the provider or provider group `id`.
 ///
 /// # Errors
 /// `ERROR_NO_SYSTEM_RESOURCES` when a provider has eight sessions already; nothing is changed then.
@@ -321,7 +324,7 @@ pub(crate) fn enable(
     attachment: usize,
     slot: u8,
     id: Guid,
-    wanted: Option<&LevelKeyword>,
+    wanted: Option<(&LevelKeyword, u64)>,
     source: Guid,
     filter_data: &[u8],
 ) -> Result<(), Status> {
@@ -331,7 +334,8 @@ pub(crate) fn enable(
         let affected = registry.providers.iter().filter(|p| p.id() == id || p.group() == Some(id));
         for provider in affected {
             match wanted {
-                Some(wanted) => provider.set_slot(route, wanted)?,
+                Some((wanted, since)) if !provider.want(route, wanted, since)? => continue,
+                Some(_) => {}
                 None if !provider.clear_slots(route) => continue,
                 None => {}
             }

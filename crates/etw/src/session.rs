@@ -323,8 +323,9 @@ impl Session {
         if info.properties.contains(EnableProperties::STACK_TRACE) {
             return Err(SessionError::Unsupported("call stacks are not captured yet"));
         }
-        self.host.enable(id, info);
-        registry::enable(self.attachment, 0, id, Some(&wanted), self.source, &[]).map_err(|_| {
+        let since = self.host.enable(id, info);
+        let wanted = Some((&wanted, since));
+        registry::enable(self.attachment, 0, id, wanted, self.source, &[]).map_err(|_| {
             let _ = registry::enable(self.attachment, 0, id, None, self.source, &[]);
             self.host.disable(id);
             SessionError::Limit("the provider is enabled in eight sessions already")
@@ -409,7 +410,8 @@ impl Host for PrivateSession {
     fn register(&self, provider: &Provider) -> (u32, Vec<Enable>) {
         let (number, wanted) =
             self.register(provider_of(provider.id(), provider.traits()), provider.group());
-        (number, wanted.map(|info| Enable { slot: 0, wanted: info.wanted }).into_iter().collect())
+        let enable = wanted.map(|(info, since)| Enable { slot: 0, wanted: info.wanted, since });
+        (number, enable.into_iter().collect())
     }
 
     fn unregister(&self, _registration: u32) {

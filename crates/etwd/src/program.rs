@@ -182,24 +182,25 @@ impl Program {
         sessions
     }
 
-    /// Asks the program to change what a session wants of one registration.
+    /// Asks the program to change what a session wants of one registration, and since when.
     pub fn tell(
         &self,
         token: u32,
         number: u32,
         slot: usize,
-        wanted: Option<&LevelKeyword>,
+        wanted: Option<(&LevelKeyword, u64)>,
         source: Guid,
     ) {
         let slot = slot as u8;
         match wanted {
-            Some(wanted) => self.say(&FromHost::Set {
+            Some((wanted, since)) => self.say(&FromHost::Set {
                 token,
                 number,
                 slot,
                 wanted: *wanted,
                 source,
                 filter_data: &[],
+                since,
             }),
             None => self.say(&FromHost::Clear { token, number, slot, source }),
         }

@@ -51,8 +51,15 @@ fn replay(target: &str, seeds: &[(&str, Vec<u8>)], run: fn(&[u8])) {
 fn wire_message() {
     let wanted = LevelKeyword { level: 4, any: 7, all: 3, ignore_keyword_0: true };
     let id = Guid::from_u128(9);
-    let set =
-        FromHost::Set { token: 1, number: 2, slot: 7, wanted, source: id, filter_data: b"xy" };
+    let set = FromHost::Set {
+        token: 1,
+        number: 2,
+        slot: 7,
+        wanted,
+        source: id,
+        filter_data: b"xy",
+        since: 9,
+    };
     // A flag that this version does not have; it was read as if it had not been there.
     let mut flags = set.to_bytes();
     flags[11] = 3;

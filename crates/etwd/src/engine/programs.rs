@@ -98,6 +98,7 @@ impl Engine {
             is_real_time: global.is_real_time,
             facts: global.facts.to_bytes(),
             enabled: session.enablements().map(|(id, info)| (*id, info.clone())).collect(),
+            since: global.since.iter().map(|(id, since)| (*id, *since)).collect(),
             buffers: global.memories.iter().map(|(count, _)| *count).collect(),
         };
         let mut descriptors = vec![global.numbers.as_fd()];
@@ -209,10 +210,12 @@ impl Engine {
         program.control.set_admission(slot, admission);
         let registered = program.providers.get(&number)?;
         let wanted = wanted_of(&self.router, session, registered)?.wanted;
-        let source = self.sessions.get(&session).map_or(Guid::ZERO, |session| session.guid);
+        let global = self.sessions.get(&session);
+        let source = global.map_or(Guid::ZERO, |session| session.guid);
+        let since = global.map_or(0, |session| session.since_of(registered));
         let token = self.tokens.entry(connection).or_default();
         *token += 1;
-        program.tell(*token, number, slot, Some(&wanted), source);
+        program.tell(*token, number, slot, Some((&wanted, since)), source);
         Some(*token)
     }
 

@@ -96,7 +96,10 @@ impl Engine {
                         if goes {
                             let token = self.tokens.entry(connection).or_default();
                             *token += 1;
-                            program.tell(*token, *number, slot, Some(&info.wanted), source);
+                            let since = self.sessions.get(&session);
+                            let since = since.map_or(0, |session| session.since_of(registered));
+                            let wanted = Some((&info.wanted, since));
+                            program.tell(*token, *number, slot, wanted, source);
                         }
                     }
                     None if goes => {
