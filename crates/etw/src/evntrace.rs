@@ -67,7 +67,7 @@ const _: () = assert!((crate::provider::MAX_SERIAL as u64) << PLACE_BITS < 1 << 
 
 impl LoggerHandle {
     fn new(index: usize, serial: u32, wanted: &LevelKeyword) -> LoggerHandle {
-        let id = index as u64 + 1 | u64::from(serial) << PLACE_BITS;
+        let id = (index as u64 + 1) | u64::from(serial) << PLACE_BITS;
         let flags = wanted.any as u32;
         LoggerHandle(
             id & 0xffff | u64::from(wanted.level) << 16 | id >> 16 << 24 | u64::from(flags) << 32,
@@ -161,7 +161,7 @@ static CLASSES: [Class; MAX_CLASSES] = [const {
 static FREE_CLASSES: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
 
 fn handle_of(index: usize, sequence: u32) -> ClassHandle {
-    ClassHandle(index as u32 + 1 | sequence << CLASS_BITS)
+    ClassHandle((index as u32 + 1) | sequence << CLASS_BITS)
 }
 
 fn class_of(handle: ClassHandle) -> Option<&'static Class> {

@@ -113,7 +113,7 @@ fn program() -> Option<PathBuf> {
 /// Programs find a host that has just begun by themselves, each when it comes to it. What this process writes behind its own
 /// `EnableTraceEx2` is to be recorded, so its providers have to be there.
 fn wait_for_own_providers(client: &Client) {
-    if !crate::evntprov::has_registered() {
+    if !crate::evntprov::has_registered() && !crate::classic::has_registered() {
         return;
     }
     let end = Instant::now() + OWN_PROVIDERS;

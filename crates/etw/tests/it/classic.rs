@@ -47,7 +47,14 @@ fn read<T>(path: &Path, mut of: impl FnMut(&EventRecord<'_>) -> T) -> Vec<T> {
 
 fn file(name: &str) -> (Session, TempPath) {
     let path = TempPath::new(name);
-    (Session::builder(name).file(&path).start().unwrap(), path)
+    loop {
+        // A process has four private sessions, and other tests have theirs.
+        match Session::builder(name).file(&path).start() {
+            Ok(session) => return (session, path),
+            Err(SessionError::Limit(_)) => std::thread::sleep(std::time::Duration::from_millis(5)),
+            Err(error) => panic!("{error}"),
+        }
+    }
 }
 
 const CLASS: Guid = Guid::from_u128(0xc1a55);
@@ -136,21 +143,23 @@ fn the_newest_session_of_before_the_registration() {
     let control = Guid::from_u128(0xc1a5502);
     let (first, _first_path) = file("classic-before-1.etl");
     let (second, _second_path) = file("classic-before-2.etl");
-    let (third, _third_path) = file("classic-before-3.etl");
     first.enable(&control, Level(1), 0).unwrap();
-    third.enable(&control, Level(3), 0).unwrap();
     second.enable(&control, Level(2), 0).unwrap();
-    for round in 0..3 {
+    let newest = |level: u8| {
         let told = Told::default();
         let (handle, answer) =
             register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
         assert_eq!(answer, Status(77));
-        let wanted = [2, 3, 1][round];
-        assert_eq!(told.take(), [(RequestCode::EnableEvents, wanted, 0)]);
+        assert_eq!(told.take().last(), Some(&(RequestCode::EnableEvents, level, 0)));
         assert_eq!(unregister_trace_guids(handle), Status::ERROR_SUCCESS);
-        // What was the newest then is not what is newest now.
-        [&second, &third, &first][round].disable(&control);
-    }
+    };
+    newest(2);
+    first.enable(&control, Level(3), 0).unwrap();
+    newest(3);
+    // What was the newest then is not what is newest now.
+    first.disable(&control);
+    newest(2);
+    second.disable(&control);
     let told = Told::default();
     let (_, answer) =
         register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
@@ -242,8 +251,7 @@ fn instances_and_messages_come_back() {
 #[test]
 fn statuses_of_classic_events() {
     let control = Guid::from_u128(0xc1a5504);
-    let path = TempPath::new("classic-statuses.etl");
-    let session = Session::builder("statuses").file(&path).buffer_size_kb(64).start().unwrap();
+    let (session, _path) = file("classic-statuses.etl");
     let told = Told::default();
     let (_, _) = register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
     session.enable(&control, Level(5), 0).unwrap();
