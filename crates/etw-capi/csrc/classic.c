@@ -22,13 +22,18 @@ extern uint32_t etw_classic_message_write(uint64_t logger, uint32_t flags, const
                                           uint16_t number, const struct argument *arguments,
                                           uint32_t count);
 
+/*
+ * The message's number is a USHORT, of which the upper half of its register says nothing. (The last named parameter of a variadic function
+ * must not be one that is promoted.)
+ */
+
 /* Of a shared library only symbols of Rust's are seen outside: there these jump here. */
 #if defined(__x86_64__) || defined(__aarch64__)
 #define TraceMessage etw_classic_message
 #define TraceMessageVa etw_classic_message_va
 #endif
 
-uint32_t TraceMessageVa(uint64_t logger, uint32_t flags, const void *id, uint16_t number,
+uint32_t TraceMessageVa(uint64_t logger, uint32_t flags, const void *id, uint32_t number,
                         va_list list)
 {
     struct argument arguments[MOST_ARGUMENTS];
@@ -46,10 +51,10 @@ uint32_t TraceMessageVa(uint64_t logger, uint32_t flags, const void *id, uint16_
         arguments[count].size = va_arg(list, size_t);
         count++;
     }
-    return etw_classic_message_write(logger, flags, id, number, arguments, count);
+    return etw_classic_message_write(logger, flags, id, (uint16_t)number, arguments, count);
 }
 
-uint32_t TraceMessage(uint64_t logger, uint32_t flags, const void *id, uint16_t number, ...)
+uint32_t TraceMessage(uint64_t logger, uint32_t flags, const void *id, uint32_t number, ...)
 {
     va_list list;
     uint32_t status;

@@ -26,18 +26,27 @@ pub fn home() -> &'static Path {
 /// `libetw.a`, built.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let output = Command::new(env!("CARGO"))
-            .args(["build", "--locked", "-p", "etw-capi", "--message-format=json"])
-            .current_dir(home().join("../.."))
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).unwrap();
-        let end = text.find("/libetw.a\"").expect("the library is among what was built");
-        let start = text[..end].rfind('"').unwrap() + 1;
-        PathBuf::from(&text[start..end + "/libetw.a".len()])
-    })
+    LIBRARY.get_or_init(|| build("etw-capi", "/libetw.a"))
+}
+
+/// The command `etw`, built.
+pub fn command_line() -> &'static Path {
+    static COMMAND: OnceLock<PathBuf> = OnceLock::new();
+    COMMAND.get_or_init(|| build("etw-cli", "/etw"))
+}
+
+/// Builds a package; the path of what was built that ends so.
+fn build(package: &str, name: &str) -> PathBuf {
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--locked", "-p", package, "--message-format=json"])
+        .current_dir(home().join("../.."))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let end = text.find(&format!("{name}\"")).expect("it is among what was built");
+    let start = text[..end].rfind('"').unwrap() + 1;
+    PathBuf::from(&text[start..end + name.len()])
 }
 
 /// A compiler, a language and flags.
