@@ -414,7 +414,7 @@ pub fn trace_event(
     data: &[&[u8]],
 ) -> Status {
     match provider_of(logger) {
-        Some(provider) => write(provider, ClassicHeader::Trace(class), time, data),
+        Some(to) => write(to, ClassicHeader::Trace(class), time, data),
         None => Status::ERROR_INVALID_HANDLE,
     }
 }
@@ -430,7 +430,7 @@ pub fn trace_event_instance(
     time: Option<i64>,
     data: &[&[u8]],
 ) -> Status {
-    let Some(provider) = provider_of(logger) else { return Status::ERROR_INVALID_HANDLE };
+    let Some(to) = provider_of(logger) else { return Status::ERROR_INVALID_HANDLE };
     let Some(guid) = guid_of(instance.0) else { return Status::ERROR_INVALID_PARAMETER };
     let (parent, parent_instance) = match parent {
         None => (Guid::ZERO, 0),
@@ -441,7 +441,7 @@ pub fn trace_event_instance(
     };
     let class = EventClass { guid, ..class };
     let header = ClassicHeader::Instance { class, instance: instance.1, parent_instance, parent };
-    write(provider, header, time, data)
+    write(to, header, time, data)
 }
 
 /// Writes a message. Of `flags`, sequence number, time and system information (thread and process) count; the session gives the sequence
@@ -457,7 +457,7 @@ pub fn trace_message(
     let parts = MessageFlags::SEQUENCE.0 | MessageFlags::TIMESTAMP.0 | MessageFlags::SYSTEM_INFO.0;
     let flags = MessageFlags(flags.0 & parts);
     match provider_of(logger) {
-        Some(provider) => write(provider, ClassicHeader::Message { flags, id, number }, None, data),
+        Some(to) => write(to, ClassicHeader::Message { flags, id, number }, None, data),
         None => Status::ERROR_INVALID_HANDLE,
     }
 }
@@ -468,15 +468,21 @@ pub fn is_enabled(logger: LoggerHandle) -> bool {
     provider_of(logger).is_some()
 }
 
-/// The provider of a handle, if its session still has it. Async-signal-safe.
-fn provider_of(logger: LoggerHandle) -> Option<&'static Provider> {
+/// The provider of a handle and the route to its session, if that still has it. Async-signal-safe.
+fn provider_of(logger: LoggerHandle) -> Option<(&'static Provider, u64)> {
     let (index, serial) = logger.parts();
     // SAFETY: null, or a provider that is never freed.
     let provider = unsafe { PLACES.get(index)?.provider.load(Ordering::Acquire).as_ref() }?;
-    (provider.serial() == serial && provider.routes(0, 0) != 0).then_some(provider)
+    let routes = provider.routes(0, 0);
+    (provider.serial() == serial && routes != 0).then_some((provider, routes))
 }
 
-fn write(provider: &Provider, header: ClassicHeader, time: Option<i64>, data: &[&[u8]]) -> Status {
+fn write(
+    (provider, routes): (&Provider, u64),
+    header: ClassicHeader,
+    time: Option<i64>,
+    data: &[&[u8]],
+) -> Status {
     let classic = Classic { header, is_32_bit: cfg!(target_pointer_width = "32") };
     let bytes = ClassicBytes::new(&classic);
     let size = data.iter().fold(0usize, |size, piece| size.saturating_add(piece.len()));
@@ -487,7 +493,7 @@ fn write(provider: &Provider, header: ClassicHeader, time: Option<i64>, data: &[
         payload_size: size.min(TOO_LARGE as usize) as u32,
         event_size: classic.size() as u32,
     };
-    let written = write_general(provider, provider.routes(0, 0), &event, &|mut room| {
+    let written = write_general(provider, routes, &event, &|mut room| {
         for piece in data {
             room = room.put(piece);
         }

@@ -453,6 +453,10 @@ impl Provider {
         Ok(true)
     }
 
+    pub(crate) fn is_classic(&self) -> bool {
+        self.is_classic
+    }
+
     /// Of a classic provider: the number of its session.
     #[inline]
     pub(crate) fn serial(&self) -> u32 {
