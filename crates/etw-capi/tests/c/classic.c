@@ -311,7 +311,7 @@ int main(void)
     CHECK(told.calls, 0);
     statuses_of_registrations();
 
-    of_private = start("classic private", getenv("PRIVATE_OUT"), EVENT_TRACE_PRIVATE_LOGGER_MODE);
+    of_private = start("classic private", getenv("PRIVATE_OUT"), EVENT_TRACE_PRIVATE_LOGGER_MODE | EVENT_TRACE_USE_LOCAL_SEQUENCE);
     of_global = start("classic global", getenv("GLOBAL_OUT"), EVENT_TRACE_FILE_MODE_SEQUENTIAL);
     CHECK(write_order(of_private, 0), ERROR_INVALID_HANDLE);
 
