@@ -320,3 +320,56 @@ impl Chain {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_ring::classic::ClassicBytes;
+    use etw_types::{ClassicHeader, EventClass};
+
+    /// OV-12, P4: a classic event has its class from the record, and its provider from the registration; what no writer of ours makes is none.
+    #[test]
+    fn classic_records() {
+        let class =
+            EventClass { guid: Guid::from_u128(2), kind: 3, level: 4, ..EventClass::default() };
+        let header = Classic { header: ClassicHeader::Trace(class), is_32_bit: false };
+        let bytes = ClassicBytes::new(&header);
+        let payload = [&7i64.to_le_bytes()[..], bytes.as_slice(), b"data"].concat();
+        let record = Record {
+            time: 1,
+            kind: prefix::CLASSIC | prefix::METADATA | prefix::TIME,
+            sessions: 1,
+            cpu: 5,
+            tid: 6,
+            registration: 1,
+            site: 0,
+            seq: 0,
+            user: 0,
+            epoch: 0,
+            metadata_size: 8 + bytes.as_slice().len() as u16,
+            overflow: false,
+            payload: &payload,
+        };
+        let mut registrations = Registrations::default();
+        registrations.add(Provider { id: Guid::from_u128(9), traits: Vec::new() });
+        let mut sites = |_: u32| Some(vec![0; 16]);
+        let event = registrations.event(&record, 10, 8, &mut sites).unwrap();
+        assert_eq!((event.classic, event.provider), (Some(&header), Guid::from_u128(9)));
+        assert_eq!((event.time, event.cpu, event.process_id, event.thread_id), (7, 5, 8, 6));
+        assert_eq!((event.payload, event.chain), (&b"data"[..], &[][..]));
+        let kind = prefix::METADATA | prefix::TIME;
+        for wrong in [
+            Record { registration: 2, ..record },
+            Record { site: 1, ..record },
+            Record { user: 1, ..record },
+            Record { kind: prefix::CLASSIC | kind | prefix::ACTIVITY, ..record },
+            Record { metadata_size: record.metadata_size + 1, ..record },
+            Record { metadata_size: record.metadata_size - 1, ..record },
+            Record { metadata_size: u16::MAX, ..record },
+            // TraceLogging metadata is not what it is.
+            Record { kind, ..record },
+        ] {
+            assert!(registrations.event(&wrong, 10, 8, &mut sites).is_none(), "{wrong:?}");
+        }
+    }
+}

@@ -142,6 +142,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.state
     }
 
+    /// The messages of classic providers that it numbers from now on have numbers above this one.
+    pub fn number_messages_after(&mut self, last: u32) {
+        self.messages = last;
+    }
+
     /// Where its events went.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
@@ -414,7 +419,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     ) {
         (self.next_sequence, self.next_place, self.begun) = (sequence, place, begun);
         // How many of them were messages is in no memory: numbers go on above all that were given.
-        self.messages = ledger.attempted as u32;
+        self.number_messages_after(ledger.attempted as u32);
         (self.ledger, self.facts) = (ledger, facts);
     }
 

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use etw_etl::read::{Records, TraceFile};
+use etw_types::HeaderType;
 use etwd::{Host, HostOptions};
 
 use crate::support::*;
@@ -77,6 +79,51 @@ fn expected(first: &[&str], last: &[u32]) -> Vec<String> {
     all.extend(first.iter().map(|line| line.to_string()));
     all.extend(last.iter().map(|number| order(*number, "tea")));
     all
+}
+
+/// P1, OV-12: classic events are written in a signal handler, in the middle of other ones, and nothing is allocated for them; each is recorded or
+/// refused.
+#[test]
+fn classic_events_in_a_signal_handler() {
+    let counting = Compiler(
+        "gcc",
+        &[
+            "-std=c11",
+            "-O2",
+            "-DCOUNT_ALLOCATIONS",
+            "-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc",
+        ],
+    );
+    let folder = Folder::new("classic-safety");
+    let Some(program) = compile(&folder, "classic_safety.c", counting) else { return };
+    let file = folder.0.join("safety.etl");
+    let output = Command::new(program)
+        .env("ETW_RUNTIME_DIR", folder.0.join("run"))
+        .env("TRACE_OUT", &file)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{:?} {said}", output.status);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let numbers: Vec<u64> = text.split_ascii_whitespace().map(|n| n.parse().unwrap()).collect();
+    let [taken, in_handler, _refused, allocations] = numbers[..] else { panic!("{text}") };
+    assert!(in_handler >= 300 && allocations == 0, "{text}");
+    let mut records = Records::new(vec![TraceFile::open(&file).unwrap()]);
+    let mut found = 0;
+    let mut last = 0;
+    while let Some(record) = records.next() {
+        let payload = match record.header {
+            HeaderType::Full64 | HeaderType::Message => &b"text\0"[..],
+            HeaderType::Instance64 => &[0; 8],
+            _ => continue,
+        };
+        assert_eq!(record.payload, payload);
+        last = last.max(record.sequence.unwrap_or(0));
+        found += 1;
+    }
+    assert!(records.damage().is_empty());
+    assert_eq!(found, taken + in_handler, "{text}");
+    assert!(u64::from(last) * 3 >= found / 2 && u64::from(last) < found);
 }
 
 /// OV-12: a classic provider from C, with every compiler: callbacks, statuses, the newest session, all forms of events under a private and a
