@@ -68,8 +68,18 @@ pub fn compile(folder: &Folder, source: &str, compiler: Compiler) -> Option<Path
     compile_file(folder, &home().join("tests/c").join(source), compiler)
 }
 
+/// As [`compile`], with the shared library.
+pub fn compile_shared(folder: &Folder, source: &str, compiler: Compiler) -> Option<PathBuf> {
+    let library = library().with_file_name("libetw.so");
+    link(folder, &home().join("tests/c").join(source), compiler, &library)
+}
+
 /// As [`compile`], any file.
 pub fn compile_file(folder: &Folder, source: &Path, compiler: Compiler) -> Option<PathBuf> {
+    link(folder, source, compiler, library())
+}
+
+fn link(folder: &Folder, source: &Path, compiler: Compiler, library: &Path) -> Option<PathBuf> {
     let program = folder.0.join("program");
     let output = Command::new(compiler.0)
         .args(compiler.1)
@@ -79,7 +89,8 @@ pub fn compile_file(folder: &Folder, source: &Path, compiler: Compiler) -> Optio
         .arg(source)
         // The library is neither C nor C++.
         .args(["-x", "none"])
-        .arg(library())
+        .arg(library)
+        .arg(format!("-Wl,-rpath,{}", library.parent()?.display()))
         .args(["-lpthread", "-ldl", "-lm", "-o"])
         .arg(&program)
         .output();
