@@ -9,7 +9,7 @@ use etw_ring::prefix::{self, Prefix};
 use etw_ring::{Record, classic};
 use etw_session::Event;
 use etw_tracelogging::ProviderTraits;
-use etw_types::{Classic, EventDescriptor, ExtType, Guid};
+use etw_types::{Classic, ClassicHeader, EventDescriptor, ExtType, Guid, is_system_class};
 
 /// A provider as a process registered it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -248,7 +248,13 @@ impl Registrations {
         }
         let provider = self.by_number.get(record.registration as usize)?.as_ref()?;
         let (id, group) = (provider.id, provider.group());
-        self.classic = Some(classic::parse(found.metadata)?);
+        let classic = classic::parse(found.metadata)?;
+        if let ClassicHeader::Trace(class) | ClassicHeader::Instance { class, .. } = &classic.header
+            && is_system_class(&class.guid)
+        {
+            return None;
+        }
+        self.classic = Some(classic);
         Some(Event {
             time: found.time.unwrap_or(time),
             cpu: record.cpu,
@@ -325,7 +331,7 @@ impl Chain {
 mod tests {
     use super::*;
     use etw_ring::classic::ClassicBytes;
-    use etw_types::{ClassicHeader, EventClass};
+    use etw_types::{EVENT_METADATA, EventClass};
 
     /// OV-12, P4: a classic event has its class from the record, and its provider from the registration; what no writer of ours makes is none.
     #[test]
@@ -371,5 +377,10 @@ mod tests {
         ] {
             assert!(registrations.event(&wrong, 10, 8, &mut sites).is_none(), "{wrong:?}");
         }
+        // What would describe the events of others to a decoder.
+        let mut system = payload.clone();
+        system[16..32].copy_from_slice(&EVENT_METADATA.0);
+        let system = Record { payload: &system, ..record };
+        assert!(registrations.event(&system, 10, 8, &mut sites).is_none());
     }
 }

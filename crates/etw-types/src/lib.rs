@@ -42,7 +42,7 @@ pub use descriptor::{Channel, EventDescriptor, Keyword, Level, Opcode};
 pub use enable::{LevelKeyword, Wanted};
 pub use filter::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use guid::{Guid, ParseGuidError};
-pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT};
+pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT, is_system_class};
 pub use record::{
     EventFlags, EventProperty, EventRecord, ExtType, ExtendedItem, ExtendedItems, HeaderType,
     MessageFlags, Position,

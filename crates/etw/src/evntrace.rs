@@ -7,7 +7,7 @@
 //! use etw::{EventClass, Guid, Status};
 //!
 //! let class = Guid::from_u128(2);
-//! let callback = Arc::new(|request: &ControlRequest| {
+//! let callback = Arc::new(move |request: &ControlRequest| {
 //!     if request.code == RequestCode::EnableEvents {
 //!         let class = EventClass { guid: class, kind: 1, ..EventClass::default() };
 //!         trace_event(request.logger, class, None, &[b"payload"]);
@@ -23,7 +23,8 @@
 //! flags mean is the provider's own affair, nothing is filtered by them.
 //!
 //! Statuses of events, in the order in which they are found: `ERROR_INVALID_HANDLE` for a handle whose session no longer has the provider;
-//! `ERROR_INVALID_PARAMETER` for the handle of a class that is none; `ERROR_MORE_DATA` above 64 KiB or a session's buffer;
+//! `ERROR_INVALID_PARAMETER` for the handle of a class that is none; `ERROR_ACCESS_DENIED` for a class of the system's own events;
+//! `ERROR_MORE_DATA` above 64 KiB or a session's buffer;
 //! `ERROR_NOT_ENOUGH_MEMORY` where the session has no room. Writing neither locks nor allocates, and may be done in a signal handler.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
@@ -31,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use etw_ring::classic::ClassicBytes;
 use etw_ring::prefix::Prefix;
-use etw_types::{Classic, ClassicHeader, EventClass, Guid, LevelKeyword, Status};
+use etw_types::{Classic, ClassicHeader, EventClass, Guid, LevelKeyword, Status, is_system_class};
 pub use etw_types::{MessageFlags, MessageId};
 
 use crate::provider::{ControlCode, EnableChange, Provider, ProviderRef, Registration};
@@ -55,7 +56,8 @@ pub struct TraceHandle(pub u64);
 /// 0 u16, 3 u8: which registration, and which of its sessions    2 u8 level    4 u32 flags
 /// ```
 ///
-/// These are the places that level and flags have in Microsoft's `TRACE_ENABLE_CONTEXT`.
+/// These are the places that level and flags have in Microsoft's `TRACE_ENABLE_CONTEXT`. The sessions of all providers count up to 8191; then
+/// their numbers come again.
 #[doc(alias = "TRACELOGGER_HANDLE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LoggerHandle(pub u64);
@@ -352,17 +354,10 @@ fn news(
 ) -> Option<(RequestCode, LoggerHandle)> {
     let wish = provider.classic_wish();
     if change.control == ControlCode::CaptureState {
-        let LevelKeyword { ignore_keyword_0, .. } = wish?.wanted;
-        let wanted = LevelKeyword {
-            level: change.level,
-            any: change.any,
-            all: change.all,
-            ignore_keyword_0,
-        };
-        return Some((
-            RequestCode::CaptureState,
-            LoggerHandle::new(index, provider.serial(), &wanted),
-        ));
+        wish?;
+        let wanted = LevelKeyword { level: change.level, any: change.any, ..LevelKeyword::ALL };
+        let logger = LoggerHandle::new(index, provider.serial(), &wanted);
+        return Some((RequestCode::CaptureState, logger));
     }
     let number = wish.map_or(0, |wish| wish.number);
     if told.number.swap(number, Ordering::Relaxed) == number {
@@ -483,6 +478,11 @@ fn write(
     time: Option<i64>,
     data: &[&[u8]],
 ) -> Status {
+    if let ClassicHeader::Trace(class) | ClassicHeader::Instance { class, .. } = &header
+        && is_system_class(&class.guid)
+    {
+        return Status::ERROR_ACCESS_DENIED;
+    }
     let classic = Classic { header, is_32_bit: cfg!(target_pointer_width = "32") };
     let bytes = ClassicBytes::new(&classic);
     let size = data.iter().fold(0usize, |size, piece| size.saturating_add(piece.len()));

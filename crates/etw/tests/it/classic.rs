@@ -265,6 +265,15 @@ fn statuses_of_classic_events() {
     assert_eq!(write(65536 - 0x48 - 0x30 + 2), Status::ERROR_MORE_DATA);
     assert_eq!(write(1 << 16), Status::ERROR_MORE_DATA);
     assert_eq!(write(1 << 25), Status::ERROR_MORE_DATA);
+    // What these say is believed of the whole trace.
+    for guid in [etw_types::EVENT_TRACE, etw_types::EVENT_METADATA, etw_types::LOST_EVENT] {
+        let class = EventClass { guid, kind: 32, ..EventClass::default() };
+        assert_eq!(trace_event(logger, class, None, &[]), Status::ERROR_ACCESS_DENIED);
+        let classes = TraceClasses::register(&[guid]).unwrap();
+        let instance = (classes.handles()[0], 1);
+        let status = trace_event_instance(logger, class, instance, None, None, &[]);
+        assert_eq!(status, Status::ERROR_ACCESS_DENIED);
+    }
     assert!(logger.is_plausible());
     for bit in (0..16).chain(24..32) {
         let other = LoggerHandle(logger.0 ^ 1 << bit);
