@@ -23,7 +23,10 @@ impl EnableInfo {
     /// Which events shall have a call stack; `None`: none of them.
     pub fn stacks(&self) -> Option<StackFilter> {
         let filters = || self.filters.as_ref().map(|filters| filters.stacks.clone());
-        self.properties.contains(EnableProperties::STACK_TRACE).then(filters)?.or(Some(StackFilter::default()))
+        self.properties
+            .contains(EnableProperties::STACK_TRACE)
+            .then(filters)?
+            .or(Some(StackFilter::default()))
     }
 }
 

@@ -24,7 +24,7 @@ use etw_ring::{
     Memory, PATIENCE, Participant, RawClock, Reader, advance_together, drain_together,
 };
 use etw_session::{Cause, EnableInfo, Event, Ledger, Router, Session, State};
-use etw_types::Guid;
+use etw_types::{Guid, LoadedModule};
 use etw_wire::control::Response;
 use etw_wire::message::{FromHost, FromProgram, VERSION};
 use etw_wire::{Channel, Peer};

@@ -14,6 +14,7 @@ use etw_etl::record::RecordContext;
 use etw_host::clock::{ClockMap, Pair};
 use etw_host::facts::{SessionFacts, SessionTime};
 use etw_host::file::Files;
+use etw_host::modules::Modules;
 use etw_host::report::LEDGER_PROVIDER_NAME;
 use etw_host::storage::{Sink, Storage};
 use etw_ring::{Control, Memory, Reader, Source};
@@ -187,6 +188,7 @@ impl Engine {
             is_full: false,
             waiting_since: None,
             slow_at: None,
+            modules: Modules::default(),
             start: record.start,
         };
         self.router.insert(slot, session);

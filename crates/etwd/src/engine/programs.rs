@@ -150,7 +150,28 @@ impl Engine {
                 }
                 true
             }
+            FromProgram::Modules { modules } => self.take_modules(connection, modules),
         }
+    }
+
+    /// What a program has loaded: for the traces of its sessions that want call stacks. `false`: that is not what came.
+    fn take_modules(&mut self, connection: Connection, bytes: &[u8]) -> bool {
+        let Some(program) = self.programs.get(&connection) else { return true };
+        let mut modules = Vec::new();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let Some((module, behind)) = LoadedModule::read(rest) else { return false };
+            modules.push(module);
+            rest = behind;
+        }
+        for slot in program.slots.iter().flatten() {
+            if self.router.session(slot.session).is_some_and(Session::wants_stacks)
+                && let Some(global) = self.sessions.get_mut(&slot.session)
+            {
+                global.modules.add(program.peer.pid, modules.iter().cloned());
+            }
+        }
+        true
     }
 
     /// A new registration: what sessions want of it, and the answer that the program waits for.
@@ -208,11 +229,11 @@ impl Engine {
         let program = self.programs.get_mut(&connection)?;
         program.control.set_admission(slot, admission);
         let registered = program.providers.get(&number)?;
-        let wanted = wanted_of(&self.router, session, registered)?.wanted;
+        let info = wanted_of(&self.router, session, registered)?;
         let source = self.sessions.get(&session).map_or(Guid::ZERO, |session| session.guid);
         let token = self.tokens.entry(connection).or_default();
         *token += 1;
-        program.tell(*token, number, slot, Some(&wanted), source);
+        program.tell(*token, number, slot, Some(info), source);
         Some(*token)
     }
 

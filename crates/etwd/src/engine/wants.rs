@@ -96,7 +96,7 @@ impl Engine {
                         if goes {
                             let token = self.tokens.entry(connection).or_default();
                             *token += 1;
-                            program.tell(*token, *number, slot, Some(&info.wanted), source);
+                            program.tell(*token, *number, slot, Some(info), source);
                         }
                     }
                     None if goes => {
