@@ -343,6 +343,7 @@ impl GlobalSession {
             overwritten: ledger.overwritten,
             filtered: ledger.filtered,
             lost: ledger.lost_total(),
+            without_stack: session.facts().without_stack,
             losses,
             enabled: session
                 .enablements()
