@@ -45,6 +45,8 @@ pub(crate) struct Program {
     /// Segments of its pool.
     pub segments: usize,
     pub has_ended: bool,
+    /// The last change that it has made.
+    pub done: u32,
 }
 
 /// A provider that a program has registered.
@@ -105,6 +107,7 @@ impl Program {
             pool_size: 0,
             segments: 0,
             has_ended: false,
+            done: 0,
         }
     }
 

@@ -447,6 +447,7 @@ impl Engine {
 
     fn snapshot(&mut self, slot: usize, file: &Path, from: &Asker) -> Result<Response, Response> {
         may_write(from.user(), file)?;
+        self.hear_modules(slot);
         self.drain_all();
         let raw = self.clocks.0.now();
         let lost = self.ledger(slot).lost_total();

@@ -279,6 +279,8 @@ impl Engine {
         for (slot, kept) in program.slots.iter_mut().zip(record.slots) {
             *slot = kept;
         }
+        // What it was told last it has heard, or will; who asks waits for nothing here.
+        program.done = record.token;
         program.pool_is_asked = record.pool_is_asked;
         program.pool_size = record.pool_size;
         let mut reader: Option<Reader> = None;

@@ -142,6 +142,7 @@ impl Engine {
             FromProgram::Pool => self.take_pool(connection, descriptors),
             FromProgram::Segment => self.take_segment(connection, descriptors),
             FromProgram::Done { token } => {
+                program.done = token.max(program.done);
                 for pending in &mut self.pending {
                     let sent = pending.waiting.get(&connection).copied().flatten();
                     if sent.is_some_and(|sent| sent <= token) {
@@ -172,6 +173,35 @@ impl Engine {
             }
         }
         true
+    }
+
+    /// Hears what programs with stacks of the session have loaded: they say it before they answer an enablement. One that has written
+    /// events and ended in a moment may not have been heard yet.
+    pub(crate) fn hear_modules(&mut self, session: usize) {
+        if !self.router.session(session).is_some_and(Session::wants_stacks) {
+            return;
+        }
+        let end = Instant::now() + HEARING;
+        let mut others = Vec::new();
+        while Instant::now() < end {
+            let is_unheard = |(connection, program): (&Connection, &Program)| {
+                program.slot_of(session).is_some()
+                    && !program.has_ended
+                    && self.tokens.get(connection).is_some_and(|token| *token > program.done)
+            };
+            if !self.programs.iter().any(is_unheard) {
+                break;
+            }
+            let (of_programs, more): (Vec<_>, Vec<_>) =
+                self.mailbox.take().into_iter().partition(Message::is_of_program);
+            others.extend(more);
+            for message in of_programs {
+                // A program's message ends nothing.
+                let _ = self.handle(message);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        others.into_iter().for_each(|message| self.mailbox.post(message));
     }
 
     /// A new registration: what sessions want of it, and the answer that the program waits for.

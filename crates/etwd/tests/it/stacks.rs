@@ -83,7 +83,9 @@ fn events_of_programs_have_stacks() {
     let without = rig.start_with("without", start(with_stacks(name(false)), Start::default()));
     let plain = rig.start("plain");
     rig.wait_until(|rig| rig.query("with").stored > 100);
-    let short: Vec<u32> = (0..5)
+    let id = running.id();
+    running.kill();
+    let short: Vec<u32> = (0..20)
         .map(|_| {
             let program = rig.program("count", &[3, 0]);
             let id = program.id();
@@ -91,8 +93,7 @@ fn events_of_programs_have_stacks() {
             id
         })
         .collect();
-    let id = running.id();
-    running.kill();
+    // Whatever the last of them has said, and nobody has heard yet.
     for session in ["with", "without", "plain"] {
         let status = rig.stop(session);
         // What was in flight when the program was killed.
