@@ -37,6 +37,7 @@ pub struct Registrations {
     last: Option<((u32, u32), Arc<Template>)>,
     chain: Chain,
     classic: Option<Classic>,
+    stack: Vec<u8>,
 }
 
 /// For numbers that we give: sites and registrations, each counted from 1.
@@ -132,6 +133,7 @@ impl Registrations {
             activity_id: Guid::ZERO,
             chain: &template.chain.bytes,
             payload: record.payload,
+            stack: &[],
             process: None,
             classic: None,
         })
@@ -198,6 +200,10 @@ impl Registrations {
         if record.site != 0 {
             self.find((record.site, record.registration), sites)?;
         }
+        match found.stack {
+            [] => self.stack.clear(),
+            addresses => etw_session::stack_item(addresses, &mut self.stack),
+        }
         let chain = &mut self.chain;
         chain.clear();
         if let Some(related) = &found.related_activity_id {
@@ -229,6 +235,7 @@ impl Registrations {
             activity_id: found.activity_id.unwrap_or(Guid::ZERO),
             chain: &self.chain.bytes,
             payload,
+            stack: &self.stack,
             process: None,
             classic: None,
         })

@@ -174,7 +174,8 @@ impl StackFilter {
             filter.level_keyword =
                 Some(LevelKeywordFilter { of, include: flags & LEVEL_INCLUDE != 0 });
         }
-        (at == bytes.len()).then_some(filter)
+        // In the one form that there is, within the limits.
+        (at == bytes.len() && filter.to_bytes() == bytes).then_some(filter)
     }
 }
 

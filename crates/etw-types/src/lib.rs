@@ -33,6 +33,7 @@ mod filter;
 mod guid;
 mod kernel_group;
 pub mod le;
+mod module;
 mod record;
 mod status;
 mod time;
@@ -43,6 +44,7 @@ pub use enable::{LevelKeyword, Wanted};
 pub use filter::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use guid::{Guid, ParseGuidError};
 pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT, is_system_class};
+pub use module::LoadedModule;
 pub use record::{
     EventFlags, EventProperty, EventRecord, ExtType, ExtendedItem, ExtendedItems, HeaderType,
     MessageFlags, Position,

@@ -8,13 +8,14 @@
 //! | 4 Pool | + memory | answers NeedPool |
 //! | 5 Segment | + memory | answers Grow; without memory: there is none |
 //! | 6 Done | u32 token | the change of that token is made |
+//! | 7 Modules | blob | [`LoadedModule`](etw_types::LoadedModule)s: what the call stacks' addresses mean; before Done, and whenever there are others |
 //!
 //! | from the host | | |
 //! |---|---|---|
 //! | 65 Welcome | u16 version, u32 pool size + control, bell | |
 //! | 66 Registered | u32 number | |
 //! | 67 NeedPool | | |
-//! | 68 Set | u32 token, u32 number, u8 slot, u8 level, u8 flags, u64 any, u64 all, GUID source, blob filter data, u64 since | flags: 1 ignore keyword 0; others are of no message of this version. Since: when the session asked for it, in nanoseconds of `CLOCK_MONOTONIC`; of a classic provider the newest holds |
+//! | 68 Set | u32 token, u32 number, u8 slot, u8 level, u8 flags, u64 any, u64 all, GUID source, blob filter data, blob stacks, u64 since | flags: 1 ignore keyword 0; others are of no message of this version. Stacks: empty, or a [`StackFilter`] of the events that get a call stack. Since: when the session asked for it, in nanoseconds of `CLOCK_MONOTONIC`; of a classic provider the newest holds |
 //! | 69 Clear | u32 token, u32 number, u8 slot, GUID source | |
 //! | 70 Capture | u32 token, u32 number, u8 level, u64 any, u64 all, GUID source | |
 //! | 71 Grow | u32 size | |
@@ -22,7 +23,7 @@
 //! | 73 Refused | u32 Win32 status | the host closes the connection |
 //! | 74 Again | | the host has been replaced: all registrations are said again, with their numbers |
 
-use etw_types::{Guid, LevelKeyword, le};
+use etw_types::{Guid, LevelKeyword, StackFilter, le};
 
 /// `OETW`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"OETW");
@@ -49,6 +50,7 @@ pub enum FromProgram<'a> {
     Pool,
     Segment,
     Done { token: u32 },
+    Modules { modules: &'a [u8] },
 }
 
 /// What a host says.
@@ -70,6 +72,7 @@ pub enum FromHost<'a> {
         wanted: LevelKeyword,
         source: Guid,
         filter_data: &'a [u8],
+        stacks: Option<StackFilter>,
         since: u64,
     },
     Clear {
@@ -181,6 +184,7 @@ impl<'a> FromProgram<'a> {
             FromProgram::Pool => Out::new(4),
             FromProgram::Segment => Out::new(5),
             FromProgram::Done { token } => Out::new(6).u32(token),
+            FromProgram::Modules { modules } => Out::new(7).blob(modules),
         }
         .0
     }
@@ -204,6 +208,7 @@ impl<'a> FromProgram<'a> {
             4 => FromProgram::Pool,
             5 => FromProgram::Segment,
             6 => FromProgram::Done { token: from.u32()? },
+            7 => FromProgram::Modules { modules: from.blob()? },
             _ => return None,
         };
         from.end(message)
@@ -217,7 +222,17 @@ impl<'a> FromHost<'a> {
             FromHost::Welcome { version, pool_size } => Out::new(65).u16(version).u32(pool_size),
             FromHost::Registered { number } => Out::new(66).u32(number),
             FromHost::NeedPool => Out::new(67),
-            FromHost::Set { token, number, slot, ref wanted, ref source, filter_data, since } => {
+            FromHost::Set {
+                token,
+                number,
+                slot,
+                ref wanted,
+                ref source,
+                filter_data,
+                ref stacks,
+                since,
+            } => {
+                let stacks = stacks.as_ref().map(StackFilter::to_bytes).unwrap_or_default();
                 Out::new(68)
                     .u32(token)
                     .u32(number)
@@ -228,6 +243,7 @@ impl<'a> FromHost<'a> {
                     .u64(wanted.all)
                     .guid(source)
                     .blob(filter_data)
+                    .blob(&stacks)
                     .u64(since)
             }
             FromHost::Clear { token, number, slot, ref source } => {
@@ -263,6 +279,10 @@ impl<'a> FromHost<'a> {
                 },
                 source: from.guid()?,
                 filter_data: from.blob()?,
+                stacks: match from.blob()? {
+                    [] => None,
+                    bytes => Some(StackFilter::read(bytes)?),
+                },
                 since: from.u64()?,
             },
             69 => FromHost::Clear {
@@ -304,6 +324,7 @@ mod tests {
             FromProgram::Pool,
             FromProgram::Segment,
             FromProgram::Done { token: 8 },
+            FromProgram::Modules { modules: b"none of this crate's affair" },
         ];
         let hosts = [
             FromHost::Welcome { version: 1, pool_size: 1 << 20 },
@@ -316,7 +337,18 @@ mod tests {
                 wanted,
                 source: id,
                 filter_data: b"x",
+                stacks: None,
                 since: 1 << 40,
+            },
+            FromHost::Set {
+                token: 1,
+                number: 2,
+                slot: 7,
+                wanted,
+                source: id,
+                filter_data: b"",
+                stacks: Some(StackFilter::default()),
+                since: 0,
             },
             FromHost::Clear { token: 1, number: 2, slot: 3, source: id },
             FromHost::Capture { token: 1, number: 2, level: 3, any: 4, all: 5, source: id },

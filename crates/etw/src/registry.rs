@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use etw_ring::{MAX_ATTACHMENTS, Writer};
-use etw_types::{Guid, LevelKeyword, Status};
+use etw_types::{Guid, LevelKeyword, StackFilter, Status};
 
 use crate::provider::{
     ControlCode, EnableCallback, EnableChange, Provider, ProviderRef, Registration,
@@ -37,10 +37,12 @@ pub(crate) trait Host: Send + Sync {
 }
 
 /// One session's wish.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Enable {
     pub slot: u8,
     pub wanted: LevelKeyword,
+    /// Which events shall have a call stack.
+    pub stacks: Option<StackFilter>,
     /// When it was asked for, in nanoseconds of `CLOCK_MONOTONIC`.
     pub since: u64,
 }
@@ -162,7 +164,8 @@ fn introduce(provider: &Provider, attachment: usize, host: &dyn Host) {
     provider.registrations[attachment].store(number, Ordering::Relaxed);
     for enable in enables {
         // A ninth session was refused when it asked; one that is beyond for a provider that comes later stays without.
-        let _ = provider.want(route(attachment, enable.slot), &enable.wanted, enable.since);
+        let route = route(attachment, enable.slot);
+        let _ = provider.want(route, &enable.wanted, enable.stacks.as_ref(), enable.since);
     }
 }
 
@@ -239,7 +242,7 @@ pub(crate) fn set(
     attachment: usize,
     number: u32,
     slot: u8,
-    wanted: Option<(&LevelKeyword, u64)>,
+    wanted: Option<(&LevelKeyword, Option<&StackFilter>, u64)>,
     source: Guid,
     filter_data: &[u8],
 ) {
@@ -248,7 +251,9 @@ pub(crate) fn set(
         let provider = by_number(registry, attachment, number)?;
         let changed = match wanted {
             // A ninth session, with those of other hosts: it has no events of this program.
-            Some((wanted, since)) => provider.want(route, wanted, since) == Ok(true),
+            Some((wanted, stacks, since)) => {
+                provider.want(route, wanted, stacks, since) == Ok(true)
+            }
             None => provider.clear_slots(route),
         };
         changed.then_some(provider)
@@ -277,6 +282,12 @@ pub(crate) fn capture(
     if let Some(provider) = with(|registry| by_number(registry, attachment, number)) {
         call(&provider, None, |_| Some(change), &[]);
     }
+}
+
+/// Does a session of the host want call stacks of any provider?
+#[cfg(target_os = "linux")]
+pub(crate) fn wants_stacks(attachment: usize) -> bool {
+    with(|registry| registry.providers.iter().any(|p| p.wants_stacks(attachment)))
 }
 
 /// Number, GUID and traits of every provider that a host knows.
@@ -324,7 +335,7 @@ pub(crate) fn enable(
     attachment: usize,
     slot: u8,
     id: Guid,
-    wanted: Option<(&LevelKeyword, u64)>,
+    wanted: Option<(&LevelKeyword, Option<&StackFilter>, u64)>,
     source: Guid,
     filter_data: &[u8],
 ) -> Result<(), Status> {
@@ -334,7 +345,11 @@ pub(crate) fn enable(
         let affected = registry.providers.iter().filter(|p| p.id() == id || p.group() == Some(id));
         for provider in affected {
             match wanted {
-                Some((wanted, since)) if !provider.want(route, wanted, since)? => continue,
+                Some((wanted, stacks, since))
+                    if !provider.want(route, wanted, stacks, since)? =>
+                {
+                    continue;
+                }
                 Some(_) => {}
                 None if !provider.clear_slots(route) => continue,
                 None => {}

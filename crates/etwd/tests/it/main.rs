@@ -10,5 +10,6 @@ mod hostile;
 mod programs;
 mod roles;
 mod sessions;
+mod stacks;
 mod support;
 mod torture;
