@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <wchar.h>
 #ifndef __cplusplus
 #include <uchar.h>
@@ -116,6 +117,16 @@ typedef const GUID *REFGUID;
 #ifndef TRUE
 #define TRUE 1
 #define FALSE 0
+#endif
+#ifndef INVALID_HANDLE_VALUE
+#define INVALID_HANDLE_VALUE ((HANDLE)(intptr_t)-1)
+#endif
+/* What samples of providers and controllers use of winbase.h. */
+#ifndef ZeroMemory
+#define ZeroMemory(Destination, Length) memset((Destination), 0, (Length))
+#define FillMemory(Destination, Length, Fill) memset((Destination), (Fill), (Length))
+#define CopyMemory(Destination, Source, Length) memcpy((Destination), (Source), (Length))
+#define MoveMemory(Destination, Source, Length) memmove((Destination), (Source), (Length))
 #endif
 #ifndef WINAPI
 #define WINAPI

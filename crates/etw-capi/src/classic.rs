@@ -1,7 +1,6 @@
 //! Classic providers of `evntrace.h`.
 //!
-//! What a callback gets is a `WNODE_HEADER` whose `HistoricalContext` is the session's handle, as this provider knows the session: level and
-//! flags are within it. A handle of `StartTrace` is none for events. Handles of classes, in `TRACE_GUID_REGISTRATION`, are numbers.
+//! What a callback gets is a `WNODE_HEADER` whose `HistoricalContext` is the session's handle, as this provider knows the session. A handle of `StartTrace` is none for events. Handles of classes, in `TRACE_GUID_REGISTRATION`, are numbers.
 
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, offset_of};
@@ -278,26 +277,24 @@ pub unsafe extern "C" fn GetTraceLoggerHandle(buffer: *const c_void) -> u64 {
     wnode.historical_context
 }
 
-/// What the last error is where 0 is no answer.
-fn logger(handle: u64) -> Option<LoggerHandle> {
-    let logger = LoggerHandle(handle);
-    if !logger.is_plausible() {
+/// Level and flags, if the handle's session still has its provider; where 0 is no answer, the last error says so.
+fn enable_info(session: u64) -> (u8, u32) {
+    evntrace::enable_info(LoggerHandle(session)).unwrap_or_else(|| {
         SetLastError(Status::ERROR_INVALID_HANDLE.0);
-        return None;
-    }
-    Some(logger)
+        (0, 0)
+    })
 }
 
-/// The level that the session asked for.
+/// The level that the session asks for.
 #[unsafe(no_mangle)]
-pub extern "C" fn GetTraceEnableLevel(handle: u64) -> u8 {
-    logger(handle).map_or(0, LoggerHandle::level)
+pub extern "C" fn GetTraceEnableLevel(session: u64) -> u8 {
+    enable_info(session).0
 }
 
-/// The flags that the session asked for.
+/// The flags that the session asks for.
 #[unsafe(no_mangle)]
-pub extern "C" fn GetTraceEnableFlags(handle: u64) -> u32 {
-    logger(handle).map_or(0, LoggerHandle::flags)
+pub extern "C" fn GetTraceEnableFlags(session: u64) -> u32 {
+    enable_info(session).1
 }
 
 /// A class's handle as the program has it; one that is none is 0.

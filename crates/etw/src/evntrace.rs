@@ -35,7 +35,9 @@ use etw_ring::prefix::Prefix;
 use etw_types::{Classic, ClassicHeader, EventClass, Guid, LevelKeyword, Status, is_system_class};
 pub use etw_types::{MessageFlags, MessageId};
 
-use crate::provider::{ControlCode, EnableChange, Provider, ProviderRef, Registration};
+use crate::provider::{
+    ClassicWish, ControlCode, EnableChange, Provider, ProviderRef, Registration,
+};
 use crate::registry;
 use crate::write::{Event, TOO_LARGE, write_general};
 
@@ -50,14 +52,14 @@ pub const MAX_CLASSES: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceHandle(pub u64);
 
-/// A session, as one provider knows it:
+/// A session, as one provider knows it: the same for as long as the session has the provider, whatever else it asks for meanwhile.
 ///
 /// ```text
 /// 0 u16, 3 u8: which registration, and which of its sessions    2 u8 level    4 u32 flags
 /// ```
 ///
-/// These are the places that level and flags have in Microsoft's `TRACE_ENABLE_CONTEXT`. The sessions of all providers count up to 8191; then
-/// their numbers come again.
+/// Level and flags are those with which the session took the provider, where Microsoft's `TRACE_ENABLE_CONTEXT` has them; those that hold now
+/// are told by [`enable_info`]. The sessions of all providers count up to 8191; then their numbers come again.
 #[doc(alias = "TRACELOGGER_HANDLE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LoggerHandle(pub u64);
@@ -81,24 +83,6 @@ impl LoggerHandle {
         let id = self.0 & 0xffff | (self.0 >> 24 & 0xff) << 16;
         let place = (id & ((1 << PLACE_BITS) - 1)) as usize;
         (place.wrapping_sub(1), (id >> PLACE_BITS) as u32)
-    }
-
-    /// The level that the session asked for.
-    #[doc(alias = "GetTraceEnableLevel")]
-    pub const fn level(self) -> u8 {
-        (self.0 >> 16) as u8
-    }
-
-    /// The flags that the session asked for: the low half of its any-keywords.
-    #[doc(alias = "GetTraceEnableFlags")]
-    pub const fn flags(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-
-    /// Could a callback have been given it? Its session may have ended since.
-    pub const fn is_plausible(self) -> bool {
-        let place = self.0 & ((1 << PLACE_BITS) - 1);
-        place != 0 && place <= MAX_REGISTRATIONS as u64
     }
 }
 
@@ -127,6 +111,10 @@ pub struct ControlRequest {
     pub control: Guid,
     /// The session.
     pub logger: LoggerHandle,
+    /// The level that the session asked for; of `CaptureState` that of the request.
+    pub level: u8,
+    /// As `level`, the flags: the low half of its any-keywords.
+    pub flags: u32,
 }
 
 /// What a control callback is. What it returns is looked at only when it is called within [`register_trace_guids`].
@@ -332,8 +320,7 @@ pub fn register_trace_guids(
     let callback = {
         let told = told.clone();
         move |change: &EnableChange<'_>| {
-            if let Some((code, logger)) = news(change, provider, index, &told) {
-                let request = ControlRequest { code, control: provider.id(), logger };
+            if let Some(request) = news(change, provider, index, &told) {
                 told.answer.store(callback(&request).0, Ordering::Relaxed);
             }
         }
@@ -351,13 +338,14 @@ fn news(
     provider: &Provider,
     index: usize,
     told: &Told,
-) -> Option<(RequestCode, LoggerHandle)> {
+) -> Option<ControlRequest> {
     let wish = provider.classic_wish();
+    let request = |code, logger, level, any: u64| {
+        Some(ControlRequest { code, control: provider.id(), logger, level, flags: any as u32 })
+    };
+    let handle = |wish: &ClassicWish| LoggerHandle::new(index, provider.serial(), &wish.first);
     if change.control == ControlCode::CaptureState {
-        wish?;
-        let wanted = LevelKeyword { level: change.level, any: change.any, ..LevelKeyword::ALL };
-        let logger = LoggerHandle::new(index, provider.serial(), &wanted);
-        return Some((RequestCode::CaptureState, logger));
+        return request(RequestCode::CaptureState, handle(&wish?), change.level, change.any);
     }
     let number = wish.map_or(0, |wish| wish.number);
     if told.number.swap(number, Ordering::Relaxed) == number {
@@ -365,11 +353,21 @@ fn news(
     }
     let Some(wish) = wish else {
         let last = LoggerHandle(told.logger.load(Ordering::Relaxed));
-        return Some((RequestCode::DisableEvents, last));
+        return request(RequestCode::DisableEvents, last, 0, 0);
     };
-    let logger = LoggerHandle::new(index, provider.serial(), &wish.wanted);
+    let logger = handle(&wish);
     told.logger.store(logger.0, Ordering::Relaxed);
-    Some((RequestCode::EnableEvents, logger))
+    request(RequestCode::EnableEvents, logger, wish.wanted.level, wish.wanted.any)
+}
+
+/// Level and flags that the handle's session asks for now; `None` where it no longer has the provider.
+#[doc(alias = "GetTraceEnableLevel")]
+#[doc(alias = "GetTraceEnableFlags")]
+pub fn enable_info(logger: LoggerHandle) -> Option<(u8, u32)> {
+    let (provider, _) = provider_of(logger)?;
+    let wanted = provider.classic_wish()?.wanted;
+    // It may have gone to another session in between.
+    provider_of(logger).map(|_| (wanted.level, wanted.any as u32))
 }
 
 /// Unregisters; a callback that is running has ended when it returns. `ERROR_INVALID_HANDLE`: it was unregistered before.

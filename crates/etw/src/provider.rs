@@ -78,6 +78,8 @@ struct State {
 pub(crate) struct ClassicWish {
     /// As it was asked for.
     pub wanted: LevelKeyword,
+    /// What the same session asked for when it took the provider.
+    pub first: LevelKeyword,
     /// In nanoseconds of `CLOCK_MONOTONIC`.
     since: u64,
     /// Another number for each wish.
@@ -91,7 +93,8 @@ impl Default for ClassicWish {
 }
 
 impl ClassicWish {
-    const NONE: ClassicWish = ClassicWish { wanted: LevelKeyword::ALL, since: 0, number: 0 };
+    const NONE: ClassicWish =
+        ClassicWish { wanted: LevelKeyword::ALL, first: LevelKeyword::ALL, since: 0, number: 0 };
 }
 
 /// Numbers of sessions of classic providers begin again after this.
@@ -486,7 +489,8 @@ impl Provider {
         if is_there && since == wish.since && *wanted == wish.wanted {
             return Ok(false);
         }
-        *wish = ClassicWish { wanted: *wanted, since, number: wish.number + 1 };
+        let first = if is_there { wish.first } else { *wanted };
+        *wish = ClassicWish { wanted: *wanted, first, since, number: wish.number + 1 };
         if !is_there {
             static LAST: AtomicU32 = AtomicU32::new(0);
             let serial = LAST.fetch_add(1, Ordering::Relaxed) % MAX_SERIAL + 1;

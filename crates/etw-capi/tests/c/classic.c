@@ -109,7 +109,7 @@ typedef struct {
 static Order order(ULONG number, const char *name)
 {
     Order event;
-    memset(&event, 0, sizeof event);
+    ZeroMemory(&event, sizeof event);
     event.header.Size = (USHORT)(offsetof(Order, name) + strlen(name) + 1);
     event.header.Class.Type = EVENT_TRACE_TYPE_START;
     event.header.Class.Level = TRACE_LEVEL_INFORMATION;
@@ -286,7 +286,7 @@ static void statuses_of_registrations(void)
     SetLastError(ERROR_SUCCESS);
     CHECK(GetTraceLoggerHandle(NULL), INVALID_TRACEHANDLE);
     CHECK(GetLastError(), ERROR_INVALID_PARAMETER);
-    CHECK(GetTraceLoggerHandle(wnode), INVALID_TRACEHANDLE);
+    CHECK((HANDLE)(uintptr_t)GetTraceLoggerHandle(wnode) == INVALID_HANDLE_VALUE, 1);
     CHECK(GetLastError(), ERROR_BAD_LENGTH);
     SetLastError(ERROR_SUCCESS);
     CHECK(GetTraceEnableLevel(0), 0);
@@ -339,10 +339,11 @@ int main(void)
     CHECK(EnableTraceEx2(of_global, &ControlGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 0, 0, 0, 5000, NULL),
           ERROR_SUCCESS);
     wait_for(&told, 3, WMI_ENABLE_EVENTS, 0, 0);
+    CHECK(told.logger, logger);
     CHECK(write_order(logger, 101), ERROR_SUCCESS);
     CHECK(EnableTraceEx2(of_global, &ControlGuid, EVENT_CONTROL_CODE_CAPTURE_STATE, 1, 2, 0, 5000, NULL),
           ERROR_SUCCESS);
-    wait_for(&told, 4, WMI_CAPTURE_STATE, 1, 2);
+    wait_for(&told, 4, WMI_CAPTURE_STATE, 0, 0);
     /* What the private session has no more it cannot let go. */
     CHECK(EnableTrace(FALSE, 0, 0, &ControlGuid, of_private), ERROR_SUCCESS);
     CHECK(told.calls, 4);
@@ -354,7 +355,8 @@ int main(void)
     CHECK(write_order(logger, 103), ERROR_INVALID_HANDLE);
     CHECK(write_order(told.logger, 104), ERROR_SUCCESS);
     CHECK(EnableTrace(FALSE, 0, 0, &ControlGuid, of_private), ERROR_SUCCESS);
-    wait_for(&told, 6, WMI_DISABLE_EVENTS, 5, 0);
+    wait_for(&told, 6, WMI_DISABLE_EVENTS, 0, 0);
+    CHECK(GetLastError(), ERROR_INVALID_HANDLE);
     CHECK(write_order(told.logger, 105), ERROR_INVALID_HANDLE);
 
     /* Enabled before it is registered: the callback runs within, and its answer is the call's. */
@@ -373,7 +375,7 @@ int main(void)
     wait_for(&told, 7, WMI_ENABLE_EVENTS, 5, 1);
     CHECK(write_order(told.logger, 108), ERROR_SUCCESS);
     stop(of_global);
-    wait_for(&told, 8, WMI_DISABLE_EVENTS, 5, 1);
+    wait_for(&told, 8, WMI_DISABLE_EVENTS, 0, 0);
     CHECK(write_order(told.logger, 109), ERROR_INVALID_HANDLE);
     stop(of_private);
     CHECK(UnregisterTraceGuids(provider), ERROR_SUCCESS);

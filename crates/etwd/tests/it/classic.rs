@@ -89,7 +89,7 @@ fn the_newest_global_session_has_a_classic_provider() {
     done(&Request::Disable { session: "b".to_owned(), provider: CONTROL });
     program.line().unwrap();
     let a = daemon.stop("a");
-    told(&mut program, "DisableEvents 4 4");
+    told(&mut program, "DisableEvents 0 0");
     done(&enable("b", 5));
     told(&mut program, "EnableEvents 5 5");
     program.line().unwrap();

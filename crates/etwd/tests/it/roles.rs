@@ -168,8 +168,7 @@ fn classic(children: u64) {
     static LOGGER: AtomicU64 = AtomicU64::new(0);
     let told = |request: &ControlRequest| {
         LOGGER.store(request.logger.0, Ordering::Relaxed);
-        let (level, flags) = (request.logger.level(), request.logger.flags());
-        say(&format!("{:?} {level} {flags}\n", request.code));
+        say(&format!("{:?} {} {}\n", request.code, request.level, request.flags));
         etw::Status::ERROR_SUCCESS
     };
     let callback = std::sync::Arc::new(told);
