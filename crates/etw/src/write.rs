@@ -325,7 +325,7 @@ fn write_now(provider: &Provider, routes: u64, event: &Event<'_>, fill: &Fill<'_
         return write_to_several(provider, routes, event, fill);
     }
     let Some(writer) = writer(attachment).filter(|_| sessions != 0) else {
-        return Status::ERROR_SUCCESS;
+        return refused_status(provider, Refused::NotWanted);
     };
     let (request, prefix) = ask(provider, writer, attachment, sessions as u8, event);
     // Nearly always at once: a payload of the announced size into a chunk that is there.

@@ -109,8 +109,9 @@ fn the_newest_global_session_has_a_classic_provider() {
     let end = all.last().unwrap().1 + 1;
     let missing: Vec<u64> = (0..end).filter(|n| !all.contains(&(id, *n))).collect();
     assert!(end >= said, "{said}");
-    assert_eq!((missing.len() as u64, b.lost), (a.lost, 0), "{missing:?} {:?}", a.losses);
-    assert!(missing.len() <= 1, "{missing:?}");
+    assert_eq!(missing.len() as u64, a.lost, "{missing:?} {:?}", a.losses);
+    // So is what the two programs that were killed were writing.
+    assert!(missing.len() <= 1 && b.lost <= 2, "{missing:?} {:?}", b.losses);
 }
 
 /// OV-12: what a child writes by the handle that its parent was told is recorded as the child's.
