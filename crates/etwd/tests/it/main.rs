@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
+mod control;
 mod crash;
 mod daemon;
 mod delivery;
