@@ -1,6 +1,7 @@
 //! What comes over a host's socket: messages of programs and hosts, requests of controllers.
 
 use etw_session::EnableInfo;
+use etw_types::LoadedModule;
 use etw_wire::control::{Request, Response};
 use etw_wire::message::{FromHost, FromProgram};
 
@@ -13,6 +14,15 @@ pub fn message(data: &[u8]) {
     let from_host = FromHost::read(data);
     if let Some(message) = &from_host {
         assert!(message.to_bytes() == data, "{message:?}");
+    }
+    if let Some(FromProgram::Modules { modules }) = from_program {
+        let mut rest = modules;
+        while let Some((module, behind)) = LoadedModule::read(rest) {
+            let mut again = Vec::new();
+            module.put(&mut again);
+            assert!(again == rest[..rest.len() - behind.len()], "{module:?}");
+            rest = behind;
+        }
     }
     assert!(from_program.is_none() || from_host.is_none(), "a message of both sides");
 }

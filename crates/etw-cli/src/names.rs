@@ -24,11 +24,20 @@ pub struct Names {
     /// Of the kernel's events, by file and raw time: thread and frames.
     stacks: HashMap<(u32, i64), Vec<Stack>>,
     stack_size: usize,
-    /// By process (0: the kernel's) and base: size and name.
-    images: HashMap<u32, BTreeMap<u64, (u64, String)>>,
+    /// By process (0: the kernel's) and base.
+    images: HashMap<u32, BTreeMap<u64, Image>>,
     image_count: usize,
     /// Stacks that found no room.
     pub stacks_left_out: u64,
+}
+
+/// Loaded code.
+#[derive(Debug)]
+struct Image {
+    size: u64,
+    /// Addresses are told from here: where a Windows image begins; of an ELF file what is subtracted to get its own addresses.
+    zero: u64,
+    name: String,
 }
 
 /// A thread and its frames.
@@ -107,7 +116,10 @@ impl Names {
             Some(hook) => {
                 matches!(hook.group(), 3 | 5 | 0x14) || is_file_name(hook) || is_stack(hook)
             }
-            None => record.provider == Some(KERNEL_PROCESS) || record.header.is_classic(),
+            None => {
+                matches!(record.provider, Some(KERNEL_PROCESS | etw_host::LEDGER_PROVIDER))
+                    || record.header.is_classic()
+            }
         }
     }
 
@@ -115,6 +127,9 @@ impl Names {
     pub fn learn(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
         let is_kernel = record.hook.is_some() || record.header.is_classic();
         if !is_kernel {
+            if record.provider == Some(etw_host::LEDGER_PROVIDER) {
+                self.module(record);
+            }
             if record.provider == Some(KERNEL_PROCESS) && matches!(record.descriptor.id, 1 | 2 | 15)
             {
                 self.process(&["ProcessID", "ImageName"], record, decoded);
@@ -167,7 +182,8 @@ impl Names {
                 {
                     let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
                     self.image_count += 1;
-                    self.images.entry(process).or_default().insert(base, (size, name.to_owned()));
+                    let image = Image { size, zero: base, name: name.to_owned() };
+                    self.images.entry(process).or_default().insert(base, image);
                 }
             }
             Some("Thread/SetName") => {
@@ -184,6 +200,17 @@ impl Names {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// What a program of ours had loaded.
+    fn module(&mut self, record: &EventRecord<'_>) {
+        let Some((process, module)) = etw_host::report::read_module(record) else { return };
+        if self.image_count < LIMIT {
+            let name = module.path.rsplit('/').next().unwrap_or_default().to_owned();
+            let image = Image { size: module.size, zero: module.bias, name };
+            self.image_count += 1;
+            self.images.entry(process).or_default().insert(module.base, image);
         }
     }
 
@@ -252,8 +279,9 @@ impl Names {
     /// The image that an address of a process lies in, and how far behind its beginning.
     pub fn image_of(&self, process: Option<u32>, address: u64) -> Option<(&str, u64)> {
         let of = |process: u32| {
-            let (base, (size, name)) = self.images.get(&process)?.range(..=address).next_back()?;
-            (address - base < *size).then_some((name.as_str(), address - base))
+            let (base, image) = self.images.get(&process)?.range(..=address).next_back()?;
+            let inside = address - base < image.size;
+            inside.then_some((image.name.as_str(), address.wrapping_sub(image.zero)))
         };
         // The kernel's are every process's.
         process.and_then(of).or_else(|| of(0))

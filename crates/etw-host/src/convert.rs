@@ -36,6 +36,7 @@ pub struct Registrations {
     templates: HashMap<(u32, u32), Option<Arc<Template>>, BuildHasherDefault<NumberHasher>>,
     last: Option<((u32, u32), Arc<Template>)>,
     chain: Chain,
+    stack: Vec<u8>,
 }
 
 /// For numbers that we give: sites and registrations, each counted from 1.
@@ -131,6 +132,7 @@ impl Registrations {
             activity_id: Guid::ZERO,
             chain: &template.chain.bytes,
             payload: record.payload,
+            stack: &[],
             process: None,
         })
     }
@@ -193,6 +195,10 @@ impl Registrations {
         if record.site != 0 {
             self.find((record.site, record.registration), sites)?;
         }
+        match found.stack {
+            [] => self.stack.clear(),
+            addresses => etw_session::stack_item(addresses, &mut self.stack),
+        }
         let chain = &mut self.chain;
         chain.clear();
         if let Some(related) = &found.related_activity_id {
@@ -224,6 +230,7 @@ impl Registrations {
             activity_id: found.activity_id.unwrap_or(Guid::ZERO),
             chain: &self.chain.bytes,
             payload,
+            stack: &self.stack,
             process: None,
         })
     }

@@ -13,7 +13,9 @@ use etw_etl::header::BufferHeader;
 use etw_etl::read::Source as EtlSource;
 use etw_ring::{Cause as RingCause, Control, DrainOptions, Memory, Reader, Source};
 use etw_session::recover::recover;
-use etw_session::{EnableInfo, LogMode, Place, Session, SessionOptions, log_file_mode};
+use etw_session::{
+    EnableInfo, EnableProperties, LogMode, Place, Session, SessionOptions, log_file_mode,
+};
 use etw_types::le;
 
 use crate::clock::ClockMap;
@@ -245,12 +247,14 @@ fn drain(
                 damaged += 1;
                 return ControlFlow::Continue(());
             };
-            if session.has_room(event.cpu, event.size(&[])) == Err(etw_session::Cause::SessionFull)
-            {
+            let size = event.size(&[event.stack]);
+            if session.has_room(event.cpu, size) == Err(etw_session::Cause::SessionFull) {
                 return ControlFlow::Break(());
             }
             if session.enabled(&event.provider).is_none() {
-                session.enable(event.provider, EnableInfo::default());
+                // Stacks were captured because they were wanted.
+                let properties = EnableProperties::STACK_TRACE;
+                session.enable(event.provider, EnableInfo { properties, ..EnableInfo::default() });
             }
             // Refused only where it is larger than any event: then it is none of ours.
             damaged += u64::from(session.push(&event).is_err());

@@ -14,6 +14,7 @@ pub mod convert;
 pub mod facts;
 pub mod file;
 pub mod leftover;
+pub mod modules;
 mod outfile;
 pub mod part;
 mod private;
@@ -25,11 +26,12 @@ mod worker;
 
 pub use etw_session::{
     Cause, Condition, EnableInfo, EnableProperties, EventKey, FilterError, Filters, IdFilter,
-    Ledger, NameFilter, PayloadFilter, PayloadOp, log_file_mode,
+    Ledger, LevelKeywordFilter, NameFilter, PayloadFilter, PayloadOp, StackFilter, log_file_mode,
 };
 pub use facts::SessionClock;
 pub use private::{
-    Consumer, Output, PrivateOptions, PrivateSession, SessionStatistics, StartError, provider_of,
+    Consumer, LoadedModules, Output, PrivateOptions, PrivateSession, SessionStatistics, StartError,
+    provider_of,
 };
 pub use report::{LEDGER_PROVIDER, LEDGER_PROVIDER_NAME, Loss};
 

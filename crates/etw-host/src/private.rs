@@ -15,12 +15,13 @@ use etw_ring::{
 use etw_session::{
     EnableInfo, EventClock, Facts, Ledger, LogMode, Router, Session, SessionOptions, log_file_mode,
 };
-use etw_types::{Guid, Status};
+use etw_types::{Guid, LoadedModule, Status};
 
 use crate::clock::{ClockMap, Pair};
 use crate::convert::{Provider, Registrations};
 use crate::facts::{SessionClock, SessionFacts, file_name};
 use crate::file::Files;
+use crate::modules::Modules;
 use crate::part::Part;
 use crate::setup;
 use crate::storage::{BufferMemory, Sink, Storage};
@@ -44,7 +45,12 @@ pub struct PrivateOptions {
     pub pool_size: (usize, usize),
     /// One stream for all CPUs when false.
     pub per_processor: bool,
+    /// What is loaded in this process: asked while call stacks are wanted.
+    pub modules: LoadedModules,
 }
+
+/// What is loaded now, where that is another set than the number tells of, which becomes this one's.
+pub type LoadedModules = fn(&mut u64) -> Option<Vec<LoadedModule>>;
 
 /// What is given whole buffers, as they lie in files.
 pub type Consumer = Box<dyn FnMut(&[u8]) + Send>;
@@ -79,6 +85,7 @@ impl Default for PrivateOptions {
             clock: SessionClock::default(),
             pool_size: (1 << 20, 16 << 20),
             per_processor: true,
+            modules: |_| None,
         }
     }
 }
@@ -322,6 +329,10 @@ impl PrivateSession {
             pause: LONGEST_PAUSE,
             admission,
             process: crate::process::facts(),
+            modules: Modules::default(),
+            loaded: options.modules,
+            seen: 0,
+            floor: first.raw,
         };
         let thread = crate::spawn("etw-session", move || worker.run())?;
         control.set_admission(0, admission);

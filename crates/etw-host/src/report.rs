@@ -2,7 +2,7 @@
 
 use etw_session::{Event, Ledger};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
-use etw_types::{EventDescriptor, EventRecord, ExtType, Guid, Level, le};
+use etw_types::{EventDescriptor, EventRecord, ExtType, Guid, Level, LoadedModule, le};
 
 /// The provider that tells of sessions.
 pub const LEDGER_PROVIDER_NAME: &str = "OpenEtw.Session";
@@ -10,6 +10,7 @@ pub const LEDGER_PROVIDER_NAME: &str = "OpenEtw.Session";
 pub const LEDGER_PROVIDER: Guid = Guid::from_u128(0xc426bcf2_cd6c_5679_c416_2f87e1f372d4);
 
 /// One event of the report: extended items and payload.
+#[derive(Debug)]
 pub struct Report {
     chain: Vec<u8>,
     payload: Vec<u8>,
@@ -56,14 +57,9 @@ impl Loss {
     /// u16 n, cause (n bytes)   GUID provider, zero: unknown   u32 process, all ones: unknown   u64 count
     /// ```
     pub fn read(record: &EventRecord<'_>) -> Option<Loss> {
-        if record.provider != Some(LEDGER_PROVIDER) {
-            return None;
-        }
-        let metadata = record.extended.find(ExtType::EVENT_SCHEMA_TL)?;
-        let metadata = etw_tracelogging::EventMetadata::parse(metadata).ok()?;
         let payload = record.payload;
         let end = 2 + usize::from(le::u16(payload, 0)?);
-        if metadata.name() != b"Loss" || payload.len() != end + 28 {
+        if name_of(record)? != b"Loss" || payload.len() != end + 28 {
             return None;
         }
         Some(Loss {
@@ -73,6 +69,24 @@ impl Loss {
             count: le::u64(payload, end + 20)?,
         })
     }
+}
+
+/// Reads a `Module` event of [`LEDGER_PROVIDER`]: the process, and what it had loaded; `None` for every other record.
+pub fn read_module(record: &EventRecord<'_>) -> Option<(u32, LoadedModule)> {
+    if name_of(record)? != b"Module" {
+        return None;
+    }
+    let (module, rest) = LoadedModule::read(record.payload.get(4..)?)?;
+    Some((le::u32(record.payload, 0)?, module)).filter(|_| rest.is_empty())
+}
+
+/// The name of an event of [`LEDGER_PROVIDER`].
+fn name_of<'a>(record: &EventRecord<'a>) -> Option<&'a [u8]> {
+    if record.provider != Some(LEDGER_PROVIDER) {
+        return None;
+    }
+    let metadata = record.extended.find(ExtType::EVENT_SCHEMA_TL)?;
+    Some(etw_tracelogging::EventMetadata::parse(metadata).ok()?.name())
 }
 
 /// `Ledger` with the totals, then `Loss` for each cause, provider and process.
@@ -109,11 +123,41 @@ pub fn reports(ledger: &Ledger) -> Vec<Report> {
     reports
 }
 
+/// `Module`: what is loaded where in a process, for the addresses in its call stacks.
+///
+/// ```text
+/// u32 process    [`LoadedModule`]
+/// ```
+///
+/// `None` for one with a path or build id that is longer than it may be.
+pub fn module_report(process_id: u32, module: &LoadedModule) -> Option<Report> {
+    let mut metadata = MetadataBuilder::new("Module", 0).field(
+        "pid",
+        InType::UINT32,
+        OutType::PID,
+        Count::Scalar,
+        0,
+    );
+    for name in ["base", "size", "file_offset", "bias"] {
+        metadata = metadata.field(name, InType::UINT64, OutType::HEX, Count::Scalar, 0);
+    }
+    metadata = metadata
+        .field("path", InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar, 0)
+        .field("build_id", InType::COUNTEDBINARY, OutType::NULL, Count::Scalar, 0);
+    let mut payload = process_id.to_le_bytes().to_vec();
+    module.put(&mut payload);
+    report_of(metadata, payload, Level::INFO)
+}
+
 /// Names and values are ours and short, so nothing here can be refused; an event less would be a count less, not a wrong one.
 fn report(metadata: MetadataBuilder, payload: PayloadBuilder, level: Level) -> Option<Report> {
+    report_of(metadata, payload.finish().ok()?, level)
+}
+
+fn report_of(metadata: MetadataBuilder, payload: Vec<u8>, level: Level) -> Option<Report> {
     let traits = provider_traits(LEDGER_PROVIDER_NAME, None).ok()?;
     let metadata = metadata.finish().ok()?;
     let items = [(ExtType::PROV_TRAITS, &traits[..]), (ExtType::EVENT_SCHEMA_TL, &metadata[..])];
     let chain = etw_etl::write::extended_chain(&items).ok()?;
-    Some(Report { chain, payload: payload.finish().ok()?, level })
+    Some(Report { chain, payload, level })
 }

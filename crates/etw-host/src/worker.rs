@@ -11,13 +11,14 @@ use etw_ring::{
     Admission, Cause as RingCause, DrainOptions, Drained, Memory, PATIENCE, Reader, SiteTable,
     Source, Writer,
 };
-use etw_session::{Cause, Event, Ledger, ProcessFacts, Router, Session, State};
+use etw_session::{Cause, Event, Ledger, LogMode, ProcessFacts, Router, Session, State};
 
 use crate::clock::{ClockMap, Pair};
 use crate::convert::Registrations;
 use crate::facts::{SessionFacts, SessionTime};
 use crate::file::{Closing, Files};
-use crate::private::{Command, Reply, SessionStatistics, Shared, Stopped, lock};
+use crate::modules::Modules;
+use crate::private::{Command, LoadedModules, Reply, SessionStatistics, Shared, Stopped, lock};
 use crate::report;
 use crate::storage::{BufferMemory, Storage};
 
@@ -52,6 +53,12 @@ pub(crate) struct Worker {
     /// What writers have been told.
     pub admission: Admission,
     pub process: ProcessFacts,
+    /// For call stacks: what was told, who says what there is, and which of its answers was the last.
+    pub modules: Modules,
+    pub loaded: LoadedModules,
+    pub seen: u64,
+    /// Raw time before which everything has been drained.
+    pub floor: u64,
 }
 
 impl Worker {
@@ -144,6 +151,7 @@ impl Worker {
             }
         });
         self.clock.pass(drained.watermark);
+        self.floor = drained.watermark;
         let hostile = std::mem::take(&mut self.hostile) + drained.hostile;
         let batch = self.reader.next_batch();
         let now = self.session_now();
@@ -220,6 +228,7 @@ impl Worker {
                     }
                     self.session().enable(provider, info);
                     self.publish();
+                    self.tell_modules();
                     let _ = reply.send(());
                 }
                 Command::Disable(provider, reply) => {
@@ -283,6 +292,8 @@ impl Worker {
         if self.storage.is_some() {
             return Err(io::ErrorKind::Unsupported.into());
         }
+        self.modules.again();
+        self.tell_modules();
         let now = self.session_now();
         let closing = self.closing(true);
         let copies = self.session().snapshot(now);
@@ -294,6 +305,21 @@ impl Worker {
         }
         files.finish(closing)?;
         Ok(copies.len() as u64)
+    }
+
+    /// Tells what is loaded in this process, where call stacks are wanted and something is new.
+    fn tell_modules(&mut self) {
+        if !self.session().wants_stacks() {
+            return;
+        }
+        if let Some(modules) = (self.loaded)(&mut self.seen) {
+            self.modules.add(self.facts.ids.0, modules);
+        }
+        // As early as the order of time allows.
+        let time = SessionTime::of(&self.facts).time(&self.clock, self.floor);
+        if let Some(session) = self.router.session_mut(0) {
+            self.modules.tell(session, time);
+        }
     }
 
     /// What the header of a file that ends now says.
@@ -404,6 +430,7 @@ impl Worker {
             return;
         }
         self.upkeep = Instant::now();
+        self.tell_modules();
         if let Some(part) = &lock(&self.shared.registrations).part {
             // Only a recovery needs it; it then takes the pair before.
             let _ = part.set_clock(self.first, self.clock.last());
@@ -419,6 +446,17 @@ impl Worker {
         self.drain_all();
         self.writer.close();
         self.drain_all();
+        // The buffers with them may have been overwritten, or lie in a file of a series that is not this one.
+        if !matches!(self.session().options().mode, LogMode::Sequential { .. }) {
+            self.modules.again();
+        }
+        self.tell_modules();
+        while self.modules.is_waiting() && self.session().is_storing() {
+            self.seal();
+            self.store();
+            self.take_done(true);
+            self.tell_modules();
+        }
         let ledger = self.ledger(true);
         let now = self.session_now().max(self.session().facts().last_time);
         let (process_id, thread_id) = self.facts.ids;

@@ -10,6 +10,7 @@
 //! | [`TIME`] | 8 | timestamp override, i64 |
 //! | [`TRAITS`] | its own u16 | provider traits, in place of the registration's |
 //! | [`METADATA`] | its own u16 | TraceLogging metadata, in place of the site's |
+//! | [`STACK`] | u16 count, 8 each | call stack: return addresses, innermost first |
 //!
 //! The record's `user` word holds `EventProperty` in its low half and the header's flags in its high half, with [`IN_PRIVATE`]
 //! among them, which is on no disk. A site's
@@ -31,6 +32,10 @@ pub const TIME: u8 = 8;
 pub const TRAITS: u8 = 16;
 /// Event metadata is there.
 pub const METADATA: u8 = 32;
+/// A call stack is there.
+pub const STACK: u8 = 64;
+/// Most addresses of a stack: as many as Windows puts into an event.
+pub const MAX_FRAMES: usize = 192;
 
 /// In the record's `user` word: written with `EVENT_WRITE_FLAG_INPRIVATE`.
 pub const IN_PRIVATE: u32 = 1 << 31;
@@ -50,6 +55,8 @@ pub struct Prefix<'a> {
     pub traits: &'a [u8],
     /// In place of the site's; empty: those.
     pub metadata: &'a [u8],
+    /// Addresses, little-endian, innermost first; empty: none.
+    pub stack: &'a [u8],
 }
 
 impl<'a> Prefix<'a> {
@@ -62,6 +69,7 @@ impl<'a> Prefix<'a> {
             | bit(self.time.is_some(), TIME)
             | bit(!self.traits.is_empty(), TRAITS)
             | bit(!self.metadata.is_empty(), METADATA)
+            | bit(!self.stack.is_empty(), STACK)
     }
 
     /// Bytes it takes.
@@ -75,6 +83,7 @@ impl<'a> Prefix<'a> {
             + if self.time.is_some() { 8 } else { 0 }
             + self.traits.len()
             + self.metadata.len()
+            + if self.stack.is_empty() { 0 } else { 2 + self.stack.len() }
     }
 
     /// Hands the bytes on, in pieces.
@@ -90,6 +99,10 @@ impl<'a> Prefix<'a> {
         }
         put(self.traits);
         put(self.metadata);
+        if !self.stack.is_empty() {
+            put(&(self.stack.len() as u16 / 8).to_le_bytes());
+            put(self.stack);
+        }
     }
 
     /// Puts it into an event's room.
@@ -112,6 +125,9 @@ impl<'a> Prefix<'a> {
         }
         if !self.metadata.is_empty() {
             room = room.put(self.metadata);
+        }
+        if !self.stack.is_empty() {
+            room = room.put(&(self.stack.len() as u16 / 8).to_le_bytes()).put(self.stack);
         }
         room
     }
@@ -151,7 +167,13 @@ impl<'a> Prefix<'a> {
         };
         prefix.traits = blob(kind & TRAITS != 0)?;
         prefix.metadata = blob(kind & METADATA != 0)?;
-        (at == bytes.len() && kind < 2 * METADATA).then_some(prefix)
+        if kind & STACK != 0 {
+            let count = usize::from(le::u16(bytes, at)?);
+            let end = at + 2 + 8 * count;
+            prefix.stack = bytes.get(at + 2..end).filter(|_| (1..=MAX_FRAMES).contains(&count))?;
+            at = end;
+        }
+        (at == bytes.len() && kind < 2 * STACK).then_some(prefix)
     }
 }
 
@@ -161,7 +183,7 @@ mod tests {
 
     #[test]
     fn every_combination_comes_back_and_nothing_else_does() {
-        for kind in 0..64u8 {
+        for kind in 0..128u8 {
             let id = |bit, n| (kind & bit != 0).then(|| Guid::from_u128(n));
             let prefix = Prefix {
                 descriptor: (kind & DESCRIPTOR != 0)
@@ -171,6 +193,7 @@ mod tests {
                 time: (kind & TIME != 0).then_some(-3),
                 traits: if kind & TRAITS != 0 { &[4, 0, b'p', 0] } else { &[] },
                 metadata: if kind & METADATA != 0 { &[5, 0, 0, b'e', 0] } else { &[] },
+                stack: if kind & STACK != 0 { &[7; 16] } else { &[] },
             };
             let mut bytes = Vec::new();
             prefix.put(|part| bytes.extend(part));
@@ -180,7 +203,10 @@ mod tests {
             assert_eq!(Prefix::parse(kind, &bytes), None);
             bytes.truncate(bytes.len().saturating_sub(2));
             assert!(kind == 0 || Prefix::parse(kind, &bytes).is_none());
-            assert_eq!(Prefix::parse(kind | 64, &bytes), None);
+            assert_eq!(Prefix::parse(kind | 128, &bytes), None);
         }
+        let mut many = (MAX_FRAMES as u16 + 1).to_le_bytes().to_vec();
+        many.resize(2 + 8 * (MAX_FRAMES + 1), 1);
+        assert_eq!(Prefix::parse(STACK, &many), None);
     }
 }

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use etw_types::{Channel, LevelKeyword};
+use etw_types::{IdFilter, LevelKeyword, NameFilter, StackFilter};
 
 use crate::event::Event;
 use crate::payload::{MAX_CONDITIONS, PayloadFilter};
@@ -17,6 +17,17 @@ pub struct EnableInfo {
     pub properties: EnableProperties,
     /// What else has to hold.
     pub filters: Option<Box<Filters>>,
+}
+
+impl EnableInfo {
+    /// Which events shall have a call stack; `None`: none of them.
+    pub fn stacks(&self) -> Option<StackFilter> {
+        let filters = || self.filters.as_ref().map(|filters| filters.stacks.clone());
+        self.properties
+            .contains(EnableProperties::STACK_TRACE)
+            .then(filters)?
+            .or(Some(StackFilter::default()))
+    }
 }
 
 /// `EnableProperty` bits: what a session wants on each event.
@@ -89,28 +100,8 @@ pub struct Filters {
     pub executables: Vec<String>,
     /// Conditions on fields. An event that none of these is for passes; one that some are for has to pass one of them.
     pub payload: Vec<PayloadFilter>,
-}
-
-/// Event ids to take or to leave out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct IdFilter {
-    /// Only these, or all but these.
-    pub include: bool,
-    /// At most 64.
-    pub ids: Vec<u16>,
-}
-
-/// Names of TraceLogging events to take or to leave out, among those of a level and keyword.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct NameFilter {
-    /// Which events the filter looks at; others pass.
-    pub of: LevelKeyword,
-    /// Only these, or all but these.
-    pub include: bool,
-    /// Exact names.
-    pub names: Vec<String>,
+    /// Which events get a call stack; for enablements with [`EnableProperties::STACK_TRACE`].
+    pub stacks: StackFilter,
 }
 
 /// Filters that break a limit of ETW.
@@ -154,12 +145,12 @@ impl Filters {
     /// # Errors
     /// The first limit that is broken: `ERROR_INVALID_PARAMETER` in ETW.
     pub fn check(&self) -> Result<(), FilterError> {
-        if let Some(filter) = &self.event_ids
-            && filter.ids.len() > 64
-        {
-            return Err(FilterError::EventIds(filter.ids.len()));
+        for filter in [&self.event_ids, &self.stacks.event_ids].into_iter().flatten() {
+            if filter.ids.len() > 64 {
+                return Err(FilterError::EventIds(filter.ids.len()));
+            }
         }
-        if let Some(filter) = &self.event_names {
+        for filter in [&self.event_names, &self.stacks.event_names].into_iter().flatten() {
             let size = 20 + filter.names.iter().map(|name| name.len() + 1).sum::<usize>();
             if size > 4096 {
                 return Err(FilterError::EventNames(size));
@@ -193,16 +184,8 @@ impl Filters {
             }
         }
         let name = event.tracelogging_name();
-        let is_tracelogging = name.is_some() || event.descriptor.channel == Channel::TRACE_LOGGING;
-        if let Some(filter) = &self.event_ids
-            && !is_tracelogging
-            && filter.ids.contains(&event.descriptor.id) != filter.include
-        {
-            return false;
-        }
-        if let (Some(filter), Some(name)) = (&self.event_names, name)
-            && filter.of.matches(event.descriptor.level.0, event.descriptor.keyword.0)
-            && filter.names.iter().any(|wanted| wanted.as_bytes() == name) != filter.include
+        if self.event_ids.as_ref().is_some_and(|filter| !filter.passes(&event.descriptor, name))
+            || self.event_names.as_ref().is_some_and(|f| !f.passes(&event.descriptor, name))
         {
             return false;
         }

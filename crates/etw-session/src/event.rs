@@ -1,6 +1,6 @@
 use etw_types::{EventDescriptor, ExtType, Guid, le};
 
-use crate::enable::EnableProperties;
+use crate::enable::{EnableInfo, EnableProperties};
 
 /// ETW's limit for a whole event: its size is a u16.
 pub const MAX_EVENT_SIZE: usize = 65535;
@@ -49,6 +49,8 @@ pub struct Event<'a> {
     pub chain: &'a [u8],
     /// The user data.
     pub payload: &'a [u8],
+    /// The call stack as an item in on-disk form, without linkage, for sessions that want it; empty without one.
+    pub stack: &'a [u8],
     /// What sessions may want to know of the process.
     pub process: Option<&'a ProcessFacts>,
 }
@@ -97,37 +99,73 @@ impl ProcessFacts {
 }
 
 /// What a session adds to an event.
+#[derive(Default)]
 pub(crate) struct ExtraItems<'a> {
-    items: [&'a [u8]; 3],
+    items: [&'a [u8]; 4],
     count: usize,
+    /// The session wants a stack that is not there, or finds no room.
+    pub lacks_stack: bool,
 }
 
 impl<'a> ExtraItems<'a> {
+    /// `largest`: of an event with all its items. A stack that would make it larger is left out.
     #[inline]
-    pub fn new(properties: EnableProperties, event: &Event<'a>) -> ExtraItems<'a> {
-        let mut extra = ExtraItems { items: [&[]; 3], count: 0 };
-        if properties != EnableProperties::default()
-            && let Some(process) = event.process
-        {
-            extra.add(properties, process);
+    pub fn new(info: &EnableInfo, event: &Event<'a>, largest: usize) -> ExtraItems<'a> {
+        let mut extra = ExtraItems::default();
+        if info.properties != EnableProperties::default() {
+            extra.add(info, event, largest);
         }
         extra
     }
 
     #[inline(never)]
-    fn add(&mut self, properties: EnableProperties, process: &'a ProcessFacts) {
-        for (property, item) in process.items() {
-            if properties.contains(property) {
-                self.items[self.count] = item;
-                self.count += 1;
+    fn add(&mut self, info: &EnableInfo, event: &Event<'a>, largest: usize) {
+        for (property, item) in event.process.into_iter().flat_map(ProcessFacts::items) {
+            if info.properties.contains(property) {
+                self.push(item);
             }
         }
+        let filter = info.filters.as_ref().map(|filters| &filters.stacks);
+        let passes = |filter: &etw_types::StackFilter| {
+            filter.passes(&event.descriptor, event.tracelogging_name())
+        };
+        if info.properties.contains(EnableProperties::STACK_TRACE) && filter.is_none_or(passes) {
+            let size = event.size(self.as_slice()) + event.stack.len();
+            self.lacks_stack = event.stack.is_empty() || size > largest;
+            if !self.lacks_stack {
+                self.push(event.stack);
+            }
+        }
+    }
+
+    fn push(&mut self, item: &'a [u8]) {
+        self.items[self.count] = item;
+        self.count += 1;
     }
 
     #[inline]
     pub fn as_slice(&self) -> &[&'a [u8]] {
         &self.items[..self.count]
     }
+}
+
+/// The item of a call stack, in place of what `out` held:
+///
+/// ```text
+/// 0 u16 size    2 u16 6: EVENT_HEADER_EXT_TYPE_STACK_TRACE64    4 u16 linkage    6 u16 size of what follows
+/// 8 u64 match id, 0: this is the whole stack    10 u64 addresses, innermost first
+/// ```
+///
+/// `addresses`: eight bytes each, at most 192.
+pub fn stack_item(addresses: &[u8], out: &mut Vec<u8>) {
+    let size = 16 + addresses.len();
+    out.clear();
+    out.extend((size as u16).to_le_bytes());
+    out.extend(ExtType::STACK_TRACE64.0.to_le_bytes());
+    out.extend([0, 0]);
+    out.extend((size as u16 - 8).to_le_bytes());
+    out.extend([0; 8]);
+    out.extend(addresses);
 }
 
 fn item(ext_type: ExtType, data: &[u8]) -> Vec<u8> {

@@ -175,8 +175,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// Bytes that an event takes if it is wanted.
     fn wanted_size(&self, event: &Event<'_>) -> Option<usize> {
-        let properties = self.wanted(event)?.properties;
-        Some(event.size(ExtraItems::new(properties, event).as_slice()))
+        let items = ExtraItems::new(self.wanted(event)?, event, self.largest_event());
+        Some(event.size(items.as_slice()))
     }
 
     #[inline]
@@ -185,12 +185,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             self.count_filtered();
             return Offered::Filtered;
         };
-        let items = ExtraItems::new(info.properties, event);
-        let extra = items.as_slice();
-        let size = event.size(extra);
+        let items = ExtraItems::new(info, event, self.largest_event());
+        let size = event.size(items.as_slice());
         match self.has_room(event.cpu, size) {
             Ok(()) => {
-                self.put_counted(event, extra, size);
+                self.put_counted(event, &items, size);
                 Offered::Stored
             }
             Err(cause) => Offered::Refused(cause),

@@ -4,7 +4,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use etw_types::Guid;
 
 use crate::buffer::{Buffer, FREE, FullBuffer, HEADER_SIZE, Place, STATE, put};
-use crate::enable::EnableInfo;
+use crate::enable::{EnableInfo, EnableProperties};
 use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE};
 use crate::ledger::{Cause, Ledger};
 use crate::mode::{EventClock, LogMode, SessionError, SessionOptions};
@@ -83,6 +83,8 @@ pub struct Facts {
     pub bytes: u64,
     /// Events with a time before their predecessor's: the host's order was broken, or a writer set its own time.
     pub out_of_order: u64,
+    /// Events stored without the call stack that was wanted: it found no room, or their program captures none.
+    pub without_stack: u64,
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
@@ -181,6 +183,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             None if event.group != Guid::ZERO => self.enabled.get(&event.group),
             info => info,
         }
+    }
+
+    /// Does it want call stacks of anybody's events?
+    pub fn wants_stacks(&self) -> bool {
+        let wants = |info: &EnableInfo| info.properties.contains(EnableProperties::STACK_TRACE);
+        self.enabled.values().any(wants)
     }
 
     /// All that it wants.
@@ -289,7 +297,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let size = event.size(items.as_slice());
         match self.has_room(event.cpu, size) {
             Ok(()) => {
-                self.put_counted(event, items.as_slice(), size);
+                self.put_counted(event, &items, size);
                 Ok(())
             }
             Err(cause) => {
@@ -309,7 +317,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// The items that this session wants on every event of the provider.
     fn extra<'e>(&self, event: &Event<'e>) -> ExtraItems<'e> {
         let info = self.enabled_for(event);
-        ExtraItems::new(info.map(|info| info.properties).unwrap_or_default(), event)
+        info.map(|info| ExtraItems::new(info, event, self.largest_event())).unwrap_or_default()
     }
 
     #[inline]
@@ -338,15 +346,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     }
 
     #[inline]
-    pub(crate) fn put_counted(&mut self, event: &Event<'_>, extra: &[&[u8]], size: usize) {
+    pub(crate) fn put_counted(&mut self, event: &Event<'_>, extra: &ExtraItems<'_>, size: usize) {
         self.ledger.attempted += 1;
-        self.put(event, extra, size);
+        self.facts.without_stack += u64::from(extra.lacks_stack);
+        self.put(event, extra.as_slice(), size);
     }
 
     /// Puts an event that [`has_room`](Session::has_room) for, counting it.
     pub(crate) fn push_admitted(&mut self, event: &Event<'_>) {
         let items = self.extra(event);
-        self.put_counted(event, items.as_slice(), event.size(items.as_slice()));
+        self.put_counted(event, &items, event.size(items.as_slice()));
     }
 
     /// Puts a report on the session itself into its stream: in no ledger.

@@ -7,7 +7,7 @@
 //! 100 of even batches, 200 of odd ones:
 //!     u64 batch, 0 while it is written   i64 next sequence number   u64 buffers begun
 //!     u64 attempted, stored, overwritten, filtered   u64 lost, by cause   facts: u64 buffers, buffers lost, i64 last time,
-//!     u64 bytes, out of order
+//!     u64 bytes, out of order, without stack
 //! ```
 //!
 //! A host's round writes the numbers of its batch beside those of the one before; which of them holds is decided by the last
@@ -72,6 +72,7 @@ impl Saved {
             last_time: next()? as i64,
             bytes: next()?,
             out_of_order: next()?,
+            without_stack: next()?,
         };
         let next_place = Place::unpack(le::u64(memory, 0)?)?;
         let mut facts = facts;
@@ -120,6 +121,7 @@ pub(crate) fn save(
         facts.last_time as u64,
         facts.bytes,
         facts.out_of_order,
+        facts.without_stack,
     ];
     let words = head.into_iter().chain(counts).chain(lost).chain(rest);
     for (word, at) in words.zip((at + 8..).step_by(8)) {

@@ -103,7 +103,15 @@ pub fn capture(out: &mut [u64], skip: usize) -> usize {
 ///
 /// Allocates, and takes the loader's lock: not for signal handlers. Called again it takes in what was loaded and unloaded
 /// meanwhile, and returns at once where nothing was.
-pub fn prepare() {
+///
+/// Returns a number that is another one each time that something has been; 0 where stacks are not captured.
+pub fn prepare() -> u64 {
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-    snapshot::prepare();
+    {
+        snapshot::prepare()
+    }
+    #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    {
+        0
+    }
 }

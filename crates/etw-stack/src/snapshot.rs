@@ -50,15 +50,16 @@ impl Snapshot {
 }
 
 /// See [`prepare`](crate::prepare).
-pub(crate) fn prepare() {
+pub(crate) fn prepare() -> u64 {
     loop {
         let before = CURRENT.load(Ordering::Acquire);
         // SAFETY: as in `current`.
         let old = unsafe { before.as_ref() };
-        let Some(new) = look(old) else { return };
+        let Some(new) = look(old) else { return old.map_or(0, |old| old.generation) };
+        let generation = new.generation;
         let new = Box::into_raw(Box::new(new));
         if CURRENT.compare_exchange(before, new, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            return;
+            return generation;
         }
         // Another thread was faster, but perhaps looked before the caller's library was there.
         // SAFETY: made above, and nobody has seen it.
@@ -83,7 +84,14 @@ fn look(old: Option<&Snapshot>) -> Option<Snapshot> {
         new.code.extend(code.map(|s| Code { range: s.range, tables }));
     });
     new.code.sort_by_key(|code| code.range.start);
+    // A loader that does not count, asked again and again.
+    same |= old.is_some_and(|old| new.changes == (0, 0) && alike(&old.code, &new.code));
     (!same).then_some(new)
+}
+
+fn alike(a: &[Code], b: &[Code]) -> bool {
+    let parts = |code: &Code| (code.range.clone(), code.tables.map(core::ptr::from_ref));
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| parts(a) == parts(b))
 }
 
 /// The object's unwind tables: those that an older snapshot has, or a copy.

@@ -28,17 +28,21 @@
 
 mod descriptor;
 mod enable;
+mod filter;
 mod guid;
 mod kernel_group;
 pub mod le;
+mod module;
 mod record;
 mod status;
 mod time;
 
 pub use descriptor::{Channel, EventDescriptor, Keyword, Level, Opcode};
 pub use enable::{LevelKeyword, Wanted};
+pub use filter::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use guid::{Guid, ParseGuidError};
 pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT};
+pub use module::LoadedModule;
 pub use record::{
     EventFlags, EventProperty, EventRecord, ExtType, ExtendedItem, ExtendedItems, HeaderType,
     MessageFlags, Position,

@@ -247,6 +247,8 @@ pub struct SessionStatus {
     pub overwritten: u64,
     pub filtered: u64,
     pub lost: u64,
+    /// Of those stored, without the call stack that was wanted: it found no room, or their program captures none.
+    pub without_stack: u64,
     /// By cause, provider and process, the largest first; at most [`MAX_LOSSES`], and what is beyond by cause.
     pub losses: Vec<LossStatus>,
     /// What is enabled.

@@ -8,13 +8,14 @@
 //! | 4 Pool | + memory | answers NeedPool |
 //! | 5 Segment | + memory | answers Grow; without memory: there is none |
 //! | 6 Done | u32 token | the change of that token is made |
+//! | 7 Modules | blob | [`LoadedModule`](etw_types::LoadedModule)s: what the call stacks' addresses mean; before Done, and whenever there are others |
 //!
 //! | from the host | | |
 //! |---|---|---|
 //! | 65 Welcome | u16 version, u32 pool size + control, bell | |
 //! | 66 Registered | u32 number | |
 //! | 67 NeedPool | | |
-//! | 68 Set | u32 token, u32 number, u8 slot, u8 level, u8 flags, u64 any, u64 all, GUID source, blob filter data | flags: 1 ignore keyword 0; others are of no message of this version |
+//! | 68 Set | u32 token, u32 number, u8 slot, u8 level, u8 flags, u64 any, u64 all, GUID source, blob filter data, blob stacks | flags: 1 ignore keyword 0; others are of no message of this version. Stacks: empty, or a [`StackFilter`] of the events that get a call stack |
 //! | 69 Clear | u32 token, u32 number, u8 slot, GUID source | |
 //! | 70 Capture | u32 token, u32 number, u8 level, u64 any, u64 all, GUID source | |
 //! | 71 Grow | u32 size | |
@@ -22,12 +23,12 @@
 //! | 73 Refused | u32 Win32 status | the host closes the connection |
 //! | 74 Again | | the host has been replaced: all registrations are said again, with their numbers |
 
-use etw_types::{Guid, LevelKeyword, le};
+use etw_types::{Guid, LevelKeyword, StackFilter, le};
 
 /// `OETW`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"OETW");
 /// The version of everything in this crate, and of the pools' layout.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Who connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,7 @@ pub enum FromProgram<'a> {
     Pool,
     Segment,
     Done { token: u32 },
+    Modules { modules: &'a [u8] },
 }
 
 /// What a host says.
@@ -70,6 +72,7 @@ pub enum FromHost<'a> {
         wanted: LevelKeyword,
         source: Guid,
         filter_data: &'a [u8],
+        stacks: Option<StackFilter>,
     },
     Clear {
         token: u32,
@@ -180,6 +183,7 @@ impl<'a> FromProgram<'a> {
             FromProgram::Pool => Out::new(4),
             FromProgram::Segment => Out::new(5),
             FromProgram::Done { token } => Out::new(6).u32(token),
+            FromProgram::Modules { modules } => Out::new(7).blob(modules),
         }
         .0
     }
@@ -203,6 +207,7 @@ impl<'a> FromProgram<'a> {
             4 => FromProgram::Pool,
             5 => FromProgram::Segment,
             6 => FromProgram::Done { token: from.u32()? },
+            7 => FromProgram::Modules { modules: from.blob()? },
             _ => return None,
         };
         from.end(message)
@@ -216,7 +221,16 @@ impl<'a> FromHost<'a> {
             FromHost::Welcome { version, pool_size } => Out::new(65).u16(version).u32(pool_size),
             FromHost::Registered { number } => Out::new(66).u32(number),
             FromHost::NeedPool => Out::new(67),
-            FromHost::Set { token, number, slot, ref wanted, ref source, filter_data } => {
+            FromHost::Set {
+                token,
+                number,
+                slot,
+                ref wanted,
+                ref source,
+                filter_data,
+                ref stacks,
+            } => {
+                let stacks = stacks.as_ref().map(StackFilter::to_bytes).unwrap_or_default();
                 Out::new(68)
                     .u32(token)
                     .u32(number)
@@ -227,6 +241,7 @@ impl<'a> FromHost<'a> {
                     .u64(wanted.all)
                     .guid(source)
                     .blob(filter_data)
+                    .blob(&stacks)
             }
             FromHost::Clear { token, number, slot, ref source } => {
                 Out::new(69).u32(token).u32(number).u8(slot).guid(source)
@@ -261,6 +276,10 @@ impl<'a> FromHost<'a> {
                 },
                 source: from.guid()?,
                 filter_data: from.blob()?,
+                stacks: match from.blob()? {
+                    [] => None,
+                    bytes => Some(StackFilter::read(bytes)?),
+                },
             },
             69 => FromHost::Clear {
                 token: from.u32()?,
@@ -301,12 +320,30 @@ mod tests {
             FromProgram::Pool,
             FromProgram::Segment,
             FromProgram::Done { token: 8 },
+            FromProgram::Modules { modules: b"none of this crate's affair" },
         ];
         let hosts = [
             FromHost::Welcome { version: 1, pool_size: 1 << 20 },
             FromHost::Registered { number: 5 },
             FromHost::NeedPool,
-            FromHost::Set { token: 1, number: 2, slot: 7, wanted, source: id, filter_data: b"x" },
+            FromHost::Set {
+                token: 1,
+                number: 2,
+                slot: 7,
+                wanted,
+                source: id,
+                filter_data: b"x",
+                stacks: None,
+            },
+            FromHost::Set {
+                token: 1,
+                number: 2,
+                slot: 7,
+                wanted,
+                source: id,
+                filter_data: b"",
+                stacks: Some(StackFilter::default()),
+            },
             FromHost::Clear { token: 1, number: 2, slot: 3, source: id },
             FromHost::Capture { token: 1, number: 2, level: 3, any: 4, all: 5, source: id },
             FromHost::Grow { size: 6 },

@@ -257,7 +257,51 @@ fn costs() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
+/// An event from so many calls further down.
+#[inline(never)]
+fn deep(depth: u32) {
+    match depth {
+        0 => event(black_box(7), black_box(TEXT)),
+        _ => deep(black_box(depth - 1)),
+    }
+    // Not a tail call.
+    black_box(());
+}
+
+/// With call stacks and without, from two depths, all in turn: nanoseconds an event.
+fn stacks() -> Result<(), Box<dyn std::error::Error>> {
+    const EVENTS: u64 = 5000;
+    const DEPTHS: [u32; 2] = [0, 40];
+    let session = session()?;
+    let with = etw::EnableInfo {
+        properties: etw::EnableProperties::STACK_TRACE,
+        ..etw::EnableInfo::default()
+    };
+    let mut found = [const { Vec::new() }; 4];
+    for _ in 0..ROUNDS {
+        for (number, found) in found.iter_mut().enumerate() {
+            match number / 2 {
+                0 => session.enable(&BENCH, Level::VERBOSE, 0)?,
+                _ => session.enable_with(&BENCH, with.clone())?,
+            }
+            let depth = DEPTHS[number % 2];
+            found.push(nanoseconds(EVENTS, || (0..EVENTS).for_each(|_| deep(depth))));
+            session.statistics()?;
+        }
+    }
+    let [shallow, deeper, shallow_stack, deeper_stack] = found.map(quartile);
+    figure("with its call stack", shallow_stack, "ns");
+    figure("with its call stack, 40 frames deeper", deeper_stack, "ns");
+    let frames = (deeper_stack - deeper) - (shallow_stack - shallow);
+    figure("call stack, a frame", frames / f64::from(DEPTHS[1]), "ns");
+    let statistics = session.stop()?;
+    let lacking = statistics.ledger.lost_total() + statistics.facts.without_stack;
+    figure("lost or without stack while measuring", lacking as f64, "events");
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let _registration = BENCH.register();
-    costs()
+    costs()?;
+    stacks()
 }

@@ -20,18 +20,23 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use etw_ring::{Bell, Control, MAX_ATTACHMENTS, Memory, PoolOptions, Writer, process_generation};
-use etw_wire::Channel;
 use etw_wire::dir::{self, Directory, Word};
 use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
+use etw_wire::{Channel, Received};
 
 use crate::provider::Provider;
 use crate::registry::{self, Enable, Host};
+use crate::stacks;
 
 /// How long a host may take for each of its messages. It takes well below a millisecond on an idle machine; on a busy one each of
 /// the threads in between waits for its turn, and a program that began without its sessions would lose its first events.
 const PATIENCE: Duration = Duration::from_millis(250);
 /// Messages that a registration waits for: the pool is asked for, what each of eight sessions wants, the answer.
 const MOST_MESSAGES: u32 = 10;
+/// How often is looked what has been loaded, while a session wants call stacks.
+const LOOK_FOR_MODULES: Duration = Duration::from_secs(1);
+/// Bytes, and one module more.
+const MODULES_OF_A_MESSAGE: usize = 32 << 10;
 /// Our descriptors are above those that programs count on.
 const LEAST_DESCRIPTOR: i32 = 200;
 
@@ -98,7 +103,9 @@ impl Link {
     fn serve(&self, attachment: usize) {
         let mut writer: Option<&'static Writer> = None;
         let mut growing = None;
-        while let Ok(received) = self.channel.receive() {
+        // The modules that the host knows of; 0: none.
+        let mut modules = 0;
+        while let Ok(received) = self.receive(attachment, &mut modules) {
             // What a program has put in the descriptor's place is not ours to read on.
             let is_ours = self.channel.inode().is_ok_and(|inode| inode == self.inode);
             let Some(message) = FromHost::read(&received.bytes).filter(|_| is_ours) else { break };
@@ -110,10 +117,18 @@ impl Link {
                     Ok(())
                 }
                 FromHost::NeedPool => self.make_pool(attachment).map(|made| writer = Some(made)),
-                FromHost::Set { token, number, slot, wanted, source, filter_data } => {
-                    let wanted = Some(&wanted);
+                FromHost::Set { token, number, slot, wanted, source, filter_data, stacks } => {
+                    let told = match &stacks {
+                        // All of them: another session may know of none.
+                        Some(_) => {
+                            modules = 0;
+                            self.tell_modules(&mut modules)
+                        }
+                        None => Ok(()),
+                    };
+                    let wanted = Some((&wanted, stacks.as_ref()));
                     registry::set(attachment, number, slot, wanted, source, filter_data);
-                    self.say(&FromProgram::Done { token }, &[])
+                    told.and_then(|()| self.say(&FromProgram::Done { token }, &[]))
                 }
                 FromHost::Clear { token, number, slot, source } => {
                     registry::set(attachment, number, slot, None, source, &[]);
@@ -131,7 +146,10 @@ impl Link {
                     }
                     Ok(())
                 }
-                FromHost::Again => self.introduce_again(attachment),
+                FromHost::Again => {
+                    modules = 0;
+                    self.introduce_again(attachment)
+                }
                 FromHost::Welcome { .. } | FromHost::Refused { .. } => break,
             };
             if done.is_err() {
@@ -147,6 +165,32 @@ impl Link {
             // Addresses stay, with zeros behind them; what the system cannot take back stays taken.
             let _ = writer.retire();
         }
+    }
+
+    /// Waits for a message; while a session wants call stacks, what has been loaded meanwhile is looked after.
+    fn receive(&self, attachment: usize, modules: &mut u64) -> io::Result<Received> {
+        while registry::wants_stacks(attachment) {
+            self.tell_modules(modules)?;
+            match self.channel.receive_within(LOOK_FOR_MODULES) {
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+                received => return received,
+            }
+        }
+        *modules = 0;
+        self.channel.receive()
+    }
+
+    /// Says what is loaded now, where that is another set than `seen` tells of.
+    fn tell_modules(&self, seen: &mut u64) -> io::Result<()> {
+        let Some(modules) = stacks::modules(seen) else { return Ok(()) };
+        let mut bytes = Vec::new();
+        for module in &modules {
+            if bytes.len() > MODULES_OF_A_MESSAGE {
+                self.say(&FromProgram::Modules { modules: &std::mem::take(&mut bytes) }, &[])?;
+            }
+            module.put(&mut bytes);
+        }
+        self.say(&FromProgram::Modules { modules: &bytes }, &[])
     }
 
     fn say(

@@ -44,6 +44,7 @@ mod registry;
 pub mod rt;
 #[cfg(feature = "session")]
 mod session;
+mod stacks;
 mod write;
 
 pub use activity::{
@@ -54,7 +55,8 @@ pub use custom::Protocol;
 #[cfg(feature = "session")]
 pub use etw_host::{
     Cause, Condition, EnableInfo, EnableProperties, EventKey, FilterError, Filters, IdFilter,
-    Ledger, NameFilter, PayloadFilter, PayloadOp, SessionClock, SessionStatistics, StartError,
+    Ledger, LevelKeywordFilter, NameFilter, PayloadFilter, PayloadOp, SessionClock,
+    SessionStatistics, StackFilter, StartError,
 };
 pub use etw_tracelogging::{EncodeError, InType, OutType};
 pub use etw_types::LevelKeyword;

@@ -3,7 +3,7 @@
 //! ```text
 //! gate     0, or the most verbose level plus one: the one word that a disabled event loads
 //! active   a bit for each of the 8 slots in use
-//! slots    level and masks, and the routes of all sessions that want just these
+//! slots    level and masks, which events get a call stack, and the routes of all sessions that want just these
 //! ```
 //!
 //! A slot's level and masks are changed only while its bit in `active` is clear. A write that loaded the bit before may still
@@ -11,13 +11,13 @@
 //! enablement again, so nothing unwanted is stored.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use etw_ring::MAX_ATTACHMENTS;
-use etw_types::{Guid, Level, LevelKeyword, Status, Wanted};
+use etw_types::{EventDescriptor, Guid, Level, LevelKeyword, StackFilter, Status, Wanted};
 
-use crate::registry;
+use crate::{registry, stacks};
 
 /// Sessions that may have one provider enabled at a time.
 pub const MAX_SESSIONS: usize = 8;
@@ -32,7 +32,7 @@ pub struct Provider {
     slots: [Slot; MAX_SESSIONS],
     /// The number by which each attached host knows it.
     pub(crate) registrations: [AtomicU32; MAX_ATTACHMENTS],
-    /// Bytes that the provider's traits take in each TraceLogging event on disk.
+    /// Bytes that the provider's traits take in each TraceLogging event on disk, and [`STACKS`].
     traits_room: AtomicU32,
     id: Guid,
     name: Cow<'static, str>,
@@ -48,7 +48,16 @@ struct Slot {
     all: AtomicU64,
     /// A bit for each session: attachment × 8 + session slot.
     route: AtomicU64,
+    /// Which events get a call stack; null: none.
+    stacks: AtomicPtr<StackFilter>,
 }
+
+/// In `traits_room`: some session wants call stacks. No event has so much room, so its simple write is refused before anything is
+/// counted, and the general one looks closer: a provider without such a session pays nothing.
+pub(crate) const STACKS: u32 = 1 << 24;
+
+/// What a slot is for.
+type Wish = (Wanted, Option<&'static StackFilter>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -134,7 +143,17 @@ impl Slot {
             any: AtomicU64::new(0),
             all: AtomicU64::new(0),
             route: AtomicU64::new(0),
+            stacks: AtomicPtr::new(std::ptr::null_mut()),
         }
+    }
+
+    fn stacks(&self) -> Option<&'static StackFilter> {
+        // SAFETY: null, or a filter that is kept for ever.
+        unsafe { self.stacks.load(Ordering::Acquire).as_ref() }
+    }
+
+    fn is_for(&self, (wanted, stacks): &Wish) -> bool {
+        self.load() == *wanted && self.stacks() == *stacks
     }
 
     #[inline(always)]
@@ -157,7 +176,10 @@ impl Slot {
         }
     }
 
-    fn store(&self, wanted: &Wanted, route: u64) {
+    fn store(&self, (wanted, stacks): &Wish, route: u64) {
+        let stacks =
+            stacks.map_or(std::ptr::null_mut(), |filter| std::ptr::from_ref(filter).cast_mut());
+        self.stacks.store(stacks, Ordering::Release);
         let flag = u32::from(wanted.ignore_keyword_0) << 8;
         self.level.store(u32::from(wanted.level) | flag, Ordering::Relaxed);
         self.any.store(wanted.any, Ordering::Relaxed);
@@ -305,9 +327,25 @@ impl Provider {
         routes
     }
 
+    /// What the traits take in a TraceLogging event on disk; with [`STACKS`] added while a session wants call stacks.
     #[inline(always)]
     pub(crate) fn traits_room(&self) -> u32 {
         self.traits_room.load(Ordering::Relaxed)
+    }
+
+    /// Does a session of `routes` want the call stack of such an event? `name`: that of a TraceLogging event.
+    pub(crate) fn wants_stack(
+        &self,
+        routes: u64,
+        descriptor: &EventDescriptor,
+        name: Option<&[u8]>,
+    ) -> bool {
+        let active = self.active.load(Ordering::Acquire);
+        let slots = self.slots.iter().enumerate().filter(|(slot, _)| active & 1 << slot != 0);
+        slots
+            .filter(|(_, slot)| slot.route.load(Ordering::Relaxed) & routes != 0)
+            .filter_map(|(_, slot)| slot.stacks())
+            .any(|filter| filter.passes(descriptor, name))
     }
 
     // ---- changes: under the registry's lock -----------------------------------------------------------------------
@@ -323,9 +361,9 @@ impl Provider {
         self.slots.iter().enumerate().filter(move |(slot, _)| active & 1 << slot != 0)
     }
 
-    fn use_slot(&self, slot: usize, wanted: &Wanted, route: u64) {
+    fn use_slot(&self, slot: usize, wish: &Wish, route: u64) {
         self.active.fetch_and(!(1 << slot), Ordering::Relaxed);
-        self.slots[slot].store(wanted, route);
+        self.slots[slot].store(wish, route);
         // Release: a write that sees the bit sees the fields.
         self.active.fetch_or(1 << slot, Ordering::Release);
     }
@@ -343,19 +381,24 @@ impl Provider {
         }
     }
 
-    /// Sets what the session behind `route` wants.
+    /// Sets what the session behind `route` wants, and of which events it wants the call stack.
     ///
     /// # Errors
     /// `ERROR_NO_SYSTEM_RESOURCES` for a ninth session.
-    pub(crate) fn set_slot(&self, route: u64, wanted: &LevelKeyword) -> Result<(), Status> {
-        let wanted = wanted.wanted();
+    pub(crate) fn set_slot(
+        &self,
+        route: u64,
+        wanted: &LevelKeyword,
+        stacks: Option<&StackFilter>,
+    ) -> Result<(), Status> {
+        let wish = (wanted.wanted(), stacks.map(stacks::intern));
         let of = |slot: &Slot| slot.route.load(Ordering::Relaxed);
         let old = self.used().find(|(_, slot)| of(slot) & route != 0).map(|(old, _)| old);
         let sessions: u32 = self.used().map(|(_, slot)| of(slot).count_ones()).sum();
         if old.is_none() && sessions as usize >= MAX_SESSIONS {
             return Err(Status::ERROR_NO_SYSTEM_RESOURCES);
         }
-        let same = self.used().find(|(_, slot)| slot.load() == wanted).map(|(same, _)| same);
+        let same = self.used().find(|(_, slot)| slot.is_for(&wish)).map(|(same, _)| same);
         if same.is_some() && same == old {
             return Ok(());
         }
@@ -370,17 +413,17 @@ impl Provider {
             // What is changed goes by way of another slot, and then back, since the first slot is the fastest: writes meanwhile find the
             // old wish or the new one.
             (None, Some(free), _) => {
-                self.use_slot(free, &wanted, route);
+                self.use_slot(free, &wish, route);
                 if let Some(old) = old {
                     self.leave_slot(old, route);
                     if old < free && self.active.load(Ordering::Relaxed) & 1 << old == 0 {
-                        self.use_slot(old, &wanted, route);
+                        self.use_slot(old, &wish, route);
                         self.leave_slot(free, route);
                     }
                 }
             }
             // Eight sessions with a wish of their own each: in place.
-            (None, None, Some(old)) => self.use_slot(old, &wanted, route),
+            (None, None, Some(old)) => self.use_slot(old, &wish, route),
             (None, None, None) => return Err(Status::ERROR_NO_SYSTEM_RESOURCES),
         }
         self.set_gate();
@@ -416,7 +459,19 @@ impl Provider {
 
     fn set_gate(&self) {
         let gate = self.active_slots().map(|wanted| u32::from(wanted.level) + 1).max();
+        match self.used().any(|(_, slot)| slot.stacks().is_some()) {
+            true => self.traits_room.fetch_or(STACKS, Ordering::Relaxed),
+            false => self.traits_room.fetch_and(!STACKS, Ordering::Relaxed),
+        };
         self.gate.store(gate.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Does a session of the attachment want call stacks?
+    pub(crate) fn wants_stacks(&self, attachment: usize) -> bool {
+        let routes = registry::routes(attachment);
+        self.used().any(|(_, slot)| {
+            slot.route.load(Ordering::Relaxed) & routes != 0 && slot.stacks().is_some()
+        })
     }
 
     /// All sessions together, as callbacks are told: `None` when there is none.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use etw_ring::{MAX_ATTACHMENTS, Writer};
-use etw_types::{Guid, LevelKeyword, Status};
+use etw_types::{Guid, LevelKeyword, StackFilter, Status};
 
 use crate::provider::{
     ControlCode, EnableCallback, EnableChange, Provider, ProviderRef, Registration,
@@ -37,10 +37,12 @@ pub(crate) trait Host: Send + Sync {
 }
 
 /// One session's wish.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Enable {
     pub slot: u8,
     pub wanted: LevelKeyword,
+    /// Which events shall have a call stack.
+    pub stacks: Option<StackFilter>,
 }
 
 #[derive(Default)]
@@ -160,7 +162,8 @@ fn introduce(provider: &Provider, attachment: usize, host: &dyn Host) {
     provider.registrations[attachment].store(number, Ordering::Relaxed);
     for enable in enables {
         // A ninth session was refused when it asked; one that is beyond for a provider that comes later stays without.
-        let _ = provider.set_slot(route(attachment, enable.slot), &enable.wanted);
+        let route = route(attachment, enable.slot);
+        let _ = provider.set_slot(route, &enable.wanted, enable.stacks.as_ref());
     }
 }
 
@@ -236,7 +239,7 @@ pub(crate) fn set(
     attachment: usize,
     number: u32,
     slot: u8,
-    wanted: Option<&LevelKeyword>,
+    wanted: Option<(&LevelKeyword, Option<&StackFilter>)>,
     source: Guid,
     filter_data: &[u8],
 ) {
@@ -245,7 +248,7 @@ pub(crate) fn set(
         let provider = by_number(registry, attachment, number)?;
         let changed = match wanted {
             // A ninth session, with those of other hosts: it has no events of this program.
-            Some(wanted) => provider.set_slot(route, wanted).is_ok(),
+            Some((wanted, stacks)) => provider.set_slot(route, wanted, stacks).is_ok(),
             None => provider.clear_slots(route),
         };
         changed.then_some(provider)
@@ -274,6 +277,12 @@ pub(crate) fn capture(
     if let Some(provider) = with(|registry| by_number(registry, attachment, number)) {
         call(&provider, None, |_| Some(change), &[]);
     }
+}
+
+/// Does a session of the host want call stacks of any provider?
+#[cfg(target_os = "linux")]
+pub(crate) fn wants_stacks(attachment: usize) -> bool {
+    with(|registry| registry.providers.iter().any(|p| p.wants_stacks(attachment)))
 }
 
 /// Number, GUID and traits of every provider that a host knows.
@@ -321,7 +330,7 @@ pub(crate) fn enable(
     attachment: usize,
     slot: u8,
     id: Guid,
-    wanted: Option<&LevelKeyword>,
+    wanted: Option<(&LevelKeyword, Option<&StackFilter>)>,
     source: Guid,
     filter_data: &[u8],
 ) -> Result<(), Status> {
@@ -331,7 +340,7 @@ pub(crate) fn enable(
         let affected = registry.providers.iter().filter(|p| p.id() == id || p.group() == Some(id));
         for provider in affected {
             match wanted {
-                Some(wanted) => provider.set_slot(route, wanted)?,
+                Some((wanted, stacks)) => provider.set_slot(route, wanted, stacks)?,
                 None if !provider.clear_slots(route) => continue,
                 None => {}
             }

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::time::Duration;
 
 use etw_host::{
-    EnableInfo, EnableProperties, FilterError, Output, PrivateOptions, PrivateSession,
-    SessionClock, SessionStatistics, StartError, provider_of,
+    EnableInfo, FilterError, Output, PrivateOptions, PrivateSession, SessionClock,
+    SessionStatistics, StartError, provider_of,
 };
 use etw_session::LogMode;
 use etw_types::{Guid, Level, LevelKeyword, Status};
@@ -261,6 +261,7 @@ impl SessionBuilder {
         if taken.is_err() {
             return Err(SessionError::Limit("a process can have four private sessions"));
         }
+        self.options.modules = crate::stacks::modules;
         let started = registry::attach(
             |attachment| {
                 let session = Arc::new(PrivateSession::start(self.options, attachment)?);
@@ -309,7 +310,7 @@ impl Session {
     /// Enables a provider with all that can be asked for.
     ///
     /// # Errors
-    /// As [`enable`](Session::enable); `Filters` beyond ETW's limits; `Unsupported` for call stacks.
+    /// As [`enable`](Session::enable); `Filters` beyond ETW's limits.
     pub fn enable_with(
         &self,
         provider: &impl EnableTarget,
@@ -320,11 +321,13 @@ impl Session {
         if let Some(filters) = &info.filters {
             filters.check().map_err(SessionError::Filters)?;
         }
-        if info.properties.contains(EnableProperties::STACK_TRACE) {
-            return Err(SessionError::Unsupported("call stacks are not captured yet"));
+        let stacks = info.stacks();
+        if stacks.is_some() {
+            crate::stacks::prepare();
         }
         self.host.enable(id, info);
-        registry::enable(self.attachment, 0, id, Some(&wanted), self.source, &[]).map_err(|_| {
+        let wanted = Some((&wanted, stacks.as_ref()));
+        registry::enable(self.attachment, 0, id, wanted, self.source, &[]).map_err(|_| {
             let _ = registry::enable(self.attachment, 0, id, None, self.source, &[]);
             self.host.disable(id);
             SessionError::Limit("the provider is enabled in eight sessions already")
@@ -409,7 +412,9 @@ impl Host for PrivateSession {
     fn register(&self, provider: &Provider) -> (u32, Vec<Enable>) {
         let (number, wanted) =
             self.register(provider_of(provider.id(), provider.traits()), provider.group());
-        (number, wanted.map(|info| Enable { slot: 0, wanted: info.wanted }).into_iter().collect())
+        let enable =
+            |info: EnableInfo| Enable { slot: 0, wanted: info.wanted, stacks: info.stacks() };
+        (number, wanted.map(enable).into_iter().collect())
     }
 
     fn unregister(&self, _registration: u32) {

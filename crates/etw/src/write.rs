@@ -9,8 +9,9 @@ use etw_ring::{
 use etw_types::{EventDescriptor, Guid, Status};
 
 use crate::activity;
-use crate::provider::Provider;
+use crate::provider::{Provider, STACKS};
 use crate::registry::WRITERS;
+use crate::stacks::Frames;
 
 /// `EVENT_HEADER` on disk.
 const EVENT_HEADER_SIZE: u32 = 0x50;
@@ -109,6 +110,13 @@ pub const fn descriptor_bytes(d: &EventDescriptor) -> [u8; 16] {
     ]
 }
 
+/// The name in TraceLogging metadata; `None` where there is none.
+fn name_in(metadata: &[u8]) -> Option<&[u8]> {
+    let tags = metadata.get(2..)?.iter().position(|byte| byte & 0x80 == 0)?;
+    let name = &metadata[2 + tags + 1..];
+    Some(&name[..name.iter().position(|byte| *byte == 0)?])
+}
+
 /// Puts an event's values. What is put into a full room spoils the event: it is refused and counted.
 pub type Fill<'a> = dyn for<'r> Fn(Room<'r>) -> Room<'r> + 'a;
 
@@ -203,7 +211,7 @@ pub fn send_described(
         ..Prefix::default()
     };
     let payload_size = payload_size.min(TOO_LARGE as usize) as u32;
-    let event_size = size_of_static(provider, 0);
+    let event_size = size_of_static(provider, 0) & !STACKS;
     let event = Event { site: None, prefix, user: 0, payload_size, event_size };
     write_general(provider, routes, &event, fill)
 }
@@ -372,7 +380,7 @@ pub(crate) fn send_general(
         ..Prefix::default()
     };
     let payload_size = payload_size.min(TOO_LARGE as usize) as u32;
-    let event_size = size_of_static(provider, site.metadata_room);
+    let event_size = size_of_static(provider, site.metadata_room) & !STACKS;
     let event = Event { site: Some(site), prefix, user, payload_size, event_size };
     write_general(provider, routes, &event, fill)
 }
@@ -380,11 +388,12 @@ pub(crate) fn send_general(
 /// A payload size that no event has, and that fits into all sums.
 pub(crate) const TOO_LARGE: u32 = 1 << 24;
 
-/// On-disk size of an event without its payload; `metadata_room`: what its metadata takes, 0 without any.
+/// On-disk size of an event without its payload; beyond all sizes, by [`STACKS`], where a session wants call stacks.
+/// `metadata_room`: what its metadata takes, 0 without any.
 #[inline(always)]
 fn size_of_static(provider: &Provider, metadata_room: u32) -> u32 {
     match metadata_room {
-        0 => EVENT_HEADER_SIZE,
+        0 => EVENT_HEADER_SIZE + (provider.traits_room() & STACKS),
         room => EVENT_HEADER_SIZE + room + provider.traits_room(),
     }
 }
@@ -408,6 +417,16 @@ pub(crate) fn size_on_disk(traits: usize, metadata: usize) -> u32 {
 }
 
 impl Event<'_> {
+    /// What the filters of call stacks go by.
+    fn descriptor_and_name(&self) -> (EventDescriptor, Option<&[u8]>) {
+        let of_site = || self.site.and_then(|site| EventDescriptor::read(site.bytes(), 0));
+        let metadata = match (self.prefix.metadata, self.site) {
+            ([], Some(site)) => site.metadata(),
+            (metadata, _) => metadata,
+        };
+        (self.prefix.descriptor.or_else(of_site).unwrap_or_default(), name_in(metadata))
+    }
+
     #[cfg(target_os = "linux")]
     fn level_and_keyword(&self) -> (u8, u64) {
         match (self.site, &self.prefix.descriptor) {
@@ -427,6 +446,38 @@ pub(crate) fn write_general(
     event: &Event<'_>,
     fill: &Fill<'_>,
 ) -> Status {
+    if provider.traits_room() & STACKS != 0 {
+        std::hint::cold_path();
+        return write_with_stack(provider, routes, event, fill);
+    }
+    write_now(provider, routes, event, fill)
+}
+
+/// With the call stack, where a session wants one and it finds room.
+#[inline(never)]
+fn write_with_stack(
+    provider: &Provider,
+    routes: u64,
+    event: &Event<'_>,
+    fill: &Fill<'_>,
+) -> Status {
+    let (descriptor, name) = event.descriptor_and_name();
+    let frames = match provider.wants_stack(routes, &descriptor, name) {
+        true => Frames::capture(),
+        false => None,
+    };
+    let mut prefix = event.prefix;
+    prefix.stack = frames.as_ref().map_or(&[], Frames::bytes);
+    // What travels in the prefix because the site table is full comes on top of it.
+    let size = prefix.size() + event.site.map_or(0, |site| site.bytes().len());
+    if size > usize::from(u16::MAX) || size + event.payload_size as usize > MAX_PAYLOAD_SIZE {
+        prefix.stack = &[];
+    }
+    write_now(provider, routes, &Event { prefix, ..*event }, fill)
+}
+
+#[inline(always)]
+fn write_now(provider: &Provider, routes: u64, event: &Event<'_>, fill: &Fill<'_>) -> Status {
     let attachment = routes.trailing_zeros() as usize / 8;
     let sessions = routes.checked_shr(attachment as u32 * 8).unwrap_or(0);
     if sessions >= 0x100 {

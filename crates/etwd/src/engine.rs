@@ -24,7 +24,7 @@ use etw_ring::{
     Memory, PATIENCE, Participant, RawClock, Reader, advance_together, drain_together,
 };
 use etw_session::{Cause, EnableInfo, Event, Ledger, Router, Session, State};
-use etw_types::Guid;
+use etw_types::{Guid, LoadedModule};
 use etw_wire::control::Response;
 use etw_wire::message::{FromHost, FromProgram, VERSION};
 use etw_wire::{Channel, Peer};
@@ -42,6 +42,8 @@ const PATIENT_RECORDS: u64 = 2000;
 /// How long the drain waits for a session's buffers to come back from the disk, as long as every program finds at least half of its
 /// pool free. Then the session loses events, and is not waited for again for [`SLOW`].
 const BUFFER_PATIENCE: Duration = Duration::from_millis(100);
+/// How long programs are waited for that were asked for call stacks and have not answered.
+const HEARING: Duration = Duration::from_millis(100);
 const SLOW: Duration = Duration::from_millis(250);
 /// A pool from which nothing has come for so long is left alone until its next write.
 const QUIET_AFTER: Duration = Duration::from_millis(60);
@@ -145,8 +147,10 @@ impl Engine {
 
     pub fn run(mut self) {
         loop {
-            let messages = self.mailbox.take();
+            let mut messages: Vec<Message> = self.mailbox.take().into();
             let was_called = !messages.is_empty();
+            // Programs' first: what somebody asks is answered with all that they have said.
+            messages.sort_by_key(|message| !message.is_of_program());
             for message in messages {
                 if let ControlFlow::Break(()) = self.handle(message) {
                     self.stop_all();

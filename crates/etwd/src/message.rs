@@ -31,6 +31,13 @@ pub(crate) enum Message {
     End,
 }
 
+impl Message {
+    /// From a program, or of its end.
+    pub fn is_of_program(&self) -> bool {
+        matches!(self, Message::Program { .. } | Message::FromProgram { .. } | Message::Gone { .. })
+    }
+}
+
 /// Who asks.
 #[derive(Clone)]
 pub(crate) enum Asker {

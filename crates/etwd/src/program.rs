@@ -9,8 +9,8 @@ use std::time::Instant;
 use etw_host::convert::{Provider, Registrations};
 use etw_ring::layout::SESSIONS;
 use etw_ring::{Admission, Control, Ledger as RingLedger, Reader, Record, SiteTable};
-use etw_session::ProcessFacts;
-use etw_types::{Guid, LevelKeyword};
+use etw_session::{EnableInfo, ProcessFacts};
+use etw_types::Guid;
 use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
 use serde::{Deserialize, Serialize};
@@ -45,6 +45,8 @@ pub(crate) struct Program {
     /// Segments of its pool.
     pub segments: usize,
     pub has_ended: bool,
+    /// The last change that it has made.
+    pub done: u32,
 }
 
 /// A provider that a program has registered.
@@ -105,6 +107,7 @@ impl Program {
             pool_size: 0,
             segments: 0,
             has_ended: false,
+            done: 0,
         }
     }
 
@@ -188,18 +191,19 @@ impl Program {
         token: u32,
         number: u32,
         slot: usize,
-        wanted: Option<&LevelKeyword>,
+        info: Option<&EnableInfo>,
         source: Guid,
     ) {
         let slot = slot as u8;
-        match wanted {
-            Some(wanted) => self.say(&FromHost::Set {
+        match info {
+            Some(info) => self.say(&FromHost::Set {
                 token,
                 number,
                 slot,
-                wanted: *wanted,
+                wanted: info.wanted,
                 source,
                 filter_data: &[],
+                stacks: info.stacks(),
             }),
             None => self.say(&FromHost::Clear { token, number, slot, source }),
         }

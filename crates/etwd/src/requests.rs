@@ -220,10 +220,6 @@ impl Engine {
         {
             return Err(refused(Status::ERROR_INVALID_PARAMETER, error.to_string()));
         }
-        if info.properties.contains(etw_session::EnableProperties::STACK_TRACE) {
-            let what = "call stacks are not captured yet";
-            return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
-        }
         let has = |slot: &usize| {
             self.router.session(*slot).is_some_and(|session| session.enabled(&provider).is_some())
         };
@@ -354,6 +350,7 @@ impl Engine {
         let closing = global.closing(session, lost, true);
         let old = global.storage.replace(storage);
         session.begin_file();
+        global.modules.again();
         global.facts = facts;
         global.start.file = named;
         // The old file is completed here: what it says is the answer.
@@ -450,10 +447,12 @@ impl Engine {
 
     fn snapshot(&mut self, slot: usize, file: &Path, from: &Asker) -> Result<Response, Response> {
         may_write(from.user(), file)?;
+        self.hear_modules(slot);
         self.drain_all();
         let raw = self.clocks.0.now();
         let lost = self.ledger(slot).lost_total();
-        let (Some(global), Some(session)) = (self.sessions.get(&slot), self.router.session(slot))
+        let (Some(global), Some(session)) =
+            (self.sessions.get_mut(&slot), self.router.session_mut(slot))
         else {
             return Err(refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended"));
         };
@@ -462,6 +461,9 @@ impl Engine {
                 "only a session in memory is written by a snapshot; this one has its own file";
             return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
         }
+        // The buffers with them may have been overwritten.
+        global.modules.again();
+        global.modules.tell(session, global.time.time(&self.map, self.floor));
         let copies = session.snapshot(global.time.time(&self.map, raw));
         let closing = global.closing(session, lost, true);
         let mut facts = global.facts.clone();

@@ -14,6 +14,7 @@ use etw_etl::record::RecordContext;
 use etw_host::clock::{ClockMap, Pair};
 use etw_host::facts::{SessionFacts, SessionTime};
 use etw_host::file::Files;
+use etw_host::modules::Modules;
 use etw_host::report::LEDGER_PROVIDER_NAME;
 use etw_host::storage::{Sink, Storage};
 use etw_ring::{Control, Memory, Reader, Source};
@@ -187,6 +188,7 @@ impl Engine {
             is_full: false,
             waiting_since: None,
             slow_at: None,
+            modules: Modules::default(),
             start: record.start,
         };
         self.router.insert(slot, session);
@@ -277,6 +279,8 @@ impl Engine {
         for (slot, kept) in program.slots.iter_mut().zip(record.slots) {
             *slot = kept;
         }
+        // What it was told last it has heard, or will; who asks waits for nothing here.
+        program.done = record.token;
         program.pool_is_asked = record.pool_is_asked;
         program.pool_size = record.pool_size;
         let mut reader: Option<Reader> = None;

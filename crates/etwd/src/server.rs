@@ -22,6 +22,8 @@ use crate::rights::{may_control, no_control, refused};
 /// Connections of one user, root aside.
 const MAX_CONNECTIONS: usize = 4096;
 /// Messages that wait for the engine; beyond, nobody's are read.
+/// Of a process that has ended: more than its registrations.
+const MAX_LAST_MESSAGES: u32 = 4096;
 const MAX_WAITING: usize = 4096;
 
 const LISTENER: u64 = u64::MAX;
@@ -112,8 +114,8 @@ impl Server {
                 match event.data.u64() {
                     STOP => return,
                     LISTENER => self.accept(),
-                    number if number & PROCESS != 0 => self.remove(number & !PROCESS),
-                    number => self.read(number),
+                    number if number & PROCESS != 0 => self.process_has_ended(number & !PROCESS),
+                    number => drop(self.read(number)),
                 }
             }
             while self.mailbox.len() > MAX_WAITING {
@@ -153,13 +155,27 @@ impl Server {
         }
     }
 
-    fn read(&mut self, number: Connection) {
-        let Some(connected) = self.connections.get_mut(&number) else { return };
+    /// What it said before its end is heard; its child may have the socket and go on.
+    fn process_has_ended(&mut self, number: Connection) {
+        for _ in 0..MAX_LAST_MESSAGES {
+            if !self.read(number) {
+                break;
+            }
+        }
+        self.remove(number);
+    }
+
+    /// `false`: there was nothing to read.
+    fn read(&mut self, number: Connection) -> bool {
+        let Some(connected) = self.connections.get_mut(&number) else { return false };
         let received = match connected.channel.receive() {
             Ok(received) if !received.bytes.is_empty() => received,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             // The end, or no message.
-            _ => return self.remove(number),
+            _ => {
+                self.remove(number);
+                return false;
+            }
         };
         let (channel, peer) = (connected.channel.clone(), connected.peer);
         match connected.role {
@@ -180,6 +196,7 @@ impl Server {
                 }
             }
         }
+        true
     }
 
     fn hello(&mut self, number: Connection, bytes: &[u8]) {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use etw_host::facts::{SessionFacts, SessionTime};
 use etw_host::file::{Closing, Files};
+use etw_host::modules::Modules;
 use etw_host::storage::{BufferMemory, Full, Sink, Storage};
 use etw_host::{Output, SessionClock, StartError, report, setup};
 use etw_ring::{Memory, RawClock};
@@ -56,6 +57,8 @@ pub(crate) struct GlobalSession {
     pub waiting_since: Option<Instant>,
     /// When it was last found too slow to be waited for.
     pub slow_at: Option<Instant>,
+    /// For call stacks: what the programs have loaded.
+    pub modules: Modules,
 }
 
 /// A session that has ended.
@@ -194,6 +197,7 @@ impl GlobalSession {
             is_full: false,
             waiting_since: None,
             slow_at: None,
+            modules: Modules::default(),
             start,
         };
         Ok((global, session))
@@ -270,6 +274,7 @@ impl GlobalSession {
         let (consumer, stream) = Consumer::start(limit)?;
         let header = self.facts.header_buffer(&self.facts.header)?;
         consumer.tell(stream::START, header.into());
+        self.modules.again();
         self.consumers.push(consumer);
         Ok(stream)
     }
@@ -338,6 +343,7 @@ impl GlobalSession {
             overwritten: ledger.overwritten,
             filtered: ledger.filtered,
             lost: ledger.lost_total(),
+            without_stack: session.facts().without_stack,
             losses,
             enabled: session
                 .enablements()
@@ -356,6 +362,15 @@ impl GlobalSession {
         mut settle: impl FnMut(&mut GlobalSession, &mut Session<BufferMemory>),
     ) {
         let (process, thread) = (std::process::id(), self.facts.ids.1);
+        // The buffers with them may have been overwritten, or lie in a file of a series that is not the last one.
+        if !matches!(session.options().mode, LogMode::Sequential { .. }) {
+            self.modules.again();
+        }
+        self.modules.tell(session, now);
+        while self.modules.is_waiting() && session.is_storing() && self.storage.is_some() {
+            settle(self, session);
+            self.modules.tell(session, now);
+        }
         for report in &report::reports(ledger) {
             let event = report.event(now, process, thread);
             while session.push_report(&event).is_err() && session.is_storing() {

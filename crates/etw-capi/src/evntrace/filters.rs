@@ -1,7 +1,9 @@
 //! `EVENT_FILTER_DESCRIPTOR`s as the filters of an enablement.
 
 use etw_api::Status;
-use etw_session::{EnableInfo, EnableProperties, Filters, IdFilter, NameFilter};
+use etw_session::{
+    EnableInfo, EnableProperties, Filters, IdFilter, LevelKeywordFilter, NameFilter,
+};
 use etw_types::{LevelKeyword, le};
 
 /// `EVENT_FILTER_DESCRIPTOR`
@@ -102,6 +104,9 @@ pub unsafe fn read(
                 EVENT_ID | EVENT_NAME => return None,
                 PAYLOAD if is_group => return None,
                 STACKWALK | STACKWALK_NAME | STACKWALK_LEVEL_KW if !has_stacks => return None,
+                STACKWALK => filters.stacks.event_ids = Some(ids(&bytes)?),
+                STACKWALK_NAME => filters.stacks.event_names = Some(names(&bytes)?),
+                STACKWALK_LEVEL_KW => filters.stacks.level_keyword = Some(level_keyword(&bytes)?),
                 _ => is_supported = false,
             }
             Some(())
@@ -151,13 +156,19 @@ fn names(bytes: &[u8]) -> Option<NameFilter> {
     let names: Result<Vec<String>, _> =
         names.map(|name| std::str::from_utf8(name).map(str::to_owned)).collect();
     let names = names.ok().filter(|_| ends >= count)?;
+    let LevelKeywordFilter { of, include } = level_keyword(&bytes[..20])?;
+    Some(NameFilter { of, include, names })
+}
+
+/// `EVENT_FILTER_LEVEL_KW`, with which `EVENT_FILTER_EVENT_NAME` begins.
+fn level_keyword(bytes: &[u8]) -> Option<LevelKeywordFilter> {
     let of = LevelKeyword {
-        level: bytes[16],
+        level: *bytes.get(16)?,
         any: le::u64(bytes, 0)?,
         all: le::u64(bytes, 8)?,
         ignore_keyword_0: false,
     };
-    Some(NameFilter { of, include: bytes[17] != 0, names })
+    Some(LevelKeywordFilter { of, include: *bytes.get(17)? != 0 })
 }
 
 /// `EnableProperty` as the host knows it.

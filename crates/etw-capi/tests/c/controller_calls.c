@@ -280,7 +280,7 @@ static void privates(const char *kind)
     CHECK(EnableTraceEx2(handle, &ProviderGuid, 1, 5, 0, 0, 0, NULL), ERROR_SUCCESS);
     CHECK(EnableTraceEx2(handle, &ProviderGuid, 2, 5, 0, 0, 0, NULL), ERROR_SUCCESS);
     CHECK(EnableTraceEx2(handle, &ProviderGuid, 0, 0, 0, 0, 0, NULL), ERROR_SUCCESS);
-    CHECK(EnableTraceEx(&ProviderGuid, NULL, handle, 1, 5, 0, 0, EVENT_ENABLE_PROPERTY_STACK_TRACE, NULL), ERROR_NOT_SUPPORTED);
+    CHECK(EnableTraceEx(&ProviderGuid, NULL, handle, 1, 5, 0, 0, EVENT_ENABLE_PROPERTY_STACK_TRACE, NULL), ERROR_SUCCESS);
     CHECK(EnableTraceEx(&ProviderGuid, NULL, handle, 1, 5, 0, 0, EVENT_ENABLE_PROPERTY_PROVIDER_GROUP, NULL),
           ERROR_INVALID_PARAMETER);
     CHECK(QueryTraceA(handle, NULL, &fresh()->p), ERROR_SUCCESS);
@@ -368,9 +368,9 @@ static void enables(void)
 
     parameters.FilterDescCount = 0;
     for (number = 0; number < 32; number++) {
-        /* Group and stacks are next to each other: 50 for what Linux has nothing for, 87 for what nobody knows. */
+        /* 50 for what Linux has nothing for, 87 for what nobody knows. */
         ULONG wanted = number >= 12 ? ERROR_INVALID_PARAMETER
-                       : (0xd0cu >> number & 1u) ? ERROR_NOT_SUPPORTED
+                       : (0xd08u >> number & 1u) ? ERROR_NOT_SUPPORTED
                                                  : ERROR_SUCCESS;
         parameters.EnableProperty = 1u << number;
         if (EnableTraceEx2(handle, &ProviderGuid, 1, 5, 0, 0, 0, &parameters) != wanted) {
@@ -415,7 +415,24 @@ static void enables(void)
     CHECK(filtered(handle, EVENT_FILTER_TYPE_SCHEMATIZED, bytes, 24, 0), ERROR_NOT_SUPPORTED);
     CHECK(filtered(handle, EVENT_FILTER_TYPE_SCHEMATIZED, bytes, 1025, 0), ERROR_INVALID_PARAMETER);
     CHECK(filtered(handle, EVENT_FILTER_TYPE_PAYLOAD, bytes, 64, 0), ERROR_NOT_SUPPORTED);
-    CHECK(filtered(handle, EVENT_FILTER_TYPE_STACKWALK, bytes, 64, 0), ERROR_INVALID_PARAMETER);
+    /* Whose call stacks: of use only where there are some. */
+    memset(words, 0, sizeof words);
+    shorts[1] = 2;
+    CHECK(filtered(handle, EVENT_FILTER_TYPE_STACKWALK, words, 8, 0), ERROR_INVALID_PARAMETER);
+    CHECK(filtered(handle, EVENT_FILTER_TYPE_STACKWALK, words, 8, EVENT_ENABLE_PROPERTY_STACK_TRACE), ERROR_SUCCESS);
+    CHECK(filtered(handle, EVENT_FILTER_TYPE_STACKWALK, words, 7, EVENT_ENABLE_PROPERTY_STACK_TRACE),
+          ERROR_INVALID_PARAMETER);
+    memset(words, 0, sizeof words);
+    bytes[18] = 1;
+    memcpy(bytes + 20, "One", 4);
+    CHECK(filtered(handle, EVENT_FILTER_TYPE_STACKWALK_NAME, words, 24, 0), ERROR_INVALID_PARAMETER);
+    CHECK(filtered(handle, EVENT_FILTER_TYPE_STACKWALK_NAME, words, 24, EVENT_ENABLE_PROPERTY_STACK_TRACE), ERROR_SUCCESS);
+    CHECK(filtered(handle, EVENT_FILTER_TYPE_STACKWALK_NAME, words, 23, EVENT_ENABLE_PROPERTY_STACK_TRACE),
+          ERROR_INVALID_PARAMETER);
+    CHECK(filtered(handle, EVENT_FILTER_TYPE_STACKWALK_LEVEL_KW, words, 24, 0), ERROR_INVALID_PARAMETER);
+    CHECK(filtered(handle, EVENT_FILTER_TYPE_STACKWALK_LEVEL_KW, words, 24, EVENT_ENABLE_PROPERTY_STACK_TRACE), ERROR_SUCCESS);
+    CHECK(filtered(handle, EVENT_FILTER_TYPE_STACKWALK_LEVEL_KW, words, 17, EVENT_ENABLE_PROPERTY_STACK_TRACE),
+          ERROR_INVALID_PARAMETER);
     CHECK(filtered(handle, EVENT_FILTER_TYPE_PACKAGE_ID, bytes, 64, 0), ERROR_NOT_SUPPORTED);
     CHECK(filtered(handle, 0x80000003u, bytes, 4, 0), ERROR_INVALID_PARAMETER);
     CHECK(filtered(handle, EVENT_FILTER_TYPE_NONE, NULL, 0, 0), ERROR_SUCCESS);

@@ -3,7 +3,10 @@
 use crate::output::Failure;
 use crate::schemas;
 use clap::{Args, ValueEnum};
-use etw_host::{EnableInfo, EnableProperties, Filters, IdFilter, NameFilter};
+use etw_host::{
+    Condition, EnableInfo, EnableProperties, EventKey, Filters, IdFilter, LevelKeywordFilter,
+    NameFilter, PayloadFilter, PayloadOp, StackFilter,
+};
 use etw_types::{Guid, LevelKeyword};
 use etw_wire::client::Client;
 use etw_wire::control::{FileMode, Request, Response, Start};
@@ -257,12 +260,25 @@ pub struct EnableOptions {
     /// Only TraceLogging events of these names; -a,b: all but these
     #[arg(long, value_name = "NAMES", allow_hyphen_values = true)]
     pub event_name: Option<String>,
+    /// Of TraceLogging events of a name only those with such fields: 'Request:status>=500,path~/api'. Operators: = != < <= > >=, ~
+    /// contains, !~ does not. All conditions of one option have to hold; of several options for a name one suffices
+    #[arg(long, value_name = "NAME:FIELD=VALUE,...", value_parser = payload)]
+    pub payload: Vec<PayloadFilter>,
     /// Events without a keyword are not wanted
     #[arg(long)]
     pub ignore_keyword_0: bool,
-    /// Add to each event: sid, ts-id, start-key
+    /// Add to each event: sid, ts-id, start-key, stack
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub with: Vec<Property>,
+    /// Call stacks of events of these ids only; -1,2: all but these
+    #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
+    pub stack_id: Option<String>,
+    /// Call stacks of TraceLogging events of these names only; -a,b: all but these
+    #[arg(long, value_name = "NAMES", allow_hyphen_values = true)]
+    pub stack_name: Option<String>,
+    /// Call stacks of events of this level and these keywords only: LEVEL[:ANY[:ALL]]; -LEVEL...: all but these
+    #[arg(long, value_name = "LEVEL", allow_hyphen_values = true)]
+    pub stack_level: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -273,6 +289,8 @@ pub enum Property {
     TsId,
     /// A key of the process that is not used twice
     StartKey,
+    /// The call stack, captured by the program
+    Stack,
 }
 
 impl EnableOptions {
@@ -281,24 +299,37 @@ impl EnableOptions {
         let mut filters = Filters {
             process_ids: self.pid.clone(),
             executables: self.exe.clone(),
+            payload: self.payload.clone(),
             ..Filters::default()
         };
-        if let Some(text) = &self.event_id {
+        let ids = |option: &str, text: &String| {
             let (include, list) = including(text);
             let ids: Result<Vec<u16>, _> = list.split(',').map(str::parse).collect();
-            let ids = ids.map_err(|_| usage("--event-id: ids are 0 to 65535"))?;
-            filters.event_ids = Some(IdFilter { include, ids });
-        }
-        if let Some(text) = &self.event_name {
+            let ids = ids.map_err(|_| usage(&format!("{option}: ids are 0 to 65535")))?;
+            Ok::<_, Failure>(IdFilter { include, ids })
+        };
+        let names = |text: &String| {
             let (include, list) = including(text);
             let names = list.split(',').map(str::to_owned).collect();
-            filters.event_names = Some(NameFilter { of: LevelKeyword::ALL, include, names });
+            NameFilter { of: LevelKeyword::ALL, include, names }
+        };
+        filters.event_ids = self.event_id.as_ref().map(|t| ids("--event-id", t)).transpose()?;
+        filters.event_names = self.event_name.as_ref().map(names);
+        filters.stacks = StackFilter {
+            event_ids: self.stack_id.as_ref().map(|t| ids("--stack-id", t)).transpose()?,
+            event_names: self.stack_name.as_ref().map(names),
+            level_keyword: self.stack_level.as_deref().map(stack_level).transpose()?,
+        };
+        let has_stacks = self.with.iter().any(|property| matches!(property, Property::Stack));
+        if filters.stacks != StackFilter::default() && !has_stacks {
+            return Err(usage("--stack-id, --stack-name and --stack-level go with --with stack"));
         }
         filters.check().map_err(|error| Failure::Usage(error.to_string()))?;
         let properties = self.with.iter().map(|property| match property {
             Property::Sid => EnableProperties::SID.0,
             Property::TsId => EnableProperties::TS_ID.0,
             Property::StartKey => EnableProperties::PROCESS_START_KEY.0,
+            Property::Stack => EnableProperties::STACK_TRACE.0,
         });
         let is_empty = filters == Filters::default();
         Ok(EnableInfo {
@@ -307,6 +338,48 @@ impl EnableOptions {
             filters: (!is_empty).then(|| Box::new(filters)),
         })
     }
+}
+
+/// `NAME:FIELD=VALUE,FIELD~VALUE`
+fn payload(text: &str) -> Result<PayloadFilter, String> {
+    const OPERATORS: [(&str, PayloadOp); 9] = [
+        ("==", PayloadOp::Eq),
+        ("!=", PayloadOp::Ne),
+        ("<=", PayloadOp::Le),
+        (">=", PayloadOp::Ge),
+        ("!~", PayloadOp::DoesntContain),
+        ("=", PayloadOp::Eq),
+        ("<", PayloadOp::Lt),
+        (">", PayloadOp::Gt),
+        ("~", PayloadOp::Contains),
+    ];
+    let (name, conditions) = text
+        .split_once(':')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("an event's name and a colon are missing: NAME:FIELD=VALUE")?;
+    let condition = |text: &str| {
+        let found = OPERATORS.iter().filter_map(|(sign, op)| Some((text.find(sign)?, *sign, *op)));
+        // The first in the text; of those in one place the longest, which stand first in the table.
+        let (at, sign, op) = found
+            .min_by_key(|(at, ..)| *at)
+            .ok_or_else(|| format!("{text:?}: one of = != < <= > >= ~ !~ is missing"))?;
+        let (field, value) = (text[..at].trim(), text[at + sign.len()..].trim());
+        if field.is_empty() {
+            return Err(format!("{text:?}: the field is missing"));
+        }
+        Condition::new(field, op, &[value]).map_err(|error| format!("{text:?}: {error}"))
+    };
+    let conditions: Result<Vec<Condition>, String> = conditions.split(',').map(condition).collect();
+    let of = EventKey::Name(name.to_owned());
+    Ok(PayloadFilter { of, conditions: conditions?, any: false, metadata: None })
+}
+
+/// `[-]LEVEL[:ANY[:ALL]]`
+fn stack_level(text: &str) -> Result<LevelKeywordFilter, Failure> {
+    let (include, list) = including(text);
+    let wanted: Result<Wanted, String> = format!("*x:{list}").parse();
+    let wanted = wanted.map_err(|error| Failure::Usage(format!("--stack-level: {error}")))?;
+    Ok(LevelKeywordFilter { of: wanted.wanted, include })
 }
 
 fn including(text: &str) -> (bool, &str) {
@@ -319,6 +392,23 @@ fn including(text: &str) -> (bool, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn conditions_on_fields() {
+        let filter = payload("Request:status>=500, path!~/api").unwrap();
+        assert_eq!(filter.of, EventKey::Name("Request".to_owned()));
+        let of = |field, op, value| Condition::new(field, op, &[value]).unwrap();
+        let expected =
+            [of("status", PayloadOp::Ge, "500"), of("path", PayloadOp::DoesntContain, "/api")];
+        assert_eq!(filter.conditions, expected);
+        for (text, op) in [("a==1", PayloadOp::Eq), ("a=1", PayloadOp::Eq), ("a<1", PayloadOp::Lt)]
+        {
+            assert_eq!(payload(&format!("X:{text}")).unwrap().conditions, [of("a", op, "1")]);
+        }
+        for bad in ["", "status=5", ":a=5", "X:", "X:a", "X:=5", "X:a>b", "X:a=1,"] {
+            assert!(payload(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn providers_with_levels_and_masks() {

@@ -256,6 +256,13 @@ pub fn summary(status: &SessionStatus) -> String {
             text.push_str(&losses(status));
         }
     }
+    if status.without_stack > 0 {
+        let _ = writeln!(
+            text,
+            "{} events without the call stack that was wanted",
+            status.without_stack
+        );
+    }
     if status.real_time_buffers_lost > 0 {
         let lost = status.real_time_buffers_lost;
         let _ = writeln!(text, "{lost} buffers did not reach a slow consumer");
@@ -329,6 +336,9 @@ fn show(status: &SessionStatus, format: Format) -> Result<(), Failure> {
     row("overwritten", status.overwritten.to_string());
     row("filtered", status.filtered.to_string());
     row("lost", status.lost.to_string());
+    if status.without_stack > 0 {
+        row("without stack", status.without_stack.to_string());
+    }
     text.push_str(&losses(status));
     for (provider, info) in &status.enabled {
         let _ = writeln!(

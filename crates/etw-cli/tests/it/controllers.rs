@@ -594,13 +594,13 @@ fn controllers_refuse_what_they_do_not_do() {
         ("tracelog -start s -guid *A -level", "number"),
         ("tracelog -start s -guid *A -level x", "no number"),
         ("tracelog -start s -guid *A -flag 1 -matchanykw 2", "one mask"),
-        ("tracelog -start s -guid *A -enableproperty 4", "call stacks"),
         ("tracelog -start s -guid *A -enableproperty 0x400", "0x400"),
         ("tracelog -start s -guid *A -EventIdFilter 1 2", "-in or -out"),
         ("tracelog -start s -guid *A -EventIdFilter -in 2 1", "needed"),
         ("tracelog -start s -guid *A -PidFilter 9 1 2 3 4 5 6 7 8 9", "at most 8"),
         ("tracelog -start s -in", "-EventIdFilter"),
-        ("tracelog -start s -StackWalkFilter -in 1 1", "call stacks"),
+        ("tracelog -start s -StackWalkFilter -in 1 1", "-guid"),
+        ("tracelog -start s -guid *A -StackWalkFilter -in 1 1", "call stacks"),
         ("tracelog -start s -cir", "number"),
         ("tracelog -start s -cir 1 -seq 1", "exclude"),
         ("tracelog -start s -cir 0", "not 0"),
@@ -669,7 +669,8 @@ fn controllers_refuse_what_they_do_not_do() {
         ("xperf -start s -f a.etl", "-on"),
         ("xperf -start s -start t -on *A", "-on"),
         ("xperf -start profiles.xml!main -on *A", "profiles"),
-        ("xperf -start s -on *A:1:4:'stack'", "call stacks"),
+        ("xperf -start s -on *A:1:4:'stock'", "stack, sid and tsid"),
+        ("xperf -start s -on *A:1:4:'stack':x", "too much"),
         ("xperf -start s -on *A:x", "no mask"),
         ("xperf -start s -on *A:1:300", "levels"),
         ("xperf -start s -on *A+", "missing"),
@@ -718,4 +719,63 @@ fn controllers_refuse_what_they_do_not_do() {
         assert_eq!(output.status.code(), Some(3), "{line}");
         assert!(stderr(&output).contains("no host of sessions is running"), "{line}");
     }
+}
+
+/// OV-7, OV-17: call stacks by every controller, by name and level; `--join` says what the addresses lie in.
+#[test]
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn call_stacks() {
+    let place = Place::new("stacks");
+    let this = std::env::current_exe().unwrap();
+    let this = this.file_name().unwrap().to_str().unwrap();
+    for line in [
+        format!(
+            "tracelog -start t -f t.etl -guid {NAME} -enableproperty 4 -StackWalkFilter -in 1 7"
+        ),
+        format!("xperf -start x -f x.etl -on {NAME}:1:5:'stack,sid'"),
+        format!("etw session start n -o n.etl -p {NAME} --with stack --stack-name Info"),
+        format!("etw session start l -o l.etl -p {NAME} --with stack --stack-level -4:1"),
+        format!("etw session start p -o p.etl -p {NAME} --payload Detail:Number>=1,Number!=2"),
+    ] {
+        place.does(line.strip_prefix("etw ").unwrap_or(&line));
+    }
+    let mut program = place.program();
+    program.writes(4);
+    let pid = program.child.id();
+    // How many Info and Detail events have a stack, and have none.
+    for (session, expected) in [
+        // Ids are of no concern to TraceLogging's events.
+        ("t", [[4, 0], [4, 0]]),
+        ("x", [[4, 0], [0, 0]]),
+        ("n", [[4, 0], [0, 4]]),
+        ("l", [[0, 4], [4, 0]]),
+        ("p", [[0, 4], [0, 2]]),
+    ] {
+        place.does(&format!("session stop {session}"));
+        let text = place.does(&format!("dump --join --format json {session}.etl"));
+        let mut counts = [[0, 0], [0, 0]];
+        for line in text.lines() {
+            let event: Value = serde_json::from_str(line).unwrap();
+            let kind = match event["event"].as_str() {
+                Some("Info") => 0,
+                Some("Detail") => 1,
+                _ => continue,
+            };
+            if event["provider_name"] != PROVIDER.name() {
+                continue;
+            }
+            assert_eq!(event["pid"], pid);
+            let images = event["stack_images"].as_array();
+            counts[kind][usize::from(images.is_none())] += 1;
+            let Some(images) = images else { continue };
+            assert_eq!(images.len(), event["stack"].as_array().unwrap().len());
+            let of_program = |image: &Value| {
+                image.as_str().is_some_and(|image| image.starts_with(&format!("{this}+0x")))
+            };
+            assert!(images.iter().any(of_program), "{line}");
+            assert!(images.iter().all(Value::is_string), "{line}");
+        }
+        assert_eq!(counts, expected, "{session}");
+    }
+    program.ends();
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use etw_session::{Condition, EnableInfo, EventKey, Filters, IdFilter, PayloadFilter, PayloadOp};
-use etw_types::{Guid, LevelKeyword};
+use etw_types::{Guid, LevelKeyword, LevelKeywordFilter, LoadedModule, NameFilter, StackFilter};
 use etw_wire::control::{FileMode, LossStatus, Request, Response, SessionStatus, Start, Update};
 use etw_wire::message::{FromHost, FromProgram};
 
@@ -51,8 +51,28 @@ fn replay(target: &str, seeds: &[(&str, Vec<u8>)], run: fn(&[u8])) {
 fn wire_message() {
     let wanted = LevelKeyword { level: 4, any: 7, all: 3, ignore_keyword_0: true };
     let id = Guid::from_u128(9);
-    let set =
-        FromHost::Set { token: 1, number: 2, slot: 7, wanted, source: id, filter_data: b"xy" };
+    let level_keyword = LevelKeywordFilter { of: wanted, include: true };
+    let ids = IdFilter { include: true, ids: vec![7] };
+    let names =
+        NameFilter { of: LevelKeyword::ALL, include: false, names: vec!["Tick".to_owned()] };
+    let stacks = StackFilter {
+        event_ids: Some(ids),
+        event_names: Some(names),
+        level_keyword: Some(level_keyword),
+    };
+    let (token, number, slot, source) = (1, 2, 7, id);
+    let set = FromHost::Set {
+        token,
+        number,
+        slot,
+        wanted,
+        source,
+        filter_data: b"xy",
+        stacks: Some(stacks),
+    };
+    let mut modules = Vec::new();
+    LoadedModule { path: "/lib/a.so".to_owned(), build_id: vec![7; 20], ..LoadedModule::default() }
+        .put(&mut modules);
     // A flag that this version does not have; it was read as if it had not been there.
     let mut flags = set.to_bytes();
     flags[11] = 3;
@@ -69,6 +89,7 @@ fn wire_message() {
             FromHost::Capture { token: 1, number: 2, level: 3, any: 4, all: 5, source: id }
                 .to_bytes(),
         ),
+        ("modules", FromProgram::Modules { modules: &modules }.to_bytes()),
         ("grow", FromHost::Grow { size: 6 }.to_bytes()),
     ];
     replay("wire_message", &seeds, targets::message);

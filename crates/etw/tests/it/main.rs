@@ -11,6 +11,7 @@ mod macros;
 mod modes;
 mod session;
 mod shapes;
+mod stacks;
 mod support;
 mod theirs;
 mod write_calls;

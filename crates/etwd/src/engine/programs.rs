@@ -142,6 +142,7 @@ impl Engine {
             FromProgram::Pool => self.take_pool(connection, descriptors),
             FromProgram::Segment => self.take_segment(connection, descriptors),
             FromProgram::Done { token } => {
+                program.done = token.max(program.done);
                 for pending in &mut self.pending {
                     let sent = pending.waiting.get(&connection).copied().flatten();
                     if sent.is_some_and(|sent| sent <= token) {
@@ -150,7 +151,57 @@ impl Engine {
                 }
                 true
             }
+            FromProgram::Modules { modules } => self.take_modules(connection, modules),
         }
+    }
+
+    /// What a program has loaded: for the traces of its sessions that want call stacks. `false`: that is not what came.
+    fn take_modules(&mut self, connection: Connection, bytes: &[u8]) -> bool {
+        let Some(program) = self.programs.get(&connection) else { return true };
+        let mut modules = Vec::new();
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let Some((module, behind)) = LoadedModule::read(rest) else { return false };
+            modules.push(module);
+            rest = behind;
+        }
+        for slot in program.slots.iter().flatten() {
+            if self.router.session(slot.session).is_some_and(Session::wants_stacks)
+                && let Some(global) = self.sessions.get_mut(&slot.session)
+            {
+                global.modules.add(program.peer.pid, modules.iter().cloned());
+            }
+        }
+        true
+    }
+
+    /// Hears what programs with stacks of the session have loaded: they say it before they answer an enablement. One that has written
+    /// events and ended in a moment may not have been heard yet.
+    pub(crate) fn hear_modules(&mut self, session: usize) {
+        if !self.router.session(session).is_some_and(Session::wants_stacks) {
+            return;
+        }
+        let end = Instant::now() + HEARING;
+        let mut others = Vec::new();
+        while Instant::now() < end {
+            let is_unheard = |(connection, program): (&Connection, &Program)| {
+                program.slot_of(session).is_some()
+                    && !program.has_ended
+                    && self.tokens.get(connection).is_some_and(|token| *token > program.done)
+            };
+            if !self.programs.iter().any(is_unheard) {
+                break;
+            }
+            let (of_programs, more): (Vec<_>, Vec<_>) =
+                self.mailbox.take().into_iter().partition(Message::is_of_program);
+            others.extend(more);
+            for message in of_programs {
+                // A program's message ends nothing.
+                let _ = self.handle(message);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        others.into_iter().for_each(|message| self.mailbox.post(message));
     }
 
     /// A new registration: what sessions want of it, and the answer that the program waits for.
@@ -208,11 +259,11 @@ impl Engine {
         let program = self.programs.get_mut(&connection)?;
         program.control.set_admission(slot, admission);
         let registered = program.providers.get(&number)?;
-        let wanted = wanted_of(&self.router, session, registered)?.wanted;
+        let info = wanted_of(&self.router, session, registered)?;
         let source = self.sessions.get(&session).map_or(Guid::ZERO, |session| session.guid);
         let token = self.tokens.entry(connection).or_default();
         *token += 1;
-        program.tell(*token, number, slot, Some(&wanted), source);
+        program.tell(*token, number, slot, Some(info), source);
         Some(*token)
     }
 

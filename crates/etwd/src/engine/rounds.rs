@@ -155,8 +155,12 @@ impl Engine {
     pub(crate) fn seal_and_store(&mut self) {
         self.batch += 1;
         let (raw, batch) = (self.clocks.0.now(), self.batch);
-        for (slot, global) in &self.sessions {
+        for (slot, global) in &mut self.sessions {
             if let Some(session) = self.router.session_mut(*slot) {
+                if global.modules.is_waiting() {
+                    // As early as the order of time allows.
+                    global.modules.tell(session, global.time.time(&self.map, self.floor));
+                }
                 session.tick(global.time.time(&self.map, raw));
                 session.seal(batch);
             }

@@ -1,6 +1,8 @@
 //! What sessions want of programs, and the end of both.
 
 use super::*;
+use crate::rights::refused;
+use etw_types::Status;
 
 impl Engine {
     /// Tells all programs with a provider what a session wants of it now; which of them are to answer, and what could not be.
@@ -96,7 +98,7 @@ impl Engine {
                         if goes {
                             let token = self.tokens.entry(connection).or_default();
                             *token += 1;
-                            program.tell(*token, *number, slot, Some(&info.wanted), source);
+                            program.tell(*token, *number, slot, Some(info), source);
                         }
                     }
                     None if goes => {
@@ -132,7 +134,13 @@ impl Engine {
     /// Stops a session: what was written before is stored. Its files are completed by a thread of their own, so that a slow
     /// disk holds nobody else up; the answer comes from there.
     pub(crate) fn stop_session(&mut self, slot: usize, asker: Option<Asker>) {
+        self.hear_modules(slot);
         if !self.sessions.contains_key(&slot) {
+            // Ended meanwhile, with its owner.
+            if let Some(asker) = asker {
+                let what = "the session has ended";
+                asker.answer(&refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, what));
+            }
             return;
         }
         for program in self.programs.values() {

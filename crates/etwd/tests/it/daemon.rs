@@ -44,7 +44,7 @@ impl Daemon {
         let start = Start {
             name: name.to_owned(),
             file: (!start.buffering).then(|| file.clone()),
-            enable: vec![(provider(), all())],
+            enable: if start.enable.is_empty() { vec![(provider(), all())] } else { start.enable },
             ..start
         };
         let Response::Session(_) = self.ask(&Request::Start(Box::new(start))) else { panic!() };

@@ -9,5 +9,6 @@ mod hostile;
 mod programs;
 mod roles;
 mod sessions;
+mod stacks;
 mod support;
 mod torture;

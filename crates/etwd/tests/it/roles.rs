@@ -25,6 +25,7 @@ fn run() {
         "wait" => wait(),
         "storm" => storm(arguments[0], arguments[1]),
         "lease" => lease(),
+        "load" => load(),
         "keeper" => keeper(&arguments),
         "worker" => worker(),
         _ => panic!("no such role"),
@@ -231,6 +232,24 @@ fn storm(children: u64, events: u64) {
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         if status == 0 {
             say(&format!("child {child} {events}\n"));
+        }
+    }
+}
+
+/// Events without end; after the first ones it loads a library, and says which.
+fn load() {
+    let _registration = PROVIDER.register();
+    for number in 0.. {
+        write(0, number);
+        std::thread::sleep(Duration::from_millis(1));
+        if number == 20 {
+            let libraries = [c"libresolv.so.2", c"libanl.so.1", c"libutil.so.1", c"libnsl.so.1"];
+            // SAFETY: libraries of the system, which do nothing when they are loaded.
+            let is_loaded = |name: &&&std::ffi::CStr| unsafe {
+                !libc::dlopen(name.as_ptr(), libc::RTLD_NOW).is_null()
+            };
+            let library = libraries.iter().find(is_loaded).expect("one of the system's libraries");
+            say(&format!("{}\n", library.to_str().unwrap()));
         }
     }
 }

@@ -24,8 +24,10 @@ tracelog -capturestate NAME | -enumguid
 
 PROVIDER: #GUID, *NAME (hashed), or a file with lines GUID;MATCHANYKEYWORD;LEVEL
   -level N, -flag N, -matchanykw N, -matchallkw N   what is wanted; default: everything
-  -enableproperty N   1 SID, 2 terminal session, 0x10 not without a keyword, 0x80 start key
+  -enableproperty N   1 SID, 2 terminal session, 4 call stack, 0x10 not without a keyword,
+                      0x80 start key
   -EventIdFilter -in|-out COUNT ID...   -PidFilter COUNT PID...   -ExeFilter NAME[;NAME]
+  -StackWalkFilter -in|-out COUNT ID...: whose call stacks
 Options of -start:
   -f FILE   LogFile.etl if there is neither -f nor -rt nor -buffering
   -seq MB | -cir MB | -newfile MB   -kb (sizes in KB)   -prealloc
@@ -42,7 +44,7 @@ static VOCABULARY: Vocabulary = Vocabulary {
     options: "? h help start stop q l lp update flush enable enableex disable enumguid capturestate \
               f b min max seq cir newfile append kb prealloc ft rt buffering useperfcounter \
               usesystemtime usecpucycle lowcapacity independent secure paged guid level flag flags \
-              matchanykw matchallkw enableproperty timeout eventidfilter in out pidfilter exefilter",
+              matchanykw matchallkw enableproperty timeout eventidfilter stackwalkfilter in out pidfilter exefilter",
     refused: &[
         (
             "cm dpcisr eflag fio hf img nodisk nonet noprocess nothread pf systemlogger \
@@ -57,7 +59,6 @@ static VOCABULARY: Vocabulary = Vocabulary {
         ("gs ls", "messages get no sequence numbers here"),
         ("x", "stop each session by its name; -l shows them"),
         ("kd addtotriagedump hybridshutdown", "this is of Windows alone"),
-        ("stackwalkfilter", "call stacks are not captured"),
         ("pkgidfilter pkgappidfilter", "there are no app packages here; -ExeFilter, -PidFilter"),
         ("enumguidex", "-enumguid lists providers; etw provider show GUID tells of one"),
         ("disableex", "it is -disable"),
@@ -84,14 +85,14 @@ enum Action {
 /// Each with the options that go with it; others would have to be ignored.
 const ACTIONS: [(Action, &str, &str); 11] = {
     const WANTED: &str = "guid level flag flags matchanykw matchallkw enableproperty timeout \
-                          eventidfilter in out pidfilter exefilter";
+                          eventidfilter stackwalkfilter in out pidfilter exefilter";
     [
         (
             Action::Start,
             "start",
             "f b min max seq cir newfile append kb prealloc ft rt buffering useperfcounter \
              usesystemtime usecpucycle lowcapacity independent secure paged guid level flag flags \
-             matchanykw matchallkw enableproperty eventidfilter in out pidfilter exefilter",
+             matchanykw matchallkw enableproperty eventidfilter stackwalkfilter in out pidfilter exefilter",
         ),
         (Action::Stop, "stop", ""),
         (Action::Query, "q", "lp"),
@@ -188,7 +189,8 @@ fn parse(words: &[String]) -> Result<Option<(Action, Command)>, Failure> {
         (_, Some(name)) => drop(session_name("tracelog", name)?),
     }
     if command.guids.is_empty() {
-        let of = "level flag flags matchanykw matchallkw enableproperty eventidfilter pidfilter exefilter";
+        let of = "level flag flags matchanykw matchallkw enableproperty eventidfilter stackwalkfilter \
+                  pidfilter exefilter";
         if let Some(odd) = given.iter().find(|name| of.split_whitespace().any(|o| o == *name)) {
             return Err(VOCABULARY.wrong(odd, "is said of providers; -guid names them"));
         }
@@ -198,6 +200,11 @@ fn parse(words: &[String]) -> Result<Option<(Action, Command)>, Failure> {
     }
     if command.sizes_in_kb && command.setup.max_size.is_none() {
         return Err(VOCABULARY.wrong("kb", "is the unit of -seq, -cir and -newfile"));
+    }
+    let has_stacks = command.info.properties.contains(EnableProperties::STACK_TRACE);
+    if command.filters.stacks.event_ids.is_some() && !has_stacks {
+        let what = "is of the events with call stacks, which -EnableProperty 4 asks for";
+        return Err(VOCABULARY.wrong("stackwalkfilter", what));
     }
     command.filters.check().map_err(|error| usage(format!("tracelog: {error}")))?;
     Ok(Some((action, command)))
@@ -254,16 +261,24 @@ impl Command {
             "matchallkw" => self.all = words.number(name)?,
             "enableproperty" => self.property(words.number(name)?)?,
             "timeout" => self.timeout_ms = words.count(name)?,
-            "eventidfilter" => {
+            "eventidfilter" | "stackwalkfilter" => {
                 let include = match words.next() {
                     Some(Word::Option(way)) if way == "in" => true,
                     Some(Word::Option(way)) if way == "out" => false,
                     _ => return Err(VOCABULARY.wrong(name, "-in or -out is needed")),
                 };
                 let ids = words.counted(name, "an event id")?;
-                self.filters.event_ids = Some(IdFilter { include, ids });
+                let filter = Some(IdFilter { include, ids });
+                match name {
+                    "eventidfilter" => self.filters.event_ids = filter,
+                    _ => self.filters.stacks.event_ids = filter,
+                }
             }
-            "in" | "out" => return Err(VOCABULARY.wrong(name, "stands behind -EventIdFilter")),
+            "in" | "out" => {
+                return Err(
+                    VOCABULARY.wrong(name, "stands behind -EventIdFilter or -StackWalkFilter")
+                );
+            }
             "pidfilter" => self.filters.process_ids = words.counted(name, "a process id")?,
             "exefilter" => {
                 let names = words.needed(name, "a program's file name")?;
@@ -277,12 +292,10 @@ impl Command {
 
     fn property(&mut self, number: u64) -> Result<(), Failure> {
         use EnableProperties as P;
-        if number & u64::from(P::STACK_TRACE.0) != 0 {
-            return Err(VOCABULARY.wrong("enableproperty", "4: call stacks are not captured"));
-        }
         let known = [
             P::SID,
             P::TS_ID,
+            P::STACK_TRACE,
             P::IGNORE_KEYWORD_0,
             P::PROVIDER_GROUP,
             P::PROCESS_START_KEY,

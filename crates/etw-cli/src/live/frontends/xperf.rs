@@ -10,6 +10,7 @@ use crate::frontends::usage;
 use crate::live::options::absolute;
 use crate::output::{Failure, Outcome};
 use crate::rewrite;
+use etw_host::EnableProperties;
 use etw_wire::control::{FileMode, SessionStatus, Update};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -21,7 +22,8 @@ xperf -update NAME [-on PROVIDER+...] [-f FILE] [-MaxBuffers N] [-FlushTimer S] 
 xperf -flush NAME [-f FILE] | -capturestate NAME PROVIDER+... | -loggers
 xperf -merge IN.etl... OUT.etl
 
-PROVIDER: GUID, registered name or *NAME (hashed), then [:KEYWORDS[:LEVEL]]; default: all
+PROVIDER: GUID, registered name or *NAME (hashed), then [:KEYWORDS[:LEVEL[:'stack,sid,tsid']]];
+          default: all keywords and levels, and none of what may be added to each event
 Options of -start:
   -f FILE             user.etl if there is neither -f nor -RealTime nor -Buffering
   -BufferSize KB      default 64
@@ -29,7 +31,7 @@ Options of -start:
   -MaxFile MB   -FileMode Sequential|Circular|Append|NewFile
   -FlushTimer SECONDS   -ClockType PerfCounter|SystemTime|Cycle   -RealTime   -Buffering
 Sessions are those of your own host, which is started when it is needed. Not supported, and
-refused: the NT kernel's flags and groups, profiles, heap and boot traces, call stacks, and
+refused: the NT kernel's flags and groups, profiles, heap and boot traces, and
 analysis (-i, -a): etw dump, etw stat and etw convert read traces.
 ";
 
@@ -43,7 +45,10 @@ static VOCABULARY: Vocabulary = Vocabulary {
           lastbranch",
             KERNEL,
         ),
-        ("stackwalk", "call stacks are not captured"),
+        (
+            "stackwalk",
+            "is of the kernel's events; PROVIDER:KEYWORDS:LEVEL:'stack' asks for call stacks",
+        ),
         ("stopall", "stop each session by its name; -loggers shows them"),
         ("cancel", "-stop NAME, and remove its file"),
         ("save", "-flush NAME -f FILE writes what a session in memory holds"),
@@ -263,13 +268,28 @@ fn wishes(option: &str, text: &str) -> Result<Vec<Wish>, Failure> {
         let level = number_of("level")?.unwrap_or(u64::from(u8::MAX));
         let level =
             u8::try_from(level).map_err(|_| wrong(format!("{text}: levels are 0 to 255")))?;
-        match parts.next() {
-            None => Wish::parse(provider, level, any),
-            Some(more) => Err(wrong(format!(
-                "{text}: {more:?}: call stacks and the like are not captured; \
-                 etw session enable --with sid,ts-id adds ids to events"
-            ))),
+        let mut properties = 0;
+        // The quotes are there to be kept from other shells than ours.
+        for added in
+            parts.next().map(|more| more.trim_matches('\'')).into_iter().flat_map(|m| m.split(','))
+        {
+            properties |= match added.trim().to_ascii_lowercase().as_str() {
+                "stack" => EnableProperties::STACK_TRACE.0,
+                "sid" => EnableProperties::SID.0,
+                "tsid" => EnableProperties::TS_ID.0,
+                _ => {
+                    let what =
+                        format!("{text}: {added:?}: stack, sid and tsid can be added to events");
+                    return Err(wrong(what));
+                }
+            };
         }
+        if let Some(more) = parts.next() {
+            return Err(wrong(format!("{text}: {more:?} is too much")));
+        }
+        let mut wish = Wish::parse(provider, level, any)?;
+        wish.info.properties = EnableProperties(properties);
+        Ok(wish)
     };
     text.split('+').map(one).collect()
 }

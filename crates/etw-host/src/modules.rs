@@ -1,0 +1,145 @@
+//! What programs have loaded, told in the traces of sessions that want call stacks: so that the addresses have names elsewhere.
+
+use std::collections::{HashMap, HashSet};
+
+use etw_session::Session;
+use etw_types::LoadedModule;
+
+use crate::report::{Report, module_report};
+
+/// Bytes of modules that a session keeps, and of one process's.
+const LIMIT: usize = 4 << 20;
+const PROCESS_LIMIT: usize = 256 << 10;
+
+/// The modules that a session knows of.
+#[derive(Debug, Default)]
+pub struct Modules {
+    known: HashSet<(u32, LoadedModule)>,
+    sizes: HashMap<u32, usize>,
+    size: usize,
+    reports: Vec<(u32, Report)>,
+    /// Those that are in the trace.
+    told: usize,
+    /// Modules that found no room here.
+    pub left_out: u64,
+}
+
+impl Modules {
+    /// Modules of a process; those that are known already are not told again.
+    pub fn add(&mut self, process_id: u32, modules: impl IntoIterator<Item = LoadedModule>) {
+        for module in modules {
+            let size = 256 + module.path.len();
+            let of_process = self.sizes.get(&process_id).copied().unwrap_or(0) + size;
+            let key = (process_id, module);
+            if self.known.contains(&key) {
+                continue;
+            }
+            if of_process > PROCESS_LIMIT || self.size + size > LIMIT {
+                self.left_out += 1;
+                continue;
+            }
+            let Some(report) = module_report(process_id, &key.1) else { continue };
+            self.sizes.insert(process_id, of_process);
+            self.size += size;
+            self.reports.push((process_id, report));
+            self.known.insert(key);
+        }
+    }
+
+    /// Is there something to tell?
+    pub fn is_waiting(&self) -> bool {
+        self.told < self.reports.len()
+    }
+
+    /// All are told again: the buffers with them may have been overwritten, or somebody else reads from now on.
+    pub fn again(&mut self) {
+        self.told = 0;
+    }
+
+    /// Puts what is not told yet into the session's stream, at this time of its clock; the rest waits for a free buffer.
+    pub fn tell<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, session: &mut Session<B>, time: i64) {
+        while let Some((process_id, report)) = self.reports.get(self.told) {
+            let event = report.event(time, *process_id, 0);
+            let largest = session.largest_event();
+            if event.size(&[]) <= largest && session.push_report(&event).is_err() {
+                return;
+            }
+            self.told += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_session::{LogMode, SessionOptions};
+
+    fn module(base: u64, path: usize) -> LoadedModule {
+        LoadedModule { base, path: "x".repeat(path), ..LoadedModule::default() }
+    }
+
+    fn session() -> Session<Vec<u8>> {
+        let options = SessionOptions {
+            buffer_size: 4096,
+            mode: LogMode::RealTime,
+            ..SessionOptions::default()
+        };
+        Session::new(options, vec![vec![0; 4096]; 2]).unwrap()
+    }
+
+    #[test]
+    fn modules_are_told_once_and_again_when_asked() {
+        let mut modules = Modules::default();
+        let mut session = session();
+        modules.add(5, [module(1, 9), module(2, 9), module(1, 9)]);
+        modules.add(6, [module(1, 9)]);
+        assert!(modules.is_waiting());
+        modules.tell(&mut session, 1);
+        assert!(!modules.is_waiting());
+        let before = session.facts().bytes;
+        modules.add(5, [module(2, 9)]);
+        modules.tell(&mut session, 2);
+        assert_eq!(session.facts().bytes, before, "nothing new");
+        modules.again();
+        modules.tell(&mut session, 3);
+        assert_eq!(session.facts().bytes, 2 * before);
+        assert_eq!(session.ledger().attempted, 0, "no events of a program's");
+    }
+
+    #[test]
+    fn what_finds_no_room_waits() {
+        let mut modules = Modules::default();
+        let mut session = session();
+        // Two buffers of 4 KiB.
+        modules.add(5, (0..5).map(|base| module(base, 1500)));
+        modules.tell(&mut session, 1);
+        assert!(modules.is_waiting());
+        while let Some(full) = session.take_full() {
+            session.stored(full);
+        }
+        session.flush(2);
+        session.seal(1);
+        while let Some(full) = session.take_full() {
+            session.stored(full);
+        }
+        modules.tell(&mut session, 3);
+        assert!(!modules.is_waiting());
+        // One that no buffer of the session can hold does not hold up the others.
+        modules.add(5, [module(9, 4096), module(10, 1)]);
+        modules.tell(&mut session, 4);
+        assert!(!modules.is_waiting());
+    }
+
+    #[test]
+    fn a_process_has_its_share() {
+        let mut modules = Modules::default();
+        modules.add(5, (0..100_000).map(|base| module(base, 9)));
+        assert!(modules.size <= PROCESS_LIMIT && modules.left_out > 90_000);
+        modules.add(6, [module(1, 9)]);
+        assert_eq!(modules.reports.last().map(|(process, _)| *process), Some(6));
+        for process in 7..100 {
+            modules.add(process, (0..10_000).map(|base| module(base, 9)));
+        }
+        assert!(modules.size <= LIMIT && modules.reports.len() < LIMIT / 256);
+    }
+}

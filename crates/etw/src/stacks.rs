@@ -1,0 +1,113 @@
+//! Call stacks, for sessions that want them: which events get one, and what is loaded where.
+//!
+//! Without the feature `stacks`, and where the crate `etw-stack` knows no way, events have none; sessions count them as without.
+
+use std::sync::{Mutex, PoisonError};
+
+use etw_ring::prefix::MAX_FRAMES;
+use etw_types::{LoadedModule, StackFilter};
+
+/// Addresses of a stack, as they stand in a record.
+pub(crate) struct Frames([u64; MAX_FRAMES], usize);
+
+/// Different filters that are kept: a write may be reading one at any time, so none is ever freed.
+const MAX_FILTERS: usize = 1024;
+
+static FILTERS: Mutex<Vec<&'static StackFilter>> = Mutex::new(Vec::new());
+static ALL: StackFilter = StackFilter { event_ids: None, event_names: None, level_keyword: None };
+
+/// The filter, to be kept for ever. One too many gives more stacks than were asked for; the host leaves them out.
+pub(crate) fn intern(filter: &StackFilter) -> &'static StackFilter {
+    if *filter == ALL {
+        return &ALL;
+    }
+    let mut filters = FILTERS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = filters.iter().find(|known| **known == filter) {
+        return known;
+    }
+    if filters.len() >= MAX_FILTERS {
+        return &ALL;
+    }
+    let kept = &*Box::leak(Box::new(filter.clone()));
+    filters.push(kept);
+    kept
+}
+
+/// Takes in what has been loaded, for [`Frames::capture`]; another number each time that something has been. Allocates, and takes
+/// the loader's lock.
+pub(crate) fn prepare() -> u64 {
+    #[cfg(feature = "stacks")]
+    return etw_stack::prepare();
+    #[cfg(not(feature = "stacks"))]
+    return 0;
+}
+
+/// What is loaded now, where that is another set than `seen` tells of.
+pub(crate) fn modules(seen: &mut u64) -> Option<Vec<LoadedModule>> {
+    let now = prepare();
+    if std::mem::replace(seen, now) == now {
+        return None;
+    }
+    #[cfg(not(feature = "stacks"))]
+    return None;
+    #[cfg(feature = "stacks")]
+    Some(etw_stack::modules().into_iter().map(told).collect())
+}
+
+#[cfg(feature = "stacks")]
+fn told(module: etw_stack::Module) -> LoadedModule {
+    let etw_stack::Module { path, range, file_offset, bias, build_id, .. } = module;
+    LoadedModule {
+        base: range.start,
+        size: range.end - range.start,
+        file_offset,
+        bias,
+        path: path.to_string_lossy().into_owned(),
+        build_id,
+    }
+}
+
+impl Frames {
+    /// The calling thread's stack, from the calling function outward; `None` where there is none. Async-signal-safe.
+    #[inline(always)]
+    pub fn capture() -> Option<Frames> {
+        #[cfg(feature = "stacks")]
+        {
+            let mut frames = Frames([0; MAX_FRAMES], 0);
+            frames.1 = etw_stack::capture(&mut frames.0, 0);
+            // Little-endian on every system, as all of a record is.
+            frames.0.iter_mut().for_each(|address| *address = address.to_le());
+            (frames.1 > 0).then_some(frames)
+        }
+        #[cfg(not(feature = "stacks"))]
+        {
+            None
+        }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: eight bytes each, all of them set.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), 8 * self.1) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_types::IdFilter;
+
+    #[test]
+    fn filters_are_kept_once_and_not_without_end() {
+        let filter = |id| StackFilter {
+            event_ids: Some(IdFilter { include: true, ids: vec![id] }),
+            ..StackFilter::default()
+        };
+        assert!(std::ptr::eq(intern(&StackFilter::default()), &ALL));
+        assert!(std::ptr::eq(intern(&filter(7)), intern(&filter(7))));
+        for id in 0..2 * MAX_FILTERS as u16 {
+            intern(&filter(id));
+        }
+        assert!(FILTERS.lock().unwrap().len() <= MAX_FILTERS);
+        assert!(std::ptr::eq(intern(&filter(u16::MAX)), &ALL));
+    }
+}

@@ -1,0 +1,160 @@
+//! Call stacks of the events of other processes.
+#![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use etw_etl::read::{Records, TraceFile};
+use etw_session::{EnableInfo, EnableProperties, Filters, NameFilter, StackFilter};
+use etw_types::{LevelKeyword, LoadedModule};
+use etw_wire::control::{Request, Start};
+
+use crate::daemon::Daemon;
+use crate::support::*;
+
+fn with_stacks(stacks: StackFilter) -> EnableInfo {
+    EnableInfo {
+        properties: EnableProperties::STACK_TRACE,
+        filters: Some(Box::new(Filters { stacks, ..Filters::default() })),
+        ..all()
+    }
+}
+
+fn start(info: EnableInfo, more: Start) -> Start {
+    Start { enable: vec![(provider(), info)], ..more }
+}
+
+/// Process and stack of each event of the tests' provider, and what the trace says was loaded.
+type Found = (Vec<(u32, Vec<u64>)>, HashMap<u32, Vec<LoadedModule>>);
+
+fn found(path: &Path) -> Found {
+    let (records, found) = so_far(path);
+    assert!(records.damage().is_empty(), "{:?}", records.damage().kept());
+    assert_eq!(records.out_of_order(0), 0);
+    found
+}
+
+fn so_far(path: &Path) -> (Records, Found) {
+    let mut records = Records::new(vec![TraceFile::open(path).unwrap()]);
+    let (mut events, mut modules) = (Vec::new(), HashMap::<u32, Vec<LoadedModule>>::new());
+    while let Some(record) = records.next() {
+        if let Some((process, module)) = etw_host::report::read_module(&record) {
+            modules.entry(process).or_default().push(module);
+        } else if record.provider == Some(provider()) {
+            events.push((record.process_id.unwrap(), record.stack().collect()));
+        }
+    }
+    (records, (events, modules))
+}
+
+/// Every address of every stack lies in something that the trace names, and the program's own code is among it.
+#[track_caller]
+fn all_is_named((events, modules): &Found) {
+    let this = std::env::current_exe().unwrap();
+    for (process, stack) in events {
+        assert!(stack.len() > 3, "{stack:x?}");
+        let paths: Vec<&str> = stack
+            .iter()
+            .map(|address| {
+                let is_it = |m: &&LoadedModule| (m.base..m.base + m.size).contains(address);
+                let module = modules.get(process).and_then(|modules| modules.iter().find(is_it));
+                &*module.unwrap_or_else(|| panic!("{address:x} of {process}: {modules:?}")).path
+            })
+            .collect();
+        assert!(paths.contains(&this.to_str().unwrap()), "{paths:?}");
+    }
+}
+
+/// OV-7, OV-17: programs that run already and that live for a moment; by name; a session beside that wants none.
+#[test]
+fn events_of_programs_have_stacks() {
+    let rig = Rig::new();
+    let running = rig.program("count", &[u64::MAX, 300]);
+    let name = |include| StackFilter {
+        event_names: Some(NameFilter {
+            of: LevelKeyword::ALL,
+            include,
+            names: vec!["Counted".to_owned()],
+        }),
+        ..StackFilter::default()
+    };
+    let with = rig.start_with("with", start(with_stacks(name(true)), Start::default()));
+    let without = rig.start_with("without", start(with_stacks(name(false)), Start::default()));
+    let plain = rig.start("plain");
+    rig.wait_until(|rig| rig.query("with").stored > 100);
+    let id = running.id();
+    running.kill();
+    let short: Vec<u32> = (0..20)
+        .map(|_| {
+            let program = rig.program("count", &[3, 0]);
+            let id = program.id();
+            program.end();
+            id
+        })
+        .collect();
+    // Whatever the last of them has said, and nobody has heard yet.
+    for session in ["with", "without", "plain"] {
+        let status = rig.stop(session);
+        // What was in flight when the program was killed.
+        assert!(status.lost <= 1 && status.without_stack == 0, "{status:?}");
+    }
+    let with = found(&with);
+    all_is_named(&with);
+    let of = |process: u32| with.0.iter().filter(|(p, _)| *p == process).count();
+    assert!(of(id) > 100 && short.iter().all(|id| of(*id) == 3));
+    for other in [without, plain] {
+        let (events, _) = found(&other);
+        assert!(events.len() > 100 && events.iter().all(|(_, stack)| stack.is_empty()));
+    }
+}
+
+/// OV-7: what a program loads later is told too; of a file that goes round, all that is needed stands at its end.
+#[test]
+fn what_is_loaded_later_is_told() {
+    let rig = Rig::new();
+    let round = Start {
+        mode: etw_wire::control::FileMode::Circular,
+        max_size: Some(64 << 10),
+        buffer_size: 4096,
+        buffers: 64,
+        ..Start::default()
+    };
+    let circular = rig.start_with("round", start(with_stacks(StackFilter::default()), round));
+    let file = rig.start_with("file", start(with_stacks(StackFilter::default()), Start::default()));
+    let mut program = rig.program("load", &[]);
+    let Some(loaded) = program.line() else { panic!("ended") };
+    // It looks once a second.
+    rig.wait_until(|rig| {
+        rig.done(Request::Flush { session: "file".to_owned() });
+        let (_, (_, modules)) = so_far(&file);
+        modules.values().flatten().any(|module| module.path.ends_with(&loaded))
+    });
+    program.kill();
+    rig.stop("file");
+    rig.stop("round");
+    let found = found(&circular);
+    assert!(!found.0.is_empty());
+    all_is_named(&found);
+}
+
+/// P3: a worker that takes the place of a killed one goes on with stacks, and with what they mean.
+#[test]
+fn stacks_outlive_the_worker() {
+    let daemon = Daemon::new();
+    let small = Start { flush_timer_ms: Some(5), ..Start::default() };
+    let file = daemon.start("kept", start(with_stacks(StackFilter::default()), small));
+    let program = daemon.rig.program("count", &[u64::MAX, 300]);
+    std::thread::sleep(Duration::from_millis(30));
+    daemon.kill_worker();
+    // One that the first worker never knew.
+    let mut more = daemon.rig.program("wait", &[]);
+    while more.line().is_some() {}
+    program.kill();
+    let status = daemon.stop("kept");
+    assert!(status.lost <= 1 && status.without_stack == 0, "{status:?}");
+    let found = found(&file);
+    all_is_named(&found);
+    assert!(found.0.iter().any(|(process, _)| *process == more.id()));
+    daemon.end();
+}
