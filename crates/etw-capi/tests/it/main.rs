@@ -11,5 +11,6 @@ mod layouts;
 mod log_sink;
 mod storport;
 mod support;
+mod threads;
 mod tracelogging;
 mod write_calls;
