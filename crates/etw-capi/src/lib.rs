@@ -7,8 +7,8 @@
 //! |---|---|---|
 //! | `evntprov.h` | providers and their writes | `EventAccessControl`, `EventAccessQuery`, `EventAccessRemove`: 50 |
 //! | `evntrace.h` | `OpenTrace`, `ProcessTrace`, `CloseTrace` on `.etl` files and real-time sessions | a session beside files in one `ProcessTrace`: 87 |
-//! | `evntrace.h` | `StartTrace`, `ControlTrace`, `QueryAllTraces`, `EnableTrace`, `EnableTraceEx`, `EnableTraceEx2`, `EnumerateTraceGuids`, `EnumerateTraceGuidsEx`, `TraceQueryInformation`: global sessions on Linux, private ones of this process | `EVENT_TRACE_CONTROL_INCREMENT_FILE`, `…_CONVERT_TO_REALTIME`, sessions of the system's events, relogging, filters of payload, packages, stacks and SCHEMATIZED ones, `PSM_KEY`, `EVENT_KEY` and containers, `TraceSetInformation`: 50; `SourceId` is the session's; other systems: 50 |
-//! | `evntrace.h` | classic providers | all: 50 |
+//! | `evntrace.h` | `StartTrace`, `ControlTrace`, `QueryAllTraces`, `EnableTrace`, `EnableTraceEx`, `EnableTraceEx2`, `EnumerateTraceGuids`, `EnumerateTraceGuidsEx`, `TraceQueryInformation`: global sessions on Linux, private ones of this process | `EVENT_TRACE_CONTROL_INCREMENT_FILE`, `…_CONVERT_TO_REALTIME`, sessions of the system's events, relogging, messages numbered over all sessions (`EVENT_TRACE_USE_GLOBAL_SEQUENCE`), filters of payload, packages, stacks and SCHEMATIZED ones, `PSM_KEY`, `EVENT_KEY` and containers, `TraceSetInformation`: 50; `SourceId` is the session's; other systems: 50 |
+//! | `evntrace.h` | classic providers: `RegisterTraceGuids`, `TraceEvent`, `TraceEventInstance`, `TraceMessage`, … | events by handles of `StartTrace`: 6; events of the system's classes: 5; `WNODE_FLAG_LOG_WNODE`, `WNODE_FLAG_NO_HEADER`: 186; MOF resources of a registration are not read |
 //! | `evntcons.h` | an event as a callback has it | |
 //! | `tdh.h` | `TdhGetEventInformation`, `TdhGetProperty`, `TdhFormatProperty`, maps, manifests, WPP | `TdhEnumerateManifestProviderEvents`, `TdhEnumerateProviderFilters`, payload filters: 50; `TdhEnumerateProviderFieldInformation` and `TdhQueryProviderFieldInformation` of anything but keywords: 50; of WPP messages the sequence number: 1168 |
 //!

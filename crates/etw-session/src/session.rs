@@ -36,6 +36,8 @@ pub struct Session<B> {
     buffer_lost_since: bool,
     /// Where its numbers are written at every seal.
     state_memory: Option<B>,
+    /// The last sequence number of a message.
+    messages: u32,
 }
 
 /// For keys that the controller chooses: no program can make them collide.
@@ -119,6 +121,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             lost_since: false,
             buffer_lost_since: false,
             state_memory: None,
+            messages: 0,
         };
         for memory in buffers.into_iter().rev() {
             session.release(memory);
@@ -139,6 +142,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// What it does.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// The messages of classic providers that it numbers from now on have numbers above this one.
+    pub fn number_messages_after(&mut self, last: u32) {
+        self.messages = last;
     }
 
     /// Where its events went.
@@ -338,7 +346,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             }
         };
         self.facts.out_of_order += u64::from(event.time < buffer.last_time && buffer.events > 0);
-        event.encode(extra, buffer.room(size));
+        let room = buffer.room(size);
+        event.encode(extra, room);
+        if let Some(classic) = event.classic
+            && crate::classic::is_numbered(classic)
+        {
+            std::hint::cold_path();
+            self.messages = self.messages.wrapping_add(1);
+            room[crate::classic::SEQUENCE].copy_from_slice(&self.messages.to_le_bytes());
+        }
         buffer.added(size, event.time);
         self.facts.last_time = self.facts.last_time.max(event.time);
         self.facts.bytes += size as u64;
@@ -411,6 +427,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         facts: Facts,
     ) {
         (self.next_sequence, self.next_place, self.begun) = (sequence, place, begun);
+        // How many of them were messages is in no memory: numbers go on above all that were given.
+        self.number_messages_after(ledger.attempted as u32);
         (self.ledger, self.facts) = (ledger, facts);
     }
 

@@ -117,7 +117,16 @@ impl Link {
                     Ok(())
                 }
                 FromHost::NeedPool => self.make_pool(attachment).map(|made| writer = Some(made)),
-                FromHost::Set { token, number, slot, wanted, source, filter_data, stacks } => {
+                FromHost::Set {
+                    token,
+                    number,
+                    slot,
+                    wanted,
+                    source,
+                    filter_data,
+                    stacks,
+                    since,
+                } => {
                     let told = match &stacks {
                         // All of them: another session may know of none.
                         Some(_) => {
@@ -126,7 +135,7 @@ impl Link {
                         }
                         None => Ok(()),
                     };
-                    let wanted = Some((&wanted, stacks.as_ref()));
+                    let wanted = Some((&wanted, stacks.as_ref(), since));
                     registry::set(attachment, number, slot, wanted, source, filter_data);
                     told.and_then(|()| self.say(&FromProgram::Done { token }, &[]))
                 }

@@ -38,6 +38,7 @@ mod builder;
 mod control;
 mod custom;
 pub mod evntprov;
+pub mod evntrace;
 #[cfg(any(target_os = "linux", all(unix, feature = "session")))]
 mod fork;
 mod macros;
@@ -72,7 +73,8 @@ pub use etw_session::{
 pub use etw_tracelogging::{EncodeError, InType, OutType};
 pub use etw_types::LevelKeyword;
 pub use etw_types::{
-    Channel, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status, SystemTime,
+    Channel, EventClass, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status,
+    SystemTime,
 };
 pub use provider::{
     ControlCode, EnableCallback, EnableChange, MAX_SESSIONS, Provider, Registration,

@@ -308,8 +308,8 @@ impl Session {
         if stacks.is_some() {
             crate::stacks::prepare();
         }
-        self.host.enable(id, info);
-        let wanted = Some((&wanted, stacks.as_ref()));
+        let since = self.host.enable(id, info);
+        let wanted = Some((&wanted, stacks.as_ref(), since));
         registry::enable(self.attachment, 0, id, wanted, self.source, &[]).map_err(|_| {
             let _ = registry::enable(self.attachment, 0, id, None, self.source, &[]);
             self.host.disable(id);
@@ -395,8 +395,12 @@ impl Host for PrivateSession {
     fn register(&self, provider: &Provider) -> (u32, Vec<Enable>) {
         let (number, wanted) =
             self.register(provider_of(provider.id(), provider.traits()), provider.group());
-        let enable =
-            |info: EnableInfo| Enable { slot: 0, wanted: info.wanted, stacks: info.stacks() };
+        let enable = |(info, since): (EnableInfo, u64)| Enable {
+            slot: 0,
+            wanted: info.wanted,
+            stacks: info.stacks(),
+            since,
+        };
         (number, wanted.map(enable).into_iter().collect())
     }
 

@@ -612,5 +612,9 @@ fn refused_status(provider: &Provider, refused: Refused) -> Status {
         // since the child of a fork may find the registry locked for ever.
         provider.forget_detached();
     }
-    Status(refused.status())
+    match Status(refused.status()) {
+        // Its writers name their session: that it has ended is no success.
+        Status::ERROR_SUCCESS if provider.is_classic() => Status::ERROR_INVALID_HANDLE,
+        status => status,
+    }
 }

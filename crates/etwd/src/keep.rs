@@ -36,6 +36,8 @@ pub(crate) struct KeptSession {
     /// `SessionFacts::to_bytes`.
     pub facts: Vec<u8>,
     pub enabled: Vec<(Guid, EnableInfo)>,
+    /// When each was asked for.
+    pub since: Vec<(Guid, u64)>,
     /// How many buffers lie in each memory.
     pub buffers: Vec<u32>,
 }

@@ -185,18 +185,18 @@ impl Program {
         sessions
     }
 
-    /// Asks the program to change what a session wants of one registration.
+    /// Asks the program to change what a session wants of one registration, and since when.
     pub fn tell(
         &self,
         token: u32,
         number: u32,
         slot: usize,
-        info: Option<&EnableInfo>,
+        wanted: Option<(&EnableInfo, u64)>,
         source: Guid,
     ) {
         let slot = slot as u8;
-        match info {
-            Some(info) => self.say(&FromHost::Set {
+        match wanted {
+            Some((info, since)) => self.say(&FromHost::Set {
                 token,
                 number,
                 slot,
@@ -204,6 +204,7 @@ impl Program {
                 source,
                 filter_data: &[],
                 stacks: info.stacks(),
+                since,
             }),
             None => self.say(&FromHost::Clear { token, number, slot, source }),
         }

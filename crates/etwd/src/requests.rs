@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use etw_host::file::Files;
 use etw_host::storage::{Sink, Storage};
+use etw_ring::RawClock;
 use etw_session::{EnableInfo, LogMode, SLOTS};
 use etw_types::{Guid, Status};
 use etw_wire::control::{ProviderStatus, Request, Response, Start, Update};
@@ -88,6 +89,9 @@ impl Engine {
                     self.drain_all();
                     if let Some(inner) = self.router.session_mut(slot) {
                         inner.disable(&provider);
+                    }
+                    if let Some(global) = self.sessions.get_mut(&slot) {
+                        global.since.remove(&provider);
                     }
                     self.keep_session(slot);
                     self.withdraw(slot, Some(&provider));
@@ -235,6 +239,9 @@ impl Engine {
         }
         if let Some(session) = self.router.session_mut(slot) {
             session.enable(provider, info);
+        }
+        if let Some(global) = self.sessions.get_mut(&slot) {
+            global.since.insert(provider, RawClock::Monotonic.now());
         }
         self.keep_session(slot);
         self.publish_admission(slot);

@@ -186,6 +186,7 @@ impl Engine {
             given: 0,
             returned: 0,
             is_full: false,
+            since: record.since.into_iter().collect(),
             waiting_since: None,
             slow_at: None,
             modules: Modules::default(),

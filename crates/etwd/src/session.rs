@@ -1,7 +1,7 @@
 //! A global session: what `StartTrace` makes. Its buffers and enablements live in the router's [`Session`]; here is what
 //! surrounds it: file, consumers, owner.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -21,6 +21,7 @@ use etw_wire::control::{FileMode, LossStatus, MAX_LOSSES, Response, SessionStatu
 
 use crate::consumer::Consumer;
 use crate::message::{Asker, Connection};
+use crate::program::Registered;
 use crate::rights::refused;
 
 /// Most memory of one session's buffers.
@@ -53,6 +54,8 @@ pub(crate) struct GlobalSession {
     pub returned: u64,
     /// What writers are told.
     pub is_full: bool,
+    /// When each provider was last enabled, in nanoseconds of `CLOCK_MONOTONIC`: of the sessions of a classic provider the newest holds.
+    pub since: HashMap<Guid, u64>,
     /// Since when the drain waits for one of its buffers to come back.
     pub waiting_since: Option<Instant>,
     /// When it was last found too slow to be waited for.
@@ -195,6 +198,7 @@ impl GlobalSession {
             given: 0,
             returned: 0,
             is_full: false,
+            since: HashMap::new(),
             waiting_since: None,
             slow_at: None,
             modules: Modules::default(),
@@ -229,6 +233,12 @@ impl GlobalSession {
                 None => session.stored(full),
             }
         }
+    }
+
+    /// When it asked for what it wants of a registration.
+    pub fn since_of(&self, registered: &Registered) -> u64 {
+        let of = |id| self.since.get(id).copied();
+        of(&registered.provider.id).or_else(|| of(&registered.group)).unwrap_or(0)
     }
 
     /// Tells consumers how far everything is.

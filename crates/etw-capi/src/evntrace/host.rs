@@ -24,7 +24,7 @@ pub fn connect_or_start() -> Result<Client, Status> {
         other => return other.map_err(|error| status(&error)),
     }
     let client = Client::connect_or_start_host(&directory).map_err(|error| status(&error))?;
-    if crate::evntprov::has_registered() {
+    if crate::evntprov::has_registered() || crate::classic::has_registered() {
         client.wait_for_own_providers();
     }
     Ok(client)

@@ -98,7 +98,10 @@ impl Engine {
                         if goes {
                             let token = self.tokens.entry(connection).or_default();
                             *token += 1;
-                            program.tell(*token, *number, slot, Some(info), source);
+                            let since = self.sessions.get(&session);
+                            let since = since.map_or(0, |session| session.since_of(registered));
+                            let wanted = Some((info, since));
+                            program.tell(*token, *number, slot, wanted, source);
                         }
                     }
                     None if goes => {

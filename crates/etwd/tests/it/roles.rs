@@ -23,6 +23,7 @@ fn run() {
         "listen" => listen(),
         "fork" => fork(arguments[0]),
         "wait" => wait(),
+        "classic" => classic(arguments[0]),
         "storm" => storm(arguments[0], arguments[1]),
         "lease" => lease(),
         "load" => load(),
@@ -158,6 +159,51 @@ fn wait() {
     }
     write(0, 0);
     write(0, 1);
+}
+
+/// A classic provider: says what it is told, and writes numbers to whoever has it; each number until it is taken. As many of them by children.
+fn classic(children: u64) {
+    use etw::evntrace::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static LOGGER: AtomicU64 = AtomicU64::new(0);
+    let told = |request: &ControlRequest| {
+        LOGGER.store(request.logger.0, Ordering::Relaxed);
+        say(&format!("{:?} {} {}\n", request.code, request.level, request.flags));
+        etw::Status::ERROR_SUCCESS
+    };
+    let callback = std::sync::Arc::new(told);
+    let (_handle, _) =
+        register_trace_guids(&crate::classic::CONTROL, TraceClasses::default(), callback).unwrap();
+    say("ready\n");
+    for number in 0u64.. {
+        let write = || loop {
+            let class = etw::EventClass { guid: crate::classic::CLASS, ..Default::default() };
+            let logger = LoggerHandle(LOGGER.load(Ordering::Relaxed));
+            if trace_event(logger, class, None, &[&number.to_le_bytes()]).is_success() {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        };
+        // SAFETY: the child writes an event and ends.
+        match if number < children { unsafe { libc::fork() } } else { -1 } {
+            -1 => write(),
+            0 => {
+                write();
+                // SAFETY: the child's end, without the parent's handlers.
+                unsafe { libc::_exit(0) };
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: our child, an out pointer.
+                unsafe { libc::waitpid(child, &raw mut status, 0) };
+                assert_eq!(status, 0);
+            }
+        }
+        if number % 100 == 99 {
+            say(&format!("{}\n", number + 1));
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
 }
 
 fn runtime() -> etwd::HostOptions {
