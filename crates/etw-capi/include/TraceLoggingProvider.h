@@ -24,9 +24,9 @@
 
 /* What the library knows of a provider. Level and keywords are those of all sessions together, kept by a callback. */
 typedef struct etw_tlg_provider {
-    volatile uint32_t LevelPlus1; /* 0: nobody listens */
-    volatile uint64_t KeywordAny;
-    volatile uint64_t KeywordAll;
+    uint32_t LevelPlus1; /* 0: nobody listens */
+    uint64_t KeywordAny;
+    uint64_t KeywordAll;
     REGHANDLE RegHandle;
     GUID ProviderId;
     const void *Traits;
@@ -36,6 +36,37 @@ typedef struct etw_tlg_provider {
 } etw_tlg_provider;
 
 typedef etw_tlg_provider *TraceLoggingHProvider;
+
+/* An event's static part, one for each TraceLoggingWrite, all of it the library's but what is set here. Layout and meaning are part
+ * of the library's interface: a shared library of another minor version (before 1.0) has another name. */
+typedef struct etw_event_site {
+    const void *Bytes;     /* an EVENT_DESCRIPTOR, and behind it the TraceLogging metadata; constant */
+    uint32_t Size;         /* of both */
+    uint32_t MetadataRoom; /* what the metadata takes in a stored event: 8 bytes more, rounded up to 8 */
+    uint64_t Ids[8] __attribute__((aligned(8))); /* 0 at first */
+} etw_event_site;
+#ifdef __cplusplus
+#define ETW_TLG_ASSERT(condition, text) static_assert(condition, text)
+#else
+#define ETW_TLG_ASSERT(condition, text) _Static_assert(condition, text)
+#endif
+ETW_TLG_ASSERT(offsetof(etw_event_site, Size) == sizeof(void *) && offsetof(etw_event_site, Ids) == 16 &&
+                   sizeof(etw_event_site) == 80,
+               "as the library has it");
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Writes an event in the thread's current activity; UserData is its payload, in up to 128 pieces of type 0. */
+ULONG EVNTAPI etw_write_site(REGHANDLE RegHandle, etw_event_site *Site, ULONG UserDataCount,
+                             const EVENT_DATA_DESCRIPTOR *UserData);
+/* As EventWriteEx. */
+ULONG EVNTAPI etw_write_site_ex(REGHANDLE RegHandle, etw_event_site *Site, ULONG64 Filter, ULONG Flags,
+                                LPCGUID ActivityId, LPCGUID RelatedActivityId, ULONG UserDataCount,
+                                const EVENT_DATA_DESCRIPTOR *UserData);
+#ifdef __cplusplus
+}
+#endif
 
 #define ETW_TLG_PACKED __attribute__((packed))
 #define ETW_TLG_GUID_(l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8) \
@@ -69,27 +100,32 @@ typedef etw_tlg_provider *TraceLoggingHProvider;
     const TraceLoggingHProvider hProvider = &hProvider##_storage
 #define TraceLoggingOptionGroup(...) (__VA_ARGS__)
 
+/* Other threads read what callbacks of the library's threads set. */
+#define ETW_TLG_GET(place, order) __atomic_load_n(&(place), __ATOMIC_##order)
+#define ETW_TLG_SET(place, value, order) __atomic_store_n(&(place), value, __ATOMIC_##order)
+
 static inline void etw_tlg_changed(LPCGUID source, ULONG control, UCHAR level, ULONGLONG any, ULONGLONG all,
                                    PEVENT_FILTER_DESCRIPTOR filter, PVOID context)
 {
     etw_tlg_provider *p = (etw_tlg_provider *)context;
+    const PENABLECALLBACK callback = ETW_TLG_GET(p->Callback, ACQUIRE);
     if (control == EVENT_CONTROL_CODE_DISABLE_PROVIDER) {
-        p->LevelPlus1 = 0;
+        ETW_TLG_SET(p->LevelPlus1, 0, RELAXED);
     } else if (control == EVENT_CONTROL_CODE_ENABLE_PROVIDER) {
-        p->KeywordAny = any;
-        p->KeywordAll = all;
-        p->LevelPlus1 = level != 0 ? (uint32_t)level + 1 : 256;
+        ETW_TLG_SET(p->KeywordAny, any, RELAXED);
+        ETW_TLG_SET(p->KeywordAll, all, RELAXED);
+        ETW_TLG_SET(p->LevelPlus1, level != 0 ? (uint32_t)level + 1 : 256, RELAXED);
     }
-    if (p->Callback != NULL)
-        p->Callback(source, control, level, any, all, filter, p->Context);
+    if (callback != NULL)
+        callback(source, control, level, any, all, filter, ETW_TLG_GET(p->Context, RELAXED));
 }
 
 static inline ULONG TraceLoggingRegisterEx(TraceLoggingHProvider hProvider, PENABLECALLBACK pCallback,
                                            PVOID pCallbackContext)
 {
     ULONG status;
-    hProvider->Callback = pCallback;
-    hProvider->Context = pCallbackContext;
+    ETW_TLG_SET(hProvider->Context, pCallbackContext, RELAXED);
+    ETW_TLG_SET(hProvider->Callback, pCallback, RELEASE);
     status = EventRegister(&hProvider->ProviderId, etw_tlg_changed, hProvider, &hProvider->RegHandle);
     if (status == ERROR_SUCCESS)
         status = EventSetInformation(hProvider->RegHandle, EventProviderSetTraits,
@@ -106,7 +142,7 @@ static inline void TraceLoggingUnregister(TraceLoggingHProvider hProvider)
 {
     REGHANDLE handle = hProvider->RegHandle;
     hProvider->RegHandle = 0;
-    hProvider->LevelPlus1 = 0;
+    ETW_TLG_SET(hProvider->LevelPlus1, 0, RELAXED);
     EventUnregister(handle);
 }
 
@@ -116,17 +152,22 @@ static inline ULONG TraceLoggingSetInformation(TraceLoggingHProvider hProvider, 
     return EventSetInformation(hProvider->RegHandle, class_, pvInformation, cbInformation);
 }
 
-static inline int etw_tlg_enabled(const etw_tlg_provider *p, UCHAR level, ULONGLONG keyword)
+static inline int etw_tlg_has_level(const etw_tlg_provider *p, UCHAR level)
 {
-    return level < p->LevelPlus1 &&
-           (keyword == 0 || ((keyword & p->KeywordAny) != 0 && (keyword & p->KeywordAll) == p->KeywordAll));
+    return level < ETW_TLG_GET(p->LevelPlus1, RELAXED);
+}
+
+static inline int etw_tlg_has_keyword(const etw_tlg_provider *p, ULONGLONG keyword)
+{
+    const uint64_t all = ETW_TLG_GET(p->KeywordAll, RELAXED);
+    return keyword == 0 || ((keyword & ETW_TLG_GET(p->KeywordAny, RELAXED)) != 0 && (keyword & all) == all);
 }
 
 /* Does a session want events of a level (0: any) and keyword? */
 static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvider, UCHAR eventLevel,
                                                   ULONGLONG eventKeyword)
 {
-    return (BOOLEAN)etw_tlg_enabled(hProvider, eventLevel, eventKeyword);
+    return (BOOLEAN)(etw_tlg_has_level(hProvider, eventLevel) && etw_tlg_has_keyword(hProvider, eventKeyword));
 }
 
 #define TraceLoggingProviderId(hProvider) ((hProvider)->ProviderId)
@@ -142,44 +183,50 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define TraceLoggingCustomAttribute(key, value) (NOTHING, key)
 
 #define TraceLoggingWrite(hProvider, eventName, ...) \
-    ETW_TLG_WRITE(hProvider, eventName, NULL, NULL, 0, 0 __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingWriteActivity(hProvider, eventName, pActivityId, pRelatedActivityId, ...) \
-    ETW_TLG_WRITE(hProvider, eventName, pActivityId, pRelatedActivityId, 0, 0 __VA_OPT__(,) __VA_ARGS__)
+    ETW_TLG_WRITE(ETW_TLG_SEND, hProvider, eventName __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingWriteActivity(hProvider, eventName, pActivityId, pRelatedActivityId, ...)           \
+    ETW_TLG_WRITE(ETW_TLG_SEND_EX(0, 0, pActivityId, pRelatedActivityId), hProvider, eventName __VA_OPT__(,) \
+                      __VA_ARGS__)
 #define TraceLoggingWriteEx(hProvider, eventName, filter, flags, pActivityId, pRelatedActivityId, ...) \
-    ETW_TLG_WRITE(hProvider, eventName, pActivityId, pRelatedActivityId, filter, flags __VA_OPT__(,) __VA_ARGS__)
+    ETW_TLG_WRITE(ETW_TLG_SEND_EX(filter, flags, pActivityId, pRelatedActivityId), hProvider,          \
+                  eventName __VA_OPT__(,) __VA_ARGS__)
+#define ETW_TLG_SEND etw_write_site(etw_provider->RegHandle, &etw_site, etw_count, etw_data)
+#define ETW_TLG_SEND_EX(filter, flags, activity, related) \
+    etw_write_site_ex(etw_provider->RegHandle, &etw_site, filter, flags, activity, related, etw_count, etw_data)
 
 /* The last level wins: 5 * 0 + (4) * 0 + (3) is 3. */
-#define ETW_TLG_WRITE(hProvider, eventName, activity, related, filter, flags, ...)                \
-    do {                                                                                           \
-        enum {                                                                                     \
-            etw_level = 5 ETW_TLG_EACH(LV __VA_OPT__(,) __VA_ARGS__),                                         \
-            etw_opcode = 0 ETW_TLG_EACH(OP __VA_OPT__(,) __VA_ARGS__),                                        \
-            etw_channel = 11 ETW_TLG_EACH(CH __VA_OPT__(,) __VA_ARGS__)                                       \
-        };                                                                                         \
-        const ULONGLONG etw_keyword = 0 ETW_TLG_EACH(KW __VA_OPT__(,) __VA_ARGS__);                           \
-        const TraceLoggingHProvider etw_provider = (hProvider);                                    \
-        if ((int)etw_level < (int)etw_provider->LevelPlus1 &&                                      \
-            etw_tlg_enabled(etw_provider, etw_level, etw_keyword)) {                               \
-            struct etw_meta_t {                                                                    \
-                uint16_t size;                                                                     \
-                ETW_TLG_EACH(TM __VA_OPT__(,) __VA_ARGS__)                                                    \
-                uint8_t tag;                                                                       \
-                char name[sizeof(eventName)];                                                      \
-                ETW_TLG_EACH(MEM __VA_OPT__(,) __VA_ARGS__)                                                   \
-            } ETW_TLG_PACKED;                                                                      \
-            static const struct etw_meta_t etw_meta = {                                            \
-                sizeof(struct etw_meta_t), ETW_TLG_EACH(TI __VA_OPT__(,) __VA_ARGS__) 0, eventName,           \
-                ETW_TLG_EACH(INI __VA_OPT__(,) __VA_ARGS__)};                                                 \
-            ETW_TLG_EACH(DCL __VA_OPT__(,) __VA_ARGS__)                                                       \
-            EVENT_DATA_DESCRIPTOR etw_data[] = {                                                   \
-                {(ULONGLONG)(uintptr_t)etw_provider->Traits, etw_provider->TraitsSize, {2}},       \
-                {(ULONGLONG)(uintptr_t)&etw_meta, sizeof(etw_meta), {1}},                          \
-                ETW_TLG_EACH(DSC __VA_OPT__(,) __VA_ARGS__)};                                                 \
-            EVENT_DESCRIPTOR etw_descriptor;                                                       \
-            EventDescCreate(&etw_descriptor, 0, 0, etw_channel, etw_level, 0, etw_opcode, etw_keyword); \
-            EventWriteEx(etw_provider->RegHandle, &etw_descriptor, filter, flags, activity, related, \
-                         sizeof(etw_data) / sizeof(etw_data)[0], etw_data);                        \
-        }                                                                                          \
+#define ETW_TLG_WRITE(send, hProvider, eventName, ...)                                                     \
+    do {                                                                                                   \
+        enum {                                                                                             \
+            etw_level = 5 ETW_TLG_EACH(LV __VA_OPT__(,) __VA_ARGS__),                                      \
+            etw_opcode = 0 ETW_TLG_EACH(OP __VA_OPT__(,) __VA_ARGS__),                                     \
+            etw_channel = 11 ETW_TLG_EACH(CH __VA_OPT__(,) __VA_ARGS__)                                    \
+        };                                                                                                 \
+        const TraceLoggingHProvider etw_provider = (hProvider);                                            \
+        if (etw_tlg_has_level(etw_provider, etw_level) &&                                                  \
+            etw_tlg_has_keyword(etw_provider, 0 ETW_TLG_EACH(KW __VA_OPT__(,) __VA_ARGS__))) {             \
+            struct etw_meta_t {                                                                            \
+                uint16_t size;                                                                             \
+                ETW_TLG_EACH(TM __VA_OPT__(,) __VA_ARGS__)                                                 \
+                uint8_t tag;                                                                               \
+                char name[sizeof(eventName)];                                                              \
+                ETW_TLG_EACH(MEM __VA_OPT__(,) __VA_ARGS__)                                                \
+            } ETW_TLG_PACKED;                                                                              \
+            static const struct {                                                                          \
+                EVENT_DESCRIPTOR descriptor;                                                               \
+                struct etw_meta_t meta;                                                                    \
+            } etw_event = {                                                                                \
+                {0, 0, etw_channel, etw_level, etw_opcode, 0, 0 ETW_TLG_EACH(KW __VA_OPT__(,) __VA_ARGS__)}, \
+                {sizeof(struct etw_meta_t), ETW_TLG_EACH(TI __VA_OPT__(,) __VA_ARGS__) 0, eventName,       \
+                 ETW_TLG_EACH(INI __VA_OPT__(,) __VA_ARGS__)}};                                            \
+            static etw_event_site etw_site = {&etw_event, (uint32_t)(16 + sizeof(struct etw_meta_t)),      \
+                                              (uint32_t)((8 + sizeof(struct etw_meta_t) + 7) & ~(size_t)7), \
+                                              {0}};                                                        \
+            ETW_TLG_EACH(DCL __VA_OPT__(,) __VA_ARGS__)                                                    \
+            const EVENT_DATA_DESCRIPTOR etw_data[] = {ETW_TLG_EACH(DSC __VA_OPT__(,) __VA_ARGS__){0, 0, {0}}}; \
+            const ULONG etw_count = (ULONG)(sizeof(etw_data) / sizeof(etw_data)[0] - 1);                   \
+            send;                                                                                          \
+        }                                                                                                  \
     } while (0)
 
 /* ---- What each kind of argument is in each pass ------------------------------------------------------------------------- */
@@ -440,7 +487,6 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_DSC_AV(i, value, name, ht, tag) ETW_TLG_PIECE(v_##i.address(), v_##i.size())
 
 #ifdef __cplusplus
-#define ETW_TLG_ASSERT(condition, text) static_assert(condition, text)
 #define ETW_TLG_IS_WIDE(value) etw_tlg_is_wide(value)
 extern "C++" {
 inline constexpr bool etw_tlg_is_wide(const wchar_t *) { return sizeof(wchar_t) == 4; }
@@ -448,7 +494,6 @@ inline constexpr bool etw_tlg_is_wide(const char16_t *) { return false; }
 inline constexpr bool etw_tlg_is_wide(decltype(nullptr)) { return false; }
 }
 #else
-#define ETW_TLG_ASSERT(condition, text) _Static_assert(condition, text)
 #if __SIZEOF_WCHAR_T__ == 4
 #define ETW_TLG_IS_WIDE(value) _Generic((value), wchar_t *: 1, const wchar_t *: 1, default: 0)
 #else

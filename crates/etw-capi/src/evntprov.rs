@@ -11,6 +11,7 @@ use etw_api::evntprov::{
 use etw_api::{EnableChange, EventDescriptor, Guid, Status};
 
 use crate::abi::{RawData, RawDescriptor, RawGuid, guarded};
+use crate::write::{EventWrite, EventWriteTransfer};
 
 /// `PENABLECALLBACK`.
 type RawCallback = unsafe extern "C" fn(
@@ -161,42 +162,6 @@ pub extern "C" fn EventProviderEnabled(handle: u64, level: u8, keyword: u64) -> 
 /// # Safety
 /// As the header says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn EventWrite(
-    handle: u64,
-    descriptor: *const RawDescriptor,
-    count: u32,
-    data: *const RawData,
-) -> u32 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        write((handle, descriptor, count, data), |d, data| evntprov::event_write(d.0, d.1, data))
-    }
-}
-
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn EventWriteTransfer(
-    handle: u64,
-    descriptor: *const RawDescriptor,
-    activity: *const RawGuid,
-    related: *const RawGuid,
-    count: u32,
-    data: *const RawData,
-) -> u32 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let (activity, related) = (guid_of(activity), guid_of(related));
-        write((handle, descriptor, count, data), |d, data| {
-            let ids = (activity.as_ref(), related.as_ref());
-            evntprov::event_write_transfer(d.0, d.1, ids.0, ids.1, data)
-        })
-    }
-}
-
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn EventWriteEx(
     handle: u64,
     descriptor: *const RawDescriptor,
@@ -317,7 +282,7 @@ unsafe fn descriptor_of(descriptor: *const RawDescriptor) -> Option<EventDescrip
 
 /// # Safety
 /// NULL, or a GUID.
-unsafe fn guid_of(guid: *const RawGuid) -> Option<Guid> {
+pub unsafe fn guid_of(guid: *const RawGuid) -> Option<Guid> {
     // SAFETY: the caller's promise.
     (!guid.is_null()).then(|| unsafe { guid.read_unaligned() }.guid())
 }

@@ -31,3 +31,4 @@ mod private;
 mod status;
 mod storport;
 mod tdh;
+mod write;

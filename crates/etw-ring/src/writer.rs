@@ -181,6 +181,7 @@ struct Counters {
 
 /// Static metadata's ids, one for each attachment; lives beside the static metadata.
 #[derive(Debug)]
+#[repr(transparent)]
 pub struct SiteCache {
     pub(crate) ids: [AtomicU64; MAX_ATTACHMENTS],
 }
@@ -613,21 +614,30 @@ impl Writer {
     /// The mask when every session of it admits the event, without a branch that is not taken.
     #[inline(always)]
     fn admit(&self, request: &Request) -> Option<u8> {
-        let admits = |slot: usize| {
-            let word = self.admission()[slot % SESSIONS].load(Ordering::Relaxed);
-            let size = u64::from(request.event_size) + (word >> 16 & 0xffff);
-            word & (OPEN | FULL | QUIET) == OPEN && size <= word >> 32
-        };
         // One session is what there mostly is; a private one has this slot always.
         if request.sessions == 1 {
-            return admits(0).then_some(1);
+            return self.admits(0, request.event_size).then_some(1);
         }
-        if request.sessions == 0 {
+        self.admit_any(request.sessions, request.event_size)
+    }
+
+    /// [`admit`](Self::admit) for any sessions. By value: the request then needs no place in memory.
+    #[inline(never)]
+    fn admit_any(&self, sessions: u8, event_size: u32) -> Option<u8> {
+        if sessions == 0 {
             return None;
         }
         // All eight side by side: shorter than a walk from one to the next.
-        let refusing = (0..SESSIONS).fold(0, |all, slot| all | u8::from(!admits(slot)) << slot);
-        (refusing & request.sessions == 0).then_some(request.sessions)
+        let refusing = (0..SESSIONS)
+            .fold(0, |all, slot| all | u8::from(!self.admits(slot, event_size)) << slot);
+        (refusing & sessions == 0).then_some(sessions)
+    }
+
+    #[inline(always)]
+    fn admits(&self, slot: usize, event_size: u32) -> bool {
+        let word = self.admission()[slot % SESSIONS].load(Ordering::Relaxed);
+        let size = u64::from(event_size) + (word >> 16 & 0xffff);
+        word & (OPEN | FULL | QUIET) == OPEN && size <= word >> 32
     }
 
     /// Which sessions get the event, or the status; counts the attempt (when refused) and the losses.
@@ -1256,14 +1266,21 @@ fn bits(mask: u8) -> impl Iterator<Item = usize> {
 /// Plain loads and stores: the owner is the only writer, and a handler on its thread counts elsewhere.
 #[inline(always)]
 fn count_attempt(counters: &Counters, sessions: u8) {
-    let count = |slot: usize, by: u64| {
-        let count = &counters.attempted[slot % SESSIONS];
-        count.store(count.load(Ordering::Relaxed) + by, Ordering::Relaxed);
-    };
-    if sessions.is_power_of_two() {
-        return count(sessions.trailing_zeros() as usize, 1);
+    // As in `admit`.
+    if sessions == 1 {
+        let count = &counters.attempted[0];
+        return count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
-    (0..SESSIONS).for_each(|slot| count(slot, u64::from(sessions >> slot & 1)));
+    count_several(counters, sessions);
+}
+
+/// Apart, and by value: what is asked for one session then stays in registers.
+#[inline(never)]
+fn count_several(counters: &Counters, sessions: u8) {
+    for (slot, count) in counters.attempted.iter().enumerate() {
+        let by = u64::from(sessions >> slot & 1);
+        count.store(count.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+    }
 }
 
 impl Control {

@@ -30,6 +30,8 @@ pub mod client;
 pub mod control;
 #[cfg(target_os = "linux")]
 pub mod dir;
+#[cfg(all(target_os = "linux", feature = "control"))]
+mod start;
 
 #[cfg(target_os = "linux")]
 pub use channel::{Channel, MAX_MESSAGE, Peer, Received};

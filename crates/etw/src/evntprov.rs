@@ -18,14 +18,14 @@
 //! none; `ERROR_ARITHMETIC_OVERFLOW` above 64 KiB, `ERROR_MORE_DATA` above a session's buffer, `ERROR_NOT_ENOUGH_MEMORY`
 //! where a session has no room.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use etw_ring::prefix::{self, Prefix};
 use etw_types::{EventDescriptor, EventFlags, EventProperty, Guid, Status};
 
 use crate::provider::{EnableCallback, Provider, ProviderRef, Registration};
-use crate::write::{Event, size_on_disk, write_general};
+use crate::write::{Event, Fill, send_general, size_on_disk, write_general};
 use crate::{activity, registry};
 
 /// Registrations that a process may have at a time through these calls.
@@ -34,8 +34,8 @@ pub const MAX_REGISTRATIONS: usize = 2048;
 #[doc(alias = "MAX_EVENT_DATA_DESCRIPTORS")]
 pub const MAX_DATA_DESCRIPTORS: usize = 128;
 
-/// A registration: the number of its place in the low 48 bits, and above it how often that place was used before, so
-/// that a handle that was unregistered is told from the next one.
+/// A registration: the number of its place in the low 11 bits, and above them that of the registration, from 1, so that a handle that
+/// was unregistered is told from all later ones.
 #[doc(alias = "REGHANDLE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegHandle(pub u64);
@@ -89,15 +89,15 @@ pub enum EventInfoClass {
 }
 
 struct Place {
-    /// Odd while it is used: the upper bits of the handle.
-    sequence: AtomicU32,
+    /// The handle while it is used, 0 before and after.
+    handle: AtomicU64,
     provider: AtomicPtr<Provider>,
     has_types: AtomicBool,
 }
 
 static PLACES: [Place; MAX_REGISTRATIONS] = [const {
     Place {
-        sequence: AtomicU32::new(0),
+        handle: AtomicU64::new(0),
         provider: AtomicPtr::new(std::ptr::null_mut()),
         has_types: AtomicBool::new(false),
     }
@@ -105,6 +105,8 @@ static PLACES: [Place; MAX_REGISTRATIONS] = [const {
 
 struct Table {
     seats: Vec<Seat>,
+    /// Registrations so far.
+    uses: u64,
     /// Providers that are not registered now. They are never freed, since a write may be on its way with one, and so are
     /// used again for the same GUID.
     idle: Vec<&'static Provider>,
@@ -138,17 +140,18 @@ struct Registered {
     has_traits: bool,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table { seats: Vec::new(), idle: Vec::new() });
+static TABLE: Mutex<Table> = Mutex::new(Table { seats: Vec::new(), uses: 0, idle: Vec::new() });
 
 fn table() -> std::sync::MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+#[inline]
 fn place_of(handle: RegHandle) -> Option<(usize, &'static Place)> {
-    let index = usize::try_from(handle.0 & 0xffff_ffff_ffff).ok()?.checked_sub(1)?;
-    let place = PLACES.get(index)?;
-    let sequence = place.sequence.load(Ordering::Acquire);
-    (sequence & 1 == 1 && u64::from(sequence as u16) == handle.0 >> 48).then_some((index, place))
+    let index = (handle.0 % MAX_REGISTRATIONS as u64) as usize;
+    let place = &PLACES[index];
+    // No handle is 0, which a place has that nobody uses.
+    (place.handle.load(Ordering::Acquire) == handle.0 && handle.0 != 0).then_some((index, place))
 }
 
 /// The provider of a handle. Async-signal-safe.
@@ -181,7 +184,7 @@ pub fn event_register(
     id: &Guid,
     callback: Option<Arc<EnableCallback>>,
 ) -> Result<RegHandle, Status> {
-    let (index, provider) = {
+    let (index, handle, provider) = {
         let mut table = table();
         let index = match table.seats.iter().position(|seat| matches!(seat, Seat::Free)) {
             Some(index) => index,
@@ -192,31 +195,35 @@ pub fn event_register(
             None => return Err(Status::ERROR_NO_SYSTEM_RESOURCES),
         };
         table.seats[index] = Seat::Changing;
-        (index, provider_for(&mut table, *id, &[]))
+        table.uses += 1;
+        let handle = RegHandle(table.uses * MAX_REGISTRATIONS as u64 + index as u64);
+        (index, handle, provider_for(&mut table, *id, &[]))
     };
     let place = &PLACES[index];
     place.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
     place.has_types.store(false, Ordering::Relaxed);
-    let sequence = place.sequence.fetch_add(1, Ordering::AcqRel) + 1;
+    place.handle.store(handle.0, Ordering::Release);
     // The callback runs within, and may write through the handle: so the place is taken by now.
     let registration = register(provider, callback.clone());
     table().seats[index] =
         Seat::Taken(Registered { registration, provider, callback, has_traits: false });
-    Ok(RegHandle((index as u64 + 1) | u64::from(sequence as u16) << 48))
+    Ok(handle)
 }
 
 /// Unregisters; a callback that is running has ended when it returns.
 #[doc(alias = "EventUnregister")]
 pub fn event_unregister(handle: RegHandle) -> Status {
     let Some((index, place)) = place_of(handle) else { return Status::ERROR_INVALID_HANDLE };
-    let Some(registered) = table().seats[index].take() else {
-        return Status::ERROR_INVALID_HANDLE;
-    };
-    place.sequence.fetch_add(1, Ordering::AcqRel);
+    let mut table = table();
+    // Once more, with the lock: another thread may have ended it.
+    let taken = place_of(handle).and_then(|_| table.seats[index].take());
+    let Some(registered) = taken else { return Status::ERROR_INVALID_HANDLE };
+    drop(table);
+    place.handle.store(0, Ordering::Release);
     place.provider.store(std::ptr::null_mut(), Ordering::Release);
     let provider = registered.provider;
     drop(registered);
-    let mut table = table();
+    let mut table = self::table();
     table.idle.push(provider);
     table.seats[index] = Seat::Free;
     Status::ERROR_SUCCESS
@@ -317,6 +324,47 @@ pub fn event_write_site(
     crate::rt::send(provider, site, routes, payload.len(), &|room| room.put(payload))
 }
 
+/// The provider of a handle: one that is never freed, but no longer the registration's once that has ended or got other traits.
+#[doc(hidden)]
+#[inline(always)]
+pub fn provider_of_handle(handle: RegHandle) -> Option<&'static Provider> {
+    provider_of(handle).map(|(_, provider)| provider)
+}
+
+/// As [`event_write_ex`], of a site.
+#[doc(hidden)]
+pub fn event_write_site_ex(
+    handle: RegHandle,
+    site: &'static crate::rt::Site,
+    filter: u64,
+    flags: u32,
+    ids: (Option<Guid>, Option<Guid>),
+    payload_size: usize,
+    fill: &Fill<'_>,
+) -> Status {
+    if flags & !3 != 0 {
+        return Status::ERROR_INVALID_PARAMETER;
+    }
+    let Some((_, provider)) = provider_of(handle) else { return Status::ERROR_INVALID_HANDLE };
+    let (level, keyword) = site.level_and_keyword();
+    if !provider.has_level(level) {
+        return Status::ERROR_SUCCESS;
+    }
+    match provider.routes(level, keyword) & !private_routes(filter) {
+        0 => Status::ERROR_SUCCESS,
+        routes => {
+            let user = if flags & 2 != 0 { prefix::IN_PRIVATE } else { 0 };
+            send_general(provider, site, routes, ids, user, payload_size, fill)
+        }
+    }
+}
+
+/// The routes of a filter: the provider's private sessions from bit 32 on.
+fn private_routes(filter: u64) -> u64 {
+    let excluded = (0..8).filter(|private| filter >> (32 + private) & 1 != 0);
+    excluded.fold(0, |routes, private| routes | registry::routes(private))
+}
+
 /// Writes an event in the thread's current activity.
 #[doc(alias = "EventWrite")]
 pub fn event_write(
@@ -411,11 +459,7 @@ fn write(
     }
     let mut routes = provider.routes(descriptor.level.0, descriptor.keyword.0);
     if exclude != 0 {
-        for private in 0..8 {
-            if exclude >> (32 + private) & 1 != 0 {
-                routes &= !registry::routes(private);
-            }
-        }
+        routes &= !private_routes(exclude);
     }
     if routes == 0 {
         return Status::ERROR_SUCCESS;

@@ -345,13 +345,25 @@ impl Provider {
     /// The sessions that want such an event, as a mask over all attachments.
     #[inline(always)]
     pub(crate) fn routes(&self, level: u8, keyword: u64) -> u64 {
+        self.only_route(level, keyword).unwrap_or_else(|| self.routes_of_any(level, keyword))
+    }
+
+    /// The same where one session is all that there is, which is the usual case: a slot that need not be searched is read before it is
+    /// known to be the one.
+    #[inline(always)]
+    pub(crate) fn only_route(&self, level: u8, keyword: u64) -> Option<u64> {
         let active = self.active.load(Ordering::Acquire);
-        // One session is the usual case; a slot that need not be searched is read before it is known to be the one.
-        if active == 1 {
-            return self.slots[0].route_of(level, keyword);
+        match active {
+            0 => Some(0),
+            1 => Some(self.slots[0].route_of(level, keyword)),
+            _ => None,
         }
-        std::hint::cold_path();
-        let mut left = active;
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn routes_of_any(&self, level: u8, keyword: u64) -> u64 {
+        let mut left = self.active.load(Ordering::Acquire);
         let mut routes = 0;
         while left != 0 {
             let slot = &self.slots[left.trailing_zeros() as usize % MAX_SESSIONS];

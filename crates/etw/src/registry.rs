@@ -284,6 +284,12 @@ pub(crate) fn capture(
     }
 }
 
+/// Has this process registered any?
+#[cfg(all(target_os = "linux", feature = "control"))]
+pub(crate) fn has_providers() -> bool {
+    with(|registry| !registry.providers.is_empty())
+}
+
 /// Does a session of the host want call stacks of any provider?
 #[cfg(target_os = "linux")]
 pub(crate) fn wants_stacks(attachment: usize) -> bool {

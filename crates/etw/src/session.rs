@@ -16,6 +16,7 @@ use etw_types::{Guid, Level, LevelKeyword, Status};
 
 use crate::provider::Provider;
 use crate::registry::{self, Enable, Host};
+use crate::target::EnableTarget;
 
 /// Private sessions that a process may have at a time.
 pub const MAX_PRIVATE_SESSIONS: usize = 4;
@@ -107,24 +108,6 @@ impl std::error::Error for SessionError {}
 impl From<StartError> for SessionError {
     fn from(error: StartError) -> SessionError {
         SessionError::Start(error)
-    }
-}
-
-/// What can be enabled: a provider of this program, or the GUID of one, or of a provider group.
-pub trait EnableTarget {
-    /// The GUID.
-    fn guid(&self) -> Guid;
-}
-
-impl EnableTarget for Provider {
-    fn guid(&self) -> Guid {
-        self.id()
-    }
-}
-
-impl EnableTarget for Guid {
-    fn guid(&self) -> Guid {
-        *self
     }
 }
 

@@ -18,15 +18,27 @@ const EVENT_HEADER_SIZE: u32 = 0x50;
 /// An extended item with a GUID.
 const GUID_ITEM_SIZE: u32 = 24;
 
-/// An event's static part: made at compile time, beside the code that writes it.
+/// An event's static part: made at compile time, beside the code that writes it. C makes them too
+/// (`etw_event_site` of `TraceLoggingProvider.h`), so its layout is part of the C ABI.
+///
+/// ```text
+/// 0  pointer to the bytes   8  u32 their size   12  u32 room of the metadata on disk   16  u64 ids[8], 0 at first
+/// ```
 #[derive(Debug)]
+#[repr(C)]
 pub struct Site {
     /// The descriptor's sixteen bytes, then the TraceLogging metadata: what hosts intern.
-    bytes: &'static [u8],
-    /// What metadata and traits take on disk; 0 without metadata.
+    start: *const u8,
+    size: u32,
+    /// What the metadata takes on disk; 0 without metadata.
     metadata_room: u32,
     cache: SiteCache,
 }
+
+// SAFETY: the pointer leads to bytes that nobody changes, as long as there is a site; the rest are atomics.
+unsafe impl Send for Site {}
+// SAFETY: as above.
+unsafe impl Sync for Site {}
 
 impl Site {
     /// `bytes`: a descriptor's sixteen bytes ([`descriptor_bytes`]) and the event's TraceLogging metadata, which may be empty.
@@ -34,30 +46,46 @@ impl Site {
     /// # Panics
     /// At compile time, when they are shorter.
     pub const fn new(bytes: &'static [u8]) -> Site {
-        assert!(bytes.len() >= 16, "a site begins with an event descriptor");
-        let metadata_room =
-            if bytes.len() == 16 { 0 } else { (8 + bytes.len() as u32 - 16).next_multiple_of(8) };
-        Site { bytes, metadata_room, cache: SiteCache::new() }
+        assert!(
+            bytes.len() >= 16 && bytes.len() < 1 << 24,
+            "a site begins with an event descriptor"
+        );
+        let size = bytes.len() as u32;
+        let metadata_room = if size == 16 { 0 } else { (8 + size - 16).next_multiple_of(8) };
+        Site { start: bytes.as_ptr(), size, metadata_room, cache: SiteCache::new() }
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> &'static [u8] {
+        // SAFETY: from a slice (`new`), or from C, whose promise it is that the bytes are there and stay as they are.
+        unsafe { std::slice::from_raw_parts(self.start, self.size as usize) }
     }
 
     /// What sessions filter by.
     #[inline]
-    pub(crate) fn level_and_keyword(&self) -> (u8, u64) {
-        let keyword = self.bytes[8..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-        (self.bytes[4], keyword)
+    pub fn level_and_keyword(&self) -> (u8, u64) {
+        let Some((descriptor, _)) = self.bytes().split_first_chunk::<16>() else { return (0, 0) };
+        let keyword = descriptor[8..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        (descriptor[4], keyword)
     }
 
     /// The event's level.
     #[inline]
     pub fn level(&self) -> u8 {
-        self.bytes[4]
+        self.level_and_keyword().0
     }
 
     /// The event's TraceLogging metadata.
     pub fn metadata(&self) -> &'static [u8] {
-        &self.bytes[16..]
+        self.bytes().get(16..).unwrap_or(&[])
     }
 }
+
+const _: () = {
+    // What the header says.
+    assert!(std::mem::offset_of!(Site, cache) == (size_of::<usize>() + 8).next_multiple_of(8));
+    assert!(size_of::<SiteCache>() == 8 * 8);
+};
 
 /// The bytes of an event descriptor, in a constant.
 pub const fn descriptor_bytes(d: &EventDescriptor) -> [u8; 16] {
@@ -90,7 +118,7 @@ fn name_in(metadata: &[u8]) -> Option<&[u8]> {
 }
 
 /// Puts an event's values. What is put into a full room spoils the event: it is refused and counted.
-pub(crate) type Fill<'a> = dyn for<'r> Fn(Room<'r>) -> Room<'r> + 'a;
+pub type Fill<'a> = dyn for<'r> Fn(Room<'r>) -> Room<'r> + 'a;
 
 /// The sessions that want an event.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +136,13 @@ impl Routes {
 #[inline(always)]
 pub fn routes(provider: &Provider, level: u8, keyword: u64) -> Routes {
     Routes(provider.routes(level, keyword))
+}
+
+/// [`routes`], as a number, where there is no more than one session: 0 for none, 1 for the first of the first host. `None`: there may be
+/// several.
+#[inline(always)]
+pub fn only_route(provider: &Provider, level: u8, keyword: u64) -> Option<u64> {
+    provider.only_route(level, keyword)
 }
 
 /// Writes an event of a static site to whom [`routes`] said.
@@ -129,6 +164,116 @@ pub fn send(
     }
     send_at(0, wanted as u8, provider, site, payload_size, fill)
         .unwrap_or_else(|| send_with_ids(provider, site, routes, (None, None), payload_size, fill))
+}
+
+/// [`send`] to sessions of the first host, made part of a caller whose `fill` all its sites share, as C's do. `None`, with nothing
+/// done, where `send` is to be called.
+#[inline(always)]
+pub fn send_here(
+    provider: &Provider,
+    site: &'static Site,
+    sessions: u8,
+    payload_size: usize,
+    fill: &impl for<'r> Fn(Room<'r>) -> Room<'r>,
+) -> Option<Status> {
+    send_at(0, sessions, provider, site, payload_size, fill)
+}
+
+/// Writes an event without metadata, whose descriptor (the sixteen bytes, as two words) travels in the record: so there is nothing to
+/// intern or to look up, however many descriptors a program has.
+#[inline(never)]
+pub fn send_described(
+    provider: &Provider,
+    descriptor: [u64; 2],
+    Routes(routes): Routes,
+    (activity, related): (Option<&Guid>, Option<&Guid>),
+    payload_size: usize,
+    fill: &Fill<'_>,
+) -> Status {
+    let current = activity::current();
+    let activity = Some(activity.unwrap_or(&current)).filter(|id| !id.is_zero());
+    let attachment = routes.trailing_zeros() as usize / 8 % MAX_ATTACHMENTS;
+    if let Ok(sessions) = u8::try_from(routes >> (attachment * 8)) {
+        let ids = (activity, related);
+        let at_once =
+            described_at(attachment, sessions, provider, descriptor, ids, payload_size, fill);
+        if let Some(status) = at_once {
+            return status;
+        }
+    }
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&descriptor[0].to_le_bytes());
+    bytes[8..].copy_from_slice(&descriptor[1].to_le_bytes());
+    let prefix = Prefix {
+        descriptor: EventDescriptor::read(&bytes, 0),
+        activity_id: activity.copied(),
+        related_activity_id: related.copied(),
+        ..Prefix::default()
+    };
+    let payload_size = payload_size.min(TOO_LARGE as usize) as u32;
+    let event_size = size_of_static(provider, 0) & !STACKS;
+    let event = Event { site: None, prefix, user: 0, payload_size, event_size };
+    write_general(provider, routes, &event, fill)
+}
+
+/// [`send_described`] to sessions of the first host and in no activity, made part of the caller. `None`, with nothing done, where
+/// that is to be called.
+#[inline(always)]
+pub fn send_described_here(
+    provider: &Provider,
+    descriptor: [u64; 2],
+    sessions: u8,
+    payload_size: usize,
+    fill: &impl for<'r> Fn(Room<'r>) -> Room<'r>,
+) -> Option<Status> {
+    if !activity::current().is_zero() {
+        std::hint::cold_path();
+        return None;
+    }
+    described_at(0, sessions, provider, descriptor, (None, None), payload_size, fill)
+}
+
+#[inline(always)]
+fn described_at(
+    attachment: usize,
+    sessions: u8,
+    provider: &Provider,
+    descriptor: [u64; 2],
+    (activity, related): (Option<&Guid>, Option<&Guid>),
+    payload_size: usize,
+    fill: &(impl for<'r> Fn(Room<'r>) -> Room<'r> + ?Sized),
+) -> Option<Status> {
+    if payload_size > MAX_PAYLOAD_SIZE - 3 * 16 {
+        return None;
+    }
+    let writer = writer(attachment)?;
+    let ids = if activity.is_some() { 16 } else { 0 } + if related.is_some() { 16 } else { 0 };
+    let bit = |id: Option<&Guid>, bit: u8| if id.is_some() { bit } else { 0 };
+    let related_item = if related.is_some() { GUID_ITEM_SIZE } else { 0 };
+    let request = Request {
+        sessions,
+        kind: prefix::DESCRIPTOR | bit(activity, prefix::ACTIVITY) | bit(related, prefix::RELATED),
+        registration: provider.registrations[attachment].load(Ordering::Relaxed),
+        site: 0,
+        user: 0,
+        metadata_size: 16 + ids as u16,
+        payload_size: payload_size as u32 + 16 + ids,
+        event_size: size_of_static(provider, 0) + related_item + payload_size as u32,
+    };
+    let written = writer.write_at_once(attachment, request, |room| {
+        let mut room = put_words(room, descriptor);
+        for id in [activity, related].into_iter().flatten() {
+            room = room.put(&id.0);
+        }
+        fill(room)
+    })?;
+    Some(status(provider, written))
+}
+
+/// Word by word: sixteen bytes at once would wait for what has just been written in parts.
+#[inline(always)]
+fn put_words<'r>(room: Room<'r>, words: [u64; 2]) -> Room<'r> {
+    words.into_iter().fold(room, |room, word| room.put(&word.to_le_bytes()))
 }
 
 /// [`send`] where the first host wants nothing, or several want it.
@@ -157,7 +302,7 @@ fn send_at(
     provider: &Provider,
     site: &'static Site,
     payload_size: usize,
-    fill: &Fill<'_>,
+    fill: &(impl for<'r> Fn(Room<'r>) -> Room<'r> + ?Sized),
 ) -> Option<Status> {
     if payload_size > MAX_PAYLOAD_SIZE - 16 {
         return None;
@@ -168,11 +313,11 @@ fn send_at(
         sessions,
         kind: 0,
         registration: provider.registrations[attachment].load(Ordering::Relaxed),
-        site: writer.intern_at(attachment, &site.cache, site.bytes),
+        site: writer.intern_at(attachment, &site.cache, site.bytes()),
         user: 0,
         metadata_size: 0,
         payload_size,
-        event_size: size_of_static(provider, site) + payload_size,
+        event_size: size_of_static(provider, site.metadata_room) + payload_size,
     };
     if request.site == 0 {
         return None;
@@ -193,7 +338,7 @@ fn write_in_activity(
     attachment: usize,
     request: Request,
     activity: &Guid,
-    fill: &Fill<'_>,
+    fill: &(impl for<'r> Fn(Room<'r>) -> Room<'r> + ?Sized),
 ) -> Option<Result<(), Refused>> {
     let request = Request {
         kind: prefix::ACTIVITY,
@@ -214,7 +359,20 @@ pub fn send_with_ids(
     payload_size: usize,
     fill: &Fill<'_>,
 ) -> Status {
-    let (activity, related) = ids;
+    send_general(provider, site, routes.0, ids, 0, payload_size, fill)
+}
+
+/// As [`send_with_ids`], with the record's `user` word.
+#[inline(never)]
+pub(crate) fn send_general(
+    provider: &Provider,
+    site: &'static Site,
+    routes: u64,
+    (activity, related): (Option<Guid>, Option<Guid>),
+    user: u32,
+    payload_size: usize,
+    fill: &Fill<'_>,
+) -> Status {
     let activity_id = activity.unwrap_or_else(activity::current);
     let prefix = Prefix {
         activity_id: (!activity_id.is_zero()).then_some(activity_id),
@@ -222,18 +380,19 @@ pub fn send_with_ids(
         ..Prefix::default()
     };
     let payload_size = payload_size.min(TOO_LARGE as usize) as u32;
-    let event_size = size_of_static(provider, site) & !STACKS;
-    let event = Event { site: Some(site), prefix, user: 0, payload_size, event_size };
-    write_general(provider, routes.0, &event, fill)
+    let event_size = size_of_static(provider, site.metadata_room) & !STACKS;
+    let event = Event { site: Some(site), prefix, user, payload_size, event_size };
+    write_general(provider, routes, &event, fill)
 }
 
 /// A payload size that no event has, and that fits into all sums.
 pub(crate) const TOO_LARGE: u32 = 1 << 24;
 
 /// On-disk size of an event without its payload; beyond all sizes, by [`STACKS`], where a session wants call stacks.
+/// `metadata_room`: what its metadata takes, 0 without any.
 #[inline(always)]
-fn size_of_static(provider: &Provider, site: &Site) -> u32 {
-    match site.metadata_room {
+fn size_of_static(provider: &Provider, metadata_room: u32) -> u32 {
+    match metadata_room {
         0 => EVENT_HEADER_SIZE + (provider.traits_room() & STACKS),
         room => EVENT_HEADER_SIZE + room + provider.traits_room(),
     }
@@ -260,7 +419,7 @@ pub(crate) fn size_on_disk(traits: usize, metadata: usize) -> u32 {
 impl Event<'_> {
     /// What the filters of call stacks go by.
     fn descriptor_and_name(&self) -> (EventDescriptor, Option<&[u8]>) {
-        let of_site = || self.site.and_then(|site| EventDescriptor::read(site.bytes, 0));
+        let of_site = || self.site.and_then(|site| EventDescriptor::read(site.bytes(), 0));
         let metadata = match (self.prefix.metadata, self.site) {
             ([], Some(site)) => site.metadata(),
             (metadata, _) => metadata,
@@ -310,7 +469,7 @@ fn write_with_stack(
     let mut prefix = event.prefix;
     prefix.stack = frames.as_ref().map_or(&[], Frames::bytes);
     // What travels in the prefix because the site table is full comes on top of it.
-    let size = prefix.size() + event.site.map_or(0, |site| site.bytes.len());
+    let size = prefix.size() + event.site.map_or(0, |site| site.bytes().len());
     if size > usize::from(u16::MAX) || size + event.payload_size as usize > MAX_PAYLOAD_SIZE {
         prefix.stack = &[];
     }
@@ -359,10 +518,10 @@ fn ask<'a>(
     let mut prefix = event.prefix;
     let mut site_id = 0;
     if let Some(site) = event.site {
-        site_id = writer.intern(&site.cache, site.bytes);
+        site_id = writer.intern(&site.cache, site.bytes());
         if site_id == 0 {
             // The table is full: everything travels in the record.
-            prefix.descriptor = EventDescriptor::read(site.bytes, 0);
+            prefix.descriptor = EventDescriptor::read(site.bytes(), 0);
             prefix.metadata = site.metadata();
         }
     }

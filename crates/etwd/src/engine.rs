@@ -151,8 +151,11 @@ impl Engine {
             let was_called = !messages.is_empty();
             // Programs' first: what somebody asks is answered with all that they have said.
             messages.sort_by_key(|message| !message.is_of_program());
-            for message in messages {
+            let mut messages = messages.into_iter();
+            while let Some(message) = messages.next() {
                 if let ControlFlow::Break(()) = self.handle(message) {
+                    // Among them may be that a session has finished, which is waited for.
+                    messages.for_each(|message| self.mailbox.post(message));
                     self.stop_all();
                     return;
                 }

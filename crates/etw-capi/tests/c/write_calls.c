@@ -74,6 +74,17 @@ int main(void)
     CHECK(EventWriteString(handle, 3, 4, ETW_W("gr\u00fc\u00dfe")), ERROR_SUCCESS);    /* 4 */
     CHECK(EventWriteString(handle, 3, 4, L"wide \U0001F600"), ERROR_SUCCESS);          /* 5 */
     CHECK(EtwEventWrite(handle, &d, 128, many), ERROR_SUCCESS);                        /* 6 */
+    /* As programs do that were compiled with an earlier TraceLoggingProvider.h: pieces with types. */
+    CHECK(EventSetInformation(handle, EventProviderSetTraits, (PVOID)(uintptr_t) "\6\0Old", 6), ERROR_SUCCESS);
+    EventDataDescCreate(&many[0], "\6\0Old", 6);
+    many[0].Type = EVENT_DATA_DESCRIPTOR_TYPE_PROVIDER_METADATA;
+    EventDataDescCreate(&many[1], "\10\0\0E\0n\0\7", 8);
+    many[1].Type = EVENT_DATA_DESCRIPTOR_TYPE_EVENT_METADATA;
+    many[2] = data[0];
+    CHECK(EventWriteEx(handle, &d, 0, 0, NULL, NULL, 3, many), ERROR_SUCCESS);         /* 7 */
+    CHECK(EventWrite(handle, &d, 3, many), ERROR_SUCCESS);                             /* 8 */
+    many[2].Type = 9;
+    CHECK(EventWrite(handle, &d, 3, many), ERROR_INVALID_PARAMETER);
     CHECK(EventAccessControl(&id, 0, NULL, 0, 0), ERROR_NOT_SUPPORTED);
 
     CHECK(etw_session_stop(session, &lost), ERROR_SUCCESS);

@@ -12,5 +12,6 @@ mod layouts;
 mod log_sink;
 mod storport;
 mod support;
+mod threads;
 mod tracelogging;
 mod write_calls;

@@ -23,7 +23,7 @@ pub fn home() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// `libetw.a`, built.
+/// `libetw.a`, built; `libetw.so` is beside it.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     LIBRARY.get_or_init(|| build("etw-capi", "/libetw.a"))
@@ -63,6 +63,28 @@ pub const COMPILERS: [Compiler; 7] = [
     Compiler("clang", &["-std=c11", "-O2", "-g", "-fsanitize=address,undefined"]),
 ];
 
+/// They see what the program does, what the headers put into it, and what callbacks do on the library's threads. What the library does
+/// itself is not instrumented, and its locks are not C's: so it is one of its own, a shared one, whose calls are not looked at
+/// (`ignore_noninstrumented_modules`, in [`run`]); its accesses are modelled with `loom`.
+pub const THREAD_SANITIZERS: [Compiler; 3] = [
+    Compiler("gcc", &["-std=c11", "-g", "-fsanitize=thread"]),
+    Compiler("clang", &["-std=c11", "-O2", "-g", "-fsanitize=thread"]),
+    Compiler("clang++", &["-std=c++17", "-x", "c++", "-g", "-fsanitize=thread"]),
+];
+
+fn is_of_threads(compiler: Compiler) -> bool {
+    compiler.1.contains(&"-fsanitize=thread")
+}
+
+/// What runs a program that was compiled so.
+pub fn run(program: &Path, compiler: Compiler) -> Command {
+    let mut command = Command::new(program);
+    if is_of_threads(compiler) {
+        command.env("TSAN_OPTIONS", "ignore_noninstrumented_modules=1");
+    }
+    command
+}
+
 /// Compiles a program of `tests/c`; `None`, told, where the compiler is not installed.
 pub fn compile(folder: &Folder, source: &str, compiler: Compiler) -> Option<PathBuf> {
     compile_file(folder, &home().join("tests/c").join(source), compiler)
@@ -76,7 +98,11 @@ pub fn compile_shared(folder: &Folder, source: &str, compiler: Compiler) -> Opti
 
 /// As [`compile`], any file.
 pub fn compile_file(folder: &Folder, source: &Path, compiler: Compiler) -> Option<PathBuf> {
-    link(folder, source, compiler, library())
+    let library = match is_of_threads(compiler) {
+        true => library().with_extension("so"),
+        false => library().to_owned(),
+    };
+    link(folder, source, compiler, &library)
 }
 
 fn link(folder: &Folder, source: &Path, compiler: Compiler, library: &Path) -> Option<PathBuf> {
@@ -99,7 +125,10 @@ fn link(folder: &Folder, source: &Path, compiler: Compiler, library: &Path) -> O
         return None;
     };
     let said = String::from_utf8_lossy(&output.stderr);
-    if said.contains("cannot find -lasan") || said.contains("libclang_rt") {
+    if said.contains("cannot find -lasan")
+        || said.contains("cannot find -ltsan")
+        || said.contains("libclang_rt")
+    {
         eprintln!("skipped: {compiler:?} has no sanitizers");
         return None;
     }

@@ -5,7 +5,7 @@ use etw_types::Guid;
 
 use crate::support::*;
 
-/// WF-1, WF-2, WF-3, WF-4, WF-6: the write calls as C symbols, with every compiler: statuses, ids, properties, texts.
+/// WF-1, WF-2, WF-3, WF-4, WF-6: the write calls as C symbols, with every compiler: statuses, ids, properties, texts, pieces with types.
 #[test]
 fn every_call_from_c() {
     let mut ran = 0;
@@ -31,10 +31,16 @@ fn check(out: &std::path::Path) {
     while let Some(record) = records.next() {
         if record.provider == Some(provider) {
             let ids = (record.activity_id, record.related_activity_id());
+            // Of the two with metadata, that and the traits.
+            for (kind, bytes) in [(11, &b"\x08\0\0E\0n\0\x07"[..]), (12, b"\x06\0Old\0")] {
+                let mut items = record.extended.into_iter();
+                let item = items.find(|item| item.ext_type.0 == kind).map(|item| item.data);
+                assert_eq!(item, (found.len() >= 7).then_some(bytes), "event {}", found.len());
+            }
             found.push((record.descriptor, ids, record.property.0, record.payload.to_vec()));
         }
     }
-    assert_eq!(found.len(), 7);
+    assert_eq!(found.len(), 9);
     let data = [&42u32.to_le_bytes()[..], b"text\0"].concat();
     let utf16 = |text: &str| -> Vec<u8> {
         text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
@@ -43,10 +49,12 @@ fn check(out: &std::path::Path) {
         (7, (Guid::ZERO, None), 0, data.clone()),
         (7, (ours, Some(theirs)), 0, data.clone()),
         (7, (theirs, None), 0, data.clone()),
-        (7, (theirs, Some(ours)), 8, data),
+        (7, (theirs, Some(ours)), 8, data.clone()),
         (0, (ours, None), 4, utf16("grüße")),
         (0, (ours, None), 4, utf16("wide 😀")),
         (7, (ours, None), 0, vec![0; 128]),
+        (7, (ours, None), 0, data[..4].to_vec()),
+        (7, (ours, None), 0, data[..4].to_vec()),
     ];
     for ((descriptor, ids, property, payload), expected) in found.into_iter().zip(expected) {
         assert_eq!((descriptor.id, ids, property, payload), expected);

@@ -12,7 +12,10 @@ mod text;
 
 pub use etw_macros::{define_provider, event_error, provider_enabled, provider_error, write_event};
 
-pub use crate::write::{Routes, Site, routes, send, send_with_ids};
+pub use crate::write::{
+    Fill, Routes, Site, only_route, routes, send, send_described, send_described_here, send_here,
+    send_with_ids,
+};
 pub use etw_ring::Room;
 pub use field::{
     Field, Items, Opt, Out, Raw, array, items, opt, opt_text, raw, scalar, slice, text, text_array,

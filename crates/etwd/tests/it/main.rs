@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod classic;
+mod control;
 mod crash;
 mod daemon;
 mod delivery;
