@@ -7,10 +7,10 @@
 //! |---|---|---|
 //! | `evntprov.h` | providers and their writes | `EventAccessControl`, `EventAccessQuery`, `EventAccessRemove`: 50 |
 //! | `evntrace.h` | `OpenTrace`, `ProcessTrace`, `CloseTrace` on `.etl` files and real-time sessions | a session beside files in one `ProcessTrace`: 87 |
-//! | `evntrace.h` | `StartTrace`, `ControlTrace`, `QueryAllTraces`, `EnableTrace`, `EnableTraceEx`, `EnableTraceEx2`, `EnumerateTraceGuids`, `EnumerateTraceGuidsEx`, `TraceQueryInformation`: global sessions on Linux, private ones of this process | `EVENT_TRACE_CONTROL_INCREMENT_FILE`, `…_CONVERT_TO_REALTIME`, sessions of the system's events, relogging, filters of payload, packages, stacks and SCHEMATIZED ones, `PSM_KEY`, `EVENT_KEY` and containers, `TraceSetInformation`: 50; `SourceId` is the session's; other systems: 50 |
+//! | `evntrace.h` | `StartTrace`, `ControlTrace`, `QueryAllTraces`, `EnableTrace`, `EnableTraceEx`, `EnableTraceEx2`, `EnumerateTraceGuids`, `EnumerateTraceGuidsEx`, `TraceQueryInformation`: global sessions on Linux, private ones of this process | `EVENT_TRACE_CONTROL_INCREMENT_FILE`, `…_CONVERT_TO_REALTIME`, sessions of the system's events, relogging, filters of packages and containers, `PSM_KEY`, `EVENT_KEY` and containers, `TraceSetInformation`: 50; `SourceId` is the session's; other systems: 50 |
 //! | `evntrace.h` | classic providers | all: 50 |
 //! | `evntcons.h` | an event as a callback has it | |
-//! | `tdh.h` | `TdhGetEventInformation`, `TdhGetProperty`, `TdhFormatProperty`, maps, manifests, WPP | `TdhEnumerateManifestProviderEvents`, `TdhEnumerateProviderFilters`, payload filters: 50; `TdhEnumerateProviderFieldInformation` and `TdhQueryProviderFieldInformation` of anything but keywords: 50; of WPP messages the sequence number: 1168 |
+//! | `tdh.h` | `TdhGetEventInformation`, `TdhGetProperty`, `TdhFormatProperty`, maps, manifests, WPP | `TdhEnumerateManifestProviderEvents`, `TdhEnumerateProviderFilters`: 50; payload filters of fields behind one whose length another field tells, and of texts of a length of the manifest's: 50; `TdhEnumerateProviderFieldInformation` and `TdhQueryProviderFieldInformation` of anything but keywords: 50; of WPP messages the sequence number: 1168 |
 //!
 //! `StartTrace` starts a host of sessions where none runs: `ETW_DAEMON`, else `etwd` or `etw` of `PATH`, with `daemon --idle-exit 10` and
 //! the runtime directory.
