@@ -6,8 +6,8 @@
  * Texts are UTF-16; names and paths that are arguments may also be wchar_t. What a trace says of its own events (TRACE_EVENT_INFO,
  * manifests of EventSources) is known in the callbacks of the ProcessTrace that reads it, on its thread.
  *
- * Not supported (ERROR_NOT_SUPPORTED): TdhEnumerateProviderFilters, TdhEnumerateManifestProviderEvents, TdhCreatePayloadFilter,
- * TdhAggregatePayloadFilters; TdhEnumerateProviderFieldInformation and TdhQueryProviderFieldInformation but for keywords.
+ * Not supported (ERROR_NOT_SUPPORTED): TdhEnumerateProviderFilters, TdhEnumerateManifestProviderEvents; payload filters of fields behind
+ * one whose length another field tells; TdhEnumerateProviderFieldInformation and TdhQueryProviderFieldInformation but for keywords.
  */
 #ifndef __TDH_H__
 #define __TDH_H__

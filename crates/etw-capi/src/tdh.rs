@@ -4,6 +4,7 @@ mod context;
 mod format;
 mod info;
 mod map;
+pub mod payload_filter;
 pub(crate) mod places;
 mod providers;
 mod wpp;

@@ -221,8 +221,9 @@ impl Catalog {
         found
     }
 
+    /// The schema of a manifest's event; those of packs too.
     #[inline]
-    pub(crate) fn event(&self, provider: Guid, id: u16, version: u8) -> Option<&Schema> {
+    pub fn event(&self, provider: Guid, id: u16, version: u8) -> Option<&Schema> {
         let own = self.events.get(&(provider, id, version));
         own.or_else(|| self.in_packs(|pack| pack.event(provider, id, version)))
     }

@@ -100,6 +100,8 @@ pub struct Filters {
     pub executables: Vec<String>,
     /// Conditions on fields. An event that none of these is for passes; one that some are for has to pass one of them.
     pub payload: Vec<PayloadFilter>,
+    /// Bytes that mean something to the provider alone, whose callback is given them (`EVENT_FILTER_TYPE_SCHEMATIZED`); at most 1024.
+    pub schematized: Vec<u8>,
     /// Which events get a call stack; for enablements with [`EnableProperties::STACK_TRACE`].
     pub stacks: StackFilter,
 }
@@ -116,6 +118,8 @@ pub enum FilterError {
     ProcessIds(usize),
     /// Names of more than 1024 bytes, as UTF-16 with separators.
     Executables(usize),
+    /// More than 1024 bytes for the provider.
+    Schematized(usize),
     /// The number of a payload filter that has no condition, or more than 8.
     Payload(usize),
     /// A condition whose values are too few, too many or of no use to its operator; with the field's name.
@@ -129,6 +133,9 @@ impl fmt::Display for FilterError {
             FilterError::EventNames(n) => write!(f, "{n} bytes of event names; at most 4096"),
             FilterError::ProcessIds(n) => write!(f, "{n} process ids; at most 8"),
             FilterError::Executables(n) => write!(f, "{n} bytes of executable names; at most 1024"),
+            FilterError::Schematized(n) => {
+                write!(f, "{n} bytes for the provider's callback; at most 1024")
+            }
             FilterError::Payload(n) => write!(f, "payload filter {n} must have 1 to 8 conditions"),
             FilterError::Condition(field) => {
                 write!(f, "the values of the condition on {field} do not fit its operator")
@@ -163,6 +170,9 @@ impl Filters {
         let size = 2 * units.sum::<usize>();
         if size > 1024 {
             return Err(FilterError::Executables(size));
+        }
+        if self.schematized.len() > 1024 {
+            return Err(FilterError::Schematized(self.schematized.len()));
         }
         let sizes = self.payload.iter().map(|filter| filter.conditions.len());
         match sizes.enumerate().find(|(_, size)| !(1..=MAX_CONDITIONS).contains(size)) {

@@ -23,6 +23,9 @@ pub struct PayloadFilter {
     pub conditions: Vec<Condition>,
     /// One of them suffices (`EventMatchANY`); otherwise all have to hold.
     pub any: bool,
+    /// Every filter of the event that has this has to hold (`EventMatchALLFlags`); of those that do not have it, one suffices.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub match_all: bool,
     /// What the payload looks like, as TraceLogging metadata, for events that carry none: those of manifests.
     pub metadata: Option<Vec<u8>>,
 }
@@ -201,20 +204,28 @@ pub(crate) fn pass(filters: &[PayloadFilter], event: &Event<'_>, name: Option<&[
         }
         _ => false,
     };
-    let mut filters = filters.iter().filter(is_for_it).peekable();
-    filters.peek().is_none()
-        || filters.any(|filter| {
-            let metadata = event.metadata().or(filter.metadata.as_deref());
-            let Some(metadata) = metadata.and_then(|blob| EventMetadata::parse(blob).ok()) else {
-                return false;
-            };
-            let fields: Vec<Field<'_>> = metadata.fields().map_while(Result::ok).collect();
-            let holds = |condition: &Condition| condition.holds(&fields, event.payload);
-            match filter.any {
-                true => filter.conditions.iter().any(holds),
-                false => filter.conditions.iter().all(holds),
-            }
-        })
+    let holds = |filter: &PayloadFilter| {
+        let metadata = event.metadata().or(filter.metadata.as_deref());
+        let Some(metadata) = metadata.and_then(|blob| EventMetadata::parse(blob).ok()) else {
+            return false;
+        };
+        let fields: Vec<Field<'_>> = metadata.fields().map_while(Result::ok).collect();
+        let holds = |condition: &Condition| condition.holds(&fields, event.payload);
+        match filter.any {
+            true => filter.conditions.iter().any(holds),
+            false => filter.conditions.iter().all(holds),
+        }
+    };
+    // Of those of which one suffices: is there one, and does one hold?
+    let mut of_any = None;
+    for filter in filters.iter().filter(is_for_it) {
+        match filter.match_all {
+            true if !holds(filter) => return false,
+            true => {}
+            false => of_any = Some(of_any == Some(true) || holds(filter)),
+        }
+    }
+    of_any.unwrap_or(true)
 }
 
 /// Looks for the values of a field.

@@ -311,6 +311,7 @@ mod tests {
             of: EventKey::Id(7, None),
             conditions: vec![Condition::new("a.b", PayloadOp::Between, &["1", "0x20"]).unwrap()],
             any: true,
+            match_all: false,
             metadata: None,
         };
         let filters = Filters { payload: vec![filter], ..Filters::default() };

@@ -308,9 +308,11 @@ impl Session {
         if stacks.is_some() {
             crate::stacks::prepare();
         }
+        let schematized = info.filters.as_ref().map(|filters| filters.schematized.clone());
         let since = self.host.enable(id, info);
         let wanted = Some((&wanted, stacks.as_ref(), since));
-        registry::enable(self.attachment, 0, id, wanted, self.source, &[]).map_err(|_| {
+        let data = schematized.unwrap_or_default();
+        registry::enable(self.attachment, 0, id, wanted, self.source, &data).map_err(|_| {
             let _ = registry::enable(self.attachment, 0, id, None, self.source, &[]);
             self.host.disable(id);
             SessionError::Limit("the provider is enabled in eight sessions already")

@@ -202,7 +202,7 @@ impl Program {
                 slot,
                 wanted: info.wanted,
                 source,
-                filter_data: &[],
+                filter_data: info.filters.as_ref().map_or(&[], |filters| &filters.schematized),
                 stacks: info.stacks(),
                 since,
             }),

@@ -6,6 +6,8 @@ use etw_session::{
 };
 use etw_types::{LevelKeyword, le};
 
+use crate::tdh::payload_filter;
+
 /// `EVENT_FILTER_DESCRIPTOR`
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -95,7 +97,7 @@ pub unsafe fn read(
                 std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), size);
             }
         }
-        let mut filter = || -> Option<()> {
+        let filter = || -> Option<()> {
             match kind {
                 PID => filters.process_ids = processes(&bytes)?,
                 EXECUTABLE_NAME => filters.executables = executables(&bytes)?,
@@ -103,6 +105,8 @@ pub unsafe fn read(
                 EVENT_NAME if !is_group => filters.event_names = Some(names(&bytes)?),
                 EVENT_ID | EVENT_NAME => return None,
                 PAYLOAD if is_group => return None,
+                PAYLOAD => filters.payload = payload_filter::of_descriptor(&bytes)?,
+                SCHEMATIZED => filters.schematized = bytes,
                 STACKWALK | STACKWALK_NAME | STACKWALK_LEVEL_KW if !has_stacks => return None,
                 STACKWALK => filters.stacks.event_ids = Some(ids(&bytes)?),
                 STACKWALK_NAME => filters.stacks.event_names = Some(names(&bytes)?),

@@ -391,10 +391,10 @@ static void check_schemas(const char *path)
 
     CHECK(TdhEnumerateManifestProviderEvents(&guid, NULL, &size), ERROR_NOT_SUPPORTED);
     CHECK(TdhEnumerateProviderFilters(&guid, 0, NULL, &size, NULL, &size), ERROR_NOT_SUPPORTED);
-    CHECK(TdhCreatePayloadFilter(&guid, &descriptor, FALSE, 0, NULL, &filter), ERROR_NOT_SUPPORTED);
+    CHECK(TdhCreatePayloadFilter(&guid, &descriptor, FALSE, 0, NULL, &filter), ERROR_INVALID_PARAMETER);
     CHECK(TdhDeletePayloadFilter(&filter), ERROR_INVALID_PARAMETER);
-    CHECK(TdhAggregatePayloadFilters(0, NULL, NULL, NULL), ERROR_NOT_SUPPORTED);
-    CHECK(TdhCleanupPayloadEventFilterDescriptor(NULL), ERROR_NOT_SUPPORTED);
+    CHECK(TdhAggregatePayloadFilters(0, NULL, NULL, NULL), ERROR_INVALID_PARAMETER);
+    CHECK(TdhCleanupPayloadEventFilterDescriptor(NULL), ERROR_INVALID_PARAMETER);
 }
 
 static void check_handles(void)

@@ -413,9 +413,9 @@ static void enables(void)
     CHECK(filtered(handle, EVENT_FILTER_TYPE_EVENT_NAME, bytes, 4097, 0), ERROR_INVALID_PARAMETER);
     bytes[20] = 0xff;
     CHECK(filtered(handle, EVENT_FILTER_TYPE_EVENT_NAME, bytes, 28, 0), ERROR_INVALID_PARAMETER);
-    CHECK(filtered(handle, EVENT_FILTER_TYPE_SCHEMATIZED, bytes, 24, 0), ERROR_NOT_SUPPORTED);
+    CHECK(filtered(handle, EVENT_FILTER_TYPE_SCHEMATIZED, bytes, 24, 0), ERROR_SUCCESS);
     CHECK(filtered(handle, EVENT_FILTER_TYPE_SCHEMATIZED, bytes, 1025, 0), ERROR_INVALID_PARAMETER);
-    CHECK(filtered(handle, EVENT_FILTER_TYPE_PAYLOAD, bytes, 64, 0), ERROR_NOT_SUPPORTED);
+    CHECK(filtered(handle, EVENT_FILTER_TYPE_PAYLOAD, bytes, 64, 0), ERROR_INVALID_PARAMETER);
     /* Whose call stacks: of use only where there are some. */
     memset(words, 0, sizeof words);
     shorts[1] = 2;

@@ -76,6 +76,7 @@ int main(void)
     CHECK(EtwEventWrite(handle, &d, 128, many), ERROR_SUCCESS);                        /* 6 */
     /* As programs do that were compiled with an earlier TraceLoggingProvider.h: pieces with types. */
     CHECK(EventSetInformation(handle, EventProviderSetTraits, (PVOID)(uintptr_t) "\6\0Old", 6), ERROR_SUCCESS);
+    d.Id = 9;
     EventDataDescCreate(&many[0], "\6\0Old", 6);
     many[0].Type = EVENT_DATA_DESCRIPTOR_TYPE_PROVIDER_METADATA;
     EventDataDescCreate(&many[1], "\10\0\0E\0n\0\7", 8);

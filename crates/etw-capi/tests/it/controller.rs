@@ -111,6 +111,31 @@ fn providers_of_other_processes_from_c() {
     assert!(ran > 0, "no C compiler is installed");
 }
 
+/// OV-17: what payload filters let through, by one or by all of several, by structs and texts; what the provider's callback is given.
+#[test]
+fn filters_of_payload_from_c() {
+    let mut ran = 0;
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        let folder = Folder::new(&format!("payload-{number}"));
+        let Some(program) = compile(&folder, "payload_filters.c", compiler) else { continue };
+        let (_host, directory) = host(&folder);
+        let file = folder.0.join("sample.etl");
+        succeeds(command(&program, &directory).env("TRACE_OUT", &file), &format!("{compiler:?}"));
+        let mut records = Records::new(vec![TraceFile::open(&file).unwrap()]);
+        let mut found = Vec::new();
+        while let Some(record) = records.next() {
+            if record.provider == Some(PROVIDER) {
+                found.push(u32::from_le_bytes(*record.payload.first_chunk().unwrap()));
+            }
+        }
+        let first = [0, 3, 6, 9].into_iter().chain(10..20).chain([21, 100, 101]);
+        let wanted: Vec<u32> = first.chain([12, 15, 18]).chain([20, 21, 25, 30, 200]).collect();
+        assert_eq!(found, wanted, "{compiler:?}");
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
 /// Every status, with sanitizers among the compilers.
 #[test]
 fn statuses_of_controllers_from_c() {

@@ -371,7 +371,7 @@ fn payload(text: &str) -> Result<PayloadFilter, String> {
     };
     let conditions: Result<Vec<Condition>, String> = conditions.split(',').map(condition).collect();
     let of = EventKey::Name(name.to_owned());
-    Ok(PayloadFilter { of, conditions: conditions?, any: false, metadata: None })
+    Ok(PayloadFilter { of, conditions: conditions?, any: false, match_all: false, metadata: None })
 }
 
 /// `[-]LEVEL[:ANY[:ALL]]`

@@ -59,7 +59,13 @@ fn passes(filters: Vec<PayloadFilter>, event: &Event<'_>) -> bool {
 }
 
 fn sold(conditions: Vec<Condition>, any: bool) -> PayloadFilter {
-    PayloadFilter { of: EventKey::Name("Sold".into()), conditions, any, metadata: None }
+    PayloadFilter {
+        of: EventKey::Name("Sold".into()),
+        conditions,
+        any,
+        match_all: false,
+        metadata: None,
+    }
 }
 
 fn one(field: &str, op: PayloadOp, values: &[&str]) -> Condition {
@@ -135,6 +141,17 @@ fn which_events_and_how_many_conditions() {
     assert!(!passes(vec![sold(vec![yes.clone(), no.clone()], false)], &event));
     assert!(passes(vec![sold(vec![yes.clone(), no.clone()], true)], &event));
     assert!(passes(vec![sold(vec![no.clone()], false), sold(vec![yes.clone()], false)], &event));
+    let all = |condition: &Condition| PayloadFilter {
+        match_all: true,
+        ..sold(vec![condition.clone()], false)
+    };
+    assert!(!passes(vec![all(&no), all(&yes)], &event), "both have to hold");
+    assert!(passes(vec![all(&yes), all(&yes)], &event));
+    assert!(
+        !passes(vec![all(&yes), sold(vec![no.clone()], false)], &event),
+        "and one of the others"
+    );
+    assert!(!passes(vec![all(&no), sold(vec![yes.clone()], false)], &event));
     let other =
         PayloadFilter { of: EventKey::Name("Bought".into()), ..sold(vec![no.clone()], false) };
     assert!(passes(vec![other], &event), "a filter for another event");
@@ -142,6 +159,7 @@ fn which_events_and_how_many_conditions() {
         of: EventKey::Id(id, version),
         conditions: vec![condition.clone()],
         any: false,
+        match_all: false,
         metadata: Some(metadata()),
     };
     assert!(passes(vec![by_id(0, None, &no)], &event), "ids do not name TraceLogging's events");

@@ -106,6 +106,7 @@ fn wire_request() {
             of: EventKey::Id(7, None),
             conditions: vec![Condition::new("a.b", PayloadOp::Between, &["1", "0x20"]).unwrap()],
             any: true,
+            match_all: false,
             metadata: None,
         }],
         ..Filters::default()

@@ -538,6 +538,7 @@ fn payload_filters_of_the_session() {
         of: EventKey::Name(of.into()),
         conditions: vec![Condition::new("n", op, &[value]).unwrap()],
         any: false,
+        match_all: false,
         metadata: None,
     };
     let with = |payload| EnableInfo {

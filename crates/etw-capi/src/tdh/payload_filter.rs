@@ -1,0 +1,359 @@
+//! `TdhCreatePayloadFilter` and what goes with it: conditions on the fields of manifests' events, for `EnableTraceEx2`.
+//!
+//! What a program gets are numbers that lead to filters in this process: a filter is never an address that is followed, and what a
+//! descriptor leads to is
+//!
+//! ```text
+//! 0  "ETWFILT\x01"   8  u64 number, from 1
+//! ```
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
+
+use etw_api::{Guid, Status};
+use etw_decode::{Count, Field, Kind, Length, Schema, Wire};
+use etw_session::{Condition, EventKey, PayloadFilter, PayloadOp};
+use etw_tracelogging::{Count as MetaCount, InType, MetadataBuilder, OutType};
+
+use crate::abi::{RawDescriptor, RawGuid, guarded, utf16_of};
+use crate::loaded;
+use crate::status::ERROR_NOT_FOUND;
+
+/// `EVENT_FILTER_TYPE_PAYLOAD`
+const PAYLOAD: u32 = 0x8000_0100;
+/// `MAX_PAYLOAD_PREDICATES`
+const MOST_PREDICATES: u32 = 8;
+/// Filters in one descriptor.
+const MOST_FILTERS: u32 = 64;
+/// `MAX_EVENT_FILTER_PAYLOAD_SIZE`: here of what filters say, the descriptions of their events with it.
+const LARGEST: usize = 4096;
+/// Units of a field's name or a value.
+const LONGEST_TEXT: usize = 256;
+const MAGIC: [u8; 8] = *b"ETWFILT\x01";
+
+/// `PAYLOAD_FILTER_PREDICATE`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RawPredicate {
+    field: *const u16,
+    op: u16,
+    value: *const u16,
+}
+
+/// `EVENT_FILTER_DESCRIPTOR`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RawFilterDescriptor {
+    address: u64,
+    size: u32,
+    kind: u32,
+}
+
+#[derive(Default)]
+struct Filters {
+    last: u64,
+    single: HashMap<u64, Single>,
+    /// With the bytes that a program has the address of.
+    together: HashMap<u64, (Box<[u8; 16]>, Vec<PayloadFilter>)>,
+}
+
+struct Single {
+    provider: Guid,
+    filter: PayloadFilter,
+    /// Bytes that it is, about.
+    size: usize,
+}
+
+static FILTERS: Mutex<Option<Filters>> = Mutex::new(None);
+
+fn with<T>(call: impl FnOnce(&mut Filters) -> T) -> T {
+    call(FILTERS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+}
+
+fn key(filter: *mut c_void) -> u64 {
+    filter.addr() as u64
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TdhCreatePayloadFilter(
+    provider: *const RawGuid,
+    descriptor: *const RawDescriptor,
+    any: u8,
+    count: u32,
+    predicates: *const RawPredicate,
+    filter: *mut *mut c_void,
+) -> u32 {
+    guarded(|| {
+        let is_there = !provider.is_null()
+            && !descriptor.is_null()
+            && !predicates.is_null()
+            && !filter.is_null();
+        if !is_there || !(1..=MOST_PREDICATES).contains(&count) {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        // SAFETY: the caller's promise.
+        let (provider, event) =
+            unsafe { (provider.read_unaligned().guid(), descriptor.read_unaligned().descriptor()) };
+        let (_, catalog) = loaded::catalog();
+        let Some(schema) = catalog.event(provider, event.id, event.version) else {
+            return ERROR_NOT_FOUND;
+        };
+        let (metadata, known) = match metadata_of(schema) {
+            Some(found) => found,
+            None => return Status::ERROR_NOT_SUPPORTED,
+        };
+        let mut conditions = Vec::new();
+        let mut size = metadata.len();
+        for number in 0..count as usize {
+            // SAFETY: the caller's promise: so many predicates, of texts that end.
+            let (name, op, value) = unsafe {
+                let raw = predicates.add(number).read_unaligned();
+                (utf16_of(raw.field), raw.op, utf16_of(raw.value))
+            };
+            let (Some(name), Some(op), Some(value)) = (name, operator(op), value) else {
+                return Status::ERROR_INVALID_PARAMETER;
+            };
+            if name.len() > LONGEST_TEXT || value.len() > LONGEST_TEXT {
+                return Status::ERROR_INVALID_PARAMETER;
+            }
+            if !known.contains(&name) {
+                let is_field = schema.fields.iter().any(|field| field.name == name);
+                // Behind one whose length another field tells, or of a length of its own.
+                return if is_field { Status::ERROR_NOT_SUPPORTED } else { ERROR_NOT_FOUND };
+            }
+            size += name.len() + value.len();
+            let values: Vec<&str> = match op {
+                PayloadOp::Between | PayloadOp::NotBetween => {
+                    value.split(',').map(str::trim).collect()
+                }
+                _ => vec![value.as_str()],
+            };
+            match Condition::new(&name, op, &values) {
+                Ok(condition) => conditions.push(condition),
+                Err(_) => return Status::ERROR_INVALID_PARAMETER,
+            }
+        }
+        let made = PayloadFilter {
+            of: EventKey::Id(event.id, Some(event.version)),
+            conditions,
+            any: any != 0,
+            match_all: false,
+            metadata: Some(metadata),
+        };
+        let number = with(|filters| {
+            filters.last += 1;
+            filters.single.insert(filters.last, Single { provider, filter: made, size });
+            filters.last
+        });
+        // SAFETY: the caller's promise.
+        unsafe { filter.write_unaligned(std::ptr::without_provenance_mut(number as usize)) };
+        Status::ERROR_SUCCESS
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TdhDeletePayloadFilter(filter: *mut *mut c_void) -> u32 {
+    guarded(|| {
+        if filter.is_null() {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        // SAFETY: the caller's promise.
+        let number = key(unsafe { filter.read_unaligned() });
+        if with(|filters| filters.single.remove(&number)).is_none() {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        // SAFETY: the caller's promise.
+        unsafe { filter.write_unaligned(std::ptr::null_mut()) };
+        Status::ERROR_SUCCESS
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TdhAggregatePayloadFilters(
+    count: u32,
+    filters: *const *mut c_void,
+    match_all: *const u8,
+    descriptor: *mut RawFilterDescriptor,
+) -> u32 {
+    guarded(|| {
+        if filters.is_null() || descriptor.is_null() || !(1..=MOST_FILTERS).contains(&count) {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        // SAFETY: the caller's promise: so many of both.
+        let given: Vec<(u64, bool)> = unsafe {
+            let flag = |n: usize| !match_all.is_null() && match_all.add(n).read() != 0;
+            (0..count as usize).map(|n| (key(filters.add(n).read_unaligned()), flag(n))).collect()
+        };
+        let made = with(|filters| {
+            let (mut provider, mut size) = (None, 0);
+            let mut together = Vec::new();
+            for (number, match_all) in given {
+                let Single { provider: of, filter, size: more } = filters.single.get(&number)?;
+                size += more;
+                if *provider.get_or_insert(*of) != *of || size > LARGEST {
+                    return None;
+                }
+                together.push(PayloadFilter { match_all, ..filter.clone() });
+            }
+            filters.last += 1;
+            let mut bytes = Box::new([0; 16]);
+            bytes[..8].copy_from_slice(&MAGIC);
+            bytes[8..].copy_from_slice(&filters.last.to_le_bytes());
+            let address = bytes.as_ptr().expose_provenance() as u64;
+            filters.together.insert(filters.last, (bytes, together));
+            Some(RawFilterDescriptor { address, size: 16, kind: PAYLOAD })
+        });
+        let Some(made) = made else { return Status::ERROR_INVALID_PARAMETER };
+        // SAFETY: the caller's promise.
+        unsafe { descriptor.write_unaligned(made) };
+        Status::ERROR_SUCCESS
+    })
+}
+
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TdhCleanupPayloadEventFilterDescriptor(
+    descriptor: *mut RawFilterDescriptor,
+) -> u32 {
+    guarded(|| {
+        if descriptor.is_null() {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        // SAFETY: the caller's promise.
+        let given = unsafe { descriptor.read_unaligned() };
+        // By its address, which is not followed.
+        let gone = with(|filters| {
+            let before = filters.together.len();
+            filters.together.retain(|_, (bytes, _)| bytes.as_ptr().addr() as u64 != given.address);
+            filters.together.len() < before
+        });
+        if given.kind != PAYLOAD || !gone {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+        let nothing = RawFilterDescriptor { address: 0, size: 0, kind: 0 };
+        // SAFETY: the caller's promise.
+        unsafe { descriptor.write_unaligned(nothing) };
+        Status::ERROR_SUCCESS
+    })
+}
+
+/// The filters that a descriptor's bytes lead to.
+pub fn of_descriptor(bytes: &[u8]) -> Option<Vec<PayloadFilter>> {
+    let number = bytes.strip_prefix(&MAGIC)?.try_into().ok().map(u64::from_le_bytes)?;
+    with(|filters| filters.together.get(&number).map(|(_, together)| together.clone()))
+}
+
+fn operator(number: u16) -> Option<PayloadOp> {
+    use PayloadOp::*;
+    let all =
+        [Eq, Ne, Le, Gt, Lt, Ge, Between, NotBetween, Modulo, Contains, DoesntContain, Is, IsNot];
+    all.into_iter().find(|op| *op as u16 == number)
+}
+
+/// A schema as TraceLogging metadata, which is what sessions read payloads by, and the fields in it: as far as each tells its own size.
+/// `None`: it cannot be written down at all.
+fn metadata_of(schema: &Schema) -> Option<(Vec<u8>, Vec<String>)> {
+    let mut made = Made { builder: MetadataBuilder::new("", 0), known: Vec::new() };
+    for field in &schema.fields[..schema.top_level] {
+        // What lies behind it is not found, and needs not to be there.
+        let Some(with) = made.clone().field(schema, field, "", 0) else { break };
+        made = with;
+    }
+    Some((made.builder.finish().ok()?, made.known))
+}
+
+#[derive(Clone)]
+struct Made {
+    builder: MetadataBuilder,
+    known: Vec<String>,
+}
+
+impl Made {
+    fn field(self, schema: &Schema, field: &Field, outer: &str, depth: u8) -> Option<Made> {
+        let Made { builder, mut known } = self;
+        let count = match field.count {
+            Count::One => MetaCount::Scalar,
+            Count::Fixed(count) => MetaCount::Fixed(count),
+            Count::Prefixed => MetaCount::Variable,
+            Count::Field(_) | Count::Rest => return None,
+        };
+        match &field.kind {
+            Kind::Constant(_) => Some(Made { builder, known }),
+            Kind::Custom { .. } => None,
+            Kind::Struct { first, count: members } => {
+                let range = schema.fields.get(*first..first.checked_add(*members)?)?;
+                if depth > 8 {
+                    return None;
+                }
+                let path = format!("{outer}{}.", field.name);
+                let mut made = Made {
+                    builder: builder.structure(&field.name, (*members).try_into().ok()?, count, 0),
+                    known,
+                };
+                for member in range {
+                    made = made.field(schema, member, &path, depth + 1)?;
+                }
+                Some(made)
+            }
+            Kind::Scalar { wire, .. } => {
+                let (in_type, length) = match (wire, field.length) {
+                    (Wire::Nothing, _) => return Some(Made { builder, known }),
+                    // Texts and bytes of a length that the schema knows are so many numbers: skipped, not compared.
+                    (Wire::Utf16, Length::Fixed(length)) => (InType::UINT16, Some(length)),
+                    (Wire::Ansi | Wire::Binary, Length::Fixed(length)) => {
+                        (InType::UINT8, Some(length))
+                    }
+                    (_, Length::Own) => (in_type(*wire)?, None),
+                    _ => return None,
+                };
+                let count = match (length, count) {
+                    (None, count) => {
+                        known.push(format!("{outer}{}", field.name));
+                        count
+                    }
+                    (Some(length), MetaCount::Scalar) => MetaCount::Fixed(length),
+                    (Some(length), MetaCount::Fixed(count)) => {
+                        MetaCount::Fixed(length.checked_mul(count)?)
+                    }
+                    (Some(_), MetaCount::Variable) => return None,
+                };
+                let builder = builder.field(&field.name, in_type, OutType(0), count, 0);
+                Some(Made { builder, known })
+            }
+        }
+    }
+}
+
+/// How a value that tells its own size lies in a payload. Pointers are those of 64-bit programs, which are all that write here.
+fn in_type(wire: Wire) -> Option<InType> {
+    Some(match wire {
+        Wire::I8 => InType::INT8,
+        Wire::U8 => InType::UINT8,
+        Wire::I16 => InType::INT16,
+        Wire::U16 => InType::UINT16,
+        Wire::I32 => InType::INT32,
+        Wire::U32 => InType::UINT32,
+        Wire::I64 => InType::INT64,
+        Wire::U64 => InType::UINT64,
+        Wire::F32 => InType::FLOAT,
+        Wire::F64 => InType::DOUBLE,
+        Wire::Pointer => InType::HEXINT64,
+        Wire::Guid => InType::GUID,
+        Wire::FileTime => InType::FILETIME,
+        Wire::SystemTime => InType::SYSTEMTIME,
+        Wire::Sid => InType::SID,
+        Wire::Utf16 => InType::UNICODESTRING,
+        Wire::Ansi => InType::ANSISTRING,
+        Wire::CountedUtf16 => InType::COUNTEDSTRING,
+        Wire::CountedAnsi => InType::COUNTEDANSISTRING,
+        _ => return None,
+    })
+}
