@@ -1,6 +1,7 @@
 //! What a global session costs: its programs, its host, and whoever watches. One JSON object a figure.
 //!
-//! `cargo run --release -p etwd --example global_cost -- ETW`: ETW is the `etw` command, for the latency of `etw tail`.
+//! `cargo run --release -p etwd --example global_cost -- ETW [PART]`: ETW is the `etw` command, for the latency of `etw tail`;
+//! PART one of `write`, `cpu`, `latency`, `quiet`, instead of all.
 //!
 //! The host is another process, as it is in use; private sessions are measured in turn with it.
 
@@ -53,8 +54,8 @@ fn main() -> Result<()> {
             std::thread::sleep(Duration::from_secs(120));
             Ok(())
         }
-        Some(etw) => measure(Path::new(etw)),
-        None => Err("usage: global_cost ETW".into()),
+        Some(etw) => measure(Path::new(etw), arguments.get(1).map(String::as_str)),
+        None => Err("usage: global_cost ETW [PART]".into()),
     }
 }
 
@@ -79,14 +80,23 @@ impl HostProcess {
     }
 
     fn session(&self, name: &str) -> Result<()> {
-        let all = etw_host::EnableInfo::default();
-        let start = Start {
+        self.start_session(Start { name: name.to_owned(), buffering: true, ..Start::default() })
+    }
+
+    /// To the disk, with the buffers of the rates' measurements.
+    fn file_session(&self, name: &str, file: &Path) -> Result<()> {
+        self.start_session(Start {
             name: name.to_owned(),
-            buffering: true,
-            enable: vec![(BENCH.id(), all)],
+            file: Some(file.to_owned()),
+            buffer_size: 1 << 20,
+            buffers: 64,
             ..Start::default()
-        };
-        self.client()?.ask(&Request::Start(Box::new(start)))?;
+        })
+    }
+
+    fn start_session(&self, start: Start) -> Result<()> {
+        let enable = vec![(BENCH.id(), etw_host::EnableInfo::default())];
+        self.client()?.ask(&Request::Start(Box::new(Start { enable, ..start })))?;
         Ok(())
     }
 
@@ -113,11 +123,59 @@ impl HostProcess {
         Ok(Duration::from_nanos((ticks() + ticks()) * 1_000_000_000 / per_second))
     }
 
+    /// The same by who spent it.
+    fn cpu_parts(&self) -> Result<CpuParts> {
+        let mut parts = CpuParts::default();
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let path = task?.path();
+            let stat = std::fs::read_to_string(path.join("stat"))?;
+            let (head, tail) = stat.rsplit_once(')').ok_or("stat")?;
+            let mut fields = tail.split_ascii_whitespace().skip(11);
+            let mut ticks = || fields.next().and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
+            let (user, system) = (ticks(), ticks());
+            // Nanoseconds that it ran; ticks only tell how they divide.
+            let ran = std::fs::read_to_string(path.join("schedstat"))?;
+            let ran: f64 = ran.split_ascii_whitespace().next().ok_or("schedstat")?.parse()?;
+            let in_kernel = ran * system / (user + system).max(1.0);
+            match head.ends_with("(etw-storage") {
+                true => {
+                    parts.storage_system += in_kernel;
+                    parts.storage_user += ran - in_kernel;
+                }
+                false => {
+                    parts.engine_system += in_kernel;
+                    parts.engine_user += ran - in_kernel;
+                }
+            }
+        }
+        Ok(parts)
+    }
+
     fn memory(&self) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes: f64 = line.ok_or("VmRSS")?.trim().trim_end_matches(" kB").parse()?;
         Ok(kilobytes / 1024.0)
+    }
+}
+
+/// Nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct CpuParts {
+    engine_user: f64,
+    engine_system: f64,
+    storage_user: f64,
+    storage_system: f64,
+}
+
+impl CpuParts {
+    fn since(self, before: CpuParts) -> CpuParts {
+        CpuParts {
+            engine_user: self.engine_user - before.engine_user,
+            engine_system: self.engine_system - before.engine_system,
+            storage_user: self.storage_user - before.storage_user,
+            storage_system: self.storage_system - before.storage_system,
+        }
     }
 }
 
@@ -141,11 +199,29 @@ fn bursts(mut drained: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(best)
 }
 
-fn measure(etw: &Path) -> Result<()> {
+fn measure(etw: &Path, part: Option<&str>) -> Result<()> {
     let host = HostProcess::start()?;
     // SAFETY: before there are other threads.
     unsafe { std::env::set_var(etw_wire::dir::VARIABLE, &host.directory) };
     let _registration = BENCH.register();
+    let is_wanted = |name: &str| part.is_none_or(|part| part == name);
+    if is_wanted("write") {
+        writes(&host)?;
+    }
+    if is_wanted("cpu") {
+        cpu(&host)?;
+    }
+    if is_wanted("latency") {
+        latency(&host, etw)?;
+    }
+    if is_wanted("quiet") {
+        quiet(&host)?;
+    }
+    Ok(())
+}
+
+/// What an event costs the program.
+fn writes(host: &HostProcess) -> Result<()> {
     let (mut private, mut global) = (f64::MAX, f64::MAX);
     let mut lost = 0;
     for _ in 0..3 {
@@ -171,24 +247,50 @@ fn measure(etw: &Path) -> Result<()> {
         host.stop(&format!("bench{number}"))?;
     }
     figure("global: lost while measuring", lost as f64, "events");
+    Ok(())
+}
 
-    host.session("cpu")?;
-    let before = host.cpu()?;
-    let end = Instant::now() + Duration::from_secs(3);
-    let mut n = 0;
-    while Instant::now() < end {
-        // A million a second.
-        (0..1000).for_each(|_| event(black_box(n), black_box(TEXT)));
-        n += 1;
-        std::thread::sleep(Duration::from_micros(900));
+/// What an event costs the host, at a million a second: draining, routing and storing; and, of a session to the disk, what the
+/// system's copy into the page cache takes beside it.
+fn cpu(host: &HostProcess) -> Result<()> {
+    for to_file in [false, true] {
+        let file = host.directory.with_extension("etl");
+        match to_file {
+            true => host.file_session("cpu", &file)?,
+            false => host.session("cpu")?,
+        }
+        let before = host.cpu_parts()?;
+        let end = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < end {
+            // A million a second.
+            (0..1000).for_each(|n| event(black_box(n), black_box(TEXT)));
+            std::thread::sleep(Duration::from_micros(900));
+        }
+        let (stored, lost) = host.stored("cpu")?;
+        let used = host.cpu_parts()?.since(before);
+        host.stop("cpu")?;
+        let figure = |what: &str, nanos: f64| {
+            let whither = if to_file { "file" } else { "memory" };
+            figure(&format!("global: host's CPU, a stored event, {whither}{what}"), nanos, "ns");
+        };
+        let each = |nanos: f64| nanos / stored.max(1) as f64;
+        let ours = used.engine_user + used.engine_system + used.storage_user;
+        figure("", each(ours));
+        figure(", of it in the kernel", each(used.engine_system));
+        if to_file {
+            figure(", of it the storage thread", each(used.storage_user));
+            figure(", beside it the kernel's writes", each(used.storage_system));
+            std::fs::remove_file(&file)?;
+        }
+        if lost > 0 {
+            return Err(format!("{lost} events lost at a million a second").into());
+        }
     }
-    let (stored, _) = host.stored("cpu")?;
-    let used = host.cpu()? - before;
-    figure("global: host's CPU, a stored event", used.as_nanos() as f64 / stored as f64, "ns");
-    host.stop("cpu")?;
+    Ok(())
+}
 
-    latency(&host, etw)?;
-
+/// What programs cost that are only there.
+fn quiet(host: &HostProcess) -> Result<()> {
     host.session("quiet")?;
     let before = host.memory()?;
     let mut programs = Vec::new();
