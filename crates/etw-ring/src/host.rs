@@ -20,6 +20,8 @@ pub const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Bytes of window buffers of a drain, whatever the number of threads (one largest record more for each that needs it).
 const WINDOWS: usize = 2 << 20;
+/// Bytes of records in one drain from which on a window is kept for the next one: of hundreds of programs few write so much.
+const KEEP_WINDOW: u64 = 64 << 10;
 
 /// Where a host reads a segment from.
 #[derive(Debug)]
@@ -251,6 +253,8 @@ pub struct Reader {
     segments: Vec<Segment>,
     blocked: HashMap<u16, Blocked>,
     chunks: HashMap<u16, ChunkState>,
+    /// At most one, of a busy pool.
+    windows: Vec<Vec<u8>>,
     /// By thread slot; beyond 32 bits: not known.
     next_seq: Vec<u64>,
     fresh: bool,
@@ -342,10 +346,19 @@ struct Stream {
     at: u32,
     end: u32,
     base: usize,
+    /// A copy of the chunk from `window_at` on, `filled` bytes of it.
     window: Vec<u8>,
+    filled: usize,
     window_at: u32,
     refs: Vec<Ref>,
     next_ref: usize,
+}
+
+impl Stream {
+    fn give_back(&mut self) -> Vec<u8> {
+        self.filled = 0;
+        std::mem::take(&mut self.window)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -358,47 +371,56 @@ struct Ref {
     room: u32,
 }
 
+/// A record's header as words: they go through registers, where bytes would be copied before each look.
 #[derive(Clone, Copy)]
-struct Header([u8; RECORD_HEADER_SIZE]);
+struct Header([u64; RECORD_HEADER_SIZE / 8]);
 
 impl Header {
-    fn u32(&self, at: usize) -> u32 {
-        u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
+    #[inline]
+    fn read(bytes: &[u8; RECORD_HEADER_SIZE]) -> Header {
+        let word = |at| le64(bytes, at);
+        Header([word(0), word(8), word(16), word(24), word(32)])
     }
-    fn u16(&self, at: usize) -> u16 {
-        u16::from_le_bytes([self.0[at], self.0[at + 1]])
-    }
+    #[inline]
     fn size(&self) -> u32 {
-        self.u32(0)
+        self.0[0] as u32
     }
+    #[inline]
     fn time(&self) -> u64 {
-        u64::from(self.u32(8)) | u64::from(self.u32(12)) << 32
+        self.0[1]
     }
+    #[inline]
     fn seq(&self) -> u32 {
-        self.u32(20)
+        (self.0[2] >> 32) as u32
+    }
+    #[inline]
+    fn metadata_size(&self) -> u16 {
+        self.0[4] as u16
     }
     /// The room it takes, if that is possible in `left` bytes.
     fn room(&self, left: u32) -> Option<u32> {
         let size = self.size() as usize;
-        if size > MAX_PAYLOAD_SIZE || u32::from(self.u16(32)) > self.size() {
+        if size > MAX_PAYLOAD_SIZE || u32::from(self.metadata_size()) > self.size() {
             return None;
         }
         let room = record_room(size) as u32;
         (room <= left).then_some(room)
     }
+    #[inline]
     fn record<'a>(&self, payload: &'a [u8], overflow: bool) -> Record<'a> {
+        let [first, time, third, fourth, fifth] = self.0;
         Record {
-            time: self.time(),
-            kind: self.0[4],
-            sessions: self.0[5],
-            cpu: self.u16(6),
-            tid: self.u32(28),
-            registration: self.u32(24),
-            site: self.u32(16),
+            time,
+            kind: (first >> 32) as u8,
+            sessions: (first >> 40) as u8,
+            cpu: (first >> 48) as u16,
+            tid: (fourth >> 32) as u32,
+            registration: fourth as u32,
+            site: third as u32,
             seq: self.seq(),
-            user: self.u32(36),
-            epoch: self.u16(34),
-            metadata_size: self.u16(32),
+            user: (fifth >> 32) as u32,
+            epoch: (fifth >> 16) as u16,
+            metadata_size: self.metadata_size(),
             overflow,
             payload,
         }
@@ -429,6 +451,7 @@ impl Reader {
             segments: vec![Segment { source: Arc::new(first), base: DATA_OFFSET, units }],
             blocked: HashMap::new(),
             chunks: HashMap::new(),
+            windows: Vec::new(),
             next_seq: Vec::new(),
             fresh: word(C_BATCH) == 0,
             scan_time: 0,
@@ -588,7 +611,7 @@ impl Reader {
             streams: Vec::new(),
             heap: BinaryHeap::new(),
             window: 0,
-            spare: Vec::new(),
+            spare: std::mem::take(&mut self.windows),
             scratch: Vec::new(),
             watermark,
             last: 0,
@@ -610,18 +633,21 @@ impl Reader {
                 end: 0,
                 base: 0,
                 window: Vec::new(),
+                filled: 0,
                 window_at: 0,
                 refs,
                 next_ref: 0,
             });
         }
         *window = (WINDOWS / streams.len().max(1)).clamp(1024, 64 * 1024);
+        let mut first = Vec::new();
         for (index, stream) in streams.iter_mut().enumerate() {
             // The first look is for the header only; a window is filled when the stream's turn comes.
+            stream.window = first;
             if let Some(header) = self.peek(stream, RECORD_HEADER_SIZE, out) {
                 heap.push(Reverse((header.time(), header.seq(), index)));
             }
-            stream.window = Vec::new();
+            first = stream.give_back();
         }
         pass
     }
@@ -633,10 +659,18 @@ impl Reader {
         out.late = pass.late.iter().sum();
         out.records = pass.drained.iter().sum();
         for (mask, (late, drained)) in pass.late.iter().zip(&*pass.drained).enumerate() {
+            // Nearly all masks are nobody's.
+            if late | drained == 0 {
+                continue;
+            }
             for slot in (0..SESSIONS).filter(|slot| mask >> slot & 1 != 0) {
                 self.late[slot] += late;
                 self.drained[slot] += drained;
             }
+        }
+        if out.size >= KEEP_WINDOW {
+            let left = pass.streams.iter_mut().map(Stream::give_back);
+            self.windows.extend(pass.spare.drain(..).chain(left).find(|window| !window.is_empty()));
         }
         for stream in &pass.streams {
             if let Some(state) = self.chunks.get_mut(&stream.unit)
@@ -948,10 +982,14 @@ impl Reader {
     }
 
     fn is_record(&self, number: u16, offset: u32, room: u32) -> bool {
-        let mut header = Header([0; RECORD_HEADER_SIZE]);
         let (segment, base) = self.place(number);
-        self.segments[segment].source.read(base + offset as usize, &mut header.0);
-        header.room(room) == Some(room)
+        self.header(segment, base + offset as usize).room(room) == Some(room)
+    }
+
+    fn header(&self, segment: usize, at: usize) -> Header {
+        let mut bytes = [0; RECORD_HEADER_SIZE];
+        self.segments[segment].source.read(at, &mut bytes);
+        Header::read(&bytes)
     }
 
     fn place(&self, number: u16) -> (usize, usize) {
@@ -1057,6 +1095,7 @@ impl Reader {
                                 end,
                                 base,
                                 window: Vec::new(),
+                                filled: 0,
                                 window_at: 0,
                                 refs: Vec::new(),
                                 next_ref: 0,
@@ -1134,8 +1173,7 @@ impl Reader {
                 consumed[index / 64] |= 1 << (index % 64);
                 continue;
             }
-            let mut header = Header([0; RECORD_HEADER_SIZE]);
-            self.segments[segment].source.read(base + offset as usize, &mut header.0);
+            let header = self.header(segment, base + offset as usize);
             if header.room(room).is_none() {
                 out.hostile += 1;
                 consumed[index / 64] |= 1 << (index % 64);
@@ -1191,19 +1229,19 @@ impl Reader {
                 break;
             }
             let stream = &mut streams[index];
-            if stream.window.capacity() == 0 {
+            if stream.window.is_empty() {
                 stream.window = spare.pop().unwrap_or_default();
-                stream.window.clear();
+                stream.filled = 0;
             }
             let limit = heap.peek().map(|Reverse((time, seq, _))| (*time, *seq));
             loop {
                 let Some(header) = self.peek(stream, *window, out) else {
-                    spare.push(std::mem::take(&mut stream.window));
+                    spare.push(stream.give_back());
                     break;
                 };
                 let (time, seq) = (header.time(), header.seq());
                 if time >= *watermark {
-                    spare.push(std::mem::take(&mut stream.window));
+                    spare.push(stream.give_back());
                     break;
                 }
                 if time > until || limit.is_some_and(|limit| (time, seq) > limit) {
@@ -1249,11 +1287,11 @@ impl Reader {
         let at = stream.at.wrapping_sub(stream.window_at) as usize;
         if stream.refs.is_empty()
             && want > RECORD_HEADER_SIZE
-            && let Some(bytes) = stream.window.get(at..)
-            && let Some(bytes) = bytes.first_chunk::<RECORD_HEADER_SIZE>()
+            && let Some(bytes) = stream.window[..stream.filled].get(at..)
+            && let Some(head) = bytes.first_chunk()
         {
-            let header = Header(*bytes);
-            let left = (stream.end - stream.at).min((stream.window.len() - at) as u32);
+            let header = Header::read(head);
+            let left = (stream.end - stream.at).min(bytes.len() as u32);
             if header.room(left).is_some() {
                 return Some(header);
             }
@@ -1268,11 +1306,10 @@ impl Reader {
         want: usize,
         out: &mut Drained,
     ) -> Option<Header> {
-        let mut header = Header([0; RECORD_HEADER_SIZE]);
         if !stream.refs.is_empty() {
             while let Some(r) = stream.refs.get(stream.next_ref).copied() {
                 let (segment, base) = self.place(r.unit);
-                self.segments[segment].source.read(base + r.offset as usize, &mut header.0);
+                let header = self.header(segment, base + r.offset as usize);
                 if header.room(r.room).is_some() && header.time() == r.time {
                     return Some(header);
                 }
@@ -1293,19 +1330,24 @@ impl Reader {
             if need > left {
                 break;
             }
-            let have = stream.window_at + stream.window.len() as u32;
+            let have = stream.window_at + stream.filled as u32;
             if stream.at < stream.window_at || stream.at + need > have {
                 let bytes = need.max(want as u32).min(left) as usize;
-                stream.window.resize(bytes, 0);
+                // Zeros are written once into each window, not before each look.
+                if stream.window.len() < bytes {
+                    stream.window.resize(bytes, 0);
+                }
+                stream.filled = bytes;
                 stream.window_at = stream.at;
-                source.read(stream.base + stream.at as usize, &mut stream.window);
+                source.read(stream.base + stream.at as usize, &mut stream.window[..bytes]);
             }
             let at = (stream.at - stream.window_at) as usize;
-            header.0.copy_from_slice(&stream.window[at..at + RECORD_HEADER_SIZE]);
+            let Some(bytes) = stream.window[at..stream.filled].first_chunk() else { break };
+            let header = Header::read(bytes);
             match header.room(left) {
                 // `want` of a header: only its time is asked for.
                 Some(_) if want == RECORD_HEADER_SIZE => return Some(header),
-                Some(room) if stream.at + room <= stream.window_at + stream.window.len() as u32 => {
+                Some(room) if stream.at + room <= stream.window_at + stream.filled as u32 => {
                     return Some(header);
                 }
                 // Read again, whole; the header is then taken from the new copy, so that nothing is trusted twice. A
@@ -1459,10 +1501,12 @@ fn named(lines: &[LineView], number: u16, unit: Unit) -> Option<LineView> {
         .then_some(*line)
 }
 
+#[inline]
 fn le64(bytes: &[u8], at: usize) -> u64 {
     u64::from(le32(bytes, at)) | u64::from(le32(bytes, at + 4)) << 32
 }
 
+#[inline]
 fn le32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

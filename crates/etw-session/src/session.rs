@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -14,7 +15,7 @@ use crate::state;
 #[derive(Debug)]
 pub struct Session<B> {
     options: SessionOptions,
-    enabled: HashMap<Guid, EnableInfo, BuildHasherDefault<GuidHasher>>,
+    enabled: Enabled,
     free: Vec<B>,
     /// By CPU.
     open: Vec<Option<Buffer<B>>>,
@@ -56,6 +57,52 @@ impl Hasher for GuidHasher {
     #[inline]
     fn finish(&self) -> u64 {
         self.0 ^ self.0 >> 32
+    }
+}
+
+/// What a session wants, by provider or group.
+#[derive(Debug, Default)]
+struct Enabled {
+    all: Vec<(Guid, EnableInfo)>,
+    /// Places in `all`.
+    by_id: HashMap<Guid, usize, BuildHasherDefault<GuidHasher>>,
+    /// The place that was asked for last: the next event is nearly always of the same provider.
+    last: Cell<usize>,
+}
+
+impl Enabled {
+    fn insert(&mut self, id: Guid, info: EnableInfo) {
+        match self.by_id.get(&id) {
+            Some(at) => self.all[*at].1 = info,
+            None => {
+                self.by_id.insert(id, self.all.len());
+                self.all.push((id, info));
+            }
+        }
+    }
+
+    fn remove(&mut self, id: &Guid) -> Option<EnableInfo> {
+        let at = self.by_id.remove(id)?;
+        let (_, info) = self.all.swap_remove(at);
+        if let Some((moved, _)) = self.all.get(at) {
+            self.by_id.insert(*moved, at);
+        }
+        Some(info)
+    }
+
+    #[inline]
+    fn get(&self, id: &Guid) -> Option<&EnableInfo> {
+        match self.all.get(self.last.get()) {
+            Some((last, info)) if last == id => Some(info),
+            _ => self.find(id),
+        }
+    }
+
+    #[inline(never)]
+    fn find(&self, id: &Guid) -> Option<&EnableInfo> {
+        let at = *self.by_id.get(id)?;
+        self.last.set(at);
+        Some(&self.all.get(at)?.1)
     }
 }
 
@@ -102,7 +149,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         };
         let mut session = Session {
             options,
-            enabled: HashMap::default(),
+            enabled: Enabled::default(),
             free: Vec::with_capacity(buffers.len()),
             open: Vec::new(),
             full: VecDeque::new(),
@@ -185,7 +232,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// All that it wants.
     pub fn enablements(&self) -> impl Iterator<Item = (&Guid, &EnableInfo)> {
-        self.enabled.iter()
+        self.enabled.all.iter().map(|(id, info)| (id, info))
     }
 
     /// Would an event of `size` bytes on disk find room? May close the CPU's buffer and begin another.
