@@ -284,7 +284,6 @@ pub(crate) struct Pass {
     heap: BinaryHeap<Reverse<(u64, u32, usize)>>,
     window: usize,
     spare: Vec<Vec<u8>>,
-    scratch: Vec<u8>,
     pub(crate) watermark: u64,
     /// The time of the last record given out.
     pub(crate) last: u64,
@@ -352,12 +351,42 @@ struct Stream {
     window_at: u32,
     refs: Vec<Ref>,
     next_ref: usize,
+    /// Of the chunks of the next references.
+    copies: Vec<Copied>,
 }
 
 impl Stream {
     fn give_back(&mut self) -> Vec<u8> {
         self.filled = 0;
         std::mem::take(&mut self.window)
+    }
+}
+
+/// Bytes of an overflow chunk that are copied at a time: a record by itself would be a system call.
+const COPY: u32 = 16 << 10;
+/// Overflow chunks of which a part is held; writers on that many processors may use one each.
+const COPIES: usize = 16;
+
+/// A part of an overflow chunk, copied.
+#[derive(Debug, Default)]
+struct Copied {
+    unit: u16,
+    at: u32,
+    bytes: Vec<u8>,
+}
+
+impl Copied {
+    /// So many bytes at `offset` of the chunk at `base`; what is copied ends at `end` at most.
+    fn get(&mut self, source: &Source, base: usize, (offset, len): (u32, u32), end: u32) -> &[u8] {
+        let have = self.at + self.bytes.len() as u32;
+        if offset < self.at || offset + len > have {
+            let size = len.max(COPY.min(end.saturating_sub(offset)));
+            self.bytes.resize(size as usize, 0);
+            self.at = offset;
+            source.read(base + offset as usize, &mut self.bytes);
+        }
+        let at = (offset - self.at) as usize;
+        &self.bytes[at..at + len as usize]
     }
 }
 
@@ -369,6 +398,8 @@ struct Ref {
     index: u32,
     offset: u32,
     room: u32,
+    /// Of the chunk.
+    end: u32,
 }
 
 /// A record's header as words: they go through registers, where bytes would be copied before each look.
@@ -612,7 +643,6 @@ impl Reader {
             heap: BinaryHeap::new(),
             window: 0,
             spare: std::mem::take(&mut self.windows),
-            scratch: Vec::new(),
             watermark,
             last: 0,
             late: Box::new([0; 256]),
@@ -637,6 +667,7 @@ impl Reader {
                 window_at: 0,
                 refs,
                 next_ref: 0,
+                copies: Vec::new(),
             });
         }
         *window = (WINDOWS / streams.len().max(1)).clamp(1024, 64 * 1024);
@@ -1099,6 +1130,7 @@ impl Reader {
                                 window_at: 0,
                                 refs: Vec::new(),
                                 next_ref: 0,
+                                copies: Vec::new(),
                             });
                         }
                     }
@@ -1140,6 +1172,7 @@ impl Reader {
         let mut consumed = state.bits.clone();
         let mut done = (unit.phase == Phase::SharedClosed && is_known) || options.ended;
         let mut expect = 0;
+        let mut copy = Copied::default();
         for (index, entry) in entries.iter().copied().enumerate() {
             if entry == 0 {
                 if !options.ended {
@@ -1173,7 +1206,10 @@ impl Reader {
                 consumed[index / 64] |= 1 << (index % 64);
                 continue;
             }
-            let header = self.header(segment, base + offset as usize);
+            let source = &self.segments[segment].source;
+            let at = (offset, RECORD_HEADER_SIZE as u32);
+            let Some(head) = copy.get(source, base, at, size).first_chunk() else { continue };
+            let header = Header::read(head);
             if header.room(room).is_none() {
                 out.hostile += 1;
                 consumed[index / 64] |= 1 << (index % 64);
@@ -1189,6 +1225,7 @@ impl Reader {
                 index: index as u32,
                 offset,
                 room,
+                end: size,
             });
         }
         let count = entries.len();
@@ -1220,9 +1257,7 @@ impl Reader {
         until: u64,
         sink: &mut impl FnMut(&Record<'_>) -> ControlFlow<()>,
     ) {
-        let Pass {
-            streams, heap, window, spare, scratch, watermark, last, late, drained, out, ..
-        } = pass;
+        let Pass { streams, heap, window, spare, watermark, last, late, drained, out, .. } = pass;
         while let Some(Reverse((time, seq, index))) = heap.pop() {
             if time >= *watermark || time > until {
                 heap.push(Reverse((time, seq, index)));
@@ -1253,10 +1288,12 @@ impl Reader {
                 let payload: &[u8] = if overflow {
                     let r = stream.refs[stream.next_ref];
                     let (segment, base) = self.place(r.unit);
-                    scratch.resize(size, 0);
-                    let at = base + r.offset as usize + RECORD_HEADER_SIZE;
-                    self.segments[segment].source.read(at, scratch);
-                    scratch
+                    let source = &self.segments[segment].source;
+                    // The copy that its header has just been taken from.
+                    let copy = stream.copies.iter_mut().find(|copy| copy.unit == r.unit);
+                    let Some(copy) = copy else { break };
+                    let whole = copy.get(source, base, (r.offset, r.room), r.end);
+                    &whole[RECORD_HEADER_SIZE..RECORD_HEADER_SIZE + size]
                 } else {
                     let at = (stream.at - stream.window_at) as usize + RECORD_HEADER_SIZE;
                     &stream.window[at..at + size]
@@ -1309,9 +1346,22 @@ impl Reader {
         if !stream.refs.is_empty() {
             while let Some(r) = stream.refs.get(stream.next_ref).copied() {
                 let (segment, base) = self.place(r.unit);
-                let header = self.header(segment, base + r.offset as usize);
-                if header.room(r.room).is_some() && header.time() == r.time {
-                    return Some(header);
+                let source = &self.segments[segment].source;
+                let copies = &mut stream.copies;
+                let at = match copies.iter().position(|copy| copy.unit == r.unit) {
+                    Some(at) => at,
+                    None => {
+                        copies.truncate(COPIES - 1);
+                        copies.push(Copied { unit: r.unit, ..Copied::default() });
+                        copies.len() - 1
+                    }
+                };
+                let whole = copies[at].get(source, base, (r.offset, r.room), r.end);
+                if let Some(head) = whole.first_chunk() {
+                    let header = Header::read(head);
+                    if header.room(r.room).is_some() && header.time() == r.time {
+                        return Some(header);
+                    }
                 }
                 // It was checked when it was collected, and has been changed since.
                 out.hostile += 1;

@@ -166,7 +166,8 @@ impl Link {
     }
 
     fn make_pool(&self, attachment: usize) -> io::Result<&'static Writer> {
-        let options = PoolOptions { chunk_size: self.pool_size as usize, prefault: true };
+        // The rest is for bursts: hundreds of programs never have one.
+        let options = PoolOptions { chunk_size: self.pool_size as usize, prefault: 1 << 20 };
         let mut memory = Memory::shared(options.memory_size())?;
         let fd = memory.take_fd().ok_or(io::ErrorKind::Unsupported)?;
         let writer = Writer::new(memory, self.control.clone(), options, attachment)?;

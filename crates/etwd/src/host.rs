@@ -40,7 +40,8 @@ impl HostOptions {
         HostOptions {
             directory: directory.as_ref().to_owned(),
             idle_exit: None,
-            pool_size: 1 << 20,
+            // What is never in use takes no memory.
+            pool_size: 4 << 20,
             pool_limit: 16 << 20,
         }
     }

@@ -220,6 +220,8 @@ pub(crate) struct Lane {
     /// Bytes that no writer of ours makes.
     pub hostile: u64,
     pub pressure: u32,
+    /// Bytes of its pool that the last round drained.
+    pub drained: u64,
     pub has_ended: bool,
     /// Raw time at which that was known.
     pub ended_at: u64,
@@ -246,6 +248,7 @@ impl Lane {
             last: None,
             hostile: 0,
             pressure: reader.pressure(),
+            drained: 0,
             has_ended: program.has_ended,
             ended_at: 0,
             active: Instant::now(),

@@ -82,6 +82,7 @@ impl Engine {
         for (at, one) in participants.iter_mut().enumerate() {
             let lane = &mut lanes[at];
             lane.hostile += one.drained.hostile;
+            lane.drained = one.drained.size;
             // What a program that has ended left for later never was: its clock is ours.
             let is_beyond = lane.has_ended && drained.watermark > lane.ended_at && !drained.stopped;
             if one.drained.records == 0 && one.drained.is_rest && is_beyond {
@@ -106,6 +107,11 @@ impl Engine {
             self.forget(at);
         }
         self.wait_for_buffers(has_waited);
+        // Soon: what the next burst does not find room for is lost.
+        let much = u64::from(self.options.pool_size) / 4;
+        if self.lanes.iter().any(|lane| lane.drained >= much) {
+            self.grow(|_, lane| lane.drained >= much);
+        }
         drained
     }
 
