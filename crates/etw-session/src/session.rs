@@ -587,6 +587,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
+    /// The sequence number of the buffer that is handed out next, and how many events were handed out before it, those among them
+    /// that could not be stored.
+    pub fn position(&self) -> (i64, u64) {
+        let next = self.full.front().map_or(self.next_sequence, |buffer| buffer.sequence);
+        let here = self.open.iter().flatten().chain(&self.full);
+        let here: u64 = here.map(|buffer| buffer.events - buffer.reports).sum();
+        let handed_out = self.ledger.stored + self.ledger.lost(Cause::Disk);
+        (next, handed_out.saturating_sub(here))
+    }
+
     /// When the flush timer has something to do, on the session clock.
     pub fn due(&self) -> Option<i64> {
         let timer = self.options.flush_timer?;

@@ -160,6 +160,7 @@ impl Engine {
             };
             self.has_drained |= drained.records > 0;
             self.answer_pending();
+            self.stop_orphans();
             self.maintain();
             if self.is_idle_for_too_long() {
                 return;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use etw_host::file::Files;
 use etw_host::storage::{Sink, Storage};
-use etw_session::{EnableInfo, LogMode, SLOTS};
+use etw_session::{EnableInfo, LogMode, SLOTS, Session};
 use etw_types::{Guid, Status};
 use etw_wire::control::{ProviderStatus, Request, Response, Start, Update};
 use etw_wire::message::FromHost;
@@ -430,13 +430,17 @@ impl Engine {
 
     fn consume(&mut self, name: &str, from: &Asker) {
         let stream = self.find(name).and_then(|slot| {
+            let position = self.router.session(slot).map(Session::position).unwrap_or_default();
             let global = self.sessions.get_mut(&slot);
             let global = global.filter(|global| global.is_real_time).ok_or_else(|| {
                 let what = format!("session {name} is not a real-time session");
                 refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, what)
             })?;
+            if from.user() == global.owner && global.orphan_until.take().is_some() {
+                global.lease = from.connection();
+            }
             global
-                .add_consumer()
+                .add_consumer(position)
                 .map_err(|error| refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string()))
         });
         match stream {

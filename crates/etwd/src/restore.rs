@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use etw_etl::read::{BufferRecords, Item, buffer};
 use etw_etl::record::RecordContext;
@@ -33,6 +34,9 @@ use crate::session::{GlobalSession, make_buffers, mode_of, options_of};
 fn facts<T: serde::de::DeserializeOwned>(entry: &Entry) -> io::Result<T> {
     serde_json::from_slice(&entry.facts).map_err(io::Error::other)
 }
+
+/// How long a leased session waits for its reader.
+const RETURN: Duration = Duration::from_secs(3);
 
 /// Buffers that a file did not take, and why.
 type Unstored = Vec<(Vec<u8>, io::Error)>;
@@ -102,10 +106,16 @@ impl Engine {
                 Err(error) => eprintln!("etwd: a program cannot be taken up: {error}"),
             }
         }
-        // Their owners have lost the connection that they were leased by.
-        let leased = self.sessions.iter().filter(|(_, global)| global.start.leased);
-        let leased: Vec<usize> = leased.map(|(slot, _)| *slot).collect();
-        for slot in leased {
+        // Their owners have lost the connection that they were leased by. One that reads its session live comes back at once.
+        let mut ownerless = Vec::new();
+        for (slot, global) in &mut self.sessions {
+            match (global.start.leased, global.is_real_time) {
+                (true, true) => global.orphan_until = Some(Instant::now() + RETURN),
+                (true, false) => ownerless.push(*slot),
+                (false, _) => {}
+            }
+        }
+        for slot in ownerless {
             self.stop_session(slot, None);
         }
         connections
@@ -171,6 +181,7 @@ impl Engine {
             guid: record.start.guid,
             owner: record.owner,
             lease: None,
+            orphan_until: None,
             time: SessionTime::of(&session_facts),
             facts: session_facts,
             storage,

@@ -31,6 +31,8 @@ pub(crate) struct GlobalSession {
     pub owner: u32,
     /// The connection that it ends with.
     pub lease: Option<Connection>,
+    /// It was leased to a connection that ended with the worker before; until then its reader may come back.
+    pub orphan_until: Option<Instant>,
     pub start: Start,
     pub facts: SessionFacts,
     pub time: SessionTime,
@@ -178,6 +180,7 @@ impl GlobalSession {
             guid: start.guid,
             owner: asker.user(),
             lease: start.leased.then(|| asker.connection()).flatten(),
+            orphan_until: None,
             time: SessionTime::of(&facts),
             facts,
             storage,
@@ -263,13 +266,15 @@ impl GlobalSession {
         }
     }
 
-    /// A new consumer; its end of the stream.
-    pub fn add_consumer(&mut self) -> io::Result<std::os::fd::OwnedFd> {
+    /// A new consumer; its end of the stream. `position`: the session's.
+    pub fn add_consumer(&mut self, position: (i64, u64)) -> io::Result<std::os::fd::OwnedFd> {
         // Some buffers, whatever their size: a consumer that reads is given time to.
         let limit = (self.start.buffer_size as usize * 16).max(8 << 20);
         let (consumer, stream) = Consumer::start(limit)?;
         let header = self.facts.header_buffer(&self.facts.header)?;
         consumer.tell(stream::START, header.into());
+        let (next, count) = position;
+        consumer.tell(stream::POSITION, [next.to_le_bytes(), count.to_le_bytes()].concat().into());
         self.consumers.push(consumer);
         Ok(stream)
     }

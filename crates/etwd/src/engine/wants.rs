@@ -204,6 +204,16 @@ impl Engine {
         }
     }
 
+    /// Leased sessions whose owner has not come back to this worker.
+    pub(crate) fn stop_orphans(&mut self) {
+        let is_over =
+            |global: &GlobalSession| global.orphan_until.is_some_and(|end| Instant::now() >= end);
+        let over = self.sessions.iter().filter(|(_, global)| is_over(global));
+        for slot in over.map(|(slot, _)| *slot).collect::<Vec<_>>() {
+            self.stop_session(slot, None);
+        }
+    }
+
     /// Stops everything and waits for the files.
     pub(crate) fn stop_all(&mut self) {
         let slots: Vec<usize> = self.sessions.keys().copied().collect();

@@ -344,7 +344,7 @@ fn read(mut from: UnixStream) {
                 watermark = time;
             }
             stream::END => return,
-            stream::START | stream::BUFFER | stream::LOST => {}
+            stream::START | stream::POSITION | stream::BUFFER | stream::LOST => {}
             other => panic!("a frame of kind {other}"),
         }
     }
