@@ -256,6 +256,7 @@ impl Writer {
         let light =
             if view.1 == sys::Barrier::WriterFences { Light::Full } else { Light::Compiler };
         let cpu = Cpu::find();
+        sys::find_time_namespace();
         let fork = sys::fork_word()?;
         let fork_generation = AtomicU64::new(sys::current_generation(fork));
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);

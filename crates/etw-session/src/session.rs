@@ -597,6 +597,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         (next, handed_out.saturating_sub(here))
     }
 
+    /// Where the next buffer goes.
+    pub fn next_place(&self) -> Place {
+        self.next_place
+    }
+
     /// When the flush timer has something to do, on the session clock.
     pub fn due(&self) -> Option<i64> {
         let timer = self.options.flush_timer?;
@@ -615,13 +620,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         waiting.chain(&self.full).map(|buffer| buffer.first_time).min()
     }
 
-    /// What is handed out from now on belongs into another file, from its beginning.
+    /// What is handed out from now on belongs into another file, from its beginning; places name it by the next number.
     pub fn begin_file(&mut self) {
-        self.next_place = Place { file: 1, slot: 1 };
+        self.next_place = Place { file: self.next_place.file + 1, slot: 1 };
         if let Some(memory) = &mut self.state_memory {
             state::save_place(memory.as_mut(), self.next_place);
         }
-        self.begun = self.open.iter().flatten().count() as u64;
+        self.begun = (self.open.iter().flatten().count() + self.full.len()) as u64;
         if self.state == State::FileFull {
             self.state = State::Running;
         }

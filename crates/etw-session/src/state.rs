@@ -165,7 +165,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         while placed.iter().any(|(place, _)| *place == next_place) {
             next_place = session.place_after(next_place);
         }
-        session.restore(sequence, next_place, saved.begun, saved.ledger, saved.facts);
+        let begun = match options.mode {
+            // Of this file; what was saved may be of the one before it.
+            LogMode::Sequential { .. } => next_place.slot - 1 + waiting.len() as u64,
+            _ => saved.begun,
+        };
+        session.restore(sequence, next_place, begun, saved.ledger, saved.facts);
         for mut buffer in waiting {
             if buffer.sequence == 0 {
                 buffer.sequence = session.take_sequence();

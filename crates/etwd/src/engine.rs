@@ -152,6 +152,7 @@ impl Engine {
                     self.stop_all();
                     return;
                 }
+                self.mailbox.beat();
             }
             let started = Instant::now();
             let drained = match was_called || self.has_work() {
@@ -189,7 +190,8 @@ impl Engine {
     pub(crate) fn is_storing(&self) -> bool {
         self.sessions.iter().any(|(slot, global)| {
             global.storage.is_some()
-                && self.router.session(*slot).is_some_and(|session| session.is_storing())
+                && (!global.before.is_empty()
+                    || self.router.session(*slot).is_some_and(|session| session.is_storing()))
         })
     }
 }

@@ -238,6 +238,12 @@ impl Lane {
             registrations.set(*number, registered.provider.clone());
         }
         let process_id = program.peer.pid;
+        let threads = is_elsewhere(process_id).then(|| {
+            // While it is certainly there: it may have ended when its records come.
+            let mut threads = HashMap::new();
+            learn_threads(process_id, &mut threads);
+            threads
+        });
         Lane {
             connection,
             process_id,
@@ -252,7 +258,7 @@ impl Lane {
             has_ended: program.has_ended,
             ended_at: 0,
             active: Instant::now(),
-            threads: is_elsewhere(process_id).then(HashMap::new),
+            threads,
         }
     }
 

@@ -19,6 +19,7 @@ use etw_types::{ClockType, Guid, Status};
 use etw_wire::control::{FileMode, LossStatus, MAX_LOSSES, Response, SessionStatus, Start, stream};
 
 use crate::consumer::Consumer;
+use crate::keep::KeptFile;
 use crate::message::{Asker, Connection};
 use crate::rights::refused;
 
@@ -47,6 +48,12 @@ pub(crate) struct GlobalSession {
     pub memories: Vec<(u32, OwnedFd)>,
     pub numbers: OwnedFd,
     pub error: Option<String>,
+    /// By which number places name its file.
+    pub file_number: u32,
+    /// Files that it had before and whose buffers are on their way, the oldest first; who waits until one is complete.
+    pub before: VecDeque<(KeptFile, Asker)>,
+    /// Of those, what has become complete: to be answered.
+    pub completed: Vec<(Asker, io::Result<()>)>,
     /// Who waits until what was there has been stored.
     pub flushes: VecDeque<(u64, Asker)>,
     /// Buffers given to the storage, and those that have come back, in the same order. A flush waits for those that had been given.
@@ -191,6 +198,9 @@ impl GlobalSession {
             memories: vec![(start.buffers, memory)],
             numbers: numbers_memory,
             error: None,
+            file_number: 1,
+            before: VecDeque::new(),
+            completed: Vec::new(),
             flushes: VecDeque::new(),
             given: 0,
             returned: 0,
@@ -244,6 +254,7 @@ impl GlobalSession {
     /// Takes back what was stored.
     pub fn take_done(&mut self, session: &mut Session<BufferMemory>, wait: Option<Duration>) {
         let Some(storage) = &self.storage else { return };
+        let switched = storage.take_switched();
         let done = match wait {
             Some(wait) => storage.wait_done(wait),
             None => storage.take_done(),
@@ -252,6 +263,30 @@ impl GlobalSession {
             self.returned += 1;
             give_back(session, full, result, &mut self.error);
         }
+        // Asked before: what is in a file that is complete has been given back.
+        for result in switched {
+            if let Some((_, asker)) = self.before.pop_front() {
+                self.completed.push((asker, result));
+            }
+        }
+    }
+
+    /// Answers who waited for a file to be complete.
+    pub fn answer_completed(&mut self) {
+        for (asker, result) in self.completed.drain(..) {
+            asker.answer(&match result {
+                Ok(()) => Response::Done { warnings: Vec::new() },
+                Err(error) => {
+                    refused(Status::ERROR_WRITE_FAULT, format!("the file before: {error}"))
+                }
+            });
+        }
+    }
+
+    /// Does it write this file, or one that it had before?
+    pub fn writes(&self, file: &Option<PathBuf>) -> bool {
+        is_same_file(&self.start.file, file)
+            || self.before.iter().any(|(before, _)| is_same_file(&Some(before.path.clone()), file))
     }
 
     /// What the header of a file that ends now says; `lost`: events lost in all.

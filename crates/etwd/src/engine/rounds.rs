@@ -5,10 +5,23 @@ use super::*;
 impl Engine {
     /// One batch: drained, routed, sealed, made final, given away.
     pub(crate) fn round(&mut self, patience: Duration) -> DrainedTogether {
+        let mut changed = Vec::new();
         for (slot, global) in &mut self.sessions {
             if let Some(session) = self.router.session_mut(*slot) {
                 global.take_done(session, None);
             }
+            if !global.completed.is_empty() {
+                changed.push(*slot);
+            }
+        }
+        for slot in changed {
+            crate::fault::point("file ended");
+            // Before anybody relies on it.
+            self.keep_session(slot);
+            if let Some(global) = self.sessions.get_mut(&slot) {
+                global.answer_completed();
+            }
+            crate::fault::point("file answered");
         }
         let patient = self.patient();
         // Who drains for a request does not end for the next one.

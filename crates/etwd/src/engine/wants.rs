@@ -164,7 +164,7 @@ impl Engine {
             session.stop(now);
             session.seal(batch);
             global.store(&mut session, lost);
-            while global.storage.is_some() && session.is_storing() {
+            while global.storage.is_some() && (session.is_storing() || !global.before.is_empty()) {
                 global.take_done(&mut session, Some(Duration::from_millis(100)));
                 global.store(&mut session, lost);
             }
@@ -180,6 +180,8 @@ impl Engine {
             global.tell_watermark(&session, now);
             let ledger = session.ledger().clone();
             let status = global.status(slot, &session, &ledger, true);
+            // Those before were completed ahead of the last one.
+            global.answer_completed();
             for (_, waiting) in global.flushes.drain(..) {
                 waiting.answer(&Response::Done { warnings: Vec::new() });
             }

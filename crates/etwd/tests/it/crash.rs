@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use etw_wire::control::{FileMode, Request, Response, Start, stream};
+use etw_wire::control::{FileMode, Request, Response, Start, Update, stream};
 use etw_wire::live::{Live, Progress};
 
 use crate::daemon::Daemon;
@@ -272,5 +272,53 @@ fn real_time_readers_go_on_after_kill_9_of_the_worker() {
         assert!(status.stored + status.lost >= said, "{said}: {status:?}");
         assert!(came > status.stored / 2, "{came} of {status:?}");
         daemon.end();
+    }
+}
+
+/// P3, P8: the worker is killed at each step of a change of the file, with buffers on their way to the one before: each event is in one of
+/// the two files, once, and both are complete.
+#[test]
+fn kill_9_behind_a_change_of_the_file() {
+    let small = Start { buffer_size: 4096, buffers: 256, ..Start::default() };
+    let plain = Start { flush_timer_ms: Some(2), ..small.clone() };
+    let compressed = Start { compressed: true, ..plain.clone() };
+    let sized = Start { max_size: Some(16 << 20), ..plain.clone() };
+    for (number, start) in [plain, compressed, sized].into_iter().enumerate() {
+        for point in ["file made", "file kept", "file begun", "file ended", "file answered"] {
+            let rig = Rig::without_host();
+            let armed = rig.file("armed");
+            let mut command = rig.command("keeper", &[]);
+            command.env("ETWD_FAULT", format!("{point}:{}", armed.display()));
+            let daemon = Daemon { keeper: Program::start(&mut command), rig };
+            let first = daemon.start("changed", start.clone());
+            let mut program = daemon.rig.program("endless", &[60]);
+            program.expect("ready");
+            std::thread::sleep(Duration::from_millis(40));
+            std::fs::write(&armed, "").unwrap();
+            let second = daemon.rig.file("second.etl");
+            let update = Update { file: Some(second.clone()), ..Update::default() };
+            let request = Request::Update { session: "changed".to_owned(), update };
+            match daemon.ask(&request) {
+                // It was done when the worker was killed.
+                Response::Done { .. } | Response::Error { status: 161, .. } => {}
+                other => panic!("{point}: {other:?}"),
+            }
+            if point == "file answered" {
+                daemon.rig.wait_until(|_| !armed.exists());
+            }
+            assert!(!armed.exists(), "{point} was not reached");
+            daemon.ask(&Request::List);
+            std::thread::sleep(Duration::from_millis(40));
+            let said = program.kill();
+            let status = daemon.stop("changed");
+            let (before, after) = (events(&first), events(&second));
+            let all = [&before[..], &after[..]].concat();
+            let what = format!("{point}, {number}: {} and {}", before.len(), after.len());
+            assert!(!before.is_empty() && !after.is_empty(), "{what}");
+            let count = contiguous(&all).values().sum::<u64>();
+            assert!(count >= said && count == status.stored, "{what}, {said}: {status:?}");
+            assert_eq!(status.lost, status.attempted - status.stored);
+            daemon.end();
+        }
     }
 }

@@ -5,6 +5,7 @@
 mod crash;
 mod daemon;
 mod delivery;
+mod faults;
 mod hostile;
 mod programs;
 mod roles;
