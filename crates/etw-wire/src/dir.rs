@@ -6,7 +6,8 @@
 //! | the system's host | `/run/openetw` | root |
 //! | the user's host | `/run/user/UID/openetw`, or `/tmp/openetw-UID` without a `/run/user/UID` | the user |
 //!
-//! In it: `socket`; `word`, four bytes that change when a host begins, on which programs sleep; `lock`, held by the host.
+//! In it: `socket`; `word`, four bytes that change when a host begins, on which programs sleep, and four that change whenever it has
+//! dealt with a message; `lock`, held by the host.
 //! A directory that is a link, is not its owner's, or that others may write, is not used. In a program that runs with more
 //! rights than its user (`AT_SECURE`) the environment is not asked.
 
