@@ -263,7 +263,7 @@ impl PrivateSession {
         }
         session_options.flush_timer = options.flush_timer.map(|timer| setup::ticks(&facts, timer));
 
-        let pool = PoolOptions { chunk_size: options.pool_size.0, prefault: true };
+        let pool = PoolOptions { chunk_size: options.pool_size.0, prefault: usize::MAX };
         let made = Memories::make(path.as_deref(), &facts, raw, &pool, &options)?;
         let Memories { part, control, segment, buffers } = made;
         let undo = Undo(part);

@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -14,7 +15,7 @@ use crate::state;
 #[derive(Debug)]
 pub struct Session<B> {
     options: SessionOptions,
-    enabled: HashMap<Guid, EnableInfo, BuildHasherDefault<GuidHasher>>,
+    enabled: Enabled,
     free: Vec<B>,
     /// By CPU.
     open: Vec<Option<Buffer<B>>>,
@@ -58,6 +59,52 @@ impl Hasher for GuidHasher {
     #[inline]
     fn finish(&self) -> u64 {
         self.0 ^ self.0 >> 32
+    }
+}
+
+/// What a session wants, by provider or group.
+#[derive(Debug, Default)]
+struct Enabled {
+    all: Vec<(Guid, EnableInfo)>,
+    /// Places in `all`.
+    by_id: HashMap<Guid, usize, BuildHasherDefault<GuidHasher>>,
+    /// The place that was asked for last: the next event is nearly always of the same provider.
+    last: Cell<usize>,
+}
+
+impl Enabled {
+    fn insert(&mut self, id: Guid, info: EnableInfo) {
+        match self.by_id.get(&id) {
+            Some(at) => self.all[*at].1 = info,
+            None => {
+                self.by_id.insert(id, self.all.len());
+                self.all.push((id, info));
+            }
+        }
+    }
+
+    fn remove(&mut self, id: &Guid) -> Option<EnableInfo> {
+        let at = self.by_id.remove(id)?;
+        let (_, info) = self.all.swap_remove(at);
+        if let Some((moved, _)) = self.all.get(at) {
+            self.by_id.insert(*moved, at);
+        }
+        Some(info)
+    }
+
+    #[inline]
+    fn get(&self, id: &Guid) -> Option<&EnableInfo> {
+        match self.all.get(self.last.get()) {
+            Some((last, info)) if last == id => Some(info),
+            _ => self.find(id),
+        }
+    }
+
+    #[inline(never)]
+    fn find(&self, id: &Guid) -> Option<&EnableInfo> {
+        let at = *self.by_id.get(id)?;
+        self.last.set(at);
+        Some(&self.all.get(at)?.1)
     }
 }
 
@@ -106,7 +153,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         };
         let mut session = Session {
             options,
-            enabled: HashMap::default(),
+            enabled: Enabled::default(),
             free: Vec::with_capacity(buffers.len()),
             open: Vec::new(),
             full: VecDeque::new(),
@@ -195,13 +242,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// Does it want call stacks of anybody's events?
     pub fn wants_stacks(&self) -> bool {
-        let wants = |info: &EnableInfo| info.properties.contains(EnableProperties::STACK_TRACE);
-        self.enabled.values().any(wants)
+        self.enablements().any(|(_, info)| info.properties.contains(EnableProperties::STACK_TRACE))
     }
 
     /// All that it wants.
     pub fn enablements(&self) -> impl Iterator<Item = (&Guid, &EnableInfo)> {
-        self.enabled.iter()
+        self.enabled.all.iter().map(|(id, info)| (id, info))
     }
 
     /// Would an event of `size` bytes on disk find room? May close the CPU's buffer and begin another.
@@ -567,6 +613,21 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
+    /// The sequence number of the buffer that is handed out next, and how many events were handed out before it, those among them
+    /// that could not be stored.
+    pub fn position(&self) -> (i64, u64) {
+        let next = self.full.front().map_or(self.next_sequence, |buffer| buffer.sequence);
+        let here = self.open.iter().flatten().chain(&self.full);
+        let here: u64 = here.map(|buffer| buffer.events - buffer.reports).sum();
+        let handed_out = self.ledger.stored + self.ledger.lost(Cause::Disk);
+        (next, handed_out.saturating_sub(here))
+    }
+
+    /// Where the next buffer goes.
+    pub fn next_place(&self) -> Place {
+        self.next_place
+    }
+
     /// When the flush timer has something to do, on the session clock.
     pub fn due(&self) -> Option<i64> {
         let timer = self.options.flush_timer?;
@@ -585,13 +646,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         waiting.chain(&self.full).map(|buffer| buffer.first_time).min()
     }
 
-    /// What is handed out from now on belongs into another file, from its beginning.
+    /// What is handed out from now on belongs into another file, from its beginning; places name it by the next number.
     pub fn begin_file(&mut self) {
-        self.next_place = Place { file: 1, slot: 1 };
+        self.next_place = Place { file: self.next_place.file + 1, slot: 1 };
         if let Some(memory) = &mut self.state_memory {
             state::save_place(memory.as_mut(), self.next_place);
         }
-        self.begun = self.open.iter().flatten().count() as u64;
+        self.begun = (self.open.iter().flatten().count() + self.full.len()) as u64;
         if self.state == State::FileFull {
             self.state = State::Running;
         }

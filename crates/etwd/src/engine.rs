@@ -159,6 +159,7 @@ impl Engine {
                     self.stop_all();
                     return;
                 }
+                self.mailbox.beat();
             }
             let started = Instant::now();
             let drained = match was_called || self.has_work() {
@@ -167,6 +168,7 @@ impl Engine {
             };
             self.has_drained |= drained.records > 0;
             self.answer_pending();
+            self.stop_orphans();
             self.maintain();
             if self.is_idle_for_too_long() {
                 return;
@@ -195,7 +197,8 @@ impl Engine {
     pub(crate) fn is_storing(&self) -> bool {
         self.sessions.iter().any(|(slot, global)| {
             global.storage.is_some()
-                && self.router.session(*slot).is_some_and(|session| session.is_storing())
+                && (!global.before.is_empty()
+                    || self.router.session(*slot).is_some_and(|session| session.is_storing()))
         })
     }
 }

@@ -102,6 +102,8 @@ impl Engine {
             enabled: session.enablements().map(|(id, info)| (*id, info.clone())).collect(),
             since: global.since.iter().map(|(id, since)| (*id, *since)).collect(),
             buffers: global.memories.iter().map(|(count, _)| *count).collect(),
+            file_number: global.file_number,
+            before: global.before.iter().map(|(file, _)| file.clone()).collect(),
         };
         let mut descriptors = vec![global.numbers.as_fd()];
         descriptors.extend(global.memories.iter().map(|(_, memory)| memory.as_fd()));

@@ -7,6 +7,7 @@ mod control;
 mod crash;
 mod daemon;
 mod delivery;
+mod faults;
 mod hostile;
 mod programs;
 mod roles;
