@@ -340,6 +340,13 @@ impl Worker {
     fn ledger(&mut self, is_end: bool) -> Ledger {
         let mut ledger = self.router.session(0).map(|s| s.ledger().clone()).unwrap_or_default();
         let ring = self.reader.ledger();
+        let rows = match ring.lost_total(0) {
+            0 => Vec::new(),
+            _ => self.reader.losses_by_registration(),
+        };
+        if !rows.is_empty() {
+            self.known = learn(&self.shared, &mut self.registrations, self.known);
+        }
         let process = Some(self.facts.ids.0);
         let mut elsewhere = 0;
         for (from, to) in [
@@ -351,8 +358,15 @@ impl Worker {
             (RingCause::Abandoned, Cause::Abandoned),
         ] {
             let count = ring.lost(from, 0);
-            ledger.count_lost(to, None, process, count);
             elsewhere += count;
+            let mut left = count;
+            for row in &rows {
+                let count = u64::from(row.lost[from as usize][0]).min(left);
+                left -= count;
+                let provider = self.registrations.get(row.registration).map(|p| p.id);
+                ledger.count_lost(to, provider, process, count);
+            }
+            ledger.count_lost(to, None, process, left);
         }
         let mut late = self.reader.late()[0];
         if is_end {

@@ -215,6 +215,15 @@ impl Ledger {
     }
 }
 
+/// The losses of one registration, as its writers claim them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegistrationLosses {
+    /// As records name it.
+    pub registration: u32,
+    /// By cause and session slot; counters of 32 bits, which wrap.
+    pub lost: [[u32; SESSIONS]; CAUSES],
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Blocked {
     head: Head,
@@ -576,6 +585,24 @@ impl Reader {
             }
         }
         ledger
+    }
+
+    /// Whose the losses of [`ledger`](Self::ledger) were, where that is known: at most 256 registrations, and of a killed writer one loss
+    /// less than there.
+    pub fn losses_by_registration(&self) -> Vec<RegistrationLosses> {
+        let mut table = vec![0; BLAME_ENTRIES * BLAME_SIZE];
+        self.segments[0].source.read(P_BLAME, &mut table);
+        let entries = table.chunks_exact(BLAME_SIZE).filter(|entry| le32(entry, 0) != 0);
+        let read = |entry: &[u8]| {
+            let count = |cause: usize, slot: usize| {
+                le32(entry, BLAME_COUNTS + (cause * SESSIONS + slot) * 4)
+            };
+            RegistrationLosses {
+                registration: le32(entry, 0),
+                lost: std::array::from_fn(|cause| std::array::from_fn(|slot| count(cause, slot))),
+            }
+        };
+        entries.map(read).collect()
     }
 
     /// The pool's site table, to be read beside a drain. It keeps what it has copied.

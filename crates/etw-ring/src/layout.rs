@@ -27,6 +27,7 @@
 //! | 0xc6000 | 1 MiB | thread counters, 256 bytes each, 4096 |
 //! | 0x1c6000 | 512 KiB | site index, u64 each, 65536 |
 //! | 0x246000 | 4 MiB | site blob |
+//! | 0x646000 | 64 KiB | losses by registration, 256 bytes each, 256: u32 registration (0: nobody's yet), at 8 by cause and session slot, 6 × 8 × u32 |
 //! | 0x660000 | | chunk data; later segments are chunk data only |
 //!
 //! The tables are sparse: a page that no thread, chunk or site uses takes no memory.
@@ -124,6 +125,11 @@ pub(crate) const P_COUNTERS: usize = 0xc6000;
 pub(crate) const COUNTERS_SIZE: usize = 256;
 pub(crate) const P_SITES: usize = 0x1c6000;
 pub(crate) const P_SITE_BLOB: usize = 0x246000;
+pub(crate) const P_BLAME: usize = 0x646000;
+pub(crate) const BLAME_SIZE: usize = 256;
+pub(crate) const BLAME_ENTRIES: usize = 256;
+/// Where in an entry the counts begin.
+pub(crate) const BLAME_COUNTS: usize = 8;
 /// Where the chunk data of segment 0 begins.
 pub const DATA_OFFSET: usize = 0x660000;
 
@@ -150,6 +156,8 @@ pub(crate) const F_TSC: u32 = 1;
 pub(crate) const F_FENCE: u32 = 2;
 pub(crate) const F_GLOBAL: u32 = 4;
 
+/// Where a record's header has the registration.
+pub(crate) const REGISTRATION: usize = 24;
 /// Bytes of a record's header.
 pub const RECORD_HEADER_SIZE: usize = 40;
 /// Largest payload of a record, inline metadata included.
@@ -208,7 +216,12 @@ const _: () = {
     assert!(P_LINES + MAX_THREADS * LINE_SIZE == P_COUNTERS);
     assert!(P_COUNTERS + MAX_THREADS * COUNTERS_SIZE == P_SITES);
     assert!(P_SITES + MAX_SITES * 8 == P_SITE_BLOB);
-    assert!(P_SITE_BLOB + SITE_BLOB_SIZE <= DATA_OFFSET && DATA_OFFSET.is_multiple_of(BLOCK_SIZE));
+    assert!(P_SITE_BLOB + SITE_BLOB_SIZE <= P_BLAME);
+    assert!(BLAME_COUNTS + CAUSES * SESSIONS * 4 <= BLAME_SIZE);
+    assert!(
+        P_BLAME + BLAME_ENTRIES * BLAME_SIZE <= DATA_OFFSET
+            && DATA_OFFSET.is_multiple_of(BLOCK_SIZE)
+    );
     assert!(C_CHUNKS + MAX_UNITS * 8 == C_BITS && C_BITS + MAX_UNITS * 16 == C_JOURNAL);
     assert!(SESSIONS * 8 + CAUSES * SESSIONS * 4 <= COUNTERS_SIZE);
 };

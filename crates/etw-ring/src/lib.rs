@@ -89,7 +89,9 @@ mod writer;
 #[cfg(not(loom))]
 pub use control::{Admission, Bell, Control, LARGEST_EVENT_SIZE};
 #[cfg(not(loom))]
-pub use host::{DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, SiteTable, Source};
+pub use host::{
+    DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, RegistrationLosses, SiteTable, Source,
+};
 pub use layout::Cause;
 #[cfg(not(loom))]
 pub use many::{DrainedTogether, LastBatch, Participant, advance_together, drain_together};

@@ -421,7 +421,11 @@ impl Writer {
         let guard = Owned { writer: self, thread, sessions: grant.sessions };
         let (time, cpu) = self.stamp_owned(thread);
         // SAFETY: the room was granted, and is ours until the commit.
-        let mut payload = unsafe { Payload::new(grant.record, request.payload_size) };
+        let mut payload = unsafe {
+            // What the guard tells if it comes to that.
+            grant.record.add(REGISTRATION).cast::<u32>().write(request.registration);
+            Payload::new(grant.record, request.payload_size)
+        };
         fill(&mut payload);
         let Some(filled) = payload.filled() else { return Err(Refused::Abandoned) };
         std::mem::forget(guard);
@@ -682,8 +686,10 @@ impl Writer {
                 continue;
             }
             match cause {
-                Some(cause) => self.lost(thread, *cause, 1 << slot),
-                None if none => self.lost(thread, Cause::AllOrNone, 1 << slot),
+                Some(cause) => self.lost(thread, request.registration, *cause, 1 << slot),
+                None if none => {
+                    self.lost(thread, request.registration, Cause::AllOrNone, 1 << slot)
+                }
                 None => {}
             }
         }
@@ -739,7 +745,8 @@ impl Writer {
         }
     }
 
-    fn lost(&self, thread: Option<&ThreadState>, cause: Cause, sessions: u8) {
+    fn lost(&self, thread: Option<&ThreadState>, registration: u32, cause: Cause, sessions: u8) {
+        // The thread's own count is the one that has to be right, so it comes first.
         for slot in bits(sessions) {
             match self.counters(thread) {
                 Some(counters) => {
@@ -751,6 +758,26 @@ impl Writer {
                     let at = P_SHARED_LOST + (cause as usize * SESSIONS + slot) * 8;
                     self.first().word(at).fetch_add(1, Ordering::Relaxed);
                 }
+            }
+        }
+        self.blame(registration, cause, sessions);
+    }
+
+    /// Whose event it was. Where many registrations share a place of the table, of the last ones that is not known.
+    fn blame(&self, registration: u32, cause: Cause, sessions: u8) {
+        // 0 is nobody's, and marks places that nobody has.
+        for place in 0..if registration == 0 { 0 } else { 8 } {
+            let entry = registration.wrapping_add(place) as usize % BLAME_ENTRIES;
+            let at = P_BLAME + entry * BLAME_SIZE;
+            let owner = self.first().half(at);
+            let taken =
+                owner.compare_exchange(0, registration, Ordering::Relaxed, Ordering::Relaxed);
+            if taken.is_ok() || taken == Err(registration) {
+                for slot in bits(sessions) {
+                    let count = at + BLAME_COUNTS + (cause as usize * SESSIONS + slot) * 4;
+                    self.first().half(count).fetch_add(1, Ordering::Relaxed);
+                }
+                return;
             }
         }
     }
@@ -809,7 +836,7 @@ impl Writer {
         self.attempted(Some(thread), sessions);
         let too_large = request.payload_size as usize > MAX_PAYLOAD_SIZE;
         if too_large {
-            self.lost(Some(thread), Cause::TooLarge, sessions);
+            self.lost(Some(thread), request.registration, Cause::TooLarge, sessions);
             self.skip_sequence(Some(thread));
             return Err(Refused::ArithmeticOverflow);
         }
@@ -859,7 +886,7 @@ impl Writer {
                 ))
             }
             None => {
-                self.lost(Some(thread), Cause::NoChunk, sessions);
+                self.lost(Some(thread), request.registration, Cause::NoChunk, sessions);
                 Err(Refused::NotEnoughMemory)
             }
         }
@@ -883,7 +910,7 @@ impl Writer {
         self.attempted(None, sessions);
         let seq = self.first().half(P_SHARED_SEQ).fetch_add(1, Ordering::Relaxed);
         if request.payload_size as usize > MAX_PAYLOAD_SIZE {
-            self.lost(None, Cause::TooLarge, sessions);
+            self.lost(None, request.registration, Cause::TooLarge, sessions);
             return Err(Refused::ArithmeticOverflow);
         }
         match self.overflow(record_room(request.payload_size as usize)) {
@@ -893,7 +920,7 @@ impl Writer {
                 Ok(Reservation::new(self, request, grant, tid, Place::Shared(shared, None)))
             }
             None => {
-                self.lost(None, Cause::NoChunk, sessions);
+                self.lost(None, request.registration, Cause::NoChunk, sessions);
                 Err(Refused::NotEnoughMemory)
             }
         }
@@ -1427,15 +1454,20 @@ struct Owned<'a> {
 impl Drop for Owned<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        abandon(self.writer, self.thread, self.sessions);
+        // SAFETY: the guard is made where a chunk is known, and its event's registration is written before anything can give up.
+        let registration = unsafe {
+            let record = self.thread.base.get().add(self.thread.head.get().committed() as usize);
+            record.add(REGISTRATION).cast::<u32>().read_unaligned()
+        };
+        abandon(self.writer, self.thread, self.sessions, registration);
     }
 }
 
 /// By value: the guard then needs no place in memory.
 #[cold]
 #[inline(never)]
-fn abandon(writer: &Writer, thread: &ThreadState, sessions: u8) {
-    writer.lost(Some(thread), Cause::Abandoned, sessions);
+fn abandon(writer: &Writer, thread: &ThreadState, sessions: u8, registration: u32) {
+    writer.lost(Some(thread), registration, Cause::Abandoned, sessions);
     if let Some(line) = writer.line(thread) {
         line.head.store(thread.head.get().0, Ordering::Release);
     }
@@ -1573,11 +1605,11 @@ impl Drop for Reservation<'_> {
     #[inline(never)]
     fn drop(&mut self) {
         // In a forked child (a handler that forked inside this write) the pool is a private placeholder: harmless.
-        let sessions = self.grant.sessions;
+        let (sessions, registration) = (self.grant.sessions, self.request.registration);
         match &self.place {
-            Place::Owned(thread) => drop(Owned { writer: self.writer, thread, sessions }),
+            Place::Owned(thread) => abandon(self.writer, thread, sessions, registration),
             Place::Shared(place, thread) => {
-                self.writer.lost(*thread, Cause::Abandoned, sessions);
+                self.writer.lost(*thread, registration, Cause::Abandoned, sessions);
                 let entry = proto::directory_entry(place.offset, place.room);
                 self.end_shared(place, *thread, entry | proto::ENTRY_ABANDONED);
             }

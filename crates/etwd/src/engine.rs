@@ -226,8 +226,9 @@ pub(crate) fn end(channel: &Channel) {
     let _ = rustix::net::shutdown(channel, rustix::net::Shutdown::Both);
 }
 
-/// What a program's counters say of a slot, since the slot's session began: attempts that are elsewhere in no count, and losses.
-fn losses_of(reader: &Reader, slot: usize, base: &Base, is_end: bool) -> Vec<(Cause, u64)> {
+/// What a program's counters say of a slot, since the slot's session began: attempts that are elsewhere in no count, and losses, by
+/// registration where that is known.
+fn losses_of(reader: &Reader, slot: usize, base: &Base, is_end: bool) -> Vec<RingLoss> {
     let now = Base::of(Some(reader), slot);
     let mut losses = Vec::new();
     let mut elsewhere = 0u64;
@@ -243,7 +244,16 @@ fn losses_of(reader: &Reader, slot: usize, base: &Base, is_end: bool) -> Vec<(Ca
         // A program may say anything: what goes back is nothing.
         let count = now.lost[index].saturating_sub(base.lost[index]);
         elsewhere = elsewhere.saturating_add(count);
-        losses.push((cause, count));
+        // Whose they were is a part of the same number, whatever the program says.
+        let mut left = count;
+        for (registration, lost) in &now.by_registration {
+            let before = base.by_registration.iter().find(|(number, _)| number == registration);
+            let before = before.map_or(0, |(_, lost)| lost[index]);
+            let count = u64::from(lost[index].wrapping_sub(before)).min(left);
+            left -= count;
+            losses.push(RingLoss { cause, registration: Some(*registration), count });
+        }
+        losses.push(RingLoss { cause, registration: None, count: left });
     }
     let mut late = now.late - base.late;
     if is_end {
@@ -253,16 +263,24 @@ fn losses_of(reader: &Reader, slot: usize, base: &Base, is_end: bool) -> Vec<(Ca
         // One write in flight per thread is what an honest program leaves.
         late += missing;
     }
-    losses.push((Cause::Late, late));
+    losses.push(RingLoss { cause: Cause::Late, registration: None, count: late });
     losses
 }
 
-fn count(ledger: &mut Ledger, losses: &[(Cause, u64)], process: u32) {
-    for (cause, count) in losses {
+/// So many events of a program's, lost in its pool.
+struct RingLoss {
+    cause: Cause,
+    registration: Option<u32>,
+    count: u64,
+}
+
+fn count(ledger: &mut Ledger, losses: &[RingLoss], lane: &Lane) {
+    for RingLoss { cause, registration, count } in losses {
         // Of a hostile program's numbers no sum may overflow.
         let count = (*count).min(u64::MAX >> 16);
         ledger.attempted = ledger.attempted.saturating_add(count);
-        ledger.count_lost(*cause, None, Some(process), count);
+        let provider = registration.and_then(|number| lane.registrations.get(number));
+        ledger.count_lost(*cause, provider.map(|p| p.id), Some(lane.process_id), count);
     }
 }
 

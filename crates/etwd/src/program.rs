@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use etw_host::convert::{Provider, Registrations};
 use etw_ring::layout::SESSIONS;
-use etw_ring::{Admission, Control, Ledger as RingLedger, Reader, Record, SiteTable};
+use etw_ring::{
+    Admission, Control, Ledger as RingLedger, Reader, Record, RegistrationLosses, SiteTable,
+};
 use etw_session::{EnableInfo, ProcessFacts};
 use etw_types::Guid;
 use etw_wire::message::FromHost;
@@ -72,6 +74,8 @@ pub(crate) struct Slot {
 pub(crate) struct Base {
     pub attempted: u64,
     pub lost: [u64; 6],
+    /// The same by registration, as far as that is known.
+    pub by_registration: Vec<(u32, [u32; 6])>,
     pub late: u64,
     pub drained: u64,
 }
@@ -80,9 +84,16 @@ impl Base {
     pub fn of(reader: Option<&Reader>, slot: usize) -> Base {
         let Some(reader) = reader else { return Base::default() };
         let ring: RingLedger = reader.ledger();
+        let lost = etw_ring::Cause::ALL.map(|cause| ring.lost(cause, slot));
+        let rows = match lost {
+            [0, 0, 0, 0, 0, 0] => Vec::new(),
+            _ => reader.losses_by_registration(),
+        };
+        let of_slot = |row: RegistrationLosses| (row.registration, row.lost.map(|by| by[slot]));
         Base {
             attempted: ring.attempted[slot],
-            lost: etw_ring::Cause::ALL.map(|cause| ring.lost(cause, slot)),
+            lost,
+            by_registration: rows.into_iter().map(of_slot).collect(),
             late: reader.late()[slot],
             drained: reader.drained()[slot],
         }

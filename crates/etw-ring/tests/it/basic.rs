@@ -107,6 +107,54 @@ fn admission_gives_ntstatus_8_234_and_534() {
     balance(&rig.reader);
 }
 
+/// P2: whose events were lost is known, by every way to lose one; the sum is never more than the count.
+#[test]
+fn losses_are_known_by_registration() {
+    let rig = rig(1 << 20);
+    let of = |registration: u32| Request { registration, ..request(8) };
+    rig.control.set_admission(0, Admission { largest_size: 1000, ..open() });
+    for _ in 0..3 {
+        let large = Request { event_size: 2000, ..of(5) };
+        assert_eq!(rig.writer.write(&large, |_| ()), Err(Refused::MoreData));
+    }
+    // The same place of the table as 5.
+    let enormous = Request { payload_size: 1 << 20, ..of(261) };
+    assert_eq!(rig.writer.write(&enormous, |_| ()), Err(Refused::ArithmeticOverflow));
+    // Given up: by a value that is too long, by a reservation that is dropped, on the shortest path.
+    assert_eq!(rig.writer.write(&of(7), |p| p.put(&[1; 9])), Err(Refused::Abandoned));
+    drop(rig.writer.reserve_here(&of(8)).unwrap());
+    let at_once = rig.writer.write_at_once(0, of(9), |room| room.put(&[1; 3]));
+    assert_eq!(at_once, Some(Err(Refused::Abandoned)));
+    rig.control.set_admission(0, Admission { full: true, ..open() });
+    assert_eq!(rig.writer.write(&of(5), |_| ()), Err(Refused::NotEnoughMemory));
+    let rows = rig.reader.losses_by_registration();
+    let mut found: Vec<(u32, Cause, u32)> = Vec::new();
+    for row in &rows {
+        for cause in Cause::ALL.into_iter().filter(|cause| row.lost[*cause as usize][0] > 0) {
+            found.push((row.registration, cause, row.lost[cause as usize][0]));
+        }
+    }
+    found.sort();
+    let expected = [
+        (5, Cause::SessionFull, 1),
+        (5, Cause::TooLargeForSession, 3),
+        (7, Cause::Abandoned, 1),
+        (8, Cause::Abandoned, 1),
+        (9, Cause::Abandoned, 1),
+        (261, Cause::TooLarge, 1),
+    ];
+    assert_eq!(found, expected);
+    // More of them than the table has places.
+    for registration in 0..1000 {
+        assert!(rig.writer.write(&of(registration), |_| ()).is_err());
+    }
+    let rows = rig.reader.losses_by_registration();
+    let known: u64 =
+        rows.iter().map(|row| u64::from(row.lost[Cause::SessionFull as usize][0])).sum();
+    let all = rig.reader.ledger().lost(Cause::SessionFull, 0);
+    assert!(known > 200 && known <= all && all == 1001, "{known} of {all}");
+}
+
 #[test]
 fn a_full_session_refuses_all_unless_it_is_independent() {
     let mut rig = rig(1 << 20);

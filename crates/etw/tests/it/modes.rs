@@ -584,7 +584,10 @@ fn properties_of_the_process() {
     assert_eq!(write(), Status::ERROR_MORE_DATA);
     session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
     assert_eq!(write(), Status::ERROR_SUCCESS);
-    assert_eq!(session.stop().unwrap().ledger.lost(Cause::TooLargeForSession), 1);
+    let ledger = session.stop().unwrap().ledger;
+    let process = Some(std::process::id());
+    let whose = (Cause::TooLargeForSession, Some(PROVIDER.id()), process, 1);
+    assert_eq!(ledger.losses().collect::<Vec<_>>(), [whose]);
 
     let file = etw_etl::read::TraceFile::open(&*path).unwrap();
     let mut items = Vec::new();

@@ -328,14 +328,13 @@ impl Engine {
     /// A program that has ended, and all of whose records are drained.
     pub(crate) fn forget(&mut self, at: usize) {
         let connection = self.lanes[at].connection;
-        let process = self.lanes[at].process_id;
         if let Some(program) = self.programs.remove(&connection) {
             self.forget_program(connection, &program);
             for (slot, used) in program.slots.iter().enumerate() {
                 if let Some(used) = used {
                     let losses = losses_of(&self.readers[at], slot, &used.base, true);
                     if let Some(session) = self.router.session_mut(used.session) {
-                        count(session.ledger_mut(), &losses, process);
+                        count(session.ledger_mut(), &losses, &self.lanes[at]);
                     }
                 }
             }
@@ -362,7 +361,7 @@ impl Engine {
             };
             if let Some(used) = &program.slots[slot] {
                 let losses = losses_of(&self.readers[lane], slot, &used.base, false);
-                count(&mut ledger, &losses, program.peer.pid);
+                count(&mut ledger, &losses, &self.lanes[lane]);
             }
         }
         ledger

@@ -126,9 +126,8 @@ impl Engine {
         if let Some(lane) = program.lane {
             self.lanes[lane].set_slots(&program.slots);
             let losses = losses_of(&self.readers[lane], slot, &used.base, true);
-            let process = program.peer.pid;
             if let Some(session) = self.router.session_mut(used.session) {
-                count(session.ledger_mut(), &losses, process);
+                count(session.ledger_mut(), &losses, &self.lanes[lane]);
             }
         }
         self.keep_program(connection);

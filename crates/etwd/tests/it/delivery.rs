@@ -7,7 +7,7 @@ use std::time::Duration;
 use etw_etl::read::buffer;
 use etw_etl::read::{BufferRecords, Item, TraceFile};
 use etw_wire::client::Client;
-use etw_wire::control::{Request, Start, stream};
+use etw_wire::control::{LossStatus, Request, Start, stream};
 
 use crate::support::*;
 
@@ -75,6 +75,12 @@ fn the_ledger_is_exact_flat_out() {
     assert_eq!(status.attempted, 300_000, "{status:?}");
     assert_eq!(status.stored + status.lost, 300_000, "{status:?}");
     assert_eq!(status.losses.iter().map(|loss| loss.count).sum::<u64>(), status.lost);
+    // Lost in the pool or at the host: by cause, provider and process; but for what nobody could place.
+    assert!(status.lost > 0, "{status:?}");
+    let is_known = |loss: &&LossStatus| loss.provider == Some(provider()) && loss.pid.is_some();
+    let known: u64 = status.losses.iter().filter(is_known).map(|loss| loss.count).sum();
+    let late = status.losses.iter().filter(|loss| loss.cause == "late").map(|loss| loss.count);
+    assert_eq!(known + late.sum::<u64>(), status.lost, "{status:?}");
     assert_eq!(events(&file).len() as u64, status.stored);
     assert_eq!(rig.stop("beside").attempted, 300_000);
 }
