@@ -13,4 +13,5 @@ mod storport;
 mod support;
 mod threads;
 mod tracelogging;
+mod windows_samples;
 mod write_calls;
