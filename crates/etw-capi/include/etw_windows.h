@@ -646,5 +646,5 @@ static inline HRESULT StringCchPrintfW(WCHAR *to, size_t count, const WCHAR *for
 #define wcscat_s(to, count, from) (StringCchCatW(to, count, from) == S_OK ? 0 : EINVAL)
 #endif
 
-/* A program whose beginning is wmain is linked with libetw.a, which has a main that calls it. */
+/* windows/wmain.h has a main for programs whose beginning is wmain. */
 #endif

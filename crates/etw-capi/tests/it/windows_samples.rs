@@ -8,15 +8,37 @@ use crate::support::*;
 /// Includes of Windows' names are found, and WCHAR is wchar_t.
 const WINDOWS: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include/windows");
 const C: [Compiler; 2] = [
-    Compiler("gcc", &["-std=gnu11", "-fshort-wchar", "-DUNICODE", WINDOWS]),
-    Compiler("clang", &["-std=gnu11", "-fshort-wchar", "-DUNICODE", WINDOWS]),
+    Compiler("gcc", &["-std=gnu11", "-fshort-wchar", "-DUNICODE", WINDOWS, "-include", "wmain.h"]),
+    Compiler(
+        "clang",
+        &["-std=gnu11", "-fshort-wchar", "-DUNICODE", WINDOWS, "-include", "wmain.h"],
+    ),
 ];
 /// `#pragma comment` is unknown to g++ before a header can say that it does not matter.
 const CPP: [Compiler; 2] = [
-    Compiler("g++", &["-std=c++17", "-fshort-wchar", "-DUNICODE", WINDOWS, "-Wno-unknown-pragmas"]),
+    Compiler(
+        "g++",
+        &[
+            "-std=c++17",
+            "-fshort-wchar",
+            "-DUNICODE",
+            WINDOWS,
+            "-include",
+            "wmain.h",
+            "-Wno-unknown-pragmas",
+        ],
+    ),
     Compiler(
         "clang++",
-        &["-std=c++17", "-fshort-wchar", "-DUNICODE", WINDOWS, "-Wno-unknown-pragmas"],
+        &[
+            "-std=c++17",
+            "-fshort-wchar",
+            "-DUNICODE",
+            WINDOWS,
+            "-include",
+            "wmain.h",
+            "-Wno-unknown-pragmas",
+        ],
     ),
 ];
 

@@ -1,26 +1,41 @@
 /*
- * The beginning of programs that begin with wmain, as Windows has it. In the archive alone, and taken from it by programs without a main.
- * Their arguments have to be what -fshort-wchar makes of wchar_t: 16 bits.
+ * The beginning of a program that begins with wmain, as Windows has it: a main that calls it. To be included by one file of the program, or
+ * given to the compiler with it: -include wmain.h. For -fshort-wchar.
+ *
+ * Part of openetw.
  */
+#ifndef ETW_WMAIN_H
+#define ETW_WMAIN_H
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef int wmain_function(int, uint16_t **);
+#if __SIZEOF_WCHAR_T__ != 2
+#error "wmain has arguments of 16 bits: compile with -fshort-wchar."
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+typedef int etw_wmain_function(int, uint16_t **);
 
 /* As C has it, and as C++ does: without parameters, with wchar_t ** and with wchar_t *[] of constants. */
-extern wmain_function of_c __asm__("wmain") __attribute__((weak));
-extern wmain_function of_cpp __asm__("_Z5wmainiPPw") __attribute__((weak));
-extern wmain_function of_cpp_const __asm__("_Z5wmainiPPKw") __attribute__((weak));
-extern wmain_function of_cpp_const_array __asm__("_Z5wmainiPKPw") __attribute__((weak));
-extern wmain_function of_cpp_without __asm__("_Z5wmainv") __attribute__((weak));
+extern etw_wmain_function etw_wmain_of_c __asm__("wmain") __attribute__((weak));
+extern etw_wmain_function etw_wmain_of_cpp __asm__("_Z5wmainiPPw") __attribute__((weak));
+extern etw_wmain_function etw_wmain_of_cpp_const __asm__("_Z5wmainiPPKw") __attribute__((weak));
+extern etw_wmain_function etw_wmain_etw_wmain_of_cpp_const_array __asm__("_Z5wmainiPKPw") __attribute__((weak));
+extern etw_wmain_function etw_wmain_of_cpp_without __asm__("_Z5wmainv") __attribute__((weak));
+#ifdef __cplusplus
+}
+#endif
 
 /* UTF-8 to UTF-16; what is none becomes U+FFFD. */
-static uint16_t *wide(const char *text)
+static inline uint16_t *etw_wmain_text(const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
-    uint16_t *units = malloc((strlen(text) + 1) * 2 * sizeof *units), *to = units;
+    uint16_t *units = (uint16_t *)malloc((strlen(text) + 1) * 2 * sizeof *units), *to = units;
     if (units == NULL)
         abort();
     while (*at != 0) {
@@ -45,15 +60,17 @@ static uint16_t *wide(const char *text)
 
 int main(int count, char **arguments)
 {
-    wmain_function *all[] = {of_c, of_cpp, of_cpp_const, of_cpp_const_array, of_cpp_without};
-    uint16_t **wides = calloc((size_t)count + 1, sizeof *wides);
+    etw_wmain_function *all[] = {etw_wmain_of_c, etw_wmain_of_cpp, etw_wmain_of_cpp_const, etw_wmain_etw_wmain_of_cpp_const_array, etw_wmain_of_cpp_without};
+    uint16_t **wides = (uint16_t **)calloc((size_t)count + 1, sizeof *wides);
     if (wides == NULL)
         abort();
     for (int n = 0; n < count; n++)
-        wides[n] = wide(arguments[n]);
+        wides[n] = etw_wmain_text(arguments[n]);
     for (size_t n = 0; n < sizeof all / sizeof all[0]; n++)
         if (all[n] != NULL)
             return all[n](count, wides);
     fputs("The program has neither main nor wmain.\n", stderr);
     return 127;
 }
+
+#endif
