@@ -1,6 +1,8 @@
 //! What Rust cannot say: variadic functions and `va_list`.
 
 fn main() {
-    println!("cargo::rerun-if-changed=csrc/log_sink.c");
-    cc::Build::new().file("csrc/log_sink.c").std("c11").warnings(true).compile("etw_log_sink");
+    for (file, name) in [("csrc/log_sink.c", "etw_log_sink"), ("csrc/classic.c", "etw_classic")] {
+        println!("cargo::rerun-if-changed={file}");
+        cc::Build::new().file(file).std("c11").warnings(true).compile(name);
+    }
 }

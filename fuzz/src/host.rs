@@ -1,8 +1,9 @@
 //! What a crashed or hostile program leaves: `.part` headers, session buffers, records of a pool.
 
+use etw_etl::record::{self, RecordContext};
 use etw_host::convert::{Provider, Registrations};
 use etw_ring::Record;
-use etw_session::recover;
+use etw_session::{EnableInfo, Event, Session, SessionOptions, recover};
 use etw_types::Guid;
 
 /// The beginning of a `.part` file; what is not there is zero.
@@ -49,7 +50,33 @@ pub fn record(data: &[u8]) {
         |id: u32| (id != 3).then(|| payload[..payload.len().min(id as usize * 20)].to_vec());
     if let Some(event) = registrations.event(&record, 5, 6, &mut sites) {
         let size = event.size(&[]);
-        assert!(size >= 80 && size <= 80 + 3 * payload.len() + 200, "{size}");
+        let (least, most) = match event.classic {
+            None => (80, 80 + 3 * payload.len() + 200),
+            Some(_) => (8 + event.payload.len(), 0x48 + event.payload.len()),
+        };
+        assert!(size >= least && size <= most, "{size}");
         assert!(event.chain.len().is_multiple_of(8));
+        stored(&event);
     }
+}
+
+/// Whatever a program claims becomes one sound record of that size.
+fn stored(event: &Event<'_>) {
+    let options = SessionOptions { buffer_size: 4096, ..SessionOptions::default() };
+    let mut session = Session::new(options, vec![vec![0; 4096]; 2]).expect("options that can be");
+    session.enable(event.provider, EnableInfo::default());
+    if session.push(&Event { cpu: 0, ..*event }).is_err() {
+        return;
+    }
+    session.stop(i64::MAX);
+    session.seal(1);
+    let full = session.take_full().expect("a sealed buffer");
+    let record = &full.bytes()[72..full.filled()];
+    let context = RecordContext::default();
+    let frame = record::frame(record, &context).expect("a record");
+    assert_eq!(frame.size as usize, event.size(&[]));
+    assert_eq!(record.len(), (frame.size as usize).next_multiple_of(8));
+    let parsed = record::parse(&record[..frame.size as usize], &context).expect("a sound record");
+    assert_eq!(parsed.payload, event.payload);
+    session.stored(full);
 }

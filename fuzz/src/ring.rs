@@ -35,7 +35,7 @@ fn valid() -> &'static (usize, Pages) {
     static POOL: OnceLock<(usize, Pages)> = OnceLock::new();
     POOL.get_or_init(|| {
         let control = control();
-        let options = PoolOptions { chunk_size: DATA_SIZE, prefault: false };
+        let options = PoolOptions { chunk_size: DATA_SIZE, prefault: 0 };
         let size = options.memory_size();
         let memory = Memory::shared(size).expect("memory");
         let file = memory.fd().expect("a descriptor").try_clone_to_owned().expect("another");

@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <wchar.h>
 #ifndef __cplusplus
 #include <uchar.h>
@@ -126,6 +127,16 @@ typedef const GUID *REFGUID;
 #define TRUE 1
 #define FALSE 0
 #endif
+#ifndef INVALID_HANDLE_VALUE
+#define INVALID_HANDLE_VALUE ((HANDLE)(intptr_t)-1)
+#endif
+/* What samples of providers and controllers use of winbase.h. */
+#ifndef ZeroMemory
+#define ZeroMemory(Destination, Length) memset((Destination), 0, (Length))
+#define FillMemory(Destination, Length, Fill) memset((Destination), (Fill), (Length))
+#define CopyMemory(Destination, Source, Length) memcpy((Destination), (Source), (Length))
+#define MoveMemory(Destination, Source, Length) memmove((Destination), (Source), (Length))
+#endif
 #ifndef WINAPI
 #define WINAPI
 #define APIENTRY
@@ -135,6 +146,7 @@ typedef const GUID *REFGUID;
 #define EVNTAPI
 
 #define ERROR_SUCCESS 0u
+#define ERROR_INVALID_FUNCTION 1u
 #define ERROR_FILE_NOT_FOUND 2u
 #define ERROR_PATH_NOT_FOUND 3u
 #define ERROR_ACCESS_DENIED 5u
@@ -148,6 +160,7 @@ typedef const GUID *REFGUID;
 #define ERROR_INSUFFICIENT_BUFFER 122u
 #define ERROR_BAD_PATHNAME 161u
 #define ERROR_ALREADY_EXISTS 183u
+#define ERROR_INVALID_FLAG_NUMBER 186u
 #define ERROR_MORE_DATA 234u
 #define ERROR_ARITHMETIC_OVERFLOW 534u
 #define ERROR_NOACCESS 998u
@@ -166,7 +179,7 @@ typedef const GUID *REFGUID;
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* The status of the calling thread's last OpenTrace that failed. */
+/* The status of the calling thread's last call that failed of those that return none: OpenTrace, GetTraceLoggerHandle and the like */
 DWORD GetLastError(void);
 VOID SetLastError(DWORD dwErrCode);
 #ifdef __cplusplus

@@ -6,7 +6,9 @@
  * Consumers read trace files and, on Linux, real-time sessions; what C++ throws in a callback comes out of ProcessTrace. Controllers
  * have global sessions on Linux (elsewhere: ERROR_NOT_SUPPORTED) and private ones of their process (EVENT_TRACE_PRIVATE_LOGGER_MODE).
  * StartTrace starts a host of sessions where none runs: the program that the environment's ETW_DAEMON names, else etwd or etw of PATH.
- * The calls of classic providers fail with ERROR_NOT_SUPPORTED.
+ * Classic providers (RegisterTraceGuids) have one session at a time, the one that was last to enable them. Their events take the handle that
+ * the callback's buffer has (GetTraceLoggerHandle), which is another one for each provider; that of StartTrace is none for them. Writing is
+ * safe in a signal handler.
  *
  * Calls whose name ends in W take UTF-16 (ETW_W("name")) and also wchar_t; calls whose name ends in A take UTF-8. Without either the
  * name is that of W where UNICODE is defined, else that of A.
@@ -777,7 +779,8 @@ ULONG WINAPI EnumerateTraceGuidsEx(TRACE_QUERY_INFO_CLASS TraceQueryInfoClass, P
                                    ULONG InBufferSize, PVOID OutBuffer, ULONG OutBufferSize,
                                    PULONG ReturnLength);
 
-/* Classic providers */
+/* Classic providers. MOF images and resources are not read. Of a provider that is enabled already, RegisterTraceGuids calls the callback and
+ * returns what that returns; it is registered all the same. */
 ULONG WINAPI RegisterTraceGuidsW(WMIDPREQUEST RequestAddress, PVOID RequestContext,
                                  LPCGUID ControlGuid, ULONG GuidCount,
                                  PTRACE_GUID_REGISTRATION TraceGuidReg, LPCWSTR MofImagePath,
@@ -795,6 +798,7 @@ ULONG WINAPI TraceEventInstance(TRACEHANDLE TraceHandle, PEVENT_INSTANCE_HEADER 
                                 PEVENT_INSTANCE_INFO InstInfo,
                                 PEVENT_INSTANCE_INFO ParentInstInfo);
 ULONG WINAPI CreateTraceInstanceId(HANDLE RegHandle, PEVENT_INSTANCE_INFO InstInfo);
+/* Pairs of an address and a size_t, 128 at most, and NULL in the end. Sessions number messages, each its own, from 1 on. */
 ULONG TraceMessage(TRACEHANDLE LoggerHandle, ULONG MessageFlags, LPCGUID MessageGuid,
                    USHORT MessageNumber, ...);
 ULONG TraceMessageVa(TRACEHANDLE LoggerHandle, ULONG MessageFlags, LPCGUID MessageGuid,

@@ -4,6 +4,8 @@ use etw_api::Status;
 
 pub const ERROR_INVALID_DATA: Status = Status(13);
 pub const ERROR_INSUFFICIENT_BUFFER: Status = Status(122);
+/// Of a classic event's flags.
+pub const ERROR_INVALID_FLAG_NUMBER: Status = Status(186);
 pub const ERROR_NOT_FOUND: Status = Status(1168);
 pub const ERROR_CANCELLED: Status = Status(1223);
 /// Of a file that is no trace (a guess: the documentation names none).

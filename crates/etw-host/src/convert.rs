@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use etw_ring::Record;
 use etw_ring::prefix::{self, Prefix};
+use etw_ring::{Record, classic};
 use etw_session::Event;
 use etw_tracelogging::ProviderTraits;
-use etw_types::{EventDescriptor, ExtType, Guid};
+use etw_types::{Classic, ClassicHeader, EventDescriptor, ExtType, Guid, is_system_class};
 
 /// A provider as a process registered it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,7 @@ pub struct Registrations {
     templates: HashMap<(u32, u32), Option<Arc<Template>>, BuildHasherDefault<NumberHasher>>,
     last: Option<((u32, u32), Arc<Template>)>,
     chain: Chain,
+    classic: Option<Classic>,
     stack: Vec<u8>,
 }
 
@@ -134,6 +135,7 @@ impl Registrations {
             payload: record.payload,
             stack: &[],
             process: None,
+            classic: None,
         })
     }
 
@@ -192,6 +194,9 @@ impl Registrations {
         let (bytes, payload) =
             record.payload.split_at_checked(usize::from(record.metadata_size))?;
         let found = Prefix::parse(record.kind, bytes)?;
+        if found.is_classic {
+            return self.classic_event(record, &found, payload, time, process_id);
+        }
         if record.site != 0 {
             self.find((record.site, record.registration), sites)?;
         }
@@ -232,6 +237,41 @@ impl Registrations {
             payload,
             stack: &self.stack,
             process: None,
+            classic: None,
+        })
+    }
+
+    /// The event of a classic provider. What its header says is shown as it is; who wrote it, and for whom, is the registration's.
+    fn classic_event<'a>(
+        &'a mut self,
+        record: &Record<'a>,
+        found: &Prefix<'a>,
+        payload: &'a [u8],
+        time: i64,
+        process_id: u32,
+    ) -> Option<Event<'a>> {
+        if record.site != 0 || record.user != 0 {
+            return None;
+        }
+        let provider = self.by_number.get(record.registration as usize)?.as_ref()?;
+        let (id, group) = (provider.id, provider.group());
+        let classic = classic::parse(found.metadata)?;
+        if let ClassicHeader::Trace(class) | ClassicHeader::Instance { class, .. } = &classic.header
+            && is_system_class(&class.guid)
+        {
+            return None;
+        }
+        self.classic = Some(classic);
+        Some(Event {
+            time: found.time.unwrap_or(time),
+            cpu: record.cpu,
+            process_id,
+            thread_id: record.tid,
+            provider: id,
+            group,
+            payload,
+            classic: self.classic.as_ref(),
+            ..Event::default()
         })
     }
 }
@@ -291,5 +331,63 @@ impl Chain {
         if let Some(linkage) = self.bytes.get_mut(self.last + 4) {
             *linkage |= 1;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_ring::classic::ClassicBytes;
+    use etw_types::{EVENT_METADATA, EventClass};
+
+    /// OV-12, P4: a classic event has its class from the record, and its provider from the registration; what no writer of ours makes is none.
+    #[test]
+    fn classic_records() {
+        let class =
+            EventClass { guid: Guid::from_u128(2), kind: 3, level: 4, ..EventClass::default() };
+        let header = Classic { header: ClassicHeader::Trace(class), is_32_bit: false };
+        let bytes = ClassicBytes::new(&header);
+        let payload = [&7i64.to_le_bytes()[..], bytes.as_slice(), b"data"].concat();
+        let record = Record {
+            time: 1,
+            kind: prefix::CLASSIC | prefix::METADATA | prefix::TIME,
+            sessions: 1,
+            cpu: 5,
+            tid: 6,
+            registration: 1,
+            site: 0,
+            seq: 0,
+            user: 0,
+            epoch: 0,
+            metadata_size: 8 + bytes.as_slice().len() as u16,
+            overflow: false,
+            payload: &payload,
+        };
+        let mut registrations = Registrations::default();
+        registrations.add(Provider { id: Guid::from_u128(9), traits: Vec::new() });
+        let mut sites = |_: u32| Some(vec![0; 16]);
+        let event = registrations.event(&record, 10, 8, &mut sites).unwrap();
+        assert_eq!((event.classic, event.provider), (Some(&header), Guid::from_u128(9)));
+        assert_eq!((event.time, event.cpu, event.process_id, event.thread_id), (7, 5, 8, 6));
+        assert_eq!((event.payload, event.chain), (&b"data"[..], &[][..]));
+        let kind = prefix::METADATA | prefix::TIME;
+        for wrong in [
+            Record { registration: 2, ..record },
+            Record { site: 1, ..record },
+            Record { user: 1, ..record },
+            Record { kind: prefix::CLASSIC | kind | prefix::ACTIVITY, ..record },
+            Record { metadata_size: record.metadata_size + 1, ..record },
+            Record { metadata_size: record.metadata_size - 1, ..record },
+            Record { metadata_size: u16::MAX, ..record },
+            // TraceLogging metadata is not what it is.
+            Record { kind, ..record },
+        ] {
+            assert!(registrations.event(&wrong, 10, 8, &mut sites).is_none(), "{wrong:?}");
+        }
+        // What would describe the events of others to a decoder.
+        let mut system = payload.clone();
+        system[16..32].copy_from_slice(&EVENT_METADATA.0);
+        let system = Record { payload: &system, ..record };
+        assert!(registrations.event(&system, 10, 8, &mut sites).is_none());
     }
 }

@@ -27,6 +27,8 @@ pub struct Files {
     pattern: PathBuf,
     facts: SessionFacts,
     preallocate: u64,
+    /// The number that places have for the first file.
+    first: u32,
     current: Option<Current>,
     is_compressed: bool,
     /// A compressed buffer.
@@ -47,7 +49,29 @@ impl Files {
     fn new(pattern: &Path, facts: SessionFacts, preallocate: u64) -> Files {
         let is_compressed = facts.is_compressed();
         let pattern = pattern.to_owned();
-        Files { pattern, facts, preallocate, current: None, is_compressed, scratch: Vec::new() }
+        Files {
+            pattern,
+            facts,
+            preallocate,
+            first: 1,
+            current: None,
+            is_compressed,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Places name this file, the first of its name, by another number than 1: a session had other files before.
+    #[must_use]
+    pub fn numbered(mut self, number: u32) -> Files {
+        if let Some(current) = &mut self.current {
+            current.number = number.saturating_add(current.number - self.first);
+        }
+        self.first = number;
+        self
+    }
+
+    fn name(&self, number: u32) -> PathBuf {
+        file_name(&self.pattern, number.saturating_sub(self.first).saturating_add(1))
     }
 
     /// Makes the first file with its header. `preallocate`: bytes reserved for each file.
@@ -105,7 +129,7 @@ impl Files {
 
     /// The file that is written now.
     pub fn path(&self) -> PathBuf {
-        file_name(&self.pattern, self.current.as_ref().map_or(1, |current| current.number))
+        self.name(self.current.as_ref().map_or(self.first, |current| current.number))
     }
 
     pub(crate) fn is_compressed(&self) -> bool {
@@ -118,7 +142,7 @@ impl Files {
     }
 
     fn open(&mut self, number: u32, fresh: bool) -> io::Result<()> {
-        let path = file_name(&self.pattern, number);
+        let path = self.name(number);
         let file = OutFile::open(&path, fresh)?;
         if fresh && self.preallocate > 0 {
             preallocate(file.file(), self.preallocate)?;
@@ -205,8 +229,7 @@ impl Files {
         header.end_time.0 = closing.end_time;
         header.events_lost = closing.events_lost;
         header.buffers_lost = closing.buffers_lost;
-        header.log_file_name =
-            file_name(&self.pattern, current.number).to_string_lossy().into_owned();
+        header.log_file_name = self.name(current.number).to_string_lossy().into_owned();
         write_at(current.file.file(), &self.facts.header_buffer(&header)?, 0)
     }
 

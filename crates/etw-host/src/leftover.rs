@@ -219,6 +219,8 @@ fn drain(
     let spare = (0..cpus + 2).map(|_| vec![0; size]).collect();
     let mut session = Session::new(options, spare)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+    // Above all that were given: the last one is not known.
+    session.number_messages_after(reader.ledger().attempted[0] as u32);
     let mut damaged = 0;
     let mut batch = 0;
     let ended = DrainOptions { ended: true, until: Some(u64::MAX - 1), ..DrainOptions::default() };

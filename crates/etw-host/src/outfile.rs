@@ -1,8 +1,10 @@
 //! A file that takes whole buffers as fast as the machine lets it: through the page cache or past it.
 //!
 //! The page cache takes bursts at the speed of memory, but once too much of it waits for the disk, writers are held back to
-//! less than what the disk itself takes. So while buffers wait, both ways are measured and the faster one is taken; while
-//! none waits, the page cache, which readers of the unfinished file find warm. (Windows' sessions write past the cache always.)
+//! less than what the disk itself takes. So while buffers wait, both ways are measured and the faster one is taken. While none
+//! waits, the cheaper one is: a copy into the page cache takes several times the processor that a direct write takes, beside the
+//! cache that the programs and the host lose to it, but for small buffers, of which each waits for the disk by itself. (Windows'
+//! sessions write past the cache always.)
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,6 +13,8 @@ use std::time::{Duration, Instant};
 
 /// What direct writes are aligned to: no disk has larger blocks.
 const BLOCK: usize = 4096;
+/// Bytes of one write from which on it goes past the page cache, whether or not others wait.
+const LARGE: usize = 128 << 10;
 /// The way that was slower is tried again after this time: moods change.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -126,10 +130,11 @@ impl OutFile {
             .collect();
         let size = parts.iter().map(|part| part.len()).sum();
         let start = Instant::now();
-        if in_a_hurry
-            && self.direct_way.rate() > self.cached_way.rate()
-            && let Some(direct) = &self.direct
-        {
+        let is_direct = match in_a_hurry {
+            true => self.direct_way.rate() > self.cached_way.rate(),
+            false => size >= LARGE,
+        };
+        if is_direct && let Some(direct) = &self.direct {
             match write_parts(direct, &parts, at) {
                 Ok(()) => {
                     self.direct_way.took(size, start.elapsed());

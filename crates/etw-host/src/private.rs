@@ -190,7 +190,7 @@ pub(crate) struct Registered {
     /// By number; 0 is nobody.
     pub providers: Vec<Provider>,
     pub part: Option<Part>,
-    pub enabled: HashMap<Guid, EnableInfo>,
+    pub enabled: HashMap<Guid, (EnableInfo, u64)>,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -263,7 +263,7 @@ impl PrivateSession {
         }
         session_options.flush_timer = options.flush_timer.map(|timer| setup::ticks(&facts, timer));
 
-        let pool = PoolOptions { chunk_size: options.pool_size.0, prefault: true };
+        let pool = PoolOptions { chunk_size: options.pool_size.0, prefault: usize::MAX };
         let made = Memories::make(path.as_deref(), &facts, raw, &pool, &options)?;
         let Memories { part, control, segment, buffers } = made;
         let undo = Undo(part);
@@ -354,8 +354,12 @@ impl PrivateSession {
         &self.facts
     }
 
-    /// A provider of this process; the number for its records, and what the session wants of it already.
-    pub fn register(&self, provider: Provider, group: Option<Guid>) -> (u32, Option<EnableInfo>) {
+    /// A provider of this process; the number for its records, and what the session wants of it already, with the time since when.
+    pub fn register(
+        &self,
+        provider: Provider,
+        group: Option<Guid>,
+    ) -> (u32, Option<(EnableInfo, u64)>) {
         let mut registered = lock(&self.shared.registrations);
         if registered.providers.is_empty() {
             registered.providers.push(Provider { id: Guid::ZERO, traits: Vec::new() });
@@ -377,13 +381,15 @@ impl PrivateSession {
         (number, wanted)
     }
 
-    /// The session wants events of a provider or provider group.
-    pub fn enable(&self, provider: Guid, info: EnableInfo) {
-        lock(&self.shared.registrations).enabled.insert(provider, info.clone());
+    /// The session wants events of a provider or provider group; the time now, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub fn enable(&self, provider: Guid, info: EnableInfo) -> u64 {
+        let since = RawClock::Monotonic.now();
+        lock(&self.shared.registrations).enabled.insert(provider, (info.clone(), since));
         let (reply, done) = channel();
         self.send(Command::Enable(provider, info, reply));
         // An error means that the worker is gone, and nothing is recorded any more.
         let _ = done.recv();
+        since
     }
 
     /// It wants none any more.

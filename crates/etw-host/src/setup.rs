@@ -64,6 +64,11 @@ pub fn find_end(
             return Ok(false);
         }
         Err(error) => return Err(error.into()),
+        // Made by a session that was killed before it wrote anything.
+        Ok(metadata) if metadata.len() == 0 => {
+            options.mode = LogMode::Sequential { max_size: None };
+            return Ok(false);
+        }
         Ok(_) => etw_etl::read::TraceFile::open(path)
             .map_err(|error| StartError::Options(format!("cannot append: {error}")))?,
     };

@@ -58,6 +58,8 @@ fn consumer_panicked() -> io::Error {
 
 enum Job {
     Store(Full),
+    /// Completes the files and goes on with others.
+    Switch(Closing, Box<Files>),
     Header(Closing),
     /// Completes the files; the answer ends [`Storage::finish`].
     Finish(Closing),
@@ -67,6 +69,7 @@ enum Job {
 struct Queue {
     jobs: VecDeque<Job>,
     done: Vec<(Full, io::Result<()>)>,
+    switched: Vec<io::Result<()>>,
     /// What the header says when a file of a series ends.
     closing: Closing,
     finished: Option<io::Result<()>>,
@@ -115,6 +118,17 @@ impl Storage {
         self.shared.changed.notify_all();
     }
 
+    /// What is given from now on goes to other files; those before are completed when everything given so far is in them.
+    pub fn switch(&self, closing: Closing, files: Files) {
+        lock(&self.shared).jobs.push_back(Job::Switch(closing, Box::new(files)));
+        self.shared.changed.notify_all();
+    }
+
+    /// What became of the completions that [`switch`](Self::switch) asked for, since the last call, in their order.
+    pub fn take_switched(&self) -> Vec<io::Result<()>> {
+        std::mem::take(&mut lock(&self.shared).switched)
+    }
+
     /// What has been written, or not, since the last call.
     pub fn take_done(&self) -> Vec<(Full, io::Result<()>)> {
         std::mem::take(&mut lock(&self.shared).done)
@@ -126,7 +140,9 @@ impl Storage {
         let (mut queue, _) = self
             .shared
             .changed
-            .wait_timeout_while(queue, timeout, |queue| queue.done.is_empty() && !queue.ended)
+            .wait_timeout_while(queue, timeout, |queue| {
+                queue.done.is_empty() && queue.switched.is_empty() && !queue.ended
+            })
             .unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut queue.done)
     }
@@ -188,6 +204,15 @@ fn run(shared: &Shared, mut sink: Sink) {
                     Sink::Panicked => vec![(full, Err(consumer_panicked()))],
                 };
                 lock(shared).done.extend(done);
+                shared.changed.notify_all();
+            }
+            Job::Switch(closing, next) => {
+                let result = match &mut sink {
+                    Sink::Files(files) => files.finish(closing),
+                    Sink::Consumer(_) | Sink::Panicked => Ok(()),
+                };
+                sink = Sink::Files(next);
+                lock(shared).switched.push(result);
                 shared.changed.notify_all();
             }
             Job::Header(closing) => {

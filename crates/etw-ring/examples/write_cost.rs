@@ -176,7 +176,7 @@ fn main() {
     // With a host that drains to nothing, on the other core.
     let control = Control::create(Memory::shared(Control::SIZE).unwrap(), clock, barrier).unwrap();
     control.set_admission(0, Admission { open: true, largest_size: 65535, ..Default::default() });
-    let options = PoolOptions { chunk_size: 4 << 20, prefault: true };
+    let options = PoolOptions { chunk_size: 4 << 20, prefault: usize::MAX };
     let pool = Memory::shared(options.memory_size()).unwrap();
     let writer = Arc::new(Writer::new(pool, control.memory().clone(), options, 0).unwrap());
     let source = Source::Mapped(writer.segment(0).unwrap().clone());

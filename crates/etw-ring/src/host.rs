@@ -20,6 +20,8 @@ pub const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Bytes of window buffers of a drain, whatever the number of threads (one largest record more for each that needs it).
 const WINDOWS: usize = 2 << 20;
+/// Bytes of records in one drain from which on a window is kept for the next one: of hundreds of programs few write so much.
+const KEEP_WINDOW: u64 = 64 << 10;
 
 /// Where a host reads a segment from.
 #[derive(Debug)]
@@ -251,6 +253,8 @@ pub struct Reader {
     segments: Vec<Segment>,
     blocked: HashMap<u16, Blocked>,
     chunks: HashMap<u16, ChunkState>,
+    /// At most one, of a busy pool.
+    windows: Vec<Vec<u8>>,
     /// By thread slot; beyond 32 bits: not known.
     next_seq: Vec<u64>,
     fresh: bool,
@@ -280,7 +284,6 @@ pub(crate) struct Pass {
     heap: BinaryHeap<Reverse<(u64, u32, usize)>>,
     window: usize,
     spare: Vec<Vec<u8>>,
-    scratch: Vec<u8>,
     pub(crate) watermark: u64,
     /// The time of the last record given out.
     pub(crate) last: u64,
@@ -342,10 +345,49 @@ struct Stream {
     at: u32,
     end: u32,
     base: usize,
+    /// A copy of the chunk from `window_at` on, `filled` bytes of it.
     window: Vec<u8>,
+    filled: usize,
     window_at: u32,
     refs: Vec<Ref>,
     next_ref: usize,
+    /// Of the chunks of the next references.
+    copies: Vec<Copied>,
+}
+
+impl Stream {
+    fn give_back(&mut self) -> Vec<u8> {
+        self.filled = 0;
+        std::mem::take(&mut self.window)
+    }
+}
+
+/// Bytes of an overflow chunk that are copied at a time: a record by itself would be a system call.
+const COPY: u32 = 16 << 10;
+/// Overflow chunks of which a part is held; writers on that many processors may use one each.
+const COPIES: usize = 16;
+
+/// A part of an overflow chunk, copied.
+#[derive(Debug, Default)]
+struct Copied {
+    unit: u16,
+    at: u32,
+    bytes: Vec<u8>,
+}
+
+impl Copied {
+    /// So many bytes at `offset` of the chunk at `base`; what is copied ends at `end` at most.
+    fn get(&mut self, source: &Source, base: usize, (offset, len): (u32, u32), end: u32) -> &[u8] {
+        let have = self.at + self.bytes.len() as u32;
+        if offset < self.at || offset + len > have {
+            let size = len.max(COPY.min(end.saturating_sub(offset)));
+            self.bytes.resize(size as usize, 0);
+            self.at = offset;
+            source.read(base + offset as usize, &mut self.bytes);
+        }
+        let at = (offset - self.at) as usize;
+        &self.bytes[at..at + len as usize]
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -356,49 +398,60 @@ struct Ref {
     index: u32,
     offset: u32,
     room: u32,
+    /// Of the chunk.
+    end: u32,
 }
 
+/// A record's header as words: they go through registers, where bytes would be copied before each look.
 #[derive(Clone, Copy)]
-struct Header([u8; RECORD_HEADER_SIZE]);
+struct Header([u64; RECORD_HEADER_SIZE / 8]);
 
 impl Header {
-    fn u32(&self, at: usize) -> u32 {
-        u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
+    #[inline]
+    fn read(bytes: &[u8; RECORD_HEADER_SIZE]) -> Header {
+        let word = |at| le64(bytes, at);
+        Header([word(0), word(8), word(16), word(24), word(32)])
     }
-    fn u16(&self, at: usize) -> u16 {
-        u16::from_le_bytes([self.0[at], self.0[at + 1]])
-    }
+    #[inline]
     fn size(&self) -> u32 {
-        self.u32(0)
+        self.0[0] as u32
     }
+    #[inline]
     fn time(&self) -> u64 {
-        u64::from(self.u32(8)) | u64::from(self.u32(12)) << 32
+        self.0[1]
     }
+    #[inline]
     fn seq(&self) -> u32 {
-        self.u32(20)
+        (self.0[2] >> 32) as u32
+    }
+    #[inline]
+    fn metadata_size(&self) -> u16 {
+        self.0[4] as u16
     }
     /// The room it takes, if that is possible in `left` bytes.
     fn room(&self, left: u32) -> Option<u32> {
         let size = self.size() as usize;
-        if size > MAX_PAYLOAD_SIZE || u32::from(self.u16(32)) > self.size() {
+        if size > MAX_PAYLOAD_SIZE || u32::from(self.metadata_size()) > self.size() {
             return None;
         }
         let room = record_room(size) as u32;
         (room <= left).then_some(room)
     }
+    #[inline]
     fn record<'a>(&self, payload: &'a [u8], overflow: bool) -> Record<'a> {
+        let [first, time, third, fourth, fifth] = self.0;
         Record {
-            time: self.time(),
-            kind: self.0[4],
-            sessions: self.0[5],
-            cpu: self.u16(6),
-            tid: self.u32(28),
-            registration: self.u32(24),
-            site: self.u32(16),
+            time,
+            kind: (first >> 32) as u8,
+            sessions: (first >> 40) as u8,
+            cpu: (first >> 48) as u16,
+            tid: (fourth >> 32) as u32,
+            registration: fourth as u32,
+            site: third as u32,
             seq: self.seq(),
-            user: self.u32(36),
-            epoch: self.u16(34),
-            metadata_size: self.u16(32),
+            user: (fifth >> 32) as u32,
+            epoch: (fifth >> 16) as u16,
+            metadata_size: self.metadata_size(),
             overflow,
             payload,
         }
@@ -429,6 +482,7 @@ impl Reader {
             segments: vec![Segment { source: Arc::new(first), base: DATA_OFFSET, units }],
             blocked: HashMap::new(),
             chunks: HashMap::new(),
+            windows: Vec::new(),
             next_seq: Vec::new(),
             fresh: word(C_BATCH) == 0,
             scan_time: 0,
@@ -588,8 +642,7 @@ impl Reader {
             streams: Vec::new(),
             heap: BinaryHeap::new(),
             window: 0,
-            spare: Vec::new(),
-            scratch: Vec::new(),
+            spare: std::mem::take(&mut self.windows),
             watermark,
             last: 0,
             late: Box::new([0; 256]),
@@ -610,18 +663,22 @@ impl Reader {
                 end: 0,
                 base: 0,
                 window: Vec::new(),
+                filled: 0,
                 window_at: 0,
                 refs,
                 next_ref: 0,
+                copies: Vec::new(),
             });
         }
         *window = (WINDOWS / streams.len().max(1)).clamp(1024, 64 * 1024);
+        let mut first = Vec::new();
         for (index, stream) in streams.iter_mut().enumerate() {
             // The first look is for the header only; a window is filled when the stream's turn comes.
+            stream.window = first;
             if let Some(header) = self.peek(stream, RECORD_HEADER_SIZE, out) {
                 heap.push(Reverse((header.time(), header.seq(), index)));
             }
-            stream.window = Vec::new();
+            first = stream.give_back();
         }
         pass
     }
@@ -633,10 +690,18 @@ impl Reader {
         out.late = pass.late.iter().sum();
         out.records = pass.drained.iter().sum();
         for (mask, (late, drained)) in pass.late.iter().zip(&*pass.drained).enumerate() {
+            // Nearly all masks are nobody's.
+            if late | drained == 0 {
+                continue;
+            }
             for slot in (0..SESSIONS).filter(|slot| mask >> slot & 1 != 0) {
                 self.late[slot] += late;
                 self.drained[slot] += drained;
             }
+        }
+        if out.size >= KEEP_WINDOW {
+            let left = pass.streams.iter_mut().map(Stream::give_back);
+            self.windows.extend(pass.spare.drain(..).chain(left).find(|window| !window.is_empty()));
         }
         for stream in &pass.streams {
             if let Some(state) = self.chunks.get_mut(&stream.unit)
@@ -948,10 +1013,14 @@ impl Reader {
     }
 
     fn is_record(&self, number: u16, offset: u32, room: u32) -> bool {
-        let mut header = Header([0; RECORD_HEADER_SIZE]);
         let (segment, base) = self.place(number);
-        self.segments[segment].source.read(base + offset as usize, &mut header.0);
-        header.room(room) == Some(room)
+        self.header(segment, base + offset as usize).room(room) == Some(room)
+    }
+
+    fn header(&self, segment: usize, at: usize) -> Header {
+        let mut bytes = [0; RECORD_HEADER_SIZE];
+        self.segments[segment].source.read(at, &mut bytes);
+        Header::read(&bytes)
     }
 
     fn place(&self, number: u16) -> (usize, usize) {
@@ -1057,9 +1126,11 @@ impl Reader {
                                 end,
                                 base,
                                 window: Vec::new(),
+                                filled: 0,
                                 window_at: 0,
                                 refs: Vec::new(),
                                 next_ref: 0,
+                                copies: Vec::new(),
                             });
                         }
                     }
@@ -1101,6 +1172,7 @@ impl Reader {
         let mut consumed = state.bits.clone();
         let mut done = (unit.phase == Phase::SharedClosed && is_known) || options.ended;
         let mut expect = 0;
+        let mut copy = Copied::default();
         for (index, entry) in entries.iter().copied().enumerate() {
             if entry == 0 {
                 if !options.ended {
@@ -1134,8 +1206,10 @@ impl Reader {
                 consumed[index / 64] |= 1 << (index % 64);
                 continue;
             }
-            let mut header = Header([0; RECORD_HEADER_SIZE]);
-            self.segments[segment].source.read(base + offset as usize, &mut header.0);
+            let source = &self.segments[segment].source;
+            let at = (offset, RECORD_HEADER_SIZE as u32);
+            let Some(head) = copy.get(source, base, at, size).first_chunk() else { continue };
+            let header = Header::read(head);
             if header.room(room).is_none() {
                 out.hostile += 1;
                 consumed[index / 64] |= 1 << (index % 64);
@@ -1151,6 +1225,7 @@ impl Reader {
                 index: index as u32,
                 offset,
                 room,
+                end: size,
             });
         }
         let count = entries.len();
@@ -1182,28 +1257,26 @@ impl Reader {
         until: u64,
         sink: &mut impl FnMut(&Record<'_>) -> ControlFlow<()>,
     ) {
-        let Pass {
-            streams, heap, window, spare, scratch, watermark, last, late, drained, out, ..
-        } = pass;
+        let Pass { streams, heap, window, spare, watermark, last, late, drained, out, .. } = pass;
         while let Some(Reverse((time, seq, index))) = heap.pop() {
             if time >= *watermark || time > until {
                 heap.push(Reverse((time, seq, index)));
                 break;
             }
             let stream = &mut streams[index];
-            if stream.window.capacity() == 0 {
+            if stream.window.is_empty() {
                 stream.window = spare.pop().unwrap_or_default();
-                stream.window.clear();
+                stream.filled = 0;
             }
             let limit = heap.peek().map(|Reverse((time, seq, _))| (*time, *seq));
             loop {
                 let Some(header) = self.peek(stream, *window, out) else {
-                    spare.push(std::mem::take(&mut stream.window));
+                    spare.push(stream.give_back());
                     break;
                 };
                 let (time, seq) = (header.time(), header.seq());
                 if time >= *watermark {
-                    spare.push(std::mem::take(&mut stream.window));
+                    spare.push(stream.give_back());
                     break;
                 }
                 if time > until || limit.is_some_and(|limit| (time, seq) > limit) {
@@ -1215,10 +1288,12 @@ impl Reader {
                 let payload: &[u8] = if overflow {
                     let r = stream.refs[stream.next_ref];
                     let (segment, base) = self.place(r.unit);
-                    scratch.resize(size, 0);
-                    let at = base + r.offset as usize + RECORD_HEADER_SIZE;
-                    self.segments[segment].source.read(at, scratch);
-                    scratch
+                    let source = &self.segments[segment].source;
+                    // The copy that its header has just been taken from.
+                    let copy = stream.copies.iter_mut().find(|copy| copy.unit == r.unit);
+                    let Some(copy) = copy else { break };
+                    let whole = copy.get(source, base, (r.offset, r.room), r.end);
+                    &whole[RECORD_HEADER_SIZE..RECORD_HEADER_SIZE + size]
                 } else {
                     let at = (stream.at - stream.window_at) as usize + RECORD_HEADER_SIZE;
                     &stream.window[at..at + size]
@@ -1249,11 +1324,11 @@ impl Reader {
         let at = stream.at.wrapping_sub(stream.window_at) as usize;
         if stream.refs.is_empty()
             && want > RECORD_HEADER_SIZE
-            && let Some(bytes) = stream.window.get(at..)
-            && let Some(bytes) = bytes.first_chunk::<RECORD_HEADER_SIZE>()
+            && let Some(bytes) = stream.window[..stream.filled].get(at..)
+            && let Some(head) = bytes.first_chunk()
         {
-            let header = Header(*bytes);
-            let left = (stream.end - stream.at).min((stream.window.len() - at) as u32);
+            let header = Header::read(head);
+            let left = (stream.end - stream.at).min(bytes.len() as u32);
             if header.room(left).is_some() {
                 return Some(header);
             }
@@ -1268,13 +1343,25 @@ impl Reader {
         want: usize,
         out: &mut Drained,
     ) -> Option<Header> {
-        let mut header = Header([0; RECORD_HEADER_SIZE]);
         if !stream.refs.is_empty() {
             while let Some(r) = stream.refs.get(stream.next_ref).copied() {
                 let (segment, base) = self.place(r.unit);
-                self.segments[segment].source.read(base + r.offset as usize, &mut header.0);
-                if header.room(r.room).is_some() && header.time() == r.time {
-                    return Some(header);
+                let source = &self.segments[segment].source;
+                let copies = &mut stream.copies;
+                let at = match copies.iter().position(|copy| copy.unit == r.unit) {
+                    Some(at) => at,
+                    None => {
+                        copies.truncate(COPIES - 1);
+                        copies.push(Copied { unit: r.unit, ..Copied::default() });
+                        copies.len() - 1
+                    }
+                };
+                let whole = copies[at].get(source, base, (r.offset, r.room), r.end);
+                if let Some(head) = whole.first_chunk() {
+                    let header = Header::read(head);
+                    if header.room(r.room).is_some() && header.time() == r.time {
+                        return Some(header);
+                    }
                 }
                 // It was checked when it was collected, and has been changed since.
                 out.hostile += 1;
@@ -1293,19 +1380,24 @@ impl Reader {
             if need > left {
                 break;
             }
-            let have = stream.window_at + stream.window.len() as u32;
+            let have = stream.window_at + stream.filled as u32;
             if stream.at < stream.window_at || stream.at + need > have {
                 let bytes = need.max(want as u32).min(left) as usize;
-                stream.window.resize(bytes, 0);
+                // Zeros are written once into each window, not before each look.
+                if stream.window.len() < bytes {
+                    stream.window.resize(bytes, 0);
+                }
+                stream.filled = bytes;
                 stream.window_at = stream.at;
-                source.read(stream.base + stream.at as usize, &mut stream.window);
+                source.read(stream.base + stream.at as usize, &mut stream.window[..bytes]);
             }
             let at = (stream.at - stream.window_at) as usize;
-            header.0.copy_from_slice(&stream.window[at..at + RECORD_HEADER_SIZE]);
+            let Some(bytes) = stream.window[at..stream.filled].first_chunk() else { break };
+            let header = Header::read(bytes);
             match header.room(left) {
                 // `want` of a header: only its time is asked for.
                 Some(_) if want == RECORD_HEADER_SIZE => return Some(header),
-                Some(room) if stream.at + room <= stream.window_at + stream.window.len() as u32 => {
+                Some(room) if stream.at + room <= stream.window_at + stream.filled as u32 => {
                     return Some(header);
                 }
                 // Read again, whole; the header is then taken from the new copy, so that nothing is trusted twice. A
@@ -1459,10 +1551,12 @@ fn named(lines: &[LineView], number: u16, unit: Unit) -> Option<LineView> {
         .then_some(*line)
 }
 
+#[inline]
 fn le64(bytes: &[u8], at: usize) -> u64 {
     u64::from(le32(bytes, at)) | u64::from(le32(bytes, at + 4)) << 32
 }
 
+#[inline]
 fn le32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }

@@ -65,6 +65,7 @@
 #[cfg(target_endian = "big")]
 compile_error!("the pool's layout is little-endian");
 
+pub mod classic;
 pub mod layout;
 pub mod prefix;
 mod proto;

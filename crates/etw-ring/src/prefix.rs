@@ -12,6 +12,8 @@
 //! | [`METADATA`] | its own u16 | TraceLogging metadata, in place of the site's |
 //! | [`STACK`] | u16 count, 8 each | call stack: return addresses, innermost first |
 //!
+//! With [`CLASSIC`] the metadata is the [header of a classic event](crate::classic); of the other parts only a timestamp may be there.
+//!
 //! The record's `user` word holds `EventProperty` in its low half and the header's flags in its high half, with [`IN_PRIVATE`]
 //! among them, which is on no disk. A site's
 //! metadata is an event descriptor and TraceLogging metadata, the latter maybe empty.
@@ -34,6 +36,8 @@ pub const TRAITS: u8 = 16;
 pub const METADATA: u8 = 32;
 /// A call stack is there.
 pub const STACK: u8 = 64;
+/// The metadata is the header of a classic event.
+pub const CLASSIC: u8 = 128;
 /// Most addresses of a stack: as many as Windows puts into an event.
 pub const MAX_FRAMES: usize = 192;
 
@@ -57,6 +61,8 @@ pub struct Prefix<'a> {
     pub metadata: &'a [u8],
     /// Addresses, little-endian, innermost first; empty: none.
     pub stack: &'a [u8],
+    /// The metadata is the header of a classic event.
+    pub is_classic: bool,
 }
 
 impl<'a> Prefix<'a> {
@@ -70,6 +76,7 @@ impl<'a> Prefix<'a> {
             | bit(!self.traits.is_empty(), TRAITS)
             | bit(!self.metadata.is_empty(), METADATA)
             | bit(!self.stack.is_empty(), STACK)
+            | bit(self.is_classic, CLASSIC)
     }
 
     /// Bytes it takes.
@@ -173,7 +180,9 @@ impl<'a> Prefix<'a> {
             prefix.stack = bytes.get(at + 2..end).filter(|_| (1..=MAX_FRAMES).contains(&count))?;
             at = end;
         }
-        (at == bytes.len() && kind < 2 * STACK).then_some(prefix)
+        prefix.is_classic = kind & CLASSIC != 0;
+        let is_whole = !prefix.is_classic || kind & !TIME == CLASSIC | METADATA;
+        (at == bytes.len() && is_whole).then_some(prefix)
     }
 }
 
@@ -194,16 +203,20 @@ mod tests {
                 traits: if kind & TRAITS != 0 { &[4, 0, b'p', 0] } else { &[] },
                 metadata: if kind & METADATA != 0 { &[5, 0, 0, b'e', 0] } else { &[] },
                 stack: if kind & STACK != 0 { &[7; 16] } else { &[] },
+                is_classic: false,
             };
             let mut bytes = Vec::new();
             prefix.put(|part| bytes.extend(part));
             assert_eq!((bytes.len(), prefix.kind()), (prefix.size(), kind));
             assert_eq!(Prefix::parse(kind, &bytes), Some(prefix));
+            let classic = Prefix { is_classic: true, ..prefix };
+            let is_one = kind & !TIME == METADATA;
+            assert_eq!(Prefix::parse(kind | CLASSIC, &bytes), is_one.then_some(classic));
+            assert_eq!(classic.kind(), kind | CLASSIC);
             bytes.push(0);
             assert_eq!(Prefix::parse(kind, &bytes), None);
             bytes.truncate(bytes.len().saturating_sub(2));
             assert!(kind == 0 || Prefix::parse(kind, &bytes).is_none());
-            assert_eq!(Prefix::parse(kind | 128, &bytes), None);
         }
         let mut many = (MAX_FRAMES as u16 + 1).to_le_bytes().to_vec();
         many.resize(2 + 8 * (MAX_FRAMES + 1), 1);

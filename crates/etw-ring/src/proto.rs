@@ -164,7 +164,8 @@ fn class_step(class: u8) -> u32 {
 pub(crate) fn free_units(word: u64) -> u32 {
     match (word >> 32) & 7 {
         0 => 32,
-        c => 32 - (word as u32).count_ones() * class_step(c as u8 - 1),
+        // A program that writes into its own pool may have set any bits.
+        c => 32u32.saturating_sub((word as u32).count_ones() * class_step(c as u8 - 1)),
     }
 }
 

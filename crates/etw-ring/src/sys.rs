@@ -179,6 +179,7 @@ pub enum RawClock {
 impl RawClock {
     /// The TSC where the kernel itself keeps time by it, else `CLOCK_MONOTONIC`.
     pub fn best() -> RawClock {
+        find_time_namespace();
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         {
             let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -208,7 +209,32 @@ fn monotonic() -> u64 {
     let mut ts = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `ts` is a valid out pointer; the clock exists.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut ts) };
-    ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64
+    let here = ts.tv_sec as u64 * 1_000_000_000 + ts.tv_nsec as u64;
+    here.wrapping_sub(OFFSET.load(Ordering::Relaxed))
+}
+
+/// What this process's time namespace adds to `CLOCK_MONOTONIC`, in nanoseconds.
+#[cfg(unix)]
+static OFFSET: AtomicU64 = AtomicU64::new(0);
+
+/// In a time namespace `CLOCK_MONOTONIC` is the machine's with an offset: processes of several agree on the machine's. Asked when a
+/// process begins with a clock; where the system does not tell, there is no other namespace, or its records are told by their times, and
+/// counted.
+pub(crate) fn find_time_namespace() {
+    #[cfg(target_os = "linux")]
+    if let Ok(text) = std::fs::read_to_string("/proc/self/timens_offsets") {
+        OFFSET.store(monotonic_offset(&text).unwrap_or(0), Ordering::Relaxed);
+    }
+}
+
+/// From lines of a clock's name, seconds and nanoseconds.
+#[cfg(target_os = "linux")]
+fn monotonic_offset(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("monotonic"))?;
+    let mut numbers = line.split_ascii_whitespace();
+    let seconds: i64 = numbers.next()?.parse().ok()?;
+    let nanos: i64 = numbers.next()?.parse().ok()?;
+    Some(seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos) as u64)
 }
 
 #[cfg(not(unix))]
@@ -360,6 +386,19 @@ mod linux {
         if r < 0 { Err(io::Error::last_os_error()) } else { Ok(r) }
     }
 
+    /// Makes a file longer. Where the process may not have files of that length, which counts for memory, too, it is an error here: the
+    /// system would send it a signal that ends it.
+    fn extend(fd: &impl AsRawFd, len: u64) -> io::Result<()> {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: a valid out pointer.
+        cvt(unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) })?;
+        if limit.rlim_cur != libc::RLIM_INFINITY && len > limit.rlim_cur {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        // SAFETY: plain system call on an open descriptor.
+        cvt(unsafe { libc::ftruncate(fd.as_raw_fd(), len as libc::off_t) }).map(drop)
+    }
+
     impl Memory {
         /// Anonymous shared memory with an fd to hand to a host: close-on-exec, sealed against shrinking, growing and
         /// further seals, never hugetlb.
@@ -372,8 +411,7 @@ mod linux {
             // Not for other users, however they come by a descriptor: by default anybody may open it anew for writing.
             // SAFETY: plain system calls on an owned descriptor.
             cvt(unsafe { libc::fchmod(fd.as_raw_fd(), 0o600) })?;
-            // SAFETY: as above.
-            cvt(unsafe { libc::ftruncate(fd.as_raw_fd(), len as libc::off_t) })?;
+            extend(&fd, len as u64)?;
             let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
             // SAFETY: as above.
             cvt(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, seals) })?;
@@ -415,8 +453,7 @@ mod linux {
                 if !writable {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
-                // SAFETY: as above.
-                cvt(unsafe { libc::ftruncate(fd.as_raw_fd(), end as libc::off_t) })?;
+                extend(&fd, end)?;
             }
             let prot = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
             // SAFETY: a new mapping at an address of the kernel's choice; the result is checked.

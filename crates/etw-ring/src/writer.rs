@@ -71,13 +71,13 @@ impl Refused {
 pub struct PoolOptions {
     /// Chunk bytes of segment 0; rounded up to whole blocks of 128 KiB, at most 16 MiB.
     pub chunk_size: usize,
-    /// Make the chunks' pages present now.
-    pub prefault: bool,
+    /// Bytes of chunks whose pages are made present now, from the first on: those are used first.
+    pub prefault: usize,
 }
 
 impl Default for PoolOptions {
     fn default() -> Self {
-        PoolOptions { chunk_size: 1 << 20, prefault: true }
+        PoolOptions { chunk_size: 1 << 20, prefault: usize::MAX }
     }
 }
 
@@ -257,6 +257,7 @@ impl Writer {
         let light =
             if view.1 == sys::Barrier::WriterFences { Light::Full } else { Light::Compiler };
         let cpu = Cpu::find();
+        sys::find_time_namespace();
         let fork = sys::fork_word()?;
         let fork_generation = AtomicU64::new(sys::current_generation(fork));
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
@@ -267,9 +268,7 @@ impl Writer {
         memory.prefault(P_COUNTERS, 64 * COUNTERS_SIZE);
         memory.prefault(P_SITES, 4096);
         memory.prefault(P_SITE_BLOB, 64 * 1024);
-        if options.prefault {
-            memory.prefault(DATA_OFFSET, units * UNIT_SIZE);
-        }
+        memory.prefault(DATA_OFFSET, options.prefault.min(units * UNIT_SIZE));
         let pid = std::process::id();
         let generation = RawClock::Monotonic.now() ^ u64::from(pid) << 40 ^ epoch << 56;
         memory.word(P_GENERATION).store(generation, Ordering::Relaxed);

@@ -193,6 +193,10 @@ impl Filters {
                 return false;
             }
         }
+        if event.classic.is_some() {
+            // It has neither id nor name, and its fields are described elsewhere.
+            return true;
+        }
         let name = event.tracelogging_name();
         if self.event_ids.as_ref().is_some_and(|filter| !filter.passes(&event.descriptor, name))
             || self.event_names.as_ref().is_some_and(|f| !f.passes(&event.descriptor, name))

@@ -1,4 +1,4 @@
-use etw_types::{EventDescriptor, ExtType, Guid, le};
+use etw_types::{Classic, EventDescriptor, ExtType, Guid, le};
 
 use crate::enable::{EnableInfo, EnableProperties};
 
@@ -19,6 +19,8 @@ const EXTENDED_INFO: u16 = 1;
 /// 28 16 bytes descriptor                  38 u64 0          40 GUID activity
 /// 50 extended items, then the payload, then zeros to a multiple of eight
 /// ```
+///
+/// A classic event becomes a FULL, INSTANCE or MESSAGE record instead, without activity and extended items.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Event<'a> {
     /// Session clock.
@@ -53,6 +55,9 @@ pub struct Event<'a> {
     pub stack: &'a [u8],
     /// What sessions may want to know of the process.
     pub process: Option<&'a ProcessFacts>,
+    /// The header of a classic event, in place of `descriptor`, flags, ids and items. Level and keywords are then the provider's own
+    /// affair: a session that has it enabled wants whatever it writes.
+    pub classic: Option<&'a Classic>,
 }
 
 /// Extended items that a session asks for and a host knows of a process, in on-disk form without linkage.
@@ -112,7 +117,7 @@ impl<'a> ExtraItems<'a> {
     #[inline]
     pub fn new(info: &EnableInfo, event: &Event<'a>, largest: usize) -> ExtraItems<'a> {
         let mut extra = ExtraItems::default();
-        if info.properties != EnableProperties::default() {
+        if info.properties != EnableProperties::default() && event.classic.is_none() {
             extra.add(info, event, largest);
         }
         extra
@@ -186,6 +191,10 @@ impl<'a> Event<'a> {
     /// Bytes on disk, without padding, with `extra` items of the session's.
     #[inline]
     pub fn size(&self, extra: &[&[u8]]) -> usize {
+        if let Some(classic) = self.classic {
+            std::hint::cold_path();
+            return classic.size() + self.payload.len();
+        }
         let extra: usize = extra.iter().map(|item| item.len()).sum();
         HEADER_SIZE + self.chain.len() + extra + self.payload.len()
     }
@@ -193,6 +202,10 @@ impl<'a> Event<'a> {
     /// Writes it to the front of `out`, which has room for [`size`](Event::size) rounded up to eight.
     #[inline]
     pub(crate) fn encode(&self, extra: &[&[u8]], out: &mut [u8]) {
+        if let Some(classic) = self.classic {
+            std::hint::cold_path();
+            return crate::classic::encode(self, classic, out);
+        }
         let size = self.size(extra);
         let has_items = !self.chain.is_empty() || !extra.is_empty();
         let flags = self.flags & !EXTENDED_INFO | u16::from(has_items);

@@ -41,6 +41,7 @@
 #![forbid(unsafe_code)]
 
 mod buffer;
+mod classic;
 mod enable;
 mod event;
 mod ledger;

@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -14,7 +15,7 @@ use crate::state;
 #[derive(Debug)]
 pub struct Session<B> {
     options: SessionOptions,
-    enabled: HashMap<Guid, EnableInfo, BuildHasherDefault<GuidHasher>>,
+    enabled: Enabled,
     free: Vec<B>,
     /// By CPU.
     open: Vec<Option<Buffer<B>>>,
@@ -36,6 +37,8 @@ pub struct Session<B> {
     buffer_lost_since: bool,
     /// Where its numbers are written at every seal.
     state_memory: Option<B>,
+    /// The last sequence number of a message.
+    messages: u32,
 }
 
 /// For keys that the controller chooses: no program can make them collide.
@@ -56,6 +59,52 @@ impl Hasher for GuidHasher {
     #[inline]
     fn finish(&self) -> u64 {
         self.0 ^ self.0 >> 32
+    }
+}
+
+/// What a session wants, by provider or group.
+#[derive(Debug, Default)]
+struct Enabled {
+    all: Vec<(Guid, EnableInfo)>,
+    /// Places in `all`.
+    by_id: HashMap<Guid, usize, BuildHasherDefault<GuidHasher>>,
+    /// The place that was asked for last: the next event is nearly always of the same provider.
+    last: Cell<usize>,
+}
+
+impl Enabled {
+    fn insert(&mut self, id: Guid, info: EnableInfo) {
+        match self.by_id.get(&id) {
+            Some(at) => self.all[*at].1 = info,
+            None => {
+                self.by_id.insert(id, self.all.len());
+                self.all.push((id, info));
+            }
+        }
+    }
+
+    fn remove(&mut self, id: &Guid) -> Option<EnableInfo> {
+        let at = self.by_id.remove(id)?;
+        let (_, info) = self.all.swap_remove(at);
+        if let Some((moved, _)) = self.all.get(at) {
+            self.by_id.insert(*moved, at);
+        }
+        Some(info)
+    }
+
+    #[inline]
+    fn get(&self, id: &Guid) -> Option<&EnableInfo> {
+        match self.all.get(self.last.get()) {
+            Some((last, info)) if last == id => Some(info),
+            _ => self.find(id),
+        }
+    }
+
+    #[inline(never)]
+    fn find(&self, id: &Guid) -> Option<&EnableInfo> {
+        let at = *self.by_id.get(id)?;
+        self.last.set(at);
+        Some(&self.all.get(at)?.1)
     }
 }
 
@@ -104,7 +153,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         };
         let mut session = Session {
             options,
-            enabled: HashMap::default(),
+            enabled: Enabled::default(),
             free: Vec::with_capacity(buffers.len()),
             open: Vec::new(),
             full: VecDeque::new(),
@@ -119,6 +168,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             lost_since: false,
             buffer_lost_since: false,
             state_memory: None,
+            messages: 0,
         };
         for memory in buffers.into_iter().rev() {
             session.release(memory);
@@ -139,6 +189,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// What it does.
     pub fn state(&self) -> State {
         self.state
+    }
+
+    /// The messages of classic providers that it numbers from now on have numbers above this one.
+    pub fn number_messages_after(&mut self, last: u32) {
+        self.messages = last;
     }
 
     /// Where its events went.
@@ -187,13 +242,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// Does it want call stacks of anybody's events?
     pub fn wants_stacks(&self) -> bool {
-        let wants = |info: &EnableInfo| info.properties.contains(EnableProperties::STACK_TRACE);
-        self.enabled.values().any(wants)
+        self.enablements().any(|(_, info)| info.properties.contains(EnableProperties::STACK_TRACE))
     }
 
     /// All that it wants.
     pub fn enablements(&self) -> impl Iterator<Item = (&Guid, &EnableInfo)> {
-        self.enabled.iter()
+        self.enabled.all.iter().map(|(id, info)| (id, info))
     }
 
     /// Would an event of `size` bytes on disk find room? May close the CPU's buffer and begin another.
@@ -338,7 +392,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             }
         };
         self.facts.out_of_order += u64::from(event.time < buffer.last_time && buffer.events > 0);
-        event.encode(extra, buffer.room(size));
+        let room = buffer.room(size);
+        event.encode(extra, room);
+        if let Some(classic) = event.classic
+            && crate::classic::is_numbered(classic)
+        {
+            std::hint::cold_path();
+            self.messages = self.messages.wrapping_add(1);
+            room[crate::classic::SEQUENCE].copy_from_slice(&self.messages.to_le_bytes());
+        }
         buffer.added(size, event.time);
         self.facts.last_time = self.facts.last_time.max(event.time);
         self.facts.bytes += size as u64;
@@ -411,6 +473,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         facts: Facts,
     ) {
         (self.next_sequence, self.next_place, self.begun) = (sequence, place, begun);
+        // How many of them were messages is in no memory: numbers go on above all that were given.
+        self.number_messages_after(ledger.attempted as u32);
         (self.ledger, self.facts) = (ledger, facts);
     }
 
@@ -549,6 +613,21 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
+    /// The sequence number of the buffer that is handed out next, and how many events were handed out before it, those among them
+    /// that could not be stored.
+    pub fn position(&self) -> (i64, u64) {
+        let next = self.full.front().map_or(self.next_sequence, |buffer| buffer.sequence);
+        let here = self.open.iter().flatten().chain(&self.full);
+        let here: u64 = here.map(|buffer| buffer.events - buffer.reports).sum();
+        let handed_out = self.ledger.stored + self.ledger.lost(Cause::Disk);
+        (next, handed_out.saturating_sub(here))
+    }
+
+    /// Where the next buffer goes.
+    pub fn next_place(&self) -> Place {
+        self.next_place
+    }
+
     /// When the flush timer has something to do, on the session clock.
     pub fn due(&self) -> Option<i64> {
         let timer = self.options.flush_timer?;
@@ -567,13 +646,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         waiting.chain(&self.full).map(|buffer| buffer.first_time).min()
     }
 
-    /// What is handed out from now on belongs into another file, from its beginning.
+    /// What is handed out from now on belongs into another file, from its beginning; places name it by the next number.
     pub fn begin_file(&mut self) {
-        self.next_place = Place { file: 1, slot: 1 };
+        self.next_place = Place { file: self.next_place.file + 1, slot: 1 };
         if let Some(memory) = &mut self.state_memory {
             state::save_place(memory.as_mut(), self.next_place);
         }
-        self.begun = self.open.iter().flatten().count() as u64;
+        self.begun = (self.open.iter().flatten().count() + self.full.len()) as u64;
         if self.state == State::FileFull {
             self.state = State::Running;
         }

@@ -19,7 +19,7 @@ use etw_types::le;
 
 use crate::buffer::{Buffer, FREE, HEADER_SIZE, IN_USE, MARKS, PLACE, Place, STATE, mark, put};
 use crate::ledger::{Cause, Ledger};
-use crate::mode::{SessionError, SessionOptions};
+use crate::mode::{LogMode, SessionError, SessionOptions};
 use crate::recover::Found;
 use crate::session::{Facts, Session};
 
@@ -134,7 +134,7 @@ pub(crate) fn save(
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// A session that goes on where a killed host's was: `found` in the memory of its buffers, `saved` beside it, `batch` the last
     /// that was final. What was on its way to a place comes back, to be stored there (again); what had none yet waits to be
-    /// handed out.
+    /// handed out, and so does, of a session without files, what was on its way to consumers.
     ///
     /// # Errors
     /// As [`Session::new`].
@@ -148,6 +148,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         found: Found,
         batch: u64,
     ) -> Result<(Session<B>, Placed), SessionError> {
+        let is_live = options.mode == LogMode::RealTime;
         let mut session = Session::new(options, buffers)?;
         let mut placed = Vec::new();
         let mut next_place = saved.next_place;
@@ -156,6 +157,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         for buffer in found.buffers {
             sequence = sequence.max(buffer.sequence + 1);
             match buffer.place {
+                // Consumers that have it already tell by its sequence number.
+                Some(_) if is_live => waiting.push(buffer),
                 Some(place) => placed.push((place, buffer.bytes)),
                 None => waiting.push(buffer),
             }
@@ -164,7 +167,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         while placed.iter().any(|(place, _)| *place == next_place) {
             next_place = session.place_after(next_place);
         }
-        session.restore(sequence, next_place, saved.begun, saved.ledger, saved.facts);
+        let begun = match options.mode {
+            // Of this file; what was saved may be of the one before it.
+            LogMode::Sequential { .. } => next_place.slot - 1 + waiting.len() as u64,
+            _ => saved.begun,
+        };
+        session.restore(sequence, next_place, begun, saved.ledger, saved.facts);
         for mut buffer in waiting {
             if buffer.sequence == 0 {
                 buffer.sequence = session.take_sequence();

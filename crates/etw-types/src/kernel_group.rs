@@ -8,6 +8,12 @@ pub const LOST_EVENT: Guid = Guid::from_u128(0x6a399ae0_4bc6_4de9_870b_3657f8947
 /// Class GUID of the schema records that merging adds (type 32 TRACE_EVENT_INFO, 33 EVENT_MAP_INFO).
 pub const EVENT_METADATA: Guid = Guid::from_u128(0xbbccf6c1_6cd1_48c4_80ff_839482e37671);
 
+/// Is it a class of the system's own events? Readers believe what these tell of the trace, of other events and of other programs, so no
+/// program may write them.
+pub fn is_system_class(guid: &Guid) -> bool {
+    *guid == LOST_EVENT || *guid == EVENT_METADATA || Hook::name_of_class(*guid).is_some()
+}
+
 /// A kernel hook id: the event group in the high byte, the event type in the low byte.
 ///
 /// Groups and class GUIDs are those published in Microsoft's kernel MOF and seen in trace files.

@@ -26,6 +26,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod classic;
 mod descriptor;
 mod enable;
 mod filter;
@@ -37,11 +38,12 @@ mod record;
 mod status;
 mod time;
 
+pub use classic::{Classic, ClassicHeader, EventClass, MessageId};
 pub use descriptor::{Channel, EventDescriptor, Keyword, Level, Opcode};
 pub use enable::{LevelKeyword, Wanted};
 pub use filter::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use guid::{Guid, ParseGuidError};
-pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT};
+pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT, is_system_class};
 pub use module::LoadedModule;
 pub use record::{
     EventFlags, EventProperty, EventRecord, ExtType, ExtendedItem, ExtendedItems, HeaderType,

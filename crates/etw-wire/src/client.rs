@@ -27,6 +27,8 @@ pub struct Client {
 pub enum ClientError {
     /// No host listens in this directory.
     NoHost(PathBuf),
+    /// None listens, and no program is found that would.
+    NoProgram,
     /// What the system says of the connection.
     Io(io::Error),
     /// The host's answer: an ETW status, and why.
@@ -44,6 +46,9 @@ impl std::fmt::Display for ClientError {
             ClientError::NoHost(path) => {
                 write!(f, "no host of sessions is running ({})", path.display())
             }
+            ClientError::NoProgram => f.write_str(
+                "no host of sessions is running, and there is neither etwd nor etw in PATH; ETW_DAEMON names one",
+            ),
             ClientError::Io(error) => write!(f, "the host of sessions: {error}"),
             ClientError::Refused { message, .. } => f.write_str(message),
         }
@@ -57,6 +62,7 @@ impl ClientError {
     pub fn status(&self) -> u32 {
         match self {
             ClientError::NoHost(_) => 4201,
+            ClientError::NoProgram => 2,
             ClientError::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => 5,
             ClientError::Io(_) => 1450,
             ClientError::Refused { status, .. } => *status,

@@ -296,6 +296,9 @@ pub mod stream {
     pub const LOST: u32 = 4;
     /// The session has ended.
     pub const END: u32 = 5;
+    /// i64, u64: the sequence number of the first buffer that will come, and how many events the session has handed out before it,
+    /// since it began. Behind [`START`].
+    pub const POSITION: u32 = 6;
     /// Largest frame.
     pub const MAX_FRAME: usize = 16 << 20;
 }

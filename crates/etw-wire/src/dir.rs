@@ -6,7 +6,8 @@
 //! | the system's host | `/run/openetw` | root |
 //! | the user's host | `/run/user/UID/openetw`, or `/tmp/openetw-UID` without a `/run/user/UID` | the user |
 //!
-//! In it: `socket`; `word`, four bytes that change when a host begins, on which programs sleep; `lock`, held by the host.
+//! In it: `socket`; `word`, four bytes that change when a host begins, on which programs sleep, and four that change whenever it has
+//! dealt with a message; `lock`, held by the host.
 //! A directory that is a link, is not its owner's, or that others may write, is not used. In a program that runs with more
 //! rights than its user (`AT_SECURE`) the environment is not asked.
 
@@ -188,7 +189,7 @@ impl Directory {
             Err(_) => (self.file("word", OFlags::RDONLY, 0)?, false),
         };
         let size = rustix::fs::fstat(&fd)?.st_size;
-        if size < 4 {
+        if size < 8 {
             if !writable {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -202,7 +203,8 @@ fn has_proc() -> bool {
     Path::new("/proc/self/fd").exists()
 }
 
-/// Four bytes in a file that all programs of a directory see.
+/// A page of a file that all programs of a directory see: a u32 that changes when a host begins, and one that changes whenever it has
+/// dealt with a message.
 #[derive(Debug)]
 pub struct Word {
     at: *const AtomicU32,
@@ -227,6 +229,23 @@ impl Word {
     fn word(&self) -> &AtomicU32 {
         // SAFETY: mapped by `map`, never unmapped, aligned to a page.
         unsafe { &*self.at }
+    }
+
+    fn second(&self) -> &AtomicU32 {
+        // SAFETY: as for the first, in the same page.
+        unsafe { &*self.at.add(1) }
+    }
+
+    /// By the host: it has dealt with a message.
+    pub fn beat(&self) {
+        if self.writable {
+            self.second().fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What changes as long as a host deals with messages, whoever's they are.
+    pub fn beats(&self) -> u32 {
+        self.second().load(Ordering::Relaxed)
     }
 
     /// Its value.

@@ -3,7 +3,8 @@
 //! * [`dir`]: where hosts are found, and how programs wait for one without polling;
 //! * [`Channel`]: a `SOCK_SEQPACKET` Unix socket: one message a packet, with descriptors;
 //! * [`message`]: what programs and hosts say; a fixed binary form, versioned by the first message;
-//! * `control` (feature `control`): what controllers ask and are answered; JSON.
+//! * `control` (feature `control`): what controllers ask and are answered; JSON;
+//! * `live` (feature `control`): the stream of a real-time session, over the host's workers.
 //!
 //! ```text
 //! program                              host
@@ -30,6 +31,10 @@ pub mod client;
 pub mod control;
 #[cfg(target_os = "linux")]
 pub mod dir;
+#[cfg(all(target_os = "linux", feature = "control"))]
+pub mod live;
+#[cfg(all(target_os = "linux", feature = "control"))]
+mod start;
 
 #[cfg(target_os = "linux")]
 pub use channel::{Channel, MAX_MESSAGE, Peer, Received};

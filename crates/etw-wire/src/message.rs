@@ -15,7 +15,7 @@
 //! | 65 Welcome | u16 version, u32 pool size + control, bell | |
 //! | 66 Registered | u32 number | |
 //! | 67 NeedPool | | |
-//! | 68 Set | u32 token, u32 number, u8 slot, u8 level, u8 flags, u64 any, u64 all, GUID source, blob filter data, blob stacks | flags: 1 ignore keyword 0; others are of no message of this version. Stacks: empty, or a [`StackFilter`] of the events that get a call stack |
+//! | 68 Set | u32 token, u32 number, u8 slot, u8 level, u8 flags, u64 any, u64 all, GUID source, blob filter data, blob stacks, u64 since | flags: 1 ignore keyword 0; others are of no message of this version. Stacks: empty, or a [`StackFilter`] of the events that get a call stack. Since: when the session asked for it, in nanoseconds of `CLOCK_MONOTONIC`; of a classic provider the newest holds |
 //! | 69 Clear | u32 token, u32 number, u8 slot, GUID source | |
 //! | 70 Capture | u32 token, u32 number, u8 level, u64 any, u64 all, GUID source | |
 //! | 71 Grow | u32 size | |
@@ -73,6 +73,7 @@ pub enum FromHost<'a> {
         source: Guid,
         filter_data: &'a [u8],
         stacks: Option<StackFilter>,
+        since: u64,
     },
     Clear {
         token: u32,
@@ -229,6 +230,7 @@ impl<'a> FromHost<'a> {
                 ref source,
                 filter_data,
                 ref stacks,
+                since,
             } => {
                 let stacks = stacks.as_ref().map(StackFilter::to_bytes).unwrap_or_default();
                 Out::new(68)
@@ -242,6 +244,7 @@ impl<'a> FromHost<'a> {
                     .guid(source)
                     .blob(filter_data)
                     .blob(&stacks)
+                    .u64(since)
             }
             FromHost::Clear { token, number, slot, ref source } => {
                 Out::new(69).u32(token).u32(number).u8(slot).guid(source)
@@ -280,6 +283,7 @@ impl<'a> FromHost<'a> {
                     [] => None,
                     bytes => Some(StackFilter::read(bytes)?),
                 },
+                since: from.u64()?,
             },
             69 => FromHost::Clear {
                 token: from.u32()?,
@@ -334,6 +338,7 @@ mod tests {
                 source: id,
                 filter_data: b"x",
                 stacks: None,
+                since: 1 << 40,
             },
             FromHost::Set {
                 token: 1,
@@ -343,6 +348,7 @@ mod tests {
                 source: id,
                 filter_data: b"",
                 stacks: Some(StackFilter::default()),
+                since: 0,
             },
             FromHost::Clear { token: 1, number: 2, slot: 3, source: id },
             FromHost::Capture { token: 1, number: 2, level: 3, any: 4, all: 5, source: id },

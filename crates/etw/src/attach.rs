@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use etw_ring::{Bell, Control, MAX_ATTACHMENTS, Memory, PoolOptions, Writer, process_generation};
 use etw_wire::dir::{self, Directory, Word};
@@ -31,6 +31,11 @@ use crate::stacks;
 /// How long a host may take for each of its messages. It takes well below a millisecond on an idle machine; on a busy one each of
 /// the threads in between waits for its turn, and a program that began without its sessions would lose its first events.
 const PATIENCE: Duration = Duration::from_millis(250);
+/// How long a host may take that is seen to deal with others meanwhile, or where all wait for a processor: hundreds of programs may have
+/// begun at once.
+const BUSY_PATIENCE: Duration = Duration::from_secs(5);
+/// More threads than so many for each processor that want to run: the host is one of them.
+const CROWD: usize = 4;
 /// Messages that a registration waits for: the pool is asked for, what each of eight sessions wants, the answer.
 const MOST_MESSAGES: u32 = 10;
 /// How often is looked what has been loaded, while a session wants call stacks.
@@ -62,6 +67,36 @@ struct Link {
     control: Arc<Memory>,
     bell: Bell,
     pool_size: u32,
+    word: Option<Arc<Word>>,
+}
+
+/// Do many more threads want to run than there are processors?
+fn is_crowded() -> bool {
+    // Three averages, then RUNNABLE/ALL.
+    let Ok(load) = std::fs::read_to_string("/proc/loadavg") else { return false };
+    let runnable = load.split(' ').nth(3).and_then(|threads| threads.split('/').next());
+    let runnable = runnable.and_then(|threads| threads.parse::<usize>().ok()).unwrap_or(0);
+    runnable > CROWD * std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Whether a host is at work.
+struct Busy<'w> {
+    word: Option<&'w Word>,
+    beats: u32,
+    since: Instant,
+}
+
+impl<'w> Busy<'w> {
+    fn new(word: Option<&'w Word>) -> Busy<'w> {
+        Busy { word, beats: word.map_or(0, Word::beats), since: Instant::now() }
+    }
+
+    /// Has it dealt with something since the last time that this was asked, or may it wait for a processor?
+    fn is_busy(&mut self) -> bool {
+        let beats = self.word.map_or(0, Word::beats);
+        let has_worked = std::mem::replace(&mut self.beats, beats) != beats;
+        (has_worked || is_crowded()) && self.since.elapsed() < BUSY_PATIENCE
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -69,13 +104,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Link {
-    fn connect(directory: &Directory) -> io::Result<Link> {
+    fn connect(directory: &Directory, word: Option<Arc<Word>>) -> io::Result<Link> {
+        let mut busy = Busy::new(word.as_deref());
         let mut channel = directory.connect()?;
         // Where the process may not have so many, it stays where it is.
         let _ = channel.move_up(LEAST_DESCRIPTOR);
         let hello = FromProgram::Hello { version: VERSION, role: Role::Program as u8 };
         channel.send(&hello.to_bytes(), &[])?;
-        let received = channel.receive_within(PATIENCE)?;
+        let received = loop {
+            match channel.receive_within(PATIENCE) {
+                Err(error) if error.kind() == io::ErrorKind::TimedOut && busy.is_busy() => {}
+                other => break other?,
+            }
+        };
         let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
         let Some(FromHost::Welcome { version: VERSION, pool_size }) =
             FromHost::read(&received.bytes)
@@ -96,6 +137,7 @@ impl Link {
             control: Arc::new(control),
             bell: Bell::new(Arc::new(bell))?,
             pool_size,
+            word,
         })
     }
 
@@ -117,7 +159,16 @@ impl Link {
                     Ok(())
                 }
                 FromHost::NeedPool => self.make_pool(attachment).map(|made| writer = Some(made)),
-                FromHost::Set { token, number, slot, wanted, source, filter_data, stacks } => {
+                FromHost::Set {
+                    token,
+                    number,
+                    slot,
+                    wanted,
+                    source,
+                    filter_data,
+                    stacks,
+                    since,
+                } => {
                     let told = match &stacks {
                         // All of them: another session may know of none.
                         Some(_) => {
@@ -126,7 +177,7 @@ impl Link {
                         }
                         None => Ok(()),
                     };
-                    let wanted = Some((&wanted, stacks.as_ref()));
+                    let wanted = Some((&wanted, stacks.as_ref(), since));
                     registry::set(attachment, number, slot, wanted, source, filter_data);
                     told.and_then(|()| self.say(&FromProgram::Done { token }, &[]))
                 }
@@ -210,7 +261,8 @@ impl Link {
     }
 
     fn make_pool(&self, attachment: usize) -> io::Result<&'static Writer> {
-        let options = PoolOptions { chunk_size: self.pool_size as usize, prefault: true };
+        // The rest is for bursts: hundreds of programs never have one.
+        let options = PoolOptions { chunk_size: self.pool_size as usize, prefault: 1 << 20 };
         let mut memory = Memory::shared(options.memory_size())?;
         let fd = memory.take_fd().ok_or(io::ErrorKind::Unsupported)?;
         let writer = Writer::new(memory, self.control.clone(), options, attachment)?;
@@ -252,6 +304,7 @@ impl Host for Link {
         let mut unanswered = lock(&self.unanswered);
         let before = self.heard.load(Ordering::Relaxed);
         let mut heard = before;
+        let mut busy = Busy::new(self.word.as_deref());
         while unanswered.contains(&registration) {
             let (left, waited) = self
                 .answered
@@ -259,7 +312,8 @@ impl Host for Link {
                 .unwrap_or_else(PoisonError::into_inner);
             unanswered = left;
             let now = self.heard.load(Ordering::Relaxed);
-            if waited.timed_out() && (now == heard || now.wrapping_sub(before) > MOST_MESSAGES) {
+            let is_silent = now == heard || now.wrapping_sub(before) > MOST_MESSAGES;
+            if waited.timed_out() && is_silent && !busy.is_busy() {
                 // A host that does not answer is waited for once; what it says later holds then.
                 unanswered.clear();
             }
@@ -294,10 +348,11 @@ pub(crate) fn begin() {
     for place in PLACES.get_or_init(dir::of_program) {
         // Where nothing can be had, there is no host.
         let Ok(directory) = Directory::open_or_make(place) else { continue };
-        let attached = try_attach(&directory);
+        let word = directory.word().ok().map(Arc::new);
+        let attached = try_attach(&directory, word.as_ref());
         let word = match std::env::var_os("ETW_LISTENER") {
             Some(off) if off == "off" => None,
-            _ => directory.word().ok(),
+            _ => word,
         };
         if word.is_none() && attached.is_none() {
             continue;
@@ -340,15 +395,18 @@ pub(crate) fn forget_descriptors() {
 }
 
 /// Connects, introduces the providers, and waits a moment for what is wanted of them.
-fn try_attach(directory: &Directory) -> Option<(Arc<Link>, usize, Vec<u32>)> {
-    let link = Arc::new(Link::connect(directory).ok()?);
+fn try_attach(
+    directory: &Directory,
+    word: Option<&Arc<Word>>,
+) -> Option<(Arc<Link>, usize, Vec<u32>)> {
+    let link = Arc::new(Link::connect(directory, word.cloned()).ok()?);
     let (attachment, numbers) = registry::attach_elsewhere(link.clone())?;
     DESCRIPTORS[attachment].store(link.channel.as_fd().as_raw_fd() + 1, Ordering::Release);
     Some((link, attachment, numbers))
 }
 
 /// Serves one directory's host for ever; sleeps while there is none.
-fn watch(directory: &Directory, word: Option<&Word>, link: Option<(Arc<Link>, usize)>) {
+fn watch(directory: &Directory, word: Option<&Arc<Word>>, link: Option<(Arc<Link>, usize)>) {
     let mut link = link;
     loop {
         if let Some((link, attachment)) = link.take() {
@@ -357,7 +415,7 @@ fn watch(directory: &Directory, word: Option<&Word>, link: Option<(Arc<Link>, us
         let Some(word) = word else { return };
         let seen = word.value();
         // A host that began between the two is met here; one that begins later changes the word.
-        link = try_attach(directory).map(|(link, attachment, _)| (link, attachment));
+        link = try_attach(directory, Some(word)).map(|(link, attachment, _)| (link, attachment));
         if link.is_none() {
             word.wait(seen, None);
         }

@@ -5,7 +5,8 @@
 //! * [`EventBuilder`]: events whose shape is known only at run time;
 //! * [`Provider`]: registration, callbacks, what is enabled;
 //! * [`Activity`]: ids that tie events together;
-//! * `Session`, with feature `session`: records what this program writes.
+//! * `Session`, with feature `session`: records what this program writes;
+//! * `Controller` and `GlobalSession`, with feature `control` (Linux): record every program of the user or the machine.
 //!
 //! ```
 //! use etw::{Activity, define_provider, write_event};
@@ -33,8 +34,11 @@ mod activity;
 #[cfg(target_os = "linux")]
 mod attach;
 mod builder;
+#[cfg(all(target_os = "linux", feature = "control"))]
+mod control;
 mod custom;
 pub mod evntprov;
+pub mod evntrace;
 #[cfg(any(target_os = "linux", all(unix, feature = "session")))]
 mod fork;
 mod macros;
@@ -45,26 +49,37 @@ pub mod rt;
 #[cfg(feature = "session")]
 mod session;
 mod stacks;
+#[cfg(any(feature = "session", feature = "control"))]
+mod target;
 mod write;
 
 pub use activity::{
     Activity, ActivityControl, ActivityFuture, Scope, create_id, event_activity_id_control,
 };
 pub use builder::EventBuilder;
+#[cfg(all(target_os = "linux", feature = "control"))]
+pub use control::{
+    ControlError, Controller, GlobalSession, GlobalSessionBuilder, LossStatus, ProviderStatus,
+    SessionStatus,
+};
 pub use custom::Protocol;
 #[cfg(feature = "session")]
-pub use etw_host::{
+pub use etw_host::{SessionClock, SessionStatistics, StartError};
+#[cfg(any(feature = "session", feature = "control"))]
+pub use etw_session::{
     Cause, Condition, EnableInfo, EnableProperties, EventKey, FilterError, Filters, IdFilter,
-    Ledger, LevelKeywordFilter, NameFilter, PayloadFilter, PayloadOp, SessionClock,
-    SessionStatistics, StackFilter, StartError,
+    Ledger, LevelKeywordFilter, NameFilter, PayloadFilter, PayloadOp, StackFilter,
 };
 pub use etw_tracelogging::{EncodeError, InType, OutType};
 pub use etw_types::LevelKeyword;
 pub use etw_types::{
-    Channel, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status, SystemTime,
+    Channel, EventClass, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status,
+    SystemTime,
 };
 pub use provider::{
     ControlCode, EnableCallback, EnableChange, MAX_SESSIONS, Provider, Registration,
 };
 #[cfg(feature = "session")]
-pub use session::{EnableTarget, MAX_PRIVATE_SESSIONS, Session, SessionBuilder, SessionError};
+pub use session::{MAX_PRIVATE_SESSIONS, Session, SessionBuilder, SessionError};
+#[cfg(any(feature = "session", feature = "control"))]
+pub use target::EnableTarget;

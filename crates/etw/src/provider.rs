@@ -9,6 +9,9 @@
 //! A slot's level and masks are changed only while its bit in `active` is clear. A write that loaded the bit before may still
 //! combine an old field with a new one and send one event too many or too few in the moment of a change; hosts check the
 //! enablement again, so nothing unwanted is stored.
+//!
+//! A classic provider has one session at a time, the one that was last to ask for it. Its slot lets everything pass: what level and flags
+//! mean is the provider's own affair, which is told them.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -37,6 +40,9 @@ pub struct Provider {
     id: Guid,
     name: Cow<'static, str>,
     traits: Cow<'static, [u8]>,
+    is_classic: bool,
+    /// Of a classic provider: the number of its session, 1 to [`MAX_SERIAL`]; another one for each session that takes it.
+    serial: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -64,7 +70,35 @@ struct State {
     registered: usize,
     callbacks: Vec<(u64, Callback)>,
     next_callback: u64,
+    classic: ClassicWish,
 }
+
+/// What the session of a classic provider asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ClassicWish {
+    /// As it was asked for.
+    pub wanted: LevelKeyword,
+    /// What the same session asked for when it took the provider.
+    pub first: LevelKeyword,
+    /// In nanoseconds of `CLOCK_MONOTONIC`.
+    since: u64,
+    /// Another number for each wish.
+    pub number: u64,
+}
+
+impl Default for ClassicWish {
+    fn default() -> ClassicWish {
+        ClassicWish::NONE
+    }
+}
+
+impl ClassicWish {
+    const NONE: ClassicWish =
+        ClassicWish { wanted: LevelKeyword::ALL, first: LevelKeyword::ALL, since: 0, number: 0 };
+}
+
+/// Numbers of sessions of classic providers begin again after this.
+pub(crate) const MAX_SERIAL: u32 = (1 << 13) - 1;
 
 /// What an enable callback is.
 #[doc(alias = "PENABLECALLBACK")]
@@ -205,7 +239,14 @@ impl Provider {
             id,
             name: Cow::Borrowed(name),
             traits: Cow::Borrowed(traits),
-            state: Mutex::new(State { registered: 0, callbacks: Vec::new(), next_callback: 0 }),
+            is_classic: false,
+            serial: AtomicU32::new(0),
+            state: Mutex::new(State {
+                registered: 0,
+                callbacks: Vec::new(),
+                next_callback: 0,
+                classic: ClassicWish::NONE,
+            }),
         }
     }
 
@@ -232,6 +273,11 @@ impl Provider {
         provider.traits_room = AtomicU32::new(room_of(traits.len()));
         provider.traits = Cow::Owned(traits.to_vec());
         provider
+    }
+
+    /// A classic provider.
+    pub(crate) fn classic(id: Guid) -> Provider {
+        Provider { is_classic: true, ..Provider::new("", id, &[]) }
     }
 
     /// The GUID by which sessions enable it.
@@ -430,6 +476,59 @@ impl Provider {
         Ok(())
     }
 
+    /// As [`set_slot`](Self::set_slot), for a wish that is as old as it says; whether that changed anything. Of a classic provider, the
+    /// newest wish holds.
+    ///
+    /// # Errors
+    /// `ERROR_NO_SYSTEM_RESOURCES` for a ninth session.
+    pub(crate) fn want(
+        &self,
+        route: u64,
+        wanted: &LevelKeyword,
+        stacks: Option<&StackFilter>,
+        since: u64,
+    ) -> Result<bool, Status> {
+        if !self.is_classic {
+            return self.set_slot(route, wanted, stacks).map(|()| true);
+        }
+        let mut state = self.state();
+        let wish = &mut state.classic;
+        if since < wish.since {
+            return Ok(false);
+        }
+        let is_there = self.routes(0, 0) == route;
+        // One that is told again, by a host that has been replaced.
+        if is_there && since == wish.since && *wanted == wish.wanted {
+            return Ok(false);
+        }
+        let first = if is_there { wish.first } else { *wanted };
+        *wish = ClassicWish { wanted: *wanted, first, since, number: wish.number + 1 };
+        if !is_there {
+            static LAST: AtomicU32 = AtomicU32::new(0);
+            let serial = LAST.fetch_add(1, Ordering::Relaxed) % MAX_SERIAL + 1;
+            self.clear_slots(u64::MAX);
+            self.serial.store(serial, Ordering::Release);
+            self.set_slot(route, &LevelKeyword::ALL, None)?;
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn is_classic(&self) -> bool {
+        self.is_classic
+    }
+
+    /// Of a classic provider: the number of its session.
+    #[inline]
+    pub(crate) fn serial(&self) -> u32 {
+        self.serial.load(Ordering::Acquire)
+    }
+
+    /// Of a classic provider: what its session wants; `None` without one.
+    pub(crate) fn classic_wish(&self) -> Option<ClassicWish> {
+        let state = self.state();
+        (self.routes(0, 0) != 0).then_some(state.classic)
+    }
+
     /// The sessions of `routes` want nothing more. Whether any of them was there.
     pub(crate) fn clear_slots(&self, routes: u64) -> bool {
         let active = self.active.load(Ordering::Relaxed);
@@ -485,6 +584,10 @@ impl Provider {
     pub(crate) fn enter(&self, callback: Option<Arc<EnableCallback>>) -> (bool, Option<u64>) {
         let mut state = self.state();
         state.registered += 1;
+        if state.registered == 1 {
+            // Whose wish was the newest says nothing any more.
+            state.classic.since = 0;
+        }
         let number = callback.map(|callback| {
             state.next_callback += 1;
             let number = state.next_callback;

@@ -43,6 +43,8 @@ pub(crate) struct Enable {
     pub wanted: LevelKeyword,
     /// Which events shall have a call stack.
     pub stacks: Option<StackFilter>,
+    /// When it was asked for, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub since: u64,
 }
 
 #[derive(Default)]
@@ -163,7 +165,7 @@ fn introduce(provider: &Provider, attachment: usize, host: &dyn Host) {
     for enable in enables {
         // A ninth session was refused when it asked; one that is beyond for a provider that comes later stays without.
         let route = route(attachment, enable.slot);
-        let _ = provider.set_slot(route, &enable.wanted, enable.stacks.as_ref());
+        let _ = provider.want(route, &enable.wanted, enable.stacks.as_ref(), enable.since);
     }
 }
 
@@ -233,13 +235,14 @@ pub(crate) fn set_writer(attachment: usize, writer: &'static Writer) {
     WRITERS[attachment].store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
 }
 
-/// What a session of a host wants (`Some`), or no longer wants, of the provider that the host knows by `number`.
+/// What a session of a host wants (`Some`, with the time since when), or no longer wants, of the provider that the host knows by
+/// `number`.
 #[cfg(target_os = "linux")]
 pub(crate) fn set(
     attachment: usize,
     number: u32,
     slot: u8,
-    wanted: Option<(&LevelKeyword, Option<&StackFilter>)>,
+    wanted: Option<(&LevelKeyword, Option<&StackFilter>, u64)>,
     source: Guid,
     filter_data: &[u8],
 ) {
@@ -248,7 +251,9 @@ pub(crate) fn set(
         let provider = by_number(registry, attachment, number)?;
         let changed = match wanted {
             // A ninth session, with those of other hosts: it has no events of this program.
-            Some((wanted, stacks)) => provider.set_slot(route, wanted, stacks).is_ok(),
+            Some((wanted, stacks, since)) => {
+                provider.want(route, wanted, stacks, since) == Ok(true)
+            }
             None => provider.clear_slots(route),
         };
         changed.then_some(provider)
@@ -277,6 +282,12 @@ pub(crate) fn capture(
     if let Some(provider) = with(|registry| by_number(registry, attachment, number)) {
         call(&provider, None, |_| Some(change), &[]);
     }
+}
+
+/// Has this process registered any?
+#[cfg(all(target_os = "linux", feature = "control"))]
+pub(crate) fn has_providers() -> bool {
+    with(|registry| !registry.providers.is_empty())
 }
 
 /// Does a session of the host want call stacks of any provider?
@@ -322,7 +333,7 @@ pub(crate) fn detach(attachment: usize) {
     }
 }
 
-/// A session wants (`Some`) or no longer wants (`None`) events of the provider or provider group `id`.
+/// A session wants (`Some`, with the time since when) or no longer wants (`None`) events of the provider or provider group `id`.
 ///
 /// # Errors
 /// `ERROR_NO_SYSTEM_RESOURCES` when a provider has eight sessions already; nothing is changed then.
@@ -330,7 +341,7 @@ pub(crate) fn enable(
     attachment: usize,
     slot: u8,
     id: Guid,
-    wanted: Option<(&LevelKeyword, Option<&StackFilter>)>,
+    wanted: Option<(&LevelKeyword, Option<&StackFilter>, u64)>,
     source: Guid,
     filter_data: &[u8],
 ) -> Result<(), Status> {
@@ -340,7 +351,12 @@ pub(crate) fn enable(
         let affected = registry.providers.iter().filter(|p| p.id() == id || p.group() == Some(id));
         for provider in affected {
             match wanted {
-                Some((wanted, stacks)) => provider.set_slot(route, wanted, stacks)?,
+                Some((wanted, stacks, since))
+                    if !provider.want(route, wanted, stacks, since)? =>
+                {
+                    continue;
+                }
+                Some(_) => {}
                 None if !provider.clear_slots(route) => continue,
                 None => {}
             }

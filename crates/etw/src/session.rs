@@ -16,6 +16,7 @@ use etw_types::{Guid, Level, LevelKeyword, Status};
 
 use crate::provider::Provider;
 use crate::registry::{self, Enable, Host};
+use crate::target::EnableTarget;
 
 /// Private sessions that a process may have at a time.
 pub const MAX_PRIVATE_SESSIONS: usize = 4;
@@ -107,24 +108,6 @@ impl std::error::Error for SessionError {}
 impl From<StartError> for SessionError {
     fn from(error: StartError) -> SessionError {
         SessionError::Start(error)
-    }
-}
-
-/// What can be enabled: a provider of this program, or the GUID of one, or of a provider group.
-pub trait EnableTarget {
-    /// The GUID.
-    fn guid(&self) -> Guid;
-}
-
-impl EnableTarget for Provider {
-    fn guid(&self) -> Guid {
-        self.id()
-    }
-}
-
-impl EnableTarget for Guid {
-    fn guid(&self) -> Guid {
-        *self
     }
 }
 
@@ -326,8 +309,8 @@ impl Session {
             crate::stacks::prepare();
         }
         let schematized = info.filters.as_ref().map(|filters| filters.schematized.clone());
-        self.host.enable(id, info);
-        let wanted = Some((&wanted, stacks.as_ref()));
+        let since = self.host.enable(id, info);
+        let wanted = Some((&wanted, stacks.as_ref(), since));
         let data = schematized.unwrap_or_default();
         registry::enable(self.attachment, 0, id, wanted, self.source, &data).map_err(|_| {
             let _ = registry::enable(self.attachment, 0, id, None, self.source, &[]);
@@ -414,8 +397,12 @@ impl Host for PrivateSession {
     fn register(&self, provider: &Provider) -> (u32, Vec<Enable>) {
         let (number, wanted) =
             self.register(provider_of(provider.id(), provider.traits()), provider.group());
-        let enable =
-            |info: EnableInfo| Enable { slot: 0, wanted: info.wanted, stacks: info.stacks() };
+        let enable = |(info, since): (EnableInfo, u64)| Enable {
+            slot: 0,
+            wanted: info.wanted,
+            stacks: info.stacks(),
+            since,
+        };
         (number, wanted.map(enable).into_iter().collect())
     }
 

@@ -484,7 +484,7 @@ fn write_now(provider: &Provider, routes: u64, event: &Event<'_>, fill: &Fill<'_
         return write_to_several(provider, routes, event, fill);
     }
     let Some(writer) = writer(attachment).filter(|_| sessions != 0) else {
-        return Status::ERROR_SUCCESS;
+        return refused_status(provider, Refused::NotWanted);
     };
     let (request, prefix) = ask(provider, writer, attachment, sessions as u8, event);
     // Nearly always at once: a payload of the announced size into a chunk that is there.
@@ -612,5 +612,9 @@ fn refused_status(provider: &Provider, refused: Refused) -> Status {
         // since the child of a fork may find the registry locked for ever.
         provider.forget_detached();
     }
-    Status(refused.status())
+    match Status(refused.status()) {
+        // Its writers name their session: that it has ended is no success.
+        Status::ERROR_SUCCESS if provider.is_classic() => Status::ERROR_INVALID_HANDLE,
+        status => status,
+    }
 }

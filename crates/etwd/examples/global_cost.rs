@@ -1,6 +1,10 @@
 //! What a global session costs: its programs, its host, and whoever watches. One JSON object a figure.
 //!
-//! `cargo run --release -p etwd --example global_cost -- ETW`: ETW is the `etw` command, for the latency of `etw tail`.
+//! `cargo run --release -p etwd --example global_cost -- ETW [PART]`: ETW is the `etw` command, for the latency of `etw tail`;
+//! PART one of `write`, `cpu`, `latency`, `quiet`, instead of all of these.
+//!
+//! `… -- rate SECONDS OUT.etl`: the highest rate at which two paced programs lose nothing in so many seconds, with one session to the
+//! disk, and that of a program with two threads and a private session.
 //!
 //! The host is another process, as it is in use; private sessions are measured in turn with it.
 
@@ -12,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use etw::{Level, Session, define_provider, write_event};
 use etw_wire::client::Client;
-use etw_wire::control::{Request, Response, Start};
+use etw_wire::control::{Request, Response, SessionStatus, Start};
 use etwd::{Host, HostOptions};
 
 define_provider!(BENCH, "OpenEtw.Bench");
@@ -53,8 +57,21 @@ fn main() -> Result<()> {
             std::thread::sleep(Duration::from_secs(120));
             Ok(())
         }
-        Some(etw) => measure(Path::new(etw)),
-        None => Err("usage: global_cost ETW".into()),
+        Some("paced") => {
+            let _registration = BENCH.register();
+            while !BENCH.is_enabled(Level::INFO, 2) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            println!("ready");
+            std::io::stdin().read_line(&mut String::new())?;
+            let (rate, seconds) = (arguments[1].parse()?, arguments[2].parse()?);
+            let (written, is_late) = write_paced(Instant::now(), rate, seconds);
+            println!("{written} {is_late}");
+            Ok(())
+        }
+        Some("rate") => rates(arguments[1].parse()?, Path::new(&arguments[2])),
+        Some(etw) => measure(Path::new(etw), arguments.get(1).map(String::as_str)),
+        None => Err("usage: global_cost ETW [PART] | global_cost rate SECONDS OUT.etl".into()),
     }
 }
 
@@ -79,14 +96,23 @@ impl HostProcess {
     }
 
     fn session(&self, name: &str) -> Result<()> {
-        let all = etw_host::EnableInfo::default();
-        let start = Start {
+        self.start_session(Start { name: name.to_owned(), buffering: true, ..Start::default() })
+    }
+
+    /// To the disk, with the buffers of the rates' measurements.
+    fn file_session(&self, name: &str, file: &Path) -> Result<()> {
+        self.start_session(Start {
             name: name.to_owned(),
-            buffering: true,
-            enable: vec![(BENCH.id(), all)],
+            file: Some(file.to_owned()),
+            buffer_size: 1 << 20,
+            buffers: 64,
             ..Start::default()
-        };
-        self.client()?.ask(&Request::Start(Box::new(start)))?;
+        })
+    }
+
+    fn start_session(&self, start: Start) -> Result<()> {
+        let enable = vec![(BENCH.id(), etw_host::EnableInfo::default())];
+        self.client()?.ask(&Request::Start(Box::new(Start { enable, ..start })))?;
         Ok(())
     }
 
@@ -98,9 +124,11 @@ impl HostProcess {
         }
     }
 
-    fn stop(&self, name: &str) -> Result<()> {
-        self.client()?.ask(&Request::Stop { session: name.to_owned() })?;
-        Ok(())
+    fn stop(&self, name: &str) -> Result<SessionStatus> {
+        match self.client()?.ask(&Request::Stop { session: name.to_owned() })? {
+            Response::Session(status) => Ok(*status),
+            _ => Err("no session".into()),
+        }
     }
 
     /// User and system time so far.
@@ -113,11 +141,59 @@ impl HostProcess {
         Ok(Duration::from_nanos((ticks() + ticks()) * 1_000_000_000 / per_second))
     }
 
+    /// The same by who spent it.
+    fn cpu_parts(&self) -> Result<CpuParts> {
+        let mut parts = CpuParts::default();
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            let path = task?.path();
+            let stat = std::fs::read_to_string(path.join("stat"))?;
+            let (head, tail) = stat.rsplit_once(')').ok_or("stat")?;
+            let mut fields = tail.split_ascii_whitespace().skip(11);
+            let mut ticks = || fields.next().and_then(|f| f.parse::<f64>().ok()).unwrap_or(0.0);
+            let (user, system) = (ticks(), ticks());
+            // Nanoseconds that it ran; ticks only tell how they divide.
+            let ran = std::fs::read_to_string(path.join("schedstat"))?;
+            let ran: f64 = ran.split_ascii_whitespace().next().ok_or("schedstat")?.parse()?;
+            let in_kernel = ran * system / (user + system).max(1.0);
+            match head.ends_with("(etw-storage") {
+                true => {
+                    parts.storage_system += in_kernel;
+                    parts.storage_user += ran - in_kernel;
+                }
+                false => {
+                    parts.engine_system += in_kernel;
+                    parts.engine_user += ran - in_kernel;
+                }
+            }
+        }
+        Ok(parts)
+    }
+
     fn memory(&self) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes: f64 = line.ok_or("VmRSS")?.trim().trim_end_matches(" kB").parse()?;
         Ok(kilobytes / 1024.0)
+    }
+}
+
+/// Nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct CpuParts {
+    engine_user: f64,
+    engine_system: f64,
+    storage_user: f64,
+    storage_system: f64,
+}
+
+impl CpuParts {
+    fn since(self, before: CpuParts) -> CpuParts {
+        CpuParts {
+            engine_user: self.engine_user - before.engine_user,
+            engine_system: self.engine_system - before.engine_system,
+            storage_user: self.storage_user - before.storage_user,
+            storage_system: self.storage_system - before.storage_system,
+        }
     }
 }
 
@@ -141,11 +217,29 @@ fn bursts(mut drained: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(best)
 }
 
-fn measure(etw: &Path) -> Result<()> {
+fn measure(etw: &Path, part: Option<&str>) -> Result<()> {
     let host = HostProcess::start()?;
     // SAFETY: before there are other threads.
     unsafe { std::env::set_var(etw_wire::dir::VARIABLE, &host.directory) };
     let _registration = BENCH.register();
+    let is_wanted = |name: &str| part.is_none_or(|part| part == name);
+    if is_wanted("write") {
+        writes(&host)?;
+    }
+    if is_wanted("cpu") {
+        cpu(&host)?;
+    }
+    if is_wanted("latency") {
+        latency(&host, etw)?;
+    }
+    if is_wanted("quiet") {
+        quiet(&host)?;
+    }
+    Ok(())
+}
+
+/// What an event costs the program.
+fn writes(host: &HostProcess) -> Result<()> {
     let (mut private, mut global) = (f64::MAX, f64::MAX);
     let mut lost = 0;
     for _ in 0..3 {
@@ -171,24 +265,156 @@ fn measure(etw: &Path) -> Result<()> {
         host.stop(&format!("bench{number}"))?;
     }
     figure("global: lost while measuring", lost as f64, "events");
+    Ok(())
+}
 
-    host.session("cpu")?;
-    let before = host.cpu()?;
-    let end = Instant::now() + Duration::from_secs(3);
-    let mut n = 0;
-    while Instant::now() < end {
-        // A million a second.
-        (0..1000).for_each(|_| event(black_box(n), black_box(TEXT)));
-        n += 1;
-        std::thread::sleep(Duration::from_micros(900));
+/// What an event costs the host, at a million a second: draining, routing and storing; and, of a session to the disk, what the
+/// system's copy into the page cache takes beside it.
+fn cpu(host: &HostProcess) -> Result<()> {
+    for to_file in [false, true] {
+        let file = host.directory.with_extension("etl");
+        match to_file {
+            true => host.file_session("cpu", &file)?,
+            false => host.session("cpu")?,
+        }
+        let before = host.cpu_parts()?;
+        let end = Instant::now() + Duration::from_secs(3);
+        while Instant::now() < end {
+            // A million a second.
+            (0..1000).for_each(|n| event(black_box(n), black_box(TEXT)));
+            std::thread::sleep(Duration::from_micros(900));
+        }
+        let (stored, lost) = host.stored("cpu")?;
+        let used = host.cpu_parts()?.since(before);
+        host.stop("cpu")?;
+        let figure = |what: &str, nanos: f64| {
+            let whither = if to_file { "file" } else { "memory" };
+            figure(&format!("global: host's CPU, a stored event, {whither}{what}"), nanos, "ns");
+        };
+        let each = |nanos: f64| nanos / stored.max(1) as f64;
+        let ours = used.engine_user + used.engine_system + used.storage_user;
+        figure("", each(ours));
+        figure(", of it in the kernel", each(used.engine_system));
+        if to_file {
+            figure(", of it the storage thread", each(used.storage_user));
+            figure(", beside it the kernel's writes", each(used.storage_system));
+            std::fs::remove_file(&file)?;
+        }
+        if lost > 0 {
+            return Err(format!("{lost} events lost at a million a second").into());
+        }
     }
-    let (stored, _) = host.stored("cpu")?;
-    let used = host.cpu()? - before;
-    figure("global: host's CPU, a stored event", used.as_nanos() as f64 / stored as f64, "ns");
-    host.stop("cpu")?;
+    Ok(())
+}
 
-    latency(&host, etw)?;
+/// Events at this rate; how many, and whether it could not be held.
+fn write_paced(start: Instant, rate: f64, seconds: f64) -> (u64, bool) {
+    let mut written = 0u64;
+    loop {
+        let elapsed = start.elapsed().as_secs_f64();
+        if elapsed > seconds {
+            // Behind by more than 50 ms: not this rate was offered.
+            let due = (seconds * rate) as u64;
+            return (written, due > written + (rate * 0.05) as u64);
+        }
+        let due = (elapsed * rate) as u64;
+        let until = due.min(written + 10_000);
+        (written..until).for_each(|n| event(black_box(n as i32), black_box(TEXT)));
+        written = until.max(written);
+        if written >= due {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+}
 
+/// The highest rate that is held. Short holds find it; the long one is what counts.
+fn highest(seconds: f64, mut holds: impl FnMut(f64, f64) -> Result<bool>) -> Result<f64> {
+    let (mut good, mut bad) = (0.0f64, 64e6);
+    while bad / good.max(1e5) > 1.05 && bad > 2e5 {
+        let rate = if good == 0.0 { bad / 8.0 } else { (good * bad).sqrt() };
+        *if holds(rate, seconds.min(2.0))? { &mut good } else { &mut bad } = rate;
+    }
+    let mut rate = good;
+    while rate > 1e5 && !holds(rate, seconds)? {
+        rate *= 0.95;
+    }
+    Ok(rate)
+}
+
+fn rates(seconds: f64, file: &Path) -> Result<()> {
+    let host = HostProcess::start()?;
+    let is_told = std::env::var_os("RATE_VERBOSE").is_some();
+    let tell = |what: &str, rate: f64, lost: u64, is_late: bool| {
+        if is_told {
+            eprintln!("{what}: {:.2} M/s offered, {lost} lost, behind: {is_late}", rate / 1e6);
+        }
+        lost == 0 && !is_late
+    };
+    let global = highest(seconds, |rate, seconds| {
+        host.file_session("rate", file)?;
+        let mut programs = Vec::new();
+        for _ in 0..2 {
+            let program = Command::new(std::env::current_exe()?)
+                .args(["paced", &(rate / 2.0).to_string(), &seconds.to_string()])
+                .env(etw_wire::dir::VARIABLE, &host.directory)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()?;
+            programs.push(program);
+        }
+        let mut said = Vec::new();
+        for program in &mut programs {
+            let mut lines = BufReader::new(program.stdout.take().ok_or("no output")?).lines();
+            lines.next().ok_or("a program has ended")??;
+            said.push(lines);
+        }
+        // Their inputs end: they begin.
+        programs.iter_mut().for_each(|program| drop(program.stdin.take()));
+        let (mut written, mut is_late) = (0, false);
+        for (program, mut lines) in programs.iter_mut().zip(said) {
+            let line = lines.next().ok_or("a program has ended")??;
+            let (count, late) = line.split_once(' ').ok_or("no figures")?;
+            written += count.parse::<u64>()?;
+            is_late |= late == "true";
+            program.wait()?;
+        }
+        let status = host.stop("rate")?;
+        std::fs::remove_file(file)?;
+        if status.stored + status.lost != written {
+            let what = format!("{written} events written, {} stored", status.stored);
+            return Err(format!("the ledger is not exact: {what}, {} lost", status.lost).into());
+        }
+        if is_told && status.lost > 0 {
+            let (free, of) = (status.free_buffers, status.buffers);
+            let causes = status.losses.iter().map(|loss| format!("{} {}", loss.cause, loss.count));
+            eprintln!("{}; {free} of {of} buffers free", causes.collect::<Vec<_>>().join(", "));
+        }
+        Ok(tell("global", rate, status.lost, is_late))
+    })?;
+    drop(host);
+    let _registration = BENCH.register();
+    let private = highest(seconds, |rate, seconds| {
+        let builder = Session::builder("rate").file(file).buffer_size_kb(1024).buffers(64);
+        let session = builder.pool_size(16 << 20, 16 << 20).start()?;
+        session.enable(&BENCH, Level::VERBOSE, 0)?;
+        let start = Instant::now();
+        let is_late = std::thread::scope(|scope| {
+            let write = || write_paced(start, rate / 2.0, seconds).1;
+            let writers = [scope.spawn(write), scope.spawn(write)];
+            writers.into_iter().any(|writer| writer.join().unwrap_or(true))
+        });
+        let lost = session.stop()?.ledger.lost_total();
+        std::fs::remove_file(file)?;
+        Ok(tell("private", rate, lost, is_late))
+    })?;
+    figure("global: two paced programs without loss", global / 1e6, "M/s");
+    figure("global: two threads, private session, without loss", private / 1e6, "M/s");
+    figure("global: paced programs / private session", global / private, "x");
+    Ok(())
+}
+
+/// What programs cost that are only there.
+fn quiet(host: &HostProcess) -> Result<()> {
     host.session("quiet")?;
     let before = host.memory()?;
     let mut programs = Vec::new();

@@ -151,11 +151,15 @@ impl Engine {
             let was_called = !messages.is_empty();
             // Programs' first: what somebody asks is answered with all that they have said.
             messages.sort_by_key(|message| !message.is_of_program());
-            for message in messages {
+            let mut messages = messages.into_iter();
+            while let Some(message) = messages.next() {
                 if let ControlFlow::Break(()) = self.handle(message) {
+                    // Among them may be that a session has finished, which is waited for.
+                    messages.for_each(|message| self.mailbox.post(message));
                     self.stop_all();
                     return;
                 }
+                self.mailbox.beat();
             }
             let started = Instant::now();
             let drained = match was_called || self.has_work() {
@@ -164,6 +168,7 @@ impl Engine {
             };
             self.has_drained |= drained.records > 0;
             self.answer_pending();
+            self.stop_orphans();
             self.maintain();
             if self.is_idle_for_too_long() {
                 return;
@@ -192,7 +197,8 @@ impl Engine {
     pub(crate) fn is_storing(&self) -> bool {
         self.sessions.iter().any(|(slot, global)| {
             global.storage.is_some()
-                && self.router.session(*slot).is_some_and(|session| session.is_storing())
+                && (!global.before.is_empty()
+                    || self.router.session(*slot).is_some_and(|session| session.is_storing()))
         })
     }
 }

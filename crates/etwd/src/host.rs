@@ -40,7 +40,8 @@ impl HostOptions {
         HostOptions {
             directory: directory.as_ref().to_owned(),
             idle_exit: None,
-            pool_size: 1 << 20,
+            // What is never in use takes no memory.
+            pool_size: 4 << 20,
             pool_limit: 16 << 20,
         }
     }
@@ -186,7 +187,9 @@ impl Host {
         entries: Entries,
     ) -> io::Result<Host> {
         raise_descriptor_limit();
-        let mailbox = Arc::new(Mailbox::new(Bell::new(Arc::new(bell))?));
+        // Without it programs are less patient.
+        let word = Directory::open(&options.directory).and_then(|directory| directory.word()).ok();
+        let mailbox = Arc::new(Mailbox::new(Bell::new(Arc::new(bell))?, word));
         let controllers = Arc::new(AtomicUsize::new(0));
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let theirs = rustix::io::fcntl_dupfd_cloexec(&stop, 0)?;

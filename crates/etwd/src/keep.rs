@@ -17,6 +17,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use etw_session::EnableInfo;
 use etw_types::Guid;
@@ -36,8 +37,23 @@ pub(crate) struct KeptSession {
     /// `SessionFacts::to_bytes`.
     pub facts: Vec<u8>,
     pub enabled: Vec<(Guid, EnableInfo)>,
+    /// When each was asked for.
+    pub since: Vec<(Guid, u64)>,
     /// How many buffers lie in each memory.
     pub buffers: Vec<u32>,
+    /// By which number places name its file.
+    pub file_number: u32,
+    /// Files that it had before, with buffers on their way; the oldest first.
+    pub before: Vec<KeptFile>,
+}
+
+/// A file of a session that goes on in another one.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct KeptFile {
+    pub number: u32,
+    pub path: PathBuf,
+    /// `SessionFacts::to_bytes`.
+    pub facts: Vec<u8>,
 }
 
 #[derive(Serialize, Deserialize)]

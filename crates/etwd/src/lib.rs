@@ -18,6 +18,7 @@
 mod boot;
 mod consumer;
 mod engine;
+mod fault;
 mod host;
 mod keep;
 mod keeper;

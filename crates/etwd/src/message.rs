@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use etw_ring::Bell;
 use etw_types::Status;
 use etw_wire::control::{Request, Response};
+use etw_wire::dir::Word;
 use etw_wire::{Channel, MAX_MESSAGE, Peer};
 
 use crate::rights::refused;
@@ -107,11 +108,20 @@ pub(crate) struct Mailbox {
     messages: Mutex<VecDeque<Message>>,
     is_filled: AtomicBool,
     pub bell: Bell,
+    /// Where programs that wait for an answer see that others get theirs.
+    word: Option<Word>,
 }
 
 impl Mailbox {
-    pub fn new(bell: Bell) -> Mailbox {
-        Mailbox { messages: Mutex::default(), is_filled: AtomicBool::new(false), bell }
+    pub fn new(bell: Bell, word: Option<Word>) -> Mailbox {
+        Mailbox { messages: Mutex::default(), is_filled: AtomicBool::new(false), bell, word }
+    }
+
+    /// A message has been dealt with.
+    pub fn beat(&self) {
+        if let Some(word) = &self.word {
+            word.beat();
+        }
     }
 
     pub fn post(&self, message: Message) {

@@ -185,18 +185,18 @@ impl Program {
         sessions
     }
 
-    /// Asks the program to change what a session wants of one registration.
+    /// Asks the program to change what a session wants of one registration, and since when.
     pub fn tell(
         &self,
         token: u32,
         number: u32,
         slot: usize,
-        info: Option<&EnableInfo>,
+        wanted: Option<(&EnableInfo, u64)>,
         source: Guid,
     ) {
         let slot = slot as u8;
-        match info {
-            Some(info) => self.say(&FromHost::Set {
+        match wanted {
+            Some((info, since)) => self.say(&FromHost::Set {
                 token,
                 number,
                 slot,
@@ -204,6 +204,7 @@ impl Program {
                 source,
                 filter_data: info.filters.as_ref().map_or(&[], |filters| &filters.schematized),
                 stacks: info.stacks(),
+                since,
             }),
             None => self.say(&FromHost::Clear { token, number, slot, source }),
         }
@@ -224,6 +225,8 @@ pub(crate) struct Lane {
     /// Bytes that no writer of ours makes.
     pub hostile: u64,
     pub pressure: u32,
+    /// Bytes of its pool that the last round drained.
+    pub drained: u64,
     pub has_ended: bool,
     /// Raw time at which that was known.
     pub ended_at: u64,
@@ -240,6 +243,12 @@ impl Lane {
             registrations.set(*number, registered.provider.clone());
         }
         let process_id = program.peer.pid;
+        let threads = is_elsewhere(process_id).then(|| {
+            // While it is certainly there: it may have ended when its records come.
+            let mut threads = HashMap::new();
+            learn_threads(process_id, &mut threads);
+            threads
+        });
         Lane {
             connection,
             process_id,
@@ -250,10 +259,11 @@ impl Lane {
             last: None,
             hostile: 0,
             pressure: reader.pressure(),
+            drained: 0,
             has_ended: program.has_ended,
             ended_at: 0,
             active: Instant::now(),
-            threads: is_elsewhere(process_id).then(HashMap::new),
+            threads,
         }
     }
 

@@ -6,17 +6,21 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use etw_host::file::Files;
-use etw_host::storage::{Sink, Storage};
-use etw_session::{EnableInfo, LogMode, SLOTS};
+use etw_ring::RawClock;
+use etw_session::{EnableInfo, LogMode, SLOTS, Session};
 use etw_types::{Guid, Status};
 use etw_wire::control::{ProviderStatus, Request, Response, Start, Update};
 use etw_wire::message::FromHost;
 
 use crate::engine::{Engine, Pending};
+use crate::fault;
+use crate::keep::KeptFile;
 use crate::message::Asker;
 use crate::rights::{may_write, refused};
-use crate::session::{GlobalSession, is_same_file, make_buffers};
+use crate::session::{GlobalSession, make_buffers};
 
+/// Files of one session that may wait for their disk.
+const MAX_FILES_BEFORE: usize = 16;
 /// Sessions of one provider.
 const MAX_SESSIONS_OF_PROVIDER: usize = 8;
 /// How long the start of a session waits for programs that have its providers.
@@ -61,11 +65,20 @@ impl Engine {
                 Err(no) => from.answer(&no),
             },
             Request::Update { session, update } => {
-                let response = match self.find(&session) {
-                    Ok(slot) => self.update(slot, &update, &from).map_or_else(|no| no, |()| done()),
-                    Err(no) => no,
-                };
-                from.answer(&response);
+                let changed = self.find(&session).and_then(|slot| {
+                    self.update(slot, &update)?;
+                    // The last: from there on the answer comes when the file before is complete.
+                    update
+                        .file
+                        .as_deref()
+                        .map(|file| self.change_file(slot, file, &from))
+                        .transpose()
+                });
+                match changed {
+                    Ok(Some(())) => {}
+                    Ok(None) => from.answer(&done()),
+                    Err(no) => from.answer(&no),
+                }
             }
             Request::Enable { session, provider, info, timeout_ms } => {
                 match self.find(&session).and_then(|slot| {
@@ -88,6 +101,9 @@ impl Engine {
                     self.drain_all();
                     if let Some(inner) = self.router.session_mut(slot) {
                         inner.disable(&provider);
+                    }
+                    if let Some(global) = self.sessions.get_mut(&slot) {
+                        global.since.remove(&provider);
                     }
                     self.keep_session(slot);
                     self.withdraw(slot, Some(&provider));
@@ -190,9 +206,7 @@ impl Engine {
         }
         if let Some(file) = &start.file {
             may_write(from.user(), file)?;
-            if let Some(other) =
-                self.sessions.values().find(|other| is_same_file(&other.start.file, &start.file))
-            {
+            if let Some(other) = self.sessions.values().find(|other| other.writes(&start.file)) {
                 let what = format!("{}: session {} records to it", file.display(), other.name);
                 return Err(refused(Status::ERROR_BAD_PATHNAME, what));
             }
@@ -236,6 +250,9 @@ impl Engine {
         if let Some(session) = self.router.session_mut(slot) {
             session.enable(provider, info);
         }
+        if let Some(global) = self.sessions.get_mut(&slot) {
+            global.since.insert(provider, RawClock::Monotonic.now());
+        }
         self.keep_session(slot);
         self.publish_admission(slot);
         Ok(())
@@ -258,11 +275,8 @@ impl Engine {
         }
     }
 
-    fn update(&mut self, slot: usize, update: &Update, from: &Asker) -> Result<(), Response> {
+    fn update(&mut self, slot: usize, update: &Update) -> Result<(), Response> {
         let invalid = |what: &str| refused(Status::ERROR_INVALID_PARAMETER, what);
-        if let Some(file) = &update.file {
-            self.change_file(slot, file, from)?;
-        }
         let (Some(global), Some(session)) =
             (self.sessions.get_mut(&slot), self.router.session_mut(slot))
         else {
@@ -299,21 +313,21 @@ impl Engine {
         Ok(())
     }
 
-    /// Goes on in another file; the one before is completed.
+    /// Goes on in another file; the one before is completed, as soon as its disk allows, and then the answer is given.
     fn change_file(&mut self, slot: usize, file: &Path, from: &Asker) -> Result<(), Response> {
         may_write(from.user(), file)?;
         let named = Some(file.to_owned());
-        if self.sessions.values().any(|other| is_same_file(&other.start.file, &named)) {
+        if self.sessions.values().any(|other| other.writes(&named)) {
             let what = format!("{}: a session records to it", file.display());
             return Err(refused(Status::ERROR_BAD_PATHNAME, what));
         }
         self.drain_all();
         let raw = self.clocks.0.now();
-        let lost = self.ledger(slot).lost_total();
+        let ended = || refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended");
         let (Some(global), Some(session)) =
             (self.sessions.get_mut(&slot), self.router.session_mut(slot))
         else {
-            return Err(refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended"));
+            return Err(ended());
         };
         if global.storage.is_none()
             || !matches!(
@@ -324,42 +338,49 @@ impl Engine {
             let what = "only sessions with a sequential or circular file can be given another one";
             return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
         }
+        if global.before.len() >= MAX_FILES_BEFORE {
+            let what = "the disk is too slow: files of this session wait to be completed";
+            return Err(refused(Status(170), what));
+        }
+        let number = session.next_place().file + 1;
         let mut facts = global.facts.clone();
         facts.header.log_file_name = file.to_string_lossy().into_owned();
         let files = Files::create(file, facts.clone(), 0).map_err(|error| {
             let what = format!("{}: {error}", file.display());
             refused(Status::ERROR_BAD_PATHNAME, what)
         })?;
-        let storage = Storage::start(Sink::Files(Box::new(files)))
-            .map_err(|error| refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string()))?;
+        fault::point("file made");
         session.flush(global.time.time(&self.map, raw));
-        let end = Instant::now() + Duration::from_secs(5);
-        while self.router.session(slot).is_some_and(|session| session.is_storing()) {
-            if Instant::now() > end {
-                let what = "the disk is too slow to end the file now";
-                return Err(refused(Status(170), what));
-            }
-            self.round(Duration::ZERO);
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        // Final, and on its way to the file before.
+        self.round(Duration::ZERO);
+        let lost = self.ledger(slot).lost_total();
         let (Some(global), Some(session)) =
-            (self.sessions.get_mut(&slot), self.router.session_mut(slot))
+            (self.sessions.get_mut(&slot), self.router.session(slot))
         else {
-            return Err(refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended"));
+            return Err(ended());
         };
         let closing = global.closing(session, lost, true);
-        let old = global.storage.replace(storage);
-        session.begin_file();
-        global.modules.again();
-        global.facts = facts;
-        global.start.file = named;
-        // The old file is completed here: what it says is the answer.
-        match old.map(|old| old.finish(closing)) {
-            Some(Err(error)) => {
-                Err(refused(Status::ERROR_WRITE_FAULT, format!("the file before: {error}")))
+        let before = KeptFile {
+            number: global.file_number,
+            path: global.start.file.replace(file.to_owned()).unwrap_or_default(),
+            facts: std::mem::replace(&mut global.facts, facts).to_bytes(),
+        };
+        global.before.push_back((before, from.clone()));
+        global.file_number = number;
+        // First known to the next worker, which goes by the place of the next buffer; then the place itself.
+        self.keep_session(slot);
+        fault::point("file kept");
+        if let (Some(global), Some(session)) =
+            (self.sessions.get_mut(&slot), self.router.session_mut(slot))
+        {
+            session.begin_file();
+            fault::point("file begun");
+            global.modules.again();
+            if let Some(storage) = &global.storage {
+                storage.switch(closing, files.numbered(number));
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     fn capture(
@@ -427,13 +448,17 @@ impl Engine {
 
     fn consume(&mut self, name: &str, from: &Asker) {
         let stream = self.find(name).and_then(|slot| {
+            let position = self.router.session(slot).map(Session::position).unwrap_or_default();
             let global = self.sessions.get_mut(&slot);
             let global = global.filter(|global| global.is_real_time).ok_or_else(|| {
                 let what = format!("session {name} is not a real-time session");
                 refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, what)
             })?;
+            if from.user() == global.owner && global.orphan_until.take().is_some() {
+                global.lease = from.connection();
+            }
             global
-                .add_consumer()
+                .add_consumer(position)
                 .map_err(|error| refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string()))
         });
         match stream {

@@ -8,12 +8,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use etw_etl::read::{BufferRecords, Item, buffer};
 use etw_etl::record::RecordContext;
 use etw_host::clock::{ClockMap, Pair};
 use etw_host::facts::{SessionFacts, SessionTime};
-use etw_host::file::Files;
+use etw_host::file::{Closing, Files};
 use etw_host::modules::Modules;
 use etw_host::report::LEDGER_PROVIDER_NAME;
 use etw_host::storage::{Sink, Storage};
@@ -26,7 +27,7 @@ use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
 
 use crate::engine::Engine;
-use crate::keep::{Entries, Entry, KeptProgram, KeptRegistration, KeptSession, numbers};
+use crate::keep::{Entries, Entry, KeptFile, KeptProgram, KeptRegistration, KeptSession, numbers};
 use crate::message::Connection;
 use crate::program::{Lane, Program};
 use crate::session::{GlobalSession, make_buffers, mode_of, options_of};
@@ -34,6 +35,9 @@ use crate::session::{GlobalSession, make_buffers, mode_of, options_of};
 fn facts<T: serde::de::DeserializeOwned>(entry: &Entry) -> io::Result<T> {
     serde_json::from_slice(&entry.facts).map_err(io::Error::other)
 }
+
+/// How long a leased session waits for its reader.
+const RETURN: Duration = Duration::from_secs(3);
 
 /// Buffers that a file did not take, and why.
 type Unstored = Vec<(Vec<u8>, io::Error)>;
@@ -50,6 +54,89 @@ fn events_in(bytes: &[u8]) -> u64 {
         _ => false,
     };
     items.filter(is_event).count() as u64
+}
+
+/// A session's file as it has to be before it goes on; its number, which places have for it. Buffers that it did not take go to `lost`: a
+/// full disk ends no session.
+fn restore_file(
+    (path, facts, number): (&Path, &SessionFacts, u32),
+    mut placed: Vec<(Place, Vec<u8>)>,
+    lost: &mut Unstored,
+) -> io::Result<Files> {
+    let closing = Closing::default();
+    let (mut files, sequence) = match facts.is_compressed() {
+        true => {
+            let (files, sequence) = Files::reopen_compressed(path, facts.clone())?;
+            (files.numbered(number), Some(sequence))
+        }
+        false => (Files::resume(path, facts.clone(), 1)?.numbered(number), None),
+    };
+    placed.sort_by_key(|(_, bytes)| le::i64(bytes, 0x18));
+    for (place, bytes) in placed {
+        // What is in a compressed file is not written again: it has no place of its own.
+        if sequence.is_some_and(|last| le::i64(&bytes, 0x18).is_none_or(|number| number <= last)) {
+            continue;
+        }
+        let stored = files.store(number, place.slot, &bytes[..72], &bytes, closing);
+        lost.extend(stored.err().map(|error| (bytes, error)));
+    }
+    Ok(files)
+}
+
+/// A file that the session had before, and whose end the worker before may not have come to.
+fn complete(
+    file: &KeptFile,
+    placed: Vec<(Place, Vec<u8>)>,
+    closing: Closing,
+    lost: &mut Unstored,
+) -> io::Result<()> {
+    if etw_etl::read::TraceFile::open(&file.path).is_ok_and(|file| file.is_finalised()) {
+        return Ok(());
+    }
+    let facts = SessionFacts::read(&file.facts)?;
+    let mut files = restore_file((&file.path, &facts, file.number), placed, lost)?;
+    files.finish(closing)
+}
+
+/// As [`restore_file`], of a session that begins a new file whenever one is full.
+fn restore_series(
+    path: &Path,
+    facts: &SessionFacts,
+    placed: Vec<(Place, Vec<u8>)>,
+    (next, last_time): (Option<Place>, i64),
+) -> io::Result<(Files, Unstored)> {
+    let mut lost = Vec::new();
+    let closing = Closing::default();
+    let next = next.unwrap_or(Place { file: 1, slot: 1 });
+    // A file that nothing was written to is begun with its first buffer.
+    let last = if next.slot == 1 { next.file.saturating_sub(1).max(1) } else { next.file };
+    let mut by_file: BTreeMap<u32, Vec<(Place, Vec<u8>)>> = BTreeMap::from([(last, Vec::new())]);
+    for (place, bytes) in placed {
+        by_file.entry(place.file).or_default().push((place, bytes));
+    }
+    // The one before may have been full and not completed.
+    let first = by_file.keys().next().copied().unwrap_or(last);
+    let before = etw_host::facts::file_name(path, first.saturating_sub(1));
+    if first > 1 && etw_etl::read::TraceFile::open(&before).is_ok_and(|file| !file.is_finalised()) {
+        by_file.insert(first - 1, Vec::new());
+    }
+    let most = by_file.keys().next_back().copied().unwrap_or(last);
+    let mut current = None;
+    for (number, buffers) in by_file {
+        let mut files = Files::resume(path, facts.clone(), number)?;
+        let mut last_time = facts.start_raw.max(last_time);
+        for (place, bytes) in buffers {
+            last_time = last_time.max(le::i64(&bytes, 0x10).unwrap_or(0));
+            let stored = files.store(place.file, place.slot, &bytes[..72], &bytes, closing);
+            lost.extend(stored.err().map(|error| (bytes, error)));
+        }
+        if number < most {
+            let end = facts.clock().filetime(last_time).map_or(0, |time| time.0);
+            files.finish(Closing { end_time: end, ..closing })?;
+        }
+        current = Some(files);
+    }
+    current.map(|files| (files, lost)).ok_or(io::ErrorKind::NotFound.into())
 }
 
 /// What belongs to one program or session.
@@ -103,10 +190,16 @@ impl Engine {
                 Err(error) => eprintln!("etwd: a program cannot be taken up: {error}"),
             }
         }
-        // Their owners have lost the connection that they were leased by.
-        let leased = self.sessions.iter().filter(|(_, global)| global.start.leased);
-        let leased: Vec<usize> = leased.map(|(slot, _)| *slot).collect();
-        for slot in leased {
+        // Their owners have lost the connection that they were leased by. One that reads its session live comes back at once.
+        let mut ownerless = Vec::new();
+        for (slot, global) in &mut self.sessions {
+            match (global.start.leased, global.is_real_time) {
+                (true, true) => global.orphan_until = Some(Instant::now() + RETURN),
+                (true, false) => ownerless.push(*slot),
+                (false, _) => {}
+            }
+        }
+        for slot in ownerless {
             self.stop_session(slot, None);
         }
         connections
@@ -118,7 +211,7 @@ impl Engine {
         let mut record: KeptSession = facts(&main)?;
         let mut descriptors = main.descriptors.into_iter();
         let numbers = descriptors.next().ok_or_else(missing)?;
-        let session_facts = SessionFacts::read(&record.facts)?;
+        let mut session_facts = SessionFacts::read(&record.facts)?;
         let size = record.start.buffer_size as usize;
         let mut left = Vec::new();
         for (count, memory) in record.buffers.iter().zip(descriptors) {
@@ -141,7 +234,7 @@ impl Engine {
         let (buffers, memory) = make_buffers(record.start.buffer_size, count.max(2))?;
         let bad = |error: etw_session::SessionError| io::Error::other(error.to_string());
         let next_place = saved.as_ref().map(Saved::next_place);
-        let (mut session, placed) = match saved {
+        let (mut session, mut placed) = match saved {
             Some(saved) => {
                 Session::resume(options, buffers, saved, found, self.batch).map_err(bad)?
             }
@@ -153,25 +246,61 @@ impl Engine {
         for (provider, info) in std::mem::take(&mut record.enabled) {
             session.enable(provider, info);
         }
-        let mut error = None;
+        let last_time = session.facts().last_time;
+        let mut number = record.file_number;
+        let mut before = std::mem::take(&mut record.before);
+        let is_series = matches!(mode, LogMode::NewFile { .. });
+        // A change of the file that the worker before had told of and had not come to.
+        while number > session.next_place().file
+            && !is_series
+            && let Some(file) = before.pop()
+        {
+            let made = record.start.file.replace(file.path);
+            let _ = made.map(std::fs::remove_file);
+            session_facts = SessionFacts::read(&file.facts)?;
+            number = file.number;
+        }
+        let mut lost = Vec::new();
+        let end = session_facts.clock().filetime(last_time).map_or(0, |time| time.0);
+        let events_lost = u32::try_from(session.ledger().lost_total()).unwrap_or(u32::MAX);
+        let closing = Closing { end_time: end, events_lost, ..Closing::default() };
+        for file in before {
+            let (its, others) =
+                placed.into_iter().partition(|(place, _)| place.file == file.number);
+            placed = others;
+            complete(&file, its, closing, &mut lost).unwrap_or_else(|error| {
+                eprintln!("etwd: {}: {error}", file.path.display());
+            });
+        }
         let storage = match &record.start.file {
             Some(path) => {
-                let last_time = session.facts().last_time;
-                let (files, lost) =
-                    self.restore_files(path, &session_facts, placed, (next_place, last_time))?;
-                for (bytes, why) in lost {
-                    session.not_stored_again(events_in(&bytes));
-                    error = Some(why.to_string());
-                }
+                let files = match is_series {
+                    true => {
+                        let next = (next_place, last_time);
+                        let (files, more) = restore_series(path, &session_facts, placed, next)?;
+                        lost.extend(more);
+                        files
+                    }
+                    false => {
+                        let of = (path.as_path(), &session_facts, number);
+                        restore_file(of, placed, &mut lost)?
+                    }
+                };
                 Some(Storage::start(Sink::Files(Box::new(files)))?)
             }
             None => None,
         };
+        let mut error = None;
+        for (bytes, why) in lost {
+            session.not_stored_again(events_in(&bytes));
+            error = Some(why.to_string());
+        }
         let global = GlobalSession {
             name: record.start.name.clone(),
             guid: record.start.guid,
             owner: record.owner,
             lease: None,
+            orphan_until: None,
             time: SessionTime::of(&session_facts),
             facts: session_facts,
             storage,
@@ -182,10 +311,14 @@ impl Engine {
             memories: vec![(count, memory)],
             numbers,
             error,
+            file_number: number,
+            before: Default::default(),
+            completed: Vec::new(),
             flushes: Default::default(),
             given: 0,
             returned: 0,
             is_full: false,
+            since: record.since.into_iter().collect(),
             waiting_since: None,
             slow_at: None,
             modules: Modules::default(),
@@ -196,63 +329,6 @@ impl Engine {
         // In one message the new memories are in the place of the old ones.
         self.keep_session(slot);
         Ok(())
-    }
-
-    /// The session's file as it has to be before it goes on, and the buffers that it did not take: a full disk ends no session.
-    fn restore_files(
-        &self,
-        path: &Path,
-        facts: &SessionFacts,
-        mut placed: Vec<(Place, Vec<u8>)>,
-        (next, last_time): (Option<Place>, i64),
-    ) -> io::Result<(Files, Unstored)> {
-        let mut lost = Vec::new();
-        let closing = etw_host::file::Closing::default();
-        if facts.is_compressed() {
-            let (mut files, sequence) = Files::reopen_compressed(path, facts.clone())?;
-            placed.sort_by_key(|(_, bytes)| le::i64(bytes, 0x18));
-            for (place, bytes) in placed {
-                // What is in the file is not written again: it has no place of its own.
-                if le::i64(&bytes, 0x18).is_some_and(|number| number > sequence) {
-                    let stored = files.store(1, place.slot, &bytes[..72], &bytes, closing);
-                    lost.extend(stored.err().map(|error| (bytes, error)));
-                }
-            }
-            return Ok((files, lost));
-        }
-        let next = next.unwrap_or(Place { file: 1, slot: 1 });
-        // A file that nothing was written to is begun with its first buffer.
-        let last = if next.slot == 1 { next.file.saturating_sub(1).max(1) } else { next.file };
-        let mut by_file: BTreeMap<u32, Vec<(Place, Vec<u8>)>> =
-            BTreeMap::from([(last, Vec::new())]);
-        for (place, bytes) in placed {
-            by_file.entry(place.file).or_default().push((place, bytes));
-        }
-        // The one before may have been full and not completed.
-        let first = by_file.keys().next().copied().unwrap_or(last);
-        let before = etw_host::facts::file_name(path, first.saturating_sub(1));
-        if first > 1
-            && etw_etl::read::TraceFile::open(&before).is_ok_and(|file| !file.is_finalised())
-        {
-            by_file.insert(first - 1, Vec::new());
-        }
-        let most = by_file.keys().next_back().copied().unwrap_or(last);
-        let mut current = None;
-        for (number, buffers) in by_file {
-            let mut files = Files::resume(path, facts.clone(), number)?;
-            let mut last_time = facts.start_raw.max(last_time);
-            for (place, bytes) in buffers {
-                last_time = last_time.max(le::i64(&bytes, 0x10).unwrap_or(0));
-                let stored = files.store(place.file, place.slot, &bytes[..72], &bytes, closing);
-                lost.extend(stored.err().map(|error| (bytes, error)));
-            }
-            if number < most {
-                let end = facts.clock().filetime(last_time).map_or(0, |time| time.0);
-                files.finish(etw_host::file::Closing { end_time: end, ..closing })?;
-            }
-            current = Some(files);
-        }
-        current.map(|files| (files, lost)).ok_or(io::ErrorKind::NotFound.into())
     }
 
     fn restore_program(

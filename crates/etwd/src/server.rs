@@ -135,6 +135,7 @@ impl Server {
                     return;
                 }
             };
+            self.mailbox.beat();
             let Ok(peer) = channel.peer() else { continue };
             let count = self.by_user.entry(peer.uid).or_default();
             if peer.uid != 0 && *count >= MAX_CONNECTIONS {

@@ -1,7 +1,7 @@
 //! A global session: what `StartTrace` makes. Its buffers and enablements live in the router's [`Session`]; here is what
 //! surrounds it: file, consumers, owner.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -20,7 +20,9 @@ use etw_types::{ClockType, Guid, Status};
 use etw_wire::control::{FileMode, LossStatus, MAX_LOSSES, Response, SessionStatus, Start, stream};
 
 use crate::consumer::Consumer;
+use crate::keep::KeptFile;
 use crate::message::{Asker, Connection};
+use crate::program::Registered;
 use crate::rights::refused;
 
 /// Most memory of one session's buffers.
@@ -32,6 +34,8 @@ pub(crate) struct GlobalSession {
     pub owner: u32,
     /// The connection that it ends with.
     pub lease: Option<Connection>,
+    /// It was leased to a connection that ended with the worker before; until then its reader may come back.
+    pub orphan_until: Option<Instant>,
     pub start: Start,
     pub facts: SessionFacts,
     pub time: SessionTime,
@@ -46,6 +50,12 @@ pub(crate) struct GlobalSession {
     pub memories: Vec<(u32, OwnedFd)>,
     pub numbers: OwnedFd,
     pub error: Option<String>,
+    /// By which number places name its file.
+    pub file_number: u32,
+    /// Files that it had before and whose buffers are on their way, the oldest first; who waits until one is complete.
+    pub before: VecDeque<(KeptFile, Asker)>,
+    /// Of those, what has become complete: to be answered.
+    pub completed: Vec<(Asker, io::Result<()>)>,
     /// Who waits until what was there has been stored.
     pub flushes: VecDeque<(u64, Asker)>,
     /// Buffers given to the storage, and those that have come back, in the same order. A flush waits for those that had been given.
@@ -53,6 +63,8 @@ pub(crate) struct GlobalSession {
     pub returned: u64,
     /// What writers are told.
     pub is_full: bool,
+    /// When each provider was last enabled, in nanoseconds of `CLOCK_MONOTONIC`: of the sessions of a classic provider the newest holds.
+    pub since: HashMap<Guid, u64>,
     /// Since when the drain waits for one of its buffers to come back.
     pub waiting_since: Option<Instant>,
     /// When it was last found too slow to be waited for.
@@ -181,6 +193,7 @@ impl GlobalSession {
             guid: start.guid,
             owner: asker.user(),
             lease: start.leased.then(|| asker.connection()).flatten(),
+            orphan_until: None,
             time: SessionTime::of(&facts),
             facts,
             storage,
@@ -191,10 +204,14 @@ impl GlobalSession {
             memories: vec![(start.buffers, memory)],
             numbers: numbers_memory,
             error: None,
+            file_number: 1,
+            before: VecDeque::new(),
+            completed: Vec::new(),
             flushes: VecDeque::new(),
             given: 0,
             returned: 0,
             is_full: false,
+            since: HashMap::new(),
             waiting_since: None,
             slow_at: None,
             modules: Modules::default(),
@@ -231,6 +248,12 @@ impl GlobalSession {
         }
     }
 
+    /// When it asked for what it wants of a registration.
+    pub fn since_of(&self, registered: &Registered) -> u64 {
+        let of = |id| self.since.get(id).copied();
+        of(&registered.provider.id).or_else(|| of(&registered.group)).unwrap_or(0)
+    }
+
     /// Tells consumers how far everything is.
     pub fn tell_watermark(&self, session: &Session<BufferMemory>, now: i64) {
         if self.consumers.is_empty() {
@@ -245,6 +268,7 @@ impl GlobalSession {
     /// Takes back what was stored.
     pub fn take_done(&mut self, session: &mut Session<BufferMemory>, wait: Option<Duration>) {
         let Some(storage) = &self.storage else { return };
+        let switched = storage.take_switched();
         let done = match wait {
             Some(wait) => storage.wait_done(wait),
             None => storage.take_done(),
@@ -253,6 +277,30 @@ impl GlobalSession {
             self.returned += 1;
             give_back(session, full, result, &mut self.error);
         }
+        // Asked before: what is in a file that is complete has been given back.
+        for result in switched {
+            if let Some((_, asker)) = self.before.pop_front() {
+                self.completed.push((asker, result));
+            }
+        }
+    }
+
+    /// Answers who waited for a file to be complete.
+    pub fn answer_completed(&mut self) {
+        for (asker, result) in self.completed.drain(..) {
+            asker.answer(&match result {
+                Ok(()) => Response::Done { warnings: Vec::new() },
+                Err(error) => {
+                    refused(Status::ERROR_WRITE_FAULT, format!("the file before: {error}"))
+                }
+            });
+        }
+    }
+
+    /// Does it write this file, or one that it had before?
+    pub fn writes(&self, file: &Option<PathBuf>) -> bool {
+        is_same_file(&self.start.file, file)
+            || self.before.iter().any(|(before, _)| is_same_file(&Some(before.path.clone()), file))
     }
 
     /// What the header of a file that ends now says; `lost`: events lost in all.
@@ -267,13 +315,15 @@ impl GlobalSession {
         }
     }
 
-    /// A new consumer; its end of the stream.
-    pub fn add_consumer(&mut self) -> io::Result<std::os::fd::OwnedFd> {
+    /// A new consumer; its end of the stream. `position`: the session's.
+    pub fn add_consumer(&mut self, position: (i64, u64)) -> io::Result<std::os::fd::OwnedFd> {
         // Some buffers, whatever their size: a consumer that reads is given time to.
         let limit = (self.start.buffer_size as usize * 16).max(8 << 20);
         let (consumer, stream) = Consumer::start(limit)?;
         let header = self.facts.header_buffer(&self.facts.header)?;
         consumer.tell(stream::START, header.into());
+        let (next, count) = position;
+        consumer.tell(stream::POSITION, [next.to_le_bytes(), count.to_le_bytes()].concat().into());
         self.modules.again();
         self.consumers.push(consumer);
         Ok(stream)

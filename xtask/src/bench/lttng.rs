@@ -15,6 +15,15 @@ pub struct Lttng {
     daemon: Option<Child>,
 }
 
+/// Who writes.
+#[derive(Clone, Copy)]
+pub enum Writers {
+    /// Of one program.
+    Threads(u32),
+    /// Of one thread each.
+    Programs(u32),
+}
+
 /// What a rate was offered, and what became of it.
 pub struct Offered {
     pub events: u64,
@@ -80,13 +89,14 @@ impl Lttng {
         self.command(&["list"]).ok()
     }
 
-    /// Runs the program under a session of its own; its figures, what was discarded, and the size of the trace.
-    fn record(&self, arguments: &[&str]) -> Result<(serde_json::Value, u64, u64)> {
+    /// Runs the program, so many of it at a time, under a session of its own; their figures, what was discarded, and the size of the
+    /// trace.
+    fn record(&self, programs: u32, arguments: &[&str]) -> Result<(Vec<Figures>, u64, u64)> {
         let trace = self.home.join("trace");
         let _ = self.command(&["destroy", SESSION]);
         let _ = std::fs::remove_dir_all(&trace);
         self.command(&["create", SESSION, &format!("--output={}", trace.display())])?;
-        let result = self.record_here(arguments);
+        let result = self.record_here(programs, arguments);
         // Whatever went wrong: nothing of ours stays.
         let _ = self.command(&["destroy", SESSION]);
         let size = size_of(&trace);
@@ -95,7 +105,7 @@ impl Lttng {
         Ok((figures, discarded, size))
     }
 
-    fn record_here(&self, arguments: &[&str]) -> Result<(serde_json::Value, u64)> {
+    fn record_here(&self, programs: u32, arguments: &[&str]) -> Result<(Vec<Figures>, u64)> {
         let channel = ["enable-channel", "-u", "-s", SESSION, "--subbuf-size=4M", "--num-subbuf=8"];
         self.command(&[&channel[..], &["--discard", "events"]].concat())?;
         self.command(&[
@@ -108,16 +118,24 @@ impl Lttng {
             "openetw_bench:event",
         ])?;
         self.command(&["start", SESSION])?;
-        let output = Command::new(&self.program)
-            .args(arguments)
-            .env("LTTNG_HOME", &self.home)
-            // Registered before its first event.
-            .env("LTTNG_UST_REGISTER_TIMEOUT", "-1")
-            .stderr(Stdio::inherit())
-            .output()?;
-        if !output.status.success() {
-            return Err("LTTng's program failed".into());
+        let mut started = Vec::new();
+        for _ in 0..programs {
+            let program = Command::new(&self.program)
+                .args(arguments)
+                .env("LTTNG_HOME", &self.home)
+                // Registered before its first event.
+                .env("LTTNG_UST_REGISTER_TIMEOUT", "-1")
+                .stdout(Stdio::piped())
+                .stderr(Stdio::inherit())
+                .spawn()?;
+            started.push(program);
         }
+        let mut figures = Vec::new();
+        for program in started {
+            // All are waited for, whatever became of one.
+            figures.push(program.wait_with_output().map_err(Into::into).and_then(figures_of));
+        }
+        let figures = figures.into_iter().collect::<Result<Vec<_>>>()?;
         self.command(&["stop", SESSION])?;
         let listed = self.command(&["list", SESSION])?;
         let discarded = listed
@@ -125,37 +143,54 @@ impl Lttng {
             .filter_map(|line| line.trim().strip_prefix("Discarded events: "))
             .filter_map(|count| count.parse::<u64>().ok())
             .sum();
-        let mut figures = serde_json::Map::new();
-        for line in String::from_utf8_lossy(&output.stdout).lines() {
-            let figure: serde_json::Value = serde_json::from_str(line)?;
-            let name = figure["name"].as_str().ok_or("a figure without a name")?;
-            figures.insert(name.to_owned(), figure["value"].clone());
-        }
-        Ok((figures.into(), discarded))
+        Ok((figures, discarded))
     }
 
     /// What an event costs: figures by name, in nanoseconds.
-    pub fn cost(&self) -> Result<serde_json::Value> {
-        let (figures, discarded, size) = self.record(&["cost"])?;
+    pub fn cost(&self) -> Result<Figures> {
+        let (mut figures, discarded, size) = self.record(1, &["cost"])?;
         if size == 0 || discarded > 0 {
             return Err(format!("LTTng discarded {discarded} events of {size} bytes").into());
         }
-        Ok(figures)
+        figures.pop().ok_or_else(|| "LTTng's program said nothing".into())
     }
 
     /// Paced writers.
-    pub fn offer(&self, threads: u32, rate: f64, seconds: u32) -> Result<Offered> {
-        let (threads, rate) = (threads.to_string(), rate.to_string());
+    pub fn offer(&self, writers: Writers, rate: f64, seconds: u32) -> Result<Offered> {
+        let (programs, threads) = match writers {
+            Writers::Threads(threads) => (1, threads),
+            Writers::Programs(programs) => (programs, 1),
+        };
+        let (threads, share) = (threads.to_string(), (rate / f64::from(programs)).to_string());
         let (figures, discarded, size) =
-            self.record(&["rate", &threads, &rate, &seconds.to_string()])?;
-        let value = |name: &str| figures[name].as_f64().ok_or("LTTng's figures are not whole");
+            self.record(programs, &["rate", &threads, &share, &seconds.to_string()])?;
+        let values = |name: &str| {
+            let values = figures.iter().map(|figures| figures[name].as_f64());
+            values.collect::<Option<Vec<_>>>().ok_or("LTTng's figures are not whole")
+        };
         Ok(Offered {
-            events: value("written")? as u64,
-            seconds: value("seconds")?,
-            lost: discarded + value("behind")? as u64,
+            events: values("written")?.iter().sum::<f64>() as u64,
+            seconds: values("seconds")?.into_iter().fold(0.0, f64::max),
+            lost: discarded + values("behind")?.iter().sum::<f64>() as u64,
             size,
         })
     }
+}
+
+/// A program's, by name.
+pub type Figures = serde_json::Value;
+
+fn figures_of(output: std::process::Output) -> Result<Figures> {
+    if !output.status.success() {
+        return Err("LTTng's program failed".into());
+    }
+    let mut figures = serde_json::Map::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let figure: serde_json::Value = serde_json::from_str(line)?;
+        let name = figure["name"].as_str().ok_or("a figure without a name")?;
+        figures.insert(name.to_owned(), figure["value"].clone());
+    }
+    Ok(figures.into())
 }
 
 impl Drop for Lttng {

@@ -2,24 +2,22 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::io::{self, Read};
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::sync::{Mutex, PoisonError};
 
 use etw_api::Status;
 use etw_etl::read::TraceFile;
 use etw_etl::read::buffer::{self, BufferRecords, Item};
 use etw_wire::client::Client;
-use etw_wire::control::{Request, stream};
+use etw_wire::control::stream;
 use etw_wire::dir;
+use etw_wire::live::{self, Progress};
 
 use super::process::Arrival;
 
 /// A session's stream.
 pub struct Live {
     /// Read by one `ProcessTrace` at a time; shut down by `CloseTrace` on whatever thread.
-    from: UnixStream,
+    from: live::Live,
     /// The session's header.
     trace: TraceFile,
     state: Mutex<State>,
@@ -30,6 +28,7 @@ type Waiting = Reverse<(i64, u64, u16, u64, Vec<u8>)>;
 
 #[derive(Default)]
 struct State {
+    progress: Progress,
     /// Records that wait for the watermark: until then an older one may come from another CPU.
     waiting: BinaryHeap<Waiting>,
     watermark: Option<i64>,
@@ -45,13 +44,11 @@ struct State {
 
 /// Finds the session that `OpenTrace` names with `PROCESS_TRACE_MODE_REAL_TIME`, and waits for what it says of itself.
 pub fn open(session: &str) -> Result<Live, Status> {
-    let request = Request::Consume { session: session.to_owned() };
-    let client = Client::connect(&dir::of_user());
-    let asked = client.and_then(|client| client.ask_for(&request));
-    let (_, descriptors) = asked.map_err(|error| Status(error.status()))?;
-    let from = descriptors.into_iter().next().ok_or(Status::ERROR_NO_SYSTEM_RESOURCES)?;
-    let from = UnixStream::from(from);
-    let Ok(Some((stream::START, header))) = frame(&from) else {
+    let directory = dir::of_user();
+    let client = Client::connect(&directory);
+    let from = client.and_then(|client| live::Live::open(client, &directory, session));
+    let from = from.map_err(|error| Status(error.status()))?;
+    let Ok(Some((stream::START, header))) = from.next() else {
         return Err(Status::ERROR_WMI_INSTANCE_NOT_FOUND);
     };
     let trace = TraceFile::from_bytes(session, header);
@@ -67,8 +64,7 @@ impl Live {
 
     /// Ends the stream: who waits for it waits no longer.
     pub fn close(&self) {
-        // Of a stream whose other end is gone nobody waits for anything.
-        let _ = self.from.shutdown(Shutdown::Both);
+        self.from.close();
     }
 
     /// Waits for what comes next.
@@ -81,7 +77,7 @@ impl Live {
             if state.has_ended {
                 return Arrival::End;
             }
-            let taken = match frame(&self.from) {
+            let taken = match self.from.next() {
                 Ok(Some((kind, bytes))) => state.take(kind, &bytes, &self.trace),
                 _ => None,
             };
@@ -97,13 +93,29 @@ impl State {
     fn take(&mut self, kind: u32, bytes: &[u8], trace: &TraceFile) -> Option<()> {
         let number = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         match kind {
+            // Of the next worker: the session has to be the same.
+            stream::START => {
+                let again = TraceFile::from_bytes("", bytes.to_vec()).ok()?;
+                let begins = |trace: &TraceFile| trace.header().map(|header| header.start_time);
+                if begins(&again) != begins(trace) {
+                    return None;
+                }
+            }
+            stream::POSITION => self.progress.position(bytes),
             stream::BUFFER => self.take_buffer(bytes, trace)?,
-            stream::WATERMARK => self.watermark = Some(number(0)? as i64),
+            stream::WATERMARK => {
+                self.settle();
+                self.watermark = Some(number(0)? as i64);
+            }
             stream::LOST => {
                 let lost = Arrival::Lost { buffers: number(0)?, events: number(8)? };
+                self.progress.lost(number(8)?);
                 self.ready.push_back(lost);
             }
-            stream::END => self.has_ended = true,
+            stream::END => {
+                self.settle();
+                self.has_ended = true;
+            }
             // Of a later version.
             _ => {}
         }
@@ -115,6 +127,11 @@ impl State {
         let limit = trace.header().map_or(16 << 20, |header| header.buffer_size);
         let (header, records) = buffer::open(bytes, limit).ok()?;
         let context = *trace.record_context();
+        let events = BufferRecords::new(&records, &context).count() as u64;
+        let Some(missing) = self.progress.buffer(header.sequence_number, events) else {
+            return Some(());
+        };
+        self.tell_missing(missing);
         self.buffer += 1;
         let mut count = 0;
         for item in BufferRecords::new(&records, &context) {
@@ -132,6 +149,18 @@ impl State {
             self.buffers.insert(self.buffer, (count, filled));
         }
         Some(())
+    }
+
+    /// What went with a worker that was replaced: of how many buffers is not known.
+    fn settle(&mut self) {
+        let missing = self.progress.missing();
+        self.tell_missing(missing);
+    }
+
+    fn tell_missing(&mut self, events: u64) {
+        if events > 0 {
+            self.ready.push_back(Arrival::Lost { buffers: 1, events });
+        }
     }
 
     /// Everything that no older record will come before.
@@ -152,22 +181,4 @@ impl State {
             }
         }
     }
-}
-
-/// A frame of the stream; `None` at its end.
-fn frame(mut from: &UnixStream) -> io::Result<Option<(u32, Vec<u8>)>> {
-    let mut head = [0; 8];
-    match from.read_exact(&mut head) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error),
-    }
-    let [a, b, c, d, e, f, g, h] = head;
-    let (kind, size) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-    if size as usize > stream::MAX_FRAME {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    let mut bytes = vec![0; size as usize];
-    from.read_exact(&mut bytes)?;
-    Ok(Some((kind, bytes)))
 }

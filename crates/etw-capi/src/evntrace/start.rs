@@ -12,13 +12,9 @@ const SYSTEM_TRACE: Guid = Guid::from_u128(0x9e814aad_3204_11d2_9a82_006008a8693
 const KERNEL_LOGGER: &str = "NT Kernel Logger";
 
 const SECURE: u32 = 0x0000_0080;
-/// What has no meaning here and is no promise either: pages of memory, hybrid shutdown, crash dumps, numbers of trace messages.
-const WITHOUT_EFFECT: u32 = 0x0100_0000
-    | 0x0040_0000
-    | 0x0080_0000
-    | 0x8000_0000
-    | bits::USE_GLOBAL_SEQUENCE
-    | bits::USE_LOCAL_SEQUENCE;
+/// What has no meaning here and is no promise either: pages of memory, hybrid shutdown, crash dumps. Messages are numbered in every session.
+const WITHOUT_EFFECT: u32 =
+    0x0100_0000 | 0x0040_0000 | 0x0080_0000 | 0x8000_0000 | bits::USE_LOCAL_SEQUENCE;
 /// What a host knows.
 const KNOWN: u32 = bits::SEQUENTIAL
     | bits::CIRCULAR
@@ -35,9 +31,15 @@ const KNOWN: u32 = bits::SEQUENTIAL
     | bits::INDEPENDENT_SESSION
     | bits::NO_PER_PROCESSOR_BUFFERING
     | WITHOUT_EFFECT;
-/// What Windows knows besides: not stoppable, file opened late, header added, relogged, system's events, blocking.
-const ELSEWHERE: u32 =
-    0x0000_0040 | 0x0000_0200 | 0x0000_1000 | bits::RELOG | 0x0200_0000 | 0x2000_0000;
+/// What Windows knows besides: not stoppable, file opened late, header added, messages numbered over all sessions, relogged, system's events,
+/// blocking.
+const ELSEWHERE: u32 = 0x0000_0040
+    | 0x0000_0200
+    | 0x0000_1000
+    | bits::USE_GLOBAL_SEQUENCE
+    | bits::RELOG
+    | 0x0200_0000
+    | 0x2000_0000;
 /// What only a host's sessions can be.
 const GLOBAL_ONLY: u32 = SECURE | bits::INDEPENDENT_SESSION;
 /// A session of this process.

@@ -216,3 +216,38 @@ fn start_trace_starts_a_host() {
         }
     }
 }
+
+/// P3: `ProcessTrace` goes on when the host's worker is killed: no event comes twice, and what went with the worker is in `EventsLost`.
+#[test]
+fn a_real_time_consumer_from_c_goes_on_after_kill_9_of_the_worker() {
+    let folder = Folder::new("real-time-replaced");
+    let Some(program) = compile(&folder, "real_time_replaced.c", COMPILERS[0]) else { return };
+    let directory = folder.0.join("run");
+    let mut daemon = Command::new(etw()).arg("daemon").arg(&directory).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(10);
+    while etw_wire::client::Client::connect(&directory).is_err() {
+        assert!(Instant::now() < end, "the daemon does not begin");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut command = command(&program, &directory);
+    let consumer = command.arg("1500").stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let worker = || {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", daemon.id())).unwrap();
+        threads.flatten().find_map(|thread| {
+            let children = std::fs::read_to_string(thread.path().join("children")).ok()?;
+            children.split_ascii_whitespace().next().map(str::to_owned)
+        })
+    };
+    for _ in 0..5 {
+        std::thread::sleep(Duration::from_millis(200));
+        if let Some(worker) = worker() {
+            assert!(Command::new("kill").args(["-9", &worker]).status().unwrap().success());
+        }
+    }
+    let output = consumer.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let client = etw_wire::client::Client::connect(&directory).unwrap();
+    client.ask(&etw_wire::control::Request::Shutdown).unwrap();
+    assert!(daemon.wait().unwrap().success());
+    assert!(output.status.success(), "{said}");
+}

@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
+mod classic;
 mod consumer;
 mod consumer_layouts;
 mod controller;

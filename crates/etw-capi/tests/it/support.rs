@@ -26,18 +26,27 @@ pub fn home() -> &'static Path {
 /// `libetw.a`, built; `libetw.so` is beside it.
 fn library() -> &'static Path {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-    LIBRARY.get_or_init(|| {
-        let output = Command::new(env!("CARGO"))
-            .args(["build", "--locked", "-p", "etw-capi", "--message-format=json"])
-            .current_dir(home().join("../.."))
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).unwrap();
-        let end = text.find("/libetw.a\"").expect("the library is among what was built");
-        let start = text[..end].rfind('"').unwrap() + 1;
-        PathBuf::from(&text[start..end + "/libetw.a".len()])
-    })
+    LIBRARY.get_or_init(|| build("etw-capi", "/libetw.a"))
+}
+
+/// The command `etw`, built.
+pub fn command_line() -> &'static Path {
+    static COMMAND: OnceLock<PathBuf> = OnceLock::new();
+    COMMAND.get_or_init(|| build("etw-cli", "/etw"))
+}
+
+/// Builds a package; the path of what was built that ends so.
+fn build(package: &str, name: &str) -> PathBuf {
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--locked", "-p", package, "--message-format=json"])
+        .current_dir(home().join("../.."))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let end = text.find(&format!("{name}\"")).expect("it is among what was built");
+    let start = text[..end].rfind('"').unwrap() + 1;
+    PathBuf::from(&text[start..end + name.len()])
 }
 
 /// A compiler, a language and flags.
@@ -72,7 +81,6 @@ pub fn run(program: &Path, compiler: Compiler) -> Command {
     let mut command = Command::new(program);
     if is_of_threads(compiler) {
         command.env("TSAN_OPTIONS", "ignore_noninstrumented_modules=1");
-        command.env("LD_LIBRARY_PATH", library().parent().unwrap());
     }
     command
 }
@@ -82,8 +90,22 @@ pub fn compile(folder: &Folder, source: &str, compiler: Compiler) -> Option<Path
     compile_file(folder, &home().join("tests/c").join(source), compiler)
 }
 
+/// As [`compile`], with the shared library.
+pub fn compile_shared(folder: &Folder, source: &str, compiler: Compiler) -> Option<PathBuf> {
+    let library = library().with_file_name("libetw.so");
+    link(folder, &home().join("tests/c").join(source), compiler, &library)
+}
+
 /// As [`compile`], any file.
 pub fn compile_file(folder: &Folder, source: &Path, compiler: Compiler) -> Option<PathBuf> {
+    let library = match is_of_threads(compiler) {
+        true => library().with_extension("so"),
+        false => library().to_owned(),
+    };
+    link(folder, source, compiler, &library)
+}
+
+fn link(folder: &Folder, source: &Path, compiler: Compiler, library: &Path) -> Option<PathBuf> {
     let program = folder.0.join("program");
     let output = Command::new(compiler.0)
         .args(compiler.1)
@@ -93,10 +115,8 @@ pub fn compile_file(folder: &Folder, source: &Path, compiler: Compiler) -> Optio
         .arg(source)
         // The library is neither C nor C++.
         .args(["-x", "none"])
-        .arg(match is_of_threads(compiler) {
-            true => library().with_extension("so"),
-            false => library().to_owned(),
-        })
+        .arg(library)
+        .arg(format!("-Wl,-rpath,{}", library.parent()?.display()))
         .args(["-lpthread", "-ldl", "-lm", "-o"])
         .arg(&program)
         .output();

@@ -1,6 +1,6 @@
 //! `etw tail`
 
-use super::host::{Which, ask_session, failure};
+use super::host::{Which, ask_session};
 use super::options::{EnableOptions, Wanted as Provider, resolve};
 use super::stream::Events;
 use crate::format::{FileFacts, Format, Options};
@@ -69,10 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             ask_session(&client, &Request::Start(Box::new(start)))?.name
         }
     };
-    let (_, mut descriptors) =
-        client.ask_for(&Request::Consume { session: session.clone() }).map_err(failure)?;
-    let stream = descriptors.pop().ok_or_else(|| Failure::new("the host gave no stream"))?;
-    let mut events = Events::open(stream)?;
+    let mut events = Events::open(client, &arguments.which.directory(), &session)?;
     let header = events.trace().header();
     let start = header.map_or(FileTime(0), |header| header.start_time);
     let facts = FileFacts {
@@ -99,6 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut text = Vec::new();
     let mut left = arguments.limit.unwrap_or(u64::MAX);
     let mut told = (0, 0);
+    let mut replaced = (0, 0);
     loop {
         text.clear();
         let goes_on = events.next(|record| {
@@ -137,11 +135,27 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             told = events.lost;
             eprintln!("etw: {} events lost so far: this reader is too slow", told.1);
         }
+        if events.missing != replaced {
+            if events.missing.1 != replaced.1 {
+                eprintln!("etw: the host's worker was replaced; the session goes on");
+            }
+            if events.missing.0 != replaced.0 {
+                let missing = events.missing.0 - replaced.0;
+                eprintln!(
+                    "etw: {missing} events were on their way here when that was, and are lost"
+                );
+            }
+            replaced = events.missing;
+        }
         if !goes_on || left == 0 {
             break;
         }
     }
-    Ok(if events.lost == (0, 0) { Outcome::Done } else { Outcome::Damaged })
+    Ok(if events.lost == (0, 0) && events.missing.0 == 0 {
+        Outcome::Done
+    } else {
+        Outcome::Damaged
+    })
 }
 
 /// By level, as people know it.

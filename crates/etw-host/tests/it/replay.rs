@@ -118,5 +118,23 @@ fn record() {
         ("site", [&[0, 1 | 1 << 6, 0, 0][..], &descriptor, b"more"].concat()),
         ("related", [&[4, 1 | 2 << 6, 16, 0][..], &descriptor, metadata, b"more"].concat()),
     ];
+    // OV-12: an event, an instance, a message, of classic providers.
+    let class = |form: u8, size: u8, rest: &[u8]| {
+        let head = [128 | 32, 1, size, 0, size, 0, form, 1, 2, 0, 3, 4];
+        [&head[..], &[7; 16], rest, b"more"].concat()
+    };
+    let mut message = class(3, 0x18, &[]);
+    message[7..12].copy_from_slice(&[1, 0x29, 0, 10, 0]);
+    let timed = [&[128 | 32 | 8, 1, 0x20, 0][..], &[9; 8], &class(0x81, 0x18, &[])[4..]].concat();
+    let seeds = [
+        &seeds[..],
+        &[
+            ("classic", class(1, 0x18, &[])),
+            ("classic_timed", timed),
+            ("instance", class(2, 0x30, &[8; 24])),
+            ("message", message),
+        ],
+    ]
+    .concat();
     replay("record", &seeds, targets::record);
 }

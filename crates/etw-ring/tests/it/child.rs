@@ -44,7 +44,7 @@ fn spawn(chunk_size: usize) -> Remote {
     )
     .unwrap();
     control.set_admission(0, open());
-    let options = PoolOptions { chunk_size, prefault: true };
+    let options = PoolOptions { chunk_size, prefault: usize::MAX };
     let pool = Memory::shared(options.memory_size()).unwrap();
     let progress = Memory::shared(4096).unwrap();
     let fds = [
@@ -86,7 +86,7 @@ fn provider() {
     let n: Vec<i32> = fds.split(' ').map(|n| n.parse().unwrap()).collect();
     // SAFETY: inherited descriptors that nobody else owns.
     let own = |fd| unsafe { OwnedFd::from_raw_fd(fd) };
-    let options = PoolOptions { chunk_size: n[3] as usize, prefault: true };
+    let options = PoolOptions { chunk_size: n[3] as usize, prefault: usize::MAX };
     let pool = Memory::map(own(n[0]), 0, options.memory_size(), true).unwrap();
     let control = Memory::map(own(n[1]), 0, Control::SIZE, false).unwrap();
     let page = Memory::map(own(n[2]), 0, 4096, true).unwrap();

@@ -20,7 +20,7 @@ fn pools(count: usize) -> (Vec<Pool>, Bell, (RawClock, Barrier)) {
         let control = Control::create(memory, clock, barrier).unwrap();
         let open = Admission { open: true, largest_size: 65535, ..Admission::default() };
         control.set_admission(0, open);
-        let options = PoolOptions { chunk_size: 256 << 10, prefault: false };
+        let options = PoolOptions { chunk_size: 256 << 10, prefault: 0 };
         let memory = Memory::heap(options.memory_size()).unwrap();
         let writer = Writer::new(memory, control.memory().clone(), options, attachment).unwrap();
         let writer = Arc::new(writer.with_bell(bell.clone()));

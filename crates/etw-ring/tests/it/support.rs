@@ -24,7 +24,7 @@ pub fn rig_of(chunk_size: usize, barrier: Barrier, clock: RawClock, shared: bool
     };
     let control = Control::create(memory(Control::SIZE), clock, barrier).unwrap();
     control.set_admission(0, open());
-    let options = PoolOptions { chunk_size, prefault: true };
+    let options = PoolOptions { chunk_size, prefault: usize::MAX };
     let pool = memory(options.memory_size());
     let writer = Writer::new(pool, control.memory().clone(), options, 0).unwrap();
     let source = Source::Mapped(writer.segment(0).unwrap().clone());

@@ -1,6 +1,7 @@
 //! One binary for all integration tests.
 #![allow(missing_docs)]
 
+mod classic;
 mod modes;
 mod payload;
 mod route;

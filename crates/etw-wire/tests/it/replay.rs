@@ -69,6 +69,7 @@ fn wire_message() {
         source,
         filter_data: b"xy",
         stacks: Some(stacks),
+        since: 9,
     };
     let mut modules = Vec::new();
     LoadedModule { path: "/lib/a.so".to_owned(), build_id: vec![7; 20], ..LoadedModule::default() }

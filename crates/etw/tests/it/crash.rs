@@ -70,6 +70,28 @@ fn child_process() {
             std::mem::forget(session);
             std::process::exit(0);
         }
+        "classic" => {
+            use etw::evntrace::*;
+            static LOGGER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+            let callback = |request: &ControlRequest| {
+                LOGGER.store(request.logger.0, std::sync::atomic::Ordering::Relaxed);
+                Status::ERROR_SUCCESS
+            };
+            let control = Guid::from_u128(21);
+            let classes = TraceClasses::default();
+            register_trace_guids(&control, classes, std::sync::Arc::new(callback)).unwrap();
+            session.enable(&control, Level(0), 0).unwrap();
+            let logger = LoggerHandle(LOGGER.load(std::sync::atomic::Ordering::Relaxed));
+            for n in 0..1000u16 {
+                if n == 600 {
+                    session.flush().unwrap();
+                }
+                let (flags, id) = (MessageFlags::SEQUENCE, MessageId::None);
+                assert!(trace_message(logger, flags, id, n, &[]).is_success());
+                assert!(trace_event(logger, EventClass::default(), None, &[]).is_success());
+            }
+            std::process::abort();
+        }
         "abort" => {
             for n in 0..1000 {
                 assert!(greet(&PROVIDER, n).is_success());
@@ -319,6 +341,35 @@ fn abort_leaves_a_part() {
     let refused = Session::builder("again").file(&out).start().unwrap_err();
     assert_eq!(refused.status(), Status::ERROR_ALREADY_EXISTS);
     assert_eq!(read(&out).0.len(), 1000);
+}
+
+/// OV-12, P3: so it is with classic events, and no two messages have one number.
+#[test]
+fn abort_leaves_classic_events() {
+    let out = TempPath::new("abort-classic.etl");
+    assert!(!spawn("classic", &out).wait().unwrap().success());
+    let folded = etw_host::leftover::fold(&out).unwrap().unwrap();
+    assert_eq!((folded.damaged, folded.lost), (0, 0));
+    let mut records = etw_etl::read::Records::new(vec![TraceFile::open(&out).unwrap()]);
+    let (mut messages, mut events) = (Vec::new(), 0);
+    while let Some(record) = records.next() {
+        match record.header {
+            etw_types::HeaderType::Message => {
+                messages.push((record.descriptor.id, record.sequence.unwrap()));
+            }
+            etw_types::HeaderType::Full64 => events += 1,
+            _ => {}
+        }
+    }
+    assert_eq!(records.damage().count(), 0);
+    assert_eq!((messages.len(), events), (1000, 1000));
+    messages.sort_unstable();
+    assert!((0..).zip(&messages).all(|(n, (number, _))| n == *number));
+    // Threads may change their CPU, whose streams come together again by times that messages lack.
+    let mut sequences: Vec<u32> = messages.into_iter().map(|(_, sequence)| sequence).collect();
+    sequences.sort_unstable();
+    sequences.dedup();
+    assert_eq!((sequences.len(), sequences[0]), (1000, 1));
 }
 
 /// The same of a compressed file, of which only the end is missing.

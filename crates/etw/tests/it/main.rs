@@ -3,6 +3,7 @@
 
 mod builder;
 mod capture;
+mod classic;
 mod crash;
 mod errors;
 mod events;

@@ -1,5 +1,7 @@
 //! What programs say, and what is kept of them.
 
+use std::cmp::Reverse;
+
 use super::*;
 
 impl Engine {
@@ -98,7 +100,10 @@ impl Engine {
             is_real_time: global.is_real_time,
             facts: global.facts.to_bytes(),
             enabled: session.enablements().map(|(id, info)| (*id, info.clone())).collect(),
+            since: global.since.iter().map(|(id, since)| (*id, *since)).collect(),
             buffers: global.memories.iter().map(|(count, _)| *count).collect(),
+            file_number: global.file_number,
+            before: global.before.iter().map(|(file, _)| file.clone()).collect(),
         };
         let mut descriptors = vec![global.numbers.as_fd()];
         descriptors.extend(global.memories.iter().map(|(_, memory)| memory.as_fd()));
@@ -206,18 +211,8 @@ impl Engine {
 
     /// A new registration: what sessions want of it, and the answer that the program waits for.
     pub(crate) fn introduce(&mut self, connection: Connection, number: u32) {
+        let wanting = self.wanting(connection, number);
         let Some(program) = self.programs.get(&connection) else { return };
-        let Some(registered) = program.providers.get(&number) else { return };
-        let wanting: Vec<usize> = self
-            .sessions
-            .iter()
-            .filter(|(slot, session)| {
-                self.may_see(session, program) && {
-                    wanted_of(&self.router, **slot, registered).is_some()
-                }
-            })
-            .map(|(slot, _)| *slot)
-            .collect();
         if wanting.is_empty() {
             program.say(&FromHost::Registered { number });
             return;
@@ -260,10 +255,12 @@ impl Engine {
         program.control.set_admission(slot, admission);
         let registered = program.providers.get(&number)?;
         let info = wanted_of(&self.router, session, registered)?;
-        let source = self.sessions.get(&session).map_or(Guid::ZERO, |session| session.guid);
+        let global = self.sessions.get(&session);
+        let source = global.map_or(Guid::ZERO, |session| session.guid);
+        let since = global.map_or(0, |session| session.since_of(registered));
         let token = self.tokens.entry(connection).or_default();
         *token += 1;
-        program.tell(*token, number, slot, Some(info), source);
+        program.tell(*token, number, slot, Some((info, since)), source);
         Some(*token)
     }
 
@@ -308,12 +305,18 @@ impl Engine {
         true
     }
 
+    /// The sessions that want something of a registration, the newest wish first: of a classic provider it is the one that counts.
     pub(crate) fn wanting(&self, connection: Connection, number: u32) -> Vec<usize> {
         let Some(program) = self.programs.get(&connection) else { return Vec::new() };
         let Some(registered) = program.providers.get(&number) else { return Vec::new() };
         let wants = |slot: usize| wanted_of(&self.router, slot, registered).is_some();
         let sessions = self.sessions.iter().filter(|(_, session)| self.may_see(session, program));
-        sessions.map(|(slot, _)| *slot).filter(|slot| wants(*slot)).collect()
+        let mut wanting: Vec<_> = sessions
+            .filter(|(slot, _)| wants(**slot))
+            .map(|(slot, session)| (Reverse(session.since_of(registered)), *slot))
+            .collect();
+        wanting.sort_unstable();
+        wanting.into_iter().map(|(_, slot)| slot).collect()
     }
 
     /// A secure session has events of root's programs and its owner's only.

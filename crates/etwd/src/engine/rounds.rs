@@ -5,10 +5,23 @@ use super::*;
 impl Engine {
     /// One batch: drained, routed, sealed, made final, given away.
     pub(crate) fn round(&mut self, patience: Duration) -> DrainedTogether {
+        let mut changed = Vec::new();
         for (slot, global) in &mut self.sessions {
             if let Some(session) = self.router.session_mut(*slot) {
                 global.take_done(session, None);
             }
+            if !global.completed.is_empty() {
+                changed.push(*slot);
+            }
+        }
+        for slot in changed {
+            crate::fault::point("file ended");
+            // Before anybody relies on it.
+            self.keep_session(slot);
+            if let Some(global) = self.sessions.get_mut(&slot) {
+                global.answer_completed();
+            }
+            crate::fault::point("file answered");
         }
         let patient = self.patient();
         // Who drains for a request does not end for the next one.
@@ -82,6 +95,7 @@ impl Engine {
         for (at, one) in participants.iter_mut().enumerate() {
             let lane = &mut lanes[at];
             lane.hostile += one.drained.hostile;
+            lane.drained = one.drained.size;
             // What a program that has ended left for later never was: its clock is ours.
             let is_beyond = lane.has_ended && drained.watermark > lane.ended_at && !drained.stopped;
             if one.drained.records == 0 && one.drained.is_rest && is_beyond {
@@ -106,6 +120,11 @@ impl Engine {
             self.forget(at);
         }
         self.wait_for_buffers(has_waited);
+        // Soon: what the next burst does not find room for is lost.
+        let much = u64::from(self.options.pool_size) / 4;
+        if self.lanes.iter().any(|lane| lane.drained >= much) {
+            self.grow(|_, lane| lane.drained >= much);
+        }
         drained
     }
 

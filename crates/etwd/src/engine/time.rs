@@ -16,8 +16,8 @@ impl Engine {
             (false, true) => Duration::from_secs(3600),
         };
         let elapsed = started.elapsed() + self.pause;
-        // Writers call a host that is late when a quarter of a pool is in use.
-        let part = u64::from(self.options.pool_size) / 16 * 3;
+        // Writers call a host that is late when a quarter of a pool is in use. What is drained sooner is still in the caches.
+        let part = u64::from(self.options.pool_size.min(1 << 20)) / 16 * 3;
         self.pause = if drained.size == 0 {
             (self.pause * 2).clamp(SHORTEST_PAUSE, longest)
         } else {
@@ -108,14 +108,14 @@ impl Engine {
                 storage.update_header(global.closing(session, lost, false));
             }
         }
-        self.grow();
+        self.grow(|reader, _| !reader.is_quiet());
     }
 
-    /// More pool where writers found little room.
-    pub(crate) fn grow(&mut self) {
+    /// More pool where writers found little room, of those that are to be asked.
+    pub(crate) fn grow(&mut self, is_asked: impl Fn(&Reader, &Lane) -> bool) {
         let most = self.options.pool_limit;
         for (lane, reader) in self.lanes.iter_mut().zip(&self.readers) {
-            if reader.is_quiet() {
+            if !is_asked(reader, lane) {
                 continue;
             }
             let pressure = reader.pressure();
@@ -123,7 +123,9 @@ impl Engine {
                 continue;
             }
             let Some(program) = self.programs.get_mut(&lane.connection) else { continue };
-            let size = program.pool_size.min(most.saturating_sub(program.pool_size));
+            // In few steps: each takes the program's thread a while, in which it goes on writing.
+            let wanted = program.pool_size.saturating_mul(3);
+            let size = wanted.min(most.saturating_sub(program.pool_size));
             let size = size / (128 << 10) * (128 << 10);
             if size > 0 && program.growing.is_none() {
                 program.growing = Some(size);

@@ -98,7 +98,10 @@ impl Engine {
                         if goes {
                             let token = self.tokens.entry(connection).or_default();
                             *token += 1;
-                            program.tell(*token, *number, slot, Some(info), source);
+                            let since = self.sessions.get(&session);
+                            let since = since.map_or(0, |session| session.since_of(registered));
+                            let wanted = Some((info, since));
+                            program.tell(*token, *number, slot, wanted, source);
                         }
                     }
                     None if goes => {
@@ -172,7 +175,7 @@ impl Engine {
             session.stop(now);
             session.seal(batch);
             global.store(&mut session, lost);
-            while global.storage.is_some() && session.is_storing() {
+            while global.storage.is_some() && (session.is_storing() || !global.before.is_empty()) {
                 global.take_done(&mut session, Some(Duration::from_millis(100)));
                 global.store(&mut session, lost);
             }
@@ -188,6 +191,8 @@ impl Engine {
             global.tell_watermark(&session, now);
             let ledger = session.ledger().clone();
             let status = global.status(slot, &session, &ledger, true);
+            // Those before were completed ahead of the last one.
+            global.answer_completed();
             for (_, waiting) in global.flushes.drain(..) {
                 waiting.answer(&Response::Done { warnings: Vec::new() });
             }
@@ -209,6 +214,16 @@ impl Engine {
             if let Some(finish) = finish {
                 finish();
             }
+        }
+    }
+
+    /// Leased sessions whose owner has not come back to this worker.
+    pub(crate) fn stop_orphans(&mut self) {
+        let is_over =
+            |global: &GlobalSession| global.orphan_until.is_some_and(|end| Instant::now() >= end);
+        let over = self.sessions.iter().filter(|(_, global)| is_over(global));
+        for slot in over.map(|(slot, _)| *slot).collect::<Vec<_>>() {
+            self.stop_session(slot, None);
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use etw_wire::control::{FileMode, Request, Response, Start};
+use etw_wire::control::{FileMode, Request, Response, Start, Update, stream};
+use etw_wire::live::{Live, Progress};
 
 use crate::daemon::Daemon;
 use crate::support::*;
@@ -160,4 +161,164 @@ fn sessions_of_a_file_begin_with_the_daemon() {
     let status = daemon.stop("boot");
     let events = events(&file);
     assert_eq!((status.stored, events.len()), (4, 4), "{events:?} {status:?}");
+}
+
+/// Numbers of the tests' events as a consumer gets them, and how many it was told that it does not have.
+struct Reader {
+    live: Live,
+    progress: Progress,
+    numbers: Vec<u64>,
+    missing: u64,
+    starts: u32,
+    times: Vec<i64>,
+}
+
+impl Reader {
+    fn of(live: Live) -> Reader {
+        let (numbers, times) = (Vec::new(), Vec::new());
+        Reader { live, progress: Progress::default(), numbers, missing: 0, starts: 0, times }
+    }
+
+    /// To the end of the session.
+    fn read(mut self) -> Reader {
+        let context = etw_etl::record::RecordContext::default();
+        loop {
+            let (kind, bytes) =
+                self.live.next().unwrap().expect("the session ends before its host");
+            let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+            match kind {
+                stream::START => self.starts += 1,
+                stream::POSITION => self.progress.position(&bytes),
+                stream::BUFFER => {
+                    let (header, records) =
+                        etw_etl::read::buffer::open(&bytes, bytes.len() as u32).unwrap();
+                    let events: Vec<_> =
+                        etw_etl::read::BufferRecords::new(&records, &context).collect();
+                    let count = events.len() as u64;
+                    let Some(missing) = self.progress.buffer(header.sequence_number, count) else {
+                        continue;
+                    };
+                    self.missing += missing;
+                    for event in &events {
+                        let etw_etl::read::Item::Record { record, .. } = event else { panic!() };
+                        if record.provider == Some(provider()) {
+                            let number = record.payload[8..16].try_into().unwrap();
+                            self.numbers.push(u64::from_le_bytes(number));
+                            self.times.push(record.raw_timestamp().unwrap());
+                        }
+                    }
+                }
+                stream::LOST => {
+                    self.progress.lost(number(8));
+                    self.missing += number(8);
+                }
+                stream::WATERMARK => self.missing += self.progress.missing(),
+                stream::END => return self,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// P3: a consumer of a real-time session goes on with the next worker. What it has, it has once; what went with a worker that was killed
+/// it is told, exactly. Of a leased session its reader is the owner, who comes back. OV-1
+#[test]
+fn real_time_readers_go_on_after_kill_9_of_the_worker() {
+    for leased in [false, true] {
+        let daemon = Daemon::new();
+        let start = Start {
+            name: "live".to_owned(),
+            real_time: true,
+            buffer_size: 4096,
+            buffers: 512,
+            flush_timer_ms: Some(2),
+            no_per_processor: true,
+            enable: vec![(provider(), all())],
+            leased,
+            ..Start::default()
+        };
+        let directory = daemon.rig.runtime();
+        daemon.rig.wait_until(|_| etw_wire::client::Client::connect(&directory).is_ok());
+        let owner = etw_wire::client::Client::connect(&directory).unwrap();
+        owner.ask(&Request::Start(Box::new(start))).unwrap();
+        let live = Live::open(owner, &directory, "live").unwrap();
+        let reading = std::thread::spawn(move || Reader::of(live).read());
+        let mut program = daemon.rig.program("endless", &[100]);
+        program.expect("ready");
+        let kills = std::env::var("ETW_KILLS").map_or(8, |kills| kills.parse().unwrap());
+        let mut seed = 11u64;
+        for _ in 0..kills {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            std::thread::sleep(Duration::from_millis(20 + (seed >> 33) % 100));
+            daemon.kill_worker();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        let id = program.id();
+        let said = program.kill();
+        daemon.rig.wait_until(|_| {
+            let Response::Providers { providers } = daemon.ask(&Request::Providers) else {
+                panic!()
+            };
+            providers.iter().all(|provider| !provider.pids.contains(&id))
+        });
+        let status = daemon.stop("live");
+        let reader = reading.join().unwrap();
+        assert!(reader.starts > 1, "{} starts", reader.starts);
+        assert!(reader.numbers.is_sorted_by(|a, b| a < b), "an event came twice");
+        assert!(reader.times.is_sorted());
+        let came = reader.numbers.len() as u64;
+        eprintln!("{came} events came, {} went with {kills} workers", reader.missing);
+        assert_eq!(came + reader.missing, status.stored, "missing {}: {status:?}", reader.missing);
+        assert!(status.stored + status.lost >= said, "{said}: {status:?}");
+        assert!(came > status.stored / 2, "{came} of {status:?}");
+        daemon.end();
+    }
+}
+
+/// P3, P8: the worker is killed at each step of a change of the file, with buffers on their way to the one before: each event is in one of
+/// the two files, once, and both are complete.
+#[test]
+fn kill_9_behind_a_change_of_the_file() {
+    let small = Start { buffer_size: 4096, buffers: 256, ..Start::default() };
+    let plain = Start { flush_timer_ms: Some(2), ..small.clone() };
+    let compressed = Start { compressed: true, ..plain.clone() };
+    let sized = Start { max_size: Some(16 << 20), ..plain.clone() };
+    for (number, start) in [plain, compressed, sized].into_iter().enumerate() {
+        for point in ["file made", "file kept", "file begun", "file ended", "file answered"] {
+            let rig = Rig::without_host();
+            let armed = rig.file("armed");
+            let mut command = rig.command("keeper", &[]);
+            command.env("ETWD_FAULT", format!("{point}:{}", armed.display()));
+            let daemon = Daemon { keeper: Program::start(&mut command), rig };
+            let first = daemon.start("changed", start.clone());
+            let mut program = daemon.rig.program("endless", &[60]);
+            program.expect("ready");
+            std::thread::sleep(Duration::from_millis(40));
+            std::fs::write(&armed, "").unwrap();
+            let second = daemon.rig.file("second.etl");
+            let update = Update { file: Some(second.clone()), ..Update::default() };
+            let request = Request::Update { session: "changed".to_owned(), update };
+            match daemon.ask(&request) {
+                // It was done when the worker was killed.
+                Response::Done { .. } | Response::Error { status: 161, .. } => {}
+                other => panic!("{point}: {other:?}"),
+            }
+            if point == "file answered" {
+                daemon.rig.wait_until(|_| !armed.exists());
+            }
+            assert!(!armed.exists(), "{point} was not reached");
+            daemon.ask(&Request::List);
+            std::thread::sleep(Duration::from_millis(40));
+            let said = program.kill();
+            let status = daemon.stop("changed");
+            let (before, after) = (events(&first), events(&second));
+            let all = [&before[..], &after[..]].concat();
+            let what = format!("{point}, {number}: {} and {}", before.len(), after.len());
+            assert!(!before.is_empty() && !after.is_empty(), "{what}");
+            let count = contiguous(&all).values().sum::<u64>();
+            assert!(count >= said && count == status.stored, "{what}, {said}: {status:?}");
+            assert_eq!(status.lost, status.attempted - status.stored);
+            daemon.end();
+        }
+    }
 }

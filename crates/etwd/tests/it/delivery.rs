@@ -165,6 +165,7 @@ impl Consumer {
                 stream::LOST => {
                     self.lost += u64::from_le_bytes(bytes[8..].try_into().unwrap());
                 }
+                stream::POSITION => {}
                 stream::END => break,
                 other => panic!("{other}"),
             }

@@ -179,7 +179,7 @@ pub fn scribble(rig: &Rig, random: &mut Random, round: u8) {
     let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
     channel.send(&register.to_bytes(), &[]).unwrap();
     channel.receive().unwrap();
-    let options = PoolOptions { chunk_size: 256 << 10, prefault: false };
+    let options = PoolOptions { chunk_size: 256 << 10, prefault: 0 };
     let mut memory = Memory::shared(options.memory_size()).unwrap();
     let fd = memory.take_fd().unwrap();
     let pool = std::fs::File::from(fd.try_clone().unwrap());
@@ -400,7 +400,7 @@ fn events_of_tomorrow_hold_nothing() {
     let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
     channel.send(&register.to_bytes(), &[]).unwrap();
     channel.receive().unwrap();
-    let options = PoolOptions { chunk_size: 256 << 10, prefault: false };
+    let options = PoolOptions { chunk_size: 256 << 10, prefault: 0 };
     let mut memory = Memory::shared(options.memory_size()).unwrap();
     let fd = memory.take_fd().unwrap();
     std::thread::scope(|scope| {

@@ -2,9 +2,12 @@
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
+mod classic;
+mod control;
 mod crash;
 mod daemon;
 mod delivery;
+mod faults;
 mod hostile;
 mod programs;
 mod roles;

@@ -23,6 +23,10 @@ fn run() {
         "listen" => listen(),
         "fork" => fork(arguments[0]),
         "wait" => wait(),
+        "classic" => classic(arguments[0]),
+        "elsewhere" => elsewhere(arguments[0], arguments[1]),
+        "crowd" => crowd(arguments[0], arguments[1]),
+        "limited" => limited(arguments[0], arguments[1]),
         "storm" => storm(arguments[0], arguments[1]),
         "lease" => lease(),
         "load" => load(),
@@ -160,6 +164,51 @@ fn wait() {
     write(0, 1);
 }
 
+/// A classic provider: says what it is told, and writes numbers to whoever has it; each number until it is taken. As many of them by children.
+fn classic(children: u64) {
+    use etw::evntrace::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static LOGGER: AtomicU64 = AtomicU64::new(0);
+    let told = |request: &ControlRequest| {
+        LOGGER.store(request.logger.0, Ordering::Relaxed);
+        say(&format!("{:?} {} {}\n", request.code, request.level, request.flags));
+        etw::Status::ERROR_SUCCESS
+    };
+    let callback = std::sync::Arc::new(told);
+    let (_handle, _) =
+        register_trace_guids(&crate::classic::CONTROL, TraceClasses::default(), callback).unwrap();
+    say("ready\n");
+    for number in 0u64.. {
+        let write = || loop {
+            let class = etw::EventClass { guid: crate::classic::CLASS, ..Default::default() };
+            let logger = LoggerHandle(LOGGER.load(Ordering::Relaxed));
+            if trace_event(logger, class, None, &[&number.to_le_bytes()]).is_success() {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(100));
+        };
+        // SAFETY: the child writes an event and ends.
+        match if number < children { unsafe { libc::fork() } } else { -1 } {
+            -1 => write(),
+            0 => {
+                write();
+                // SAFETY: the child's end, without the parent's handlers.
+                unsafe { libc::_exit(0) };
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: our child, an out pointer.
+                unsafe { libc::waitpid(child, &raw mut status, 0) };
+                assert_eq!(status, 0);
+            }
+        }
+        if number % 100 == 99 {
+            say(&format!("{}\n", number + 1));
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
 fn runtime() -> etwd::HostOptions {
     etwd::HostOptions::new(std::env::var_os(etw_wire::dir::VARIABLE).unwrap())
 }
@@ -178,6 +227,10 @@ fn keeper(arguments: &[u64]) {
     }
     // SAFETY: before there are other threads that look at the environment.
     unsafe { std::env::set_var("ETW_TEST_ROLE", "worker") };
+    if let Ok(limit) = std::env::var("ETW_TEST_LIMIT") {
+        let (which, size) = limit.split_once(' ').unwrap();
+        limit_to(which.parse().unwrap(), size.parse().unwrap());
+    }
     if let Some(place) = std::env::var_os("ETW_TEST_SMALL_DISK") {
         say(if small_disk(&place) { "small disk\n" } else { "no small disk\n" });
     }
@@ -202,6 +255,94 @@ fn small_disk(place: &std::ffi::OsStr) -> bool {
                 0,
                 c"size=512k".as_ptr().cast(),
             ) == 0
+    }
+}
+
+fn limit_to(which: u64, size: u64) {
+    let limit = libc::rlimit { rlim_cur: size, rlim_max: size };
+    // SAFETY: a pointer to a value of that kind.
+    assert_eq!(unsafe { libc::setrlimit(which as _, &raw const limit) }, 0);
+}
+
+/// A program that may not have more of something; events that it cannot write.
+fn limited(which: u64, size: u64) {
+    let mut size = size;
+    if which == u64::from(libc::RLIMIT_AS) {
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        size += pages.split(' ').next().unwrap().parse::<u64>().unwrap() * 4096;
+    }
+    limit_to(which, size);
+    let _registration = PROVIDER.register();
+    let taken = (0..100).filter(|number| write(0, *number).is_success()).count();
+    let enabled = PROVIDER.is_enabled(etw::Level::INFO, 0x10);
+    // Made by this thread, for which no signal is blocked.
+    let session = etw::Session::builder("limited").memory().pool_size(8 << 20, 8 << 20).start();
+    say(&format!("enabled {enabled}, {taken} taken, session {}\n", session.is_ok()));
+}
+
+/// So many events from other user, mount, PID and time namespaces; `offset`: of the time, in seconds. Says who wrote them.
+fn elsewhere(events: u64, offset: u64) {
+    // A namespace of users is for processes of one thread: a child is one.
+    // SAFETY: the children write events and end.
+    unsafe {
+        let middle = libc::fork();
+        if middle == 0 {
+            let uid = libc::geteuid();
+            let all =
+                libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWTIME;
+            let put = |name: &str, text: &str| std::fs::write(name, text).is_ok();
+            let is_there = libc::unshare(all) == 0
+                && put("/proc/self/uid_map", &format!("1000 {uid} 1"))
+                && put("/proc/self/timens_offsets", &format!("monotonic {offset} 0"));
+            if !is_there {
+                say("forbidden\n");
+                libc::_exit(0);
+            }
+            let inner = libc::fork();
+            if inner == 0 {
+                let none = std::ptr::null();
+                let private = libc::MS_REC | libc::MS_PRIVATE;
+                libc::mount(none, c"/".as_ptr(), none, private, none.cast());
+                count(events, 0);
+                libc::_exit(0);
+            }
+            let mut status = 0;
+            libc::waitpid(inner, &raw mut status, 0);
+            say(&format!("{inner}\n"));
+            libc::_exit(status);
+        }
+        let mut status = 0;
+        libc::waitpid(middle, &raw mut status, 0);
+        assert_eq!(status, 0);
+    }
+}
+
+/// Children that register all at once, each with so many events; says which they were.
+fn crowd(children: u64, events: u64) {
+    let mut gate = [0; 2];
+    let mut started = Vec::new();
+    // SAFETY: an array of that kind; the children write events and end.
+    unsafe {
+        assert_eq!(libc::pipe(gate.as_mut_ptr()), 0);
+        for _ in 0..children {
+            let child = libc::fork();
+            assert!(child >= 0);
+            if child == 0 {
+                libc::close(gate[1]);
+                // Until the parent opens the gate for all.
+                libc::read(gate[0], (&raw mut gate).cast(), 1);
+                count(events, 0);
+                libc::_exit(0);
+            }
+            started.push(child);
+        }
+        libc::close(gate[1]);
+        for child in started {
+            let mut status = 0;
+            libc::waitpid(child, &raw mut status, 0);
+            assert_eq!(status, 0);
+            say(&format!("{child}\n"));
+        }
     }
 }
 

@@ -148,6 +148,44 @@ fn a_running_session_is_changed() {
     assert!(all.iter().zip(from..).all(|(event, number)| event.number == number));
 }
 
+/// Changes of the file that come at once, with buffers on their way, are made one behind the other: none is refused, and each is answered
+/// when the file before is complete. OV-5
+#[test]
+fn changes_of_the_file_are_made_in_order() {
+    let rig = Rig::new();
+    for compressed in [false, true] {
+        let start = Start { buffers: 512, buffer_size: 8192, compressed, ..Start::default() };
+        let name = format!("ordered{}", u8::from(compressed));
+        let first = rig.start_with(&name, start);
+        let mut program = rig.program("endless", &[20]);
+        program.expect("ready");
+        rig.wait_until(|rig| rig.query(&name).stored > 1000);
+        let files: Vec<_> = (0..6).map(|n| rig.file(&format!("{name}-{n}.etl"))).collect();
+        std::thread::scope(|scope| {
+            for file in &files {
+                let (runtime, name) = (rig.runtime(), &name);
+                scope.spawn(move || {
+                    let client = Client::connect(&runtime).unwrap();
+                    let update = Update { file: Some(file.clone()), ..Update::default() };
+                    let answer = client.ask(&Request::Update { session: name.clone(), update });
+                    assert!(matches!(answer, Ok(Response::Done { .. })), "{answer:?}");
+                });
+            }
+        });
+        let before = rig.query(&name).stored;
+        rig.wait_until(|rig| rig.query(&name).stored > before + 1000);
+        let said = program.kill();
+        let status = rig.stop(&name);
+        let mut parts: Vec<_> = [first].iter().chain(&files).map(|file| events(file)).collect();
+        parts.sort_by_key(|events| events.first().map(|event| event.number));
+        let all = parts.concat();
+        let count = contiguous(&all).values().sum::<u64>();
+        assert!(count >= said && (count, 0) == (status.stored, status.lost), "{said}: {status:?}");
+        // The last one has what came since.
+        assert!(parts.last().unwrap().len() >= 1000);
+    }
+}
+
 /// A leased session ends with its owner; its file is complete. OV-19: what the flush timer brings out.
 #[test]
 fn leased_sessions_end_with_their_owner() {

@@ -202,8 +202,6 @@ impl Round {
             // It was done when the worker was killed.
             Response::Error { status: 161, .. } => recording.files.push(file),
             Response::Error { status: 50, .. } => {}
-            // The disk has more to do than it can in five seconds.
-            Response::Error { status: 170, .. } => {}
             other => panic!("{other:?}"),
         }
     }
@@ -344,7 +342,7 @@ fn read(mut from: UnixStream) {
                 watermark = time;
             }
             stream::END => return,
-            stream::START | stream::BUFFER | stream::LOST => {}
+            stream::START | stream::POSITION | stream::BUFFER | stream::LOST => {}
             other => panic!("a frame of kind {other}"),
         }
     }

@@ -1,0 +1,88 @@
+//! What the headers of classic events say, beside who wrote them and when.
+
+use crate::{Guid, MessageFlags};
+
+/// The class of a classic event, and what the event is within it.
+#[doc(alias = "EVENT_TRACE_HEADER")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventClass {
+    /// The class GUID: not that of the provider.
+    pub guid: Guid,
+    /// `Class.Type`: start, end, ….
+    pub kind: u8,
+    /// `Class.Level`.
+    pub level: u8,
+    /// `Class.Version`.
+    pub version: u16,
+}
+
+/// What identifies a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageId {
+    /// Only its number.
+    None,
+    /// `TRACE_MESSAGE_GUID`
+    Guid(Guid),
+    /// `TRACE_MESSAGE_COMPONENTID`
+    Component(u32),
+}
+
+/// The header of a classic event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Classic {
+    /// What it says.
+    pub header: ClassicHeader,
+    /// The program has pointers of 32 bits.
+    pub is_32_bit: bool,
+}
+
+/// What a classic event's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassicHeader {
+    /// `TraceEvent`: a FULL record.
+    Trace(EventClass),
+    /// `TraceEventInstance`: an INSTANCE record.
+    Instance {
+        /// As of other events.
+        class: EventClass,
+        /// The transaction that it is of.
+        instance: u32,
+        /// That transaction's parent; 0 without one.
+        parent_instance: u32,
+        /// The parent's class; zero without one.
+        parent: Guid,
+    },
+    /// `TraceMessage`: a MESSAGE record.
+    Message {
+        /// Which of sequence number, time and system information stand before the arguments.
+        flags: MessageFlags,
+        /// Whose number it has.
+        id: MessageId,
+        /// Which message.
+        number: u16,
+    },
+}
+
+impl Classic {
+    /// Bytes of the header on disk: 0x30, 0x48, or 8 and the parts of a message.
+    pub fn size(&self) -> usize {
+        match &self.header {
+            ClassicHeader::Trace(_) => 0x30,
+            ClassicHeader::Instance { .. } => 0x48,
+            ClassicHeader::Message { flags, id, .. } => {
+                let part = |flag: MessageFlags, size: usize| {
+                    if flags.contains(flag) { size } else { 0 }
+                };
+                let id = match id {
+                    MessageId::None => 0,
+                    MessageId::Guid(_) => 16,
+                    MessageId::Component(_) => 4,
+                };
+                8 + part(MessageFlags::SEQUENCE, 4)
+                    + id
+                    + part(MessageFlags::TIMESTAMP, 8)
+                    + part(MessageFlags::SYSTEM_INFO, 8)
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The stream of a real-time session, from its consumer's side: it goes on when the host's worker is replaced.
+
+use std::io::{self, Read};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, ClientError};
+use crate::control::{Request, stream};
+
+/// How long a worker may take to come in the place of one that has ended.
+const REPLACEMENT: Duration = Duration::from_secs(10);
+
+/// A consumer's connection to a session.
+#[derive(Debug)]
+pub struct Live {
+    directory: PathBuf,
+    session: String,
+    link: Mutex<Link>,
+    is_closed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Link {
+    /// A session that is leased by it ends with it.
+    _client: Client,
+    from: Arc<UnixStream>,
+}
+
+impl Live {
+    /// Becomes a consumer of a session of the host in `directory`, which `client` is connected to.
+    ///
+    /// # Errors
+    /// What the host says.
+    pub fn open(client: Client, directory: &Path, session: &str) -> Result<Live, ClientError> {
+        Ok(Live {
+            directory: directory.to_owned(),
+            session: session.to_owned(),
+            link: Mutex::new(Link::new(client, session)?),
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    /// The next frame: its [kind](stream), its bytes; `None`: the host is gone, or the session, or the stream was closed.
+    ///
+    /// A worker that is gone is replaced; the stream then goes on with another [`START`](stream::START) and
+    /// [`POSITION`](stream::POSITION), by which [`Progress`] tells what is missing. A start of another session's is to be compared by
+    /// whoever reads it.
+    ///
+    /// # Errors
+    /// What came was no frame.
+    pub fn next(&self) -> io::Result<Option<(u32, Vec<u8>)>> {
+        loop {
+            let from = self.link().from.clone();
+            match frame(&from) {
+                Ok(frame) => return Ok(Some(frame)),
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(error),
+                Err(_) if self.is_closed.load(Ordering::SeqCst) => return Ok(None),
+                Err(_) => {
+                    let Some(link) = self.connect_again() else { return Ok(None) };
+                    *self.link() = link;
+                    if self.is_closed.load(Ordering::SeqCst) {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    fn link(&self) -> std::sync::MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection's end is nearly always the host's, which takes its socket with it; a keeper's is still there.
+    fn connect_again(&self) -> Option<Link> {
+        let end = Instant::now() + REPLACEMENT;
+        while !self.is_closed.load(Ordering::SeqCst) {
+            let client = Client::connect(&self.directory);
+            match client.and_then(|client| Link::new(client, &self.session)) {
+                Ok(link) => return Some(link),
+                Err(ClientError::Io(_)) if Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    /// Ends the stream: who waits for it waits no longer.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        // Of a stream whose other end is gone nobody waits for anything.
+        let _ = self.link().from.shutdown(Shutdown::Both);
+    }
+}
+
+impl Link {
+    fn new(client: Client, session: &str) -> Result<Link, ClientError> {
+        let (_, descriptors) = client.ask_for(&Request::Consume { session: session.to_owned() })?;
+        let from: OwnedFd =
+            descriptors.into_iter().next().ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?;
+        Ok(Link { _client: client, from: Arc::new(from.into()) })
+    }
+}
+
+fn frame(mut from: &UnixStream) -> io::Result<(u32, Vec<u8>)> {
+    let mut head = [0; 8];
+    from.read_exact(&mut head)?;
+    let [a, b, c, d, e, f, g, h] = head;
+    let (kind, size) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+    if size as usize > stream::MAX_FRAME {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut bytes = vec![0; size as usize];
+    from.read_exact(&mut bytes)?;
+    Ok((kind, bytes))
+}
+
+/// How far a consumer is, so that it has each buffer once and knows what it does not have.
+///
+/// A host counts the events of a session that it has handed out, over all its workers. So does the consumer, with what it was told
+/// that it has lost; where the next worker's [position](stream::POSITION) is beyond that, the difference went with the worker before.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Sequence number of the last buffer.
+    last: i64,
+    /// Events handed out up to there.
+    count: u64,
+    has_begun: bool,
+    /// What a new worker says it was, as long as buffers come that are here already.
+    position: Option<u64>,
+}
+
+impl Progress {
+    /// A [`POSITION`](stream::POSITION) frame. One that is cut is none.
+    pub fn position(&mut self, frame: &[u8]) {
+        let (Some(next), Some(count)) = (frame.first_chunk(), frame.get(8..)) else { return };
+        let (next, Some(count)) = (i64::from_le_bytes(*next), count.first_chunk()) else { return };
+        let count = u64::from_le_bytes(*count);
+        if std::mem::replace(&mut self.has_begun, true) {
+            self.position = Some(count);
+        } else {
+            (self.last, self.count) = (next.saturating_sub(1), count);
+        }
+    }
+
+    /// A buffer, with its sequence number (of its header), and how many events it has. `None`: it is here already. Else what is
+    /// missing before it.
+    pub fn buffer(&mut self, sequence: i64, events: u64) -> Option<u64> {
+        // A host of a version that tells no position has no second worker's stream either.
+        if self.has_begun && sequence <= self.last {
+            if let Some(position) = &mut self.position {
+                *position = position.saturating_add(events);
+            }
+            return None;
+        }
+        let missing = self.missing();
+        self.last = sequence;
+        self.count = self.count.saturating_add(events);
+        Some(missing)
+    }
+
+    /// What was told in a [`LOST`](stream::LOST) frame.
+    pub fn lost(&mut self, events: u64) {
+        self.count = self.count.saturating_add(events);
+    }
+
+    /// What is missing up to now; to be asked when there is something else than a buffer.
+    pub fn missing(&mut self) -> u64 {
+        let Some(position) = self.position.take() else { return 0 };
+        let missing = position.saturating_sub(self.count);
+        self.count = position;
+        missing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn position(next: i64, count: u64) -> Vec<u8> {
+        [next.to_le_bytes(), count.to_le_bytes()].concat()
+    }
+
+    #[test]
+    fn what_went_with_a_worker_is_counted_once() {
+        let mut progress = Progress::default();
+        progress.position(&position(5, 1000));
+        assert_eq!(progress.missing(), 0);
+        assert_eq!(progress.buffer(5, 10), Some(0));
+        progress.lost(7);
+        assert_eq!(progress.buffer(7, 10), Some(0));
+        // Nothing was lost with the first one, and its last buffer comes again.
+        progress.position(&position(7, 1017));
+        assert_eq!(progress.buffer(7, 10), None);
+        assert_eq!(progress.buffer(8, 3), Some(0));
+        // Two buffers of 12 events were on their way.
+        progress.position(&position(11, 1042));
+        assert_eq!(progress.missing(), 12);
+        assert_eq!(progress.missing(), 0);
+        assert_eq!(progress.buffer(11, 1), Some(0));
+        // Once more, with one that comes again and one that does not.
+        progress.position(&position(11, 1042));
+        assert_eq!(progress.buffer(11, 1), None);
+        assert_eq!(progress.missing(), 0);
+        progress.position(&position(12, 1050));
+        assert_eq!(progress.buffer(12, 1), Some(7));
+    }
+
+    #[test]
+    fn cut_positions_say_nothing() {
+        let mut progress = Progress::default();
+        progress.position(&[1; 15]);
+        assert_eq!(progress.buffer(-3, 1), Some(0));
+        progress.position(&position(i64::MIN, u64::MAX));
+        progress.lost(5);
+        assert_eq!(progress.buffer(0, u64::MAX), Some(0));
+    }
+}

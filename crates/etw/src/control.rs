@@ -1,0 +1,465 @@
+//! Global sessions: the host of this user, or of the machine, is asked to record programs.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use etw_session::EnableInfo;
+use etw_types::{Guid, Level, LevelKeyword, Status};
+use etw_wire::client::{Client, ClientError};
+use etw_wire::control::{FileMode, Request, Response, Start, Update};
+pub use etw_wire::control::{LossStatus, ProviderStatus, SessionStatus};
+use etw_wire::dir;
+
+use crate::registry;
+use crate::target::EnableTarget;
+
+/// How long an enablement may take to reach programs that run.
+const TOLD: Duration = Duration::from_secs(1);
+
+/// A connection to a host of global sessions: it records every program that has the providers which a session enables, already
+/// running or started later.
+///
+/// ```no_run
+/// # fn main() -> Result<(), etw::ControlError> {
+/// let host = etw::Controller::connect_or_start()?;
+/// let session = host.session("shop").file("shop.etl").start()?;
+/// session.enable(&etw::Guid::from_name("MyCompany.Shop"), etw::Level::VERBOSE, 0)?;
+/// // … programs run …
+/// let status = session.stop()?;
+/// println!("{} events, {} lost", status.stored, status.lost);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Controller {
+    client: Arc<Mutex<Client>>,
+}
+
+/// A session of a host. It goes on when this is dropped, unless it is [leased](GlobalSessionBuilder::leased).
+#[derive(Debug)]
+pub struct GlobalSession {
+    host: Controller,
+    name: String,
+}
+
+/// Options of a global session to be.
+#[derive(Clone, Debug)]
+#[must_use = "nothing happens before it is started"]
+pub struct GlobalSessionBuilder {
+    host: Controller,
+    start: Start,
+}
+
+/// Why a host was not asked, or did not do it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControlError {
+    status: Status,
+    message: String,
+}
+
+impl ControlError {
+    /// The Win32 status that ETW has for it: `ERROR_ACCESS_DENIED`, `ERROR_ALREADY_EXISTS`, `ERROR_NO_SYSTEM_RESOURCES`,
+    /// `ERROR_WMI_INSTANCE_NOT_FOUND` where there is no such session or no host, …
+    pub fn status(&self) -> Status {
+        self.status
+    }
+}
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ControlError {}
+
+impl From<ClientError> for ControlError {
+    fn from(error: ClientError) -> ControlError {
+        ControlError { status: Status(error.status()), message: error.to_string() }
+    }
+}
+
+fn unexpected() -> ControlError {
+    let message = "the host of sessions gave another answer than was asked for".to_owned();
+    ControlError { status: Status::ERROR_NOT_SUPPORTED, message }
+}
+
+/// The host has another working directory.
+fn absolute(path: &Path) -> Result<PathBuf, ControlError> {
+    std::path::absolute(path).map_err(|error| ControlError {
+        status: Status::ERROR_BAD_PATHNAME,
+        message: format!("{}: {error}", path.display()),
+    })
+}
+
+impl Controller {
+    fn new(client: Client) -> Controller {
+        Controller { client: Arc::new(Mutex::new(client)) }
+    }
+
+    /// The user's own host, which has to be running.
+    ///
+    /// # Errors
+    /// `ERROR_WMI_INSTANCE_NOT_FOUND`: it is not.
+    pub fn connect() -> Result<Controller, ControlError> {
+        Controller::connect_to(dir::of_user())
+    }
+
+    /// The machine's host.
+    ///
+    /// # Errors
+    /// `ERROR_ACCESS_DENIED`: the user is neither root nor of its group. `ERROR_WMI_INSTANCE_NOT_FOUND`: it does not run.
+    pub fn connect_to_system() -> Result<Controller, ControlError> {
+        Controller::connect_to(dir::SYSTEM)
+    }
+
+    /// The host of a runtime directory.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn connect_to(directory: impl AsRef<Path>) -> Result<Controller, ControlError> {
+        Ok(Controller::new(Client::connect(directory.as_ref())?))
+    }
+
+    /// The user's own host, started where it does not run: `ETW_DAEMON`, else `etwd` or `etw` of `PATH`. It ends when it has had
+    /// nothing to do for ten seconds.
+    ///
+    /// # Errors
+    /// `ERROR_FILE_NOT_FOUND`: there is no such program; `ERROR_NO_SYSTEM_RESOURCES`: it did not begin.
+    pub fn connect_or_start() -> Result<Controller, ControlError> {
+        let directory = dir::of_user();
+        let client = match Client::connect(&directory) {
+            Err(ClientError::NoHost(_)) => {
+                let client = Client::connect_or_start_host(&directory)?;
+                if registry::has_providers() {
+                    client.wait_for_own_providers();
+                }
+                client
+            }
+            other => other?,
+        };
+        Ok(Controller::new(client))
+    }
+
+    fn ask(&self, request: &Request) -> Result<Response, ControlError> {
+        // One question at a time: answers come in their order.
+        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(client.ask(request)?)
+    }
+
+    fn ask_session(&self, request: &Request) -> Result<SessionStatus, ControlError> {
+        match self.ask(request)? {
+            Response::Session(status) => Ok(*status),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// What did not go as asked, in sentences.
+    fn ask_done(&self, request: &Request) -> Result<Vec<String>, ControlError> {
+        match self.ask(request)? {
+            Response::Done { warnings } => Ok(warnings),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// A session to be set up; it needs [`file`](GlobalSessionBuilder::file), [`memory`](GlobalSessionBuilder::memory) or
+    /// [`real_time`](GlobalSessionBuilder::real_time).
+    pub fn session(&self, name: &str) -> GlobalSessionBuilder {
+        let start = Start { name: name.to_owned(), ..Start::default() };
+        GlobalSessionBuilder { host: self.clone(), start }
+    }
+
+    /// A session that runs.
+    ///
+    /// # Errors
+    /// `ERROR_WMI_INSTANCE_NOT_FOUND`: none has this name.
+    pub fn open(&self, name: &str) -> Result<GlobalSession, ControlError> {
+        let status = self.ask_session(&Request::Query { session: name.to_owned() })?;
+        Ok(GlobalSession { host: self.clone(), name: status.name })
+    }
+
+    /// All sessions, by name.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn sessions(&self) -> Result<Vec<SessionStatus>, ControlError> {
+        match self.ask(&Request::List)? {
+            Response::Sessions { sessions } => Ok(sessions),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The providers that programs have registered, and those that are enabled.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn providers(&self) -> Result<Vec<ProviderStatus>, ControlError> {
+        match self.ask(&Request::Providers)? {
+            Response::Providers { providers } => Ok(providers),
+            _ => Err(unexpected()),
+        }
+    }
+}
+
+impl GlobalSessionBuilder {
+    fn with(mut self, change: impl FnOnce(&mut Start)) -> Self {
+        change(&mut self.start);
+        self
+    }
+
+    /// Records to this file, from its beginning to its end.
+    pub fn file(self, path: impl AsRef<Path>) -> Self {
+        self.with(|start| start.file = Some(path.as_ref().to_owned()))
+    }
+
+    /// Stops recording when the file has `size` bytes: what comes then is lost and counted.
+    pub fn max_size(self, size: u64) -> Self {
+        self.with(|start| (start.mode, start.max_size) = (FileMode::Sequential, Some(size)))
+    }
+
+    /// Overwrites the oldest buffers of a file of `size` bytes.
+    pub fn circular(self, size: u64) -> Self {
+        self.with(|start| (start.mode, start.max_size) = (FileMode::Circular, Some(size)))
+    }
+
+    /// A new file each time one has `size` bytes; `%d` in its name is its number.
+    pub fn new_file(self, size: u64) -> Self {
+        self.with(|start| (start.mode, start.max_size) = (FileMode::NewFile, Some(size)))
+    }
+
+    /// Adds to the file if it is there, on system time.
+    pub fn append(self) -> Self {
+        self.with(|start| (start.mode, start.max_size, start.clock) = (FileMode::Append, None, 2))
+    }
+
+    /// Reserves the maximum size of the file at the start.
+    pub fn preallocate(self) -> Self {
+        self.with(|start| start.preallocate = true)
+    }
+
+    /// Compresses each buffer of the file.
+    pub fn compressed(self) -> Self {
+        self.with(|start| start.compressed = true)
+    }
+
+    /// Keeps the last events in memory; [`GlobalSession::snapshot`] writes them to a file.
+    pub fn memory(self) -> Self {
+        self.with(|start| start.buffering = true)
+    }
+
+    /// Delivers events to consumers (`etw tail`, `OpenTrace`), beside the file if there is one.
+    pub fn real_time(self) -> Self {
+        self.with(|start| start.real_time = true)
+    }
+
+    /// Size of a buffer in KiB: 4 to 16384; 64 unless set.
+    pub fn buffer_size_kb(self, size: u32) -> Self {
+        self.with(|start| start.buffer_size = size.saturating_mul(1024))
+    }
+
+    /// Number of buffers; 64 unless set.
+    pub fn buffers(self, count: u32) -> Self {
+        self.with(|start| start.buffers = count)
+    }
+
+    /// Stores and delivers partly filled buffers after this time.
+    pub fn flush_timer(self, timer: Duration) -> Self {
+        self.with(|start| start.flush_timer_ms = Some(milliseconds(timer)))
+    }
+
+    /// Timestamps are system time in place of the performance counter.
+    pub fn system_time(self) -> Self {
+        self.with(|start| start.clock = 2)
+    }
+
+    /// One stream of buffers for all CPUs.
+    pub fn no_per_processor_buffering(self) -> Self {
+        self.with(|start| start.no_per_processor = true)
+    }
+
+    /// Neither holds other sessions up nor is held up by them (`EVENT_TRACE_INDEPENDENT_SESSION_MODE`).
+    pub fn independent(self) -> Self {
+        self.with(|start| start.independent = true)
+    }
+
+    /// Only events of root's programs and of the session owner's (`EVENT_TRACE_SECURE_MODE`).
+    pub fn secure(self) -> Self {
+        self.with(|start| start.secure = true)
+    }
+
+    /// The session ends with the [`Controller`] that it comes from and all that was made of it: at the latest with this process.
+    pub fn leased(self) -> Self {
+        self.with(|start| start.leased = true)
+    }
+
+    /// Enables a provider from the session's first moment on.
+    pub fn enable(self, provider: &impl EnableTarget, info: EnableInfo) -> Self {
+        let id = provider.guid();
+        self.with(|start| start.enable.push((id, info)))
+    }
+
+    /// Starts the session.
+    ///
+    /// # Errors
+    /// The host's: options that cannot be, a file that cannot be written (`ERROR_BAD_PATHNAME`, `ERROR_ACCESS_DENIED`,
+    /// `ERROR_DISK_FULL`), a name that is taken (`ERROR_ALREADY_EXISTS`), a 65th session (`ERROR_NO_SYSTEM_RESOURCES`).
+    pub fn start(mut self) -> Result<GlobalSession, ControlError> {
+        self.start.file = self.start.file.as_deref().map(absolute).transpose()?;
+        let status = self.host.ask_session(&Request::Start(Box::new(self.start)))?;
+        Ok(GlobalSession { host: self.host, name: status.name })
+    }
+}
+
+fn milliseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
+impl GlobalSession {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn session(&self) -> String {
+        self.name.clone()
+    }
+
+    /// Enables a provider, or changes what is wanted of it: events up to `level`, and with a keyword of `any` (0: all).
+    ///
+    /// Programs that run have heard of it when this returns, or a second later; what did not go as asked comes back in sentences.
+    ///
+    /// # Errors
+    /// `ERROR_NO_SYSTEM_RESOURCES`: it is enabled in eight sessions already.
+    pub fn enable(
+        &self,
+        provider: &impl EnableTarget,
+        level: Level,
+        any: u64,
+    ) -> Result<Vec<String>, ControlError> {
+        let wanted = LevelKeyword { level: level.0, any, ..LevelKeyword::ALL };
+        self.enable_with(provider, EnableInfo { wanted, ..EnableInfo::default() })
+    }
+
+    /// Enables a provider with all that can be asked for.
+    ///
+    /// # Errors
+    /// As [`enable`](Self::enable); `ERROR_INVALID_PARAMETER`: filters beyond ETW's limits.
+    pub fn enable_with(
+        &self,
+        provider: &impl EnableTarget,
+        info: EnableInfo,
+    ) -> Result<Vec<String>, ControlError> {
+        self.host.ask_done(&Request::Enable {
+            session: self.session(),
+            provider: provider.guid(),
+            info,
+            timeout_ms: milliseconds(TOLD),
+        })
+    }
+
+    /// Records no more events of a provider; those written before are kept.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn disable(&self, provider: &impl EnableTarget) -> Result<Vec<String>, ControlError> {
+        let (session, provider) = (self.session(), provider.guid());
+        self.host.ask_done(&Request::Disable { session, provider })
+    }
+
+    /// Asks a provider for the state that its later events build on: its callback answers with rundown events.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn capture_state(
+        &self,
+        provider: &impl EnableTarget,
+        level: Level,
+        any: u64,
+    ) -> Result<Vec<String>, ControlError> {
+        let (session, provider) = (self.session(), provider.guid());
+        let level = level.0;
+        self.host.ask_done(&Request::CaptureState { session, provider, level, any, all: 0 })
+    }
+
+    /// What was written before this call is in the file, or with the consumers, when it returns.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn flush(&self) -> Result<(), ControlError> {
+        self.host.ask_done(&Request::Flush { session: self.session() }).map(drop)
+    }
+
+    /// Writes what a session in memory holds to a file, without stopping it.
+    ///
+    /// # Errors
+    /// `ERROR_NOT_SUPPORTED` for a session with a file of its own; the file's.
+    pub fn snapshot(&self, path: impl AsRef<Path>) -> Result<(), ControlError> {
+        let file = absolute(path.as_ref())?;
+        self.host.ask_done(&Request::Snapshot { session: self.session(), file }).map(drop)
+    }
+
+    fn update(&self, update: Update) -> Result<(), ControlError> {
+        self.host.ask_done(&Request::Update { session: self.session(), update }).map(drop)
+    }
+
+    /// Goes on in another file; the one before is complete.
+    ///
+    /// # Errors
+    /// `ERROR_NOT_SUPPORTED`: the session's mode has no such thing; the file's.
+    pub fn change_file(&self, path: impl AsRef<Path>) -> Result<(), ControlError> {
+        let file = Some(absolute(path.as_ref())?);
+        self.update(Update { file, ..Update::default() })
+    }
+
+    /// More buffers.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn set_buffers(&self, count: u32) -> Result<(), ControlError> {
+        self.update(Update { buffers: Some(count), ..Update::default() })
+    }
+
+    /// Another flush timer; zero: none.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn set_flush_timer(&self, timer: Duration) -> Result<(), ControlError> {
+        self.update(Update { flush_timer_ms: Some(milliseconds(timer)), ..Update::default() })
+    }
+
+    /// Delivery to consumers, on or off.
+    ///
+    /// # Errors
+    /// The host's.
+    pub fn set_real_time(&self, on: bool) -> Result<(), ControlError> {
+        self.update(Update { real_time: Some(on), ..Update::default() })
+    }
+
+    /// State, settings, and where every event went.
+    ///
+    /// # Errors
+    /// `ERROR_WMI_INSTANCE_NOT_FOUND`: it has ended.
+    pub fn query(&self) -> Result<SessionStatus, ControlError> {
+        self.host.ask_session(&Request::Query { session: self.session() })
+    }
+
+    /// Stops the session: what was written before is stored, and the file is complete.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query).
+    pub fn stop(self) -> Result<SessionStatus, ControlError> {
+        self.host.ask_session(&Request::Stop { session: self.session() })
+    }
+}
+
+impl GlobalSession {
+    /// The GUID by which a provider's callback knows the session.
+    ///
+    /// # Errors
+    /// As [`query`](Self::query).
+    pub fn guid(&self) -> Result<Guid, ControlError> {
+        Ok(self.query()?.guid)
+    }
+}

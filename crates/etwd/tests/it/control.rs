@@ -1,0 +1,78 @@
+//! Hosts controlled from Rust programs.
+
+use etw::{Controller, EnableInfo, Level, Status};
+
+use crate::roles::PROVIDER;
+use crate::support::*;
+
+/// OV-1, OV-2: a session from its start to its stop, by the crate that programs have.
+#[test]
+fn sessions_of_a_program() {
+    let rig = Rig::new();
+    let host = Controller::connect_to(rig.runtime()).unwrap();
+    let (first, second) = (rig.file("first.etl"), rig.file("second.etl"));
+    let session = host
+        .session("program")
+        .file(&first)
+        .buffers(8)
+        .enable(&PROVIDER, EnableInfo::default())
+        .start()
+        .unwrap();
+    rig.program("count", &[10, 0]).end();
+    assert_eq!(session.query().unwrap().stored, 10);
+    session.change_file(&second).unwrap();
+    assert_eq!(events(&first).len(), 10);
+    // Of level 4.
+    assert_eq!(session.enable(&PROVIDER, Level::WARNING, 0).unwrap(), Vec::<String>::new());
+    rig.program("count", &[10, 0]).end();
+    assert_eq!(session.enable(&PROVIDER, Level::INFO, 0x10).unwrap(), Vec::<String>::new());
+    rig.program("count", &[7, 0]).end();
+    session.disable(&PROVIDER).unwrap();
+    rig.program("count", &[10, 0]).end();
+    session.set_buffers(12).unwrap();
+    session.flush().unwrap();
+    assert_eq!(host.open("PROGRAM").unwrap().query().unwrap().buffers, 12);
+    let status = session.stop().unwrap();
+    assert_eq!((status.stored, status.lost, events(&second).len()), (17, 0, 7));
+
+    let memory = host.session("memory").memory().enable(&PROVIDER, EnableInfo::default());
+    let memory = memory.start().unwrap();
+    rig.program("count", &[5, 0]).end();
+    let snapshot = rig.file("snapshot.etl");
+    memory.snapshot(&snapshot).unwrap();
+    assert_eq!(events(&snapshot).len(), 5);
+    memory.stop().unwrap();
+}
+
+/// OV-2, OV-3: what cannot be is refused with ETW's status; a leased session ends with its owner.
+#[test]
+fn refusals_and_leases() {
+    let rig = Rig::new();
+    let host = Controller::connect_to(rig.runtime()).unwrap();
+    let status = |error: etw::ControlError| {
+        assert!(!error.to_string().is_empty());
+        error.status()
+    };
+    let session = host.session("leased").real_time().leased().start().unwrap();
+    for (wrong, expected) in [
+        (host.session("leased").memory(), Status::ERROR_ALREADY_EXISTS),
+        (host.session("none"), Status::ERROR_BAD_PATHNAME),
+        (host.session("size").memory().buffer_size_kb(1 << 20), Status::ERROR_INVALID_PARAMETER),
+        (host.session("there").file("/nowhere/at/all.etl"), Status::ERROR_BAD_PATHNAME),
+    ] {
+        assert_eq!(wrong.clone().start().map(|_| ()).map_err(status), Err(expected), "{wrong:?}");
+    }
+    let absent = host.open("absent").map(|_| ()).map_err(status);
+    assert_eq!(absent, Err(Status::ERROR_WMI_INSTANCE_NOT_FOUND));
+    let nobody = Controller::connect_to(rig.file("nobody")).map(|_| ()).map_err(status);
+    assert_eq!(nobody, Err(Status::ERROR_WMI_INSTANCE_NOT_FOUND));
+    let names = |host: &Controller| -> Vec<String> {
+        host.sessions().unwrap().into_iter().map(|session| session.name).collect()
+    };
+    let other = Controller::connect_to(rig.runtime()).unwrap();
+    assert_eq!(names(&other), ["leased"]);
+    drop(host);
+    assert_eq!(session.query().unwrap().state, "running", "what was made of it is its owner too");
+    drop(session);
+    rig.wait_until(|_| names(&other).is_empty());
+}

@@ -1,0 +1,210 @@
+//! What the system does to programs and to the daemon: namespaces, clocks, limits, full disks, crowds.
+
+use std::time::Duration;
+
+use etw_wire::control::{Request, Response, Start};
+
+use crate::daemon::Daemon;
+use crate::support::*;
+
+/// P7: a program in other user, mount, PID and time namespaces is recorded as any other: under the process and thread ids that the host
+/// sees, and at the host's times, whatever its own clock says.
+#[test]
+fn a_program_in_other_namespaces() {
+    for offset in [0, 100_000] {
+        let rig = Rig::new();
+        let file = rig.start("elsewhere");
+        let mut program = rig.program("elsewhere", &[500, offset]);
+        let said = program.line().unwrap();
+        program.end();
+        if said == "forbidden" {
+            return eprintln!("skipped: this system forbids namespaces to this user");
+        }
+        // Written behind it, and so read behind it.
+        let other = rig.program("count", &[1, 0]);
+        let other_id = other.id();
+        other.end();
+        let status = rig.stop("elsewhere");
+        assert_eq!((status.stored, status.lost), (501, 0), "{status:?}");
+        let all = events(&file);
+        let process = said.parse().unwrap();
+        let ids: Vec<u32> = all.iter().map(|event| event.process).collect();
+        assert_eq!(ids, [vec![process; 500], vec![other_id]].concat());
+        assert_eq!(contiguous(&all)[&(process, 0)], 500);
+        let mut records =
+            etw_etl::read::Records::new(vec![etw_etl::read::TraceFile::open(&file).unwrap()]);
+        while let Some(record) = records.next() {
+            // The first thread of a process has its id.
+            if record.provider == Some(provider()) && record.process_id == Some(process) {
+                assert_eq!(record.thread_id, Some(process));
+            }
+        }
+    }
+}
+
+/// P7: a clock that is set while a session records moves no event: times rise, and intervals are those that passed.
+#[test]
+fn the_clock_is_set() {
+    if std::env::var_os("ETW_SET_CLOCK").is_none() {
+        return eprintln!("skipped: ETW_SET_CLOCK=1 lets it set the machine's clock, for a moment");
+    }
+    let step = |millis: i64| {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: pointers to values of that kind.
+        unsafe {
+            libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut now);
+            let nanos = now.tv_nsec + millis * 1_000_000;
+            now.tv_sec += nanos.div_euclid(1_000_000_000);
+            now.tv_nsec = nanos.rem_euclid(1_000_000_000);
+            libc::clock_settime(libc::CLOCK_REALTIME, &raw const now) == 0
+        }
+    };
+    if !step(0) {
+        return eprintln!("skipped: only root may set the clock");
+    }
+    for clock in [1, 2, 3] {
+        let rig = Rig::new();
+        let file = rig.start_with("clock", Start { clock, ..Start::default() });
+        let mut program = rig.program("endless", &[200]);
+        program.expect("ready");
+        let began = std::time::Instant::now();
+        for millis in [300, -300, -200, 200] {
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(step(millis));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        let said = program.kill();
+        let longest = began.elapsed() + Duration::from_millis(100);
+        let status = rig.stop("clock");
+        // In order, which `events` asserts, and sound.
+        let all = events(&file);
+        assert!(all.len() as u64 >= said && all.len() as u64 == status.stored, "{status:?}");
+        let trace = etw_etl::read::TraceFile::open(&file).unwrap();
+        let clock = *trace.clock();
+        let mut records = etw_etl::read::Records::new(vec![trace]);
+        let mut times = Vec::new();
+        while let Some(record) = records.next() {
+            if record.provider == Some(provider()) {
+                times.push(record.timestamp(&clock).unwrap().0);
+            }
+        }
+        let passed = Duration::from_nanos((times[times.len() - 1] - times[0]) as u64 * 100);
+        assert!(passed < longest, "{passed:?} in {longest:?}");
+    }
+}
+
+/// P7, P8: files may not be longer than a limit (`ulimit -f`): what does not fit is lost to the disk, counted; nobody is ended by the signal
+/// that the system has for it; sessions without files go on.
+#[test]
+fn a_limit_of_file_sizes() {
+    let rig = Rig::without_host();
+    let mut command = rig.command("keeper", &[]);
+    command.env("ETW_TEST_LIMIT", format!("{} {}", libc::RLIMIT_FSIZE, 16 << 20));
+    let daemon = Daemon { keeper: Program::start(&mut command), rig };
+    daemon.ask(&Request::List);
+    let worker = daemon.worker();
+    let large = Start { buffers: 256, ..Start::default() };
+    let file = daemon.start("full", Start { independent: true, ..large });
+    daemon.start("memory", Start { buffering: true, ..Start::default() });
+    daemon.rig.program("threads", &[2, 60_000]).end();
+    let status = daemon.stop("full");
+    assert!(status.lost > 0 && status.losses.iter().any(|loss| loss.cause == "disk"), "{status:?}");
+    // One that found no room was tried again.
+    assert!(status.attempted >= 120_000);
+    assert_eq!(status.attempted, status.stored + status.lost);
+    assert!(status.error.is_some(), "{status:?}");
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 16 << 20);
+    assert_eq!(events(&file).len() as u64, status.stored);
+    let memory = daemon.stop("memory");
+    assert!(memory.stored + memory.overwritten >= 120_000, "{memory:?}");
+    assert_eq!(daemon.worker(), worker);
+    daemon.end();
+}
+
+/// P7: half a MiB of disk: as with a limit, and when there is room again the session goes on.
+#[test]
+fn a_full_disk() {
+    let rig = Rig::without_host();
+    let place = rig.file("small");
+    std::fs::create_dir(&place).unwrap();
+    let mut command = rig.command("keeper", &[]);
+    command.env("ETW_TEST_SMALL_DISK", &place);
+    let mut keeper = Program::start(&mut command);
+    if keeper.line().as_deref() != Some("small disk") {
+        return eprintln!("skipped: only root can mount a small disk to be filled");
+    }
+    let daemon = Daemon { rig, keeper };
+    let enable = vec![(provider(), all())];
+    let file = Some(place.join("full.etl"));
+    let start = Start { name: "full".to_owned(), file, enable, ..Start::default() };
+    let Response::Session(_) = daemon.ask(&Request::Start(Box::new(start))) else { panic!() };
+    daemon.rig.program("threads", &[1, 10_000]).end();
+    let status = daemon.stop("full");
+    assert_eq!(status.attempted, status.stored + status.lost);
+    let disk = status.losses.iter().find(|loss| loss.cause == "disk");
+    assert!(disk.is_some_and(|loss| loss.count > 5000), "{status:?}");
+    // The daemon's namespace is the only one that sees it.
+    let worker = daemon.worker().unwrap();
+    let seen = format!("/proc/{worker}/root{}", place.join("full.etl").display());
+    assert_eq!(events(seen.as_ref()).len() as u64, status.stored);
+    daemon.end();
+}
+
+/// P7: a worker without memory refuses a session with its status, and goes on with the others; a program without memory, or that may not
+/// have files as large as a pool, goes on without its events.
+#[test]
+fn a_limit_of_memory() {
+    let rig = Rig::without_host();
+    let mut command = rig.command("keeper", &[]);
+    command.env("ETW_TEST_LIMIT", format!("{} {}", libc::RLIMIT_AS, 1u64 << 30));
+    let daemon = Daemon { keeper: Program::start(&mut command), rig };
+    let file = daemon.start("small", Start::default());
+    let worker = daemon.worker();
+    let large = Start {
+        name: "large".to_owned(),
+        buffering: true,
+        buffer_size: 1 << 20,
+        buffers: 2000,
+        ..Start::default()
+    };
+    let answer = daemon.ask(&Request::Start(Box::new(large)));
+    assert!(matches!(answer, Response::Error { status: 8 | 1450, .. }), "{answer:?}");
+    // Beyond what the program has: room for a thread's stack, not for a pool; and files, of which memory is one.
+    let limits = [(u64::from(libc::RLIMIT_AS), 6 << 20), (u64::from(libc::RLIMIT_FSIZE), 1 << 20)];
+    for (which, size) in limits {
+        let mut program = daemon.rig.program("limited", &[which, size]);
+        let said = program.line();
+        assert_eq!(said.as_deref(), Some("enabled false, 100 taken, session false"), "{which}");
+        program.end();
+    }
+    daemon.rig.program("threads", &[1, 1000]).end();
+    let status = daemon.stop("small");
+    assert_eq!((status.stored, status.lost), (1000, 0), "{status:?}");
+    assert_eq!(events(&file).len(), 1000);
+    assert_eq!(daemon.worker(), worker);
+    daemon.end();
+}
+
+/// P2, P3, P8: 500 programs register at once: each is recorded from its first event on, and nothing is left of them.
+#[test]
+fn five_hundred_programs_at_once() {
+    let daemon = Daemon::new();
+    let file = daemon.start("crowd", Start { buffers: 256, ..Start::default() });
+    let open = |daemon: &Daemon| {
+        let of = |process: u32| std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count();
+        (of(daemon.worker().unwrap()), of(daemon.keeper.id()))
+    };
+    let before = open(&daemon);
+    let mut crowd = daemon.rig.program("crowd", &[500, 3]);
+    let mut processes = Vec::new();
+    while let Some(line) = crowd.line() {
+        processes.push(line.parse::<u32>().unwrap());
+    }
+    assert_eq!(processes.len(), 500);
+    let status = daemon.stop("crowd");
+    let by_thread = contiguous(&events(&file));
+    let whole = processes.iter().filter(|id| by_thread.get(&(**id, 0)) == Some(&3)).count();
+    assert_eq!((whole, status.stored, status.lost), (500, 1500, 0), "{status:?}");
+    daemon.rig.wait_until(|_| open(&daemon) <= before);
+    daemon.end();
+}
