@@ -785,7 +785,11 @@ ETW_TLG_OF(FILETIME, 17, 0)
 ETW_TLG_OF(SYSTEMTIME, 18, 0)
 inline etw_tlg_scalar<const void *, 21, 0> etw_tlg_of(const void *value) { return {value}; }
 inline etw_tlg_string<char, 2> etw_tlg_of(const char *value) { return {etw_tlg_text(value)}; }
-inline etw_tlg_string<char16_t, 1> etw_tlg_of(const char16_t *value) { return {etw_tlg_wide(value)}; }
+inline etw_tlg_string<char16_t, 1> etw_tlg_of(const char16_t *value) { return {value != nullptr ? value : u""}; }
+#if __SIZEOF_WCHAR_T__ == 2
+ETW_TLG_OF(wchar_t, 6, 2)
+inline etw_tlg_string<wchar_t, 1> etw_tlg_of(const wchar_t *value) { return {etw_tlg_wide(value)}; }
+#endif
 }
 #endif
 

@@ -43,8 +43,13 @@ typedef uintptr_t ULONG_PTR, UINT_PTR, SIZE_T, DWORD_PTR;
 typedef intptr_t LONG_PTR, INT_PTR;
 typedef void VOID, *PVOID, *LPVOID, *HANDLE;
 typedef const void *PCVOID, *LPCVOID;
+#if __SIZEOF_WCHAR_T__ == 2
+typedef wchar_t WCHAR, *PWCHAR, *PWSTR, *LPWSTR;
+typedef const wchar_t *PCWSTR, *LPCWSTR;
+#else
 typedef char16_t WCHAR, *PWCHAR, *PWSTR, *LPWSTR;
 typedef const char16_t *PCWSTR, *LPCWSTR;
+#endif
 
 typedef union _LARGE_INTEGER {
     __extension__ struct {
@@ -111,7 +116,11 @@ typedef const GUID *REFGUID;
 #endif
 
 /* A text of WCHAR: ETW_W("text"). */
+#if __SIZEOF_WCHAR_T__ == 2
+#define ETW_W_(text) L##text
+#else
 #define ETW_W_(text) u##text
+#endif
 #define ETW_W(text) ETW_W_(text)
 
 #ifndef TRUE
@@ -203,9 +212,11 @@ static inline PCWSTR etw_name_of_wide(WCHAR *Units, const wchar_t *Text)
 extern "C++" {
 template <typename Unit> struct etw_wide {
 };
+#if __SIZEOF_WCHAR_T__ == 4
 template <> struct etw_wide<wchar_t> {
     typedef ULONG status;
 };
+#endif
 }
 #elif __SIZEOF_WCHAR_T__ == 4
 #define ETW_BY_NAME(name, of, wide) \

@@ -255,14 +255,13 @@ static inline PEVENT_DESCRIPTOR EventDescOrKeyword(PEVENT_DESCRIPTOR d, ULONGLON
 
 #ifdef __cplusplus
 }
-/* wchar_t has 32 bits here, or with -fshort-wchar 16: a type of its own in either case. */
+#if __SIZEOF_WCHAR_T__ == 4
 inline ULONG EventWriteString(REGHANDLE RegHandle, UCHAR Level, ULONGLONG Keyword,
                               const wchar_t *String)
 {
-    return sizeof(wchar_t) == 2
-               ? EventWriteString(RegHandle, Level, Keyword, (PCWSTR)(const void *)String)
-               : etw_event_write_wide(RegHandle, Level, Keyword, String);
+    return etw_event_write_wide(RegHandle, Level, Keyword, String);
 }
+#endif
 #elif __SIZEOF_WCHAR_T__ == 4
 #define EventWriteString(RegHandle, Level, Keyword, String)   \
     _Generic((String),                                        \

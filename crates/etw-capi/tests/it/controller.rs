@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use etw_etl::read::{Records, TraceFile};
@@ -172,35 +171,39 @@ fn real_time_sessions_from_c() {
     assert!(ran > 0, "no C compiler is installed");
 }
 
-/// `etw`, built.
-fn etw() -> &'static Path {
-    static ETW: OnceLock<PathBuf> = OnceLock::new();
-    ETW.get_or_init(|| {
-        let output = Command::new(env!("CARGO"))
-            .args(["build", "--locked", "-p", "etw-cli", "--message-format=json"])
-            .current_dir(home().join("../.."))
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).unwrap();
-        let start = text.rfind("\"executable\":\"").expect("a program is built") + 14;
-        PathBuf::from(text[start..].split('"').next().unwrap())
-    })
+/// Plays the host that [`start_trace_starts_a_host`] has started; else there is nothing to test.
+#[test]
+fn plays_the_host() {
+    if let Some(directory) = std::env::var_os("ETW_TEST_HOST") {
+        Host::start(HostOptions::new(directory)).unwrap().wait();
+    }
 }
 
-/// Where no host runs the first `StartTrace` starts one, found by the environment or in PATH; it ends when it has nothing to do.
+/// Where no host runs the first `StartTrace` starts one, found by the environment or in PATH, with what it has to be told. The host is
+/// this test's program: to build `etw`, from crates with other features than a test's, takes minutes where nothing is built yet.
 #[test]
 fn start_trace_starts_a_host() {
     let folder = Folder::new("controller-start");
     let Some(program) = compile(&folder, "controller.c", COMPILERS[0]) else { return };
+    let path = folder.0.join("bin");
+    std::fs::create_dir(&path).unwrap();
+    let etw = path.join("etw");
+    let script = format!(
+        "#!/bin/sh\n[ $# = 4 ] && [ \"$1 $2 $3\" = \"daemon --idle-exit 10\" ] || exit 2\n\
+         ETW_TEST_HOST=\"$4\" exec \"{}\" --exact controller::plays_the_host\n",
+        std::env::current_exe().unwrap().display()
+    );
+    std::fs::write(&etw, script).unwrap();
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&etw, executable).unwrap();
     for by_path in [false, true] {
         let directory = folder.0.join(format!("run-{by_path}"));
         let file = folder.0.join(format!("sample-{by_path}.etl"));
         let mut command = command(&program, &directory);
         if by_path {
-            command.env("PATH", etw().parent().unwrap());
+            command.env("PATH", &path);
         } else {
-            command.env("ETW_DAEMON", etw()).env("PATH", "");
+            command.env("ETW_DAEMON", &etw).env("PATH", "");
         }
         assert_eq!(succeeds(command.env("TRACE_OUT", &file), "started"), EXPECTED);
         assert_eq!(events(&file).len(), 250);

@@ -14,4 +14,5 @@ mod storport;
 mod support;
 mod threads;
 mod tracelogging;
+mod windows_samples;
 mod write_calls;

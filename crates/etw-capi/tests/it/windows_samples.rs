@@ -1,0 +1,108 @@
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
+
+use etwd::{Host, HostOptions};
+
+use crate::support::*;
+
+/// Includes of Windows' names are found, and WCHAR is wchar_t.
+const WINDOWS: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include/windows");
+const C: [Compiler; 2] = [
+    Compiler("gcc", &["-std=gnu11", "-fshort-wchar", "-DUNICODE", WINDOWS, "-include", "wmain.h"]),
+    Compiler(
+        "clang",
+        &["-std=gnu11", "-fshort-wchar", "-DUNICODE", WINDOWS, "-include", "wmain.h"],
+    ),
+];
+/// `#pragma comment` is unknown to g++ before a header can say that it does not matter.
+const CPP: [Compiler; 2] = [
+    Compiler(
+        "g++",
+        &[
+            "-std=c++17",
+            "-fshort-wchar",
+            "-DUNICODE",
+            WINDOWS,
+            "-include",
+            "wmain.h",
+            "-Wno-unknown-pragmas",
+        ],
+    ),
+    Compiler(
+        "clang++",
+        &[
+            "-std=c++17",
+            "-fshort-wchar",
+            "-DUNICODE",
+            WINDOWS,
+            "-include",
+            "wmain.h",
+            "-Wno-unknown-pragmas",
+        ],
+    ),
+];
+
+/// Programs as they are written for Windows, includes and all: a provider, a controller and a consumer compile without a warning and
+/// work together.
+#[test]
+fn programs_for_windows_work_as_they_are() {
+    let mut ran = 0;
+    for (number, (c, cpp)) in C.into_iter().zip(CPP).enumerate() {
+        let folder = Folder::new(&format!("windows-{number}"));
+        let built = |name: &str, source: &str, compiler| {
+            let source = home().join("tests/c/windows").join(source);
+            let program = compile_file(&folder, &source, compiler)?;
+            let place = folder.0.join(name);
+            std::fs::rename(program, &place).unwrap();
+            Some(place)
+        };
+        let (Some(controller), Some(provider), Some(consumer)) = (
+            built("controller", "controller.c", c),
+            built("provider", "provider.cpp", cpp),
+            built("consumer", "consumer.cpp", cpp),
+        ) else {
+            continue;
+        };
+        let directory = folder.0.join("run");
+        let _host = Host::start(HostOptions::new(&directory)).unwrap();
+        let command = |program| {
+            let mut command = Command::new(program);
+            command.env("ETW_RUNTIME_DIR", &directory).current_dir(&folder.0);
+            command
+        };
+
+        let mut session =
+            command(&controller).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(session.stdout.take().unwrap());
+        let mut line = String::new();
+        said.read_line(&mut line).unwrap();
+        let name = "My Event Trace Session is {AE44CB98-BD11-4069-8093-770EC9258A12}; ";
+        assert!(line.starts_with(name), "{line}");
+        // U+1F600 is two units.
+        assert!(command(&provider).arg("grüße \u{1f600}").status().unwrap().success());
+        session.stdin.take().unwrap().write_all(b"\n").unwrap();
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).unwrap();
+        assert!(session.wait().unwrap().success(), "{rest}");
+        assert_eq!(rest, "     0 lost; My Event Trace Session\n");
+
+        let output = command(&consumer).arg("sample-windows.etl").output().unwrap();
+        assert!(output.status.success());
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("Number of events lost:  0"));
+        assert_eq!(lines.next(), Some("Pointer size: 8, of all"));
+        let event = "{4B5C3A3D-08E0-4A38-8C06-4C3D5AC9F0E2} HelloWorldTestEvent level 3";
+        let at = lines.by_ref().skip_while(|line| *line != event).skip(1);
+        let fields: Vec<&str> = at.take_while(|line| line.starts_with("  ")).collect();
+        assert_eq!(fields.len(), 5, "{text}");
+        assert_eq!(fields[0], "  arg0: grüße \u{1f600}");
+        assert_eq!(fields[1], "  message: grüße \u{1f600} at 07, 3 of 9: narrow");
+        assert!(fields[2].starts_with("  pid: "));
+        assert_eq!(fields[3..], ["  IsLocal: true", "  Ticks: 1"]);
+        // Of the event with a descriptor nobody has a manifest.
+        assert_eq!(text.matches("  no information: 1168").count(), 1, "{text}");
+        ran += 1;
+    }
+    assert!(ran > 0, "no C++ compiler is installed");
+}
