@@ -65,8 +65,10 @@
 #[cfg(target_endian = "big")]
 compile_error!("the pool's layout is little-endian");
 
+#[cfg(not(loom))]
 pub mod classic;
 pub mod layout;
+#[cfg(not(loom))]
 pub mod prefix;
 mod proto;
 mod sync;
