@@ -35,6 +35,7 @@ const TOLD: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Controller {
     client: Arc<Mutex<Client>>,
+    directory: PathBuf,
 }
 
 /// A session of a host. It goes on when this is dropped, unless it is [leased](GlobalSessionBuilder::leased).
@@ -60,6 +61,11 @@ pub struct ControlError {
 }
 
 impl ControlError {
+    #[cfg(feature = "consumer")]
+    pub(crate) fn new(status: Status, message: String) -> ControlError {
+        ControlError { status, message }
+    }
+
     /// The Win32 status that ETW has for it: `ERROR_ACCESS_DENIED`, `ERROR_ALREADY_EXISTS`, `ERROR_NO_SYSTEM_RESOURCES`,
     /// `ERROR_WMI_INSTANCE_NOT_FOUND` where there is no such session or no host, …
     pub fn status(&self) -> Status {
@@ -95,8 +101,19 @@ fn absolute(path: &Path) -> Result<PathBuf, ControlError> {
 }
 
 impl Controller {
-    fn new(client: Client) -> Controller {
-        Controller { client: Arc::new(Mutex::new(client)) }
+    fn new(client: Client, directory: PathBuf) -> Controller {
+        Controller { client: Arc::new(Mutex::new(client)), directory }
+    }
+
+    #[cfg(feature = "consumer")]
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A connection of its own: who consumes does not hold up who controls.
+    #[cfg(feature = "consumer")]
+    pub(crate) fn connect_once_more(&self) -> Result<Client, ControlError> {
+        Ok(Client::connect(&self.directory)?)
     }
 
     /// The user's own host, which has to be running.
@@ -120,7 +137,8 @@ impl Controller {
     /// # Errors
     /// As [`connect`](Self::connect).
     pub fn connect_to(directory: impl AsRef<Path>) -> Result<Controller, ControlError> {
-        Ok(Controller::new(Client::connect(directory.as_ref())?))
+        let directory = directory.as_ref();
+        Ok(Controller::new(Client::connect(directory)?, directory.to_owned()))
     }
 
     /// The user's own host, started where it does not run: `ETW_DAEMON`, else `etwd` or `etw` of `PATH`. It ends when it has had
@@ -140,7 +158,7 @@ impl Controller {
             }
             other => other?,
         };
-        Ok(Controller::new(client))
+        Ok(Controller::new(client, directory))
     }
 
     fn ask(&self, request: &Request) -> Result<Response, ControlError> {

@@ -6,7 +6,8 @@
 //! * [`Provider`]: registration, callbacks, what is enabled;
 //! * [`Activity`]: ids that tie events together;
 //! * `Session`, with feature `session`: records what this program writes;
-//! * `Controller` and `GlobalSession`, with feature `control` (Linux): record every program of the user or the machine.
+//! * `Controller` and `GlobalSession`, with feature `control` (Linux): record every program of the user or the machine;
+//! * `Consumer`, with feature `consumer` (Linux): events of a real-time session as they come; crate `etw-decode` decodes them.
 //!
 //! ```
 //! use etw::{Activity, define_provider, write_event};
@@ -34,6 +35,8 @@ mod activity;
 #[cfg(target_os = "linux")]
 mod attach;
 mod builder;
+#[cfg(all(target_os = "linux", feature = "consumer"))]
+mod consumer;
 #[cfg(all(target_os = "linux", feature = "control"))]
 mod control;
 mod custom;
@@ -57,6 +60,8 @@ pub use activity::{
     Activity, ActivityControl, ActivityFuture, Scope, create_id, event_activity_id_control,
 };
 pub use builder::EventBuilder;
+#[cfg(all(target_os = "linux", feature = "consumer"))]
+pub use consumer::{Closer, Consumer, Lost, Missed};
 #[cfg(all(target_os = "linux", feature = "control"))]
 pub use control::{
     ControlError, Controller, GlobalSession, GlobalSessionBuilder, LossStatus, ProviderStatus,

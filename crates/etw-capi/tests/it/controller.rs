@@ -223,7 +223,7 @@ fn a_real_time_consumer_from_c_goes_on_after_kill_9_of_the_worker() {
     let folder = Folder::new("real-time-replaced");
     let Some(program) = compile(&folder, "real_time_replaced.c", COMPILERS[0]) else { return };
     let directory = folder.0.join("run");
-    let mut daemon = Command::new(etw()).arg("daemon").arg(&directory).spawn().unwrap();
+    let mut daemon = Command::new(command_line()).arg("daemon").arg(&directory).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(10);
     while etw_wire::client::Client::connect(&directory).is_err() {
         assert!(Instant::now() < end, "the daemon does not begin");

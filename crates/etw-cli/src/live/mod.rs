@@ -8,7 +8,6 @@ mod provider;
 mod record;
 mod session;
 mod signals;
-mod stream;
 mod tail;
 
 pub use daemon::Arguments as DaemonArguments;

@@ -2,11 +2,11 @@
 
 use super::host::{Which, ask_session};
 use super::options::{EnableOptions, Wanted as Provider, resolve};
-use super::stream::Events;
 use crate::format::{FileFacts, Format, Options};
 use crate::output::{Failure, Outcome, Output};
 use crate::schemas::{self, Schemas};
 use crate::wanted::Wanted;
+use ::etw::{Consumer, Controller, Lost, Missed};
 use clap::{Args, ValueEnum};
 use etw_decode::{Decoder, Style};
 use etw_types::{EventRecord, FileTime};
@@ -69,7 +69,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             ask_session(&client, &Request::Start(Box::new(start)))?.name
         }
     };
-    let mut events = Events::open(client, &arguments.which.directory(), &session)?;
+    // A session of our own ends with `client`.
+    let host = Controller::connect_to(arguments.which.directory()).map_err(refused)?;
+    let mut events = Consumer::open(&host, &session).map_err(refused)?;
     let header = events.trace().header();
     let start = header.map_or(FileTime(0), |header| header.start_time);
     let facts = FileFacts {
@@ -95,8 +97,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut output = Output::open(None, &[])?;
     let mut text = Vec::new();
     let mut left = arguments.limit.unwrap_or(u64::MAX);
-    let mut told = (0, 0);
-    let mut replaced = (0, 0);
+    let mut told = Lost::default();
+    let mut missed = Missed::default();
     loop {
         text.clear();
         let goes_on = events.next(|record| {
@@ -126,36 +128,42 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 let end = if text.last() == Some(&b'\n') { text.len() - 1 } else { text.len() };
                 text.splice(end..end, *b"\x1b[0m");
             }
-        })?;
+        });
+        let goes_on = goes_on.map_err(refused)?;
         if !text.is_empty() {
             output.write(&text)?;
             output.finish()?;
         }
-        if events.lost != told {
-            told = events.lost;
-            eprintln!("etw: {} events lost so far: this reader is too slow", told.1);
+        if events.lost() != told {
+            told = events.lost();
+            eprintln!("etw: {} events lost so far: this reader is too slow", told.events);
         }
-        if events.missing != replaced {
-            if events.missing.1 != replaced.1 {
+        if events.missed() != missed {
+            let before = std::mem::replace(&mut missed, events.missed());
+            if missed.replaced != before.replaced {
                 eprintln!("etw: the host's worker was replaced; the session goes on");
             }
-            if events.missing.0 != replaced.0 {
-                let missing = events.missing.0 - replaced.0;
+            if missed.events != before.events {
+                let missed = missed.events - before.events;
                 eprintln!(
-                    "etw: {missing} events were on their way here when that was, and are lost"
+                    "etw: {missed} events were on their way here when that was, and are lost"
                 );
             }
-            replaced = events.missing;
         }
         if !goes_on || left == 0 {
             break;
         }
     }
-    Ok(if events.lost == (0, 0) && events.missing.0 == 0 {
-        Outcome::Done
-    } else {
-        Outcome::Damaged
-    })
+    drop(client);
+    let whole = events.lost() == Lost::default() && events.missed().events == 0;
+    Ok(if whole { Outcome::Done } else { Outcome::Damaged })
+}
+
+fn refused(error: ::etw::ControlError) -> Failure {
+    match error.status().name() {
+        Some(name) => Failure::new(format!("{error} ({name}, {})", error.status().0)),
+        None => Failure::new(format!("{error} ({})", error.status().0)),
+    }
 }
 
 /// By level, as people know it.

@@ -1,6 +1,6 @@
 //! Hosts controlled from Rust programs.
 
-use etw::{Controller, EnableInfo, Level, Status};
+use etw::{Consumer, Controller, EnableInfo, Level, Lost, Missed, Status};
 
 use crate::roles::PROVIDER;
 use crate::support::*;
@@ -42,6 +42,50 @@ fn sessions_of_a_program() {
     memory.snapshot(&snapshot).unwrap();
     assert_eq!(events(&snapshot).len(), 5);
     memory.stop().unwrap();
+}
+
+/// OV-1: events as they come, in order, to their end; an end from another thread.
+#[test]
+fn events_as_they_come() {
+    let rig = Rig::new();
+    let host = Controller::connect_to(rig.runtime()).unwrap();
+    let timer = std::time::Duration::from_millis(2);
+    let live = host.session("live").real_time().flush_timer(timer);
+    let session = live.enable(&PROVIDER, EnableInfo::default()).start().unwrap();
+    let mut consumer = Consumer::open(&host, "live").unwrap();
+    rig.program("threads", &[2, 500]).end();
+    let (mut seen, mut last) = (0, i64::MIN);
+    let mut take = |record: &etw_types::EventRecord<'_>| {
+        let time = record.raw_timestamp().unwrap();
+        assert!(time >= last, "in order of time");
+        last = time;
+        seen += u32::from(record.provider == Some(provider()));
+    };
+    while consumer.lost().events == 0 && consumer.next(&mut take).unwrap() {
+        // The end comes when everything has been given.
+        if session.query().unwrap().stored == 1000 {
+            break;
+        }
+    }
+    session.stop().unwrap();
+    while consumer.next(&mut take).unwrap() {}
+    assert_eq!(
+        (seen, consumer.lost(), consumer.missed()),
+        (1000, Lost::default(), Missed::default())
+    );
+
+    let session = host.session("closed").real_time().start().unwrap();
+    let mut consumer = Consumer::open(&host, session.name()).unwrap();
+    let closer = consumer.closer();
+    let closes = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        closer.close();
+    });
+    while consumer.next(|_| ()).unwrap() {}
+    closes.join().unwrap();
+    assert_eq!(session.query().unwrap().state, "running");
+    let none = Consumer::open(&host, "none").map(|_| ()).unwrap_err();
+    assert_eq!(none.status(), Status::ERROR_WMI_INSTANCE_NOT_FOUND);
 }
 
 /// OV-2, OV-3: what cannot be is refused with ETW's status; a leased session ends with its owner.
