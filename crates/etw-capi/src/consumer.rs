@@ -90,7 +90,7 @@ unsafe fn open(logfile: *mut RawLogfile, name: impl Fn(*const c_void) -> Option<
         let opened = match &names {
             _ if !has_callback => Err(Status::ERROR_INVALID_PARAMETER),
             [_, Some(session)] if raw.mode & REAL_TIME != 0 => {
-                real_time::open(&session.text).map(Input::RealTime)
+                real_time::open(&session.text).map(|live| Input::RealTime(Box::new(live)))
             }
             [Some(file), _] if raw.mode & REAL_TIME == 0 => trace::open_file(&file.path),
             _ => Err(Status::ERROR_INVALID_PARAMETER),

@@ -377,7 +377,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             }
         };
         self.facts.out_of_order += u64::from(event.time < buffer.last_time && buffer.events > 0);
-        event.encode(extra, buffer.room(size));
+        event.encode(extra, size, buffer.room(size));
         buffer.added(size, event.time);
         self.facts.last_time = self.facts.last_time.max(event.time);
         self.facts.bytes += size as u64;

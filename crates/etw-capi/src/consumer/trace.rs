@@ -20,7 +20,7 @@ use crate::status::{ERROR_CTX_CLOSE_PENDING, ERROR_FILE_CORRUPT};
 /// What events come from.
 pub enum Input {
     File(TraceFile),
-    RealTime(Live),
+    RealTime(Box<Live>),
 }
 
 impl Input {
