@@ -846,3 +846,22 @@ impl Memory {
         Ok(())
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// proc(5): a line a clock; the offset may be negative.
+    #[test]
+    fn offsets_of_a_time_namespace() {
+        let text = "monotonic     86400       500\nboottime  7  0\n";
+        assert_eq!(monotonic_offset(text), Some(86_400_000_000_500));
+        assert_eq!(
+            monotonic_offset("boottime 7 0\nmonotonic -2 5"),
+            Some((-1_999_999_995i64) as u64)
+        );
+        for wrong in ["", "monotonic", "monotonic 5", "monotonic x 0", "boottime 1 1"] {
+            assert_eq!(monotonic_offset(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -201,15 +201,14 @@ impl<'a> Event<'a> {
 
     /// Writes it to the front of `out`, which has room for [`size`](Event::size) rounded up to eight.
     #[inline]
-    pub(crate) fn encode(&self, extra: &[&[u8]], out: &mut [u8]) {
+    pub(crate) fn encode(&self, extra: &[&[u8]], size: usize, out: &mut [u8]) {
         if let Some(classic) = self.classic {
             std::hint::cold_path();
             return crate::classic::encode(self, classic, out);
         }
-        let size = self.size(extra);
         let has_items = !self.chain.is_empty() || !extra.is_empty();
         let flags = self.flags & !EXTENDED_INFO | u16::from(has_items);
-        let mut head = [0; HEADER_SIZE];
+        let Some((head, rest)) = out.split_first_chunk_mut::<HEADER_SIZE>() else { return };
         let first =
             size as u64 | 0xc013 << 16 | u64::from(flags) << 32 | u64::from(self.property) << 48;
         head[0x00..0x08].copy_from_slice(&first.to_le_bytes());
@@ -218,11 +217,15 @@ impl<'a> Event<'a> {
         head[0x10..0x18].copy_from_slice(&self.time.to_le_bytes());
         head[0x18..0x28].copy_from_slice(&self.provider.0);
         head[0x28..0x38].copy_from_slice(&self.descriptor.to_bytes());
+        head[0x38..0x40].fill(0);
         head[0x40..0x50].copy_from_slice(&self.activity_id.0);
-        out[..HEADER_SIZE].copy_from_slice(&head);
-        let mut at = HEADER_SIZE;
+        // The room ends at a multiple of eight: what fills it up is in its last word, before what belongs there is.
+        if let Some(last) = rest.last_chunk_mut::<8>() {
+            *last = [0; 8];
+        }
+        let mut at = 0;
         let mut put = |bytes: &[u8]| {
-            out[at..at + bytes.len()].copy_from_slice(bytes);
+            rest[at..at + bytes.len()].copy_from_slice(bytes);
             at += bytes.len();
         };
         put(self.chain);
@@ -230,7 +233,6 @@ impl<'a> Event<'a> {
             put(item);
         }
         put(self.payload);
-        out[at..size.next_multiple_of(8)].fill(0);
         if !extra.is_empty() {
             link(&mut out[HEADER_SIZE..size - self.payload.len()]);
         }

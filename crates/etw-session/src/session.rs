@@ -393,7 +393,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         };
         self.facts.out_of_order += u64::from(event.time < buffer.last_time && buffer.events > 0);
         let room = buffer.room(size);
-        event.encode(extra, room);
+        event.encode(extra, size, room);
         if let Some(classic) = event.classic
             && crate::classic::is_numbered(classic)
         {

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use etw_etl::read::{Records, TraceFile};
@@ -170,22 +169,6 @@ fn real_time_sessions_from_c() {
         ran += 1;
     }
     assert!(ran > 0, "no C compiler is installed");
-}
-
-/// `etw`, built: for tests of what a keeper does.
-fn etw() -> &'static Path {
-    static ETW: OnceLock<PathBuf> = OnceLock::new();
-    ETW.get_or_init(|| {
-        let output = Command::new(env!("CARGO"))
-            .args(["build", "--locked", "-p", "etw-cli", "--message-format=json"])
-            .current_dir(home().join("../.."))
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).unwrap();
-        let start = text.rfind("\"executable\":\"").expect("a program is built") + 14;
-        PathBuf::from(text[start..].split('"').next().unwrap())
-    })
 }
 
 /// Plays the host that [`start_trace_starts_a_host`] has started; else there is nothing to test.
