@@ -93,7 +93,6 @@ typedef const char *PCTSTR, *LPCTSTR;
 #undef LONG_MAX
 #define LONG_MAX 0x7fffffff
 #define INFINITE 0xffffffffu
-#define INVALID_HANDLE_VALUE ((HANDLE)(LONG_PTR)-1)
 #define NO_ERROR 0u
 #define ERROR_OUTOFMEMORY 14u
 #define ERROR_GEN_FAILURE 31u
@@ -165,13 +164,9 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define _Function_class_(n)
 
 /* ---- Memory ---- */
-#define ZeroMemory(to, size) memset((to), 0, (size))
 #define RtlZeroMemory(to, size) memset((to), 0, (size))
 #define SecureZeroMemory(to, size) memset((to), 0, (size))
-#define FillMemory(to, size, byte) memset((to), (byte), (size))
-#define CopyMemory(to, from, size) memcpy((to), (from), (size))
 #define RtlCopyMemory(to, from, size) memcpy((to), (from), (size))
-#define MoveMemory(to, from, size) memmove((to), (from), (size))
 #define HEAP_ZERO_MEMORY 8u
 static inline HANDLE GetProcessHeap(void) { return (HANDLE)(ULONG_PTR)1; }
 static inline LPVOID HeapAlloc(HANDLE heap, DWORD flags, SIZE_T size)
