@@ -49,7 +49,7 @@ static int ascending(const void *a, const void *b)
 /* The first quartiles of many bursts of each, in turn; the session's pool takes a burst whole, and is drained after it. */
 static void costs(int kinds, void (*const of[])(int), double *cost)
 {
-    enum { KINDS = 3 };
+    enum { KINDS = 4 };
     static double bursts[KINDS][ROUNDS];
     for (int round = 0; round < ROUNDS; round++) {
         for (int kind = 0; kind < kinds; kind++) {
@@ -82,6 +82,13 @@ __attribute__((noinline)) static void trace_logging(int n)
 {
     TraceLoggingWrite(BENCH, "Event", TraceLoggingLevel(4), TraceLoggingKeyword(2), TraceLoggingInt32(n, "n"),
                       TraceLoggingString(text, "text"));
+}
+
+/* The same bytes as Rust's str8, whose length is known too. */
+__attribute__((noinline)) static void trace_counted(int n)
+{
+    TraceLoggingWrite(BENCH, "Event", TraceLoggingLevel(4), TraceLoggingKeyword(2), TraceLoggingInt32(n, "n"),
+                      TraceLoggingCountedString(text, 32, "text"));
 }
 
 __attribute__((noinline)) static void event_write(int n)
@@ -187,13 +194,15 @@ int main(int count, char **arguments)
     static const GUID bench = {0x5d1e5b6a, 0x1c51, 0x4f0e, {0x9b, 0x1f, 0x52, 0x64, 0x16, 0x0c, 0x33, 0x01}};
     if (etw_session_enable(session, &bench, 5, 0, 0) != 0 || etw_session_enable(session, &CLASSIC, 5, 0, 0) != 0)
         return 1;
-    double write[3];
-    costs(3, (void (*const[])(int)){floor_write, event_write, trace_logging}, write);
+    double write[4];
+    costs(4, (void (*const[])(int)){floor_write, event_write, trace_logging, trace_counted}, write);
     figure("C: floor", write[0], "ns");
     figure("C: EventWriteTransfer, two descriptors", write[1], "ns");
     figure("C: EventWriteTransfer / floor", write[1] / write[0], "x");
     figure("C: TraceLoggingWrite, enabled", write[2], "ns");
     figure("C: TraceLoggingWrite / floor", write[2] / write[0], "x");
+    figure("C: TraceLoggingWrite of a string of known length, enabled", write[3], "ns");
+    figure("C: TraceLoggingWrite of a string of known length / floor", write[3] / write[0], "x");
     if (etw_session_stop(session, &lost) != 0)
         return 1;
     figure("C: lost while measuring", (double)lost, "events");

@@ -20,6 +20,18 @@ use crate::provider::{
 pub(crate) static WRITERS: [AtomicPtr<Writer>; MAX_ATTACHMENTS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_ATTACHMENTS];
 
+/// All of them, those of sessions that have ended too: to who looks for leaks, what is kept on purpose is not lost.
+static KEPT: Mutex<Vec<&'static Writer>> = Mutex::new(Vec::new());
+
+/// Shows the pool to writes.
+fn show(attachment: usize, writer: &'static Writer) {
+    // In a child of a fork somebody who is not here may hold it for ever: then it is kept all the same.
+    if let Ok(mut kept) = KEPT.try_lock() {
+        kept.push(writer);
+    }
+    WRITERS[attachment].store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
+}
+
 /// What a provider's registration asks of a host, and a host of the registry.
 pub(crate) trait Host: Send + Sync {
     /// A provider was registered: the number it shall use, and the sessions that have it enabled already.
@@ -208,7 +220,7 @@ pub(crate) fn attach<T, E>(
         }
         registry.hosts[attachment] = Some(host);
         // The old writer, if there was one, stays: a write may be on its way through it.
-        WRITERS[attachment].store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
+        show(attachment, writer);
         Ok((attachment, more))
     })
 }
@@ -232,7 +244,7 @@ pub(crate) fn attach_elsewhere(host: Arc<dyn Host>) -> Option<(usize, Vec<u32>)>
 /// The pool of such a host.
 #[cfg(target_os = "linux")]
 pub(crate) fn set_writer(attachment: usize, writer: &'static Writer) {
-    WRITERS[attachment].store(std::ptr::from_ref(writer).cast_mut(), Ordering::Release);
+    show(attachment, writer);
 }
 
 /// What a session of a host wants (`Some`, with the time since when), or no longer wants, of the provider that the host knows by

