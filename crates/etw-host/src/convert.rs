@@ -101,7 +101,6 @@ impl Registrations {
     /// The event that a record tells, with `time` as its time; `None` where the record cannot be what a writer of ours makes.
     ///
     /// `sites`: the pool's site table.
-    #[inline]
     pub fn event<'a>(
         &'a mut self,
         record: &Record<'a>,
@@ -109,16 +108,32 @@ impl Registrations {
         process_id: u32,
         sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
     ) -> Option<Event<'a>> {
+        let mut event = Event::default();
+        self.fill(record, time, process_id, sites, &mut event).then_some(event)
+    }
+
+    /// [`event`](Self::event) in its place: it is large, and moving it would cost as much as all else here. `false`: nothing is said of
+    /// what `event` is then.
+    #[inline(always)]
+    pub fn fill<'a>(
+        &'a mut self,
+        record: &Record<'a>,
+        time: i64,
+        process_id: u32,
+        sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
+        event: &mut Event<'a>,
+    ) -> bool {
         let key = (record.site, record.registration);
         if record.site == 0 || record.kind != 0 {
-            return self.unusual(record, time, process_id, sites);
+            std::hint::cold_path();
+            let unusual = self.unusual(record, time, process_id, sites);
+            return unusual.map(|unusual| *event = unusual).is_some();
         }
-        self.find(key, sites)?;
-        let (_, template) = self.last.as_ref()?;
-        if record.metadata_size != 0 {
-            return None;
+        if self.find(key, sites).is_none() || record.metadata_size != 0 {
+            return false;
         }
-        Some(Event {
+        let Some((_, template)) = &self.last else { return false };
+        *event = Event {
             time,
             raw: None,
             cpu: record.cpu,
@@ -136,7 +151,8 @@ impl Registrations {
             stack: &[],
             process: None,
             classic: None,
-        })
+        };
+        true
     }
 
     /// Makes it the last template.

@@ -140,11 +140,12 @@ impl Worker {
                 *known = learn(shared, registrations, *known);
             }
             let time = to_session.time(clock, record.time);
-            let Some(event) = registrations.event(record, time, process_id, &mut lookup) else {
+            let mut event = Event::default();
+            if !registrations.fill(record, time, process_id, &mut lookup, &mut event) {
                 *hostile += 1;
                 return ControlFlow::Continue(());
-            };
-            let event = Event { process: Some(process), ..event };
+            }
+            event.process = Some(process);
             match router.route_or_wait(1, 1, &event) {
                 Some(_) => ControlFlow::Continue(()),
                 None => ControlFlow::Break(()),

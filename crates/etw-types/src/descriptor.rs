@@ -153,6 +153,7 @@ impl EventDescriptor {
     }
 
     /// The sixteen bytes on disk.
+    #[inline]
     pub fn to_bytes(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[0..2].copy_from_slice(&self.id.to_le_bytes());

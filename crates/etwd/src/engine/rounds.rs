@@ -74,13 +74,14 @@ impl Engine {
             let time = map.qpc(record.time);
             let Lane { registrations, sites, facts, process_id, hostile, .. } = lane;
             let mut lookup = |id: u32| sites.get(id).map(<[u8]>::to_vec);
-            let Some(event) = registrations.event(record, time, *process_id, &mut lookup) else {
+            let mut event = Event::default();
+            if !registrations.fill(record, time, *process_id, &mut lookup, &mut event) {
                 *hostile += 1;
                 return ControlFlow::Continue(());
-            };
+            }
             // A time that the writer has set is shown as it is.
             let raw = (event.time == time).then_some(record.time as i64);
-            let event = Event { process: Some(facts), raw, thread_id, ..event };
+            (event.process, event.raw, event.thread_id) = (Some(&*facts), raw, thread_id);
             size += 40 + record.payload.len() as u64;
             match router.route_or_wait(mask, patient, &event) {
                 Some(_) => ControlFlow::Continue(()),
