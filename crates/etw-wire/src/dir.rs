@@ -67,19 +67,22 @@ pub fn of_user() -> PathBuf {
     }
 }
 
-/// All directories in which a program looks for hosts.
+/// All directories in which a program looks for hosts, each once.
 pub fn of_program() -> Vec<PathBuf> {
     let mut all = Vec::from_iter(variable(RECORD_VARIABLE));
+    let mut add = |path: PathBuf| {
+        // By two connections a host would have every event twice. (Other names are links, which are not followed.)
+        if !all.contains(&path) {
+            all.push(path);
+        }
+    };
     match variable(VARIABLE) {
-        Some(named) => all.push(named),
+        Some(named) => add(named),
         None => {
             if Path::new(SYSTEM).is_dir() {
-                all.push(SYSTEM.into());
+                add(SYSTEM.into());
             }
-            let own = of_user();
-            if !all.contains(&own) {
-                all.push(own);
-            }
+            add(of_user());
         }
     }
     all

@@ -185,3 +185,13 @@ fn sessions_filter_and_add() {
         }
     }
 }
+
+/// P2: a program that is told of one host twice attaches to it once, and has each event once.
+#[test]
+fn a_host_told_of_twice() {
+    let rig = Rig::new();
+    let file = rig.start("two");
+    let again = rig.runtime().join("");
+    Program::start(rig.command("count", &[10, 0]).env(etw_wire::dir::RECORD_VARIABLE, again)).end();
+    assert_eq!((rig.stop("two").stored, events(&file).len()), (10, 10));
+}
