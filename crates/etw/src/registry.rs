@@ -57,6 +57,8 @@ pub(crate) struct Enable {
     pub stacks: Option<StackFilter>,
     /// When it was asked for, in nanoseconds of `CLOCK_MONOTONIC`.
     pub since: u64,
+    /// The schematised filter, for the provider's callback; empty without one.
+    pub filter_data: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -146,13 +148,17 @@ pub(crate) fn register(
 ) -> Registration {
     #[cfg(target_os = "linux")]
     crate::attach::begin();
+    let mut filter_data = Vec::new();
     let (number, hosts) = with(|registry| {
         let (first, number) = provider.enter(callback);
         let mut hosts = Vec::new();
         if first {
             for (attachment, host) in registry.hosts.iter().enumerate() {
                 if let Some(host) = host {
-                    introduce(&provider, attachment, &**host);
+                    let data = introduce(&provider, attachment, &**host);
+                    if !data.is_empty() {
+                        filter_data = data;
+                    }
                     let at_host = provider.registrations[attachment].load(Ordering::Relaxed);
                     hosts.push((host.clone(), at_host));
                 }
@@ -166,19 +172,25 @@ pub(crate) fn register(
     }
     if number.is_some() {
         // OV-15: enabled before it registered; the source is then not known.
-        call(&provider, number, |provider| told(provider, Guid::ZERO, true), &[]);
+        call(&provider, number, |provider| told(provider, Guid::ZERO, true), &filter_data);
     }
     Registration::new(provider, number)
 }
 
-fn introduce(provider: &Provider, attachment: usize, host: &dyn Host) {
+/// Tells a host of a provider; the last schematised filter among what its sessions want.
+fn introduce(provider: &Provider, attachment: usize, host: &dyn Host) -> Vec<u8> {
     let (number, enables) = host.register(provider);
     provider.registrations[attachment].store(number, Ordering::Relaxed);
+    let mut filter_data = Vec::new();
     for enable in enables {
         // A ninth session was refused when it asked; one that is beyond for a provider that comes later stays without.
         let route = route(attachment, enable.slot);
         let _ = provider.want(route, &enable.wanted, enable.stacks.as_ref(), enable.since);
+        if !enable.filter_data.is_empty() {
+            filter_data = enable.filter_data;
+        }
     }
+    filter_data
 }
 
 pub(crate) fn unregister(provider: &ProviderRef, callback: Option<u64>) {
@@ -216,7 +228,8 @@ pub(crate) fn attach<T, E>(
         let attachment = free.ok_or_else(full)?;
         let (host, writer, more) = make(attachment)?;
         for provider in &registry.providers {
-            introduce(provider, attachment, &*host);
+            // Callbacks of providers that are there are told when a session enables them.
+            let _ = introduce(provider, attachment, &*host);
         }
         registry.hosts[attachment] = Some(host);
         // The old writer, if there was one, stays: a write may be on its way through it.
@@ -233,7 +246,8 @@ pub(crate) fn attach_elsewhere(host: Arc<dyn Host>) -> Option<(usize, Vec<u32>)>
         WRITERS[attachment].store(std::ptr::null_mut(), Ordering::Release);
         let mut numbers = Vec::new();
         for provider in &registry.providers {
-            introduce(provider, attachment, &*host);
+            // Callbacks of providers that are there are told when a session enables them.
+            let _ = introduce(provider, attachment, &*host);
             numbers.push(provider.registrations[attachment].load(Ordering::Relaxed));
         }
         registry.hosts[attachment] = Some(host);

@@ -402,6 +402,7 @@ impl Host for PrivateSession {
             wanted: info.wanted,
             stacks: info.stacks(),
             since,
+            filter_data: info.filters.map(|filters| filters.schematized).unwrap_or_default(),
         };
         (number, wanted.map(enable).into_iter().collect())
     }

@@ -321,6 +321,27 @@ fn callbacks_hear_of_every_change() {
     drop(registration);
 }
 
+/// OV-15: a callback has the session's schematised filter, whichever of the two was there first.
+#[test]
+fn callbacks_have_the_schematised_filter() {
+    provider!(PROVIDER, 0x20b);
+    let session = small("schematised").memory().start().unwrap();
+    let with = |data: &[u8]| EnableInfo {
+        filters: Some(Box::new(Filters { schematized: data.to_vec(), ..Filters::default() })),
+        ..EnableInfo::default()
+    };
+    session.enable_with(&PROVIDER, with(b"before")).unwrap();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let log = heard.clone();
+    let _registration = PROVIDER.register_with(move |change| {
+        log.lock().unwrap().push((change.control, change.filter_data.to_vec()));
+    });
+    session.enable_with(&PROVIDER, with(b"behind")).unwrap();
+    let enabled = |data: &[u8]| (ControlCode::Enable, data.to_vec());
+    assert_eq!(*heard.lock().unwrap(), [enabled(b"before"), enabled(b"behind")]);
+    session.stop().unwrap();
+}
+
 /// OV-11: an event carries the thread's activity or the one that is given, and the one it comes from; ids are unique.
 #[test]
 fn activities() {
