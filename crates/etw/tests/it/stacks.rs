@@ -1,5 +1,5 @@
 //! Call stacks in events: captured by the program, in the trace of a session that wants them.
-use crate::modes::small;
+use crate::modes::{several, small};
 use crate::session::{greet, provider};
 use crate::support::*;
 use etw::evntprov::*;
@@ -128,6 +128,7 @@ fn elf_build_id(file: &[u8]) -> Vec<u8> {
 #[test]
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn stacks_of_some_events() {
+    let _several = several();
     provider!(PROVIDER, 0x402);
     let _registration = PROVIDER.register();
     let handle = event_register(&PROVIDER.id(), None).unwrap();
