@@ -240,13 +240,7 @@ impl<'a> Event<'a> {
 
     /// The name of a TraceLogging event, from its metadata item.
     pub fn tracelogging_name(&self) -> Option<&'a [u8]> {
-        let metadata = self.metadata()?;
-        let mut at = 2;
-        while metadata.get(at)? & 0x80 != 0 {
-            at += 1;
-        }
-        let name = metadata.get(at + 1..)?;
-        Some(&name[..name.iter().position(|byte| *byte == 0)?])
+        etw_tracelogging::event_name(self.metadata()?)
     }
 
     /// Its TraceLogging metadata.

@@ -45,7 +45,9 @@ mod traits;
 mod types;
 
 pub use encode::{EncodeError, MetadataBuilder, provider_traits};
-pub use meta::{Count, Custom, EventMetadata, Field, Fields, MetadataError, MetadataErrorKind};
+pub use meta::{
+    Count, Custom, EventMetadata, Field, Fields, MetadataError, MetadataErrorKind, event_name,
+};
 pub use payload::PayloadBuilder;
 pub use traits::{ProviderTraits, TraitType, Traits};
 pub use types::{InType, OutType, ValueSize, flags, sid_size};

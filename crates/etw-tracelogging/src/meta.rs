@@ -250,6 +250,14 @@ impl fmt::Display for MetadataError {
 
 impl Error for MetadataError {}
 
+/// The name in an event's metadata (`u16` size, tag bytes, name, NUL), for filters: the rest is not looked at. Async-signal-safe.
+pub fn event_name(metadata: &[u8]) -> Option<&[u8]> {
+    let behind_size = metadata.get(2..)?;
+    let tags = behind_size.iter().position(|byte| byte & 0x80 == 0)?;
+    let name = &behind_size[tags + 1..];
+    Some(&name[..name.iter().position(|byte| *byte == 0)?])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

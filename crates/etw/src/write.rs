@@ -110,13 +110,6 @@ pub const fn descriptor_bytes(d: &EventDescriptor) -> [u8; 16] {
     ]
 }
 
-/// The name in TraceLogging metadata; `None` where there is none.
-fn name_in(metadata: &[u8]) -> Option<&[u8]> {
-    let tags = metadata.get(2..)?.iter().position(|byte| byte & 0x80 == 0)?;
-    let name = &metadata[2 + tags + 1..];
-    Some(&name[..name.iter().position(|byte| *byte == 0)?])
-}
-
 /// Puts an event's values. What is put into a full room spoils the event: it is refused and counted.
 pub type Fill<'a> = dyn for<'r> Fn(Room<'r>) -> Room<'r> + 'a;
 
@@ -424,7 +417,10 @@ impl Event<'_> {
             ([], Some(site)) => site.metadata(),
             (metadata, _) => metadata,
         };
-        (self.prefix.descriptor.or_else(of_site).unwrap_or_default(), name_in(metadata))
+        (
+            self.prefix.descriptor.or_else(of_site).unwrap_or_default(),
+            etw_tracelogging::event_name(metadata),
+        )
     }
 
     #[cfg(target_os = "linux")]

@@ -22,9 +22,9 @@ use crate::rights::{may_control, no_control, refused};
 /// Connections of one user, root aside.
 const MAX_CONNECTIONS: usize = 4096;
 /// Messages that wait for the engine; beyond, nobody's are read.
-/// Of a process that has ended: more than its registrations.
-const MAX_LAST_MESSAGES: u32 = 4096;
 const MAX_WAITING: usize = 4096;
+/// Messages of a process that has ended: more than its registrations.
+const MAX_LAST_MESSAGES: u32 = 4096;
 
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
