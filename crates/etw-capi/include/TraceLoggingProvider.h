@@ -57,8 +57,8 @@ ETW_TLG_ASSERT(offsetof(etw_event_site, Size) == sizeof(void *) && offsetof(etw_
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Writes an event in the thread's current activity; UserData is its payload, in up to 128 pieces of type 0. */
-ULONG EVNTAPI etw_write_site(REGHANDLE RegHandle, etw_event_site *Site, ULONG UserDataCount,
+/* Writes an event in the thread's current activity; UserData is its payload, of Size bytes in pieces of type 0. */
+ULONG EVNTAPI etw_write_site(REGHANDLE RegHandle, etw_event_site *Site, ULONG Size, ULONG UserDataCount,
                              const EVENT_DATA_DESCRIPTOR *UserData);
 /* As EventWriteEx. */
 ULONG EVNTAPI etw_write_site_ex(REGHANDLE RegHandle, etw_event_site *Site, ULONG64 Filter, ULONG Flags,
@@ -67,6 +67,18 @@ ULONG EVNTAPI etw_write_site_ex(REGHANDLE RegHandle, etw_event_site *Site, ULONG
 #ifdef __cplusplus
 }
 #endif
+
+/* Mostly all of it is known to the compiler. */
+static inline __attribute__((always_inline)) ULONG etw_tlg_size(const EVENT_DATA_DESCRIPTOR *data, ULONG count)
+{
+    ULONG size = 0;
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC unroll 128
+#endif
+    for (ULONG i = 0; i < count; i++)
+        size += data[i].Size;
+    return size;
+}
 
 #define ETW_TLG_PACKED __attribute__((packed))
 #define ETW_TLG_GUID_(l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8) \
@@ -190,7 +202,8 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define TraceLoggingWriteEx(hProvider, eventName, filter, flags, pActivityId, pRelatedActivityId, ...) \
     ETW_TLG_WRITE(ETW_TLG_SEND_EX(filter, flags, pActivityId, pRelatedActivityId), hProvider,          \
                   eventName __VA_OPT__(,) __VA_ARGS__)
-#define ETW_TLG_SEND etw_write_site(etw_provider->RegHandle, &etw_site, etw_count, etw_data)
+#define ETW_TLG_SEND \
+    etw_write_site(etw_provider->RegHandle, &etw_site, etw_tlg_size(etw_data, etw_count), etw_count, etw_data)
 #define ETW_TLG_SEND_EX(filter, flags, activity, related) \
     etw_write_site_ex(etw_provider->RegHandle, &etw_site, filter, flags, activity, related, etw_count, etw_data)
 

@@ -1,18 +1,19 @@
 //! The write calls as programs mostly use them: payload in pieces, one host. What is rarer goes the way of `evntprov.rs`.
 //!
 //! ```text
-//! EventWrite, EventWriteTransfer ─► who wants it? ─► described_here ─► straight into the ring ─┐ where that cannot be:
-//! etw_write_site ─────────────────► who wants it? ─► site_here ──────► straight into the ring ─┴► described, site_anywhere
+//! EventWrite, EventWriteTransfer ─► who wants it? ─► straight into the ring ─┐ where that cannot be:
+//! etw_write_site ─────────────────► who wants it? ─► straight into the ring ─┴► described, site_anywhere
 //! ```
 //!
-//! Each step is a function that ends in the next, with no more parameters than there are registers for them: so nothing has to be
-//! kept in memory from one to the other.
+//! All of it up to the ring is one function without a call: what several would keep for each other in memory stays in registers.
 
-// The steps have C's calling convention since nothing unwinds through it; no C code calls them.
+// What is rarer has C's calling convention since nothing unwinds through it; no C code calls it.
 #![allow(improper_ctypes_definitions)]
 
 use etw_api::evntprov::{self, MAX_DATA_DESCRIPTORS, RegHandle};
-use etw_api::rt::{self, Room, Site};
+use std::mem::offset_of;
+
+use etw_api::rt::{self, FillRoom, Piece, Room, Site};
 use etw_api::{Provider, Status};
 
 use crate::abi::{RawData, RawDescriptor, RawGuid, guarded};
@@ -51,24 +52,21 @@ impl Pieces {
         }
         (kinds == 0).then_some(size)
     }
+}
 
-    /// What puts them into an event.
-    ///
-    /// # Safety
-    /// So many pieces are there, each leading to its bytes, for as long as this is called.
+// SAFETY of all that hand them on to be put: so many pieces are there, each leading to its bytes, for as long as the call.
+impl FillRoom for Pieces {
     #[inline(always)]
-    unsafe fn put(self) -> impl for<'r> Fn(Room<'r>) -> Room<'r> {
-        // SAFETY: the caller's promise.
-        move |room| unsafe {
-            room.put_pieces((0..self.count as usize).map(|n| {
-                let piece = self.data.add(n);
-                let address = (&raw const (*piece).address).read_unaligned();
-                let size = (&raw const (*piece).size).read_unaligned() as usize;
-                (std::ptr::with_exposed_provenance(address as usize), size)
-            }))
-        }
+    fn fill<'r>(self, room: Room<'r>) -> Room<'r> {
+        // SAFETY: as above.
+        unsafe { room.put_pieces(self.data.cast(), self.count as usize) }
     }
 }
+
+const _: () = assert!(
+    size_of::<RawData>() == size_of::<Piece>()
+        && offset_of!(RawData, size) == offset_of!(Piece, size)
+);
 
 /// A count that the compiler knows nothing of: it would have loops of two turns take four at a time, and registers for them.
 #[inline(always)]
@@ -126,10 +124,14 @@ pub unsafe extern "C" fn EventWriteTransfer(
             // Kinds count for some registrations only; what is wrong with pieces is told there, too.
             return any_event(handle, descriptor, activity, related, count, data);
         };
-        if only != Some(1) || !activity.is_null() || !related.is_null() {
-            return described(provider, words, activity, related, count, data);
+        if only == Some(1) && activity.is_null() && related.is_null() {
+            let fill = Pieces { count, data };
+            let sent = rt::send_described_here(provider, words, 1, size, fill);
+            if let Some(status) = sent {
+                return status.0;
+            }
         }
-        described_here(provider, words, size, count, data)
+        described(provider, words, activity, related, count, data)
     }
 }
 
@@ -147,28 +149,6 @@ unsafe extern "C" fn any_event(
 ) -> u32 {
     // SAFETY: the caller's promise.
     unsafe { EventWriteEx(handle, descriptor, 0, 0, activity, related, count, data) }
-}
-
-/// # Safety
-/// As [`EventWriteTransfer`] has it.
-#[inline(never)]
-unsafe extern "C" fn described_here(
-    provider: &Provider,
-    descriptor: *const [u64; 2],
-    size: usize,
-    count: u32,
-    data: *const RawData,
-) -> u32 {
-    let none = std::ptr::null();
-    // SAFETY: the caller's promise.
-    unsafe {
-        let words = descriptor.read_unaligned();
-        let fill = Pieces { count, data }.put();
-        match rt::send_described_here(provider, words, 1, size, &fill) {
-            Some(status) => status.0,
-            None => described(provider, descriptor, none, none, count, data),
-        }
-    }
 }
 
 /// In an activity, to other sessions than the first host's first, or while a pool needs attention.
@@ -196,13 +176,12 @@ unsafe extern "C" fn described(
             return Status::ERROR_SUCCESS;
         }
         let ids = (ids.0.as_ref(), ids.1.as_ref());
-        // SAFETY: the caller's promise.
-        let fill = unsafe { Pieces { count, data }.put() };
-        rt::send_described(provider, words, routes, ids, size, &fill)
+        let pieces = Pieces { count, data };
+        rt::send_described(provider, words, routes, ids, size, &|room| pieces.fill(room))
     })
 }
 
-/// Writes an event of a site that `TraceLoggingProvider.h` made, in the thread's current activity.
+/// Writes an event of a site that `TraceLoggingProvider.h` made, in the thread's current activity. `size`: of all pieces together.
 ///
 /// # Safety
 /// As the header says: the site and the bytes that it leads to stay where they are for as long as the call, and so do the pieces.
@@ -210,6 +189,7 @@ unsafe extern "C" fn described(
 pub unsafe extern "C" fn etw_write_site(
     handle: u64,
     site: *const Site,
+    size: u32,
     count: u32,
     data: *const RawData,
 ) -> u32 {
@@ -225,33 +205,14 @@ pub unsafe extern "C" fn etw_write_site(
     if only == Some(0) {
         return Status::ERROR_SUCCESS.0;
     }
-    // SAFETY: the caller's promise.
-    unsafe {
-        match (Pieces { count, data }).payload_size() {
-            Some(size) if only == Some(1) => site_here(provider, site, size, count, data),
-            _ => site_anywhere(provider, site, count, data),
-        }
+    let pieces = Pieces { count, data };
+    if only == Some(1)
+        && let Some(status) = rt::send_here(provider, site, 1, size as usize, pieces)
+    {
+        return status.0;
     }
-}
-
-/// # Safety
-/// As [`etw_write_site`] has it.
-#[inline(never)]
-unsafe extern "C" fn site_here(
-    provider: &Provider,
-    site: &'static Site,
-    size: usize,
-    count: u32,
-    data: *const RawData,
-) -> u32 {
     // SAFETY: the caller's promise.
-    unsafe {
-        let fill = Pieces { count, data }.put();
-        match rt::send_here(provider, site, 1, size, &fill) {
-            Some(status) => status.0,
-            None => site_anywhere(provider, site, count, data),
-        }
-    }
+    unsafe { site_anywhere(provider, site, size, count, data) }
 }
 
 /// To other sessions than the first host's first, or while a pool needs attention.
@@ -262,23 +223,18 @@ unsafe extern "C" fn site_here(
 unsafe extern "C" fn site_anywhere(
     provider: &Provider,
     site: &'static Site,
+    size: u32,
     count: u32,
     data: *const RawData,
 ) -> u32 {
     guarded(|| {
-        let pieces = Pieces { count, data };
-        // SAFETY: the caller's promise.
-        let Some(size) = (unsafe { pieces.payload_size() }) else {
-            return Status::ERROR_INVALID_PARAMETER;
-        };
         let (level, keyword) = site.level_and_keyword();
         let routes = rt::routes(provider, level, keyword);
         if !routes.any() {
             return Status::ERROR_SUCCESS;
         }
-        // SAFETY: the caller's promise.
-        let fill = unsafe { pieces.put() };
-        rt::send(provider, site, routes, size, &fill)
+        let pieces = Pieces { count, data };
+        rt::send(provider, site, routes, size as usize, &|room| pieces.fill(room))
     })
 }
 
@@ -306,8 +262,8 @@ pub unsafe extern "C" fn etw_write_site_ex(
         let (Some(site), Some(size)) = (site, size) else {
             return Status::ERROR_INVALID_PARAMETER;
         };
-        // SAFETY: the caller's promise.
-        let fill = unsafe { pieces.put() };
-        evntprov::event_write_site_ex(RegHandle(handle), site, filter, flags, ids, size, &fill)
+        evntprov::event_write_site_ex(RegHandle(handle), site, filter, flags, ids, size, &|room| {
+            pieces.fill(room)
+        })
     })
 }

@@ -107,7 +107,10 @@ impl Control {
             || memory.word(0).load(Ordering::Acquire) != CONTROL_MAGIC
             || memory.half(P_VERSION).load(Ordering::Relaxed) != VERSION
         {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a control of version 1"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "not a control of this version",
+            ));
         }
         let flags = memory.half(C_FLAGS).load(Ordering::Relaxed);
         let clock = if flags & F_TSC != 0 { RawClock::Tsc } else { RawClock::Monotonic };
@@ -147,6 +150,22 @@ impl Control {
         let word = self.memory.word(C_ADMISSION + slot * 8);
         let quiet = word.load(Ordering::Relaxed) & QUIET;
         word.store(admission.pack() | quiet, Ordering::Release);
+        self.sum_up();
+    }
+
+    /// What nearly every write asks, in one word: who refuses any event, and up to which size nobody else does.
+    fn sum_up(&self) {
+        let (mut refusing, mut largest) = (0xff, u32::MAX);
+        for slot in 0..SESSIONS {
+            let word = self.memory.word(C_ADMISSION + slot * 8).load(Ordering::Relaxed);
+            if word & (OPEN | FULL | QUIET) == OPEN {
+                let extra = (word >> 16) as u32 & 0xffff;
+                refusing &= !(1 << slot);
+                largest = largest.min(((word >> 32) as u32).saturating_sub(extra));
+            }
+        }
+        let word = u64::from(largest) << 32 | refusing;
+        self.memory.word(C_ADMITTED).store(word, Ordering::Release);
     }
 
     /// Asks writers to ring before their next write; the number that they ring with.
@@ -158,6 +177,7 @@ impl Control {
             // Release: who sees the bit sees the count.
             self.memory.word(C_ADMISSION + slot * 8).fetch_or(QUIET, Ordering::Release);
         }
+        self.sum_up();
         next
     }
 
@@ -166,6 +186,7 @@ impl Control {
         for slot in 0..SESSIONS {
             self.memory.word(C_ADMISSION + slot * 8).fetch_and(!QUIET, Ordering::Release);
         }
+        self.sum_up();
     }
 
     /// Begins a new meaning of session slots: close the slot, bump, then open it for the next session. Records carry the

@@ -584,6 +584,18 @@ impl Reader {
                 }
             }
         }
+        let mut lines = vec![0; self.slots() * LINE_SIZE];
+        source.read(P_LINES, &mut lines);
+        for word in lines
+            .chunks_exact(LINE_SIZE)
+            .flat_map(|line| (0..TOGETHER).map(|n| le64(line, LINE_TOGETHER + n * 8)))
+        {
+            let (sessions, count) =
+                (word >> TOGETHER_COUNT_BITS, word & ((1 << TOGETHER_COUNT_BITS) - 1));
+            for slot in (0..SESSIONS).filter(|slot| sessions & 1 << slot != 0) {
+                ledger.attempted[slot] = ledger.attempted[slot].wrapping_add(count);
+            }
+        }
         ledger
     }
 

@@ -5,7 +5,7 @@
 //! | offset | size | what |
 //! |---|---|---|
 //! | 0x000 | 8 | magic `ETWRING1` |
-//! | 0x008 | 4 | version, 1 |
+//! | 0x008 | 4 | version, 2 |
 //! | 0x00c | 4 | offset of the chunk data, [`DATA_OFFSET`] |
 //! | 0x010 | 8 | generation: unlike that of any other pool of the machine's recent past |
 //! | 0x018 | 4 | process id, as its own namespace sees it |
@@ -23,7 +23,7 @@
 //! | 0x1000 | 4 KiB | overflow words, one cache line each, 64 (by processor modulo 64) |
 //! | 0x2000 | 16 KiB | block words, one for each 128 KiB of data, 2048 |
 //! | 0x6000 | 512 KiB | unit words, one for each 4 KiB of data, 65536 |
-//! | 0x86000 | 256 KiB | thread lines, 64 bytes each, 4096 |
+//! | 0x86000 | 256 KiB | thread lines, 64 bytes each, 4096: u64 head, u64 time of the write in flight, u64 owner, u32 next sequence number; at 32 attempts for several sessions at once, 4 × u64: their mask (bits 56–63), count |
 //! | 0xc6000 | 1 MiB | thread counters, 256 bytes each, 4096 |
 //! | 0x1c6000 | 512 KiB | site index, u64 each, 65536 |
 //! | 0x246000 | 4 MiB | site blob |
@@ -37,7 +37,7 @@
 //! | offset | size | what |
 //! |---|---|---|
 //! | 0x000 | 8 | magic `ETWCTRL1` |
-//! | 0x008 | 4 | version, 1 |
+//! | 0x008 | 4 | version, 2 |
 //! | 0x00c | 4 | flags: 1 = TSC clock, 2 = writers fence, 4 = membarrier is the global one |
 //! | 0x010 | 4 | admission epoch |
 //! | 0x018 | 8 | release count |
@@ -49,6 +49,7 @@
 //! | 0x080 | 64 | writes counted late, by session slot, 8 × u64 |
 //! | 0x0c0 | 4 | asleep: 1 while the host waits on this futex word for something to do (unless it has a bell) |
 //! | 0x0c4 | 4 | quiet count: how often the host has asked to be woken by the next write |
+//! | 0x0c8 | 8 | of all admission words together: sessions that refuse (bits 0–7; all while quiet), largest event that the others all take (32–63) |
 //! | 0x100 | 64 | records drained, by session slot, 8 × u64 |
 //! | 0x1000 | 512 KiB | chunk words: consumed position and revocation key, one a unit |
 //! | 0x81000 | 1 MiB | bits of the consumed records of overflow chunks, 16 bytes a unit |
@@ -77,7 +78,7 @@
 
 pub(crate) const POOL_MAGIC: u64 = u64::from_le_bytes(*b"ETWRING1");
 pub(crate) const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"ETWCTRL1");
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Smallest chunk, and the grain of the chunk tables.
 pub const UNIT_SIZE: usize = 4096;
@@ -121,6 +122,11 @@ pub(crate) const P_BLOCKS: usize = 0x2000;
 pub(crate) const P_UNITS: usize = 0x6000;
 pub(crate) const P_LINES: usize = 0x86000;
 pub(crate) const LINE_SIZE: usize = 64;
+/// Attempts for several sessions at once, in a thread's line.
+pub(crate) const LINE_TOGETHER: usize = 32;
+pub(crate) const TOGETHER: usize = 4;
+/// Of such a word: the mask of sessions stands above.
+pub(crate) const TOGETHER_COUNT_BITS: u32 = 56;
 pub(crate) const P_COUNTERS: usize = 0xc6000;
 pub(crate) const COUNTERS_SIZE: usize = 256;
 pub(crate) const P_SITES: usize = 0x1c6000;
@@ -144,6 +150,7 @@ pub(crate) const C_ADMISSION: usize = 0x40;
 pub(crate) const C_LATE: usize = 0x80;
 pub(crate) const C_ASLEEP: usize = 0xc0;
 pub(crate) const C_QUIET: usize = 0xc4;
+pub(crate) const C_ADMITTED: usize = 0xc8;
 pub(crate) const C_DRAINED: usize = 0x100;
 pub(crate) const C_CHUNKS: usize = 0x1000;
 pub(crate) const C_BITS: usize = 0x81000;

@@ -98,7 +98,7 @@ pub use layout::Cause;
 #[cfg(not(loom))]
 pub use many::{DrainedTogether, LastBatch, Participant, advance_together, drain_together};
 #[cfg(not(loom))]
-pub use room::Room;
+pub use room::{FillRoom, Piece, Room};
 #[cfg(not(loom))]
 pub use site::MAX_SITE_SIZE;
 #[cfg(not(loom))]
@@ -108,5 +108,5 @@ pub use sys::{check_pool_fd, process_thread_alive};
 #[cfg(not(loom))]
 pub use writer::{
     MAX_ATTACHMENTS, Payload, PoolOptions, Refused, Request, Reservation, SiteCache, ThreadState,
-    Writer,
+    Writer, thread_word_at_once, with_thread_word,
 };

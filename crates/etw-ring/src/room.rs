@@ -10,6 +10,48 @@ use std::mem::MaybeUninit;
 #[derive(Debug)]
 pub struct Room<'a>(Option<&'a mut [MaybeUninit<u8>]>);
 
+/// A piece of payload: what C has as `EVENT_DATA_DESCRIPTOR`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Piece {
+    /// Of the first byte.
+    pub address: u64,
+    /// In bytes.
+    pub size: u32,
+    /// What it is, in the low byte; not looked at here.
+    pub kind: u32,
+}
+
+impl Piece {
+    /// # Safety
+    /// It is there, aligned or not.
+    #[inline(always)]
+    unsafe fn read(piece: *const Piece) -> (*const u8, usize) {
+        // Each member by itself: a load of what was stored in parts just before would wait for them.
+        // SAFETY: the caller's promise.
+        let (address, size) = unsafe {
+            (
+                (&raw const (*piece).address).read_unaligned(),
+                (&raw const (*piece).size).read_unaligned(),
+            )
+        };
+        (std::ptr::with_exposed_provenance(address as usize), size as usize)
+    }
+}
+
+/// What puts an event's payload: mostly a closure.
+pub trait FillRoom {
+    /// Puts it; what is left of the room.
+    fn fill<'r>(self, room: Room<'r>) -> Room<'r>;
+}
+
+impl<F: for<'r> FnOnce(Room<'r>) -> Room<'r>> FillRoom for F {
+    #[inline(always)]
+    fn fill<'r>(self, room: Room<'r>) -> Room<'r> {
+        self(room)
+    }
+}
+
 impl<'a> Room<'a> {
     #[inline(always)]
     pub(crate) fn new(room: &'a mut [MaybeUninit<u8>]) -> Room<'a> {
@@ -28,28 +70,33 @@ impl<'a> Room<'a> {
         Room(Some(rest))
     }
 
-    /// [`put`](Self::put) of several, whose sizes are known at run time only and mostly small: pairs of an address and a size.
+    /// [`put`](Self::put) of several, whose sizes are known at run time only and mostly small.
     ///
     /// # Safety
-    /// So many bytes are at each address, and none of them is in this room; the address of no bytes may be any.
+    /// So many pieces are there, aligned or not, and each leads to its bytes, none of them in this room; that of no bytes may lead
+    /// anywhere.
     #[inline(always)]
     #[must_use = "what is left, and the event is spoilt without it"]
-    pub unsafe fn put_pieces(self, pieces: impl Iterator<Item = (*const u8, usize)>) -> Room<'a> {
+    pub unsafe fn put_pieces(self, mut pieces: *const Piece, count: usize) -> Room<'a> {
         let Some(room) = self.0 else { return Room(None) };
         let (mut to, mut left) = (room.as_mut_ptr(), room.len());
-        for (from, size) in pieces {
-            if size > left {
-                return Room(None);
-            }
-            // SAFETY: `size` bytes at `from`, by the caller, and at `to`, as `left` says.
-            unsafe {
+        // SAFETY: the caller's promise, and `left`.
+        unsafe {
+            let end = pieces.add(count);
+            while pieces != end {
+                let (from, size) = Piece::read(pieces);
+                if size > left || size > SMALL {
+                    let room = std::slice::from_raw_parts_mut(to, left);
+                    return put_large(room, pieces, end);
+                }
                 copy_small(to.cast(), from, size);
                 to = to.add(size);
+                left -= size;
+                pieces = pieces.add(1);
             }
-            left -= size;
+            // The rest of what was borrowed.
+            Room(Some(std::slice::from_raw_parts_mut(to, left)))
         }
-        // SAFETY: the rest of what was borrowed.
-        Room(Some(unsafe { std::slice::from_raw_parts_mut(to, left) }))
     }
 
     /// Bytes left, `None` of a spoilt event.
@@ -77,7 +124,37 @@ fn copy(to: &mut [MaybeUninit<u8>], from: &[u8]) {
     }
 }
 
-/// As [`copy`], for every size up to 64.
+/// Bytes that are copied without a call.
+const SMALL: usize = 64;
+
+/// The rest of the pieces, from a large one on, or one that has no room. Apart: the calls in here would have the small ones' addresses
+/// kept in memory.
+///
+/// # Safety
+/// As [`Room::put_pieces`] has it.
+#[inline(never)]
+unsafe fn put_large(
+    room: &mut [MaybeUninit<u8>],
+    mut pieces: *const Piece,
+    end: *const Piece,
+) -> Room<'_> {
+    let mut room = Room::new(room);
+    while pieces != end {
+        // SAFETY: the caller's promise; of no bytes, any address will do.
+        let bytes = unsafe {
+            match Piece::read(pieces) {
+                (_, 0) => &[],
+                (from, size) => std::slice::from_raw_parts(from, size),
+            }
+        };
+        room = room.put(bytes);
+        // SAFETY: one of them, or their end.
+        pieces = unsafe { pieces.add(1) };
+    }
+    room
+}
+
+/// Up to [`SMALL`] bytes.
 ///
 /// # Safety
 /// `size` bytes at both, which are not the same memory.
@@ -100,23 +177,23 @@ unsafe fn copy_small(to: *mut u8, from: *const u8, size: usize) {
     }
     // SAFETY: the caller's promise.
     unsafe {
-        match size {
-            4..8 => ends::<u32>(to, from, size),
-            8..16 => ends::<u64>(to, from, size),
-            16..=32 => ends::<u128>(to, from, size),
-            33..=64 => {
-                ends::<u128>(to, from, 32);
-                let tail = size - 32;
-                ends::<u128>(to.add(tail), from.add(tail), 32);
-            }
-            0 => {}
-            1..4 => {
+        if size <= 16 {
+            if size >= 8 {
+                ends::<u64>(to, from, size);
+            } else if size >= 4 {
+                ends::<u32>(to, from, size);
+            } else if size > 0 {
                 // The middle byte is the first or the last one, where there are not three.
                 *to = *from;
                 *to.add(size / 2) = *from.add(size / 2);
                 *to.add(size - 1) = *from.add(size - 1);
             }
-            _ => std::ptr::copy_nonoverlapping(from, to, size),
+        } else if size <= 32 {
+            ends::<u128>(to, from, size);
+        } else {
+            ends::<u128>(to, from, 32);
+            let tail = size - 32;
+            ends::<u128>(to.add(tail), from.add(tail), 32);
         }
     }
 }
@@ -130,11 +207,14 @@ mod tests {
         let bytes: Vec<u8> = (1..=200).collect();
         for size in 0..=130 {
             let mut memory = [MaybeUninit::new(0u8); 160];
-            let pieces = [&bytes[..size / 3], &bytes[size / 3..size]];
-            let pieces = pieces.map(|piece| (piece.as_ptr(), piece.len())).into_iter();
+            let pieces = [&bytes[..size / 3], &bytes[size / 3..size]].map(|piece| Piece {
+                address: piece.as_ptr().expose_provenance() as u64,
+                size: piece.len() as u32,
+                kind: 0,
+            });
             let room = Room::new(&mut memory[8..150]);
             // SAFETY: slices, and not of the room.
-            let left = unsafe { room.put_pieces(pieces.clone()) }.left();
+            let left = unsafe { room.put_pieces(pieces.as_ptr(), 2) }.left();
             assert_eq!(left, Some(142 - size));
             // SAFETY: all of it was initialised above.
             let memory = memory.map(|byte| unsafe { byte.assume_init() });
@@ -142,7 +222,7 @@ mod tests {
             assert!(memory[..8].iter().chain(&memory[8 + size..]).all(|byte| *byte == 0));
             let mut little = vec![MaybeUninit::new(0u8); size.saturating_sub(1)];
             // SAFETY: as above.
-            let left = unsafe { Room::new(&mut little).put_pieces(pieces) }.left();
+            let left = unsafe { Room::new(&mut little).put_pieces(pieces.as_ptr(), 2) }.left();
             assert_eq!(left, (size == 0).then_some(0));
         }
     }

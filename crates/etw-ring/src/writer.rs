@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use crate::control::{Bell, Control, FULL, INDEPENDENT, LARGEST_EVENT_SIZE, OPEN, QUIET};
 use crate::layout::*;
 use crate::proto::{self, Head, Phase, Shared, SharedRoom, Unit};
-use crate::room::Room;
+use crate::room::{FillRoom, Room};
 use crate::sync::Light;
 use crate::sys::{self, Cpu, Memory, RawClock};
 
@@ -144,19 +144,139 @@ impl ThreadState {
     }
 }
 
+/// All that a thread has, in one place: finding it can be a call, in a shared library.
+struct Thread {
+    states: [ThreadState; MAX_ATTACHMENTS],
+    word: Cell<[u64; 2]>,
+}
+
 thread_local! {
-    static STATES: [ThreadState; MAX_ATTACHMENTS] =
-        const { [const { ThreadState::new() }; MAX_ATTACHMENTS] };
+    static THREAD: Thread = const {
+        Thread { states: [const { ThreadState::new() }; MAX_ATTACHMENTS], word: Cell::new([0; 2]) }
+    };
+}
+
+#[inline(always)]
+fn this_thread<'a>() -> &'a Thread {
+    let mut thread = place::get();
+    if thread.is_null() {
+        thread = place::find();
+    }
+    // SAFETY: this thread's own, until it ends; it has no destructor, so even later than other locals. No reference
+    // leaves this crate but in a reservation, which cannot leave the thread (it holds raw pointers), and as below.
+    unsafe { &*thread }
+}
+
+/// Where a thread's own lies, by way of a word at a fixed distance from the thread pointer. In a shared library the way to any other
+/// thread-local is a call, and the compiler takes it for one in programs too. The word is eight bytes of what glibc keeps for
+/// libraries that are loaded later.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
+mod place {
+    use super::{THREAD, Thread};
+
+    /// The word's name. Another version's word is another one.
+    macro_rules! word {
+        () => {
+            concat!(
+                "etw_ring_thread_",
+                env!("CARGO_PKG_VERSION_MAJOR"),
+                "_",
+                env!("CARGO_PKG_VERSION_MINOR")
+            )
+        };
+    }
+
+    core::arch::global_asm!(
+        concat!(".pushsection .tbss.", word!(), ", \"awT\", @nobits"),
+        ".p2align 3",
+        concat!(".globl ", word!()),
+        concat!(".type ", word!(), ", @object"),
+        concat!(".size ", word!(), ", 8"),
+        concat!(word!(), ":"),
+        ".zero 8",
+        ".popsection",
+    );
+
+    /// Null before the first [`find`].
+    #[inline(always)]
+    pub(super) fn get() -> *const Thread {
+        let thread;
+        // SAFETY: reads the word above, of this thread.
+        unsafe {
+            core::arch::asm!(
+                concat!("mov {0}, qword ptr [rip + ", word!(), "@GOTTPOFF]"),
+                "mov {0}, qword ptr fs:[{0}]",
+                out(reg) thread,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        thread
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn find() -> *const Thread {
+        let thread = THREAD.with(std::ptr::from_ref);
+        // SAFETY: writes the word above, of this thread. A signal handler in between writes the same.
+        unsafe {
+            core::arch::asm!(
+                concat!("mov {0}, qword ptr [rip + ", word!(), "@GOTTPOFF]"),
+                "mov qword ptr fs:[{0}], {1}",
+                out(reg) _,
+                in(reg) thread,
+                options(nostack, preserves_flags),
+            );
+        }
+        thread
+    }
+}
+
+#[cfg(not(all(
+    target_arch = "x86_64",
+    target_os = "linux",
+    target_env = "gnu",
+    not(any(loom, miri))
+)))]
+mod place {
+    use super::{THREAD, Thread};
+
+    /// Only the address is taken inside `with`, which then is inlined to an addition.
+    #[inline(always)]
+    pub(super) fn get() -> *const Thread {
+        THREAD.with(std::ptr::from_ref)
+    }
+
+    pub(super) fn find() -> *const Thread {
+        get()
+    }
+}
+
+/// [`this_thread`], if it has been asked for before.
+#[inline(always)]
+fn thread_at_once<'a>() -> Option<&'a Thread> {
+    // SAFETY: null, or as there.
+    unsafe { place::get().as_ref() }
 }
 
 /// The calling thread's own state for an attachment.
 #[inline(always)]
 fn thread_state<'a>(attachment: usize) -> &'a ThreadState {
-    // Only the address is taken inside `with`, which then is inlined to an addition.
-    let states = STATES.with(std::ptr::from_ref);
-    // SAFETY: this thread's own, until it ends; they have no destructor, so even later than other locals. No reference
-    // leaves this crate but in a reservation, which cannot leave the thread (it holds raw pointers).
-    unsafe { &(&*states)[attachment % MAX_ATTACHMENTS] }
+    &this_thread().states[attachment % MAX_ATTACHMENTS]
+}
+
+/// Sixteen bytes of the calling thread that are the caller's, zero at first: beside what a write needs anyway, so that looking at them
+/// costs nothing. Async-signal-safe, as far as the caller's own use is.
+///
+/// [`thread_word_at_once`] is `None` where that is not yet known, and cheaper.
+#[inline(always)]
+pub fn with_thread_word<R>(f: impl FnOnce(&Cell<[u64; 2]>) -> R) -> R {
+    f(&this_thread().word)
+}
+
+/// As [`with_thread_word`] gives it.
+#[inline(always)]
+pub fn thread_word_at_once() -> Option<[u64; 2]> {
+    Some(thread_at_once()?.word.get())
 }
 
 /// A thread's line in the pool.
@@ -170,7 +290,14 @@ struct Line {
     owner: AtomicU64,
     /// Sequence number of the next attempt.
     seq: AtomicU32,
+    _unused: u32,
+    /// Attempts for several sessions at once: their mask in the upper eight bits, 0 while unused, and below it how many.
+    together: [AtomicU64; TOGETHER],
 }
+
+const _: () = assert!(
+    size_of::<Line>() == LINE_SIZE && std::mem::offset_of!(Line, together) == LINE_TOGETHER
+);
 
 #[derive(Debug)]
 #[repr(C)]
@@ -211,8 +338,8 @@ pub struct Writer {
     cpu: Cpu,
     /// The usual machine: TSC, membarrier and rseq. One question instead of three.
     plain: bool,
-    /// Admission words and epoch, in `control`: read at every write, so without the way through the `Arc`.
-    admission: *const [AtomicU64; SESSIONS],
+    /// Admission words' sum and epoch, in `control`: read at every write, so without the way through the `Arc`.
+    admitted: *const AtomicU64,
     admission_epoch: *const AtomicU32,
     fork: &'static AtomicU64,
     /// What the fork page holds in the process that attached; `CLOSED` when there is no attachment any more.
@@ -284,7 +411,7 @@ impl Writer {
         let _ = segments[0].set(Arc::new(memory));
         Ok(Writer {
             segments,
-            admission: std::ptr::from_ref(control.word(C_ADMISSION)).cast(),
+            admitted: control.word(C_ADMITTED),
             admission_epoch: control.half(C_EPOCH),
             control,
             bell: None,
@@ -364,16 +491,14 @@ impl Writer {
         self.fork.load(Ordering::Relaxed) == self.fork_generation.load(Ordering::Relaxed)
     }
 
-    #[inline(always)]
-    fn admission(&self) -> &[AtomicU64; SESSIONS] {
-        // SAFETY: set in `new`; `control` is held and large enough.
-        unsafe { &*self.admission }
+    fn admission(&self, slot: usize) -> &AtomicU64 {
+        self.control.word(C_ADMISSION + slot % SESSIONS * 8)
     }
 
     /// Acquire: an admission word read afterwards is at least as new as the epoch.
     #[inline(always)]
     fn admission_epoch(&self) -> u16 {
-        // SAFETY: as in `admission`.
+        // SAFETY: set in `new`; `control` is held and large enough.
         unsafe { (*self.admission_epoch).load(Ordering::Acquire) as u16 }
     }
 
@@ -414,12 +539,12 @@ impl Writer {
         fill: impl FnOnce(&mut Payload<'_>),
     ) -> Result<(), Refused> {
         let thread = self.thread();
-        let Some(grant) = self.begin(thread, request) else {
+        let Some(grant) = self.begin::<false>(thread, request) else {
             return self.write_slowly(thread, request, fill);
         };
         // A panic in `fill` abandons the event.
         let guard = Owned { writer: self, thread, sessions: grant.sessions };
-        let (time, cpu) = self.stamp_owned(thread);
+        let (time, cpu) = self.stamp_owned::<false>(thread);
         // SAFETY: the room was granted, and is ours until the commit.
         let mut payload = unsafe {
             // What the guard tells if it comes to that.
@@ -448,20 +573,47 @@ impl Writer {
         request: Request,
         fill: impl for<'b> FnOnce(Room<'b>) -> Room<'b>,
     ) -> Option<Result<(), Refused>> {
+        self.at_once::<false>(attachment, request, fill)
+    }
+
+    /// [`write_at_once`](Self::write_at_once) on the usual machine: x86-64 with TSC, membarrier and rseq. `None` on any other, too.
+    #[inline(always)]
+    pub fn write_plainly(
+        &self,
+        attachment: usize,
+        request: Request,
+        fill: impl FillRoom,
+    ) -> Option<Result<(), Refused>> {
+        match self.plain {
+            true => self.at_once::<true>(attachment, request, fill),
+            false => None,
+        }
+    }
+
+    #[inline(always)]
+    fn at_once<const PLAIN: bool>(
+        &self,
+        attachment: usize,
+        request: Request,
+        fill: impl FillRoom,
+    ) -> Option<Result<(), Refused>> {
         // Another attachment's state has another epoch, and so no room here.
-        let thread = thread_state(attachment);
-        let grant = self.begin(thread, &request)?;
+        let thread = &thread_at_once()?.states[attachment % MAX_ATTACHMENTS];
+        let grant = self.begin::<PLAIN>(thread, &request)?;
         let guard = Owned { writer: self, thread, sessions: grant.sessions };
-        let (time, cpu) = self.stamp_owned(thread);
         let filled = request.payload_size;
-        // The header first, nobody looks at it before the commit: then little has to be kept while the payload is filled.
+        // The header first, nobody looks at it before the commit: then little has to be kept while the payload is filled. And of the
+        // header first what is known before the clock, for the same reason.
         // SAFETY: the room was granted, and is ours until the commit.
         let room = unsafe {
-            write_header(&request, &grant, &Stamp { time, cpu, filled, tid: thread.tid.get() });
+            let stamp = Stamp { time: 0, cpu: 0, filled, tid: thread.tid.get() };
+            write_identity(&request, &grant, &stamp);
+            let (time, cpu) = self.stamp_owned::<PLAIN>(thread);
+            write_stamp(&request, &grant, &Stamp { time, cpu, ..stamp });
             let start = grant.record.add(RECORD_HEADER_SIZE).cast();
             std::slice::from_raw_parts_mut(start, filled as usize)
         };
-        if fill(Room::new(room)).left() != Some(0) {
+        if fill.fill(Room::new(room)).left() != Some(0) {
             std::hint::cold_path();
             return Some(Err(Refused::Abandoned));
         }
@@ -472,8 +624,8 @@ impl Writer {
 
     /// Time and processor of an announced write, which its line is told.
     #[inline(always)]
-    fn stamp_owned(&self, thread: &ThreadState) -> (u64, u16) {
-        let (time, cpu) = if self.plain {
+    fn stamp_owned<const PLAIN: bool>(&self, thread: &ThreadState) -> (u64, u16) {
+        let (time, cpu) = if PLAIN || self.plain {
             self.cpu.stamp()
         } else {
             std::hint::cold_path();
@@ -545,7 +697,7 @@ impl Writer {
         thread: &'a ThreadState,
         request: &Request,
     ) -> Result<Reservation<'a>, Refused> {
-        match self.begin(thread, request) {
+        match self.begin::<false>(thread, request) {
             Some(grant) => {
                 let tid = thread.tid.get();
                 Ok(Reservation::new(self, request, grant, tid, Place::Owned(thread)))
@@ -564,8 +716,9 @@ impl Writer {
     }
 
     /// The fast path up to the clock: an announced write with room, counted. `None`: nothing was done, take the slow path.
+    /// `PLAIN`: known to be on the usual machine.
     #[inline(always)]
-    fn begin(&self, thread: &ThreadState, request: &Request) -> Option<Grant> {
+    fn begin<const PLAIN: bool>(&self, thread: &ThreadState, request: &Request) -> Option<Grant> {
         if !self.is_attached() || thread.busy.load(Ordering::Relaxed) {
             return None;
         }
@@ -573,7 +726,7 @@ impl Writer {
         // From here a handler on this thread takes the nested path. One that ran between the load and the store has
         // finished: it found `busy` clear and left it clear.
         compiler_fence(Ordering::SeqCst);
-        let grant = self.begin_busy(thread, request);
+        let grant = self.begin_busy::<PLAIN>(thread, request);
         if grant.is_none() {
             compiler_fence(Ordering::SeqCst);
             thread.busy.store(false, Ordering::Relaxed);
@@ -582,7 +735,11 @@ impl Writer {
     }
 
     #[inline(always)]
-    fn begin_busy(&self, thread: &ThreadState, request: &Request) -> Option<Grant> {
+    fn begin_busy<const PLAIN: bool>(
+        &self,
+        thread: &ThreadState,
+        request: &Request,
+    ) -> Option<Grant> {
         // A thread of another writer, without a slot, or without a chunk has no room or another epoch.
         if thread.epoch.get() != self.epoch
             || request.payload_size as usize > MAX_PAYLOAD_SIZE
@@ -596,17 +753,21 @@ impl Writer {
         let (line, counters, chunk) =
             unsafe { (&*thread.line.get(), &*thread.counters.get(), &*thread.chunk.get()) };
         let head = thread.head.get();
-        proto::announce(&line.head, head, if self.plain { Light::Compiler } else { self.light });
+        proto::announce(
+            &line.head,
+            head,
+            if PLAIN || self.plain { Light::Compiler } else { self.light },
+        );
         let revoked = proto::revoked(chunk, thread.closing_key.get());
         let epoch = self.admission_epoch();
-        let sessions = self.admit(request);
-        if revoked || sessions.is_none() {
+        let sessions = request.sessions;
+        if revoked || !self.admits(sessions, request.event_size) || sessions == 0 {
+            std::hint::cold_path();
             // Nothing was written: take the announcement back.
             line.head.store(head.0, Ordering::Release);
             return None;
         }
-        let sessions = sessions?;
-        count_attempt(counters, sessions);
+        count_attempt(line, counters, sessions);
         let seq = line.seq.load(Ordering::Relaxed);
         line.seq.store(seq.wrapping_add(1), Ordering::Relaxed);
         // SAFETY: the committed offset lies inside the chunk, with room behind it, and the chunk is this thread's alone.
@@ -614,33 +775,12 @@ impl Writer {
         Some(Grant { record, head, seq, epoch, sessions })
     }
 
-    /// The mask when every session of it admits the event, without a branch that is not taken.
+    /// Does every session of the mask take an event of this size? Only if it surely does.
     #[inline(always)]
-    fn admit(&self, request: &Request) -> Option<u8> {
-        // One session is what there mostly is; a private one has this slot always.
-        if request.sessions == 1 {
-            return self.admits(0, request.event_size).then_some(1);
-        }
-        self.admit_any(request.sessions, request.event_size)
-    }
-
-    /// [`admit`](Self::admit) for any sessions. By value: the request then needs no place in memory.
-    #[inline(never)]
-    fn admit_any(&self, sessions: u8, event_size: u32) -> Option<u8> {
-        if sessions == 0 {
-            return None;
-        }
-        // All eight side by side: shorter than a walk from one to the next.
-        let refusing = (0..SESSIONS)
-            .fold(0, |all, slot| all | u8::from(!self.admits(slot, event_size)) << slot);
-        (refusing & sessions == 0).then_some(sessions)
-    }
-
-    #[inline(always)]
-    fn admits(&self, slot: usize, event_size: u32) -> bool {
-        let word = self.admission()[slot % SESSIONS].load(Ordering::Relaxed);
-        let size = u64::from(event_size) + (word >> 16 & 0xffff);
-        word & (OPEN | FULL | QUIET) == OPEN && size <= word >> 32
+    fn admits(&self, sessions: u8, event_size: u32) -> bool {
+        // SAFETY: set in `new`; `control` is held and large enough.
+        let word = unsafe { (*self.admitted).load(Ordering::Relaxed) };
+        word as u8 & sessions == 0 && event_size <= (word >> 32) as u32
     }
 
     /// Which sessions get the event, or the status; counts the attempt (when refused) and the losses.
@@ -653,7 +793,7 @@ impl Writer {
             if request.sessions & 1 << slot == 0 {
                 continue;
             }
-            let word = self.admission()[slot & (SESSIONS - 1)].load(Ordering::Relaxed);
+            let word = self.admission(slot).load(Ordering::Relaxed);
             if word & OPEN == 0 {
                 continue;
             }
@@ -734,9 +874,9 @@ impl Writer {
     }
 
     fn attempted(&self, thread: Option<&ThreadState>, sessions: u8) {
-        match self.counters(thread) {
-            Some(counters) => count_attempt(counters, sessions),
-            None => {
+        match (thread.and_then(|thread| self.line(thread)), self.counters(thread)) {
+            (Some(line), Some(counters)) => count_attempt(line, counters, sessions),
+            _ => {
                 for slot in bits(sessions) {
                     let at = P_SHARED_ATTEMPTED + slot * 8;
                     self.first().word(at).fetch_add(1, Ordering::Relaxed);
@@ -829,10 +969,7 @@ impl Writer {
             line.head.store(thread.head.get().0, Ordering::Release);
         }
         let epoch = self.admission_epoch();
-        let sessions = match self.admit(request) {
-            Some(sessions) => sessions,
-            None => self.admit_slowly(request, Some(thread))?,
-        };
+        let sessions = self.admit_slowly(request, Some(thread))?;
         self.attempted(Some(thread), sessions);
         let too_large = request.payload_size as usize > MAX_PAYLOAD_SIZE;
         if too_large {
@@ -903,10 +1040,7 @@ impl Writer {
     ) -> Result<Reservation<'a>, Refused> {
         let tid = if tid == 0 { sys::thread_id() } else { tid };
         let epoch = self.admission_epoch();
-        let sessions = match self.admit(request) {
-            Some(sessions) => sessions,
-            None => self.admit_slowly(request, None)?,
-        };
+        let sessions = self.admit_slowly(request, None)?;
         self.attempted(None, sessions);
         let seq = self.first().half(P_SHARED_SEQ).fetch_add(1, Ordering::Relaxed);
         if request.payload_size as usize > MAX_PAYLOAD_SIZE {
@@ -1151,7 +1285,7 @@ impl Writer {
     /// the pool alone would not see it; before its time is read, so that a host that has not heard of it takes a watermark
     /// below that time.
     fn ring(&self) {
-        if self.admission()[0].load(Ordering::Acquire) & QUIET == 0 {
+        if self.admission(0).load(Ordering::Acquire) & QUIET == 0 {
             return;
         }
         let count = self.control.half(C_QUIET).load(Ordering::Relaxed);
@@ -1273,7 +1407,7 @@ impl Writer {
     /// Test aid: the thread state's address of the calling thread.
     #[doc(hidden)]
     pub fn with_thread<R>(&self, f: impl FnOnce(&ThreadState) -> R) -> R {
-        STATES.with(|states| f(&states[self.attachment]))
+        f(thread_state(self.attachment))
     }
 }
 
@@ -1291,18 +1425,25 @@ fn bits(mask: u8) -> impl Iterator<Item = usize> {
 
 /// Plain loads and stores: the owner is the only writer, and a handler on its thread counts elsewhere.
 #[inline(always)]
-fn count_attempt(counters: &Counters, sessions: u8) {
-    // As in `admit`.
+fn count_attempt(line: &Line, counters: &Counters, sessions: u8) {
     if sessions == 1 {
         let count = &counters.attempted[0];
         return count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
-    count_several(counters, sessions);
+    count_together(line, counters, sessions);
 }
 
-/// Apart, and by value: what is asked for one session then stays in registers.
+/// A thread's events mostly go to the same sessions: so their masks are counted, as long as there are few. Apart, and by value: what
+/// is asked for one session then stays in registers.
 #[inline(never)]
-fn count_several(counters: &Counters, sessions: u8) {
+fn count_together(line: &Line, counters: &Counters, sessions: u8) {
+    let mask = u64::from(sessions) << TOGETHER_COUNT_BITS;
+    for count in &line.together {
+        let word = count.load(Ordering::Relaxed);
+        if word == 0 || word >> TOGETHER_COUNT_BITS == u64::from(sessions) {
+            return count.store((word | mask) + 1, Ordering::Relaxed);
+        }
+    }
     for (slot, count) in counters.attempted.iter().enumerate() {
         let by = u64::from(sessions >> slot & 1);
         count.store(count.load(Ordering::Relaxed) + by, Ordering::Relaxed);
@@ -1316,7 +1457,10 @@ impl Control {
             || memory.word(0).load(Ordering::Acquire) != CONTROL_MAGIC
             || memory.half(P_VERSION).load(Ordering::Relaxed) != VERSION
         {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "not a control of version 1"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "not a control of this version",
+            ));
         }
         let flags = memory.half(C_FLAGS).load(Ordering::Relaxed);
         let clock = if flags & F_TSC != 0 { RawClock::Tsc } else { RawClock::Monotonic };
@@ -1413,12 +1557,37 @@ impl Payload<'_> {
 /// The grant's record is 8-byte aligned, has room for a header, and is the caller's alone.
 #[inline(always)]
 unsafe fn write_header(request: &Request, grant: &Grant, stamp: &Stamp) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        write_stamp(request, grant, stamp);
+        write_identity(request, grant, stamp);
+    }
+}
+
+/// The header's first 16 bytes.
+///
+/// # Safety
+/// As [`write_header`].
+#[inline(always)]
+unsafe fn write_stamp(request: &Request, grant: &Grant, stamp: &Stamp) {
+    let first = u64::from(stamp.filled)
+        | u64::from(request.kind) << 32
+        | u64::from(grant.sessions) << 40
+        | u64::from(stamp.cpu) << 48;
+    // SAFETY: the caller's promise.
+    unsafe {
+        grant.record.cast::<u64>().write(first);
+        grant.record.cast::<u64>().add(1).write(stamp.time);
+    }
+}
+
+/// The rest of the header. Nothing of it is the stamp's but the thread.
+///
+/// # Safety
+/// As [`write_header`].
+#[inline(always)]
+unsafe fn write_identity(request: &Request, grant: &Grant, stamp: &Stamp) {
     let words = [
-        u64::from(stamp.filled)
-            | u64::from(request.kind) << 32
-            | u64::from(grant.sessions) << 40
-            | u64::from(stamp.cpu) << 48,
-        stamp.time,
         u64::from(request.site) | u64::from(grant.seq) << 32,
         u64::from(request.registration) | u64::from(stamp.tid) << 32,
         u64::from(request.metadata_size)
@@ -1427,7 +1596,7 @@ unsafe fn write_header(request: &Request, grant: &Grant, stamp: &Stamp) {
     ];
     for (i, word) in words.into_iter().enumerate() {
         // SAFETY: the caller's promise.
-        unsafe { grant.record.cast::<u64>().add(i).write(word) };
+        unsafe { grant.record.cast::<u64>().add(2 + i).write(word) };
     }
 }
 

@@ -3,16 +3,33 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use etw_ring::{thread_word_at_once, with_thread_word};
 use etw_types::{Guid, Status};
-
-thread_local! {
-    static CURRENT: Cell<Guid> = const { Cell::new(Guid::ZERO) };
-}
 
 /// The thread's current activity id, zero without one.
 #[inline(always)]
 pub(crate) fn current() -> Guid {
-    CURRENT.get()
+    guid_of(with_thread_word(Cell::get))
+}
+
+/// Has the thread surely none?
+#[inline(always)]
+pub(crate) fn is_none() -> bool {
+    thread_word_at_once() == Some([0; 2])
+}
+
+fn replace(id: Guid) -> Guid {
+    let [a, b, c, d, e, f, g, h, rest @ ..] = id.0;
+    let words = [u64::from_ne_bytes([a, b, c, d, e, f, g, h]), u64::from_ne_bytes(rest)];
+    guid_of(with_thread_word(|word| word.replace(words)))
+}
+
+#[inline(always)]
+fn guid_of(words: [u64; 2]) -> Guid {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&words[0].to_ne_bytes());
+    bytes[8..].copy_from_slice(&words[1].to_ne_bytes());
+    Guid(bytes)
 }
 
 /// An activity: an id of its own, and the activity it comes from.
@@ -60,7 +77,7 @@ impl Activity {
     /// A scope belongs to its thread. A task that moves between threads enters its activity anew at each poll:
     /// see [`ActivityFuture`].
     pub fn enter(&self) -> Scope {
-        Scope { previous: CURRENT.replace(self.id), not_send: std::marker::PhantomData }
+        Scope { previous: replace(self.id), not_send: std::marker::PhantomData }
     }
 
     /// A future whose every poll runs in this activity, on whatever thread.
@@ -85,7 +102,7 @@ pub struct Scope {
 
 impl Drop for Scope {
     fn drop(&mut self) {
-        CURRENT.set(self.previous);
+        replace(self.previous);
     }
 }
 
@@ -134,10 +151,10 @@ pub enum ActivityControl {
 pub fn event_activity_id_control(code: u32, id: &mut Guid) -> Status {
     match code {
         1 => *id = current(),
-        2 => CURRENT.set(*id),
+        2 => drop(replace(*id)),
         3 => *id = create_id(),
-        4 => *id = CURRENT.replace(*id),
-        5 => *id = CURRENT.replace(create_id()),
+        4 => *id = replace(*id),
+        5 => *id = replace(create_id()),
         _ => return Status::ERROR_INVALID_PARAMETER,
     }
     Status::ERROR_SUCCESS

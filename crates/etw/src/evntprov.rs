@@ -157,7 +157,11 @@ fn place_of(handle: RegHandle) -> Option<(usize, &'static Place)> {
 /// The provider of a handle. Async-signal-safe.
 #[inline]
 fn provider_of(handle: RegHandle) -> Option<(&'static Place, &'static Provider)> {
-    let (_, place) = place_of(handle)?;
+    let place = &PLACES[(handle.0 % MAX_REGISTRATIONS as u64) as usize];
+    if place.handle.load(Ordering::Acquire) != handle.0 {
+        return None;
+    }
+    // A place that nobody uses has handle 0 and no provider.
     // SAFETY: null, or a provider that is never freed.
     let provider = unsafe { place.provider.load(Ordering::Acquire).as_ref() }?;
     Some((place, provider))

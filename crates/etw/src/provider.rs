@@ -20,6 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use etw_ring::MAX_ATTACHMENTS;
 use etw_types::{EventDescriptor, Guid, Level, LevelKeyword, StackFilter, Status, Wanted};
 
+use crate::write::EVENT_HEADER_SIZE;
 use crate::{registry, stacks};
 
 /// Sessions that may have one provider enabled at a time.
@@ -35,8 +36,10 @@ pub struct Provider {
     slots: [Slot; MAX_SESSIONS],
     /// The number by which each attached host knows it.
     pub(crate) registrations: [AtomicU32; MAX_ATTACHMENTS],
-    /// Bytes that the provider's traits take in each TraceLogging event on disk, and [`STACKS`].
-    traits_room: AtomicU32,
+    /// What a TraceLogging event takes on disk without its own metadata and payload: header and the provider's traits. And [`STACKS`].
+    described_size: AtomicU32,
+    /// What any other event does: the header. And [`STACKS`].
+    header_size: AtomicU32,
     id: Guid,
     name: Cow<'static, str>,
     traits: Cow<'static, [u8]>,
@@ -58,7 +61,7 @@ struct Slot {
     stacks: AtomicPtr<StackFilter>,
 }
 
-/// In `traits_room`: some session wants call stacks. No event has so much room, so its simple write is refused before anything is
+/// In these sizes: some session wants call stacks. No event is so large, so its simple write is refused before anything is
 /// counted, and the general one looks closer: a provider without such a session pays nothing.
 pub(crate) const STACKS: u32 = 1 << 24;
 
@@ -222,9 +225,9 @@ impl Slot {
     }
 }
 
-/// The traits' item on disk: eight bytes and the blob, padded.
-const fn room_of(traits: usize) -> u32 {
-    (8 + traits as u32).next_multiple_of(8)
+/// With the traits' item: eight bytes and the blob, padded.
+const fn described_size(traits: usize) -> AtomicU32 {
+    AtomicU32::new(EVENT_HEADER_SIZE + (8 + traits as u32).next_multiple_of(8))
 }
 
 impl Provider {
@@ -235,7 +238,8 @@ impl Provider {
             active: AtomicU32::new(0),
             slots: [const { Slot::new() }; MAX_SESSIONS],
             registrations: [const { AtomicU32::new(0) }; MAX_ATTACHMENTS],
-            traits_room: AtomicU32::new(room_of(traits.len())),
+            described_size: described_size(traits.len()),
+            header_size: AtomicU32::new(EVENT_HEADER_SIZE),
             id,
             name: Cow::Borrowed(name),
             traits: Cow::Borrowed(traits),
@@ -258,7 +262,7 @@ impl Provider {
         let traits = etw_tracelogging::provider_traits(name, group)
             .map_err(|_| Status::ERROR_INVALID_PARAMETER)?;
         let mut provider = Provider::new("", id, &[]);
-        provider.traits_room = AtomicU32::new(room_of(traits.len()));
+        provider.described_size = described_size(traits.len());
         provider.name = Cow::Owned(name.to_owned());
         provider.traits = Cow::Owned(traits);
         Ok(Arc::new(provider))
@@ -270,7 +274,7 @@ impl Provider {
         if let Ok(parsed) = etw_tracelogging::ProviderTraits::parse(traits) {
             provider.name = Cow::Owned(String::from_utf8_lossy(parsed.name()).into_owned());
         }
-        provider.traits_room = AtomicU32::new(room_of(traits.len()));
+        provider.described_size = described_size(traits.len());
         provider.traits = Cow::Owned(traits.to_vec());
         provider
     }
@@ -373,10 +377,14 @@ impl Provider {
         routes
     }
 
-    /// What the traits take in a TraceLogging event on disk; with [`STACKS`] added while a session wants call stacks.
+    /// On-disk size of an event without its payload; with [`STACKS`] added while a session wants call stacks. `metadata_room`: what its
+    /// TraceLogging metadata takes, 0 without any.
     #[inline(always)]
-    pub(crate) fn traits_room(&self) -> u32 {
-        self.traits_room.load(Ordering::Relaxed)
+    pub(crate) fn size_of_static(&self, metadata_room: u32) -> u32 {
+        match metadata_room {
+            0 => self.header_size.load(Ordering::Relaxed),
+            room => self.described_size.load(Ordering::Relaxed) + room,
+        }
     }
 
     /// Does a session of `routes` want the call stack of such an event? `name`: that of a TraceLogging event.
@@ -558,10 +566,13 @@ impl Provider {
 
     fn set_gate(&self) {
         let gate = self.active_slots().map(|wanted| u32::from(wanted.level) + 1).max();
-        match self.used().any(|(_, slot)| slot.stacks().is_some()) {
-            true => self.traits_room.fetch_or(STACKS, Ordering::Relaxed),
-            false => self.traits_room.fetch_and(!STACKS, Ordering::Relaxed),
-        };
+        let any_stacks = self.used().any(|(_, slot)| slot.stacks().is_some());
+        for size in [&self.described_size, &self.header_size] {
+            match any_stacks {
+                true => size.fetch_or(STACKS, Ordering::Relaxed),
+                false => size.fetch_and(!STACKS, Ordering::Relaxed),
+            };
+        }
         self.gate.store(gate.unwrap_or(0), Ordering::Relaxed);
     }
 

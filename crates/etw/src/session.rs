@@ -353,7 +353,12 @@ impl Session {
     /// # Errors
     /// The file's, or `Unsupported` for a session with a file of its own.
     pub fn snapshot(&self, path: impl AsRef<Path>) -> Result<u64, SessionError> {
-        self.host.snapshot(path.as_ref()).map_err(SessionError::Io)
+        self.host.snapshot(path.as_ref()).map_err(|error| match error.kind() {
+            io::ErrorKind::Unsupported => {
+                SessionError::Unsupported("only a session in memory has a snapshot")
+            }
+            _ => SessionError::Io(error),
+        })
     }
 
     /// Stops the session: what was written before is stored, and the file is complete.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use etw_ring::layout::MAX_PAYLOAD_SIZE;
 use etw_ring::{
-    MAX_ATTACHMENTS, Refused, Request, Room, SiteCache, Writer, prefix, prefix::Prefix,
+    FillRoom, MAX_ATTACHMENTS, Refused, Request, Room, SiteCache, Writer, prefix, prefix::Prefix,
 };
 use etw_types::{EventDescriptor, Guid, Status};
 
@@ -14,7 +14,7 @@ use crate::registry::WRITERS;
 use crate::stacks::Frames;
 
 /// `EVENT_HEADER` on disk.
-const EVENT_HEADER_SIZE: u32 = 0x50;
+pub(crate) const EVENT_HEADER_SIZE: u32 = 0x50;
 /// An extended item with a GUID.
 const GUID_ITEM_SIZE: u32 = 24;
 
@@ -151,25 +151,30 @@ pub fn send(
     fill: &Fill<'_>,
 ) -> Status {
     let Routes(wanted) = routes;
-    if wanted >= 0x100 {
-        std::hint::cold_path();
-        return send_elsewhere(provider, site, routes, payload_size, fill);
+    if let Ok(sessions) = u8::try_from(wanted)
+        && let Some(status) = send_at::<true>(0, sessions, provider, site, payload_size, fill)
+    {
+        return status;
     }
-    send_at(0, wanted as u8, provider, site, payload_size, fill)
-        .unwrap_or_else(|| send_with_ids(provider, site, routes, (None, None), payload_size, fill))
+    send_elsewhere(provider, site, routes, payload_size, fill)
 }
 
-/// [`send`] to sessions of the first host, made part of a caller whose `fill` all its sites share, as C's do. `None`, with nothing
-/// done, where `send` is to be called.
+/// [`send`] to sessions of the first host and in no activity, made part of a caller whose `fill` all its sites share, as C's do. `None`,
+/// with nothing done, where `send` is to be called.
 #[inline(always)]
 pub fn send_here(
     provider: &Provider,
     site: &'static Site,
     sessions: u8,
     payload_size: usize,
-    fill: &impl for<'r> Fn(Room<'r>) -> Room<'r>,
+    fill: impl FillRoom,
 ) -> Option<Status> {
-    send_at(0, sessions, provider, site, payload_size, fill)
+    if !activity::is_none() {
+        std::hint::cold_path();
+        return None;
+    }
+    let (writer, request) = ask_of_site(0, sessions, provider, site, payload_size)?;
+    Some(status(provider, writer.write_plainly(0, request, fill)?))
 }
 
 /// Writes an event without metadata, whose descriptor (the sixteen bytes, as two words) travels in the record: so there is nothing to
@@ -204,26 +209,49 @@ pub fn send_described(
         ..Prefix::default()
     };
     let payload_size = payload_size.min(TOO_LARGE as usize) as u32;
-    let event_size = size_of_static(provider, 0) & !STACKS;
+    let event_size = provider.size_of_static(0) & !STACKS;
     let event = Event { site: None, prefix, user: 0, payload_size, event_size };
     write_general(provider, routes, &event, fill)
 }
 
 /// [`send_described`] to sessions of the first host and in no activity, made part of the caller. `None`, with nothing done, where
 /// that is to be called.
+///
+/// # Safety
+/// The descriptor is there, aligned or not.
 #[inline(always)]
-pub fn send_described_here(
+pub unsafe fn send_described_here(
     provider: &Provider,
-    descriptor: [u64; 2],
+    descriptor: *const [u64; 2],
     sessions: u8,
     payload_size: usize,
-    fill: &impl for<'r> Fn(Room<'r>) -> Room<'r>,
+    fill: impl FillRoom,
 ) -> Option<Status> {
-    if !activity::current().is_zero() {
+    if payload_size > MAX_PAYLOAD_SIZE - 16 || !activity::is_none() {
         std::hint::cold_path();
         return None;
     }
-    described_at(0, sessions, provider, descriptor, (None, None), payload_size, fill)
+    let request = Request {
+        sessions,
+        kind: prefix::DESCRIPTOR,
+        registration: provider.registrations[0].load(Ordering::Relaxed),
+        metadata_size: 16,
+        payload_size: payload_size as u32 + 16,
+        event_size: provider.size_of_static(0) + payload_size as u32,
+        ..Request::default()
+    };
+    Some(status(provider, writer(0)?.write_plainly(0, request, Described(descriptor, fill))?))
+}
+
+/// A descriptor, taken as it lies in memory when it is put, and what comes behind it.
+struct Described<F>(*const [u64; 2], F);
+
+impl<F: FillRoom> FillRoom for Described<F> {
+    #[inline(always)]
+    fn fill<'r>(self, room: Room<'r>) -> Room<'r> {
+        // SAFETY: made in `send_described_here` only, whose caller's promise it is.
+        self.1.fill(put_words(room, unsafe { self.0.read_unaligned() }))
+    }
 }
 
 #[inline(always)]
@@ -234,7 +262,7 @@ fn described_at(
     descriptor: [u64; 2],
     (activity, related): (Option<&Guid>, Option<&Guid>),
     payload_size: usize,
-    fill: &(impl for<'r> Fn(Room<'r>) -> Room<'r> + ?Sized),
+    fill: &Fill<'_>,
 ) -> Option<Status> {
     if payload_size > MAX_PAYLOAD_SIZE - 3 * 16 {
         return None;
@@ -251,7 +279,7 @@ fn described_at(
         user: 0,
         metadata_size: 16 + ids as u16,
         payload_size: payload_size as u32 + 16 + ids,
-        event_size: size_of_static(provider, 0) + related_item + payload_size as u32,
+        event_size: provider.size_of_static(0) + related_item + payload_size as u32,
     };
     let written = writer.write_at_once(attachment, request, |room| {
         let mut room = put_words(room, descriptor);
@@ -269,7 +297,7 @@ fn put_words<'r>(room: Room<'r>, words: [u64; 2]) -> Room<'r> {
     words.into_iter().fold(room, |room, word| room.put(&word.to_le_bytes()))
 }
 
-/// [`send`] where the first host wants nothing, or several want it.
+/// [`send`] where the first host wants nothing, or several want it; on any machine.
 #[inline(never)]
 fn send_elsewhere(
     provider: &Provider,
@@ -281,26 +309,53 @@ fn send_elsewhere(
     let attachment = routes.0.trailing_zeros() as usize / 8;
     let sessions = routes.0 >> (attachment * 8);
     let sent = match u8::try_from(sessions) {
-        Ok(sessions) => send_at(attachment, sessions, provider, site, payload_size, fill),
+        Ok(sessions) => send_at::<false>(attachment, sessions, provider, site, payload_size, fill),
         Err(_) => None,
     };
     sent.unwrap_or_else(|| send_with_ids(provider, site, routes, (None, None), payload_size, fill))
 }
 
 /// To one host, with the thread's activity; `None`, with nothing done, where the host's pool needs attention.
+/// `PLAIN`: only on the [usual machine](Writer::write_plainly).
 #[inline(always)]
-fn send_at(
+fn send_at<const PLAIN: bool>(
     attachment: usize,
     sessions: u8,
     provider: &Provider,
     site: &'static Site,
     payload_size: usize,
-    fill: &(impl for<'r> Fn(Room<'r>) -> Room<'r> + ?Sized),
+    fill: &Fill<'_>,
 ) -> Option<Status> {
+    let (writer, request) = ask_of_site(attachment, sessions, provider, site, payload_size)?;
+    let written = if activity::is_none() {
+        match PLAIN {
+            true => writer.write_plainly(attachment, request, fill)?,
+            false => writer.write_at_once(attachment, request, fill)?,
+        }
+    } else {
+        std::hint::cold_path();
+        let activity = activity::current();
+        if activity.is_zero() {
+            return None;
+        }
+        write_in_activity(writer, attachment, request, &activity, fill)?
+    };
+    Some(status(provider, written))
+}
+
+/// What is asked of a host for an event of a site in no activity. `None`: it is not so simple, or the host is gone.
+#[inline(always)]
+fn ask_of_site(
+    attachment: usize,
+    sessions: u8,
+    provider: &Provider,
+    site: &'static Site,
+    payload_size: usize,
+) -> Option<(&'static Writer, Request)> {
     if payload_size > MAX_PAYLOAD_SIZE - 16 {
         return None;
     }
-    let Some(writer) = writer(attachment) else { return Some(Status::ERROR_SUCCESS) };
+    let writer = writer(attachment)?;
     let payload_size = payload_size as u32;
     let request = Request {
         sessions,
@@ -310,19 +365,9 @@ fn send_at(
         user: 0,
         metadata_size: 0,
         payload_size,
-        event_size: size_of_static(provider, site.metadata_room) + payload_size,
+        event_size: provider.size_of_static(site.metadata_room) + payload_size,
     };
-    if request.site == 0 {
-        return None;
-    }
-    let activity = activity::current();
-    let written = if activity.is_zero() {
-        writer.write_at_once(attachment, request, fill)?
-    } else {
-        std::hint::cold_path();
-        write_in_activity(writer, attachment, request, &activity, fill)?
-    };
-    Some(status(provider, written))
+    (request.site != 0).then_some((writer, request))
 }
 
 #[inline(never)]
@@ -331,7 +376,7 @@ fn write_in_activity(
     attachment: usize,
     request: Request,
     activity: &Guid,
-    fill: &(impl for<'r> Fn(Room<'r>) -> Room<'r> + ?Sized),
+    fill: &Fill<'_>,
 ) -> Option<Result<(), Refused>> {
     let request = Request {
         kind: prefix::ACTIVITY,
@@ -373,23 +418,13 @@ pub(crate) fn send_general(
         ..Prefix::default()
     };
     let payload_size = payload_size.min(TOO_LARGE as usize) as u32;
-    let event_size = size_of_static(provider, site.metadata_room) & !STACKS;
+    let event_size = provider.size_of_static(site.metadata_room) & !STACKS;
     let event = Event { site: Some(site), prefix, user, payload_size, event_size };
     write_general(provider, routes, &event, fill)
 }
 
 /// A payload size that no event has, and that fits into all sums.
 pub(crate) const TOO_LARGE: u32 = 1 << 24;
-
-/// On-disk size of an event without its payload; beyond all sizes, by [`STACKS`], where a session wants call stacks.
-/// `metadata_room`: what its metadata takes, 0 without any.
-#[inline(always)]
-fn size_of_static(provider: &Provider, metadata_room: u32) -> u32 {
-    match metadata_room {
-        0 => EVENT_HEADER_SIZE + (provider.traits_room() & STACKS),
-        room => EVENT_HEADER_SIZE + room + provider.traits_room(),
-    }
-}
 
 /// What a write that is not the simplest hands on.
 pub(crate) struct Event<'a> {
@@ -442,7 +477,7 @@ pub(crate) fn write_general(
     event: &Event<'_>,
     fill: &Fill<'_>,
 ) -> Status {
-    if provider.traits_room() & STACKS != 0 {
+    if provider.size_of_static(0) & STACKS != 0 {
         std::hint::cold_path();
         return write_with_stack(provider, routes, event, fill);
     }

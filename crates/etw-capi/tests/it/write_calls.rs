@@ -67,3 +67,43 @@ fn check(out: &std::path::Path) {
         }
     }
 }
+
+/// A session in memory from C, with its options; what it held comes back byte for byte, in pieces of every size and number.
+#[test]
+fn a_session_in_memory_and_pieces_of_every_size() {
+    let folder = Folder::new("session-calls");
+    let Some(program) = compile(&folder, "session_calls.c", COMPILERS[0]) else {
+        panic!("no C compiler is installed")
+    };
+    let out = folder.0.join("memory.etl");
+    let output = Command::new(program)
+        .env("SESSION_CALLS_OUT", &out)
+        .env("SESSION_CALLS_FILE", folder.0.join("file.etl"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
+
+    let bytes: Vec<u8> = (0..4096u32).map(|i| (i * 7 + 1) as u8).collect();
+    let of = |last: u8| {
+        Guid([0x78, 0x56, 0x34, 0x12, 0xbc, 0x9a, 0xf0, 0xde, 1, 2, 3, 4, 5, 6, 7, last])
+    };
+    let mut records = Records::new(vec![TraceFile::open(&out).unwrap()]);
+    let mut found: [Vec<Vec<u8>>; 3] = Default::default();
+    while let Some(record) = records.next() {
+        let kind = match record.provider {
+            Some(id) if id == of(9) => usize::from(record.descriptor.id) - 1,
+            Some(id) if id == of(10) => 2,
+            _ => continue,
+        };
+        found[kind].push(record.payload.to_vec());
+    }
+    let sized = (0..700).map(|size| bytes[..size].to_vec());
+    let sizes = |count: usize| (0..count).map(|i| i % 9).sum::<usize>();
+    let many = (0..=128).map(|count| bytes[..sizes(count)].to_vec());
+    let fields = (0..300usize).map(|size| {
+        let count = (size as u16).to_le_bytes();
+        [&count[..], &bytes[..size], &count].concat()
+    });
+    assert_eq!(found, [sized.collect::<Vec<_>>(), many.collect(), fields.collect()]);
+}

@@ -107,6 +107,52 @@ fn admission_gives_ntstatus_8_234_and_534() {
     balance(&rig.reader);
 }
 
+/// The shortest way asks all sessions at once; what it says is what each of them says, and every attempt is counted for each.
+#[test]
+fn events_for_several_sessions_are_admitted_and_counted_for_each() {
+    let mut rig = rig(1 << 20);
+    for slot in 0..layout::SESSIONS {
+        rig.control.set_admission(slot, open());
+    }
+    let write = |sessions: u8, event_size: u32| {
+        let request = Request { sessions, event_size, ..request(8) };
+        let at_once = rig.writer.write_at_once(0, request, |room| room.put(&[1; 8]));
+        let was_at_once = at_once.is_some();
+        (at_once.unwrap_or_else(|| rig.writer.write(&request, |p| p.put(&[1; 8]))), was_at_once)
+    };
+    assert_eq!(write(1, 100), (Ok(()), false), "the first one gets a chunk");
+    let mut attempts = [0; layout::SESSIONS];
+    attempts[0] = 1;
+    let mut at_once = 0;
+    // More masks than are counted by themselves, some again and again.
+    for n in 0..2000u32 {
+        let mask = [0xff, 0x03, (n % 255 + 1) as u8, 1 << (n % 8), 0xff][n as usize % 5];
+        let (written, was_at_once) = write(mask, 100);
+        assert_eq!(written, Ok(()));
+        at_once += u32::from(was_at_once);
+        for (slot, attempts) in attempts.iter_mut().enumerate() {
+            *attempts += u64::from(mask >> slot & 1);
+        }
+    }
+    assert!(at_once > 1900, "nearly all: {at_once}");
+    assert_eq!(rig.reader.ledger().attempted, attempts);
+    // The smallest limit of those that are open, with its own addition, holds for the shortest way only.
+    rig.control.set_admission(5, Admission { largest_size: 1000, extra_size: 100, ..open() });
+    assert_eq!(write(0x20, 900), (Ok(()), true));
+    assert_eq!(write(0x20, 901), (Err(Refused::MoreData), false));
+    assert_eq!(write(0x01, 901), (Ok(()), false));
+    rig.control.set_admission(5, Admission { full: true, ..open() });
+    assert_eq!(write(0x01, 901), (Ok(()), true));
+    assert_eq!(write(0x21, 901), (Err(Refused::NotEnoughMemory), false));
+    rig.control.set_admission(5, Admission::default());
+    assert_eq!(write(0x20, 901), (Err(Refused::NotWanted), false));
+    assert_eq!(write(0, 80), (Err(Refused::NotWanted), false));
+    assert_eq!(write(0x21, 901).0, Ok(()));
+    all(&mut rig.reader);
+    rig.reader.advance();
+    balance(&rig.reader);
+}
+
 /// P2: whose events were lost is known, by every way to lose one; the sum is never more than the count.
 #[test]
 fn losses_are_known_by_registration() {

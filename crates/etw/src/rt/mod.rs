@@ -16,7 +16,7 @@ pub use crate::write::{
     Fill, Routes, Site, only_route, routes, send, send_described, send_described_here, send_here,
     send_with_ids,
 };
-pub use etw_ring::Room;
+pub use etw_ring::{FillRoom, Piece, Room};
 pub use field::{
     Field, Items, Opt, Out, Raw, array, items, opt, opt_text, raw, scalar, slice, text, text_array,
     text_slice,
