@@ -782,6 +782,7 @@ mod linux {
 
     impl Cpu {
         pub fn find() -> Cpu {
+            #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut))]
             let mut rseq_cpu_id = 0;
             #[cfg(target_arch = "x86_64")]
             // SAFETY: dlsym with C strings; glibc (2.35 and later) documents the types of the two variables.

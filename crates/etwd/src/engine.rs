@@ -37,6 +37,9 @@ use crate::session::{Finished, GlobalSession};
 
 /// Bytes of pools that one round takes at most.
 const ROUND_SIZE: u64 = 8 << 20;
+/// A pool grows by no more at a time.
+const LARGEST_SEGMENT: u32 =
+    (etw_ring::layout::MAX_SEGMENT_UNITS * etw_ring::layout::UNIT_SIZE) as u32;
 /// After so many records a round that somebody's message waits for ends.
 const PATIENT_RECORDS: u64 = 2000;
 /// How long the drain waits for a session's buffers to come back from the disk, as long as every program finds at least half of its

@@ -41,8 +41,8 @@ impl HostOptions {
             directory: directory.as_ref().to_owned(),
             idle_exit: None,
             // What is never in use takes no memory.
-            pool_size: 4 << 20,
-            pool_limit: 16 << 20,
+            pool_size: 8 << 20,
+            pool_limit: 24 << 20,
         }
     }
 }

@@ -125,7 +125,7 @@ impl Engine {
             let Some(program) = self.programs.get_mut(&lane.connection) else { continue };
             // In few steps: each takes the program's thread a while, in which it goes on writing.
             let wanted = program.pool_size.saturating_mul(3);
-            let size = wanted.min(most.saturating_sub(program.pool_size));
+            let size = wanted.min(most.saturating_sub(program.pool_size)).min(LARGEST_SEGMENT);
             let size = size / (128 << 10) * (128 << 10);
             if size > 0 && program.growing.is_none() {
                 program.growing = Some(size);
