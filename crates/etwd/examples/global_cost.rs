@@ -327,8 +327,12 @@ fn write_paced(start: Instant, rate: f64, seconds: f64) -> (u64, bool) {
     }
 }
 
-/// The highest rate that is held. Short holds find it; the long one is what counts.
-fn highest(seconds: f64, mut holds: impl FnMut(f64, f64) -> Result<bool>) -> Result<f64> {
+/// The highest rate that is held. Short holds find it; the long one is what counts. One that fails has a second try: on a machine with
+/// other users some do at any rate.
+fn highest(seconds: f64, mut once: impl FnMut(f64, f64) -> Result<bool>) -> Result<f64> {
+    let mut holds = |rate, seconds| {
+        Ok::<_, Box<dyn std::error::Error>>(once(rate, seconds)? || once(rate, seconds)?)
+    };
     let (mut good, mut bad) = (0.0f64, 64e6);
     while bad / good.max(1e5) > 1.05 && bad > 2e5 {
         let rate = if good == 0.0 { bad / 8.0 } else { (good * bad).sqrt() };
