@@ -127,6 +127,8 @@ impl Control {
                 control.memory.word(C_JOURNAL_COUNT).store(0, Ordering::Release);
             }
             control.redo();
+            // A host may have been killed between a slot's word and their sum.
+            control.sum_up();
         }
         Ok(control)
     }
@@ -153,18 +155,19 @@ impl Control {
         self.sum_up();
     }
 
-    /// What nearly every write asks, in one word: who refuses any event, and up to which size nobody else does.
+    /// What nearly every write asks, in one word: who refuses any event, and from which size on somebody else does. Nothing is written
+    /// by a word of zeros.
     fn sum_up(&self) {
-        let (mut refusing, mut largest) = (0xff, u32::MAX);
+        let (mut refusing, mut too_large) = (0xff, u32::MAX);
         for slot in 0..SESSIONS {
             let word = self.memory.word(C_ADMISSION + slot * 8).load(Ordering::Relaxed);
             if word & (OPEN | FULL | QUIET) == OPEN {
-                let extra = (word >> 16) as u32 & 0xffff;
+                let (largest, extra) = ((word >> 32) as u32, (word >> 16) as u32 & 0xffff);
                 refusing &= !(1 << slot);
-                largest = largest.min(((word >> 32) as u32).saturating_sub(extra));
+                too_large = too_large.min((largest.saturating_add(1)).saturating_sub(extra));
             }
         }
-        let word = u64::from(largest) << 32 | refusing;
+        let word = u64::from(too_large) << 32 | refusing;
         self.memory.word(C_ADMITTED).store(word, Ordering::Release);
     }
 
@@ -337,5 +340,26 @@ mod tests {
         let control = Control::open_until(control.memory.clone(), 2).unwrap();
         assert_eq!(control.memory.word(C_CHUNKS).load(Ordering::Relaxed), 7);
         assert_eq!(control.batch(), 2);
+    }
+
+    #[test]
+    fn the_sum_of_admissions_is_made_anew_by_the_next_host() {
+        let memory = Memory::heap(CONTROL_SIZE).unwrap();
+        let control = Control::create(memory, RawClock::Monotonic, Barrier::WriterFences).unwrap();
+        let open = Admission { open: true, largest_size: 1000, ..Admission::default() };
+        control.set_admission(1, open);
+        control.set_admission(6, Admission { extra_size: 24, ..open });
+        let sum = control.memory.word(C_ADMITTED);
+        assert_eq!(sum.load(Ordering::Relaxed), 977 << 32 | 0b1011_1101);
+        // Killed behind the slot's word.
+        sum.store(5, Ordering::Relaxed);
+        let control = Control::open_shared(control.memory.clone()).unwrap();
+        assert_eq!(sum.load(Ordering::Relaxed), 977 << 32 | 0b1011_1101);
+        // Nobody is admitted past a host that waits to be rung for.
+        control.ask_to_ring();
+        control.set_admission(6, Admission::default());
+        assert_eq!(sum.load(Ordering::Relaxed) as u8, 0xff);
+        control.stop_asking();
+        assert_eq!(sum.load(Ordering::Relaxed), 1001 << 32 | 0b1111_1101);
     }
 }

@@ -49,7 +49,7 @@
 //! | 0x080 | 64 | writes counted late, by session slot, 8 × u64 |
 //! | 0x0c0 | 4 | asleep: 1 while the host waits on this futex word for something to do (unless it has a bell) |
 //! | 0x0c4 | 4 | quiet count: how often the host has asked to be woken by the next write |
-//! | 0x0c8 | 8 | of all admission words together: sessions that refuse (bits 0–7; all while quiet), largest event that the others all take (32–63) |
+//! | 0x0c8 | 8 | of all admission words together: sessions that refuse (bits 0–7; all while quiet), size from which on one of the others does (32–63) |
 //! | 0x100 | 64 | records drained, by session slot, 8 × u64 |
 //! | 0x1000 | 512 KiB | chunk words: consumed position and revocation key, one a unit |
 //! | 0x81000 | 1 MiB | bits of the consumed records of overflow chunks, 16 bytes a unit |

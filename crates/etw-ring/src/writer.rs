@@ -780,7 +780,7 @@ impl Writer {
     fn admits(&self, sessions: u8, event_size: u32) -> bool {
         // SAFETY: set in `new`; `control` is held and large enough.
         let word = unsafe { (*self.admitted).load(Ordering::Relaxed) };
-        word as u8 & sessions == 0 && event_size <= (word >> 32) as u32
+        word as u8 & sessions == 0 && event_size < (word >> 32) as u32
     }
 
     /// Which sessions get the event, or the status; counts the attempt (when refused) and the losses.
