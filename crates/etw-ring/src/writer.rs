@@ -190,6 +190,8 @@ mod place {
         concat!(".pushsection .tbss.", word!(), ", \"awT\", @nobits"),
         ".p2align 3",
         concat!(".globl ", word!()),
+        // Another library's word is never taken for this one.
+        concat!(".hidden ", word!()),
         concat!(".type ", word!(), ", @object"),
         concat!(".size ", word!(), ", 8"),
         concat!(word!(), ":"),
