@@ -303,7 +303,8 @@ mod linux {
                 }
                 stop.store(true, std::sync::atomic::Ordering::Relaxed);
                 assert!(rounds > 10, "{rounds}");
-                assert!(longest < Duration::from_millis(500), "{longest:?}");
+                // It does not hang; on a busy machine a drain can take its time.
+                assert!(longest < Duration::from_secs(5), "{longest:?}");
             });
         }
     }
