@@ -106,10 +106,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
         }
     }
 
-    /// Where a record of `size` bytes goes.
+    /// Where a record of `size` bytes goes, if there is room.
     #[inline]
-    pub fn room(&mut self, size: usize) -> &mut [u8] {
-        &mut self.memory.as_mut()[self.filled..self.filled + size.next_multiple_of(8)]
+    pub fn room(&mut self, size: usize) -> Option<&mut [u8]> {
+        let end = self.filled + size.next_multiple_of(8);
+        self.memory.as_mut().get_mut(self.filled..end)
     }
 
     #[inline]

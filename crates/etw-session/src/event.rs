@@ -199,12 +199,12 @@ impl<'a> Event<'a> {
         HEADER_SIZE + self.chain.len() + extra + self.payload.len()
     }
 
-    /// Writes it to the front of `out`, which has room for [`size`](Event::size) rounded up to eight.
+    /// Writes it to the front of `out`, which has room for [`size`](Event::size) rounded up to eight. `time`: as the session shows it.
     #[inline]
-    pub(crate) fn encode(&self, extra: &[&[u8]], size: usize, out: &mut [u8]) {
+    pub(crate) fn encode(&self, time: i64, extra: &[&[u8]], size: usize, out: &mut [u8]) {
         if let Some(classic) = self.classic {
             std::hint::cold_path();
-            return crate::classic::encode(self, classic, out);
+            return crate::classic::encode(self, time, classic, out);
         }
         let has_items = !self.chain.is_empty() || !extra.is_empty();
         let flags = self.flags & !EXTENDED_INFO | u16::from(has_items);
@@ -214,7 +214,7 @@ impl<'a> Event<'a> {
         head[0x00..0x08].copy_from_slice(&first.to_le_bytes());
         let ids = u64::from(self.thread_id) | u64::from(self.process_id) << 32;
         head[0x08..0x10].copy_from_slice(&ids.to_le_bytes());
-        head[0x10..0x18].copy_from_slice(&self.time.to_le_bytes());
+        head[0x10..0x18].copy_from_slice(&time.to_le_bytes());
         head[0x18..0x28].copy_from_slice(&self.provider.0);
         head[0x28..0x38].copy_from_slice(&self.descriptor.to_bytes());
         head[0x38..0x40].fill(0);

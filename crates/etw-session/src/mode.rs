@@ -2,6 +2,8 @@ use std::fmt;
 
 use etw_types::Status;
 
+use crate::event::Event;
+
 /// What becomes of full buffers.
 #[doc(alias = "LogFileMode")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +67,18 @@ pub enum EventClock {
     Shifted(i64),
     /// [`Event::raw`](crate::Event::raw).
     Raw,
+}
+
+impl EventClock {
+    /// The time that is recorded of an event.
+    #[inline]
+    pub(crate) fn of(self, event: &Event<'_>) -> i64 {
+        match (self, event.raw) {
+            (EventClock::Main, _) | (_, None) => event.time,
+            (EventClock::Shifted(by), Some(_)) => event.time + by,
+            (EventClock::Raw, Some(time)) => time,
+        }
+    }
 }
 
 impl Default for SessionOptions {

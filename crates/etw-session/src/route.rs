@@ -182,6 +182,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     #[inline]
     fn offer(&mut self, event: &Event<'_>) -> Offered {
+        if self.put_usual(event) {
+            return Offered::Stored;
+        }
+        // A copy, so that the usual event need not be in memory.
+        let event = *event;
+        self.offer_unusual(&event)
+    }
+
+    #[inline(never)]
+    fn offer_unusual(&mut self, event: &Event<'_>) -> Offered {
         let Some(info) = self.wanted(event) else {
             self.count_filtered();
             return Offered::Filtered;
