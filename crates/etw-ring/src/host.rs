@@ -364,7 +364,29 @@ struct Stream {
     copies: Vec<Copied>,
 }
 
+/// Why a stream is not read on.
+enum End {
+    /// Nothing of it lies below the watermark.
+    Empty,
+    /// Another stream's record comes first; the time and sequence number of this one's.
+    NotYet(u64, u32),
+    /// The sink would not have the record of this time.
+    NoRoom(u64),
+}
+
 impl Stream {
+    /// The next record, if all of it is in the window.
+    #[inline(always)]
+    fn whole(&self) -> Option<(Header, &[u8])> {
+        let at = self.at.wrapping_sub(self.window_at) as usize;
+        // What is filled ends at the chunk's end at most.
+        let rest = self.window.get(at..self.filled)?;
+        let header = Header::read(rest.first_chunk()?);
+        header.room(u32::try_from(rest.len()).ok()?)?;
+        let payload = rest.get(RECORD_HEADER_SIZE..RECORD_HEADER_SIZE + header.size() as usize)?;
+        Some((header, payload))
+    }
+
     fn give_back(&mut self) -> Vec<u8> {
         self.filled = 0;
         std::mem::take(&mut self.window)
@@ -1296,106 +1318,103 @@ impl Reader {
                 stream.filled = 0;
             }
             let limit = heap.peek().map(|Reverse((time, seq, _))| (*time, *seq));
-            loop {
-                let Some(header) = self.peek(stream, *window, out) else {
-                    spare.push(stream.give_back());
-                    break;
+            // Before this time none of the ends below is near.
+            let near = limit.map_or(u64::MAX, |(time, _)| time);
+            let near = near.min(until.saturating_add(1)).min(*watermark);
+            // What comes before it can only be a late commit, or a provider that makes its times up.
+            let mut floor = self.watermark.max(*last);
+            let overflow = !stream.refs.is_empty();
+            let mut expected = self.expected(stream.slot, seq);
+            let end = loop {
+                let (header, payload) = match stream.whole() {
+                    Some(whole) => whole,
+                    None if !overflow => {
+                        if self.peek(stream, *window, out).is_none() {
+                            break End::Empty;
+                        }
+                        // Now it is whole in the window.
+                        continue;
+                    }
+                    None => match self.peek_overflow(stream, out) {
+                        Some(whole) => whole,
+                        None => break End::Empty,
+                    },
                 };
                 let (time, seq) = (header.time(), header.seq());
-                if time >= *watermark {
-                    spare.push(stream.give_back());
-                    break;
+                if time >= near {
+                    if time >= *watermark {
+                        break End::Empty;
+                    }
+                    if time > until || limit.is_some_and(|limit| (time, seq) > limit) {
+                        break End::NotYet(time, seq);
+                    }
                 }
-                if time > until || limit.is_some_and(|limit| (time, seq) > limit) {
-                    heap.push(Reverse((time, seq, index)));
-                    break;
-                }
-                let size = header.size() as usize;
-                let overflow = !stream.refs.is_empty();
-                let payload: &[u8] = if overflow {
-                    let r = stream.refs[stream.next_ref];
-                    let (segment, base) = self.place(r.unit);
-                    let source = &self.segments[segment].source;
-                    // The copy that its header has just been taken from.
-                    let copy = stream.copies.iter_mut().find(|copy| copy.unit == r.unit);
-                    let Some(copy) = copy else { break };
-                    let whole = copy.get(source, base, (r.offset, r.room), r.end);
-                    &whole[RECORD_HEADER_SIZE..RECORD_HEADER_SIZE + size]
-                } else {
-                    let at = (stream.at - stream.window_at) as usize + RECORD_HEADER_SIZE;
-                    &stream.window[at..at + size]
-                };
+                let room = record_room(payload.len());
                 let record = header.record(payload, overflow);
-                // Both can only be a late commit, or a provider that makes its times up.
-                if time < self.watermark || time < *last {
+                if time < floor {
                     late[usize::from(record.sessions)] += 1;
                 } else {
+                    let sessions = usize::from(record.sessions);
                     if sink(&record).is_break() {
-                        *watermark = time;
-                        out.stopped = true;
-                        return;
+                        break End::NoRoom(time);
                     }
-                    *last = time;
-                    drained[usize::from(record.sessions)] += 1;
-                    out.size += record_room(size) as u64;
+                    (*last, floor) = (time, time);
+                    drained[sessions] += 1;
+                    out.size += room as u64;
                 }
-                self.step(stream, &header);
+                if overflow {
+                    self.step_overflow(stream, seq);
+                } else {
+                    // Backwards only in a provider that makes its numbers up.
+                    let gap = seq.wrapping_sub(expected);
+                    self.gaps += if gap < 1 << 31 { u64::from(gap) } else { 0 };
+                    expected = seq.wrapping_add(1);
+                    stream.at += room as u32;
+                }
+            };
+            self.expect(stream.slot, expected);
+            match end {
+                End::Empty => spare.push(stream.give_back()),
+                End::NotYet(time, seq) => heap.push(Reverse((time, seq, index))),
+                End::NoRoom(time) => {
+                    *watermark = time;
+                    out.stopped = true;
+                    return;
+                }
             }
         }
+    }
+
+    /// The next sequence number of a thread, `first` where none is known.
+    fn expected(&mut self, slot: Option<u16>, first: u32) -> u32 {
+        let known = slot.and_then(|slot| self.next_seq.get(usize::from(slot)));
+        match known {
+            Some(known) if *known <= u64::from(u32::MAX) => *known as u32,
+            None if self.fresh => 0,
+            _ => first,
+        }
+    }
+
+    fn expect(&mut self, slot: Option<u16>, next: u32) {
+        let Some(slot) = slot.map(usize::from).filter(|slot| *slot < MAX_THREADS) else { return };
+        if self.next_seq.len() <= slot {
+            let first = if self.fresh { 0 } else { u64::MAX };
+            self.next_seq.resize(slot + 1, first);
+        }
+        self.next_seq[slot] = u64::from(next);
     }
 
     /// The next record's header, with the whole record in the window (for a chunk stream, when `want` allows more than a
     /// header). `None`: the stream is at its end, or broken, and then its rest is consumed.
-    #[inline]
-    fn peek(&mut self, stream: &mut Stream, want: usize, out: &mut Drained) -> Option<Header> {
-        let at = stream.at.wrapping_sub(stream.window_at) as usize;
-        if stream.refs.is_empty()
-            && want > RECORD_HEADER_SIZE
-            && let Some(bytes) = stream.window[..stream.filled].get(at..)
-            && let Some(head) = bytes.first_chunk()
-        {
-            let header = Header::read(head);
-            let left = (stream.end - stream.at).min(bytes.len() as u32);
-            if header.room(left).is_some() {
-                return Some(header);
-            }
-        }
-        self.peek_slowly(stream, want, out)
-    }
-
     #[inline(never)]
-    fn peek_slowly(
+    fn peek(
         &mut self,
         stream: &mut Stream,
         want: usize,
         out: &mut Drained,
     ) -> Option<Header> {
         if !stream.refs.is_empty() {
-            while let Some(r) = stream.refs.get(stream.next_ref).copied() {
-                let (segment, base) = self.place(r.unit);
-                let source = &self.segments[segment].source;
-                let copies = &mut stream.copies;
-                let at = match copies.iter().position(|copy| copy.unit == r.unit) {
-                    Some(at) => at,
-                    None => {
-                        copies.truncate(COPIES - 1);
-                        copies.push(Copied { unit: r.unit, ..Copied::default() });
-                        copies.len() - 1
-                    }
-                };
-                let whole = copies[at].get(source, base, (r.offset, r.room), r.end);
-                if let Some(head) = whole.first_chunk() {
-                    let header = Header::read(head);
-                    if header.room(r.room).is_some() && header.time() == r.time {
-                        return Some(header);
-                    }
-                }
-                // It was checked when it was collected, and has been changed since.
-                out.hostile += 1;
-                stream.next_ref += 1;
-                self.mark(r.unit, r.index as usize);
-            }
-            return None;
+            return self.peek_overflow(stream, out).map(|(header, _)| header);
         }
         let left = stream.end - stream.at;
         if left == 0 {
@@ -1439,36 +1458,55 @@ impl Reader {
         None
     }
 
-    #[inline]
-    fn step(&mut self, stream: &mut Stream, header: &Header) {
-        if let Some(r) = stream.refs.get(stream.next_ref) {
-            self.mark(r.unit, r.index as usize);
-            stream.next_ref += 1;
-            self.shared_seen += 1;
-            let seq = header.seq();
-            self.shared_span = Some(match self.shared_span {
-                None => (if self.fresh { 0 } else { seq }, seq),
-                Some((first, last)) => {
-                    (first, if seq.wrapping_sub(last) as i32 > 0 { seq } else { last })
+    /// The next record of overflow chunks. `None`: there is none left.
+    #[inline(never)]
+    fn peek_overflow<'s>(
+        &mut self,
+        stream: &'s mut Stream,
+        out: &mut Drained,
+    ) -> Option<(Header, &'s [u8])> {
+        let Stream { refs, next_ref, copies, .. } = stream;
+        while let Some(r) = refs.get(*next_ref).copied() {
+            let (segment, base) = self.place(r.unit);
+            let source = &self.segments[segment].source;
+            let at = match copies.iter().position(|copy| copy.unit == r.unit) {
+                Some(at) => at,
+                None => {
+                    copies.truncate(COPIES - 1);
+                    copies.push(Copied { unit: r.unit, ..Copied::default() });
+                    copies.len() - 1
                 }
-            });
-            return;
-        }
-        if let Some(slot) = stream.slot {
-            let seq = header.seq();
-            if self.next_seq.len() <= usize::from(slot) && usize::from(slot) < MAX_THREADS {
-                let first = if self.fresh { 0 } else { u64::MAX };
-                self.next_seq.resize(usize::from(slot) + 1, first);
+            };
+            let whole = copies[at].get(source, base, (r.offset, r.room), r.end);
+            if let Some(head) = whole.first_chunk() {
+                let header = Header::read(head);
+                if header.room(r.room).is_some() && header.time() == r.time {
+                    // What has been copied now stays until another is asked for.
+                    let start = (r.offset - copies[at].at) as usize + RECORD_HEADER_SIZE;
+                    let payload = copies[at].bytes.get(start..start + header.size() as usize)?;
+                    return Some((header, payload));
+                }
             }
-            if let Some(next) = self.next_seq.get_mut(usize::from(slot)) {
-                // Backwards only in a provider that makes its numbers up.
-                let gap = seq.wrapping_sub(*next as u32);
-                let known = *next <= u64::from(u32::MAX) && gap < 1 << 31;
-                self.gaps += if known { u64::from(gap) } else { 0 };
-                *next = u64::from(seq.wrapping_add(1));
-            }
+            // It was checked when it was collected, and has been changed since.
+            out.hostile += 1;
+            *next_ref += 1;
+            self.mark(r.unit, r.index as usize);
         }
-        stream.at += record_room(header.size() as usize) as u32;
+        None
+    }
+
+    #[inline(never)]
+    fn step_overflow(&mut self, stream: &mut Stream, seq: u32) {
+        let Some(r) = stream.refs.get(stream.next_ref) else { return };
+        self.mark(r.unit, r.index as usize);
+        stream.next_ref += 1;
+        self.shared_seen += 1;
+        self.shared_span = Some(match self.shared_span {
+            None => (if self.fresh { 0 } else { seq }, seq),
+            Some((first, last)) => {
+                (first, if seq.wrapping_sub(last) as i32 > 0 { seq } else { last })
+            }
+        });
     }
 
     /// Consumes one record of an overflow chunk.

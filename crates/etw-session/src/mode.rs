@@ -2,8 +2,6 @@ use std::fmt;
 
 use etw_types::Status;
 
-use crate::event::Event;
-
 /// What becomes of full buffers.
 #[doc(alias = "LogFileMode")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,13 +68,13 @@ pub enum EventClock {
 }
 
 impl EventClock {
-    /// The time that is recorded of an event.
+    /// The time that is recorded of an event with these times.
     #[inline]
-    pub(crate) fn of(self, event: &Event<'_>) -> i64 {
-        match (self, event.raw) {
-            (EventClock::Main, _) | (_, None) => event.time,
-            (EventClock::Shifted(by), Some(_)) => event.time + by,
-            (EventClock::Raw, Some(time)) => time,
+    pub(crate) fn of(self, time: i64, raw: Option<i64>) -> i64 {
+        match (self, raw) {
+            (EventClock::Main, _) | (_, None) => time,
+            (EventClock::Shifted(by), Some(_)) => time + by,
+            (EventClock::Raw, Some(raw)) => raw,
         }
     }
 }

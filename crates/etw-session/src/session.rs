@@ -6,7 +6,7 @@ use etw_types::Guid;
 
 use crate::buffer::{Buffer, FREE, FullBuffer, HEADER_SIZE, Place, STATE, put};
 use crate::enable::{EnableInfo, EnableProperties};
-use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE};
+use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE, Shaped};
 use crate::ledger::{Cause, Ledger};
 use crate::mode::{LogMode, SessionError, SessionOptions};
 use crate::state;
@@ -154,6 +154,24 @@ pub struct Facts {
     pub out_of_order: u64,
     /// Events stored without the call stack that was wanted: it found no room, or their program captures none.
     pub without_stack: u64,
+}
+
+impl Facts {
+    /// A record of `size` bytes has been put into `buffer`.
+    #[inline]
+    fn stored<B: AsRef<[u8]> + AsMut<[u8]>>(
+        &mut self,
+        buffer: &mut Buffer<B>,
+        size: usize,
+        time: i64,
+    ) {
+        if time < buffer.last_time {
+            self.out_of_order += u64::from(buffer.events > 0);
+        }
+        buffer.added(size, time);
+        self.last_time = self.last_time.max(time);
+        self.bytes += size as u64;
+    }
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
@@ -390,35 +408,45 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// The items that this session wants on every event of the provider.
     fn extra<'e>(&self, event: &Event<'e>) -> ExtraItems<'e> {
-        let info = self.enabled_for(event);
-        info.map(|info| ExtraItems::new(info, event, self.largest_event())).unwrap_or_default()
+        let mut items = ExtraItems::default();
+        if let Some(info) = self.enabled_for(event) {
+            items.find(info, event, self.largest_event());
+        }
+        items
     }
 
     /// Puts an event into its buffer and counts it, if nothing about it is unusual: of its provider nothing but level and keyword is
     /// asked, and its buffer has room. Otherwise nothing is done, and the long way is to be taken.
     #[inline(always)]
-    pub(crate) fn put_usual(&mut self, event: &Event<'_>) -> bool {
-        let descriptor = &event.descriptor;
-        let is_usual = self.enabled.entry(&event.provider).is_some_and(|entry| {
+    pub(crate) fn put_shaped(&mut self, event: &Shaped<'_>) -> bool {
+        let descriptor = &event.shape.descriptor;
+        let is_usual = self.enabled.entry(&event.shape.provider).is_some_and(|entry| {
             entry.is_plain && entry.info.wanted.matches(descriptor.level.0, descriptor.keyword.0)
         });
-        let size = event.size(&[]);
-        if !is_usual || event.classic.is_some() || size > MAX_EVENT_SIZE {
-            return false;
+        let size = event.size();
+        let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
+        if let Some(Some(buffer)) = self.open.get_mut(index)
+            && is_usual
+            && size <= MAX_EVENT_SIZE
+            && let Some(room) = buffer.room(size)
+        {
+            // A buffer exists only while the session runs.
+            let time = self.options.clock.of(event.time, event.raw);
+            event.encode(time, size, room);
+            self.ledger.attempted += 1;
+            self.ledger.stored += 1;
+            self.facts.stored(buffer, size, time);
+            return true;
         }
-        // A buffer exists only while the session runs.
-        let is_put = self.put(event, &[], size);
-        self.ledger.attempted += u64::from(is_put);
-        is_put
+        false
     }
 
-    /// `false`: its buffer has no room.
-    #[inline(always)]
-    fn put(&mut self, event: &Event<'_>, extra: &[&[u8]], size: usize) -> bool {
+    fn put(&mut self, event: &Event<'_>, extra: &[&[u8]], size: usize) {
         let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
-        let Some(Some(buffer)) = self.open.get_mut(index) else { return false };
-        let time = self.options.clock.of(event);
-        let Some(room) = buffer.room(size) else { return false };
+        // `has_room` said so.
+        let Some(Some(buffer)) = self.open.get_mut(index) else { return };
+        let time = self.options.clock.of(event.time, event.raw);
+        let Some(room) = buffer.room(size) else { return };
         event.encode(time, extra, size, room);
         if let Some(classic) = event.classic
             && crate::classic::is_numbered(classic)
@@ -427,12 +455,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             self.messages = self.messages.wrapping_add(1);
             room[crate::classic::SEQUENCE].copy_from_slice(&self.messages.to_le_bytes());
         }
-        self.facts.out_of_order += u64::from(time < buffer.last_time && buffer.events > 0);
-        buffer.added(size, time);
-        self.facts.last_time = self.facts.last_time.max(time);
-        self.facts.bytes += size as u64;
         self.ledger.stored += 1;
-        true
+        self.facts.stored(buffer, size, time);
     }
 
     pub(crate) fn put_counted(&mut self, event: &Event<'_>, extra: &ExtraItems<'_>, size: usize) {
