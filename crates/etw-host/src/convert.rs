@@ -87,7 +87,7 @@ impl Hasher for NumberHasher {
 }
 
 /// What is the same in every event of a site.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Template {
     shape: Shape,
     /// Where the last of its extended items begins.

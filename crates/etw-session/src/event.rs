@@ -1,3 +1,5 @@
+use std::sync::atomic::AtomicU64;
+
 use etw_types::{Classic, EventDescriptor, ExtType, Guid, le};
 
 use crate::enable::{EnableInfo, EnableProperties};
@@ -61,13 +63,15 @@ pub struct Event<'a> {
 }
 
 /// What is the same in all events of one place in a program: the record on disk up to the payload, but for a few words.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Shape {
     pub(crate) provider: Guid,
     pub(crate) group: Guid,
     pub(crate) descriptor: EventDescriptor,
     /// `EVENT_HEADER` and extended items.
     head: Box<[u8]>,
+    /// The version of what a session wants by which these events are stored as they come; the last that was found.
+    pub(crate) wanted: AtomicU64,
 }
 
 impl Shape {
@@ -77,7 +81,7 @@ impl Shape {
         let size = event.size(&[]);
         let mut head = vec![0; size].into_boxed_slice();
         event.encode(0, &[], size, &mut head);
-        Shape { provider, group, descriptor, head }
+        Shape { provider, group, descriptor, head, wanted: AtomicU64::new(u64::MAX) }
     }
 
     /// The provider.

@@ -1,12 +1,13 @@
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use etw_types::Guid;
 
 use crate::buffer::{Buffer, FREE, FullBuffer, HEADER_SIZE, Place, STATE, put};
 use crate::enable::{EnableInfo, EnableProperties};
-use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE, Shaped};
+use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE, Shape, Shaped};
 use crate::ledger::{Cause, Ledger};
 use crate::mode::{LogMode, SessionError, SessionOptions};
 use crate::state;
@@ -70,7 +71,12 @@ struct Enabled {
     by_id: HashMap<Guid, usize, BuildHasherDefault<GuidHasher>>,
     /// The place that was asked for last: the next event is nearly always of the same provider.
     last: Cell<usize>,
+    /// Unlike that of any other session, and of this one before a change; 0 while nothing is wanted.
+    version: u64,
 }
+
+/// The next version of what some session wants.
+static VERSIONS: AtomicU64 = AtomicU64::new(1);
 
 #[derive(Debug)]
 struct Entry {
@@ -89,6 +95,7 @@ impl Entry {
 
 impl Enabled {
     fn insert(&mut self, id: Guid, info: EnableInfo) {
+        self.version = VERSIONS.fetch_add(1, Ordering::Relaxed);
         match self.by_id.get(&id) {
             Some(at) => self.all[*at] = Entry::new(id, info),
             None => {
@@ -100,6 +107,7 @@ impl Enabled {
 
     fn remove(&mut self, id: &Guid) -> Option<EnableInfo> {
         let at = self.by_id.remove(id)?;
+        self.version = VERSIONS.fetch_add(1, Ordering::Relaxed);
         let removed = self.all.swap_remove(at);
         if let Some(moved) = self.all.get(at) {
             self.by_id.insert(moved.id, at);
@@ -118,6 +126,14 @@ impl Enabled {
             Some(last) if last.id == *id => Some(last),
             _ => self.find(id),
         }
+    }
+
+    /// Are all events of this shape wanted, and stored as they come?
+    #[inline(never)]
+    fn is_plain(&self, shape: &Shape) -> bool {
+        let (level, keyword) = (shape.descriptor.level.0, shape.descriptor.keyword.0);
+        self.entry(&shape.provider)
+            .is_some_and(|entry| entry.is_plain && entry.info.wanted.matches(level, keyword))
     }
 
     #[inline(never)]
@@ -419,14 +435,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// asked, and its buffer has room. Otherwise nothing is done, and the long way is to be taken.
     #[inline(always)]
     pub(crate) fn put_shaped(&mut self, event: &Shaped<'_>) -> bool {
-        let descriptor = &event.shape.descriptor;
-        let is_usual = self.enabled.entry(&event.shape.provider).is_some_and(|entry| {
-            entry.is_plain && entry.info.wanted.matches(descriptor.level.0, descriptor.keyword.0)
-        });
+        let version = self.enabled.version;
+        if event.shape.wanted.load(Ordering::Relaxed) != version {
+            if !self.enabled.is_plain(event.shape) {
+                return false;
+            }
+            event.shape.wanted.store(version, Ordering::Relaxed);
+        }
         let size = event.size();
         let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
         if let Some(Some(buffer)) = self.open.get_mut(index)
-            && is_usual
             && size <= MAX_EVENT_SIZE
             && let Some(room) = buffer.room(size)
         {
