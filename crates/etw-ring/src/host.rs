@@ -1,6 +1,7 @@
 //! The host's side: copies committed records out of a pool it does not trust, merges them by time, and says what it has
 //! consumed.
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::io;
@@ -264,6 +265,8 @@ pub struct Reader {
     chunks: HashMap<u16, ChunkState>,
     /// At most one, of a busy pool.
     windows: Vec<Vec<u8>>,
+    /// For a segment's unit words.
+    table: Vec<u8>,
     /// By thread slot; beyond 32 bits: not known.
     next_seq: Vec<u64>,
     fresh: bool,
@@ -288,6 +291,7 @@ pub struct Reader {
 #[derive(Debug)]
 pub(crate) struct Pass {
     lines: Vec<LineView>,
+    chunks: Vec<(u16, Unit)>,
     streams: Vec<Stream>,
     /// The next record's time and sequence number in each stream that has one.
     heap: BinaryHeap<Reverse<(u64, u32, usize)>>,
@@ -296,9 +300,51 @@ pub(crate) struct Pass {
     pub(crate) watermark: u64,
     /// The time of the last record given out.
     pub(crate) last: u64,
-    late: Box<[u64; 256]>,
-    drained: Box<[u64; 256]>,
+    drained: Tally,
     pub(crate) out: Drained,
+}
+
+/// Records by the sessions that admitted them: of one mask follow many.
+#[derive(Debug, Default)]
+struct Tally {
+    mask: u8,
+    /// Of this mask, and not yet below.
+    count: u64,
+    records: u64,
+    by_slot: [u64; SESSIONS],
+}
+
+impl Tally {
+    #[inline(always)]
+    fn count(&mut self, mask: u8) {
+        if mask != self.mask {
+            self.turn(mask);
+        }
+        self.count += 1;
+    }
+
+    #[inline(never)]
+    fn turn(&mut self, mask: u8) {
+        add(&mut self.by_slot, self.mask, self.count);
+        self.records += self.count;
+        (self.mask, self.count) = (mask, 0);
+    }
+
+    fn records(&self) -> u64 {
+        self.records + self.count
+    }
+
+    fn by_slot(&self) -> [u64; SESSIONS] {
+        let mut by_slot = self.by_slot;
+        add(&mut by_slot, self.mask, self.count);
+        by_slot
+    }
+}
+
+/// Adds `count` to the slots of a mask.
+fn add(by_slot: &mut [u64; SESSIONS], mask: u8, count: u64) {
+    let slots = by_slot.iter_mut().enumerate();
+    slots.filter(|(slot, _)| mask >> slot & 1 != 0).for_each(|(_, sum)| *sum += count);
 }
 
 impl Pass {
@@ -514,6 +560,7 @@ impl Reader {
             blocked: HashMap::new(),
             chunks: HashMap::new(),
             windows: Vec::new(),
+            table: Vec::new(),
             next_seq: Vec::new(),
             fresh: word(C_BATCH) == 0,
             scan_time: 0,
@@ -688,20 +735,22 @@ impl Reader {
     ) -> Pass {
         let mut pass = Pass {
             lines: self.lines(),
+            chunks: Vec::new(),
             streams: Vec::new(),
             heap: BinaryHeap::new(),
             window: 0,
             spare: std::mem::take(&mut self.windows),
             watermark,
             last: 0,
-            late: Box::new([0; 256]),
-            drained: Box::new([0; 256]),
+            drained: Tally::default(),
             out,
         };
-        let words = self.shared_words();
+        let (chunks, hostile) = self.all_chunks();
+        pass.chunks = chunks;
         let mut refs = Vec::new();
-        let Pass { lines, streams, out, window, heap, .. } = &mut pass;
-        self.collect(lines, &words, watermark, options, streams, &mut refs, out);
+        let Pass { lines, chunks, streams, out, window, heap, .. } = &mut pass;
+        out.hostile += hostile;
+        self.collect((lines, chunks), watermark, options, streams, &mut refs, out);
         if !refs.is_empty() {
             refs.sort_unstable_by_key(|r| (r.time, r.seq));
             streams.push(Stream {
@@ -736,17 +785,9 @@ impl Reader {
     pub(crate) fn end(&mut self, mut pass: Pass, options: &DrainOptions<'_>) -> Drained {
         let out = &mut pass.out;
         out.is_rest = out.stopped || !pass.heap.is_empty();
-        out.late = pass.late.iter().sum();
-        out.records = pass.drained.iter().sum();
-        for (mask, (late, drained)) in pass.late.iter().zip(&*pass.drained).enumerate() {
-            // Nearly all masks are nobody's.
-            if late | drained == 0 {
-                continue;
-            }
-            for slot in (0..SESSIONS).filter(|slot| mask >> slot & 1 != 0) {
-                self.late[slot] += late;
-                self.drained[slot] += drained;
-            }
+        out.records = pass.drained.records();
+        for (sum, drained) in self.drained.iter_mut().zip(pass.drained.by_slot()) {
+            *sum += drained;
         }
         if out.size >= KEEP_WINDOW {
             let left = pass.streams.iter_mut().map(Stream::give_back);
@@ -759,7 +800,7 @@ impl Reader {
                 state.consumed = stream.at;
             }
         }
-        self.settle(&pass.lines, options, out);
+        self.settle((&pass.lines, &pass.chunks), options, out);
         self.watermark = pass.watermark;
         self.store(C_WATERMARK, pass.watermark);
         out.watermark = pass.watermark;
@@ -896,34 +937,36 @@ impl Reader {
         bytes.chunks_exact(64).map(|line| Shared::unpack(le64(line, 0))).collect()
     }
 
-    fn units(&self, segment: usize) -> Vec<u64> {
-        let mut bytes = vec![0; self.segments[segment].units * 8];
-        let at = P_UNITS + segment * MAX_SEGMENT_UNITS * 8;
-        self.segments[0].source.read(at, &mut bytes);
-        std::sync::atomic::fence(Ordering::Acquire);
-        bytes.chunks_exact(8).map(|b| le64(b, 0)).collect()
-    }
-
-    /// Chunks of a segment: unit, word. No two overlap, whatever the words say.
-    fn chunks_of(&self, segment: usize) -> (Vec<(u16, Unit)>, u64) {
-        let words = self.units(segment);
-        let (mut found, mut hostile, mut local) = (Vec::new(), 0, 0);
-        while local < words.len() {
-            let mut step = 1;
-            match Unit::unpack(words[local]) {
-                Some(unit) if unit.phase != Phase::Free => {
-                    let size = CLASS_UNITS[unit.class as usize];
-                    if local.is_multiple_of(size) && local + size <= words.len() {
-                        found.push(((segment * MAX_SEGMENT_UNITS + local) as u16, unit));
-                        step = size;
-                    } else {
-                        hostile += 1;
+    /// The chunks: unit, word; and how many words are hostile. No two overlap, whatever the words say.
+    fn all_chunks(&mut self) -> (Vec<(u16, Unit)>, u64) {
+        let (mut found, mut hostile) = (Vec::new(), 0);
+        for (number, segment) in self.segments.iter().enumerate() {
+            // Zeros are written once into what it grows by, not before each look.
+            self.table.resize((segment.units * 8).max(self.table.len()), 0);
+            let table = &mut self.table[..segment.units * 8];
+            let at = P_UNITS + number * MAX_SEGMENT_UNITS * 8;
+            self.segments[0].source.read(at, table);
+            std::sync::atomic::fence(Ordering::Acquire);
+            let (words, _) = table.as_chunks::<8>();
+            let mut local = 0;
+            // Nearly all are free.
+            while let Some(free) = words[local..].iter().position(|word| !Unit::is_free(word)) {
+                local += free;
+                let unit = Unit::unpack(u64::from_le_bytes(words[local]));
+                let chunk = unit.map(|unit| (unit, CLASS_UNITS[unit.class as usize]));
+                local += match chunk {
+                    Some((unit, size))
+                        if local.is_multiple_of(size) && local + size <= words.len() =>
+                    {
+                        found.push(((number * MAX_SEGMENT_UNITS + local) as u16, unit));
+                        size
                     }
-                }
-                Some(_) => {}
-                None => hostile += 1,
+                    _ => {
+                        hostile += 1;
+                        1
+                    }
+                };
             }
-            local += step;
         }
         (found, hostile)
     }
@@ -963,41 +1006,46 @@ impl Reader {
             // `since` may be an earlier write's: then it is smaller, and harmless.
             judge(blocked.bound.max(line.since.min(now)), blocked.first_seen);
         }
-        let words = self.shared_words();
-        for segment in 0..self.segments.len() {
-            for (number, unit) in self.chunks_of(segment).0 {
-                if !matches!(unit.phase, Phase::Shared | Phase::SharedClosed)
-                    || self.is_released(number, unit.generation)
-                {
-                    continue;
-                }
-                let entries = self.directory(number, unit, &words);
-                // Records that were committed long ago may stand where nobody knows how many there are.
-                let unknown = self.watermark;
-                let state = self.chunk(number, unit.generation);
-                let mut pending = BTreeMap::new();
-                let mut wait_for = |index: usize, new: u64| {
-                    let known = state.pending.get(&(index as u32)).copied();
-                    let (at_least, seen) = known.unwrap_or((new, Instant::now()));
-                    pending.insert(index as u32, (at_least, seen));
-                    judge(at_least, seen);
-                };
-                match &entries {
-                    Some(entries) => {
-                        let zeros = entries.iter().enumerate().filter(|(_, e)| **e == 0);
-                        zeros.for_each(|(index, _)| wait_for(index, since_scan));
-                    }
-                    None => wait_for(u32::MAX as usize, unknown),
-                }
-                state.pending = pending;
+        let words = OnceCell::new();
+        for (number, unit) in self.all_chunks().0 {
+            if !matches!(unit.phase, Phase::Shared | Phase::SharedClosed)
+                || self.is_released(number, unit.generation)
+            {
+                continue;
             }
+            let entries = self.directory(number, unit, &words);
+            // Records that were committed long ago may stand where nobody knows how many there are.
+            let unknown = self.watermark;
+            let state = self.chunk(number, unit.generation);
+            let mut pending = BTreeMap::new();
+            let mut wait_for = |index: usize, new: u64| {
+                let known = state.pending.get(&(index as u32)).copied();
+                let (at_least, seen) = known.unwrap_or((new, Instant::now()));
+                pending.insert(index as u32, (at_least, seen));
+                judge(at_least, seen);
+            };
+            match &entries {
+                Some(entries) => {
+                    let zeros = entries.iter().enumerate().filter(|(_, e)| **e == 0);
+                    zeros.for_each(|(index, _)| wait_for(index, since_scan));
+                }
+                None => wait_for(u32::MAX as usize, unknown),
+            }
+            state.pending = pending;
         }
         bound
     }
 
     /// The reserved directory entries of an overflow chunk; `None` while nobody can say how many there are: its word was
     /// replaced, and the thread that did it has not closed the chunk yet, or the other way round at its beginning.
-    fn directory(&self, number: u16, unit: Unit, words: &[Option<Shared>]) -> Option<Vec<u64>> {
+    ///
+    /// `words`: read when they are first needed.
+    fn directory(
+        &self,
+        number: u16,
+        unit: Unit,
+        words: &OnceCell<Vec<Option<Shared>>>,
+    ) -> Option<Vec<u64>> {
         let names = |w: &&Shared| {
             w.unit == number && w.generation8 == unit.generation as u8 && w.class == unit.class
         };
@@ -1010,9 +1058,9 @@ impl Reader {
             Phase::Shared if unit.owner != u16::MAX => Some(usize::from(unit.owner)),
             _ => None,
         };
-        // The words were read before the chunk's own: it may have begun, or ended, in between.
+        // The words may have been read for another chunk: this one may have begun since, or ended since its own was read.
         let count = count_of(&unit)
-            .or_else(|| count_in(words))
+            .or_else(|| count_in(words.get_or_init(|| self.shared_words())))
             .or_else(|| count_in(&self.shared_words()))
             .or_else(|| {
                 let mut word = [0; 8];
@@ -1128,64 +1176,59 @@ impl Reader {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn collect(
         &mut self,
-        lines: &[LineView],
-        words: &[Option<Shared>],
+        (lines, chunks): (&[LineView], &[(u16, Unit)]),
         watermark: u64,
         options: &DrainOptions<'_>,
         streams: &mut Vec<Stream>,
         refs: &mut Vec<Ref>,
         out: &mut Drained,
     ) {
-        for segment in 0..self.segments.len() {
-            let (chunks, hostile) = self.chunks_of(segment);
-            out.hostile += hostile;
-            for (number, unit) in chunks {
-                if self.is_released(number, unit.generation) {
-                    continue;
+        let words = OnceCell::new();
+        for (number, unit) in chunks.iter().copied() {
+            if self.is_released(number, unit.generation) {
+                continue;
+            }
+            let size = class_size(unit.class) as u32;
+            let (segment, base) = self.place(number);
+            match unit.phase {
+                Phase::Free => {}
+                Phase::Open | Phase::Closed => {
+                    let head = named(lines, number, unit);
+                    let state = self.chunk(number, unit.generation);
+                    let end = match (unit.phase, head) {
+                        (Phase::Closed, _) => unit.end,
+                        (_, Some(line)) => line.head.committed(),
+                        (_, None) => state.consumed,
+                    };
+                    if end != state.end {
+                        state.end = end;
+                        state.changed = Instant::now();
+                    }
+                    if end > size || end < state.consumed {
+                        out.hostile += 1;
+                        continue;
+                    }
+                    if end > state.consumed {
+                        streams.push(Stream {
+                            segment,
+                            unit: number,
+                            slot: Some(unit.owner),
+                            at: state.consumed,
+                            end,
+                            base,
+                            window: Vec::new(),
+                            filled: 0,
+                            window_at: 0,
+                            refs: Vec::new(),
+                            next_ref: 0,
+                            copies: Vec::new(),
+                        });
+                    }
                 }
-                let size = class_size(unit.class) as u32;
-                let (_, base) = self.place(number);
-                match unit.phase {
-                    Phase::Free => {}
-                    Phase::Open | Phase::Closed => {
-                        let head = named(lines, number, unit);
-                        let state = self.chunk(number, unit.generation);
-                        let end = match (unit.phase, head) {
-                            (Phase::Closed, _) => unit.end,
-                            (_, Some(line)) => line.head.committed(),
-                            (_, None) => state.consumed,
-                        };
-                        if end != state.end {
-                            state.end = end;
-                            state.changed = Instant::now();
-                        }
-                        if end > size || end < state.consumed {
-                            out.hostile += 1;
-                            continue;
-                        }
-                        if end > state.consumed {
-                            streams.push(Stream {
-                                segment,
-                                unit: number,
-                                slot: Some(unit.owner),
-                                at: state.consumed,
-                                end,
-                                base,
-                                window: Vec::new(),
-                                filled: 0,
-                                window_at: 0,
-                                refs: Vec::new(),
-                                next_ref: 0,
-                                copies: Vec::new(),
-                            });
-                        }
-                    }
-                    Phase::Shared | Phase::SharedClosed => {
-                        self.collect_shared(number, unit, words, watermark, options, refs, out);
-                    }
+                Phase::Shared | Phase::SharedClosed => {
+                    self.collect_shared(number, unit, &words, watermark, options, refs, out);
                 }
             }
         }
@@ -1196,7 +1239,7 @@ impl Reader {
         &mut self,
         number: u16,
         unit: Unit,
-        words: &[Option<Shared>],
+        words: &OnceCell<Vec<Option<Shared>>>,
         watermark: u64,
         options: &DrainOptions<'_>,
         refs: &mut Vec<Ref>,
@@ -1306,7 +1349,7 @@ impl Reader {
         until: u64,
         sink: &mut impl FnMut(&Record<'_>) -> ControlFlow<()>,
     ) {
-        let Pass { streams, heap, window, spare, watermark, last, late, drained, out, .. } = pass;
+        let Pass { streams, heap, window, spare, watermark, last, drained, out, .. } = pass;
         while let Some(Reverse((time, seq, index))) = heap.pop() {
             if time >= *watermark || time > until {
                 heap.push(Reverse((time, seq, index)));
@@ -1352,14 +1395,16 @@ impl Reader {
                 let room = record_room(payload.len());
                 let record = header.record(payload, overflow);
                 if time < floor {
-                    late[usize::from(record.sessions)] += 1;
+                    std::hint::cold_path();
+                    out.late += 1;
+                    add(&mut self.late, record.sessions, 1);
                 } else {
-                    let sessions = usize::from(record.sessions);
+                    let sessions = record.sessions;
                     if sink(&record).is_break() {
                         break End::NoRoom(time);
                     }
                     (*last, floor) = (time, time);
-                    drained[sessions] += 1;
+                    drained.count(sessions);
                     out.size += room as u64;
                 }
                 if overflow {
@@ -1407,12 +1452,7 @@ impl Reader {
     /// The next record's header, with the whole record in the window (for a chunk stream, when `want` allows more than a
     /// header). `None`: the stream is at its end, or broken, and then its rest is consumed.
     #[inline(never)]
-    fn peek(
-        &mut self,
-        stream: &mut Stream,
-        want: usize,
-        out: &mut Drained,
-    ) -> Option<Header> {
+    fn peek(&mut self, stream: &mut Stream, want: usize, out: &mut Drained) -> Option<Header> {
         if !stream.refs.is_empty() {
             return self.peek_overflow(stream, out).map(|(header, _)| header);
         }
@@ -1521,84 +1561,83 @@ impl Reader {
     }
 
     /// After the merge: consumed positions, chunks that can be released, chunks to take back.
-    fn settle(&mut self, lines: &[LineView], options: &DrainOptions<'_>, out: &mut Drained) {
+    /// `lines` and `chunks` are those that it began with: what happened since is seen by the next.
+    fn settle(
+        &mut self,
+        (lines, chunks): (&[LineView], &[(u16, Unit)]),
+        options: &DrainOptions<'_>,
+        out: &mut Drained,
+    ) {
         let applied = self.control.batch();
-        for segment in 0..self.segments.len() {
-            for (number, unit) in self.chunks_of(segment).0 {
-                if self.is_released(number, unit.generation) {
-                    continue;
+        for (number, unit) in chunks.iter().copied() {
+            if self.is_released(number, unit.generation) {
+                continue;
+            }
+            let next_batch = self.batch + 1;
+            let Some(state) = self.chunks.get_mut(&number) else { continue };
+            if state.generation != unit.generation {
+                continue;
+            }
+            let mut release = false;
+            match unit.phase {
+                Phase::Free => continue,
+                Phase::Closed => release = state.consumed == unit.end,
+                Phase::Shared | Phase::SharedClosed => {
+                    let seen: u32 = state.bits.iter().map(|b| b.count_ones()).sum();
+                    release = state.end != u32::MAX && seen >= state.end;
                 }
-                let next_batch = self.batch + 1;
-                let Some(state) = self.chunks.get_mut(&number) else { continue };
-                if state.generation != unit.generation {
-                    continue;
-                }
-                let mut release = false;
-                match unit.phase {
-                    Phase::Free => continue,
-                    Phase::Closed => release = state.consumed == unit.end,
-                    Phase::Shared | Phase::SharedClosed => {
-                        let seen: u32 = state.bits.iter().map(|b| b.count_ones()).sum();
-                        release = state.end != u32::MAX && seen >= state.end;
-                    }
-                    Phase::Open => {
-                        let head = named(lines, number, unit);
-                        let line = lines.get(usize::from(unit.owner)).copied().unwrap_or_default();
-                        let at_rest = state.consumed == state.end || head.is_none();
-                        let idle = state.changed.elapsed();
-                        if options.ended {
-                            let writing = head.is_some_and(|l| l.head.is_writing());
-                            out.torn += u64::from(writing);
-                            release = at_rest;
-                        } else if at_rest && state.is_orphan {
-                            // The heads of this drain were read after its owner was found gone: nothing comes any more.
-                            out.torn += u64::from(head.is_some_and(|l| l.head.is_writing()));
-                            release = true;
-                        } else if at_rest
-                            && idle >= Duration::from_millis(20)
-                            && line.tid != 0
-                            && options.alive.is_some_and(|alive| !alive(line.tid))
-                        {
-                            // It may have written since the heads were read.
-                            state.is_orphan = true;
-                        } else if state.phase == CLOSING {
-                            // Only if this drain's barrier came after the store.
-                            release = applied >= state.closing_batch
-                                && options.until.is_none()
-                                && !out.no_barrier
-                                && head.is_some_and(|l| {
-                                    proto::may_release(
-                                        l.head,
-                                        number,
-                                        unit.generation,
-                                        state.consumed,
-                                    )
-                                });
-                        } else if at_rest
-                            && head.is_some_and(|l| !l.head.is_writing())
-                            && options.reclaim_idle.is_some_and(|limit| idle >= limit)
-                        {
-                            state.phase = CLOSING;
-                            state.closing_batch = next_batch;
-                        }
+                Phase::Open => {
+                    let head = named(lines, number, unit);
+                    let line = lines.get(usize::from(unit.owner)).copied().unwrap_or_default();
+                    let at_rest = state.consumed == state.end || head.is_none();
+                    let idle = state.changed.elapsed();
+                    if options.ended {
+                        let writing = head.is_some_and(|l| l.head.is_writing());
+                        out.torn += u64::from(writing);
+                        release = at_rest;
+                    } else if at_rest && state.is_orphan {
+                        // The heads of this drain were read after its owner was found gone: nothing comes any more.
+                        out.torn += u64::from(head.is_some_and(|l| l.head.is_writing()));
+                        release = true;
+                    } else if at_rest
+                        && idle >= Duration::from_millis(20)
+                        && line.tid != 0
+                        && options.alive.is_some_and(|alive| !alive(line.tid))
+                    {
+                        // It may have written since the heads were read.
+                        state.is_orphan = true;
+                    } else if state.phase == CLOSING {
+                        // Only if this drain's barrier came after the store.
+                        release = applied >= state.closing_batch
+                            && options.until.is_none()
+                            && !out.no_barrier
+                            && head.is_some_and(|l| {
+                                proto::may_release(l.head, number, unit.generation, state.consumed)
+                            });
+                    } else if at_rest
+                        && head.is_some_and(|l| !l.head.is_writing())
+                        && options.reclaim_idle.is_some_and(|limit| idle >= limit)
+                    {
+                        state.phase = CLOSING;
+                        state.closing_batch = next_batch;
                     }
                 }
-                let phase = if release { RELEASED } else { state.phase };
-                let consumed = state.consumed;
-                let word = proto::chunk_word(proto::key(unit.generation, phase), consumed);
-                let at = C_CHUNKS + usize::from(number) * 8;
-                if self.control.memory.word(at).load(Ordering::Relaxed) != word {
-                    self.store(at, word);
-                }
-                if release {
-                    self.releases += 1;
-                    if let Some(state) = self.chunks.remove(&number) {
-                        for (i, bits) in state.bits.iter().enumerate() {
-                            let at = C_BITS + usize::from(number) * 16 + i * 8;
-                            let old = self.control.memory.word(at).load(Ordering::Relaxed);
-                            if *bits != 0 || old != 0 {
-                                self.store(at, 0);
-                            }
+            }
+            let phase = if release { RELEASED } else { state.phase };
+            let consumed = state.consumed;
+            let word = proto::chunk_word(proto::key(unit.generation, phase), consumed);
+            let at = C_CHUNKS + usize::from(number) * 8;
+            if self.control.memory.word(at).load(Ordering::Relaxed) != word {
+                self.store(at, word);
+            }
+            if release {
+                self.releases += 1;
+                if let Some(state) = self.chunks.remove(&number) {
+                    for (i, bits) in state.bits.iter().enumerate() {
+                        let at = C_BITS + usize::from(number) * 16 + i * 8;
+                        let old = self.control.memory.word(at).load(Ordering::Relaxed);
+                        if *bits != 0 || old != 0 {
+                            self.store(at, 0);
                         }
                     }
                 }
