@@ -821,7 +821,6 @@ impl Reader {
     /// The first half of an [`advance`](Self::advance): written down, not made.
     pub(crate) fn prepare(&mut self, batch: u64) {
         self.batch = batch;
-        self.store(C_RELEASES, self.releases);
         for slot in 0..SESSIONS {
             if self.late[slot] != 0 {
                 self.store(C_LATE + slot * 8, self.late[slot]);
@@ -831,7 +830,9 @@ impl Reader {
             }
         }
         self.drained_before = self.drained;
-        let stores: Vec<(u32, u64)> = std::mem::take(&mut self.stores).into_iter().collect();
+        let mut stores: Vec<(u32, u64)> = std::mem::take(&mut self.stores).into_iter().collect();
+        // Behind the chunks' words: a writer that sees it looks at them, and not again until it rises.
+        stores.push((C_RELEASES as u32, self.releases));
         self.control.prepare(&stores, batch);
     }
 
