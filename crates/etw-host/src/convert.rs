@@ -116,7 +116,7 @@ impl Template {
 /// Is it of a static site, with nothing beside?
 #[inline]
 fn is_usual(record: &Record<'_>) -> bool {
-    record.site != 0 && record.kind == 0 && record.metadata_size == 0
+    record.site != 0 && u32::from(record.kind) | u32::from(record.metadata_size) == 0
 }
 
 /// Templates kept at a time; beyond, all are made anew.

@@ -425,12 +425,12 @@ impl Stream {
     #[inline(always)]
     fn whole(&self) -> Option<(Header, &[u8])> {
         let at = self.at.wrapping_sub(self.window_at) as usize;
-        // What is filled ends at the chunk's end at most.
+        // What is filled ends at the chunk's end at most, far below 4 GiB.
         let rest = self.window.get(at..self.filled)?;
-        let header = Header::read(rest.first_chunk()?);
-        header.room(u32::try_from(rest.len()).ok()?)?;
-        let payload = rest.get(RECORD_HEADER_SIZE..RECORD_HEADER_SIZE + header.size() as usize)?;
-        Some((header, payload))
+        let (head, payload) = rest.split_first_chunk()?;
+        let header = Header::read(head);
+        header.room(rest.len() as u32)?;
+        Some((header, payload.get(..header.size() as usize)?))
     }
 
     fn give_back(&mut self) -> Vec<u8> {
@@ -1411,9 +1411,11 @@ impl Reader {
                 if overflow {
                     self.step_overflow(stream, seq);
                 } else {
-                    // Backwards only in a provider that makes its numbers up.
-                    let gap = seq.wrapping_sub(expected);
-                    self.gaps += if gap < 1 << 31 { u64::from(gap) } else { 0 };
+                    if seq != expected {
+                        // Backwards only in a provider that makes its numbers up.
+                        let gap = seq.wrapping_sub(expected);
+                        self.gaps += if gap < 1 << 31 { u64::from(gap) } else { 0 };
+                    }
                     expected = seq.wrapping_add(1);
                     stream.at += room as u32;
                 }

@@ -70,6 +70,7 @@ pub struct Shape {
     pub(crate) descriptor: EventDescriptor,
     /// `EVENT_HEADER` and extended items.
     head: Box<[u8]>,
+    has_items: bool,
     /// The version of what a session wants by which these events are stored as they come; the last that was found.
     pub(crate) wanted: AtomicU64,
 }
@@ -81,7 +82,8 @@ impl Shape {
         let size = event.size(&[]);
         let mut head = vec![0; size].into_boxed_slice();
         event.encode(0, &[], size, &mut head);
-        Shape { provider, group, descriptor, head, wanted: AtomicU64::new(u64::MAX) }
+        let has_items = !chain.is_empty();
+        Shape { provider, group, descriptor, head, has_items, wanted: AtomicU64::new(u64::MAX) }
     }
 
     /// The provider.
@@ -175,8 +177,7 @@ impl<'a> Shaped<'a> {
         }
         head.copy_from_slice(&self.shape.head);
         let Some(head) = head.first_chunk_mut::<HEADER_SIZE>() else { return };
-        let has_items = self.shape.head.len() > HEADER_SIZE;
-        put_first(head, size, self.flags, has_items, self.property);
+        put_first(head, size, self.flags, self.shape.has_items, self.property);
         put_ids(head, self.thread_id, self.process_id);
         put_time(head, time);
     }
