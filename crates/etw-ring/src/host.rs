@@ -1667,3 +1667,44 @@ fn le64(bytes: &[u8], at: usize) -> u64 {
 fn le32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Admission, PoolOptions, Request, Writer};
+
+    /// P7: a writer that sees a new count of released chunks looks for them once. It finds them, since their words stand before the count.
+    #[test]
+    fn the_count_of_releases_comes_last() {
+        let memory = |size| Memory::heap(size).unwrap();
+        let clock = RawClock::Monotonic;
+        let control = Control::create(memory(CONTROL_SIZE), clock, Barrier::WriterFences).unwrap();
+        let admission = Admission { open: true, largest_size: 65535, ..Admission::default() };
+        control.set_admission(0, admission);
+        let options = PoolOptions { chunk_size: 4096, prefault: usize::MAX };
+        let pool = memory(options.memory_size());
+        let writer = Writer::new(pool, control.memory().clone(), options, 0).unwrap();
+        let source = Source::Mapped(writer.segment(0).unwrap().clone());
+        let mut reader = Reader::new(control.clone(), source).unwrap();
+        let request =
+            Request { sessions: 1, payload_size: 1000, event_size: 1080, ..Request::default() };
+        for _ in 0..8 {
+            writer.write(&request, |record| record.put(&[1; 1000])).unwrap();
+        }
+        let options = DrainOptions { patience: PATIENCE, ..DrainOptions::default() };
+        assert_eq!(reader.drain(&options, |_| ()).records, 8);
+        reader.prepare(1);
+        let word = |at: usize| control.memory.word(at).load(Ordering::Relaxed);
+        let count = word(C_JOURNAL_COUNT) as usize;
+        let entry = |index: usize| (word(C_JOURNAL + index * 16), word(C_JOURNAL + index * 16 + 8));
+        let is_release = |(at, word): &(u64, u64)| {
+            (C_CHUNKS..C_BITS).contains(&(*at as usize)) && (word >> 32) as u8 == RELEASED as u8
+        };
+        assert!((0..count).map(entry).any(|entry| is_release(&entry)));
+        let (last, releases) = entry(count - 1);
+        assert_eq!(last, C_RELEASES as u64);
+        assert!(releases > 0 && word(C_RELEASES) == 0);
+        reader.commit();
+        assert_eq!(word(C_RELEASES), releases);
+    }
+}
