@@ -408,6 +408,22 @@ struct Stream {
     next_ref: usize,
     /// Of the chunks of the next references.
     copies: Vec<Copied>,
+    /// The thread's next sequence number, from the first record on until nothing more comes.
+    expected: Option<u32>,
+}
+
+/// What follows the first.
+pub(crate) fn second<T: Ord>(heap: &BinaryHeap<T>) -> Option<&T> {
+    // The children of the root.
+    let all = heap.as_slice();
+    all.get(1).max(all.get(2))
+}
+
+/// In place of the first, wherever it then belongs.
+pub(crate) fn put_first<T: Ord>(heap: &mut BinaryHeap<T>, value: T) {
+    if let Some(mut first) = heap.peek_mut() {
+        *first = value;
+    }
 }
 
 /// Why a stream is not read on.
@@ -766,6 +782,7 @@ impl Reader {
                 refs,
                 next_ref: 0,
                 copies: Vec::new(),
+                expected: None,
             });
         }
         *window = (WINDOWS / streams.len().max(1)).clamp(1024, 64 * 1024);
@@ -793,7 +810,8 @@ impl Reader {
             let left = pass.streams.iter_mut().map(Stream::give_back);
             self.windows.extend(pass.spare.drain(..).chain(left).find(|window| !window.is_empty()));
         }
-        for stream in &pass.streams {
+        for stream in &mut pass.streams {
+            self.expect(stream);
             if let Some(state) = self.chunks.get_mut(&stream.unit)
                 && stream.slot.is_some()
             {
@@ -1225,6 +1243,7 @@ impl Reader {
                             refs: Vec::new(),
                             next_ref: 0,
                             copies: Vec::new(),
+                            expected: None,
                         });
                     }
                 }
@@ -1351,9 +1370,8 @@ impl Reader {
         sink: &mut impl FnMut(&Record<'_>) -> ControlFlow<()>,
     ) {
         let Pass { streams, heap, window, spare, watermark, last, drained, out, .. } = pass;
-        while let Some(Reverse((time, seq, index))) = heap.pop() {
+        while let Some(&Reverse((time, seq, index))) = heap.peek() {
             if time >= *watermark || time > until {
-                heap.push(Reverse((time, seq, index)));
                 break;
             }
             let stream = &mut streams[index];
@@ -1361,14 +1379,17 @@ impl Reader {
                 stream.window = spare.pop().unwrap_or_default();
                 stream.filled = 0;
             }
-            let limit = heap.peek().map(|Reverse((time, seq, _))| (*time, *seq));
+            let limit = second(heap).map(|Reverse((time, seq, _))| (*time, *seq));
             // Before this time none of the ends below is near.
             let near = limit.map_or(u64::MAX, |(time, _)| time);
             let near = near.min(until.saturating_add(1)).min(*watermark);
             // What comes before it can only be a late commit, or a provider that makes its times up.
             let mut floor = self.watermark.max(*last);
             let overflow = !stream.refs.is_empty();
-            let mut expected = self.expected(stream.slot, seq);
+            let mut expected = match stream.expected {
+                Some(expected) => expected,
+                None => self.expected(stream.slot, seq),
+            };
             let end = loop {
                 let (header, payload) = match stream.whole() {
                     Some(whole) => whole,
@@ -1420,10 +1441,14 @@ impl Reader {
                     stream.at += room as u32;
                 }
             };
-            self.expect(stream.slot, expected);
+            stream.expected = Some(expected);
             match end {
-                End::Empty => spare.push(stream.give_back()),
-                End::NotYet(time, seq) => heap.push(Reverse((time, seq, index))),
+                End::Empty => {
+                    self.expect(stream);
+                    spare.push(stream.give_back());
+                    heap.pop();
+                }
+                End::NotYet(time, seq) => put_first(heap, Reverse((time, seq, index))),
                 End::NoRoom(time) => {
                     *watermark = time;
                     out.stopped = true;
@@ -1443,8 +1468,13 @@ impl Reader {
         }
     }
 
-    fn expect(&mut self, slot: Option<u16>, next: u32) {
-        let Some(slot) = slot.map(usize::from).filter(|slot| *slot < MAX_THREADS) else { return };
+    /// What a stream has come to is its thread's again.
+    fn expect(&mut self, stream: &mut Stream) {
+        let (Some(slot), Some(next)) = (stream.slot, stream.expected.take()) else { return };
+        let slot = usize::from(slot);
+        if slot >= MAX_THREADS {
+            return;
+        }
         if self.next_seq.len() <= slot {
             let first = if self.fresh { 0 } else { u64::MAX };
             self.next_seq.resize(slot + 1, first);
