@@ -1,9 +1,9 @@
 //! What a crashed or hostile program leaves: `.part` headers, session buffers, records of a pool.
 
 use etw_etl::record::{self, RecordContext};
-use etw_host::convert::{Provider, Registrations};
+use etw_host::convert::{Given, Origin, Provider, Registrations};
 use etw_ring::Record;
-use etw_session::{EnableInfo, Event, Session, SessionOptions, recover};
+use etw_session::{EnableInfo, Event, Router, Session, SessionOptions, recover};
 use etw_types::Guid;
 
 /// The beginning of a `.part` file; what is not there is zero.
@@ -48,7 +48,19 @@ pub fn record(data: &[u8]) {
     }
     let mut sites =
         |id: u32| (id != 3).then(|| payload[..payload.len().min(id as usize * 20)].to_vec());
-    if let Some(event) = registrations.event(&record, 5, 6, &mut sites) {
+    let origin = Origin { time: 5, process_id: 6, thread_id: 2, ..Origin::default() };
+    let provider = Guid::from_u128(u128::from(record.registration));
+    let mut router = Router::default();
+    router.insert(0, session(provider));
+    let given = registrations.route(&record, &origin, &mut sites, &mut router, (1, 0));
+    let event = registrations.event(&record, &origin, &mut sites);
+    assert_eq!(given == Given::Hostile, event.is_none());
+    if let (Some(event), Some(mut routed)) = (&event, router.remove(0)) {
+        let mut alone = session(provider);
+        let _ = alone.push(event);
+        assert_eq!(taken(&mut routed), taken(&mut alone));
+    }
+    if let Some(event) = event {
         let size = event.size(&[]);
         let (least, most) = match event.classic {
             None => (80, 80 + 3 * payload.len() + 200),
@@ -58,6 +70,21 @@ pub fn record(data: &[u8]) {
         assert!(event.chain.len().is_multiple_of(8));
         stored(&event);
     }
+}
+
+fn session(provider: Guid) -> Session<Vec<u8>> {
+    let options =
+        SessionOptions { buffer_size: 4096, per_processor: false, ..SessionOptions::default() };
+    let mut session = Session::new(options, vec![vec![0; 4096]; 2]).expect("options that can be");
+    session.enable(provider, EnableInfo::default());
+    session
+}
+
+/// The records that it has stored.
+fn taken(session: &mut Session<Vec<u8>>) -> Option<Vec<u8>> {
+    session.stop(i64::MAX);
+    session.seal(1);
+    Some(session.take_full()?.bytes().to_vec())
 }
 
 /// Whatever a program claims becomes one sound record of that size.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use etw_ring::prefix::{self, Prefix};
 use etw_ring::{Record, classic};
-use etw_session::Event;
+use etw_session::{Event, ProcessFacts, Router, Shape, Shaped};
 use etw_tracelogging::ProviderTraits;
 use etw_types::{Classic, ClassicHeader, EventDescriptor, ExtType, Guid, is_system_class};
 
@@ -26,6 +26,32 @@ impl Provider {
         let traits = ProviderTraits::parse(&self.traits).ok();
         traits.and_then(|traits| traits.group()).unwrap_or(Guid::ZERO)
     }
+}
+
+/// What a host knows of a record beside what it says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Origin<'a> {
+    /// Its time on the session clock, unless the writer has set one.
+    pub time: i64,
+    /// Its raw time, for sessions on cycles. Where the writer has set the time, the event has none.
+    pub raw: Option<i64>,
+    /// As the host's namespace sees it.
+    pub process_id: u32,
+    /// As the host's namespace sees it.
+    pub thread_id: u32,
+    /// What sessions may want to know of the process.
+    pub process: Option<&'a ProcessFacts>,
+}
+
+/// What became of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// Its sessions had it: stored, filtered or counted as lost.
+    Routed,
+    /// A session that is waited for has no free buffer now. Nothing is counted.
+    NoRoom,
+    /// It cannot be what a writer of ours makes.
+    Hostile,
 }
 
 /// The registrations of one pool, and the on-disk form of each static event.
@@ -61,13 +87,36 @@ impl Hasher for NumberHasher {
 }
 
 /// What is the same in every event of a site.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Template {
-    provider: Guid,
-    group: Guid,
-    descriptor: EventDescriptor,
-    /// Extended items in on-disk form.
-    chain: Chain,
+    shape: Shape,
+    /// Where the last of its extended items begins.
+    last_item: usize,
+}
+
+impl Template {
+    #[inline(always)]
+    fn event<'a>(&'a self, record: &Record<'a>, origin: &Origin<'a>) -> Shaped<'a> {
+        Shaped {
+            shape: &self.shape,
+            time: origin.time,
+            raw: origin.raw,
+            cpu: record.cpu,
+            process_id: origin.process_id,
+            thread_id: origin.thread_id,
+            flags: ((record.user & !prefix::IN_PRIVATE) >> 16) as u16,
+            property: record.user as u16,
+            in_private: record.user & prefix::IN_PRIVATE != 0,
+            payload: record.payload,
+            process: origin.process,
+        }
+    }
+}
+
+/// Is it of a static site, with nothing beside?
+#[inline]
+fn is_usual(record: &Record<'_>) -> bool {
+    record.site != 0 && u32::from(record.kind) | u32::from(record.metadata_size) == 0
 }
 
 /// Templates kept at a time; beyond, all are made anew.
@@ -98,75 +147,76 @@ impl Registrations {
         self.by_number.get(number as usize)?.as_ref()
     }
 
-    /// The event that a record tells, with `time` as its time; `None` where the record cannot be what a writer of ours makes.
+    /// The event that a record tells; `None` where the record cannot be what a writer of ours makes.
     ///
     /// `sites`: the pool's site table.
     pub fn event<'a>(
         &'a mut self,
         record: &Record<'a>,
-        time: i64,
-        process_id: u32,
+        origin: &Origin<'a>,
         sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
     ) -> Option<Event<'a>> {
-        let mut event = Event::default();
-        self.fill(record, time, process_id, sites, &mut event).then_some(event)
+        match is_usual(record) {
+            true => Some(self.find(record, sites)?.event(record, origin).event()),
+            false => self.unusual(record, origin, sites),
+        }
     }
 
-    /// [`event`](Self::event) in its place: it is large, and moving it would cost as much as all else here. `false`: nothing is said of
-    /// what `event` is then.
+    /// [`event`](Self::event) given to the sessions of `mask`; of those of `patient` a free buffer is waited for. The event of a
+    /// static site, which nearly all are, goes from the record to its buffer through registers.
     #[inline(always)]
-    pub fn fill<'a>(
-        &'a mut self,
-        record: &Record<'a>,
-        time: i64,
-        process_id: u32,
+    pub fn route<B: AsRef<[u8]> + AsMut<[u8]>>(
+        &mut self,
+        record: &Record<'_>,
+        origin: &Origin<'_>,
         sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
-        event: &mut Event<'a>,
-    ) -> bool {
-        let key = (record.site, record.registration);
-        if record.site == 0 || record.kind != 0 {
+        router: &mut Router<B>,
+        (mask, patient): (u64, u64),
+    ) -> Given {
+        let routed = if is_usual(record) {
+            let Some(template) = self.find(record, sites) else { return Given::Hostile };
+            router.route_shaped_or_wait(mask, patient, &template.event(record, origin))
+        } else {
             std::hint::cold_path();
-            let unusual = self.unusual(record, time, process_id, sites);
-            return unusual.map(|unusual| *event = unusual).is_some();
-        }
-        if self.find(key, sites).is_none() || record.metadata_size != 0 {
-            return false;
-        }
-        let Some((_, template)) = &self.last else { return false };
-        *event = Event {
-            time,
-            raw: None,
-            cpu: record.cpu,
-            process_id,
-            thread_id: record.tid,
-            provider: template.provider,
-            group: template.group,
-            descriptor: template.descriptor,
-            flags: ((record.user & !prefix::IN_PRIVATE) >> 16) as u16,
-            property: record.user as u16,
-            in_private: record.user & prefix::IN_PRIVATE != 0,
-            activity_id: Guid::ZERO,
-            chain: &template.chain.bytes,
-            payload: record.payload,
-            stack: &[],
-            process: None,
-            classic: None,
+            // Copies, so that usual ones need not be in memory.
+            let (record, origin) = (*record, *origin);
+            return self.route_unusual(&record, &origin, sites, router, (mask, patient));
         };
-        true
+        if routed.is_some() { Given::Routed } else { Given::NoRoom }
     }
 
-    /// Makes it the last template.
+    #[inline(never)]
+    fn route_unusual<B: AsRef<[u8]> + AsMut<[u8]>>(
+        &mut self,
+        record: &Record<'_>,
+        origin: &Origin<'_>,
+        sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
+        router: &mut Router<B>,
+        (mask, patient): (u64, u64),
+    ) -> Given {
+        match self.unusual(record, origin, sites) {
+            Some(event) => match router.route_or_wait(mask, patient, &event) {
+                Some(_) => Given::Routed,
+                None => Given::NoRoom,
+            },
+            None => Given::Hostile,
+        }
+    }
+
+    /// The template of a record with a site; it is then the last one.
     #[inline]
     fn find(
         &mut self,
-        key: (u32, u32),
+        record: &Record<'_>,
         sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
-    ) -> Option<()> {
+    ) -> Option<&Template> {
+        let key = (record.site, record.registration);
         if self.last.as_ref().is_none_or(|(last, _)| *last != key) {
             let template = self.template(key, sites)?.clone();
             self.last = Some((key, template));
         }
-        Some(())
+        let (_, template) = self.last.as_ref()?;
+        Some(template)
     }
 
     #[inline(never)]
@@ -195,7 +245,8 @@ impl Registrations {
         let descriptor = EventDescriptor::read(&site, 0)?;
         let mut chain = Chain::default();
         chain.push_schema(&provider.traits, site.get(16..)?);
-        Some(Template { provider: provider.id, group: provider.group(), descriptor, chain })
+        let shape = Shape::new(provider.id, provider.group(), descriptor, &chain.bytes);
+        Some(Template { shape, last_item: chain.last })
     }
 
     /// Events with a prefix, or without a site.
@@ -203,18 +254,17 @@ impl Registrations {
     fn unusual<'a>(
         &'a mut self,
         record: &Record<'a>,
-        time: i64,
-        process_id: u32,
+        origin: &Origin<'a>,
         sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
     ) -> Option<Event<'a>> {
         let (bytes, payload) =
             record.payload.split_at_checked(usize::from(record.metadata_size))?;
         let found = Prefix::parse(record.kind, bytes)?;
         if found.is_classic {
-            return self.classic_event(record, &found, payload, time, process_id);
+            return self.classic_event(record, &found, payload, origin);
         }
         if record.site != 0 {
-            self.find((record.site, record.registration), sites)?;
+            self.find(record, sites)?;
         }
         match found.stack {
             [] => self.stack.clear(),
@@ -228,8 +278,9 @@ impl Registrations {
         let (id, group, descriptor);
         if record.site != 0 && found.traits.is_empty() && found.metadata.is_empty() {
             let (_, template) = self.last.as_ref()?;
-            (id, group, descriptor) = (template.provider, template.group, template.descriptor);
-            chain.append(&template.chain);
+            let shape = &template.shape;
+            (id, group, descriptor) = (shape.provider(), shape.group(), shape.descriptor());
+            chain.append(shape.chain(), template.last_item);
         } else {
             let provider = self.by_number.get(record.registration as usize)?.as_ref()?;
             (id, group, descriptor) = (provider.id, provider.group(), found.descriptor?);
@@ -237,11 +288,11 @@ impl Registrations {
             chain.push_schema(traits, found.metadata);
         }
         Some(Event {
-            time: found.time.unwrap_or(time),
-            raw: None,
+            time: found.time.unwrap_or(origin.time),
+            raw: origin.raw.filter(|_| found.time.is_none()),
             cpu: record.cpu,
-            process_id,
-            thread_id: record.tid,
+            process_id: origin.process_id,
+            thread_id: origin.thread_id,
             provider: id,
             group,
             descriptor: found.descriptor.unwrap_or(descriptor),
@@ -252,7 +303,7 @@ impl Registrations {
             chain: &self.chain.bytes,
             payload,
             stack: &self.stack,
-            process: None,
+            process: origin.process,
             classic: None,
         })
     }
@@ -263,8 +314,7 @@ impl Registrations {
         record: &Record<'a>,
         found: &Prefix<'a>,
         payload: &'a [u8],
-        time: i64,
-        process_id: u32,
+        origin: &Origin<'a>,
     ) -> Option<Event<'a>> {
         if record.site != 0 || record.user != 0 {
             return None;
@@ -279,10 +329,12 @@ impl Registrations {
         }
         self.classic = Some(classic);
         Some(Event {
-            time: found.time.unwrap_or(time),
+            time: found.time.unwrap_or(origin.time),
+            raw: origin.raw.filter(|_| found.time.is_none()),
             cpu: record.cpu,
-            process_id,
-            thread_id: record.tid,
+            process_id: origin.process_id,
+            thread_id: origin.thread_id,
+            process: origin.process,
             provider: id,
             group,
             payload,
@@ -334,11 +386,12 @@ impl Chain {
         self.push(ExtType::EVENT_SCHEMA_TL, metadata);
     }
 
-    fn append(&mut self, more: &Chain) {
-        if !more.bytes.is_empty() {
+    /// Appends items of which the last begins at `last`.
+    fn append(&mut self, more: &[u8], last: usize) {
+        if !more.is_empty() {
             self.link();
-            self.last = self.bytes.len() + more.last;
-            self.bytes.extend(&more.bytes);
+            self.last = self.bytes.len() + last;
+            self.bytes.extend(more);
         }
     }
 
@@ -382,7 +435,8 @@ mod tests {
         let mut registrations = Registrations::default();
         registrations.add(Provider { id: Guid::from_u128(9), traits: Vec::new() });
         let mut sites = |_: u32| Some(vec![0; 16]);
-        let event = registrations.event(&record, 10, 8, &mut sites).unwrap();
+        let origin = Origin { time: 10, process_id: 8, thread_id: 6, ..Origin::default() };
+        let event = registrations.event(&record, &origin, &mut sites).unwrap();
         assert_eq!((event.classic, event.provider), (Some(&header), Guid::from_u128(9)));
         assert_eq!((event.time, event.cpu, event.process_id, event.thread_id), (7, 5, 8, 6));
         assert_eq!((event.payload, event.chain), (&b"data"[..], &[][..]));
@@ -398,12 +452,12 @@ mod tests {
             // TraceLogging metadata is not what it is.
             Record { kind, ..record },
         ] {
-            assert!(registrations.event(&wrong, 10, 8, &mut sites).is_none(), "{wrong:?}");
+            assert!(registrations.event(&wrong, &origin, &mut sites).is_none(), "{wrong:?}");
         }
         // What would describe the events of others to a decoder.
         let mut system = payload.clone();
         system[16..32].copy_from_slice(&EVENT_METADATA.0);
         let system = Record { payload: &system, ..record };
-        assert!(registrations.event(&system, 10, 8, &mut sites).is_none());
+        assert!(registrations.event(&system, &origin, &mut sites).is_none());
     }
 }

@@ -19,7 +19,7 @@ use etw_session::{
 use etw_types::le;
 
 use crate::clock::ClockMap;
-use crate::convert::Registrations;
+use crate::convert::{Origin, Registrations};
 use crate::facts::SessionTime;
 use crate::facts::{SessionFacts, file_name};
 use crate::part::{PartHeader, ReadAt, is_locked, part_path};
@@ -245,7 +245,8 @@ fn drain(
         let mut lookup = |id: u32| sites.get(id).map(<[u8]>::to_vec);
         let drained = reader.drain_while(&ended, |record| {
             let time = to_session.time(&clock, record.time);
-            let Some(event) = registrations.event(record, time, process_id, &mut lookup) else {
+            let origin = Origin { time, process_id, thread_id: record.tid, ..Origin::default() };
+            let Some(event) = registrations.event(record, &origin, &mut lookup) else {
                 damaged += 1;
                 return ControlFlow::Continue(());
             };

@@ -11,10 +11,10 @@ use etw_ring::{
     Admission, Cause as RingCause, DrainOptions, Drained, Memory, PATIENCE, Reader, SiteTable,
     Source, Writer,
 };
-use etw_session::{Cause, Event, Ledger, LogMode, ProcessFacts, Router, Session, State};
+use etw_session::{Cause, Ledger, LogMode, ProcessFacts, Router, Session, State};
 
 use crate::clock::{ClockMap, Pair};
-use crate::convert::Registrations;
+use crate::convert::{Given, Origin, Registrations};
 use crate::facts::{SessionFacts, SessionTime};
 use crate::file::{Closing, Files};
 use crate::modules::Modules;
@@ -140,15 +140,15 @@ impl Worker {
                 *known = learn(shared, registrations, *known);
             }
             let time = to_session.time(clock, record.time);
-            let mut event = Event::default();
-            if !registrations.fill(record, time, process_id, &mut lookup, &mut event) {
-                *hostile += 1;
-                return ControlFlow::Continue(());
-            }
-            event.process = Some(process);
-            match router.route_or_wait(1, 1, &event) {
-                Some(_) => ControlFlow::Continue(()),
-                None => ControlFlow::Break(()),
+            let process = Some(&*process);
+            let origin = Origin { time, raw: None, process_id, thread_id: record.tid, process };
+            match registrations.route(record, &origin, &mut lookup, router, (1, 1)) {
+                Given::Routed => ControlFlow::Continue(()),
+                Given::NoRoom => ControlFlow::Break(()),
+                Given::Hostile => {
+                    *hostile += 1;
+                    ControlFlow::Continue(())
+                }
             }
         });
         self.clock.pass(drained.watermark);

@@ -1,6 +1,7 @@
 //! The host's side: copies committed records out of a pool it does not trust, merges them by time, and says what it has
 //! consumed.
 
+use std::cell::OnceCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::io;
@@ -264,6 +265,8 @@ pub struct Reader {
     chunks: HashMap<u16, ChunkState>,
     /// At most one, of a busy pool.
     windows: Vec<Vec<u8>>,
+    /// For a segment's unit words.
+    table: Vec<u8>,
     /// By thread slot; beyond 32 bits: not known.
     next_seq: Vec<u64>,
     fresh: bool,
@@ -288,6 +291,7 @@ pub struct Reader {
 #[derive(Debug)]
 pub(crate) struct Pass {
     lines: Vec<LineView>,
+    chunks: Vec<(u16, Unit)>,
     streams: Vec<Stream>,
     /// The next record's time and sequence number in each stream that has one.
     heap: BinaryHeap<Reverse<(u64, u32, usize)>>,
@@ -296,9 +300,51 @@ pub(crate) struct Pass {
     pub(crate) watermark: u64,
     /// The time of the last record given out.
     pub(crate) last: u64,
-    late: Box<[u64; 256]>,
-    drained: Box<[u64; 256]>,
+    drained: Tally,
     pub(crate) out: Drained,
+}
+
+/// Records by the sessions that admitted them: of one mask follow many.
+#[derive(Debug, Default)]
+struct Tally {
+    mask: u8,
+    /// Of this mask, and not yet below.
+    count: u64,
+    records: u64,
+    by_slot: [u64; SESSIONS],
+}
+
+impl Tally {
+    #[inline(always)]
+    fn count(&mut self, mask: u8) {
+        if mask != self.mask {
+            self.turn(mask);
+        }
+        self.count += 1;
+    }
+
+    #[inline(never)]
+    fn turn(&mut self, mask: u8) {
+        add(&mut self.by_slot, self.mask, self.count);
+        self.records += self.count;
+        (self.mask, self.count) = (mask, 0);
+    }
+
+    fn records(&self) -> u64 {
+        self.records + self.count
+    }
+
+    fn by_slot(&self) -> [u64; SESSIONS] {
+        let mut by_slot = self.by_slot;
+        add(&mut by_slot, self.mask, self.count);
+        by_slot
+    }
+}
+
+/// Adds `count` to the slots of a mask.
+fn add(by_slot: &mut [u64; SESSIONS], mask: u8, count: u64) {
+    let slots = by_slot.iter_mut().enumerate();
+    slots.filter(|(slot, _)| mask >> slot & 1 != 0).for_each(|(_, sum)| *sum += count);
 }
 
 impl Pass {
@@ -362,9 +408,47 @@ struct Stream {
     next_ref: usize,
     /// Of the chunks of the next references.
     copies: Vec<Copied>,
+    /// The thread's next sequence number, from the first record on until nothing more comes.
+    expected: Option<u32>,
+}
+
+/// What follows the first.
+pub(crate) fn second<T: Ord>(heap: &BinaryHeap<T>) -> Option<&T> {
+    // The children of the root.
+    let all = heap.as_slice();
+    all.get(1).max(all.get(2))
+}
+
+/// In place of the first, wherever it then belongs.
+pub(crate) fn put_first<T: Ord>(heap: &mut BinaryHeap<T>, value: T) {
+    if let Some(mut first) = heap.peek_mut() {
+        *first = value;
+    }
+}
+
+/// Why a stream is not read on.
+enum End {
+    /// Nothing of it lies below the watermark.
+    Empty,
+    /// Another stream's record comes first; the time and sequence number of this one's.
+    NotYet(u64, u32),
+    /// The sink would not have the record of this time.
+    NoRoom(u64),
 }
 
 impl Stream {
+    /// The next record, if all of it is in the window.
+    #[inline(always)]
+    fn whole(&self) -> Option<(Header, &[u8])> {
+        let at = self.at.wrapping_sub(self.window_at) as usize;
+        // What is filled ends at the chunk's end at most, far below 4 GiB.
+        let rest = self.window.get(at..self.filled)?;
+        let (head, payload) = rest.split_first_chunk()?;
+        let header = Header::read(head);
+        header.room(rest.len() as u32)?;
+        Some((header, payload.get(..header.size() as usize)?))
+    }
+
     fn give_back(&mut self) -> Vec<u8> {
         self.filled = 0;
         std::mem::take(&mut self.window)
@@ -492,6 +576,7 @@ impl Reader {
             blocked: HashMap::new(),
             chunks: HashMap::new(),
             windows: Vec::new(),
+            table: Vec::new(),
             next_seq: Vec::new(),
             fresh: word(C_BATCH) == 0,
             scan_time: 0,
@@ -678,20 +763,22 @@ impl Reader {
     ) -> Pass {
         let mut pass = Pass {
             lines: self.lines(),
+            chunks: Vec::new(),
             streams: Vec::new(),
             heap: BinaryHeap::new(),
             window: 0,
             spare: std::mem::take(&mut self.windows),
             watermark,
             last: 0,
-            late: Box::new([0; 256]),
-            drained: Box::new([0; 256]),
+            drained: Tally::default(),
             out,
         };
-        let words = self.shared_words();
+        let (chunks, hostile) = self.all_chunks();
+        pass.chunks = chunks;
         let mut refs = Vec::new();
-        let Pass { lines, streams, out, window, heap, .. } = &mut pass;
-        self.collect(lines, &words, watermark, options, streams, &mut refs, out);
+        let Pass { lines, chunks, streams, out, window, heap, .. } = &mut pass;
+        out.hostile += hostile;
+        self.collect((lines, chunks), watermark, options, streams, &mut refs, out);
         if !refs.is_empty() {
             refs.sort_unstable_by_key(|r| (r.time, r.seq));
             streams.push(Stream {
@@ -707,6 +794,7 @@ impl Reader {
                 refs,
                 next_ref: 0,
                 copies: Vec::new(),
+                expected: None,
             });
         }
         *window = (WINDOWS / streams.len().max(1)).clamp(1024, 64 * 1024);
@@ -726,30 +814,23 @@ impl Reader {
     pub(crate) fn end(&mut self, mut pass: Pass, options: &DrainOptions<'_>) -> Drained {
         let out = &mut pass.out;
         out.is_rest = out.stopped || !pass.heap.is_empty();
-        out.late = pass.late.iter().sum();
-        out.records = pass.drained.iter().sum();
-        for (mask, (late, drained)) in pass.late.iter().zip(&*pass.drained).enumerate() {
-            // Nearly all masks are nobody's.
-            if late | drained == 0 {
-                continue;
-            }
-            for slot in (0..SESSIONS).filter(|slot| mask >> slot & 1 != 0) {
-                self.late[slot] += late;
-                self.drained[slot] += drained;
-            }
+        out.records = pass.drained.records();
+        for (sum, drained) in self.drained.iter_mut().zip(pass.drained.by_slot()) {
+            *sum += drained;
         }
         if out.size >= KEEP_WINDOW {
             let left = pass.streams.iter_mut().map(Stream::give_back);
             self.windows.extend(pass.spare.drain(..).chain(left).find(|window| !window.is_empty()));
         }
-        for stream in &pass.streams {
+        for stream in &mut pass.streams {
+            self.expect(stream);
             if let Some(state) = self.chunks.get_mut(&stream.unit)
                 && stream.slot.is_some()
             {
                 state.consumed = stream.at;
             }
         }
-        self.settle(&pass.lines, options, out);
+        self.settle((&pass.lines, &pass.chunks), options, out);
         self.watermark = pass.watermark;
         self.store(C_WATERMARK, pass.watermark);
         out.watermark = pass.watermark;
@@ -770,7 +851,6 @@ impl Reader {
     /// The first half of an [`advance`](Self::advance): written down, not made.
     pub(crate) fn prepare(&mut self, batch: u64) {
         self.batch = batch;
-        self.store(C_RELEASES, self.releases);
         for slot in 0..SESSIONS {
             if self.late[slot] != 0 {
                 self.store(C_LATE + slot * 8, self.late[slot]);
@@ -780,7 +860,9 @@ impl Reader {
             }
         }
         self.drained_before = self.drained;
-        let stores: Vec<(u32, u64)> = std::mem::take(&mut self.stores).into_iter().collect();
+        let mut stores: Vec<(u32, u64)> = std::mem::take(&mut self.stores).into_iter().collect();
+        // Behind the chunks' words: a writer that sees it looks at them, and not again until it rises.
+        stores.push((C_RELEASES as u32, self.releases));
         self.control.prepare(&stores, batch);
     }
 
@@ -886,34 +968,36 @@ impl Reader {
         bytes.chunks_exact(64).map(|line| Shared::unpack(le64(line, 0))).collect()
     }
 
-    fn units(&self, segment: usize) -> Vec<u64> {
-        let mut bytes = vec![0; self.segments[segment].units * 8];
-        let at = P_UNITS + segment * MAX_SEGMENT_UNITS * 8;
-        self.segments[0].source.read(at, &mut bytes);
-        std::sync::atomic::fence(Ordering::Acquire);
-        bytes.chunks_exact(8).map(|b| le64(b, 0)).collect()
-    }
-
-    /// Chunks of a segment: unit, word. No two overlap, whatever the words say.
-    fn chunks_of(&self, segment: usize) -> (Vec<(u16, Unit)>, u64) {
-        let words = self.units(segment);
-        let (mut found, mut hostile, mut local) = (Vec::new(), 0, 0);
-        while local < words.len() {
-            let mut step = 1;
-            match Unit::unpack(words[local]) {
-                Some(unit) if unit.phase != Phase::Free => {
-                    let size = CLASS_UNITS[unit.class as usize];
-                    if local.is_multiple_of(size) && local + size <= words.len() {
-                        found.push(((segment * MAX_SEGMENT_UNITS + local) as u16, unit));
-                        step = size;
-                    } else {
-                        hostile += 1;
+    /// The chunks: unit, word; and how many words are hostile. No two overlap, whatever the words say.
+    fn all_chunks(&mut self) -> (Vec<(u16, Unit)>, u64) {
+        let (mut found, mut hostile) = (Vec::new(), 0);
+        for (number, segment) in self.segments.iter().enumerate() {
+            // Zeros are written once into what it grows by, not before each look.
+            self.table.resize((segment.units * 8).max(self.table.len()), 0);
+            let table = &mut self.table[..segment.units * 8];
+            let at = P_UNITS + number * MAX_SEGMENT_UNITS * 8;
+            self.segments[0].source.read(at, table);
+            std::sync::atomic::fence(Ordering::Acquire);
+            let (words, _) = table.as_chunks::<8>();
+            let mut local = 0;
+            // Nearly all are free.
+            while let Some(free) = words[local..].iter().position(|word| !Unit::is_free(word)) {
+                local += free;
+                let unit = Unit::unpack(u64::from_le_bytes(words[local]));
+                let chunk = unit.map(|unit| (unit, CLASS_UNITS[unit.class as usize]));
+                local += match chunk {
+                    Some((unit, size))
+                        if local.is_multiple_of(size) && local + size <= words.len() =>
+                    {
+                        found.push(((number * MAX_SEGMENT_UNITS + local) as u16, unit));
+                        size
                     }
-                }
-                Some(_) => {}
-                None => hostile += 1,
+                    _ => {
+                        hostile += 1;
+                        1
+                    }
+                };
             }
-            local += step;
         }
         (found, hostile)
     }
@@ -953,41 +1037,46 @@ impl Reader {
             // `since` may be an earlier write's: then it is smaller, and harmless.
             judge(blocked.bound.max(line.since.min(now)), blocked.first_seen);
         }
-        let words = self.shared_words();
-        for segment in 0..self.segments.len() {
-            for (number, unit) in self.chunks_of(segment).0 {
-                if !matches!(unit.phase, Phase::Shared | Phase::SharedClosed)
-                    || self.is_released(number, unit.generation)
-                {
-                    continue;
-                }
-                let entries = self.directory(number, unit, &words);
-                // Records that were committed long ago may stand where nobody knows how many there are.
-                let unknown = self.watermark;
-                let state = self.chunk(number, unit.generation);
-                let mut pending = BTreeMap::new();
-                let mut wait_for = |index: usize, new: u64| {
-                    let known = state.pending.get(&(index as u32)).copied();
-                    let (at_least, seen) = known.unwrap_or((new, Instant::now()));
-                    pending.insert(index as u32, (at_least, seen));
-                    judge(at_least, seen);
-                };
-                match &entries {
-                    Some(entries) => {
-                        let zeros = entries.iter().enumerate().filter(|(_, e)| **e == 0);
-                        zeros.for_each(|(index, _)| wait_for(index, since_scan));
-                    }
-                    None => wait_for(u32::MAX as usize, unknown),
-                }
-                state.pending = pending;
+        let words = OnceCell::new();
+        for (number, unit) in self.all_chunks().0 {
+            if !matches!(unit.phase, Phase::Shared | Phase::SharedClosed)
+                || self.is_released(number, unit.generation)
+            {
+                continue;
             }
+            let entries = self.directory(number, unit, &words);
+            // Records that were committed long ago may stand where nobody knows how many there are.
+            let unknown = self.watermark;
+            let state = self.chunk(number, unit.generation);
+            let mut pending = BTreeMap::new();
+            let mut wait_for = |index: usize, new: u64| {
+                let known = state.pending.get(&(index as u32)).copied();
+                let (at_least, seen) = known.unwrap_or((new, Instant::now()));
+                pending.insert(index as u32, (at_least, seen));
+                judge(at_least, seen);
+            };
+            match &entries {
+                Some(entries) => {
+                    let zeros = entries.iter().enumerate().filter(|(_, e)| **e == 0);
+                    zeros.for_each(|(index, _)| wait_for(index, since_scan));
+                }
+                None => wait_for(u32::MAX as usize, unknown),
+            }
+            state.pending = pending;
         }
         bound
     }
 
     /// The reserved directory entries of an overflow chunk; `None` while nobody can say how many there are: its word was
     /// replaced, and the thread that did it has not closed the chunk yet, or the other way round at its beginning.
-    fn directory(&self, number: u16, unit: Unit, words: &[Option<Shared>]) -> Option<Vec<u64>> {
+    ///
+    /// `words`: read when they are first needed.
+    fn directory(
+        &self,
+        number: u16,
+        unit: Unit,
+        words: &OnceCell<Vec<Option<Shared>>>,
+    ) -> Option<Vec<u64>> {
         let names = |w: &&Shared| {
             w.unit == number && w.generation8 == unit.generation as u8 && w.class == unit.class
         };
@@ -1000,9 +1089,9 @@ impl Reader {
             Phase::Shared if unit.owner != u16::MAX => Some(usize::from(unit.owner)),
             _ => None,
         };
-        // The words were read before the chunk's own: it may have begun, or ended, in between.
+        // The words may have been read for another chunk: this one may have begun since, or ended since its own was read.
         let count = count_of(&unit)
-            .or_else(|| count_in(words))
+            .or_else(|| count_in(words.get_or_init(|| self.shared_words())))
             .or_else(|| count_in(&self.shared_words()))
             .or_else(|| {
                 let mut word = [0; 8];
@@ -1118,64 +1207,60 @@ impl Reader {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn collect(
         &mut self,
-        lines: &[LineView],
-        words: &[Option<Shared>],
+        (lines, chunks): (&[LineView], &[(u16, Unit)]),
         watermark: u64,
         options: &DrainOptions<'_>,
         streams: &mut Vec<Stream>,
         refs: &mut Vec<Ref>,
         out: &mut Drained,
     ) {
-        for segment in 0..self.segments.len() {
-            let (chunks, hostile) = self.chunks_of(segment);
-            out.hostile += hostile;
-            for (number, unit) in chunks {
-                if self.is_released(number, unit.generation) {
-                    continue;
+        let words = OnceCell::new();
+        for (number, unit) in chunks.iter().copied() {
+            if self.is_released(number, unit.generation) {
+                continue;
+            }
+            let size = class_size(unit.class) as u32;
+            let (segment, base) = self.place(number);
+            match unit.phase {
+                Phase::Free => {}
+                Phase::Open | Phase::Closed => {
+                    let head = named(lines, number, unit);
+                    let state = self.chunk(number, unit.generation);
+                    let end = match (unit.phase, head) {
+                        (Phase::Closed, _) => unit.end,
+                        (_, Some(line)) => line.head.committed(),
+                        (_, None) => state.consumed,
+                    };
+                    if end != state.end {
+                        state.end = end;
+                        state.changed = Instant::now();
+                    }
+                    if end > size || end < state.consumed {
+                        out.hostile += 1;
+                        continue;
+                    }
+                    if end > state.consumed {
+                        streams.push(Stream {
+                            segment,
+                            unit: number,
+                            slot: Some(unit.owner),
+                            at: state.consumed,
+                            end,
+                            base,
+                            window: Vec::new(),
+                            filled: 0,
+                            window_at: 0,
+                            refs: Vec::new(),
+                            next_ref: 0,
+                            copies: Vec::new(),
+                            expected: None,
+                        });
+                    }
                 }
-                let size = class_size(unit.class) as u32;
-                let (_, base) = self.place(number);
-                match unit.phase {
-                    Phase::Free => {}
-                    Phase::Open | Phase::Closed => {
-                        let head = named(lines, number, unit);
-                        let state = self.chunk(number, unit.generation);
-                        let end = match (unit.phase, head) {
-                            (Phase::Closed, _) => unit.end,
-                            (_, Some(line)) => line.head.committed(),
-                            (_, None) => state.consumed,
-                        };
-                        if end != state.end {
-                            state.end = end;
-                            state.changed = Instant::now();
-                        }
-                        if end > size || end < state.consumed {
-                            out.hostile += 1;
-                            continue;
-                        }
-                        if end > state.consumed {
-                            streams.push(Stream {
-                                segment,
-                                unit: number,
-                                slot: Some(unit.owner),
-                                at: state.consumed,
-                                end,
-                                base,
-                                window: Vec::new(),
-                                filled: 0,
-                                window_at: 0,
-                                refs: Vec::new(),
-                                next_ref: 0,
-                                copies: Vec::new(),
-                            });
-                        }
-                    }
-                    Phase::Shared | Phase::SharedClosed => {
-                        self.collect_shared(number, unit, words, watermark, options, refs, out);
-                    }
+                Phase::Shared | Phase::SharedClosed => {
+                    self.collect_shared(number, unit, &words, watermark, options, refs, out);
                 }
             }
         }
@@ -1186,7 +1271,7 @@ impl Reader {
         &mut self,
         number: u16,
         unit: Unit,
-        words: &[Option<Shared>],
+        words: &OnceCell<Vec<Option<Shared>>>,
         watermark: u64,
         options: &DrainOptions<'_>,
         refs: &mut Vec<Ref>,
@@ -1296,10 +1381,9 @@ impl Reader {
         until: u64,
         sink: &mut impl FnMut(&Record<'_>) -> ControlFlow<()>,
     ) {
-        let Pass { streams, heap, window, spare, watermark, last, late, drained, out, .. } = pass;
-        while let Some(Reverse((time, seq, index))) = heap.pop() {
+        let Pass { streams, heap, window, spare, watermark, last, drained, out, .. } = pass;
+        while let Some(&Reverse((time, seq, index))) = heap.peek() {
             if time >= *watermark || time > until {
-                heap.push(Reverse((time, seq, index)));
                 break;
             }
             let stream = &mut streams[index];
@@ -1307,107 +1391,115 @@ impl Reader {
                 stream.window = spare.pop().unwrap_or_default();
                 stream.filled = 0;
             }
-            let limit = heap.peek().map(|Reverse((time, seq, _))| (*time, *seq));
-            loop {
-                let Some(header) = self.peek(stream, *window, out) else {
-                    spare.push(stream.give_back());
-                    break;
+            let limit = second(heap).map(|Reverse((time, seq, _))| (*time, *seq));
+            // Before this time none of the ends below is near.
+            let near = limit.map_or(u64::MAX, |(time, _)| time);
+            let near = near.min(until.saturating_add(1)).min(*watermark);
+            // What comes before it can only be a late commit, or a provider that makes its times up.
+            let mut floor = self.watermark.max(*last);
+            let overflow = !stream.refs.is_empty();
+            let mut expected = match stream.expected {
+                Some(expected) => expected,
+                None => self.expected(stream.slot, seq),
+            };
+            let end = loop {
+                let (header, payload) = match stream.whole() {
+                    Some(whole) => whole,
+                    None if !overflow => {
+                        if self.peek(stream, *window, out).is_none() {
+                            break End::Empty;
+                        }
+                        // Now it is whole in the window.
+                        continue;
+                    }
+                    None => match self.peek_overflow(stream, out) {
+                        Some(whole) => whole,
+                        None => break End::Empty,
+                    },
                 };
                 let (time, seq) = (header.time(), header.seq());
-                if time >= *watermark {
-                    spare.push(stream.give_back());
-                    break;
-                }
-                if time > until || limit.is_some_and(|limit| (time, seq) > limit) {
-                    heap.push(Reverse((time, seq, index)));
-                    break;
-                }
-                let size = header.size() as usize;
-                let overflow = !stream.refs.is_empty();
-                let payload: &[u8] = if overflow {
-                    let r = stream.refs[stream.next_ref];
-                    let (segment, base) = self.place(r.unit);
-                    let source = &self.segments[segment].source;
-                    // The copy that its header has just been taken from.
-                    let copy = stream.copies.iter_mut().find(|copy| copy.unit == r.unit);
-                    let Some(copy) = copy else { break };
-                    let whole = copy.get(source, base, (r.offset, r.room), r.end);
-                    &whole[RECORD_HEADER_SIZE..RECORD_HEADER_SIZE + size]
-                } else {
-                    let at = (stream.at - stream.window_at) as usize + RECORD_HEADER_SIZE;
-                    &stream.window[at..at + size]
-                };
-                let record = header.record(payload, overflow);
-                // Both can only be a late commit, or a provider that makes its times up.
-                if time < self.watermark || time < *last {
-                    late[usize::from(record.sessions)] += 1;
-                } else {
-                    if sink(&record).is_break() {
-                        *watermark = time;
-                        out.stopped = true;
-                        return;
+                if time >= near {
+                    if time >= *watermark {
+                        break End::Empty;
                     }
-                    *last = time;
-                    drained[usize::from(record.sessions)] += 1;
-                    out.size += record_room(size) as u64;
+                    if time > until || limit.is_some_and(|limit| (time, seq) > limit) {
+                        break End::NotYet(time, seq);
+                    }
                 }
-                self.step(stream, &header);
+                let room = record_room(payload.len());
+                let record = header.record(payload, overflow);
+                if time < floor {
+                    std::hint::cold_path();
+                    out.late += 1;
+                    add(&mut self.late, record.sessions, 1);
+                } else {
+                    let sessions = record.sessions;
+                    if sink(&record).is_break() {
+                        break End::NoRoom(time);
+                    }
+                    (*last, floor) = (time, time);
+                    drained.count(sessions);
+                    out.size += room as u64;
+                }
+                if overflow {
+                    self.step_overflow(stream, seq);
+                } else {
+                    if seq != expected {
+                        // Backwards only in a provider that makes its numbers up.
+                        let gap = seq.wrapping_sub(expected);
+                        self.gaps += if gap < 1 << 31 { u64::from(gap) } else { 0 };
+                    }
+                    expected = seq.wrapping_add(1);
+                    stream.at += room as u32;
+                }
+            };
+            stream.expected = Some(expected);
+            match end {
+                End::Empty => {
+                    self.expect(stream);
+                    spare.push(stream.give_back());
+                    heap.pop();
+                }
+                End::NotYet(time, seq) => put_first(heap, Reverse((time, seq, index))),
+                End::NoRoom(time) => {
+                    *watermark = time;
+                    out.stopped = true;
+                    return;
+                }
             }
         }
+    }
+
+    /// The next sequence number of a thread, `first` where none is known.
+    fn expected(&mut self, slot: Option<u16>, first: u32) -> u32 {
+        let known = slot.and_then(|slot| self.next_seq.get(usize::from(slot)));
+        match known {
+            Some(known) if *known <= u64::from(u32::MAX) => *known as u32,
+            None if self.fresh => 0,
+            _ => first,
+        }
+    }
+
+    /// What a stream has come to is its thread's again.
+    fn expect(&mut self, stream: &mut Stream) {
+        let (Some(slot), Some(next)) = (stream.slot, stream.expected.take()) else { return };
+        let slot = usize::from(slot);
+        if slot >= MAX_THREADS {
+            return;
+        }
+        if self.next_seq.len() <= slot {
+            let first = if self.fresh { 0 } else { u64::MAX };
+            self.next_seq.resize(slot + 1, first);
+        }
+        self.next_seq[slot] = u64::from(next);
     }
 
     /// The next record's header, with the whole record in the window (for a chunk stream, when `want` allows more than a
     /// header). `None`: the stream is at its end, or broken, and then its rest is consumed.
-    #[inline]
-    fn peek(&mut self, stream: &mut Stream, want: usize, out: &mut Drained) -> Option<Header> {
-        let at = stream.at.wrapping_sub(stream.window_at) as usize;
-        if stream.refs.is_empty()
-            && want > RECORD_HEADER_SIZE
-            && let Some(bytes) = stream.window[..stream.filled].get(at..)
-            && let Some(head) = bytes.first_chunk()
-        {
-            let header = Header::read(head);
-            let left = (stream.end - stream.at).min(bytes.len() as u32);
-            if header.room(left).is_some() {
-                return Some(header);
-            }
-        }
-        self.peek_slowly(stream, want, out)
-    }
-
     #[inline(never)]
-    fn peek_slowly(
-        &mut self,
-        stream: &mut Stream,
-        want: usize,
-        out: &mut Drained,
-    ) -> Option<Header> {
+    fn peek(&mut self, stream: &mut Stream, want: usize, out: &mut Drained) -> Option<Header> {
         if !stream.refs.is_empty() {
-            while let Some(r) = stream.refs.get(stream.next_ref).copied() {
-                let (segment, base) = self.place(r.unit);
-                let source = &self.segments[segment].source;
-                let copies = &mut stream.copies;
-                let at = match copies.iter().position(|copy| copy.unit == r.unit) {
-                    Some(at) => at,
-                    None => {
-                        copies.truncate(COPIES - 1);
-                        copies.push(Copied { unit: r.unit, ..Copied::default() });
-                        copies.len() - 1
-                    }
-                };
-                let whole = copies[at].get(source, base, (r.offset, r.room), r.end);
-                if let Some(head) = whole.first_chunk() {
-                    let header = Header::read(head);
-                    if header.room(r.room).is_some() && header.time() == r.time {
-                        return Some(header);
-                    }
-                }
-                // It was checked when it was collected, and has been changed since.
-                out.hostile += 1;
-                stream.next_ref += 1;
-                self.mark(r.unit, r.index as usize);
-            }
-            return None;
+            return self.peek_overflow(stream, out).map(|(header, _)| header);
         }
         let left = stream.end - stream.at;
         if left == 0 {
@@ -1451,36 +1543,55 @@ impl Reader {
         None
     }
 
-    #[inline]
-    fn step(&mut self, stream: &mut Stream, header: &Header) {
-        if let Some(r) = stream.refs.get(stream.next_ref) {
-            self.mark(r.unit, r.index as usize);
-            stream.next_ref += 1;
-            self.shared_seen += 1;
-            let seq = header.seq();
-            self.shared_span = Some(match self.shared_span {
-                None => (if self.fresh { 0 } else { seq }, seq),
-                Some((first, last)) => {
-                    (first, if seq.wrapping_sub(last) as i32 > 0 { seq } else { last })
+    /// The next record of overflow chunks. `None`: there is none left.
+    #[inline(never)]
+    fn peek_overflow<'s>(
+        &mut self,
+        stream: &'s mut Stream,
+        out: &mut Drained,
+    ) -> Option<(Header, &'s [u8])> {
+        let Stream { refs, next_ref, copies, .. } = stream;
+        while let Some(r) = refs.get(*next_ref).copied() {
+            let (segment, base) = self.place(r.unit);
+            let source = &self.segments[segment].source;
+            let at = match copies.iter().position(|copy| copy.unit == r.unit) {
+                Some(at) => at,
+                None => {
+                    copies.truncate(COPIES - 1);
+                    copies.push(Copied { unit: r.unit, ..Copied::default() });
+                    copies.len() - 1
                 }
-            });
-            return;
-        }
-        if let Some(slot) = stream.slot {
-            let seq = header.seq();
-            if self.next_seq.len() <= usize::from(slot) && usize::from(slot) < MAX_THREADS {
-                let first = if self.fresh { 0 } else { u64::MAX };
-                self.next_seq.resize(usize::from(slot) + 1, first);
+            };
+            let whole = copies[at].get(source, base, (r.offset, r.room), r.end);
+            if let Some(head) = whole.first_chunk() {
+                let header = Header::read(head);
+                if header.room(r.room).is_some() && header.time() == r.time {
+                    // What has been copied now stays until another is asked for.
+                    let start = (r.offset - copies[at].at) as usize + RECORD_HEADER_SIZE;
+                    let payload = copies[at].bytes.get(start..start + header.size() as usize)?;
+                    return Some((header, payload));
+                }
             }
-            if let Some(next) = self.next_seq.get_mut(usize::from(slot)) {
-                // Backwards only in a provider that makes its numbers up.
-                let gap = seq.wrapping_sub(*next as u32);
-                let known = *next <= u64::from(u32::MAX) && gap < 1 << 31;
-                self.gaps += if known { u64::from(gap) } else { 0 };
-                *next = u64::from(seq.wrapping_add(1));
-            }
+            // It was checked when it was collected, and has been changed since.
+            out.hostile += 1;
+            *next_ref += 1;
+            self.mark(r.unit, r.index as usize);
         }
-        stream.at += record_room(header.size() as usize) as u32;
+        None
+    }
+
+    #[inline(never)]
+    fn step_overflow(&mut self, stream: &mut Stream, seq: u32) {
+        let Some(r) = stream.refs.get(stream.next_ref) else { return };
+        self.mark(r.unit, r.index as usize);
+        stream.next_ref += 1;
+        self.shared_seen += 1;
+        self.shared_span = Some(match self.shared_span {
+            None => (if self.fresh { 0 } else { seq }, seq),
+            Some((first, last)) => {
+                (first, if seq.wrapping_sub(last) as i32 > 0 { seq } else { last })
+            }
+        });
     }
 
     /// Consumes one record of an overflow chunk.
@@ -1495,84 +1606,83 @@ impl Reader {
     }
 
     /// After the merge: consumed positions, chunks that can be released, chunks to take back.
-    fn settle(&mut self, lines: &[LineView], options: &DrainOptions<'_>, out: &mut Drained) {
+    /// `lines` and `chunks` are those that it began with: what happened since is seen by the next.
+    fn settle(
+        &mut self,
+        (lines, chunks): (&[LineView], &[(u16, Unit)]),
+        options: &DrainOptions<'_>,
+        out: &mut Drained,
+    ) {
         let applied = self.control.batch();
-        for segment in 0..self.segments.len() {
-            for (number, unit) in self.chunks_of(segment).0 {
-                if self.is_released(number, unit.generation) {
-                    continue;
+        for (number, unit) in chunks.iter().copied() {
+            if self.is_released(number, unit.generation) {
+                continue;
+            }
+            let next_batch = self.batch + 1;
+            let Some(state) = self.chunks.get_mut(&number) else { continue };
+            if state.generation != unit.generation {
+                continue;
+            }
+            let mut release = false;
+            match unit.phase {
+                Phase::Free => continue,
+                Phase::Closed => release = state.consumed == unit.end,
+                Phase::Shared | Phase::SharedClosed => {
+                    let seen: u32 = state.bits.iter().map(|b| b.count_ones()).sum();
+                    release = state.end != u32::MAX && seen >= state.end;
                 }
-                let next_batch = self.batch + 1;
-                let Some(state) = self.chunks.get_mut(&number) else { continue };
-                if state.generation != unit.generation {
-                    continue;
-                }
-                let mut release = false;
-                match unit.phase {
-                    Phase::Free => continue,
-                    Phase::Closed => release = state.consumed == unit.end,
-                    Phase::Shared | Phase::SharedClosed => {
-                        let seen: u32 = state.bits.iter().map(|b| b.count_ones()).sum();
-                        release = state.end != u32::MAX && seen >= state.end;
-                    }
-                    Phase::Open => {
-                        let head = named(lines, number, unit);
-                        let line = lines.get(usize::from(unit.owner)).copied().unwrap_or_default();
-                        let at_rest = state.consumed == state.end || head.is_none();
-                        let idle = state.changed.elapsed();
-                        if options.ended {
-                            let writing = head.is_some_and(|l| l.head.is_writing());
-                            out.torn += u64::from(writing);
-                            release = at_rest;
-                        } else if at_rest && state.is_orphan {
-                            // The heads of this drain were read after its owner was found gone: nothing comes any more.
-                            out.torn += u64::from(head.is_some_and(|l| l.head.is_writing()));
-                            release = true;
-                        } else if at_rest
-                            && idle >= Duration::from_millis(20)
-                            && line.tid != 0
-                            && options.alive.is_some_and(|alive| !alive(line.tid))
-                        {
-                            // It may have written since the heads were read.
-                            state.is_orphan = true;
-                        } else if state.phase == CLOSING {
-                            // Only if this drain's barrier came after the store.
-                            release = applied >= state.closing_batch
-                                && options.until.is_none()
-                                && !out.no_barrier
-                                && head.is_some_and(|l| {
-                                    proto::may_release(
-                                        l.head,
-                                        number,
-                                        unit.generation,
-                                        state.consumed,
-                                    )
-                                });
-                        } else if at_rest
-                            && head.is_some_and(|l| !l.head.is_writing())
-                            && options.reclaim_idle.is_some_and(|limit| idle >= limit)
-                        {
-                            state.phase = CLOSING;
-                            state.closing_batch = next_batch;
-                        }
+                Phase::Open => {
+                    let head = named(lines, number, unit);
+                    let line = lines.get(usize::from(unit.owner)).copied().unwrap_or_default();
+                    let at_rest = state.consumed == state.end || head.is_none();
+                    let idle = state.changed.elapsed();
+                    if options.ended {
+                        let writing = head.is_some_and(|l| l.head.is_writing());
+                        out.torn += u64::from(writing);
+                        release = at_rest;
+                    } else if at_rest && state.is_orphan {
+                        // The heads of this drain were read after its owner was found gone: nothing comes any more.
+                        out.torn += u64::from(head.is_some_and(|l| l.head.is_writing()));
+                        release = true;
+                    } else if at_rest
+                        && idle >= Duration::from_millis(20)
+                        && line.tid != 0
+                        && options.alive.is_some_and(|alive| !alive(line.tid))
+                    {
+                        // It may have written since the heads were read.
+                        state.is_orphan = true;
+                    } else if state.phase == CLOSING {
+                        // Only if this drain's barrier came after the store.
+                        release = applied >= state.closing_batch
+                            && options.until.is_none()
+                            && !out.no_barrier
+                            && head.is_some_and(|l| {
+                                proto::may_release(l.head, number, unit.generation, state.consumed)
+                            });
+                    } else if at_rest
+                        && head.is_some_and(|l| !l.head.is_writing())
+                        && options.reclaim_idle.is_some_and(|limit| idle >= limit)
+                    {
+                        state.phase = CLOSING;
+                        state.closing_batch = next_batch;
                     }
                 }
-                let phase = if release { RELEASED } else { state.phase };
-                let consumed = state.consumed;
-                let word = proto::chunk_word(proto::key(unit.generation, phase), consumed);
-                let at = C_CHUNKS + usize::from(number) * 8;
-                if self.control.memory.word(at).load(Ordering::Relaxed) != word {
-                    self.store(at, word);
-                }
-                if release {
-                    self.releases += 1;
-                    if let Some(state) = self.chunks.remove(&number) {
-                        for (i, bits) in state.bits.iter().enumerate() {
-                            let at = C_BITS + usize::from(number) * 16 + i * 8;
-                            let old = self.control.memory.word(at).load(Ordering::Relaxed);
-                            if *bits != 0 || old != 0 {
-                                self.store(at, 0);
-                            }
+            }
+            let phase = if release { RELEASED } else { state.phase };
+            let consumed = state.consumed;
+            let word = proto::chunk_word(proto::key(unit.generation, phase), consumed);
+            let at = C_CHUNKS + usize::from(number) * 8;
+            if self.control.memory.word(at).load(Ordering::Relaxed) != word {
+                self.store(at, word);
+            }
+            if release {
+                self.releases += 1;
+                if let Some(state) = self.chunks.remove(&number) {
+                    for (i, bits) in state.bits.iter().enumerate() {
+                        let at = C_BITS + usize::from(number) * 16 + i * 8;
+                        let old = self.control.memory.word(at).load(Ordering::Relaxed);
+                        if *bits != 0 || old != 0 {
+                            self.store(at, 0);
                         }
                     }
                 }
@@ -1598,4 +1708,45 @@ fn le64(bytes: &[u8], at: usize) -> u64 {
 #[inline]
 fn le32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Admission, PoolOptions, Request, Writer};
+
+    /// P7: a writer that sees a new count of released chunks looks for them once. It finds them, since their words stand before the count.
+    #[test]
+    fn the_count_of_releases_comes_last() {
+        let memory = |size| Memory::heap(size).unwrap();
+        let clock = RawClock::Monotonic;
+        let control = Control::create(memory(CONTROL_SIZE), clock, Barrier::WriterFences).unwrap();
+        let admission = Admission { open: true, largest_size: 65535, ..Admission::default() };
+        control.set_admission(0, admission);
+        let options = PoolOptions { chunk_size: 4096, prefault: usize::MAX };
+        let pool = memory(options.memory_size());
+        let writer = Writer::new(pool, control.memory().clone(), options, 0).unwrap();
+        let source = Source::Mapped(writer.segment(0).unwrap().clone());
+        let mut reader = Reader::new(control.clone(), source).unwrap();
+        let request =
+            Request { sessions: 1, payload_size: 1000, event_size: 1080, ..Request::default() };
+        for _ in 0..8 {
+            writer.write(&request, |record| record.put(&[1; 1000])).unwrap();
+        }
+        let options = DrainOptions { patience: PATIENCE, ..DrainOptions::default() };
+        assert_eq!(reader.drain(&options, |_| ()).records, 8);
+        reader.prepare(1);
+        let word = |at: usize| control.memory.word(at).load(Ordering::Relaxed);
+        let count = word(C_JOURNAL_COUNT) as usize;
+        let entry = |index: usize| (word(C_JOURNAL + index * 16), word(C_JOURNAL + index * 16 + 8));
+        let is_release = |(at, word): &(u64, u64)| {
+            (C_CHUNKS..C_BITS).contains(&(*at as usize)) && (word >> 32) as u8 == RELEASED as u8
+        };
+        assert!((0..count).map(entry).any(|entry| is_release(&entry)));
+        let (last, releases) = entry(count - 1);
+        assert_eq!(last, C_RELEASES as u64);
+        assert!(releases > 0 && word(C_RELEASES) == 0);
+        reader.commit();
+        assert_eq!(word(C_RELEASES), releases);
+    }
 }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::host::{DrainOptions, Drained, Reader, Record, time_of_drain, wait_for_writers};
+use crate::host::{
+    DrainOptions, Drained, Reader, Record, put_first, second, time_of_drain, wait_for_writers,
+};
 use crate::sys::{Barrier, Memory, RawClock};
 
 /// One pool of several.
@@ -99,10 +101,10 @@ pub fn drain_together(
         }
     }
     let mut given = 0;
-    while let Some(Reverse((_, index))) = heap.pop() {
-        let until = heap.peek().map_or(u64::MAX, |Reverse((time, _))| *time);
+    while let Some(&Reverse((_, index))) = heap.peek() {
+        let until = second(&heap).map_or(u64::MAX, |Reverse((time, _))| *time);
         let (Some(pass), Some(one)) = (&mut passes[index], participants.get_mut(index)) else {
-            continue;
+            break;
         };
         // A provider that changes its records' times while they are read garbles nobody else's order.
         pass.last = given;
@@ -113,8 +115,9 @@ pub fn drain_together(
             together.watermark = pass.watermark;
             break;
         }
-        if let Some(time) = pass.next_time() {
-            heap.push(Reverse((time, index)));
+        match pass.next_time() {
+            Some(time) => put_first(&mut heap, Reverse((time, index))),
+            None => drop(heap.pop()),
         }
     }
     for (one, pass) in participants.iter_mut().zip(passes) {

@@ -115,6 +115,12 @@ impl Unit {
             | (self.phase as u64) << 56
             | u64::from(self.class & 3) << 60
     }
+    /// Is it of no chunk? Of the bytes as they lie in memory.
+    #[inline]
+    pub fn is_free(word: &[u8; 8]) -> bool {
+        word[7] & 7 == 0
+    }
+
     /// `None` when no writer of ours can have written it.
     pub fn unpack(word: u64) -> Option<Unit> {
         let phase = match (word >> 56) & 7 {

@@ -53,6 +53,12 @@ pub(crate) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
+/// Bytes that a record of `size` bytes takes.
+#[inline]
+pub(crate) fn padded(size: usize) -> usize {
+    (size + 7) & !7
+}
+
 /// A buffer that a CPU's events go to, or that waits to be handed out.
 #[derive(Debug)]
 pub(crate) struct Buffer<B> {
@@ -106,10 +112,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
         }
     }
 
-    /// Where a record of `size` bytes goes.
+    /// Where a record of `size` bytes goes, if there is room.
     #[inline]
-    pub fn room(&mut self, size: usize) -> &mut [u8] {
-        &mut self.memory.as_mut()[self.filled..self.filled + size.next_multiple_of(8)]
+    pub fn room(&mut self, size: usize) -> Option<&mut [u8]> {
+        let end = self.filled + padded(size);
+        self.memory.as_mut().get_mut(self.filled..end)
     }
 
     #[inline]
@@ -119,12 +126,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
         }
         self.last_time = time;
         self.events += 1;
-        self.filled += size.next_multiple_of(8);
+        self.filled += padded(size);
     }
 
     #[inline]
     pub fn has_room(&self, size: usize) -> bool {
-        self.filled + size.next_multiple_of(8) <= self.memory.as_ref().len()
+        self.filled + padded(size) <= self.memory.as_ref().len()
     }
 
     /// What it holds now belongs to `batch`.

@@ -30,7 +30,7 @@ pub(crate) fn is_numbered(classic: &Classic) -> bool {
 
 /// Writes the event to the front of `out`, which has room for its size rounded up to eight; a sequence number is left 0.
 #[inline(never)]
-pub(crate) fn encode(event: &Event<'_>, classic: &Classic, out: &mut [u8]) {
+pub(crate) fn encode(event: &Event<'_>, time: i64, classic: &Classic, out: &mut [u8]) {
     let size = event.size(&[]);
     let mut at = 0;
     let mut put = |bytes: &[u8]| {
@@ -57,7 +57,7 @@ pub(crate) fn encode(event: &Event<'_>, classic: &Classic, out: &mut [u8]) {
         put(&class.version.to_le_bytes());
         put(&thread);
         put(&process);
-        put(&event.time.to_le_bytes());
+        put(&time.to_le_bytes());
         put(&class.guid.0);
         put(&[0; 8]);
         if let Some((instance, parent_instance, parent)) = instance {
@@ -85,7 +85,7 @@ pub(crate) fn encode(event: &Event<'_>, classic: &Classic, out: &mut [u8]) {
             MessageId::Component(component) => put(&component.to_le_bytes()),
         }
         if flags.contains(MessageFlags::TIMESTAMP) {
-            put(&event.time.to_le_bytes());
+            put(&time.to_le_bytes());
         }
         if flags.contains(MessageFlags::SYSTEM_INFO) {
             put(&thread);

@@ -1,3 +1,5 @@
+use std::sync::atomic::AtomicU64;
+
 use etw_types::{Classic, EventDescriptor, ExtType, Guid, le};
 
 use crate::enable::{EnableInfo, EnableProperties};
@@ -60,6 +62,151 @@ pub struct Event<'a> {
     pub classic: Option<&'a Classic>,
 }
 
+/// What is the same in all events of one place in a program: the record on disk up to the payload, but for a few words.
+#[derive(Debug)]
+pub struct Shape {
+    pub(crate) provider: Guid,
+    pub(crate) group: Guid,
+    pub(crate) descriptor: EventDescriptor,
+    /// `EVENT_HEADER` and extended items.
+    head: Box<[u8]>,
+    has_items: bool,
+    /// The version of what a session wants by which these events are stored as they come; the last that was found.
+    pub(crate) wanted: AtomicU64,
+}
+
+impl Shape {
+    /// Of events of this provider (and its group), with this descriptor and these items, linked among themselves.
+    pub fn new(provider: Guid, group: Guid, descriptor: EventDescriptor, chain: &[u8]) -> Shape {
+        let event = Event { provider, descriptor, chain, ..Event::default() };
+        let size = event.size(&[]);
+        let mut head = vec![0; size].into_boxed_slice();
+        event.encode(0, &[], size, &mut head);
+        let has_items = !chain.is_empty();
+        Shape { provider, group, descriptor, head, has_items, wanted: AtomicU64::new(u64::MAX) }
+    }
+
+    /// The provider.
+    pub fn provider(&self) -> Guid {
+        self.provider
+    }
+
+    /// Its group.
+    pub fn group(&self) -> Guid {
+        self.group
+    }
+
+    /// The descriptor.
+    pub fn descriptor(&self) -> EventDescriptor {
+        self.descriptor
+    }
+
+    /// The extended items.
+    pub fn chain(&self) -> &[u8] {
+        &self.head[HEADER_SIZE..]
+    }
+}
+
+/// An event of a [`Shape`]: as [`Event`], without activity and stack. Sessions that ask for nothing unusual store it with little work.
+#[derive(Clone, Copy, Debug)]
+pub struct Shaped<'a> {
+    /// What it shares with others.
+    pub shape: &'a Shape,
+    /// As [`Event::time`].
+    pub time: i64,
+    /// As [`Event::raw`].
+    pub raw: Option<i64>,
+    /// As [`Event::cpu`].
+    pub cpu: u16,
+    /// As [`Event::process_id`].
+    pub process_id: u32,
+    /// As [`Event::thread_id`].
+    pub thread_id: u32,
+    /// As [`Event::flags`].
+    pub flags: u16,
+    /// As [`Event::property`].
+    pub property: u16,
+    /// As [`Event::in_private`].
+    pub in_private: bool,
+    /// As [`Event::payload`].
+    pub payload: &'a [u8],
+    /// As [`Event::process`].
+    pub process: Option<&'a ProcessFacts>,
+}
+
+impl<'a> Shaped<'a> {
+    /// The same, as any event is told.
+    #[inline]
+    pub fn event(&self) -> Event<'a> {
+        Event {
+            time: self.time,
+            raw: self.raw,
+            cpu: self.cpu,
+            process_id: self.process_id,
+            thread_id: self.thread_id,
+            provider: self.shape.provider,
+            group: self.shape.group,
+            descriptor: self.shape.descriptor,
+            flags: self.flags,
+            property: self.property,
+            in_private: self.in_private,
+            activity_id: Guid::ZERO,
+            chain: self.shape.chain(),
+            payload: self.payload,
+            stack: &[],
+            process: self.process,
+            classic: None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn size(&self) -> usize {
+        self.shape.head.len() + self.payload.len()
+    }
+
+    /// As [`Event::encode`] of [`event`](Shaped::event).
+    #[inline(always)]
+    pub(crate) fn encode(&self, time: i64, size: usize, out: &mut [u8]) {
+        let Some((head, rest)) = out.split_at_mut_checked(self.shape.head.len()) else { return };
+        // What fills the room up is in its last word, before what belongs there is.
+        if let Some(last) = rest.last_chunk_mut::<8>() {
+            *last = [0; 8];
+        }
+        if let Some(rest) = rest.get_mut(..self.payload.len()) {
+            rest.copy_from_slice(self.payload);
+        }
+        head.copy_from_slice(&self.shape.head);
+        let Some(head) = head.first_chunk_mut::<HEADER_SIZE>() else { return };
+        put_first(head, size, self.flags, self.shape.has_items, self.property);
+        put_ids(head, self.thread_id, self.process_id);
+        put_time(head, time);
+    }
+}
+
+#[inline(always)]
+fn put_first(
+    head: &mut [u8; HEADER_SIZE],
+    size: usize,
+    flags: u16,
+    has_items: bool,
+    property: u16,
+) {
+    let flags = flags & !EXTENDED_INFO | u16::from(has_items);
+    let first = size as u64 | 0xc013 << 16 | u64::from(flags) << 32 | u64::from(property) << 48;
+    head[0x00..0x08].copy_from_slice(&first.to_le_bytes());
+}
+
+#[inline(always)]
+fn put_ids(head: &mut [u8; HEADER_SIZE], thread_id: u32, process_id: u32) {
+    let ids = u64::from(thread_id) | u64::from(process_id) << 32;
+    head[0x08..0x10].copy_from_slice(&ids.to_le_bytes());
+}
+
+#[inline(always)]
+fn put_time(head: &mut [u8; HEADER_SIZE], time: i64) {
+    head[0x10..0x18].copy_from_slice(&time.to_le_bytes());
+}
+
 /// Extended items that a session asks for and a host knows of a process, in on-disk form without linkage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessFacts {
@@ -113,14 +260,12 @@ pub(crate) struct ExtraItems<'a> {
 }
 
 impl<'a> ExtraItems<'a> {
-    /// `largest`: of an event with all its items. A stack that would make it larger is left out.
+    /// What `info` asks for. `largest`: of an event with all its items. A stack that would make it larger is left out.
     #[inline]
-    pub fn new(info: &EnableInfo, event: &Event<'a>, largest: usize) -> ExtraItems<'a> {
-        let mut extra = ExtraItems::default();
+    pub fn find(&mut self, info: &EnableInfo, event: &Event<'a>, largest: usize) {
         if info.properties != EnableProperties::default() && event.classic.is_none() {
-            extra.add(info, event, largest);
+            self.add(info, event, largest);
         }
-        extra
     }
 
     #[inline(never)]
@@ -199,22 +344,17 @@ impl<'a> Event<'a> {
         HEADER_SIZE + self.chain.len() + extra + self.payload.len()
     }
 
-    /// Writes it to the front of `out`, which has room for [`size`](Event::size) rounded up to eight.
-    #[inline]
-    pub(crate) fn encode(&self, extra: &[&[u8]], size: usize, out: &mut [u8]) {
+    /// Writes it to the front of `out`, which has room for [`size`](Event::size) rounded up to eight. `time`: as the session shows it.
+    pub(crate) fn encode(&self, time: i64, extra: &[&[u8]], size: usize, out: &mut [u8]) {
         if let Some(classic) = self.classic {
             std::hint::cold_path();
-            return crate::classic::encode(self, classic, out);
+            return crate::classic::encode(self, time, classic, out);
         }
         let has_items = !self.chain.is_empty() || !extra.is_empty();
-        let flags = self.flags & !EXTENDED_INFO | u16::from(has_items);
         let Some((head, rest)) = out.split_first_chunk_mut::<HEADER_SIZE>() else { return };
-        let first =
-            size as u64 | 0xc013 << 16 | u64::from(flags) << 32 | u64::from(self.property) << 48;
-        head[0x00..0x08].copy_from_slice(&first.to_le_bytes());
-        let ids = u64::from(self.thread_id) | u64::from(self.process_id) << 32;
-        head[0x08..0x10].copy_from_slice(&ids.to_le_bytes());
-        head[0x10..0x18].copy_from_slice(&self.time.to_le_bytes());
+        put_first(head, size, self.flags, has_items, self.property);
+        put_ids(head, self.thread_id, self.process_id);
+        put_time(head, time);
         head[0x18..0x28].copy_from_slice(&self.provider.0);
         head[0x28..0x38].copy_from_slice(&self.descriptor.to_bytes());
         head[0x38..0x40].fill(0);

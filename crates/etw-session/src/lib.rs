@@ -55,7 +55,7 @@ pub mod state;
 pub use buffer::{FullBuffer, Place};
 pub use enable::{EnableInfo, EnableProperties, FilterError, Filters};
 pub use etw_types::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
-pub use event::{Event, MAX_EVENT_SIZE, ProcessFacts, stack_item};
+pub use event::{Event, MAX_EVENT_SIZE, ProcessFacts, Shape, Shaped, stack_item};
 pub use ledger::{Cause, Ledger};
 pub use mode::{EventClock, LogMode, ModeError, SessionError, SessionOptions, log_file_mode};
 pub use payload::{Condition, EventKey, PayloadFilter, PayloadOp};

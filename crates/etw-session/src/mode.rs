@@ -67,6 +67,22 @@ pub enum EventClock {
     Raw,
 }
 
+impl EventClock {
+    /// The time that is recorded of an event with these times.
+    #[inline]
+    pub(crate) fn of(self, time: i64, raw: Option<i64>) -> i64 {
+        if self == EventClock::Main {
+            return time;
+        }
+        std::hint::cold_path();
+        match (self, raw) {
+            (EventClock::Main, _) | (_, None) => time,
+            (EventClock::Shifted(by), Some(_)) => time + by,
+            (EventClock::Raw, Some(raw)) => raw,
+        }
+    }
+}
+
 impl Default for SessionOptions {
     fn default() -> SessionOptions {
         SessionOptions {

@@ -1,5 +1,5 @@
 use crate::enable::{EnableInfo, EnableProperties};
-use crate::event::{Event, ExtraItems};
+use crate::event::{Event, ExtraItems, Shaped};
 use crate::ledger::Cause;
 use crate::session::Session;
 
@@ -86,7 +86,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
 
     /// As [`route`](Router::route) for a host that can wait: `None`, with nothing counted, when a session of `patient` that
     /// wants the event has no free buffer now, but will have when what it handed out comes back.
-    #[inline]
     pub fn route_or_wait(&mut self, mask: u64, patient: u64, event: &Event<'_>) -> Option<Routed> {
         if mask.is_power_of_two()
             && let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize]
@@ -106,6 +105,25 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
             };
         }
         self.can_take(mask & patient, event).then(|| self.route_to_many(mask, event))
+    }
+
+    /// As [`route_or_wait`](Router::route_or_wait).
+    #[inline(always)]
+    pub fn route_shaped_or_wait(
+        &mut self,
+        mask: u64,
+        patient: u64,
+        event: &Shaped<'_>,
+    ) -> Option<Routed> {
+        if mask.is_power_of_two()
+            && let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize]
+            && session.put_shaped(event)
+        {
+            return Some(Routed { stored: mask, ..Routed::default() });
+        }
+        // Made here: what goes the short way need not be in memory.
+        let event = event.event();
+        self.route_or_wait(mask, patient, &event)
     }
 
     fn can_take(&mut self, mask: u64, event: &Event<'_>) -> bool {
@@ -176,17 +194,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// Bytes that an event takes if it is wanted.
     fn wanted_size(&self, event: &Event<'_>) -> Option<usize> {
-        let items = ExtraItems::new(self.wanted(event)?, event, self.largest_event());
+        let mut items = ExtraItems::default();
+        items.find(self.wanted(event)?, event, self.largest_event());
         Some(event.size(items.as_slice()))
     }
 
-    #[inline]
     fn offer(&mut self, event: &Event<'_>) -> Offered {
         let Some(info) = self.wanted(event) else {
             self.count_filtered();
             return Offered::Filtered;
         };
-        let items = ExtraItems::new(info, event, self.largest_event());
+        let mut items = ExtraItems::default();
+        items.find(info, event, self.largest_event());
         let size = event.size(items.as_slice());
         match self.has_room(event.cpu, size) {
             Ok(()) => {

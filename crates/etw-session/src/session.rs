@@ -1,14 +1,15 @@
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use etw_types::Guid;
 
 use crate::buffer::{Buffer, FREE, FullBuffer, HEADER_SIZE, Place, STATE, put};
 use crate::enable::{EnableInfo, EnableProperties};
-use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE};
+use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE, Shape, Shaped};
 use crate::ledger::{Cause, Ledger};
-use crate::mode::{EventClock, LogMode, SessionError, SessionOptions};
+use crate::mode::{LogMode, SessionError, SessionOptions};
 use crate::state;
 
 /// A session: events go into the buffer of their CPU, full buffers to whoever takes them.
@@ -65,46 +66,81 @@ impl Hasher for GuidHasher {
 /// What a session wants, by provider or group.
 #[derive(Debug, Default)]
 struct Enabled {
-    all: Vec<(Guid, EnableInfo)>,
+    all: Vec<Entry>,
     /// Places in `all`.
     by_id: HashMap<Guid, usize, BuildHasherDefault<GuidHasher>>,
     /// The place that was asked for last: the next event is nearly always of the same provider.
     last: Cell<usize>,
+    /// Unlike that of any other session, and of this one before a change; 0 while nothing is wanted.
+    version: u64,
+}
+
+/// The next version of what some session wants.
+static VERSIONS: AtomicU64 = AtomicU64::new(1);
+
+#[derive(Debug)]
+struct Entry {
+    id: Guid,
+    info: EnableInfo,
+    /// Level and keyword are all that is asked for, and events are stored as they come.
+    is_plain: bool,
+}
+
+impl Entry {
+    fn new(id: Guid, info: EnableInfo) -> Entry {
+        let is_plain = info.filters.is_none() && info.properties == EnableProperties::default();
+        Entry { id, info, is_plain }
+    }
 }
 
 impl Enabled {
     fn insert(&mut self, id: Guid, info: EnableInfo) {
+        self.version = VERSIONS.fetch_add(1, Ordering::Relaxed);
         match self.by_id.get(&id) {
-            Some(at) => self.all[*at].1 = info,
+            Some(at) => self.all[*at] = Entry::new(id, info),
             None => {
                 self.by_id.insert(id, self.all.len());
-                self.all.push((id, info));
+                self.all.push(Entry::new(id, info));
             }
         }
     }
 
     fn remove(&mut self, id: &Guid) -> Option<EnableInfo> {
         let at = self.by_id.remove(id)?;
-        let (_, info) = self.all.swap_remove(at);
-        if let Some((moved, _)) = self.all.get(at) {
-            self.by_id.insert(*moved, at);
+        self.version = VERSIONS.fetch_add(1, Ordering::Relaxed);
+        let removed = self.all.swap_remove(at);
+        if let Some(moved) = self.all.get(at) {
+            self.by_id.insert(moved.id, at);
         }
-        Some(info)
+        Some(removed.info)
     }
 
     #[inline]
     fn get(&self, id: &Guid) -> Option<&EnableInfo> {
+        Some(&self.entry(id)?.info)
+    }
+
+    #[inline]
+    fn entry(&self, id: &Guid) -> Option<&Entry> {
         match self.all.get(self.last.get()) {
-            Some((last, info)) if last == id => Some(info),
+            Some(last) if last.id == *id => Some(last),
             _ => self.find(id),
         }
     }
 
+    /// Are all events of this shape wanted, and stored as they come?
     #[inline(never)]
-    fn find(&self, id: &Guid) -> Option<&EnableInfo> {
+    fn is_plain(&self, shape: &Shape) -> bool {
+        let (level, keyword) = (shape.descriptor.level.0, shape.descriptor.keyword.0);
+        self.entry(&shape.provider)
+            .is_some_and(|entry| entry.is_plain && entry.info.wanted.matches(level, keyword))
+    }
+
+    #[inline(never)]
+    fn find(&self, id: &Guid) -> Option<&Entry> {
         let at = *self.by_id.get(id)?;
         self.last.set(at);
-        Some(&self.all.get(at)?.1)
+        self.all.get(at)
     }
 }
 
@@ -134,6 +170,24 @@ pub struct Facts {
     pub out_of_order: u64,
     /// Events stored without the call stack that was wanted: it found no room, or their program captures none.
     pub without_stack: u64,
+}
+
+impl Facts {
+    /// A record of `size` bytes has been put into `buffer`.
+    #[inline]
+    fn stored<B: AsRef<[u8]> + AsMut<[u8]>>(
+        &mut self,
+        buffer: &mut Buffer<B>,
+        size: usize,
+        time: i64,
+    ) {
+        if time < buffer.last_time {
+            self.out_of_order += u64::from(buffer.events > 0);
+        }
+        buffer.added(size, time);
+        self.last_time = self.last_time.max(time);
+        self.bytes += size as u64;
+    }
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
@@ -247,7 +301,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// All that it wants.
     pub fn enablements(&self) -> impl Iterator<Item = (&Guid, &EnableInfo)> {
-        self.enabled.all.iter().map(|(id, info)| (id, info))
+        self.enabled.all.iter().map(|entry| (&entry.id, &entry.info))
     }
 
     /// Would an event of `size` bytes on disk find room? May close the CPU's buffer and begin another.
@@ -370,30 +424,48 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// The items that this session wants on every event of the provider.
     fn extra<'e>(&self, event: &Event<'e>) -> ExtraItems<'e> {
-        let info = self.enabled_for(event);
-        info.map(|info| ExtraItems::new(info, event, self.largest_event())).unwrap_or_default()
+        let mut items = ExtraItems::default();
+        if let Some(info) = self.enabled_for(event) {
+            items.find(info, event, self.largest_event());
+        }
+        items
     }
 
-    #[inline]
+    /// Puts an event into its buffer and counts it, if nothing about it is unusual: of its provider nothing but level and keyword is
+    /// asked, and its buffer has room. Otherwise nothing is done, and the long way is to be taken.
+    #[inline(always)]
+    pub(crate) fn put_shaped(&mut self, event: &Shaped<'_>) -> bool {
+        let version = self.enabled.version;
+        if event.shape.wanted.load(Ordering::Relaxed) != version {
+            if !self.enabled.is_plain(event.shape) {
+                return false;
+            }
+            event.shape.wanted.store(version, Ordering::Relaxed);
+        }
+        let size = event.size();
+        let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
+        if let Some(Some(buffer)) = self.open.get_mut(index)
+            && size <= MAX_EVENT_SIZE
+            && let Some(room) = buffer.room(size)
+        {
+            // A buffer exists only while the session runs.
+            let time = self.options.clock.of(event.time, event.raw);
+            event.encode(time, size, room);
+            self.ledger.attempted += 1;
+            self.ledger.stored += 1;
+            self.facts.stored(buffer, size, time);
+            return true;
+        }
+        false
+    }
+
     fn put(&mut self, event: &Event<'_>, extra: &[&[u8]], size: usize) {
         let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
         // `has_room` said so.
         let Some(Some(buffer)) = self.open.get_mut(index) else { return };
-        let other;
-        let event = match (self.options.clock, event.raw) {
-            (EventClock::Main, _) | (_, None) => event,
-            (EventClock::Shifted(by), Some(_)) => {
-                other = Event { time: event.time + by, ..*event };
-                &other
-            }
-            (EventClock::Raw, Some(time)) => {
-                other = Event { time, ..*event };
-                &other
-            }
-        };
-        self.facts.out_of_order += u64::from(event.time < buffer.last_time && buffer.events > 0);
-        let room = buffer.room(size);
-        event.encode(extra, size, room);
+        let time = self.options.clock.of(event.time, event.raw);
+        let Some(room) = buffer.room(size) else { return };
+        event.encode(time, extra, size, room);
         if let Some(classic) = event.classic
             && crate::classic::is_numbered(classic)
         {
@@ -401,13 +473,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             self.messages = self.messages.wrapping_add(1);
             room[crate::classic::SEQUENCE].copy_from_slice(&self.messages.to_le_bytes());
         }
-        buffer.added(size, event.time);
-        self.facts.last_time = self.facts.last_time.max(event.time);
-        self.facts.bytes += size as u64;
         self.ledger.stored += 1;
+        self.facts.stored(buffer, size, time);
     }
 
-    #[inline]
     pub(crate) fn put_counted(&mut self, event: &Event<'_>, extra: &ExtraItems<'_>, size: usize) {
         self.ledger.attempted += 1;
         self.facts.without_stack += u64::from(extra.lacks_stack);

@@ -113,6 +113,8 @@ impl Channel {
 /// 0  u16 id   2 u8 version   3 u8 channel   4 u8 level   5 u8 opcode   6 u16 task   8 u64 keyword
 /// ```
 #[doc(alias = "EVENT_DESCRIPTOR")]
+// In memory as on disk: the words below are then read as such.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct EventDescriptor {
     /// Unique in the provider together with `version`; 0 for most TraceLogging events.
@@ -155,15 +157,13 @@ impl EventDescriptor {
     /// The sixteen bytes on disk.
     #[inline]
     pub fn to_bytes(&self) -> [u8; 16] {
-        let mut bytes = [0; 16];
-        bytes[0..2].copy_from_slice(&self.id.to_le_bytes());
-        bytes[2] = self.version;
-        bytes[3] = self.channel.0;
-        bytes[4] = self.level.0;
-        bytes[5] = self.opcode.0;
-        bytes[6..8].copy_from_slice(&self.task.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.keyword.0.to_le_bytes());
-        bytes
+        let first = u64::from(self.id)
+            | u64::from(self.version) << 16
+            | u64::from(self.channel.0) << 24
+            | u64::from(self.level.0) << 32
+            | u64::from(self.opcode.0) << 40
+            | u64::from(self.task) << 48;
+        (u128::from(first) | u128::from(self.keyword.0) << 64).to_le_bytes()
     }
 }
 

@@ -18,12 +18,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use etw_host::clock::{ClockMap, Pair};
+use etw_host::convert::{Given, Origin};
 use etw_host::storage::BufferMemory;
 use etw_ring::{
     Admission, Barrier, Cause as RingCause, Control, DrainOptions, DrainedTogether, LastBatch,
     Memory, PATIENCE, Participant, RawClock, Reader, advance_together, drain_together,
 };
-use etw_session::{Cause, EnableInfo, Event, Ledger, Router, Session, State};
+use etw_session::{Cause, EnableInfo, Ledger, Router, Session, State};
 use etw_types::{Guid, LoadedModule};
 use etw_wire::control::Response;
 use etw_wire::message::{FromHost, FromProgram, VERSION};

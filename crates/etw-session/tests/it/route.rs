@@ -1,7 +1,7 @@
 //! Who gets an event.
 use crate::support::*;
 use etw_session::*;
-use etw_types::{Level, LevelKeyword};
+use etw_types::{Channel, EventDescriptor, Guid, Keyword, Level, LevelKeyword, Opcode};
 
 fn router(independent: [bool; 3], buffers: [usize; 3]) -> Router<Vec<u8>> {
     let mut router = Router::default();
@@ -163,4 +163,84 @@ fn properties_become_extended_items() {
         (record.payload, record.process_id, record.thread_id),
         (&number[..], Some(7), Some(8))
     );
+}
+
+/// An event that is told by its shape lies on disk as the same one told in full, by each clock, and is filtered and refused as that one is,
+/// also after a session wants something else.
+#[test]
+fn events_by_shape() {
+    let number = 0x0102_0304u32.to_le_bytes();
+    let mut chain = vec![16, 0, 11, 0, 0, 0, 8, 0];
+    chain.extend([7; 8]);
+    let descriptor = EventDescriptor {
+        id: 0x1122,
+        version: 3,
+        channel: Channel(11),
+        level: Level::INFO,
+        opcode: Opcode(5),
+        task: 0x6677,
+        keyword: Keyword(0x8800_0000_0000_0006),
+    };
+    let facts = ProcessFacts::new(&[1; 12], 2, 3, "program");
+    let wish = |wanted| EnableInfo { wanted, ..EnableInfo::default() };
+    let with_properties = |properties| EnableInfo { properties, ..EnableInfo::default() };
+    let wishes = [
+        Some(EnableInfo::default()),
+        Some(wish(LevelKeyword { level: 2, ..LevelKeyword::ALL })),
+        Some(wish(LevelKeyword { any: 4, ..LevelKeyword::ALL })),
+        Some(with_properties(EnableProperties::EXCLUDE_INPRIVATE)),
+        Some(with_properties(EnableProperties::SID)),
+        None,
+        Some(EnableInfo::default()),
+    ];
+    for clock in [EventClock::Main, EventClock::Shifted(1000), EventClock::Raw] {
+        for chain in [&chain[..], &[]] {
+            let shape = Shape::new(PROVIDER, Guid::ZERO, descriptor, chain);
+            let (mut by_shape, mut in_full) = (Router::default(), Router::default());
+            for router in [&mut by_shape, &mut in_full] {
+                let options = SessionOptions {
+                    buffer_size: 1024,
+                    clock,
+                    mode: LogMode::RealTime,
+                    ..SessionOptions::default()
+                };
+                router.insert(0, with(options, 3));
+            }
+            let mut bytes = 0;
+            for (wish, batch) in wishes.iter().zip(1..) {
+                for router in [&mut by_shape, &mut in_full] {
+                    let session = router.session_mut(0).unwrap();
+                    match wish {
+                        Some(wish) => session.enable(PROVIDER, wish.clone()),
+                        None => drop(session.disable(&PROVIDER)),
+                    }
+                }
+                for n in 0..40u8 {
+                    let event = Shaped {
+                        shape: &shape,
+                        time: i64::from(n) + 100 * batch as i64,
+                        raw: (n % 5 != 0).then_some(i64::from(n) + 5000 * batch as i64),
+                        cpu: u16::from(n % 2),
+                        process_id: 0x1111_2222,
+                        thread_id: 0x3333_4444,
+                        flags: 0x8241,
+                        property: 0x5566,
+                        in_private: n % 3 == 0,
+                        payload: &number[..usize::from(n % 5).min(4)],
+                        process: Some(&facts),
+                    };
+                    let routed = by_shape.route_shaped_or_wait(1, n.into(), &event);
+                    assert_eq!(routed, in_full.route_or_wait(1, n.into(), &event.event()));
+                }
+                let stored = store(by_shape.session_mut(0).unwrap(), batch);
+                bytes += stored.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+                assert_eq!(stored, store(in_full.session_mut(0).unwrap(), batch));
+            }
+            let (by_shape, in_full) = (by_shape.session(0).unwrap(), in_full.session(0).unwrap());
+            assert_eq!(by_shape.ledger(), in_full.ledger());
+            assert_eq!(by_shape.facts(), in_full.facts());
+            assert!(by_shape.ledger().filtered >= 80 && bytes >= 4096);
+            assert!(by_shape.ledger().lost_total() > 0);
+        }
+    }
 }

@@ -49,19 +49,25 @@ impl Engine {
             })
             .collect();
         let mut is_first = true;
-        let (mut size, mut records) = (0, 0u64);
+        // Records until the next look at what else there is to do, the first of them at once.
+        let (mut size, mut until_look) = (0, 1);
         let mut has_waited = false;
         let raw = clocks.0;
         let drained = drain_together(&mut participants, *clocks, *floor, patience, |at, record| {
-            if std::mem::take(&mut is_first) {
-                // After the watermark was taken: every record lies before this pair.
-                map.observe(Pair::now(raw));
+            until_look -= 1;
+            if until_look == 0 {
+                std::hint::cold_path();
+                until_look = PATIENT_RECORDS;
+                if std::mem::take(&mut is_first) {
+                    // After the watermark was taken: every record lies before this pair.
+                    map.observe(Pair::now(raw));
+                } else if interruptible && mailbox.is_filled()
+                    || deadline.is_some_and(|deadline| Instant::now() >= deadline)
+                {
+                    return ControlFlow::Break(());
+                }
             }
-            records += 1;
-            let is_called = records.is_multiple_of(PATIENT_RECORDS)
-                && (interruptible && mailbox.is_filled()
-                    || deadline.is_some_and(|deadline| Instant::now() >= deadline));
-            if size > ROUND_SIZE || is_called {
+            if size > ROUND_SIZE {
                 return ControlFlow::Break(());
             }
             let Some(lane) = lanes.get_mut(at) else { return ControlFlow::Continue(()) };
@@ -71,23 +77,25 @@ impl Engine {
                 return ControlFlow::Continue(());
             }
             let thread_id = lane.thread(record.tid);
-            let time = map.qpc(record.time);
             let Lane { registrations, sites, facts, process_id, hostile, .. } = lane;
             let mut lookup = |id: u32| sites.get(id).map(<[u8]>::to_vec);
-            let mut event = Event::default();
-            if !registrations.fill(record, time, *process_id, &mut lookup, &mut event) {
-                *hostile += 1;
-                return ControlFlow::Continue(());
-            }
-            // A time that the writer has set is shown as it is.
-            let raw = (event.time == time).then_some(record.time as i64);
-            (event.process, event.raw, event.thread_id) = (Some(&*facts), raw, thread_id);
+            let origin = Origin {
+                time: map.qpc(record.time),
+                raw: Some(record.time as i64),
+                process_id: *process_id,
+                thread_id,
+                process: Some(&*facts),
+            };
             size += 40 + record.payload.len() as u64;
-            match router.route_or_wait(mask, patient, &event) {
-                Some(_) => ControlFlow::Continue(()),
-                None => {
+            match registrations.route(record, &origin, &mut lookup, router, (mask, patient)) {
+                Given::Routed => ControlFlow::Continue(()),
+                Given::NoRoom => {
                     has_waited = true;
                     ControlFlow::Break(())
+                }
+                Given::Hostile => {
+                    *hostile += 1;
+                    ControlFlow::Continue(())
                 }
             }
         });
