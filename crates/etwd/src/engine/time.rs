@@ -16,8 +16,9 @@ impl Engine {
             (false, true) => Duration::from_secs(3600),
         };
         let elapsed = started.elapsed() + self.pause;
-        // Writers call a host that is late when a quarter of a pool is in use. What is drained sooner is still in the caches.
-        let part = u64::from(self.options.pool_size.min(1 << 20)) / 16 * 3;
+        // Writers call a host that is late when a quarter of a pool is in use. What is drained sooner is still in the caches, but a round
+        // costs some 40 us of system calls, whatever it drains.
+        let part = u64::from(self.options.pool_size.min(4 << 20)) / 16 * 3;
         self.pause = if drained.size == 0 {
             (self.pause * 2).clamp(SHORTEST_PAUSE, longest)
         } else {
