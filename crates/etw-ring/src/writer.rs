@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, compiler_fence, fence};
 use std::sync::{Arc, OnceLock};
 
 use crate::control::{Bell, Control, FULL, INDEPENDENT, LARGEST_EVENT_SIZE, OPEN, QUIET};
@@ -471,7 +471,7 @@ impl Writer {
         let _ = self.segments[index].set(Arc::new(memory));
         // Release: a thread that sees the count sees the memory.
         first.half(P_SEGMENTS).store(index as u32 + 1, Ordering::Release);
-        first.word(P_DRY).store(0, Ordering::Relaxed);
+        self.not_dry();
         Ok(index)
     }
 
@@ -1264,11 +1264,32 @@ impl Writer {
             if reaped || !self.reap() {
                 if smallest == 0 {
                     first.word(P_DRY).store(dry, Ordering::Relaxed);
+                    // Another thread may be giving chunks back, or memory may have been added: either it finds the word set, and clears
+                    // it, or its chunks are found here.
+                    fence(Ordering::SeqCst);
+                    if self.any_free() {
+                        self.not_dry();
+                    }
                 }
                 return None;
             }
             reaped = true;
         }
+    }
+
+    /// Is there a unit that nobody has?
+    fn any_free(&self) -> bool {
+        let segments =
+            (self.first().half(P_SEGMENTS).load(Ordering::Acquire) as usize).min(MAX_SEGMENTS);
+        (0..segments)
+            .flat_map(|segment| self.blocks(segment))
+            .any(|block| proto::free_units(block.load(Ordering::Relaxed)) > 0)
+    }
+
+    /// After chunks have become free.
+    fn not_dry(&self) {
+        fence(Ordering::SeqCst);
+        self.first().word(P_DRY).store(0, Ordering::Relaxed);
     }
 
     /// A host that sleeps hears of a pool that fills up; the system call happens at a chunk change only.
@@ -1294,7 +1315,7 @@ impl Writer {
         let rung = self.first().half(P_RUNG);
         if rung.swap(count, Ordering::SeqCst) != count {
             // The host may be about to sleep: it looks at `rung` after it has said so.
-            std::sync::atomic::fence(Ordering::SeqCst);
+            fence(Ordering::SeqCst);
             self.wake_host();
         }
     }
@@ -1335,6 +1356,9 @@ impl Writer {
                     }
                 }
             }
+        }
+        if any {
+            self.not_dry();
         }
         any
     }
@@ -1400,7 +1424,7 @@ impl Writer {
                 let block = usize::from(unit) / BLOCK_UNITS;
                 let local = u32::from(unit) % BLOCK_UNITS as u32;
                 proto::unclaim(self.first().word(P_BLOCKS + block * 8), class, local);
-                self.first().word(P_DRY).store(0, Ordering::Relaxed);
+                self.not_dry();
             }
         }
         None

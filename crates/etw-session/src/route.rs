@@ -121,9 +121,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
         {
             return Some(Routed { stored: mask, ..Routed::default() });
         }
-        // Made here: what goes the short way need not be in memory.
-        let event = event.event();
-        self.route_or_wait(mask, patient, &event)
+        // A copy: what goes the short way need not be in memory.
+        let event = *event;
+        self.route_unusual(mask, patient, &event)
+    }
+
+    #[inline(never)]
+    fn route_unusual(&mut self, mask: u64, patient: u64, event: &Shaped<'_>) -> Option<Routed> {
+        self.route_or_wait(mask, patient, &event.event())
     }
 
     fn can_take(&mut self, mask: u64, event: &Event<'_>) -> bool {

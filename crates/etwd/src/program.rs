@@ -289,17 +289,25 @@ impl Lane {
             Some((mask, epoch, sessions)) if (mask, epoch) == (record.sessions, record.epoch) => {
                 sessions
             }
-            _ => {
-                let sessions = Program::sessions_of(&self.slots, record.sessions, record.epoch);
-                self.last = Some((record.sessions, record.epoch, sessions));
-                sessions
-            }
+            _ => self.find_sessions(record.sessions, record.epoch),
         }
+    }
+
+    #[inline(never)]
+    fn find_sessions(&mut self, mask: u8, epoch: u16) -> u64 {
+        let sessions = Program::sessions_of(&self.slots, mask, epoch);
+        self.last = Some((mask, epoch, sessions));
+        sessions
     }
 
     /// The thread as this namespace sees it; one that cannot be translated is as claimed.
     #[inline]
     pub fn thread(&mut self, claimed: u32) -> u32 {
+        if self.threads.is_none() { claimed } else { self.find_thread(claimed) }
+    }
+
+    #[inline(never)]
+    fn find_thread(&mut self, claimed: u32) -> u32 {
         let Some(threads) = &mut self.threads else { return claimed };
         if !threads.contains_key(&claimed) && threads.len() < 65_536 {
             learn_threads(self.process_id, threads);
