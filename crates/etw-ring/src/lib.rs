@@ -102,7 +102,7 @@ pub use room::{FillRoom, Piece, Room};
 #[cfg(not(loom))]
 pub use site::MAX_SITE_SIZE;
 #[cfg(not(loom))]
-pub use sys::{Barrier, Memory, RawClock, Region, process_generation};
+pub use sys::{Barrier, Memory, Pages, RawClock, Region, process_generation};
 #[cfg(all(target_os = "linux", not(loom)))]
 pub use sys::{check_pool_fd, process_thread_alive};
 #[cfg(not(loom))]

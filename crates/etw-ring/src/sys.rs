@@ -135,6 +135,35 @@ impl Memory {
     }
 }
 
+impl Region {
+    /// The pages of all regions of this memory.
+    pub fn pages(&self) -> Pages {
+        Pages(self.memory.clone())
+    }
+}
+
+/// Pages of a memory, which the system can be asked for before they are used: nothing else can be done with it.
+#[derive(Debug)]
+pub struct Pages(std::sync::Arc<Memory>);
+
+impl Pages {
+    /// Makes the last `most` bytes present, a MiB at a time from the end on, which is where sessions begin; whoever uses them meanwhile
+    /// does not wait for it. The bytes that are present then: fewer where the system has no such call (Linux before 5.14) or no memory.
+    pub fn populate(&self, most: usize) -> usize {
+        const STEP: usize = 1 << 20;
+        let (end, most) = (self.0.len(), most.min(self.0.len()));
+        let mut done = 0;
+        while done < most {
+            let step = STEP.min(most - done);
+            if !self.0.populate(end - done - step, step) {
+                break;
+            }
+            done += step;
+        }
+        done
+    }
+}
+
 impl AsRef<[u8]> for Region {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: inside the mapping, which lives as long as `self`; `into_regions` consumed the memory and made disjoint
@@ -520,23 +549,26 @@ mod linux {
         /// Makes the pages of a range present, so that a first touch does not enter the kernel in a write. Before anybody
         /// else uses them.
         pub(crate) fn prefault(&self, offset: usize, len: usize) {
+            if !self.populate(offset, len) {
+                for at in (offset & !4095..offset + len).step_by(4096) {
+                    self.word(at).fetch_or(0, Ordering::Relaxed);
+                }
+            }
+        }
+
+        pub(crate) fn populate(&self, offset: usize, len: usize) -> bool {
             assert!(self.writable && offset + len <= self.len);
             let start = offset & !4095;
             const MADV_POPULATE_WRITE: libc::c_int = 23;
             // SAFETY: a range of our own mapping; populating changes no content.
-            let done = !self.heap
+            !self.heap
                 && unsafe {
                     libc::madvise(
                         self.ptr.as_ptr().add(start).cast(),
                         offset + len - start,
                         MADV_POPULATE_WRITE,
                     ) == 0
-                };
-            if !done {
-                for at in (start..offset + len).step_by(4096) {
-                    self.word(at).fetch_or(0, Ordering::Relaxed);
                 }
-            }
         }
     }
 
@@ -842,6 +874,10 @@ mod linux {
 #[cfg(not(target_os = "linux"))]
 impl Memory {
     pub(crate) fn prefault(&self, _offset: usize, _len: usize) {}
+
+    pub(crate) fn populate(&self, _offset: usize, _len: usize) -> bool {
+        false
+    }
 
     pub(crate) fn retire(&self) -> io::Result<()> {
         Ok(())

@@ -490,12 +490,25 @@ pub(crate) fn options_of(
     }
 }
 
+/// Bytes of buffers whose pages are there when a session begins; and those that are made in the background then. A burst at the beginning
+/// would otherwise wait for each page: as long as for what is stored in it.
+const PRESENT: usize = 16 << 20;
+const PRESENT_SOON: usize = 64 << 20;
+
 /// Buffers in memory that a descriptor leads to, so that they can be kept while the host's process is replaced.
 pub(crate) fn make_buffers(size: u32, count: u32) -> io::Result<(Vec<BufferMemory>, OwnedFd)> {
     // Regions of many mappings would each take a page of their own: one mapping for all.
     let mut memory = Memory::shared(size as usize * count as usize)?;
     let descriptor = memory.take_fd().ok_or(io::ErrorKind::Unsupported)?;
-    let regions = memory.into_regions(size as usize).into_iter();
+    let regions = memory.into_regions(size as usize);
+    if let Some(pages) = regions.first().map(etw_ring::Region::pages)
+        && pages.populate(PRESENT) == PRESENT
+        && size as usize * count as usize > PRESENT
+    {
+        // Where there is no thread for it, pages come when they are used.
+        let _ = etw_host::spawn("etw-pages", move || pages.populate(PRESENT_SOON));
+    }
+    let regions = regions.into_iter();
     Ok((regions.map(BufferMemory::Mapped).collect(), descriptor))
 }
 
