@@ -884,6 +884,8 @@ impl Reader {
             // A drain has come after it was asked, and found nothing.
             Some(_) if last.records == 0 && !last.is_rest && !in_flight && !self.is_rung() => {
                 self.is_quiet = true;
+                // There may be hundreds.
+                self.table = Vec::new();
             }
             Some(_) => self.wake(),
         }
