@@ -19,6 +19,7 @@
 #include <stdarg.h>
 
 #include "etw_base.h"
+#include "etw_define_guid.h"
 #include "evntprov.h"
 #include "wmistr.h"
 
