@@ -38,6 +38,7 @@ extern "C++" {
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
@@ -132,6 +133,7 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define ETW_DECLSPEC_allocate(name) __attribute__((section(name)))
 #define ETW_DECLSPEC_uuid(text)
 #define ETW_DECLSPEC_deprecated __attribute__((deprecated))
+#define DECLSPEC_CACHEALIGN __attribute__((aligned(64)))
 #define DECLSPEC_ALIGN(n) __attribute__((aligned(n)))
 #define DECLSPEC_NOINLINE __attribute__((noinline))
 #define DECLSPEC_NORETURN __attribute__((noreturn))
@@ -431,6 +433,15 @@ static inline LPVOID _aligned_malloc(size_t size, size_t alignment)
 #define _aligned_free free
 
 /* ---- Process and time ---- */
+#define InterlockedIncrement(to) __atomic_add_fetch((to), 1, __ATOMIC_SEQ_CST)
+#define InterlockedDecrement(to) __atomic_sub_fetch((to), 1, __ATOMIC_SEQ_CST)
+#define InterlockedIncrement64 InterlockedIncrement
+#define InterlockedDecrement64 InterlockedDecrement
+#define InterlockedAdd(to, value) __atomic_add_fetch((to), (value), __ATOMIC_SEQ_CST)
+#define InterlockedExchangeAdd(to, value) __atomic_fetch_add((to), (value), __ATOMIC_SEQ_CST)
+#define InterlockedExchange(to, value) __atomic_exchange_n((to), (value), __ATOMIC_SEQ_CST)
+#define InterlockedCompareExchange(to, value, wanted) __sync_val_compare_and_swap((to), (wanted), (value))
+static inline DWORD GetCurrentThreadId(void) { return (DWORD)syscall(SYS_gettid); }
 static inline DWORD GetCurrentProcessId(void) { return (DWORD)getpid(); }
 static inline void Sleep(DWORD ms)
 {

@@ -120,16 +120,16 @@ static inline WCHAR *etw_wcsdup(const WCHAR *text)
 ETW_WIDE_NUMBER(etw_wcstoll, long long, strtoll(bytes, &stop, base))
 ETW_WIDE_NUMBER(etw_wcstoull, unsigned long long, strtoull(bytes, &stop, base))
 ETW_WIDE_NUMBER(etw_wcstod_of, double, strtod(bytes, &stop))
-/* Of Windows' long: what does not fit is its largest. */
-static inline LONG etw_wcstol(const WCHAR *text, WCHAR **end, int base)
+/* Within Windows' long: what does not fit is its largest. */
+static inline long etw_wcstol(const WCHAR *text, WCHAR **end, int base)
 {
     const long long number = etw_wcstoll(text, end, base);
-    return number > LONG_MAX ? LONG_MAX : number < -(long long)LONG_MAX - 1 ? -LONG_MAX - 1 : (LONG)number;
+    return number > LONG_MAX ? LONG_MAX : number < -(long long)LONG_MAX - 1 ? -(long)LONG_MAX - 1 : (long)number;
 }
-static inline ULONG etw_wcstoul(const WCHAR *text, WCHAR **end, int base)
+static inline unsigned long etw_wcstoul(const WCHAR *text, WCHAR **end, int base)
 {
     const unsigned long long number = etw_wcstoull(text, end, base);
-    return number > ULONG_MAX && number < 0xffffffff00000000u ? ULONG_MAX : (ULONG)number;
+    return number > ULONG_MAX && number < 0xffffffff00000000u ? ULONG_MAX : (unsigned long)(ULONG)number;
 }
 static inline double etw_wcstod(const WCHAR *text, WCHAR **end) { return etw_wcstod_of(text, end, 10); }
 static inline int etw_wtoi(const WCHAR *text) { return (int)etw_wcstol(text, NULL, 10); }

@@ -294,6 +294,11 @@ typedef struct _MOF_FIELD {
     ULONG DataType;
 } MOF_FIELD, *PMOF_FIELD;
 
+#define DEFINE_TRACE_MOF_FIELD(MOF, ptr, length, type) \
+    (MOF)->DataPtr = (ULONG64)(ULONG_PTR)(ptr);         \
+    (MOF)->Length = (ULONG)(length);                    \
+    (MOF)->DataType = (ULONG)(type);
+
 typedef struct _EVENT_INSTANCE_INFO {
     HANDLE RegHandle;
     ULONG InstanceId;

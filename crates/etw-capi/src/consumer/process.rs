@@ -191,7 +191,8 @@ impl Processing {
             let ends = done.into_iter().map(|((file, _), b)| Step::Buffer(file as usize, b.filled));
             self.steps.extend(ends);
             // A header that no other record follows.
-            for number in 0..self.traces.len() {
+            let unread = if is_closed { 0 } else { self.traces.len() };
+            for number in 0..unread {
                 give_header(number, &mut self.traces[number], &mut self.steps);
             }
             self.steps.push_back(Step::End(Status::ERROR_SUCCESS));
