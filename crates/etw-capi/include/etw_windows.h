@@ -121,7 +121,17 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define __forceinline inline __attribute__((always_inline))
 /* __declspec(selectany) and the like. */
 #define __declspec(what) ETW_DECLSPEC_##what
-#define ETW_DECLSPEC_selectany __attribute__((weak))
+/* In front of a definition that several files may have. One with EXTERN_C, and without a value, is a definition on Windows: what stands in
+ * front of it goes with a declaration that nobody needs. */
+#ifdef __cplusplus
+#define ETW_DECLSPEC_selectany \
+    struct etw_selectany;      \
+    inline
+#else
+#define ETW_DECLSPEC_selectany                 \
+    int etw_selectany __attribute__((weak));   \
+    __attribute__((weak))
+#endif
 #define ETW_DECLSPEC_dllexport __attribute__((visibility("default")))
 #define ETW_DECLSPEC_dllimport
 #define ETW_DECLSPEC_noinline __attribute__((noinline))

@@ -4,6 +4,7 @@
 #include <evntrace.h>
 
 EXTERN_C __declspec(selectany) const EVENT_DESCRIPTOR Selected = {7, 0, 0, 4, 0, 0, 0x5};
+EXTERN_C __declspec(selectany) DECLSPEC_CACHEALIGN ULONG SelectedBits[1];
 
 const GUID *guid_of_second_file()
 {

@@ -29,12 +29,9 @@ extern "C" {
 static const GUID GUID_NULL = {0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}};
 
 /* As mc.exe writes them. */
-#ifdef __cplusplus
 EXTERN_C __declspec(selectany) const EVENT_DESCRIPTOR Selected = {7, 0, 0, 4, 0, 0, 0x5};
-#else
-__declspec(selectany) const EVENT_DESCRIPTOR Selected = {7, 0, 0, 4, 0, 0, 0x5};
-#endif
-DECLSPEC_CACHEALIGN static ULONG aligned;
+EXTERN_C __declspec(selectany) DECLSPEC_CACHEALIGN ULONG SelectedBits[1];
+__declspec(selectany) REGHANDLE SelectedHandle = (REGHANDLE)0;
 
 static int wrong;
 #define CHECK(is_right)                                    \
@@ -131,7 +128,7 @@ static void check_times_and_guids(void)
     CHECK(CLSIDFromString(made, &read) == CO_E_CLASSSTRING);
     CoTaskMemFree(made);
     CHECK(memcmp(&read, &GUID_NULL, sizeof read) == 0 && EventTraceGuid.Data1 == 0x68fdd900);
-    CHECK(Selected.Id == 7 && ((ULONG_PTR)&aligned & 63) == 0);
+    CHECK(Selected.Id == 7 && ((ULONG_PTR)SelectedBits & 63) == 0 && SelectedBits[0] == 0 && SelectedHandle == 0);
     CHECK(HRESULT_CODE(HRESULT_FROM_WIN32(ERROR_NOT_FOUND)) == ERROR_NOT_FOUND && MAKEWORD(0x34, 0x12) == 0x1234);
     CHECK(_byteswap_ushort(0x1234) == 0x3412 && ntohs(0x1234) == 0x3412);
 }
