@@ -186,12 +186,12 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define ERROR_INVALID_SID 1337u
 #define ERROR_EMPTY 4306u
 #define ERROR_WMI_GUID_NOT_FOUND 4200u
-#define ERROR_WMI_INSTANCE_ID_NOT_FOUND 4202u
+#define ERROR_WMI_ITEMID_NOT_FOUND 4202u
 #define ERROR_WMI_SERVER_UNAVAILABLE 4208u
 #define ERROR_GEN_FAILURE 31u
 #define ERROR_INVALID_NAME 123u
 #define ERROR_RESOURCE_TYPE_NOT_FOUND 1813u
-#define ERROR_EVT_MAX_INSERTS_REACHED 15029u
+#define ERROR_EVT_MAX_INSERTS_REACHED 15031u
 #define S_OK ((HRESULT)0)
 #define S_FALSE ((HRESULT)1)
 #define E_FAIL ((HRESULT)0x80004005)
@@ -417,6 +417,16 @@ static inline LPVOID HeapReAlloc(HANDLE heap, DWORD flags, LPVOID memory, SIZE_T
 {
     (void)heap, (void)flags;
     return realloc(memory, size);
+}
+typedef enum _HEAP_INFORMATION_CLASS {
+    HeapCompatibilityInformation = 0,
+    HeapEnableTerminationOnCorruption = 1
+} HEAP_INFORMATION_CLASS;
+/* The C library's heap ends a program that it finds corrupted, without being asked. */
+static inline BOOL HeapSetInformation(HANDLE heap, HEAP_INFORMATION_CLASS kind, PVOID information, SIZE_T size)
+{
+    (void)heap, (void)information, (void)size;
+    return kind == HeapEnableTerminationOnCorruption;
 }
 static inline BOOL HeapFree(HANDLE heap, DWORD flags, LPVOID memory)
 {
