@@ -5,7 +5,7 @@
  * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs. What differs:
  * - wide texts are char16_t (ETW_W("text")); those of wchar_t, 32 bits here, are converted;
  * - an event without a tag has a tag of one byte, one with TraceLoggingEventTag of five;
- * - TraceLoggingBinaryBuffer and the classes of TraceLoggingActivity.h are not there.
+ * - TraceLoggingBinaryBuffer is not there.
  *
  *     TRACELOGGING_DEFINE_PROVIDER(Shop, "MyCompany.Shop",
  *         (0x12345678, 0x1234, 0x1234, 0x12, 0x34, 0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc));

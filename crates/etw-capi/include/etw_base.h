@@ -10,12 +10,18 @@
 #error "On Windows use the headers of the Windows SDK."
 #endif
 
+#ifdef __cplusplus
+extern "C++" {
+#endif
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <wchar.h>
 #ifndef __cplusplus
 #include <uchar.h>
+#endif
+#ifdef __cplusplus
+}
 #endif
 
 #ifdef __cplusplus
@@ -102,18 +108,7 @@ typedef const GUID &REFGUID;
 typedef const GUID *REFGUID;
 #endif
 
-#ifdef INITGUID
-#ifdef __cplusplus
-#define DEFINE_GUID(name, l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8) \
-    extern "C" const GUID name;                                      \
-    const GUID name = {l, w1, w2, {b1, b2, b3, b4, b5, b6, b7, b8}}
-#else
-#define DEFINE_GUID(name, l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8) \
-    const GUID name = {l, w1, w2, {b1, b2, b3, b4, b5, b6, b7, b8}}
-#endif
-#else
-#define DEFINE_GUID(name, l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8) ETW_EXTERN const GUID name
-#endif
+#include "etw_define_guid.h"
 
 /* A text of WCHAR: ETW_W("text"). */
 #if __SIZEOF_WCHAR_T__ == 2

@@ -7,32 +7,70 @@
  *
  * Programs whose texts are L"..." and WCHAR at once are to be compiled with -fshort-wchar. Then wchar_t has 16 bits as on Windows, and
  * wprintf, wcslen and their like are this header's, since the C library's have 32: with %s a WCHAR text, %hs and %S one of bytes, and
- * numbers of l having 32 bits.
+ * numbers of l having 32 bits. printf and its like are this header's then, too. std::wstring works where windows.h (or
+ * -include wmain.h) stands before all headers of the C++ library; its wide streams do not.
  */
 #ifndef ETW_WINDOWS_H
 #define ETW_WINDOWS_H
 
 #include "etw_base.h"
+#ifdef __cplusplus
+/* Also where a program includes windows.h in extern "C". <cwchar> and <cstdio> would undo this header's names, did they come later. */
+extern "C++" {
+#if __SIZEOF_WCHAR_T__ == 2
+/* What the C++ library has compiled of std::wstring is for a wchar_t of 32 bits. */
+#undef _GLIBCXX_EXTERN_TEMPLATE
+#define _GLIBCXX_EXTERN_TEMPLATE 0
+#endif
+#include <cerrno>
+#include <climits>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <cwchar>
+#endif
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __cplusplus
+}
+#endif
 
 /* #pragma comment(lib, "..."); where g++ is older than 13, it wants -Wno-unknown-pragmas. */
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#ifdef __cplusplus
+/* PWSTR text = L"..."; */
+#ifdef __clang__
+#pragma GCC diagnostic ignored "-Wwritable-strings"
+#else
+#pragma GCC diagnostic ignored "-Wwrite-strings"
+/* REGHANDLE handle = NULL; */
+#pragma GCC diagnostic ignored "-Wconversion-null"
+#endif
+#endif
 /* As Windows has it: handles are numbers that programs set to NULL. */
 #ifdef __cplusplus
 #undef NULL
 #define NULL 0
 #endif
 
-typedef float FLOAT;
-typedef double DOUBLE;
+#ifdef __cplusplus
+extern "C++" {
+#endif
+
+typedef float FLOAT, *PFLOAT;
+typedef double DOUBLE, *PDOUBLE;
+typedef LONG NTSTATUS, LSTATUS;
 typedef int32_t HRESULT, LONG32, *PINT, *LPLONG;
 typedef uint32_t ULONG32, *PUINT;
 typedef uint64_t DWORDLONG, ULONGLONG_PTR;
@@ -67,6 +105,49 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define _T(text) TEXT(text)
 
 #define CONST const
+#ifdef __cplusplus
+#define EXTERN_C extern "C"
+#define EXTERN_C_START extern "C" {
+#define EXTERN_C_END }
+#else
+#define EXTERN_C extern
+#define EXTERN_C_START
+#define EXTERN_C_END
+#endif
+#define STDAPICALLTYPE
+#define WMIAPI
+#define UNALIGNED
+#define __unaligned
+#define __forceinline inline __attribute__((always_inline))
+/* __declspec(selectany) and the like. */
+#define __declspec(what) ETW_DECLSPEC_##what
+/* In front of a definition that several files may have. One with EXTERN_C, and without a value, is a definition on Windows: what stands in
+ * front of it goes with a declaration that nobody needs. */
+#ifdef __cplusplus
+#define ETW_DECLSPEC_selectany \
+    struct etw_selectany;      \
+    inline
+#else
+#define ETW_DECLSPEC_selectany                 \
+    int etw_selectany __attribute__((weak));   \
+    __attribute__((weak))
+#endif
+#define ETW_DECLSPEC_dllexport __attribute__((visibility("default")))
+#define ETW_DECLSPEC_dllimport
+#define ETW_DECLSPEC_noinline __attribute__((noinline))
+#define ETW_DECLSPEC_noreturn __attribute__((noreturn))
+#define ETW_DECLSPEC_novtable
+#define ETW_DECLSPEC_nothrow
+#define ETW_DECLSPEC_thread __thread
+#define ETW_DECLSPEC_align(n) __attribute__((aligned(n)))
+#define ETW_DECLSPEC_allocate(name) __attribute__((section(name)))
+#define ETW_DECLSPEC_uuid(text)
+#define ETW_DECLSPEC_deprecated __attribute__((deprecated))
+#define DECLSPEC_CACHEALIGN __attribute__((aligned(64)))
+#define DECLSPEC_ALIGN(n) __attribute__((aligned(n)))
+#define DECLSPEC_NOINLINE __attribute__((noinline))
+#define DECLSPEC_NORETURN __attribute__((noreturn))
+#define C_ASSERT(what) typedef char etw_c_assert[(what) ? 1 : -1] __attribute__((unused))
 #define IN
 #define OUT
 #define OPTIONAL
@@ -95,10 +176,22 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define INFINITE 0xffffffffu
 #define NO_ERROR 0u
 #define ERROR_OUTOFMEMORY 14u
+#define ERROR_BUSY 170u
+#define ERROR_MOD_NOT_FOUND 126u
+#define ERROR_PROC_NOT_FOUND 127u
+#define ERROR_NO_MORE_ITEMS 259u
+#define ERROR_MR_MID_NOT_FOUND 317u
+#define ERROR_NO_UNICODE_TRANSLATION 1113u
+#define ERROR_NONE_MAPPED 1332u
+#define ERROR_INVALID_SID 1337u
+#define ERROR_EMPTY 4306u
+#define ERROR_WMI_GUID_NOT_FOUND 4200u
+#define ERROR_WMI_ITEMID_NOT_FOUND 4202u
+#define ERROR_WMI_SERVER_UNAVAILABLE 4208u
 #define ERROR_GEN_FAILURE 31u
 #define ERROR_INVALID_NAME 123u
 #define ERROR_RESOURCE_TYPE_NOT_FOUND 1813u
-#define ERROR_EVT_MAX_INSERTS_REACHED 15029u
+#define ERROR_EVT_MAX_INSERTS_REACHED 15031u
 #define S_OK ((HRESULT)0)
 #define S_FALSE ((HRESULT)1)
 #define E_FAIL ((HRESULT)0x80004005)
@@ -106,14 +199,160 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define E_INVALIDARG ((HRESULT)0x80070057)
 #define SUCCEEDED(hr) ((HRESULT)(hr) >= 0)
 #define FAILED(hr) ((HRESULT)(hr) < 0)
+#define HRESULT_CODE(hr) ((hr) & 0xffff)
+#define HRESULT_FACILITY(hr) (((hr) >> 16) & 0x1fff)
 #define HRESULT_FROM_WIN32(x) ((HRESULT)(x) <= 0 ? (HRESULT)(x) : (HRESULT)(((x) & 0xffffu) | 0x80070000u))
 #define LOWORD(x) ((WORD)((DWORD_PTR)(x) & 0xffff))
 #define HIWORD(x) ((WORD)((DWORD_PTR)(x) >> 16 & 0xffff))
 #define LOBYTE(x) ((BYTE)((DWORD_PTR)(x) & 0xff))
 #define HIBYTE(x) ((BYTE)((DWORD_PTR)(x) >> 8 & 0xff))
+#define MAKEWORD(a, b) ((WORD)(((BYTE)((DWORD_PTR)(a) & 0xff)) | ((WORD)((BYTE)((DWORD_PTR)(b) & 0xff))) << 8))
 #define MAKELONG(a, b) ((LONG)(((WORD)(a)) | ((DWORD)((WORD)(b))) << 16))
 
+#define USHORT_MAX 0xffffu
+#define BYTE_MAX 0xffu
+#define DWORD_MAX 0xffffffffu
+
+#define _byteswap_ushort(value) __builtin_bswap16(value)
+#define _byteswap_ulong(value) __builtin_bswap32(value)
+#define _byteswap_uint64(value) __builtin_bswap64(value)
+#define RtlEqualMemory(a, b, size) (memcmp((a), (b), (size)) == 0)
+#define RtlMoveMemory(to, from, size) memmove((to), (from), (size))
+#define RtlFillMemory(to, size, fill) memset((to), (fill), (size))
+
 /* ---- Annotations ---- */
+#define _In_count_(n)
+#define _In_bytecount_(n)
+#define _In_opt_count_(n)
+#define _In_opt_bytecount_(n)
+#define _In_opt_z_count_(n)
+#define _In_reads_or_z_(n)
+#define _In_reads_opt_z_(n)
+#define _In_reads_to_ptr_(p)
+#define _Inout_count_(n)
+#define _Inout_bytecount_(n)
+#define _Inout_updates_opt_(n)
+#define _Inout_updates_z_(n)
+#define _Inout_updates_bytes_opt_(n)
+#define _Inout_updates_bytes_to_(n, m)
+#define _Inout_updates_to_(n, m)
+#define _Inout_updates_all_(n)
+#define _Out_cap_(n)
+#define _Out_bytecap_(n)
+#define _Out_writes_opt_(n)
+#define _Out_writes_opt_z_(n)
+#define _Out_writes_all_(n)
+#define _Out_writes_bytes_all_(n)
+#define _Out_writes_to_opt_(n, m)
+#define _Out_range_(a, b)
+#define _Outptr_result_z_
+#define _Outptr_result_buffer_(n)
+#define _Outptr_opt_result_maybenull_
+#define _Outref_
+#define _Deref_out_
+#define _Deref_out_range_(a, b)
+#define _Deref_post_z_
+#define _Ret_notnull_
+#define _Ret_range_(a, b)
+#define _Ret_writes_(n)
+#define _Ret_writes_z_(n)
+#define _Field_size_opt_(n)
+#define _Field_size_bytes_opt_(n)
+#define _Field_size_part_(n, m)
+#define _Field_range_(a, b)
+#define _Field_size_z_(n)
+#define _Struct_size_bytes_(n)
+#define _Scanf_format_string_
+#define _Always_(what)
+#define _At_(target, what)
+#define _Group_(what)
+#define _Maybenull_
+#define _Notnull_
+#define _Notref_
+#define _Null_
+#define _Pre_notnull_
+#define _Pre_maybenull_
+#define _Pre_valid_
+#define _Pre_z_
+#define _Prepost_z_
+#define _Post_z_
+#define _Post_valid_
+#define _Post_notnull_
+#define _Post_readable_byte_size_(n)
+#define _Post_writable_byte_size_(n)
+#define _Post_satisfies_(what)
+#define _Pre_satisfies_(what)
+#define _Post_equal_to_(what)
+#define _Points_to_data_
+#define _Readable_bytes_(n)
+#define _Writable_bytes_(n)
+#define _Readable_elements_(n)
+#define _Writable_elements_(n)
+#define _Reserved_
+#define _Result_nullonfailure_
+#define _Result_zeroonfailure_
+#define _Return_type_success_(e)
+#define _On_failure_(e)
+#define _Satisfies_(e)
+#define _Strict_type_match_
+#define _Unchanged_(e)
+#define _Valid_
+#define _Enum_is_bitflag_
+#define _IRQL_requires_max_(n)
+#define _IRQL_requires_same_
+#define _IRQL_requires_(n)
+#define _Interlocked_operand_
+#define __analysis_assume(e)
+#define __callback
+#define __checkReturn
+#define __in_opt
+#define __in_z
+#define __in_z_opt
+#define __in_opt_z
+#define __in_bcount(n)
+#define __in_bcount_opt(n)
+#define __in_ecount(n)
+#define __in_ecount_opt(n)
+#define __in_ecount_z(n)
+#define __inout
+#define __inout_opt
+#define __inout_z
+#define __inout_bcount(n)
+#define __inout_bcount_opt(n)
+#define __inout_ecount(n)
+#define __inout_ecount_z(n)
+#define __inout_ecount_opt(n)
+#define __out_opt
+#define __out_bcount(n)
+#define __out_bcount_opt(n)
+#define __out_bcount_part(n, m)
+#define __out_bcount_part_opt(n, m)
+#define __out_bcount_full(n)
+#define __out_ecount(n)
+#define __out_ecount_z(n)
+#define __out_ecount_opt(n)
+#define __out_ecount_part(n, m)
+#define __out_ecount_full(n)
+#define __deref_in
+#define __deref_out
+#define __deref_out_opt
+#define __deref_out_z
+#define __deref_out_bcount(n)
+#define __deref_out_ecount(n)
+#define __deref_inout
+#define __deref_opt_out
+#define __field_bcount(n)
+#define __field_bcount_opt(n)
+#define __field_ecount(n)
+#define __field_ecount_opt(n)
+#define __field_nullterminated
+#define __nullterminated
+#define __struct_bcount(n)
+/* The C++ library has these names itself: windows/specstrings.h, comutil.h. */
+#ifndef __cplusplus
+#define __in
+#define __out
+#endif
 #define _In_
 #define _In_z_
 #define _In_opt_
@@ -179,6 +418,16 @@ static inline LPVOID HeapReAlloc(HANDLE heap, DWORD flags, LPVOID memory, SIZE_T
     (void)heap, (void)flags;
     return realloc(memory, size);
 }
+typedef enum _HEAP_INFORMATION_CLASS {
+    HeapCompatibilityInformation = 0,
+    HeapEnableTerminationOnCorruption = 1
+} HEAP_INFORMATION_CLASS;
+/* The C library's heap ends a program that it finds corrupted, without being asked. */
+static inline BOOL HeapSetInformation(HANDLE heap, HEAP_INFORMATION_CLASS kind, PVOID information, SIZE_T size)
+{
+    (void)heap, (void)information, (void)size;
+    return kind == HeapEnableTerminationOnCorruption;
+}
 static inline BOOL HeapFree(HANDLE heap, DWORD flags, LPVOID memory)
 {
     (void)heap, (void)flags;
@@ -190,8 +439,29 @@ static inline HANDLE LocalFree(HANDLE memory)
     free(memory);
     return NULL;
 }
+#define LPTR 0x40u
+#define LMEM_ZEROINIT 0x40u
+#define GPTR 0x40u
+static inline HANDLE LocalAlloc(UINT flags, SIZE_T size) { return (flags & LPTR) != 0 ? calloc(1, size) : malloc(size); }
+#define GlobalAlloc LocalAlloc
+#define GlobalFree LocalFree
+static inline LPVOID _aligned_malloc(size_t size, size_t alignment)
+{
+    void *memory = NULL;
+    return posix_memalign(&memory, alignment, size) == 0 ? memory : NULL;
+}
+#define _aligned_free free
 
 /* ---- Process and time ---- */
+#define InterlockedIncrement(to) __atomic_add_fetch((to), 1, __ATOMIC_SEQ_CST)
+#define InterlockedDecrement(to) __atomic_sub_fetch((to), 1, __ATOMIC_SEQ_CST)
+#define InterlockedIncrement64 InterlockedIncrement
+#define InterlockedDecrement64 InterlockedDecrement
+#define InterlockedAdd(to, value) __atomic_add_fetch((to), (value), __ATOMIC_SEQ_CST)
+#define InterlockedExchangeAdd(to, value) __atomic_fetch_add((to), (value), __ATOMIC_SEQ_CST)
+#define InterlockedExchange(to, value) __atomic_exchange_n((to), (value), __ATOMIC_SEQ_CST)
+#define InterlockedCompareExchange(to, value, wanted) __sync_val_compare_and_swap((to), (wanted), (value))
+static inline DWORD GetCurrentThreadId(void) { return (DWORD)syscall(SYS_gettid); }
 static inline DWORD GetCurrentProcessId(void) { return (DWORD)getpid(); }
 static inline void Sleep(DWORD ms)
 {
@@ -330,316 +600,12 @@ static inline int StringFromGUID2(REFGUID guid_, WCHAR *to, int count)
     return 39;
 }
 
-/* ---- Texts of WCHAR ---- */
-#define STRSAFE_E_INSUFFICIENT_BUFFER ((HRESULT)0x8007007a)
-static inline size_t etw_wcslen(const WCHAR *text)
-{
-    size_t length = 0;
-    while (text[length] != 0)
-        length++;
-    return length;
+#ifdef __cplusplus
 }
-static inline int etw_wcsncmp(const WCHAR *a, const WCHAR *b, size_t count, int ignores_case)
-{
-    for (; count > 0; count--, a++, b++) {
-        int x = *a, y = *b;
-        if (ignores_case) {
-            x += x >= 'A' && x <= 'Z' ? 32 : 0;
-            y += y >= 'A' && y <= 'Z' ? 32 : 0;
-        }
-        if (x != y || x == 0)
-            return x - y;
-    }
-    return 0;
-}
-static inline WCHAR *etw_wcscpy(WCHAR *to, const WCHAR *from)
-{
-    memcpy(to, from, (etw_wcslen(from) + 1) * sizeof *to);
-    return to;
-}
-static inline WCHAR *etw_wcscat(WCHAR *to, const WCHAR *from)
-{
-    etw_wcscpy(to + etw_wcslen(to), from);
-    return to;
-}
-/* As much as there is room for, with its NUL. */
-static inline HRESULT StringCchCopyW(WCHAR *to, size_t count, const WCHAR *from)
-{
-    size_t length = 0;
-    if (count == 0)
-        return E_INVALIDARG;
-    for (; length + 1 < count && from[length] != 0; length++)
-        to[length] = from[length];
-    to[length] = 0;
-    return from[length] == 0 ? S_OK : STRSAFE_E_INSUFFICIENT_BUFFER;
-}
-static inline HRESULT StringCbCopyW(WCHAR *to, size_t size, const WCHAR *from)
-{
-    return StringCchCopyW(to, size / sizeof(WCHAR), from);
-}
-static inline HRESULT StringCchCatW(WCHAR *to, size_t count, const WCHAR *from)
-{
-    const size_t length = etw_wcslen(to);
-    return length < count ? StringCchCopyW(to + length, count - length, from) : E_INVALIDARG;
-}
-static inline HRESULT StringCchCopyA(char *to, size_t count, const char *from)
-{
-    if (count == 0)
-        return E_INVALIDARG;
-    return (size_t)snprintf(to, count, "%s", from) < count ? S_OK : STRSAFE_E_INSUFFICIENT_BUFFER;
-}
-static inline HRESULT StringCbCopyA(char *to, size_t size, const char *from) { return StringCchCopyA(to, size, from); }
-#ifdef UNICODE
-#define StringCchCopy StringCchCopyW
-#define StringCbCopy StringCbCopyW
-#define StringCchCat StringCchCatW
-#else
-#define StringCchCopy StringCchCopyA
-#define StringCbCopy StringCbCopyA
 #endif
 
-#if __SIZEOF_WCHAR_T__ == 2
-/* Where a formatted text goes: a stream, in UTF-8, or memory. */
-typedef struct etw_out {
-    FILE *file;
-    WCHAR *to;
-    size_t room, written;
-    uint32_t high; /* half of a pair */
-} etw_out;
-
-static inline void etw_put(etw_out *out, WCHAR unit)
-{
-    uint32_t c = unit;
-    out->written++;
-    if (out->file == NULL) {
-        if (out->written < out->room)
-            out->to[out->written - 1] = unit;
-        return;
-    }
-    if ((c & 0xfc00u) == 0xd800u) {
-        out->high = c;
-        return;
-    }
-    if ((c & 0xfc00u) == 0xdc00u && out->high != 0)
-        c = 0x10000u + ((out->high & 0x3ffu) << 10 | (c & 0x3ffu));
-    out->high = 0;
-    if (c < 0x80u) {
-        putc((int)c, out->file);
-    } else if (c < 0x800u) {
-        putc((int)(0xc0u | c >> 6), out->file);
-        putc((int)(0x80u | (c & 0x3fu)), out->file);
-    } else {
-        if (c < 0x10000u) {
-            putc((int)(0xe0u | c >> 12), out->file);
-        } else {
-            putc((int)(0xf0u | c >> 18), out->file);
-            putc((int)(0x80u | (c >> 12 & 0x3fu)), out->file);
-        }
-        putc((int)(0x80u | (c >> 6 & 0x3fu)), out->file);
-        putc((int)(0x80u | (c & 0x3fu)), out->file);
-    }
-}
-
-static inline void etw_pad(etw_out *out, int count)
-{
-    for (; count > 0; count--)
-        etw_put(out, ' ');
-}
-
-/* Flags, width, precision, sizes h, hh, l, ll, w, I, I32, I64, z, and d i u x X o c C s S p f F e E g G a A. */
-static inline int etw_format(etw_out *out, const WCHAR *format, va_list arguments)
-{
-    while (*format != 0) {
-        char flags[8], spec[40], text[512];
-        int flag_count = 0, width = 0, precision = -1, size = 0, is_wide = 1, is_left, length;
-        if (*format != '%') {
-            etw_put(out, *format++);
-            continue;
-        }
-        if (*++format == '%') {
-            etw_put(out, *format++);
-            continue;
-        }
-        for (; *format != 0 && *format < 0x80 && strchr("-+ #0", *format) != NULL; format++)
-            if (flag_count < 5)
-                flags[flag_count++] = (char)*format;
-        flags[flag_count] = 0;
-        is_left = strchr(flags, '-') != NULL;
-        if (*format == '*') {
-            width = va_arg(arguments, int);
-            format++;
-        }
-        for (; *format >= '0' && *format <= '9'; format++)
-            width = width < 1000 ? width * 10 + (*format - '0') : width;
-        if (width < 0) {
-            is_left = 1;
-            flags[flag_count++] = '-';
-            flags[flag_count] = 0;
-            width = -(width + 1) + 1;
-        }
-        if (*format == '.') {
-            precision = 0;
-            if (*++format == '*') {
-                precision = va_arg(arguments, int);
-                format++;
-            }
-            for (; *format >= '0' && *format <= '9'; format++)
-                precision = precision < 100000 ? precision * 10 + (*format - '0') : precision;
-        }
-        for (;; format++) {
-            if (*format == 'h')
-                is_wide = 0;
-            else if (*format == 'l' && format[1] == 'l')
-                size = 8, format++;
-            else if (*format == 'l' || *format == 'w')
-                is_wide = 1;
-            else if (*format == 'I' && format[1] == '6' && format[2] == '4')
-                size = 8, format += 2;
-            else if (*format == 'I' && format[1] == '3' && format[2] == '2')
-                format += 2;
-            else if (*format == 'I' || *format == 'z' || *format == 'j')
-                size = 8;
-            else
-                break;
-        }
-        if (*format == 0)
-            break;
-        if (*format == 's' || *format == 'S') {
-            const int wide = *format == 's' ? is_wide : 0;
-            const void *argument = va_arg(arguments, const void *);
-            const WCHAR *units = (const WCHAR *)(wide && argument == NULL ? L"(null)" : argument);
-            const char *bytes = (const char *)(!wide && argument == NULL ? "(null)" : argument);
-            for (length = 0; (precision < 0 || length < precision) && (wide ? units[length] != 0 : bytes[length] != 0);)
-                length++;
-            if (!is_left)
-                etw_pad(out, width - length);
-            for (int n = 0; n < length; n++)
-                etw_put(out, wide ? units[n] : (WCHAR)(unsigned char)bytes[n]);
-            if (is_left)
-                etw_pad(out, width - length);
-            format++;
-            continue;
-        }
-        if (*format == 'c' || *format == 'C') {
-            if (!is_left)
-                etw_pad(out, width - 1);
-            etw_put(out, (WCHAR)va_arg(arguments, int));
-            if (is_left)
-                etw_pad(out, width - 1);
-            format++;
-            continue;
-        }
-        width = width > 400 ? 400 : width;
-        precision = precision > 100 ? 100 : precision;
-        length = snprintf(spec, sizeof spec, precision < 0 ? "%%%s%d" : "%%%s%d.%d", flags, width, precision);
-        if (width == 0) /* A width of 0 would be a flag. */
-            length = snprintf(spec, sizeof spec, precision < 0 ? "%%%s" : "%%%s.%d", flags, precision);
-        if (length < 0 || length > 30)
-            break;
-        if (*format < 0x80 && strchr("fFeEgGaA", *format) != NULL) {
-            spec[length] = (char)*format;
-            spec[length + 1] = 0;
-            length = snprintf(text, sizeof text, spec, va_arg(arguments, double));
-        } else if (*format == 'p') {
-            length = snprintf(text, sizeof text, "%016llX", (unsigned long long)(uintptr_t)va_arg(arguments, void *));
-        } else if (*format < 0x80 && strchr("diuxXo", *format) != NULL) {
-            const int is_signed = *format == 'd' || *format == 'i';
-            unsigned long long value;
-            if (size == 8)
-                value = va_arg(arguments, unsigned long long);
-            else if (is_signed)
-                value = (unsigned long long)(long long)va_arg(arguments, int);
-            else
-                value = va_arg(arguments, unsigned int);
-            spec[length] = 'l';
-            spec[length + 1] = 'l';
-            spec[length + 2] = (char)*format;
-            spec[length + 3] = 0;
-            length = snprintf(text, sizeof text, spec, value);
-        } else {
-            break;
-        }
-        for (int n = 0; n < length && n < (int)sizeof text - 1; n++)
-            etw_put(out, (WCHAR)(unsigned char)text[n]);
-        format++;
-    }
-    return (int)out->written;
-}
-
-static inline int etw_vfwprintf(FILE *file, const WCHAR *format, va_list arguments)
-{
-    etw_out out;
-    memset(&out, 0, sizeof out);
-    out.file = file;
-    return etw_format(&out, format, arguments);
-}
-static inline int etw_fwprintf(FILE *file, const WCHAR *format, ...)
-{
-    va_list arguments;
-    int written;
-    va_start(arguments, format);
-    written = etw_vfwprintf(file, format, arguments);
-    va_end(arguments);
-    return written;
-}
-static inline int etw_wprintf(const WCHAR *format, ...)
-{
-    va_list arguments;
-    int written;
-    va_start(arguments, format);
-    written = etw_vfwprintf(stdout, format, arguments);
-    va_end(arguments);
-    return written;
-}
-/* What does not fit is left out, and told: -1. */
-static inline int etw_vswprintf(WCHAR *to, size_t count, const WCHAR *format, va_list arguments)
-{
-    etw_out out;
-    int written;
-    memset(&out, 0, sizeof out);
-    out.to = to;
-    out.room = count;
-    written = etw_format(&out, format, arguments);
-    if (count > 0)
-        to[out.written < count ? out.written : count - 1] = 0;
-    return (size_t)written < count ? written : -1;
-}
-static inline int etw_swprintf(WCHAR *to, size_t count, const WCHAR *format, ...)
-{
-    va_list arguments;
-    int written;
-    va_start(arguments, format);
-    written = etw_vswprintf(to, count, format, arguments);
-    va_end(arguments);
-    return written;
-}
-static inline HRESULT StringCchPrintfW(WCHAR *to, size_t count, const WCHAR *format, ...)
-{
-    va_list arguments;
-    int written;
-    va_start(arguments, format);
-    written = etw_vswprintf(to, count, format, arguments);
-    va_end(arguments);
-    return written < 0 ? STRSAFE_E_INSUFFICIENT_BUFFER : S_OK;
-}
-#define wprintf etw_wprintf
-#define wprintf_s etw_wprintf
-#define fwprintf etw_fwprintf
-#define fwprintf_s etw_fwprintf
-#define vwprintf(format, arguments) etw_vfwprintf(stdout, format, arguments)
-#define swprintf etw_swprintf
-#define swprintf_s etw_swprintf
-#define StringCchPrintf StringCchPrintfW
-#define wcslen etw_wcslen
-#define wcscpy etw_wcscpy
-#define wcscat etw_wcscat
-#define wcscmp(a, b) etw_wcsncmp(a, b, (size_t)-1, 0)
-#define wcsncmp(a, b, count) etw_wcsncmp(a, b, count, 0)
-#define _wcsicmp(a, b) etw_wcsncmp(a, b, (size_t)-1, 1)
-#define _wcsnicmp(a, b, count) etw_wcsncmp(a, b, count, 1)
-#define wcscpy_s(to, count, from) (StringCchCopyW(to, count, from) == S_OK ? 0 : EINVAL)
-#define wcscat_s(to, count, from) (StringCchCatW(to, count, from) == S_OK ? 0 : EINVAL)
-#endif
+#include "etw_windows_text.h"
+#include "etw_windows_system.h"
 
 /* windows/wmain.h has a main for programs whose beginning is wmain. */
 #endif

@@ -48,6 +48,15 @@
 #define PROCESS_TRACE_MODE_RAW_TIMESTAMP 0x00001000u
 #define PROCESS_TRACE_MODE_EVENT_RECORD 0x10000000u
 
+/* What EventAccessControl changes; it is not supported. */
+typedef enum {
+    EventSecuritySetDACL = 0,
+    EventSecuritySetSACL = 1,
+    EventSecurityAddDACL = 2,
+    EventSecurityAddSACL = 3,
+    EventSecurityMax = 4
+} EVENTSECURITYOPERATION;
+
 typedef struct _EVENT_HEADER_EXTENDED_DATA_ITEM {
     USHORT Reserved1;
     USHORT ExtType;

@@ -256,7 +256,7 @@ static inline PEVENT_DESCRIPTOR EventDescOrKeyword(PEVENT_DESCRIPTOR d, ULONGLON
 #ifdef __cplusplus
 }
 #if __SIZEOF_WCHAR_T__ == 4
-inline ULONG EventWriteString(REGHANDLE RegHandle, UCHAR Level, ULONGLONG Keyword,
+extern "C++" inline ULONG EventWriteString(REGHANDLE RegHandle, UCHAR Level, ULONGLONG Keyword,
                               const wchar_t *String)
 {
     return etw_event_write_wide(RegHandle, Level, Keyword, String);

@@ -181,6 +181,7 @@ typedef enum _PAYLOAD_OPERATOR {
 } PAYLOAD_OPERATOR;
 
 #define MAX_PAYLOAD_PREDICATES 8
+#define ETW_MAX_PAYLOAD_PREDICATES MAX_PAYLOAD_PREDICATES
 
 typedef struct _PROPERTY_DATA_DESCRIPTOR {
     ULONGLONG PropertyName; /* Address of a WCHAR text */
@@ -347,6 +348,18 @@ typedef struct _PROVIDER_EVENT_INFO {
 #define TEI_PROPERTY_NAME(EventInfo, Property) ETW_TEI_TEXT(EventInfo, (Property)->NameOffset)
 #define TEI_MAP_NAME(EventInfo, Property) \
     ETW_TEI_TEXT(EventInfo, (Property)->nonStructType.MapNameOffset)
+#define TEI_ACTIVITYID_NAME(EventInfo) ETW_TEI_TEXT(EventInfo, (EventInfo)->ActivityIDNameOffset)
+#define TEI_RELATEDACTIVITYID_NAME(EventInfo) \
+    ETW_TEI_TEXT(EventInfo, (EventInfo)->RelatedActivityIDNameOffset)
+#define EMI_MAP_FORMAT(MapInfo) ETW_TEI_TEXT(MapInfo, (MapInfo)->FormatStringOffset)
+#define PEI_PROVIDER_NAME(ProviderEnum, ProviderInfo) \
+    ETW_TEI_TEXT(ProviderEnum, (ProviderInfo)->ProviderNameOffset)
+#define PFI_FIELD_NAME(FieldInfoArray, FieldInfo) \
+    ETW_TEI_TEXT(FieldInfoArray, (FieldInfo)->NameOffset)
+#define PFI_FIELD_MESSAGE(FieldInfoArray, FieldInfo) \
+    ETW_TEI_TEXT(FieldInfoArray, (FieldInfo)->DescriptionOffset)
+#define PFI_FILTER_MESSAGE(FilterInfo) ETW_TEI_TEXT(FilterInfo, (FilterInfo)->MessageOffset)
+#define PFI_PROPERTY_NAME(FilterInfo, Property) ETW_TEI_TEXT(FilterInfo, (Property)->NameOffset)
 
 #ifdef __cplusplus
 extern "C" {

@@ -28,6 +28,7 @@ mod last_error;
 mod loaded;
 mod log_sink;
 mod private;
+mod procedures;
 mod status;
 mod storport;
 mod tdh;

@@ -1,5 +1,8 @@
-/* Part of openetw: see ../etw_windows.h. */
-#ifndef ETW_WINDOWS_GUIDDEF_H
-#define ETW_WINDOWS_GUIDDEF_H
+/*
+ * Part of openetw: see ../etw_windows.h. No guard: see ../etw_define_guid.h.
+ *
+ * GUID_NULL belongs to cguid.h; a program that includes this header may have its own.
+ */
 #include "../etw_windows.h"
-#endif
+#include "../etw_define_guid.h"
+#undef GUID_NULL

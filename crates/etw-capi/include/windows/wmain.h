@@ -7,6 +7,10 @@
 #ifndef ETW_WMAIN_H
 #define ETW_WMAIN_H
 
+#ifdef __cplusplus
+/* See ../etw_windows.h. */
+#define _GLIBCXX_EXTERN_TEMPLATE 0
+#endif
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -131,10 +131,14 @@ impl Processing {
                 Step::Trace(source, mut raw) => self.call(source, (&raw mut raw).cast()),
                 Step::Buffer(source, filled) => self.buffer(source, filled),
             };
-            if !goes_on || self.is_closed() {
+            if !goes_on || self.is_real_time() && self.is_closed() {
                 return ERROR_CANCELLED;
             }
         }
+    }
+
+    fn is_real_time(&self) -> bool {
+        self.traces.iter().any(|source| source.trace.input.is_real_time())
     }
 
     fn is_closed(&self) -> bool {
@@ -169,17 +173,26 @@ impl Processing {
 
     /// Puts down what the next record leads to.
     fn read(&mut self) {
-        if let [source] = &self.traces[..]
-            && source.trace.input.is_real_time()
-        {
+        if self.is_real_time() {
             return self.receive();
         }
-        let Some(record) = self.records.next() else {
+        // A trace that was closed is read to the end of the buffers that are at hand, as Windows documents it: one of each CPU, the
+        // header's not counted. No further one is begun.
+        let is_closed = self.is_closed();
+        let next = self.records.next().filter(|record| {
+            let place = record.position;
+            let open = self.open.get(&(place.file_index, record.cpu));
+            let is_at_hand =
+                |buffer: &Buffer| buffer.index == 0 || buffer.index == place.buffer_index;
+            !is_closed || open.is_none_or(is_at_hand)
+        });
+        let Some(record) = next else {
             let done = std::mem::take(&mut self.open);
             let ends = done.into_iter().map(|((file, _), b)| Step::Buffer(file as usize, b.filled));
             self.steps.extend(ends);
             // A header that no other record follows.
-            for number in 0..self.traces.len() {
+            let unread = if is_closed { 0 } else { self.traces.len() };
+            for number in 0..unread {
                 give_header(number, &mut self.traces[number], &mut self.steps);
             }
             self.steps.push_back(Step::End(Status::ERROR_SUCCESS));

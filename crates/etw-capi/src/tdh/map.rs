@@ -36,7 +36,9 @@ pub fn map_info(map: &Map, source: Option<Source>) -> Vec<u8> {
     for (value, text) in &map.entries {
         out.extend(((base + texts.len()) as u32).to_le_bytes());
         out.extend(value.to_le_bytes());
-        texts.extend(utf16_z(text));
+        // As Windows documents it ("Monday " of "Monday"): programs cut a text's last unit off, or put bars behind it.
+        let text = if is_wbem { Cow::Borrowed(text) } else { Cow::Owned(format!("{text} ")) };
+        texts.extend(utf16_z(&text));
     }
     out.extend(texts);
     out

@@ -185,3 +185,68 @@ fn mistakes_do_not_compile() {
         }
     }
 }
+
+/// TC-1: TraceLoggingActivity.h: ids, levels and keywords of starts and ends, what belongs to what, and ends by destructors.
+#[test]
+fn activities_from_cpp() {
+    let mut ran = 0;
+    for (number, compiler) in
+        [Compiler("g++", &["-std=c++17"]), Compiler("clang++", &["-std=c++17"])]
+            .into_iter()
+            .enumerate()
+    {
+        let folder = Folder::new(&format!("activities-{number}"));
+        let Some(program) = compile(&folder, "activities.cpp", compiler) else { continue };
+        let out = folder.0.join("activities.etl");
+        let output = Command::new(program).arg(&out).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{compiler:?} {output:?}: {said}");
+        let events = read(&out);
+        let found: Vec<(&str, u8, u8, u64)> = events
+            .iter()
+            .map(|event| (event.name.as_str(), event.level, event.opcode, event.keyword))
+            .collect();
+        let ends = ("ActivityStoppedAutomatically", 5, 2, 0x20);
+        let expected = [
+            ("Parent", 3, 1, 0x10),
+            ("Child", 5, 1, 0x20),
+            ("Tagged", 4, 0, 0x40),
+            ("Parent", 3, 2, 0x10),
+            ends,
+            ("Outer", 5, 1, 0),
+            ("Inner", 5, 1, 0),
+            ("InInner", 5, 0, 0),
+            ("Inner", 5, 2, 0),
+            ("InOuter", 5, 0, 0),
+            ("Outer", 5, 2, 0),
+            ("InNone", 5, 0, 0),
+            ("Set", 5, 0, 0),
+        ];
+        assert_eq!(found, expected, "{compiler:?}");
+        let ids: Vec<(Guid, Option<Guid>)> = events.iter().map(|event| event.ids).collect();
+        let (parent, child, outer, inner) = (ids[0].0, ids[1].0, ids[5].0, ids[6].0);
+        let none = Guid::ZERO;
+        let mut different = vec![none, parent, child, outer, inner];
+        different.sort_by_key(|id| format!("{id}"));
+        different.dedup();
+        assert_eq!(different.len(), 5);
+        let expected = [
+            (parent, None),
+            (child, Some(parent)),
+            (child, None),
+            (parent, None),
+            (child, None),
+            (outer, None),
+            (inner, Some(outer)),
+            (inner, None),
+            (inner, None),
+            (outer, None),
+            (outer, None),
+            (none, None),
+            (inner, None),
+        ];
+        assert_eq!(ids, expected, "{compiler:?}");
+        ran += 1;
+    }
+    assert!(ran > 0, "no C++ compiler is installed");
+}

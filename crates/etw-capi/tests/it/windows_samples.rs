@@ -106,3 +106,48 @@ fn programs_for_windows_work_as_they_are() {
     }
     assert!(ran > 0, "no C++ compiler is installed");
 }
+
+/// What programs for Windows take from their headers beside ETW's calls: texts of 16 bits and their formats, `strsafe.h`, times, SIDs,
+/// messages, modules; GUIDs defined in two files, and `INITGUID` behind `windows.h`; `std::wstring`.
+#[test]
+fn headers_for_windows_programs_mean_what_windows_documents() {
+    const AS_CPP: &[&str] = &["-x", "c++"];
+    const SECOND: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/windows/guids.cpp");
+    let folder = Folder::new("windows-system");
+    let source = home().join("tests/c/windows/system.c");
+    let mut ran = 0;
+    let cpp = CPP.map(|Compiler(name, flags)| {
+        // The second file has no main of its own.
+        let flags = flags.iter().copied().filter(|flag| !["-include", "wmain.h"].contains(flag));
+        (name, flags.collect::<Vec<_>>())
+    });
+    let all = C.into_iter().map(|Compiler(name, flags)| (name, flags.to_vec(), None));
+    for (name, flags, second) in all.chain(cpp.map(|(name, flags)| (name, flags, Some(SECOND)))) {
+        let mut objects = Vec::new();
+        let mut flags: Vec<&'static str> = flags;
+        if let Some(second) = second {
+            let object = folder.0.join(format!("guids-{name}.o"));
+            let status = Command::new(name)
+                .args(&flags)
+                .args(["-Wall", "-Wextra", "-Werror", "-c", second, "-o"])
+                .arg(&object)
+                .arg("-I")
+                .arg(home().join("include"))
+                .status();
+            let Ok(status) = status else { continue };
+            assert!(status.success(), "{name}");
+            objects.push(object.display().to_string().leak() as &'static str);
+            flags.extend(objects.iter());
+            flags.extend(["-include", "wmain.h"]);
+            flags.extend(AS_CPP);
+        }
+        let Some(program) = compile_file(&folder, &source, Compiler(name, flags.leak())) else {
+            continue;
+        };
+        let output = Command::new(program).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{name}: {said}");
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}

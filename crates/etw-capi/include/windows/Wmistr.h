@@ -1,0 +1,2 @@
+/* Part of openetw: the same with the capital that programs for Windows often give it. */
+#include "../wmistr.h"
