@@ -40,6 +40,7 @@ impl Known {
         let mut decoder = Decoder::new();
         // It is told what to learn from, once.
         decoder.set_learning(false);
+        decoder.set_own_catalog(loaded::registered());
         Known { decoder, generation: 0, delivered: 0, places: None }
     }
 

@@ -1,7 +1,7 @@
 //! Schemas that the process has loaded: manifests, programs that contain them, MOF classes.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use etw_api::{Guid, Status};
 use etw_decode::Catalog;
@@ -51,6 +51,28 @@ fn with<T>(call: impl FnOnce(&mut Loaded) -> T) -> T {
 /// What is loaded, and the number of its change.
 pub fn catalog() -> (u64, Arc<Catalog>) {
     with(|loaded| (loaded.generation, Arc::clone(&loaded.catalog)))
+}
+
+/// What the user has registered, read once. A program with more rights than its user looks at none of it.
+pub fn registered() -> Arc<Catalog> {
+    static REGISTERED: OnceLock<Arc<Catalog>> = OnceLock::new();
+    let read = || match is_privileged() {
+        true => Arc::default(),
+        // A library has nobody to tell what cannot be read.
+        false => Arc::new(etw_decode::registered::catalog(&mut |_| ())),
+    };
+    Arc::clone(REGISTERED.get_or_init(read))
+}
+
+#[cfg(target_os = "linux")]
+fn is_privileged() -> bool {
+    // SAFETY: looks a number up.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_privileged() -> bool {
+    false
 }
 
 /// Its providers, in the order in which they were loaded.

@@ -120,7 +120,7 @@ fn learn(learn: &Learn) -> Result<Outcome, Failure> {
     match &learn.output {
         Some(output) => write(&builder, output, &learn.traces, learn.force),
         None => {
-            let Some(store) = schemas::store() else {
+            let Some(store) = etw_decode::registered::store() else {
                 return Err(Failure::new("no home for a store: give -o OUT"));
             };
             std::fs::create_dir_all(&store)

@@ -2,9 +2,9 @@
 
 use crate::output::Failure;
 use clap::Args;
-use etw_decode::Catalog;
 use etw_decode::pack::Pack;
 use etw_decode::wevt::Messages;
+use etw_decode::{Catalog, registered};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -67,41 +67,9 @@ impl Schemas {
     }
 }
 
-/// The packs of `ETW_PACKS` and of the user's store, and the TMF files of `TRACE_FORMAT_SEARCH_PATH`; what cannot be read is told and
-/// left out.
+/// What the user has registered; what cannot be read is told and left out.
 pub fn own() -> Arc<Catalog> {
-    let named = std::env::var_os("ETW_PACKS").unwrap_or_default();
-    let paths = std::env::split_paths(&named).filter(|path| !path.as_os_str().is_empty());
-    let mut catalog = Catalog::default();
-    for path in paths.chain(store().filter(|store| store.is_dir())) {
-        for file in folder(&path, "etwpack") {
-            match file.and_then(|file| open_pack(&file)) {
-                Ok(pack) => catalog.add_pack(Arc::new(pack)),
-                Err(failure) => eprintln!("etw: note: {}", failure.message().unwrap_or_default()),
-            }
-        }
-    }
-    // As Windows' tools search for formats of messages.
-    let formats = std::env::var_os("TRACE_FORMAT_SEARCH_PATH").unwrap_or_default();
-    for path in std::env::split_paths(&formats).filter(|path| path.is_dir()) {
-        for file in folder(&path, "tmf").into_iter().flatten() {
-            match std::fs::read(&file) {
-                Ok(text) => drop(catalog.add_tmf(&text)),
-                Err(error) => eprintln!("etw: note: {}: {error}", file.display()),
-            }
-        }
-    }
-    Arc::new(catalog)
-}
-
-/// The folder of the user's packs.
-pub fn store() -> Option<PathBuf> {
-    let set =
-        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let data = set("XDG_DATA_HOME")
-        .or_else(|| Some(set("HOME")?.join(".local/share")))
-        .or_else(|| set("LOCALAPPDATA"));
-    data.map(|data| data.join("etw").join("packs"))
+    Arc::new(registered::catalog(&mut |note| eprintln!("etw: note: {note}")))
 }
 
 pub fn open_pack(path: &Path) -> Result<Pack, Failure> {

@@ -40,6 +40,7 @@ pub mod manifest;
 mod message;
 pub mod mof;
 pub mod pack;
+pub mod registered;
 mod schema;
 mod status;
 mod store;

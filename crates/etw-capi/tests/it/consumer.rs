@@ -303,3 +303,44 @@ fn the_example_prints_traces() {
         }
     }
 }
+
+/// A program that loads no manifest finds what its user has registered, as Windows' programs find what is installed there.
+#[test]
+fn registered_schemas_from_c() {
+    let (folder, writers) = (Folder::new("tdh-registered"), Folder::new("tdh-registered-writer"));
+    let example = home().join("examples/tdh_dump.c");
+    let program =
+        compile_file(&folder, &example, COMPILERS[0]).expect("no C compiler is installed");
+    let writer = compile(&writers, "write_calls.c", COMPILERS[0]).unwrap();
+    let trace = folder.0.join("calls.etl");
+    assert!(Command::new(writer).env("WRITE_CALLS_OUT", &trace).status().unwrap().success());
+    let manifest = r#"<instrumentationManifest xmlns="http://schemas.microsoft.com/win/2004/08/events"
+        xmlns:win="http://manifests.microsoft.com/win/2004/08/windows/events"><instrumentation><events>
+        <provider name="Registered" symbol="R" guid="{12345678-9abc-def0-0102-030405060708}"
+            messageFileName="r" resourceFileName="r">
+        <templates><template tid="T"><data name="Number" inType="win:UInt32"/>
+            <data name="Text" inType="win:AnsiString"/></template></templates>
+        <events><event value="7" version="1" level="win:Informational" template="T" symbol="E"/></events>
+        </provider></events></instrumentation></instrumentationManifest>"#;
+    let mut pack = etw_decode::pack::PackBuilder::default();
+    pack.add("registered.man", manifest.as_bytes()).unwrap();
+    let packs = folder.0.join("data/etw/packs");
+    std::fs::create_dir_all(&packs).unwrap();
+    std::fs::write(packs.join("registered.etwpack"), pack.finish()).unwrap();
+    // What is no pack is left out.
+    std::fs::write(packs.join("another.etwpack"), "no pack").unwrap();
+    let dump = |variable: &str, value: &Path| {
+        let mut command = Command::new(&program);
+        command.env_remove("ETW_PACKS").env("XDG_DATA_HOME", folder.0.join("none"));
+        let output = command.env(variable, value).arg(&trace).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let line = "Number=42 Text=text";
+    let unknown = dump("UNUSED", &packs);
+    assert!(!unknown.contains(line), "{unknown}");
+    for (variable, value) in [("ETW_PACKS", &packs), ("XDG_DATA_HOME", &folder.0.join("data"))] {
+        let text = dump(variable, value);
+        assert_eq!(text.matches(line).count(), 4, "{variable}: {text}");
+    }
+}
