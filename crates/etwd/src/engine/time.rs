@@ -34,12 +34,24 @@ impl Engine {
             pause = pause.min(left.max(SHORTEST_PAUSE));
         }
         if self.is_storing() {
-            pause = pause.min(Duration::from_millis(5));
+            let soon = Duration::from_millis(5);
+            pause = pause.min(if self.can_wait_for_disks() { LONGEST_PAUSE } else { soon });
         }
         if let Some(idle) = self.options.idle_exit {
             pause = pause.min(idle);
         }
         pause
+    }
+
+    /// Are there buffers enough, and is nobody waiting for what is on its way to a disk? It is then taken back in the next round.
+    fn can_wait_for_disks(&self) -> bool {
+        self.finishing.is_empty()
+            && self.sessions.iter().all(|(slot, global)| {
+                let free = self.router.session(*slot).map_or(0, Session::free_buffers);
+                global.flushes.is_empty()
+                    && global.before.is_empty()
+                    && free * 2 >= global.start.buffers as usize
+            })
     }
 
     /// How long until a flush timer has something to do.
