@@ -151,6 +151,10 @@ impl Worker {
                 }
             }
         });
+        if is_first {
+            // The line is kept near the clock while nothing comes: what comes next begins on it.
+            self.clock.observe(Pair::now(raw_clock));
+        }
         self.clock.pass(drained.watermark);
         self.floor = drained.watermark;
         let hostile = std::mem::take(&mut self.hostile) + drained.hostile;
@@ -473,7 +477,9 @@ impl Worker {
             self.tell_modules();
         }
         let ledger = self.ledger(true);
-        let now = self.session_now().max(self.session().facts().last_time);
+        // The clock's line may lie a little below the clock itself, from which the session's start was read.
+        let now = self.session_now().max(self.facts.start_raw);
+        let now = now.max(self.session().facts().last_time);
         let (process_id, thread_id) = self.facts.ids;
         // The report is no event of the program's: it is in the file and not in the ledger.
         let reports = report::reports(&ledger);

@@ -34,7 +34,7 @@ use crate::host::HostOptions;
 use crate::keep::{Keep, KeptProgram, KeptRegistration, KeptSession};
 use crate::message::{Asker, Connection, Mailbox, Message};
 use crate::program::{Base, Lane, Program, Registered, segment};
-use crate::session::{Finished, GlobalSession};
+use crate::session::{Finished, Finishing, GlobalSession};
 
 /// Bytes of pools that one round takes at most.
 const ROUND_SIZE: u64 = 8 << 20;
@@ -77,7 +77,7 @@ pub(crate) struct Engine {
     /// By their number in the router.
     pub sessions: BTreeMap<usize, GlobalSession>,
     /// Sessions whose files are being completed: their names are taken.
-    pub finishing: HashMap<usize, String>,
+    pub finishing: HashMap<usize, Finishing>,
     pub programs: BTreeMap<Connection, Program>,
     pub readers: Vec<Reader>,
     pub lanes: Vec<Lane>,

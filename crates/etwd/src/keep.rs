@@ -34,6 +34,8 @@ pub(crate) struct KeptSession {
     pub owner: u32,
     pub is_leased: bool,
     pub is_real_time: bool,
+    /// Kept before anything of it is done: a worker that takes the session up goes on with it.
+    pub ending: Ending,
     /// `SessionFacts::to_bytes`.
     pub facts: Vec<u8>,
     pub enabled: Vec<(Guid, EnableInfo)>,
@@ -45,6 +47,17 @@ pub(crate) struct KeptSession {
     pub file_number: u32,
     /// Files that it had before, with buffers on their way; the oldest first.
     pub before: Vec<KeptFile>,
+}
+
+/// What a session is in the middle of giving up.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Ending {
+    #[default]
+    Nothing,
+    /// A provider, which it wants no more.
+    Provider(Guid),
+    /// Itself.
+    Session,
 }
 
 /// A file of a session that goes on in another one.

@@ -67,6 +67,10 @@ pub(crate) struct Slot {
     pub since: u16,
     /// What the program's counters said when it began.
     pub base: Base,
+    /// It has ended, and with this batch what its writers have lost is in the session's own ledger: once it is final, a worker that
+    /// takes the program up counts nothing of it again.
+    #[serde(default)]
+    pub counted_in: Option<u64>,
 }
 
 /// The counters of one slot.
@@ -174,7 +178,8 @@ impl Program {
         }
         let free = self.slots.iter().position(Option::is_none)?;
         let since = self.control.bump_epoch();
-        self.slots[free] = Some(Slot { session, since, base: Base::of(reader, free) });
+        let base = Base::of(reader, free);
+        self.slots[free] = Some(Slot { session, since, base, counted_in: None });
         self.control.set_admission(free, admission);
         Some(free)
     }

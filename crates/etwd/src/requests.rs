@@ -14,10 +14,10 @@ use etw_wire::message::FromHost;
 
 use crate::engine::{Engine, Pending};
 use crate::fault;
-use crate::keep::KeptFile;
+use crate::keep::{Ending, KeptFile};
 use crate::message::Asker;
 use crate::rights::{may_write, refused};
-use crate::session::{GlobalSession, make_buffers};
+use crate::session::{Finishing, GlobalSession, make_buffers};
 
 /// Files of one session that may wait for their disk.
 const MAX_FILES_BEFORE: usize = 16;
@@ -39,7 +39,7 @@ impl Engine {
             Request::Start(start) => self.start(*start, from),
             Request::Stop { session } => match self.find(&session) {
                 Ok(slot) => self.stop_session(slot, Some(from)),
-                Err(no) => from.answer(&no),
+                Err(no) => self.hear_of_end(&session, from, &no),
             },
             Request::Query { session } => {
                 let response = self.find(&session).map(|slot| {
@@ -97,17 +97,7 @@ impl Engine {
             }
             Request::Disable { session, provider } => {
                 let response = self.find(&session).map(|slot| {
-                    // What was written before is wanted.
-                    self.drain_all();
-                    if let Some(inner) = self.router.session_mut(slot) {
-                        inner.disable(&provider);
-                    }
-                    if let Some(global) = self.sessions.get_mut(&slot) {
-                        global.since.remove(&provider);
-                    }
-                    self.keep_session(slot);
-                    self.withdraw(slot, Some(&provider));
-                    self.publish_admission(slot);
+                    self.disable(slot, &provider);
                     done()
                 });
                 from.answer(&response.unwrap_or_else(|no| no));
@@ -163,12 +153,20 @@ impl Engine {
             Ok(slot) => {
                 let mut all = BTreeMap::new();
                 let mut warnings = Vec::new();
-                for (provider, info) in std::mem::take(&mut start.enable) {
-                    if let Err(no) = self.enable(slot, provider, info) {
+                let enable = std::mem::take(&mut start.enable);
+                let providers: Vec<Guid> = enable.iter().map(|(provider, _)| *provider).collect();
+                for (provider, info) in enable {
+                    if let Err(no) = self.want(slot, provider, info) {
                         // All or nothing: a session that lacks a provider is not what was asked for.
                         self.stop_session(slot, None);
                         return from.answer(&no);
                     }
+                }
+                fault::point("session made");
+                // As a whole: a worker that is killed here leaves no session without its providers.
+                self.keep_session(slot);
+                fault::point("session kept");
+                for provider in providers {
                     let (waiting, more) = self.spread(slot, &provider);
                     all.extend(waiting);
                     warnings.extend(more);
@@ -193,7 +191,7 @@ impl Engine {
     fn try_start(&mut self, start: &mut Start, from: &Asker) -> Result<usize, Response> {
         let exists = |name: &str| name.to_lowercase() == start.name.to_lowercase();
         if self.sessions.values().any(|global| exists(&global.name))
-            || self.finishing.values().any(|name| exists(name))
+            || self.finishing.values().any(|finishing| exists(&finishing.name))
         {
             let what = format!("a session named {} is there", start.name);
             return Err(refused(Status::ERROR_ALREADY_EXISTS, what));
@@ -221,11 +219,18 @@ impl Engine {
             GlobalSession::create(start.clone(), slot, from, self.clocks.0, self.batch)?;
         self.router.insert(slot, session);
         self.sessions.insert(slot, global);
-        self.keep_session(slot);
         Ok(slot)
     }
 
     fn enable(&mut self, slot: usize, provider: Guid, info: EnableInfo) -> Result<(), Response> {
+        self.want(slot, provider, info)?;
+        self.keep_session(slot);
+        self.publish_admission(slot);
+        Ok(())
+    }
+
+    /// What a session wants of a provider from now on; nobody is told.
+    fn want(&mut self, slot: usize, provider: Guid, info: EnableInfo) -> Result<(), Response> {
         if provider.is_zero() {
             return Err(refused(Status::ERROR_INVALID_PARAMETER, "the provider's GUID is zero"));
         }
@@ -253,9 +258,36 @@ impl Engine {
         if let Some(global) = self.sessions.get_mut(&slot) {
             global.since.insert(provider, RawClock::Monotonic.now());
         }
+        Ok(())
+    }
+
+    pub(crate) fn disable(&mut self, slot: usize, provider: &Guid) {
+        // What was written before is wanted.
+        self.drain_all();
+        if let Some(inner) = self.router.session_mut(slot) {
+            inner.disable(provider);
+        }
+        if let Some(global) = self.sessions.get_mut(&slot) {
+            global.since.remove(provider);
+            global.ending = Ending::Provider(*provider);
+        }
+        self.keep_session(slot);
+        fault::point("wish kept");
+        self.withdraw(slot, Some(provider));
+        if let Some(global) = self.sessions.get_mut(&slot) {
+            global.ending = Ending::Nothing;
+        }
         self.keep_session(slot);
         self.publish_admission(slot);
-        Ok(())
+    }
+
+    /// The end of a session that nobody is told of yet: its owner has gone, or has lost the worker that was asked first.
+    fn hear_of_end(&mut self, name: &str, from: Asker, none: &Response) {
+        let same = |of: &&mut Finishing| of.name.to_lowercase() == name.to_lowercase();
+        match self.finishing.values_mut().find(same) {
+            Some(finishing) if finishing.asker.is_none() => finishing.asker = Some(from),
+            _ => from.answer(none),
+        }
     }
 
     fn flush(&mut self, slot: usize, from: Asker) {

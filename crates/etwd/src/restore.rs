@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use etw_etl::read::{BufferRecords, Item, buffer};
+use etw_etl::read::{BufferRecords, Item, TraceFile, buffer};
 use etw_etl::record::RecordContext;
 use etw_host::clock::{ClockMap, Pair};
 use etw_host::facts::{SessionFacts, SessionTime};
@@ -23,13 +23,16 @@ use etw_session::recover::recover;
 use etw_session::state::{STATE_SIZE, Saved};
 use etw_session::{LogMode, Place, Session};
 use etw_types::{Guid, le};
+use etw_wire::control::{FileMode, Start};
 use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
 
 use crate::engine::Engine;
-use crate::keep::{Entries, Entry, KeptFile, KeptProgram, KeptRegistration, KeptSession, numbers};
+use crate::keep::{
+    Ending, Entries, Entry, KeptFile, KeptProgram, KeptRegistration, KeptSession, numbers,
+};
 use crate::message::Connection;
-use crate::program::{Lane, Program};
+use crate::program::{Lane, Program, Slot};
 use crate::session::{GlobalSession, make_buffers, mode_of, options_of};
 
 fn facts<T: serde::de::DeserializeOwned>(entry: &Entry) -> io::Result<T> {
@@ -90,12 +93,19 @@ fn complete(
     closing: Closing,
     lost: &mut Unstored,
 ) -> io::Result<()> {
-    if etw_etl::read::TraceFile::open(&file.path).is_ok_and(|file| file.is_finalised()) {
+    if TraceFile::open(&file.path).is_ok_and(|file| file.is_finalised()) {
         return Ok(());
     }
     let facts = SessionFacts::read(&file.facts)?;
     let mut files = restore_file((&file.path, &facts, file.number), placed, lost)?;
     files.finish(closing)
+}
+
+/// Has the worker before come to the end of a session's file? One that is appended to may have had an end before.
+fn has_end(start: &Start) -> bool {
+    let is_own = matches!(start.mode, FileMode::Sequential | FileMode::Circular);
+    let file = start.file.as_ref().filter(|_| is_own);
+    file.is_some_and(|path| TraceFile::open(path).is_ok_and(|file| file.is_finalised()))
 }
 
 /// As [`restore_file`], of a session that begins a new file whenever one is full.
@@ -117,7 +127,7 @@ fn restore_series(
     // The one before may have been full and not completed.
     let first = by_file.keys().next().copied().unwrap_or(last);
     let before = etw_host::facts::file_name(path, first.saturating_sub(1));
-    if first > 1 && etw_etl::read::TraceFile::open(&before).is_ok_and(|file| !file.is_finalised()) {
+    if first > 1 && TraceFile::open(&before).is_ok_and(|file| !file.is_finalised()) {
         by_file.insert(first - 1, Vec::new());
     }
     let most = by_file.keys().next_back().copied().unwrap_or(last);
@@ -190,16 +200,24 @@ impl Engine {
                 Err(error) => eprintln!("etwd: a program cannot be taken up: {error}"),
             }
         }
-        // Their owners have lost the connection that they were leased by. One that reads its session live comes back at once.
-        let mut ownerless = Vec::new();
+        let (mut ended, mut without) = (Vec::new(), Vec::new());
         for (slot, global) in &mut self.sessions {
+            match global.ending {
+                Ending::Session => ended.push(*slot),
+                Ending::Provider(provider) => without.push((*slot, provider)),
+                Ending::Nothing => {}
+            }
+            // Their owners have lost the connection that they were leased by. One that reads its session live comes back at once.
             match (global.start.leased, global.is_real_time) {
                 (true, true) => global.orphan_until = Some(Instant::now() + RETURN),
-                (true, false) => ownerless.push(*slot),
+                (true, false) => ended.push(*slot),
                 (false, _) => {}
             }
         }
-        for slot in ownerless {
+        for (slot, provider) in without {
+            self.disable(slot, &provider);
+        }
+        for slot in ended {
             self.stop_session(slot, None);
         }
         connections
@@ -209,6 +227,10 @@ impl Engine {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let main = kept.main.ok_or_else(missing)?;
         let mut record: KeptSession = facts(&main)?;
+        if record.ending == Ending::Session && has_end(&record.start) {
+            self.keep.remove(&format!("session/{slot}"));
+            return Ok(());
+        }
         let mut descriptors = main.descriptors.into_iter();
         let numbers = descriptors.next().ok_or_else(missing)?;
         let mut session_facts = SessionFacts::read(&record.facts)?;
@@ -301,6 +323,7 @@ impl Engine {
             owner: record.owner,
             lease: None,
             orphan_until: None,
+            ending: record.ending,
             time: SessionTime::of(&session_facts),
             facts: session_facts,
             storage,
@@ -353,7 +376,9 @@ impl Engine {
             gone.extend(is_gone.then_some(number));
         }
         for (slot, kept) in program.slots.iter_mut().zip(record.slots) {
-            *slot = kept;
+            let is_counted = |used: &Slot| used.counted_in.is_some_and(|batch| batch <= self.batch);
+            *slot =
+                kept.filter(|used| !is_counted(used)).map(|used| Slot { counted_in: None, ..used });
         }
         // What it was told last it has heard, or will; who asks waits for nothing here.
         program.done = record.token;

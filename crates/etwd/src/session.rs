@@ -20,7 +20,7 @@ use etw_types::{ClockType, Guid, Status};
 use etw_wire::control::{FileMode, LossStatus, MAX_LOSSES, Response, SessionStatus, Start, stream};
 
 use crate::consumer::Consumer;
-use crate::keep::KeptFile;
+use crate::keep::{Ending, KeptFile};
 use crate::message::{Asker, Connection};
 use crate::program::Registered;
 use crate::rights::refused;
@@ -36,6 +36,7 @@ pub(crate) struct GlobalSession {
     pub lease: Option<Connection>,
     /// It was leased to a connection that ended with the worker before; until then its reader may come back.
     pub orphan_until: Option<Instant>,
+    pub ending: Ending,
     pub start: Start,
     pub facts: SessionFacts,
     pub time: SessionTime,
@@ -73,11 +74,17 @@ pub(crate) struct GlobalSession {
     pub modules: Modules,
 }
 
+/// A session whose files are being completed.
+pub(crate) struct Finishing {
+    pub name: String,
+    /// Who is told of its end.
+    pub asker: Option<Asker>,
+}
+
 /// A session that has ended.
 pub(crate) struct Finished {
     pub status: SessionStatus,
     pub result: io::Result<()>,
-    pub asker: Option<Asker>,
 }
 
 /// Why a session cannot be, as a response.
@@ -194,6 +201,7 @@ impl GlobalSession {
             owner: asker.user(),
             lease: start.leased.then(|| asker.connection()).flatten(),
             orphan_until: None,
+            ending: Ending::Nothing,
             time: SessionTime::of(&facts),
             facts,
             storage,

@@ -20,11 +20,10 @@ impl Engine {
             Message::Gone { connection } => self.gone(connection),
             Message::Ask { request, from } => return self.ask(request, from),
             Message::Finished { slot, answer } => {
-                self.finishing.remove(&slot);
-                let Finished { status, result, asker } = *answer;
+                let asker = self.finishing.remove(&slot).and_then(|finishing| finishing.asker);
+                let Finished { mut status, result } = *answer;
                 self.keep.remove(&format!("session/{slot}"));
                 if let Some(asker) = asker {
-                    let mut status = status;
                     if let Err(error) = result {
                         status.error = Some(error.to_string());
                     }
@@ -98,6 +97,7 @@ impl Engine {
             owner: global.owner,
             is_leased: global.lease.is_some(),
             is_real_time: global.is_real_time,
+            ending: global.ending,
             facts: global.facts.to_bytes(),
             enabled: session.enablements().map(|(id, info)| (*id, info.clone())).collect(),
             since: global.since.iter().map(|(id, since)| (*id, *since)).collect(),

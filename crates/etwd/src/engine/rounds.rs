@@ -1,6 +1,7 @@
 //! Rounds: all pools drained into all sessions, made final, given away.
 
 use super::*;
+use crate::keep::Ending;
 
 impl Engine {
     /// One batch: drained, routed, sealed, made final, given away.
@@ -121,9 +122,16 @@ impl Engine {
             }
         }
         drop(participants);
+        if is_first {
+            // The line is kept near the clock while nothing comes: what comes next begins on it.
+            self.map.observe(Pair::now(raw));
+        }
         self.map.pass(drained.watermark);
         self.floor = drained.watermark;
         self.count_hostile();
+        for at in &empty {
+            self.settle(self.lanes[*at].connection, |_| true);
+        }
         self.seal_and_store();
         for at in empty.into_iter().rev() {
             self.forget(at);
@@ -273,6 +281,9 @@ impl Engine {
         ) else {
             return Admission::default();
         };
+        if global.ending == Ending::Session {
+            return Admission::default();
+        }
         let properties = inner.enablements().map(|(_, info)| info.properties);
         let extra = properties.map(|properties| program.facts.extra_size(properties)).max();
         Admission {
@@ -334,19 +345,11 @@ impl Engine {
         self.deadline = None;
     }
 
-    /// A program that has ended, and all of whose records are drained.
+    /// A program that has ended, whose records are drained and whose losses are counted, in a batch that is final.
     pub(crate) fn forget(&mut self, at: usize) {
         let connection = self.lanes[at].connection;
         if let Some(program) = self.programs.remove(&connection) {
             self.forget_program(connection, &program);
-            for (slot, used) in program.slots.iter().enumerate() {
-                if let Some(used) = used {
-                    let losses = losses_of(&self.readers[at], slot, &used.base, true);
-                    if let Some(session) = self.router.session_mut(used.session) {
-                        count(session.ledger_mut(), &losses, &self.lanes[at]);
-                    }
-                }
-            }
         }
         self.tokens.remove(&connection);
         self.lanes.swap_remove(at);

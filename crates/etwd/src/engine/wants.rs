@@ -1,6 +1,9 @@
 //! What sessions want of programs, and the end of both.
 
 use super::*;
+use crate::fault;
+use crate::keep::Ending;
+use crate::program::Slot;
 use crate::rights::refused;
 use etw_types::Status;
 
@@ -79,7 +82,8 @@ impl Engine {
         (waiting, Vec::from_iter(none))
     }
 
-    /// Tells all programs that a session wants nothing of a provider any more; `None`: of none of its providers.
+    /// Tells all programs that a session wants nothing of a provider any more; `None`: of none of its providers. What their writers have
+    /// lost is then in its ledger, in a batch that is final.
     pub(crate) fn withdraw(&mut self, session: usize, provider: Option<&Guid>) {
         let source = self.sessions.get(&session).map_or(Guid::ZERO, |session| session.guid);
         let connections: Vec<Connection> = self.programs.keys().copied().collect();
@@ -113,24 +117,41 @@ impl Engine {
                 }
             }
             if !is_wanted {
-                self.release_slot(connection, slot);
+                self.settle(connection, |used| used.session == session);
             }
         }
+        fault::point("losses counted");
+        self.round(Duration::ZERO);
     }
 
-    /// The slot may be another session's from now on. What its writers have lost is counted.
-    pub(crate) fn release_slot(&mut self, connection: Connection, slot: usize) {
+    /// Ends the use of a program's slots: they may be other sessions' from the next batch on, which is to be made final soon. What their
+    /// writers have lost is counted in the sessions' own ledgers, by this worker or by the next one, and not by both.
+    pub(crate) fn settle(&mut self, connection: Connection, which: impl Fn(&Slot) -> bool) {
         let Some(program) = self.programs.get_mut(&connection) else { return };
-        let Some(used) = program.slots[slot].take() else { return };
-        program.control.set_admission(slot, Admission::default());
-        if let Some(lane) = program.lane {
-            self.lanes[lane].set_slots(&program.slots);
-            let losses = losses_of(&self.readers[lane], slot, &used.base, true);
-            if let Some(session) = self.router.session_mut(used.session) {
+        let mut settled = Vec::new();
+        for (number, slot) in program.slots.iter_mut().enumerate() {
+            let Some(used) = slot.as_mut().filter(|used| which(used)) else { continue };
+            used.counted_in = Some(self.batch + 1);
+            settled.push((number, used.session, used.base.clone()));
+            program.control.set_admission(number, Admission::default());
+        }
+        if settled.is_empty() {
+            return;
+        }
+        self.keep_program(connection);
+        fault::point("slot kept");
+        let Some(program) = self.programs.get_mut(&connection) else { return };
+        for (number, session, base) in settled {
+            program.slots[number] = None;
+            let Some(lane) = program.lane else { continue };
+            let losses = losses_of(&self.readers[lane], number, &base, true);
+            if let Some(session) = self.router.session_mut(session) {
                 count(session.ledger_mut(), &losses, &self.lanes[lane]);
             }
         }
-        self.keep_program(connection);
+        if let Some(lane) = program.lane {
+            self.lanes[lane].set_slots(&program.slots);
+        }
     }
 
     /// Stops a session: what was written before is stored. Its files are completed by a thread of their own, so that a slow
@@ -145,23 +166,33 @@ impl Engine {
             }
             return;
         }
+        if let Some(global) = self.sessions.get_mut(&slot) {
+            global.ending = Ending::Session;
+        }
+        // A worker that takes it up ends it: it would have a gap otherwise, of what nobody was asked for.
+        self.keep_session(slot);
+        fault::point("end kept");
         for program in self.programs.values() {
             if let Some(at) = program.slot_of(slot) {
                 program.control.set_admission(at, Admission::default());
             }
         }
         self.drain_all();
+        fault::point("last drained");
         self.withdraw(slot, None);
+        fault::point("losses final");
         let raw = self.clocks.0.now();
         let (Some(mut global), Some(mut session)) =
             (self.sessions.remove(&slot), self.router.remove(slot))
         else {
             return;
         };
-        let now = global.time.time(&self.map, raw).max(session.facts().last_time);
+        // The clock's line may lie a little below the clock itself, from which the session's start was read.
+        let now = global.time.time(&self.map, raw);
+        let now = now.max(session.facts().last_time).max(global.facts.start_raw);
         let batch = self.batch + 1;
         let mailbox = self.mailbox.clone();
-        self.finishing.insert(slot, global.name.clone());
+        self.finishing.insert(slot, Finishing { name: global.name.clone(), asker });
         let finish = move || {
             let ledger = session.ledger().clone();
             let lost = ledger.lost_total();
@@ -171,6 +202,7 @@ impl Engine {
                 global.take_done(session, Some(Duration::from_millis(100)));
             };
             global.report(&mut session, &ledger, now, settle);
+            fault::point("end reported");
             session.stop(now);
             session.seal(batch);
             global.store(&mut session, lost);
@@ -184,6 +216,7 @@ impl Engine {
                 Some(storage) => storage.finish(closing),
                 None => Ok(()),
             };
+            fault::point("end written");
             if let (Ok(()), Some(error)) = (&result, &global.error) {
                 result = Err(io::Error::other(error.clone()));
             }
@@ -196,7 +229,7 @@ impl Engine {
                 waiting.answer(&Response::Done { warnings: Vec::new() });
             }
             drop(global);
-            let answer = Box::new(Finished { status, result, asker });
+            let answer = Box::new(Finished { status, result });
             mailbox.post(Message::Finished { slot, answer });
         };
         // Without a thread it is done here, and everybody waits.

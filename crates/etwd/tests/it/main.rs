@@ -8,6 +8,7 @@ mod crash;
 mod daemon;
 mod delivery;
 mod faults;
+mod halfway;
 mod hostile;
 mod programs;
 mod roles;

@@ -20,6 +20,7 @@ fn run() {
         "paced" => paced(arguments[0]),
         "threads" => threads(arguments[0], arguments[1]),
         "endless" => endless(arguments[0]),
+        "linger" => linger(arguments[0]),
         "listen" => listen(),
         "fork" => fork(arguments[0]),
         "wait" => wait(),
@@ -110,6 +111,16 @@ fn endless(pause_us: u64) {
             std::thread::sleep(Duration::from_micros(pause_us));
         }
     }
+}
+
+/// So many events, each written once whatever becomes of it, and then nothing for a long time.
+fn linger(events: u64) {
+    let _registration = PROVIDER.register();
+    for number in 0..events {
+        write(0, number);
+    }
+    say("written\n");
+    std::thread::sleep(Duration::from_secs(60));
 }
 
 /// Says every change that its callback is told, and answers requests for its state.

@@ -11,11 +11,13 @@ use crate::support::*;
 /// How many events a thread of a process has written for certain.
 pub type Said = BTreeMap<(u32, u64), u64>;
 
-/// What a trace has of one thread: first and last number, and how many.
+/// What a trace has of one thread: first and last number, and how many; where numbers are missing, for who looks for the cause.
+#[derive(Debug)]
 struct Run {
     first: u64,
     last: u64,
     count: u64,
+    gaps: Vec<(u64, u64, i64)>,
 }
 
 /// What is in the files of a session.
@@ -50,9 +52,17 @@ pub fn read(name: &str, paths: &[PathBuf]) -> Found {
         }
         let number = |at: usize| u64::from_le_bytes(record.payload[at..at + 8].try_into().unwrap());
         let (thread, number) = (number(0), number(8));
-        let run = runs.entry((process, thread)).or_insert(Run { first: number, last: 0, count: 0 });
+        let run = runs.entry((process, thread)).or_insert(Run {
+            first: number,
+            last: 0,
+            count: 0,
+            gaps: Vec::new(),
+        });
         let rises = run.count == 0 || number > run.last;
         assert!(rises, "{name}: process {process} thread {thread}: {number} after {}", run.last);
+        if run.count > 0 && number != run.last + 1 {
+            run.gaps.push((run.last, number, record.order_time));
+        }
         run.last = number;
         run.count += 1;
     }
@@ -91,7 +101,8 @@ impl Found {
         // What was overwritten in memory went buffer by buffer, each of its CPU: not always a thread's oldest.
         assert!(
             missing <= status.lost + status.overwritten,
-            "{name}: {missing} events are missing; {status:?}"
+            "{name}: {missing} events are missing, of {:?}; {status:?}",
+            self.runs
         );
     }
 }

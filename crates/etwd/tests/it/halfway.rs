@@ -1,0 +1,184 @@
+//! The worker is killed in the middle of what a controller asked for: the next one goes on with it, and counts nothing twice.
+
+use std::time::Duration;
+
+use etw_etl::read::TraceFile;
+use etw_wire::control::{Request, Response, SessionStatus, Start};
+
+use crate::daemon::Daemon;
+use crate::support::*;
+
+/// A daemon that is killed once at a point, when it is armed.
+struct Mined {
+    daemon: Daemon,
+    armed: std::path::PathBuf,
+}
+
+impl Mined {
+    fn new(point: &str) -> Mined {
+        let rig = Rig::without_host();
+        let armed = rig.file("armed");
+        let mut command = rig.command("keeper", &[]);
+        command.env("ETWD_FAULT", format!("{point}:{}", armed.display()));
+        let keeper = Program::start(&mut command);
+        Mined { daemon: Daemon { rig, keeper }, armed }
+    }
+
+    /// Asks again until a worker has answered; one was killed meanwhile.
+    fn ask(&self, request: &Request) -> Response {
+        std::fs::write(&self.armed, "").unwrap();
+        let answer = self.daemon.ask(request);
+        assert!(!self.armed.exists(), "it was not reached");
+        answer
+    }
+
+    fn end(self) {
+        // What the next worker ends for the one before holds nothing back.
+        self.daemon.end();
+    }
+}
+
+/// `None`: the session had come to its end when somebody was there again to be asked.
+fn status(answer: Response) -> Option<SessionStatus> {
+    match answer {
+        Response::Session(status) => Some(*status),
+        Response::Error { status: 4201, .. } => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// P2, P3: a session is stopped once, whenever the worker is killed: its file has its end, no event is missing that the ledger does not have,
+/// and what programs have lost is counted once.
+#[test]
+fn a_session_is_stopped_once() {
+    const EVENTS: u64 = 20_000;
+    for point in [
+        "end kept",
+        "last drained",
+        "slot kept",
+        "losses counted",
+        "losses final",
+        "end reported",
+        "end written",
+    ] {
+        let mined = Mined::new(point);
+        // A file that is full soon: the rest is lost, and only the programs know how much that was.
+        let full = Start { max_size: Some(128 << 10), buffer_size: 8192, ..Start::default() };
+        let file = mined.daemon.start("full", full);
+        let mut there = mined.daemon.rig.program("linger", &[EVENTS]);
+        there.expect("written");
+        let gone = mined.daemon.rig.program("count", &[EVENTS, 0]);
+        gone.end();
+        let before = mined.daemon.ask(&Request::Query { session: "full".to_owned() });
+        let before = status(before).unwrap();
+        assert_eq!(before.attempted, 2 * EVENTS, "{point}: {before:?}");
+        assert!(before.lost > EVENTS, "{point}: {before:?}");
+        let after = status(mined.ask(&Request::Stop { session: "full".to_owned() }));
+        mined.daemon.rig.wait_until(|_| TraceFile::open(&file).unwrap().is_finalised());
+        if let Some(after) = after {
+            assert_eq!((after.attempted, after.lost), (before.attempted, before.lost), "{point}");
+            let losses: u64 = after.losses.iter().map(|loss| loss.count).sum();
+            assert_eq!(losses, after.lost, "{point}: {after:?}");
+        }
+        let trace = TraceFile::open(&file).unwrap();
+        let header = trace.header().unwrap();
+        assert_eq!(u64::from(header.events_lost), before.lost, "{point}");
+        assert_eq!(events(&file).len() as u64, before.stored, "{point}");
+        there.kill();
+        mined.end();
+    }
+}
+
+/// P3: what programs write while a session is being stopped is in the file up to the end, without a gap.
+#[test]
+fn a_stopped_session_has_no_gap() {
+    for point in ["end kept", "last drained", "losses counted", "losses final", "end written"] {
+        let mined = Mined::new(point);
+        let start = Start { flush_timer_ms: Some(2), ..Start::default() };
+        let file = mined.daemon.start("stopped", start);
+        let mut program = mined.daemon.rig.program("endless", &[60]);
+        program.expect("ready");
+        std::thread::sleep(Duration::from_millis(40));
+        let after = status(mined.ask(&Request::Stop { session: "stopped".to_owned() }));
+        mined.daemon.rig.wait_until(|_| TraceFile::open(&file).unwrap().is_finalised());
+        let count: u64 = contiguous(&events(&file)).values().sum();
+        assert!(count > 100, "{point}: {count}");
+        if let Some(after) = after {
+            assert_eq!((after.stored, after.lost), (count, 0), "{point}: {after:?}");
+        }
+        program.kill();
+        mined.end();
+    }
+}
+
+/// P3: a provider that was being disabled is disabled; programs that have it write nothing more, and what was lost is counted once.
+#[test]
+fn a_provider_is_disabled_once() {
+    const EVENTS: u64 = 20_000;
+    for point in ["wish kept", "slot kept", "losses counted"] {
+        let mined = Mined::new(point);
+        let full = Start { max_size: Some(128 << 10), buffer_size: 8192, ..Start::default() };
+        mined.daemon.start("full", full);
+        let mut there = mined.daemon.rig.program("linger", &[EVENTS]);
+        there.expect("written");
+        let query = || status(mined.daemon.ask(&Request::Query { session: "full".to_owned() }));
+        let before = query().unwrap();
+        assert_eq!(before.attempted, EVENTS, "{point}: {before:?}");
+        let request = Request::Disable { session: "full".to_owned(), provider: provider() };
+        assert!(matches!(mined.ask(&request), Response::Done { .. }), "{point}");
+        let after = query().unwrap();
+        assert!(after.enabled.is_empty(), "{point}: {after:?}");
+        assert_eq!((after.attempted, after.lost), (before.attempted, before.lost), "{point}");
+        // The slot is free: of another session nothing is counted for this one.
+        mined.daemon.start("other", Start::default());
+        let other = mined.daemon.rig.program("count", &[1000, 0]);
+        other.end();
+        assert_eq!(mined.daemon.stop("other").stored, 1000, "{point}");
+        assert_eq!(mined.daemon.stop("full").attempted, EVENTS, "{point}");
+        there.kill();
+        mined.end();
+    }
+}
+
+/// P3: a session that was being started is there with its providers, or not at all.
+#[test]
+fn a_session_is_started_as_a_whole() {
+    for (point, is_there) in [("session made", false), ("session kept", true)] {
+        let mined = Mined::new(point);
+        let mut program = mined.daemon.rig.program("endless", &[60]);
+        program.expect("ready");
+        let start = Start {
+            name: "begun".to_owned(),
+            file: Some(mined.daemon.rig.file("begun.etl")),
+            enable: vec![(provider(), all())],
+            ..Start::default()
+        };
+        match mined.ask(&Request::Start(Box::new(start))) {
+            Response::Session(_) => assert!(!is_there, "{point}"),
+            Response::Error { status: 183, .. } => assert!(is_there, "{point}"),
+            other => panic!("{point}: {other:?}"),
+        }
+        std::thread::sleep(Duration::from_millis(40));
+        let status = mined.daemon.stop("begun");
+        assert!(status.stored > 100 && status.lost == 0, "{point}: {status:?}");
+        program.kill();
+        mined.end();
+    }
+}
+
+/// P2: what a program has lost that ends is counted once, whenever the worker is killed.
+#[test]
+fn a_program_that_ends_is_counted_once() {
+    const EVENTS: u64 = 20_000;
+    let mined = Mined::new("slot kept");
+    let full = Start { max_size: Some(128 << 10), buffer_size: 8192, ..Start::default() };
+    mined.daemon.start("full", full);
+    let program = mined.daemon.rig.program("count", &[EVENTS, 0]);
+    std::fs::write(&mined.armed, "").unwrap();
+    program.end();
+    mined.daemon.rig.wait_until(|_| !mined.armed.exists());
+    let status = mined.daemon.stop("full");
+    assert_eq!(status.attempted, EVENTS, "{status:?}");
+    assert_eq!(status.stored + status.lost, EVENTS, "{status:?}");
+    mined.end();
+}
