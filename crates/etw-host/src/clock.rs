@@ -46,21 +46,43 @@ impl Pair {
 /// The line on which times lie now.
 ///
 /// It begins where everything before it has been converted, on the line before, and leads to the last pair: so it meets
-/// that line, and rises.
+/// that line, and rises. Pairs are read with an error, and lines may be as short as a round: behind the last pair time therefore goes on at the
+/// rate of the last second or more, not in the line's direction.
+///
+/// ```text
+///              from --- slope ---> until --- rate --->
+///   converted |    to be converted     | only now and then
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ClockMap {
     from: Pair,
-    to: Pair,
     slope: u64,
+    /// The line's end: the last pair, or `from` when that has passed it.
+    until: Pair,
+    last: Pair,
+    /// Nanoseconds a tick since `anchor`, as of a time `baseline` ns behind it.
+    rate: u64,
+    anchor: Pair,
+    baseline: u64,
 }
 
+/// Over so many nanoseconds a rate is known to some parts in ten millions; then the next one is measured.
+const BASELINE: u64 = 1_000_000_000;
+
 impl ClockMap {
-    /// Begins with one pair: the slope is known from the next one on.
+    /// Begins with one pair: the rate is known from the next one on.
     pub fn new(pair: Pair, raw: RawClock) -> ClockMap {
         // A guess that the next pair replaces: 1 ns a tick where the raw clock counts them, else some 2.5 GHz.
-        let slope =
-            if raw == RawClock::Monotonic { 1 << FRACTION } else { (1 << FRACTION) * 2 / 5 };
-        ClockMap { from: pair, to: pair, slope }
+        let rate = if raw == RawClock::Monotonic { 1 << FRACTION } else { (1 << FRACTION) * 2 / 5 };
+        ClockMap {
+            from: pair,
+            slope: rate,
+            until: pair,
+            last: pair,
+            rate,
+            anchor: pair,
+            baseline: 0,
+        }
     }
 
     /// Between two pairs that are known, as a recovery has them.
@@ -70,21 +92,39 @@ impl ClockMap {
         map
     }
 
-    /// The line leads to this pair from now on. One that is not later than the line's beginning is left out.
+    /// The line leads to this pair from now on. One that is not later than the line's beginning is left out; one whose time is not, where the
+    /// line is ahead of the clock, has the line wait for it.
     pub fn observe(&mut self, pair: Pair) {
-        if pair.raw <= self.from.raw || pair.ns <= self.from.ns {
+        if pair.raw <= self.from.raw {
             return;
         }
-        let rise = u128::from(pair.ns - self.from.ns) << FRACTION;
-        let slope = rise / u128::from(pair.raw - self.from.raw);
-        self.to = pair;
-        self.slope = u64::try_from(slope).unwrap_or(u64::MAX);
+        self.measure(pair);
+        self.until = Pair { ns: pair.ns.max(self.from.ns), ..pair };
+        self.slope = slope(self.from, self.until);
+    }
+
+    fn measure(&mut self, pair: Pair) {
+        if pair.raw <= self.anchor.raw || pair.ns <= self.last.ns {
+            return;
+        }
+        self.last = pair;
+        let since = pair.ns - self.anchor.ns;
+        if since >= self.baseline {
+            self.rate = slope(self.anchor, pair);
+            self.baseline = since.min(BASELINE);
+        }
+        if since >= BASELINE {
+            self.anchor = pair;
+        }
     }
 
     /// Nothing before `raw` will be converted any more: the line may take another direction there.
     pub fn pass(&mut self, raw: u64) {
         if raw > self.from.raw {
             self.from = Pair { raw, ns: self.ns(raw) };
+            if raw > self.until.raw {
+                self.until = self.from;
+            }
         }
     }
 
@@ -95,22 +135,27 @@ impl ClockMap {
 
     /// The last pair.
     pub fn last(&self) -> Pair {
-        self.to
+        self.last
     }
 
-    /// `CLOCK_MONOTONIC` at a raw time, ns. What lies outside of the stretch goes on along its line.
+    /// `CLOCK_MONOTONIC` at a raw time, ns. What lies outside of the line goes on at the clock's rate.
     #[inline]
     pub fn ns(&self, raw: u64) -> u64 {
-        if raw >= self.from.raw {
-            let ticks = raw - self.from.raw;
-            self.from
-                .ns
-                .saturating_add(((u128::from(ticks) * u128::from(self.slope)) >> FRACTION) as u64)
+        let ticks = raw.wrapping_sub(self.from.raw);
+        if ticks <= self.until.raw - self.from.raw {
+            self.from.ns.saturating_add(along(ticks, self.slope))
         } else {
-            let ticks = self.from.raw - raw;
-            self.from
-                .ns
-                .saturating_sub(((u128::from(ticks) * u128::from(self.slope)) >> FRACTION) as u64)
+            self.beyond(raw)
+        }
+    }
+
+    #[cold]
+    fn beyond(&self, raw: u64) -> u64 {
+        match raw.checked_sub(self.until.raw) {
+            Some(ticks) => self.until.ns.saturating_add(along(ticks, self.rate)),
+            None => {
+                self.from.ns.saturating_sub(along(self.from.raw.saturating_sub(raw), self.rate))
+            }
         }
     }
 
@@ -119,6 +164,17 @@ impl ClockMap {
     pub fn qpc(&self, raw: u64) -> i64 {
         (self.ns(raw) / 100) as i64
     }
+}
+
+/// Of a line through two points, the second of them later.
+fn slope(from: Pair, to: Pair) -> u64 {
+    let rise = u128::from(to.ns - from.ns) << FRACTION;
+    u64::try_from(rise / u128::from(to.raw - from.raw)).unwrap_or(u64::MAX)
+}
+
+#[inline]
+fn along(ticks: u64, slope: u64) -> u64 {
+    ((u128::from(ticks) * u128::from(slope)) >> FRACTION) as u64
 }
 
 /// The wall clock now.
@@ -167,13 +223,44 @@ mod tests {
         let mut map = ClockMap::new(Pair { raw: 100, ns: 100 }, RawClock::Monotonic);
         map.observe(Pair { raw: 200, ns: 200 });
         map.pass(200);
-        for pair in
-            [Pair { raw: 200, ns: 300 }, Pair { raw: 150, ns: 300 }, Pair { raw: 300, ns: 199 }]
-        {
+        for pair in [Pair { raw: 200, ns: 300 }, Pair { raw: 150, ns: 300 }] {
             map.observe(pair);
             assert_eq!(map.last(), Pair { raw: 200, ns: 200 });
         }
         assert_eq!((map.ns(50), map.ns(400)), (50, 400));
+        // The line was ahead, and waits.
+        map.observe(Pair { raw: 300, ns: 199 });
+        assert_eq!((map.ns(250), map.ns(300), map.ns(400)), (200, 200, 300));
+    }
+
+    /// Rounds may be microseconds apart, find nothing for as long as one likes, and a host may be stopped in the middle of one: the
+    /// error of a pair does not grow with any of that.
+    #[test]
+    fn errors_do_not_grow() {
+        let true_ns = |raw: u64| 5_000_000 + (raw - 1_000_000) * 10 / 26;
+        let first = Pair { raw: 1_000_000, ns: true_ns(1_000_000) };
+        let mut map = ClockMap::new(first, RawClock::Tsc);
+        let second = first.raw + 2_600_000;
+        map.observe(Pair { raw: second, ns: true_ns(second) + 30 });
+        let (mut raw, mut seed, mut last) = (second, 1u64, 0);
+        for round in 0..200_000 {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let step = [2_600, 260_000, 65_000_000, 300_000_000][(seed >> 33) as usize % 4];
+            raw += 1 + (seed >> 40) % step;
+            let watermark = raw;
+            // The pair is taken a while after the watermark, or not at all.
+            raw += 100 + (seed >> 13) % 5_000;
+            if !(seed >> 50).is_multiple_of(3) {
+                map.observe(Pair { raw, ns: true_ns(raw) + (seed >> 20) % 100 });
+            }
+            for at in [watermark, raw] {
+                let error = map.ns(at).abs_diff(true_ns(at));
+                assert!(error < 20_000, "round {round}: {error} ns: {map:?}");
+            }
+            assert!(map.ns(watermark) >= last, "round {round}");
+            last = map.ns(watermark);
+            map.pass(watermark);
+        }
     }
 
     /// An hour's drift would be seen in a second's: the machine's own clocks agree to microseconds.

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use etw_etl::read::buffer;
-use etw_etl::read::{BufferRecords, Item, TraceFile};
+use etw_etl::read::{BufferRecords, Item, Records, TraceFile};
 use etw_wire::client::Client;
 use etw_wire::control::{LossStatus, Request, Start, stream};
 
@@ -214,4 +214,38 @@ fn a_consumer_that_does_not_read_costs_the_others_nothing() {
     asleep.read();
     assert!(asleep.lost > 0);
     assert_eq!(asleep.seen.len() as u64 + asleep.lost, 100_000);
+}
+
+/// An event's time is the clock's between what its program read of it before and after, whether the host was asleep or looked in vain.
+#[test]
+fn the_times_of_events_are_the_clocks() {
+    /// As far as a raw clock and the kernel's can be paired on a machine that others use, and the 100 ns of a unit.
+    const ERROR: i64 = 5_000;
+    let rig = Rig::new();
+    let file = rig.start("stamps");
+    let mut programs: Vec<_> = (0..2).map(|_| rig.program("stamps", &[70])).collect();
+    let ids: Vec<u32> = programs.iter().map(Program::id).collect();
+    while programs.iter_mut().any(|program| program.child.try_wait().unwrap().is_none()) {
+        // Rounds that mostly find nothing.
+        rig.query("stamps");
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    rig.stop("stamps");
+    for id in ids {
+        let mut records = Records::new(vec![TraceFile::open(&file).unwrap()]);
+        let mut stamps = Vec::new();
+        while let Some(record) = records.next() {
+            if record.provider == Some(provider()) && record.process_id == Some(id) {
+                let read = i64::from_le_bytes(record.payload[8..16].try_into().unwrap());
+                stamps.push((read, record.raw_timestamp().unwrap() * 100));
+            }
+        }
+        assert_eq!(stamps.len(), 70);
+        for (number, (read, time)) in stamps.iter().enumerate() {
+            assert!(*time >= read - ERROR, "{number}: {time} before {read}");
+            if let Some((next, _)) = stamps.get(number + 1) {
+                assert!(*time <= next + ERROR, "{number}: {time} after {next}");
+            }
+        }
+    }
 }

@@ -20,6 +20,7 @@ fn run() {
         "paced" => paced(arguments[0]),
         "threads" => threads(arguments[0], arguments[1]),
         "endless" => endless(arguments[0]),
+        "stamps" => stamps(arguments[0]),
         "linger" => linger(arguments[0]),
         "listen" => listen(),
         "fork" => fork(arguments[0]),
@@ -110,6 +111,17 @@ fn endless(pause_us: u64) {
         if pause_us > 0 && number % 16 == 0 {
             std::thread::sleep(Duration::from_micros(pause_us));
         }
+    }
+}
+
+/// So many events, whose number is `CLOCK_MONOTONIC` in ns just before each; some at once, some after a while, as a host that goes to sleep
+/// between them meets them.
+fn stamps(events: u64) {
+    let _registration = PROVIDER.register();
+    for number in 0..events {
+        write(0, etw_ring::RawClock::Monotonic.now());
+        let pause = [0, 0, 10, 100, 3_000, 30_000, 150_000][number as usize % 7];
+        std::thread::sleep(Duration::from_micros(pause));
     }
 }
 
