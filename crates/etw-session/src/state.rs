@@ -154,8 +154,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let mut next_place = saved.next_place;
         let mut sequence = saved.next_sequence;
         let mut waiting = Vec::new();
+        let mut newest = None;
         for buffer in found.buffers {
             sequence = sequence.max(buffer.sequence + 1);
+            newest = newest.max(buffer.place.map(|place| (buffer.sequence, place)));
             match buffer.place {
                 // Consumers that have it already tell by its sequence number.
                 Some(_) if is_live => waiting.push(buffer),
@@ -163,8 +165,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
                 None => waiting.push(buffer),
             }
         }
-        // Handed out, and not yet told.
-        while placed.iter().any(|(place, _)| *place == next_place) {
+        // Handed out, and not yet told. In a circle others may be on their way to the same place, from the time before.
+        if newest.is_some_and(|(_, place)| place == next_place) {
             next_place = session.place_after(next_place);
         }
         let begun = match options.mode {

@@ -290,3 +290,42 @@ fn a_full_buffer_leaves_without_a_successor() {
     assert_eq!(store(&mut session, 1).len(), 1);
     assert_eq!(push(&mut session, 11, 0), Ok(()));
 }
+
+/// P3: a circle with more buffers on their way than it has places goes on after a kill where it was, whether the last place had been
+/// told or not.
+#[test]
+fn a_circle_goes_on_behind_its_newest_buffer() {
+    let mode = LogMode::Circular { max_size: 4 * 1024 };
+    let options = SessionOptions { buffer_size: 1024, mode, ..SessionOptions::default() };
+    for out in 1..=8u64 {
+        for is_told in [true, false] {
+            let mut numbers = vec![0; state::STATE_SIZE];
+            let mut buffers = [[0; 1024]; 10];
+            let mut before = 0;
+            {
+                let buffers = buffers.iter_mut().map(|buffer| &mut buffer[..]).collect();
+                let mut killed = Session::new(options, buffers).unwrap();
+                killed.enable(PROVIDER, EnableInfo::default());
+                killed.keep_state(&mut numbers[..], 0);
+                for number in 0..8 * IN_A_BUFFER + 1 {
+                    killed.push(&event(&number.to_le_bytes(), number as i64, 0)).unwrap();
+                }
+                killed.seal(1);
+                for _ in 0..out {
+                    before = killed.next_place().slot;
+                    assert!(killed.take_full().is_some());
+                }
+            }
+            if !is_told {
+                // One file; the slot is in the low bytes.
+                numbers[..4].copy_from_slice(&(before as u32).to_le_bytes());
+            }
+            let saved = state::Saved::read(&numbers, 1).unwrap();
+            let found = recover::recover(buffers.iter().map(|buffer| &buffer[..]), 1);
+            let memories = vec![vec![0; 1024]; 10];
+            let (session, placed) = Session::resume(options, memories, saved, found, 1).unwrap();
+            assert_eq!(placed.len() as u64, out);
+            assert_eq!(session.next_place(), Place { file: 1, slot: out % 3 + 1 }, "{is_told}");
+        }
+    }
+}

@@ -7,6 +7,7 @@ mod check;
 mod deeds;
 
 use std::path::PathBuf;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use etw_wire::control::{FileMode, Request, Response, SessionStatus, Start};
@@ -15,6 +16,9 @@ use crate::daemon::Daemon;
 use crate::hostile::Random;
 use crate::support::*;
 use check::Said;
+
+/// A round of some seconds that takes so long hangs: whoever waits for an answer waits for ever.
+const LONGEST: Duration = Duration::from_secs(180);
 
 /// P2, P3, P8: a few rounds.
 #[test]
@@ -36,7 +40,15 @@ fn torture(seeds: std::ops::Range<u64>, length: Duration) {
     let started = Instant::now();
     for seed in seeds {
         let begin = Instant::now();
+        let (ended, has_ended) = std::sync::mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            if has_ended.recv_timeout(LONGEST) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("torture: FAILED: seed {seed} has not ended in {LONGEST:?}");
+                std::process::exit(1);
+            }
+        });
         let round = std::panic::catch_unwind(|| Round::new(seed).run());
+        drop(ended);
         match round {
             Ok(summary) => eprintln!("torture: seed {seed}: {summary} {:?}", begin.elapsed()),
             Err(cause) => {
