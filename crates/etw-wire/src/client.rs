@@ -6,15 +6,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::Channel;
 use crate::control::{Request, Response};
 use crate::dir::Directory;
 use crate::message::{FromHost, FromProgram, Role, VERSION};
+use crate::{Channel, Received};
 
 /// How long a host may take to begin.
 const BEGINNING: Duration = Duration::from_secs(5);
 /// How long programs that have waited for a host may take to come to it: a session that is started next finds them there.
 const GATHERING: Duration = Duration::from_millis(100);
+/// How long a host may take to take a connection: one that is stopped, or that somebody else has put in its place, never does.
+const GREETING: Duration = Duration::from_secs(10);
 
 /// A controller's connection to a host.
 #[derive(Debug)]
@@ -91,9 +93,12 @@ impl Client {
         let channel = Directory::open(directory).map_err(none)?.connect().map_err(none)?;
         let hello = FromProgram::Hello { version: VERSION, role: Role::Controller as u8 };
         channel.send(&hello.to_bytes(), &[])?;
-        let client = Client { channel };
-        client.answer()?;
-        Ok(client)
+        let received = channel.receive_within(GREETING).map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => io::Error::new(error.kind(), "it does not answer"),
+            _ => error,
+        })?;
+        answer(received)?;
+        Ok(Client { channel })
     }
 
     /// As [`connect`](Self::connect), starting a host where there is none: `program` with `arguments` and the directory.
@@ -163,24 +168,24 @@ impl Client {
             return Err(ClientError::Refused { status: 87, message });
         }
         self.channel.send(&bytes, &[])?;
-        self.answer()
+        // However long it takes: a disk may be slow.
+        answer(self.channel.receive()?)
     }
+}
 
-    fn answer(&self) -> Result<(Response, Vec<OwnedFd>), ClientError> {
-        let received = self.channel.receive()?;
-        if received.bytes.is_empty() {
-            return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());
-        }
-        if let Some(FromHost::Refused { status }) = FromHost::read(&received.bytes) {
-            let message = match status {
-                50 => "the host is of another version of openetw".to_owned(),
-                _ => "the host takes no more connections of this user".to_owned(),
-            };
-            return Err(ClientError::Refused { status, message });
-        }
-        match serde_json::from_slice(&received.bytes).map_err(io::Error::other)? {
-            Response::Error { status, message } => Err(ClientError::Refused { status, message }),
-            response => Ok((response, received.descriptors)),
-        }
+fn answer(received: Received) -> Result<(Response, Vec<OwnedFd>), ClientError> {
+    if received.bytes.is_empty() {
+        return Err(io::Error::from(io::ErrorKind::ConnectionAborted).into());
+    }
+    if let Some(FromHost::Refused { status }) = FromHost::read(&received.bytes) {
+        let message = match status {
+            50 => "the host is of another version of openetw".to_owned(),
+            _ => "the host takes no more connections of this user".to_owned(),
+        };
+        return Err(ClientError::Refused { status, message });
+    }
+    match serde_json::from_slice(&received.bytes).map_err(io::Error::other)? {
+        Response::Error { status, message } => Err(ClientError::Refused { status, message }),
+        response => Ok((response, received.descriptors)),
     }
 }
