@@ -3,7 +3,7 @@
 //! What was final in the last batch is in the sessions' buffers; everything else is in the pools still, and is drained again.
 //! Buffers that had a place in a file are written there (again); the others go on with their session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -27,7 +27,7 @@ use etw_wire::control::{FileMode, Start};
 use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, end};
 use crate::keep::{
     Ending, Entries, Entry, KeptFile, KeptProgram, KeptRegistration, KeptSession, numbers,
 };
@@ -159,6 +159,17 @@ struct Kept {
     segments: BTreeMap<u64, Entry>,
 }
 
+impl Kept {
+    /// Under which names a program is kept.
+    fn names(&self, connection: Connection) -> Vec<String> {
+        let registrations = self.registrations.iter().map(|(number, _)| u64::from(*number));
+        let registrations = registrations.map(|n| format!("registration/{connection}/{n}"));
+        let segments = self.segments.keys().map(|n| format!("pool/{connection}/{n}"));
+        let itself = std::iter::once(format!("program/{connection}"));
+        registrations.chain(segments).chain(itself).collect()
+    }
+}
+
 impl Engine {
     /// Takes up what the keeper holds; the connections of programs. What cannot be taken up is told, and left.
     pub fn restore(&mut self, entries: Entries) -> Vec<(Connection, Arc<Channel>, Peer)> {
@@ -191,14 +202,35 @@ impl Engine {
         for (slot, kept) in sessions {
             if let Err(error) = self.restore_session(slot as usize, kept) {
                 eprintln!("etwd: session {slot} does not go on: {error}");
+                // Its number may be another one's soon.
+                self.keep.remove(&format!("session/{slot}"));
             }
         }
         let mut connections = Vec::new();
         for (connection, kept) in programs {
+            let names = kept.names(connection);
+            let socket = kept.main.as_ref().and_then(|main| main.descriptors.first());
+            let socket = socket.and_then(|socket| socket.try_clone().ok());
             match self.restore_program(connection, kept) {
                 Ok(found) => connections.push(found),
-                Err(error) => eprintln!("etwd: a program cannot be taken up: {error}"),
+                Err(error) => {
+                    eprintln!("etwd: a program cannot be taken up: {error}");
+                    // It hears of it, whoever else has its socket; and its number may be another one's soon.
+                    if let Some(socket) = socket {
+                        end(&Channel::from(socket));
+                    }
+                    names.iter().for_each(|name| self.keep.remove(name));
+                }
             }
+        }
+        // What programs have of sessions that do not go on: nobody has told them yet.
+        let slots = self.programs.values().flat_map(|program| program.slots.iter().flatten());
+        let gone: BTreeSet<usize> = slots
+            .map(|slot| slot.session)
+            .filter(|session| !self.sessions.contains_key(session))
+            .collect();
+        for session in gone {
+            self.withdraw(session, None);
         }
         let (mut ended, mut without) = (Vec::new(), Vec::new());
         for (slot, global) in &mut self.sessions {

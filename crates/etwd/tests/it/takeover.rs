@@ -1,0 +1,88 @@
+//! What a worker finds that takes over from a killed one, and what it does not find.
+
+use std::time::Duration;
+
+use etw_wire::control::{Request, Response, Start};
+
+use crate::daemon::Daemon;
+use crate::support::*;
+
+/// later has none of what it lost.
+#[test]
+fn a_session_that_cannot_go_on_leaves_nothing() {
+    const EVENTS: u64 = 20_000;
+    let daemon = Daemon::new();
+    let folder = daemon.rig.file("folder");
+    std::fs::create_dir(&folder).unwrap();
+    let mut listening = daemon.rig.program("listen", &[]);
+    listening.expect("ready");
+    let start = Start {
+        name: "without".to_owned(),
+        file: Some(folder.join("without.etl")),
+        max_size: Some(128 << 10),
+        buffer_size: 8192,
+        enable: vec![(provider(), all())],
+        ..Start::default()
+    };
+    let answer = daemon.ask(&Request::Start(Box::new(start)));
+    assert!(matches!(answer, Response::Session(_)), "{answer:?}");
+    listening.expect("Enable 255 0xffffffffffffffff 0x0");
+    let mut there = daemon.rig.program("linger", &[EVENTS]);
+    there.expect("written");
+    std::fs::remove_dir_all(&folder).unwrap();
+    daemon.kill_worker();
+    let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
+    assert!(sessions.is_empty(), "{sessions:?}");
+    listening.expect("Disable 0 0x0 0x0");
+    daemon.start("next", Start::default());
+    let status = daemon.stop("next");
+    assert_eq!((status.id, status.attempted, status.lost), (1, 0, 0), "{status:?}");
+    // Nor does a later worker look for it.
+    std::fs::create_dir(&folder).unwrap();
+    daemon.kill_worker();
+    let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
+    assert!(sessions.is_empty(), "{sessions:?}");
+    listening.kill();
+    there.kill();
+    daemon.end();
+}
+
+/// goes on.
+#[test]
+fn a_program_that_cannot_go_on_is_shown_out() {
+    use etw_wire::message::{FromProgram, Role};
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+    let daemon = Daemon::new();
+    let file = daemon.start("honest", Start::default());
+    let (channel, mut given) = crate::hostile::hello(&daemon.rig, Role::Program);
+    let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
+    channel.send(&register.to_bytes(), &[]).unwrap();
+    channel.receive().unwrap();
+    let options = etw_ring::PoolOptions { chunk_size: 256 << 10, prefault: 0 };
+    let mut memory = etw_ring::Memory::shared(options.memory_size()).unwrap();
+    let fd = memory.take_fd().unwrap();
+    let control = etw_ring::Memory::map(given.remove(0), 0, etw_ring::Control::SIZE, false);
+    let control = std::sync::Arc::new(control.unwrap());
+    let _writer = etw_ring::Writer::new(memory, control, options, 3).unwrap();
+    channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
+    // It is taken: the session's wish comes.
+    channel.receive().unwrap();
+    std::fs::File::from(fd).write_all_at(&[0; 16], 0).unwrap();
+    daemon.kill_worker();
+    assert!(crate::hostile::is_out(&channel));
+    let mut program = daemon.rig.program("endless", &[60]);
+    program.expect("ready");
+    daemon.rig.wait_until(|_| {
+        let query = daemon.ask(&Request::Query { session: "honest".to_owned() });
+        matches!(query, Response::Session(status) if status.stored > 100)
+    });
+    daemon.kill_worker();
+    std::thread::sleep(Duration::from_millis(40));
+    daemon.ask(&Request::List);
+    let said = program.kill();
+    let status = daemon.stop("honest");
+    let count: u64 = contiguous(&events(&file)).values().sum();
+    assert!(count >= said && count == status.stored, "{count} of {said}: {status:?}");
+    daemon.end();
+}
