@@ -113,11 +113,10 @@ fn restore_series(
     path: &Path,
     facts: &SessionFacts,
     placed: Vec<(Place, Vec<u8>)>,
-    (next, last_time): (Option<Place>, i64),
+    (next, last_time): (Place, i64),
 ) -> io::Result<(Files, Unstored)> {
     let mut lost = Vec::new();
     let closing = Closing::default();
-    let next = next.unwrap_or(Place { file: 1, slot: 1 });
     // A file that nothing was written to is begun with its first buffer.
     let last = if next.slot == 1 { next.file.saturating_sub(1).max(1) } else { next.file };
     let mut by_file: BTreeMap<u32, Vec<(Place, Vec<u8>)>> = BTreeMap::from([(last, Vec::new())]);
@@ -188,17 +187,20 @@ impl Engine {
                 kept.registrations.push((*number as u32, entry));
             }
         }
+        // Batches go on in any case: a number that comes again would make final what another worker had only begun.
+        self.batch = self.last.get();
+        if self.batch == 0 {
+            // So that a session has its numbers from its beginning: they are kept beside those of a batch that is final.
+            self.seal_and_store();
+        }
         if sessions.is_empty() && programs.is_empty() {
             return Vec::new();
         }
-        self.batch = self.last.get();
         let [raw, ns, floor, _] = self.last.kept();
-        if self.batch > 0 {
-            // The line goes on from where everything before it has been converted: no time is before its predecessor's.
-            let raw_clock = self.clocks.0;
-            self.map = ClockMap::between(Pair { raw, ns }, Pair::now(raw_clock), raw_clock);
-            self.floor = floor;
-        }
+        // The line goes on from where everything before it has been converted: no time is before its predecessor's.
+        let raw_clock = self.clocks.0;
+        self.map = ClockMap::between(Pair { raw, ns }, Pair::now(raw_clock), raw_clock);
+        self.floor = floor;
         for (slot, kept) in sessions {
             if let Err(error) = self.restore_session(slot as usize, kept) {
                 eprintln!("etwd: session {slot} does not go on: {error}");
@@ -278,7 +280,7 @@ impl Engine {
         }
         let state = Memory::map(numbers, 0, STATE_SIZE, true)?.into_regions(STATE_SIZE);
         let state = state.first().ok_or_else(missing)?;
-        let saved = Saved::read(state.as_ref(), self.batch);
+        let saved = Saved::read(state.as_ref(), self.batch).ok_or_else(missing)?;
         let mode = match mode_of(&record.start) {
             // It has been appended to since: its places come from its numbers.
             LogMode::Append { .. } => LogMode::Sequential { max_size: None },
@@ -287,14 +289,9 @@ impl Engine {
         let options = options_of(&record.start, &session_facts, mode, slot);
         let (buffers, memory) = make_buffers(record.start.buffer_size, count.max(2))?;
         let bad = |error: etw_session::SessionError| io::Error::other(error.to_string());
-        let next_place = saved.as_ref().map(Saved::next_place);
-        let (mut session, mut placed) = match saved {
-            Some(saved) => {
-                Session::resume(options, buffers, saved, found, self.batch).map_err(bad)?
-            }
-            // Killed before its first batch: nothing of it was final.
-            None => (Session::new(options, buffers).map_err(bad)?, Vec::new()),
-        };
+        let next_place = saved.next_place();
+        let (mut session, mut placed) =
+            Session::resume(options, buffers, saved, found, self.batch).map_err(bad)?;
         let (state, numbers) = make_buffers(STATE_SIZE as u32, 1)?;
         state.into_iter().for_each(|state| session.keep_state(state, self.batch));
         for (provider, info) in std::mem::take(&mut record.enabled) {

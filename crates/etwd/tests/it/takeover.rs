@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use etw_wire::control::{Request, Response, Start};
+use etw_wire::control::{FileMode, Request, Response, Start};
 
 use crate::daemon::Daemon;
+use crate::halfway::Mined;
 use crate::support::*;
 
 /// later has none of what it lost.
@@ -45,6 +46,41 @@ fn a_session_that_cannot_go_on_leaves_nothing() {
     listening.kill();
     there.kill();
     daemon.end();
+}
+
+/// P3: a session that appends goes on behind what was in its file, even if its worker is killed before its first batch.
+#[test]
+fn what_was_in_a_file_stays() {
+    let mined = Mined::new("session kept");
+    let file = mined.daemon.rig.file("appended.etl");
+    let start = || {
+        let start = Start {
+            name: "appended".to_owned(),
+            file: Some(file.clone()),
+            mode: FileMode::Append,
+            clock: 2,
+            enable: vec![(provider(), all())],
+            ..Start::default()
+        };
+        Request::Start(Box::new(start))
+    };
+    {
+        // Another daemon's: this one begins with the other session.
+        let other = Daemon::new();
+        assert!(matches!(other.ask(&start()), Response::Session(_)));
+        other.rig.program("count", &[700, 0]).end();
+        other.stop("appended");
+        other.end();
+    }
+    assert_eq!(events(&file).len(), 700);
+    match mined.ask(&start()) {
+        Response::Error { status: 183, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    mined.daemon.rig.program("count", &[50, 0]).end();
+    assert_eq!(mined.daemon.stop("appended").stored, 50);
+    assert_eq!(events(&file).len(), 750);
+    mined.end();
 }
 
 /// goes on.
