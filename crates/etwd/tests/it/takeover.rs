@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use etw_etl::read::TraceFile;
 use etw_wire::control::{FileMode, Request, Response, Start};
 
 use crate::daemon::Daemon;
@@ -46,6 +47,34 @@ fn a_session_that_cannot_go_on_leaves_nothing() {
     listening.kill();
     there.kill();
     daemon.end();
+}
+
+/// P3: of a file that has its whole size from the start only what was written counts.
+#[test]
+fn a_file_made_ahead_ends_where_its_events_do() {
+    for mode in [FileMode::Sequential, FileMode::Circular] {
+        let daemon = Daemon::new();
+        let start = Start {
+            mode,
+            max_size: Some(2 << 20),
+            buffer_size: 8192,
+            preallocate: true,
+            ..Start::default()
+        };
+        daemon.start("ahead%d", start);
+        daemon.rig.program("count", &[500, 0]).end();
+        daemon.kill_worker();
+        daemon.rig.program("count", &[500, 0]).end();
+        let status = daemon.stop("ahead%d");
+        assert_eq!((status.stored, status.lost), (1000, 0), "{status:?}");
+        let file = daemon.rig.file("ahead1.etl");
+        assert_eq!(events(&file).len(), 1000);
+        let size = std::fs::metadata(&file).unwrap().len();
+        let header = TraceFile::open(&file).unwrap().header().unwrap().clone();
+        assert_eq!(size, u64::from(header.buffers_written) * 8192, "{header:?}");
+        assert!(size < 512 << 10, "{size}");
+        daemon.end();
+    }
 }
 
 /// P3: a session that appends goes on behind what was in its file, even if its worker is killed before its first batch.
