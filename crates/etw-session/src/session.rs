@@ -10,6 +10,7 @@ use crate::enable::{EnableInfo, EnableProperties};
 use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE, Shape, Shaped};
 use crate::ledger::{Cause, Ledger};
 use crate::mode::{LogMode, SessionError, SessionOptions};
+use crate::recover::Recovered;
 use crate::state;
 
 /// A session: events go into the buffer of their CPU, full buffers to whoever takes them.
@@ -552,10 +553,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.next_sequence - 1
     }
 
-    pub(crate) fn restore_full(&mut self, cpu: u16, sequence: i64, bytes: &[u8], batch: u64) {
+    pub(crate) fn restore_full(&mut self, found: &Recovered, batch: u64, reports: &Guid) {
         match self.free.pop() {
-            Some(memory) if bytes.len() == memory.as_ref().len() => {
-                self.full.push_back(state::restored(memory, cpu, sequence, bytes, batch));
+            Some(memory) if found.bytes.len() == memory.as_ref().len() => {
+                self.full.push_back(state::restored(memory, found, batch, reports));
             }
             _ => self.facts.buffers_lost += 1,
         }

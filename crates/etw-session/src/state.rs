@@ -15,14 +15,16 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use etw_types::le;
+use etw_types::{Guid, le};
 
 use crate::buffer::{Buffer, FREE, HEADER_SIZE, IN_USE, MARKS, PLACE, Place, STATE, mark, put};
 use crate::ledger::{Cause, Ledger};
 use crate::mode::{LogMode, SessionError, SessionOptions};
-use crate::recover::Found;
+use crate::recover::{Found, Recovered};
 use crate::session::{Facts, Session};
 
+/// The header type of an event with `EVENT_HEADER`, of a program of 64 bits.
+const EVENT_HEADER_TYPE: u8 = 0x13;
 /// Bytes of memory for a session's numbers.
 pub const STATE_SIZE: usize = 4096;
 const SLOTS: [usize; 2] = [0x100, 0x200];
@@ -134,7 +136,8 @@ pub(crate) fn save(
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// A session that goes on where a killed host's was: `found` in the memory of its buffers, `saved` beside it, `batch` the last
     /// that was final. What was on its way to a place comes back, to be stored there (again); what had none yet waits to be
-    /// handed out, and so does, of a session without files, what was on its way to consumers.
+    /// handed out, and so does, of a session without files, what was on its way to consumers. Events of the provider `reports` are the
+    /// session's own, which are in no count.
     ///
     /// # Errors
     /// As [`Session::new`].
@@ -147,6 +150,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         saved: Saved,
         found: Found,
         batch: u64,
+        reports: &Guid,
     ) -> Result<(Session<B>, Placed), SessionError> {
         let is_live = options.mode == LogMode::RealTime;
         let mut session = Session::new(options, buffers)?;
@@ -178,7 +182,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
                 buffer.sequence = session.take_sequence();
                 put(&mut buffer.bytes, 0x18, &buffer.sequence.to_le_bytes());
             }
-            session.restore_full(buffer.cpu, buffer.sequence, &buffer.bytes, batch);
+            session.restore_full(&buffer, batch, reports);
         }
         Ok((session, placed))
     }
@@ -187,11 +191,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 /// A buffer of these bytes in `memory`, closed and sealed.
 pub(crate) fn restored<B: AsRef<[u8]> + AsMut<[u8]>>(
     mut memory: B,
-    cpu: u16,
-    sequence: i64,
-    from: &[u8],
+    found: &Recovered,
     batch: u64,
+    of_reports: &Guid,
 ) -> Buffer<B> {
+    let from = &found.bytes[..];
     let filled = le::u32(from, 0x30).map_or(HEADER_SIZE, |filled| filled as usize);
     let bytes = memory.as_mut();
     put(bytes, STATE, &FREE.to_le_bytes());
@@ -203,7 +207,7 @@ pub(crate) fn restored<B: AsRef<[u8]> + AsMut<[u8]>>(
     put(bytes, MARKS[1], &[0; 8]);
     compiler_fence(Ordering::SeqCst);
     put(bytes, STATE, &IN_USE.to_le_bytes());
-    let (mut events, mut first_time) = (0, 0);
+    let (mut events, mut reports, mut first_time) = (0, 0, 0);
     let mut records = &from[HEADER_SIZE..filled.max(HEADER_SIZE)];
     while let (Some(size), Some(time)) = (le::u16(records, 0), le::i64(records, 0x10)) {
         let step = usize::from(size).next_multiple_of(8);
@@ -214,19 +218,21 @@ pub(crate) fn restored<B: AsRef<[u8]> + AsMut<[u8]>>(
             first_time = time;
         }
         events += 1;
+        let is_event = records.get(2) == Some(&EVENT_HEADER_TYPE);
+        reports += u64::from(is_event && records.get(0x18..0x28) == Some(&of_reports.0));
         records = &records[step..];
     }
     let last_time = le::i64(from, 0x10).unwrap_or(0);
     let flags = le::u16(from, 0x34).unwrap_or(0);
     Buffer {
         memory,
-        cpu,
-        sequence,
+        cpu: found.cpu,
+        sequence: found.sequence,
         filled,
         sealed: filled,
         last_mark: 0,
         events,
-        reports: 0,
+        reports,
         first_time,
         last_time,
         flags,

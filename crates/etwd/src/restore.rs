@@ -16,13 +16,13 @@ use etw_host::clock::{ClockMap, Pair};
 use etw_host::facts::{SessionFacts, SessionTime};
 use etw_host::file::{Closing, Files};
 use etw_host::modules::Modules;
-use etw_host::report::LEDGER_PROVIDER_NAME;
+use etw_host::report::LEDGER_PROVIDER;
 use etw_host::storage::{Sink, Storage};
 use etw_ring::{Control, Memory, Reader, Source};
 use etw_session::recover::recover;
 use etw_session::state::{STATE_SIZE, Saved};
 use etw_session::{LogMode, Place, Session};
-use etw_types::{Guid, le};
+use etw_types::le;
 use etw_wire::control::{FileMode, Start};
 use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
@@ -49,11 +49,10 @@ type Unstored = Vec<(Vec<u8>, io::Error)>;
 fn events_in(bytes: &[u8]) -> u64 {
     let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let Ok((_, records)) = buffer::open(bytes, size) else { return 0 };
-    let reports = Guid::from_name(LEDGER_PROVIDER_NAME);
     let context = RecordContext::default();
     let items = BufferRecords::new(&records, &context);
     let is_event = |item: &Item<'_>| match item {
-        Item::Record { record, .. } => record.provider != Some(reports),
+        Item::Record { record, .. } => record.provider != Some(LEDGER_PROVIDER),
         _ => false,
     };
     items.filter(is_event).count() as u64
@@ -291,7 +290,8 @@ impl Engine {
         let bad = |error: etw_session::SessionError| io::Error::other(error.to_string());
         let next_place = saved.next_place();
         let (mut session, mut placed) =
-            Session::resume(options, buffers, saved, found, self.batch).map_err(bad)?;
+            Session::resume(options, buffers, saved, found, self.batch, &LEDGER_PROVIDER)
+                .map_err(bad)?;
         let (state, numbers) = make_buffers(STATE_SIZE as u32, 1)?;
         state.into_iter().for_each(|state| session.keep_state(state, self.batch));
         for (provider, info) in std::mem::take(&mut record.enabled) {

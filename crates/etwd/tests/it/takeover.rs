@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use etw_etl::read::TraceFile;
+use etw_session::{EnableInfo, EnableProperties};
 use etw_wire::control::{FileMode, Request, Response, Start};
 
 use crate::daemon::Daemon;
@@ -110,6 +111,34 @@ fn what_was_in_a_file_stays() {
     assert_eq!(mined.daemon.stop("appended").stored, 50);
     assert_eq!(events(&file).len(), 750);
     mined.end();
+}
+
+/// P2: what a session says of itself is in no count, with the next worker neither.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn reports_are_no_events_for_the_next_worker() {
+    let daemon = Daemon::new();
+    let info = EnableInfo { properties: EnableProperties::STACK_TRACE, ..all() };
+    let start = Start {
+        buffering: true,
+        buffer_size: 16 << 10,
+        buffers: 16,
+        enable: vec![(provider(), info)],
+        ..Start::default()
+    };
+    daemon.start("memory", start);
+    daemon.rig.program("count", &[20, 0]).end();
+    daemon.kill_worker();
+    // All that there was is overwritten.
+    daemon.rig.program("count", &[20_000, 10]).end();
+    let file = daemon.rig.file("snapshot.etl");
+    let request = Request::Snapshot { session: "memory".to_owned(), file: file.clone() };
+    assert!(matches!(daemon.ask(&request), Response::Done { .. }));
+    let status = daemon.stop("memory");
+    assert_eq!(status.attempted, 20_020, "{status:?}");
+    assert_eq!(status.attempted, status.stored + status.overwritten + status.lost, "{status:?}");
+    assert_eq!(events(&file).len() as u64, status.stored, "{status:?}");
+    daemon.end();
 }
 
 /// goes on.
