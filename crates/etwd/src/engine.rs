@@ -31,7 +31,7 @@ use etw_wire::message::{FromHost, FromProgram, VERSION};
 use etw_wire::{Channel, Peer};
 
 use crate::host::HostOptions;
-use crate::keep::{Keep, KeptProgram, KeptRegistration, KeptSession};
+use crate::keep::{ENDING, Keep, KeptProgram, KeptRegistration, KeptSession};
 use crate::message::{Asker, Connection, Mailbox, Message};
 use crate::program::{Base, Lane, Program, Registered, segment};
 use crate::session::{Finished, Finishing, GlobalSession};
@@ -160,6 +160,7 @@ impl Engine {
                 if let ControlFlow::Break(()) = self.handle(message) {
                     // Among them may be that a session has finished, which is waited for.
                     messages.for_each(|message| self.mailbox.post(message));
+                    self.keep_end();
                     self.stop_all();
                     return;
                 }
@@ -186,6 +187,11 @@ impl Engine {
                 });
             }
         }
+    }
+
+    /// A worker that takes over ends, too.
+    pub(crate) fn keep_end(&self) {
+        self.keep.put(ENDING, &(), &[]);
     }
 
     /// Would a round find anything? Of pools that are all quiet only whether somebody has rung is asked.

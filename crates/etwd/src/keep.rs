@@ -12,6 +12,8 @@
 //! | `program/C` | [`KeptProgram`] | its socket, its control |
 //! | `registration/C/N` | GUID, traits | |
 //! | `pool/C/N` | | a segment of its pool |
+//! | `begun` | | (the sessions that begin with a daemon have begun) |
+//! | `ending` | | (the daemon was asked to end) |
 //! | `ready` | | (from the worker: it serves) |
 
 use std::collections::BTreeMap;
@@ -87,6 +89,9 @@ pub(crate) struct KeptRegistration {
     /// It was unregistered; its records may be on their way.
     pub is_gone: bool,
 }
+
+pub(crate) const BEGUN: &str = "begun";
+pub(crate) const ENDING: &str = "ending";
 
 /// In the place of facts that lie in a memory; no JSON begins so.
 const IN_MEMORY: &[u8] = b"@";

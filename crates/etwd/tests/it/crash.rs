@@ -170,6 +170,10 @@ fn sessions_of_a_file_begin_with_the_daemon() {
     let status = daemon.stop("boot");
     let events = events(&file);
     assert_eq!((status.stored, events.len()), (4, 4), "{events:?} {status:?}");
+    // One that was stopped does not begin again, although nothing else is there.
+    daemon.kill_worker();
+    let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
+    assert!(sessions.is_empty(), "{sessions:?}");
 }
 
 /// Numbers of the tests' events as a consumer gets them, and how many it was told that it does not have.

@@ -141,6 +141,27 @@ fn reports_are_no_events_for_the_next_worker() {
     daemon.end();
 }
 
+/// P3: a daemon that was asked to end ends, although its worker is killed before it has.
+#[test]
+fn a_daemon_that_ends_is_not_begun_anew() {
+    for point in ["shutdown kept", "end kept", "losses final"] {
+        let mined = Mined::new(point);
+        let files: Vec<_> =
+            (0..3).map(|n| mined.daemon.start(&format!("ends{n}"), Start::default())).collect();
+        mined.daemon.rig.program("count", &[100, 0]).end();
+        mined.arm();
+        let answer = mined.daemon.ask(&Request::Shutdown);
+        assert!(matches!(answer, Response::Done { .. }), "{answer:?}");
+        let Mined { daemon: Daemon { rig, keeper }, armed } = mined;
+        keeper.end();
+        assert!(!armed.exists(), "{point} was not reached");
+        for file in files {
+            assert_eq!(events(&file).len(), 100, "{point}");
+        }
+        assert!(!rig.runtime().join("socket").exists());
+    }
+}
+
 /// goes on.
 #[test]
 fn a_program_that_cannot_go_on_is_shown_out() {
