@@ -228,6 +228,7 @@ fn wanted_of<'a>(
 fn ask_for_pool(program: &mut Program) {
     if !std::mem::replace(&mut program.pool_is_asked, true) {
         program.say(&FromHost::NeedPool);
+        crate::fault::point("pool asked");
     }
 }
 
@@ -292,6 +293,12 @@ fn count(ledger: &mut Ledger, losses: &[RingLoss], lane: &Lane) {
         let provider = registration.and_then(|number| lane.registrations.get(number));
         ledger.count_lost(*cause, provider.map(|p| p.id), Some(lane.process_id), count);
     }
+}
+
+/// By which a memory is known again, and its size.
+pub(crate) fn identity(memory: Option<&std::os::fd::OwnedFd>) -> Option<(u64, u32)> {
+    let memory = rustix::fs::fstat(memory?).ok()?;
+    Some((memory.st_ino, u32::try_from(memory.st_size).unwrap_or(u32::MAX)))
 }
 
 /// A copy for the keeper: of a message with one descriptor, which is what is taken.

@@ -78,8 +78,6 @@ pub(crate) struct KeptProgram {
     pub gid: u32,
     pub slots: Vec<Option<Slot>>,
     pub token: u32,
-    pub pool_size: u32,
-    pub pool_is_asked: bool,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -27,7 +27,7 @@ use etw_wire::control::{FileMode, Start};
 use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
 
-use crate::engine::{Engine, end};
+use crate::engine::{Engine, end, identity};
 use crate::keep::{
     Ending, Entries, Entry, KeptFile, KeptProgram, KeptRegistration, KeptSession, numbers,
 };
@@ -411,13 +411,16 @@ impl Engine {
         }
         // What it was told last it has heard, or will; who asks waits for nothing here.
         program.done = record.token;
-        program.pool_is_asked = record.pool_is_asked;
-        program.pool_size = record.pool_size;
+        (program.may_repeat, program.may_offer) = (true, true);
         let mut reader: Option<Reader> = None;
         for entry in kept.segments.into_values() {
             let [memory] = <[OwnedFd; 1]>::try_from(entry.descriptors).map_err(|_| missing())?;
+            let (number, size) = identity(Some(&memory)).ok_or_else(missing)?;
+            program.last_segment = Some(number);
             let source = Source::received(memory)?;
             program.segments += 1;
+            let size = if reader.is_none() { self.options.pool_size } else { size };
+            program.pool_size = program.pool_size.saturating_add(size);
             match &mut reader {
                 None => {
                     let mut new = Reader::new(program.control.clone(), source)?;
@@ -439,9 +442,6 @@ impl Engine {
         }
         // What it said to a worker that was killed may not have been heard.
         program.say(&FromHost::Again);
-        if program.pool_is_asked && program.lane.is_none() {
-            program.say(&FromHost::NeedPool);
-        }
         self.programs.insert(connection, program);
         Ok((connection, channel, peer))
     }

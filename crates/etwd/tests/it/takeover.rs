@@ -201,3 +201,101 @@ fn a_program_that_cannot_go_on_is_shown_out() {
     assert!(count >= said && count == status.stored, "{count} of {said}: {status:?}");
     daemon.end();
 }
+
+/// P3: a pool that was on its way to a worker that was killed is taken by the next one, even if it comes again, and another one is not.
+#[test]
+fn a_pool_on_its_way_is_taken_once() {
+    use etw_wire::message::{FromHost, FromProgram, Role};
+    use std::os::fd::AsFd;
+    let options = etw_ring::PoolOptions { chunk_size: 256 << 10, prefault: 0 };
+    for again in [true, false] {
+        let daemon = Daemon::new();
+        daemon.start("wants", Start::default());
+        let (channel, mut given) = crate::hostile::hello(&daemon.rig, Role::Program);
+        let register = FromProgram::Register { number: 1, id: provider(), traits: b"" }.to_bytes();
+        channel.send(&register, &[]).unwrap();
+        assert_eq!(FromHost::read(&channel.receive().unwrap().bytes), Some(FromHost::NeedPool));
+        daemon.kill_worker();
+        let control = etw_ring::Memory::map(given.remove(0), 0, etw_ring::Control::SIZE, false);
+        let control = std::sync::Arc::new(control.unwrap());
+        let make = || {
+            let mut memory = etw_ring::Memory::shared(options.memory_size()).unwrap();
+            let fd = memory.take_fd().unwrap();
+            (etw_ring::Writer::new(memory, control.clone(), options.clone(), 3).unwrap(), fd)
+        };
+        let (first, other) = (make(), make());
+        let offer = |fd: &std::os::fd::OwnedFd| {
+            channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
+        };
+        offer(&first.1);
+        channel.send(&register, &[]).unwrap();
+        offer(if again { &first.1 } else { &other.1 });
+        if !again {
+            assert!(crate::hostile::is_out(&channel));
+        } else {
+            // Of another number: what was said before has been heard.
+            let id = etw::Guid::from_u128(7);
+            let register = FromProgram::Register { number: 2, id, traits: b"" };
+            channel.send(&register.to_bytes(), &[]).unwrap();
+            let mut has_set = false;
+            loop {
+                let said = channel.receive_within(Duration::from_secs(10)).unwrap();
+                match FromHost::read(&said.bytes).expect("the connection has ended") {
+                    FromHost::Set { number: 1, .. } => has_set = true,
+                    FromHost::Registered { number: 2 } => break,
+                    _ => {}
+                }
+            }
+            assert!(has_set);
+        }
+        daemon.end();
+    }
+}
+
+/// P3: a pool grows whenever the worker is killed, and what is in it is recorded.
+#[test]
+fn a_pool_grows_once() {
+    for point in ["pool heard", "pool asked", "growth asked", "segment kept"] {
+        let mined = Mined::new(point);
+        let file = mined.daemon.start("grows", Start::default());
+        let is_growth = point.starts_with("growth") || point.starts_with("segment");
+        if !is_growth {
+            mined.arm();
+        }
+        let mut program = mined.daemon.rig.program("endless", &[0]);
+        program.expect("ready");
+        if is_growth {
+            mined.arm();
+        }
+        for _ in 0..100 {
+            if !mined.armed.exists() {
+                break;
+            }
+            // Nobody drains for a while.
+            let worker = mined.daemon.worker().unwrap() as libc::pid_t;
+            // SAFETY: numbers; a process of this test.
+            unsafe { libc::kill(worker, libc::SIGSTOP) };
+            std::thread::sleep(Duration::from_millis(100));
+            // SAFETY: as above.
+            unsafe { libc::kill(worker, libc::SIGCONT) };
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!mined.armed.exists(), "{point} was not reached");
+        mined.daemon.ask(&Request::List);
+        // Once more: a pool that has grown differently for both sides would be seen now.
+        for _ in 0..3 {
+            let worker = mined.daemon.worker().unwrap() as libc::pid_t;
+            // SAFETY: as above.
+            unsafe { libc::kill(worker, libc::SIGSTOP) };
+            std::thread::sleep(Duration::from_millis(100));
+            // SAFETY: as above.
+            unsafe { libc::kill(worker, libc::SIGCONT) };
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let said = program.kill();
+        let status = mined.daemon.stop("grows");
+        let count: u64 = contiguous(&events(&file)).values().sum();
+        assert!(count >= said && count == status.stored, "{point}: {count} of {said}: {status:?}");
+        mined.end();
+    }
+}
