@@ -7,7 +7,7 @@
 //! 100 of even batches, 200 of odd ones:
 //!     u64 batch, 0 while it is written   i64 next sequence number   u64 buffers begun
 //!     u64 attempted, stored, overwritten, filtered   u64 lost, by cause   facts: u64 buffers, buffers lost, i64 last time,
-//!     u64 bytes, out of order, without stack
+//!     u64 bytes, out of order, without stack   u64 1: it has been stopped
 //! ```
 //!
 //! A host's round writes the numbers of its batch beside those of the one before; which of them holds is decided by the last
@@ -40,6 +40,7 @@ pub struct Saved {
     begun: u64,
     ledger: Ledger,
     facts: Facts,
+    is_stopped: bool,
 }
 
 impl Saved {
@@ -76,6 +77,7 @@ impl Saved {
             out_of_order: next()?,
             without_stack: next()?,
         };
+        let is_stopped = next()? != 0;
         let next_place = Place::unpack(le::u64(memory, 0)?)?;
         let mut facts = facts;
         // What could not be stored since then.
@@ -83,7 +85,7 @@ impl Saved {
         ledger.stored = ledger.stored.saturating_sub(more);
         ledger.count_lost(Cause::Disk, None, None, more);
         facts.buffers_lost = facts.buffers_lost.max(le::u64(memory, 16)?);
-        Some(Saved { next_sequence, next_place, begun, ledger, facts })
+        Some(Saved { next_sequence, next_place, begun, ledger, facts, is_stopped })
     }
 }
 
@@ -106,7 +108,7 @@ pub(crate) fn save_lost(memory: &mut [u8], events: u64, buffers: u64) {
 pub(crate) fn save(
     memory: &mut [u8],
     batch: u64,
-    (sequence, begun): (i64, u64),
+    (sequence, begun, is_stopped): (i64, u64, bool),
     ledger: &Ledger,
     facts: &Facts,
 ) {
@@ -126,6 +128,7 @@ pub(crate) fn save(
         facts.without_stack,
     ];
     let words = head.into_iter().chain(counts).chain(lost).chain(rest);
+    let words = words.chain([u64::from(is_stopped)]);
     for (word, at) in words.zip((at + 8..).step_by(8)) {
         put(memory, at, &word.to_le_bytes());
     }
@@ -177,6 +180,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             _ => saved.begun,
         };
         session.restore(sequence, next_place, begun, saved.ledger, saved.facts);
+        session.restore_state(saved.is_stopped);
         for mut buffer in waiting {
             if buffer.sequence == 0 {
                 buffer.sequence = session.take_sequence();

@@ -374,6 +374,7 @@ impl Engine {
             waiting_since: None,
             slow_at: None,
             modules: Modules::default(),
+            reports: None,
             start: record.start,
         };
         self.router.insert(slot, session);

@@ -1,14 +1,17 @@
 //! What a worker finds that takes over from a killed one, and what it does not find.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use etw_etl::read::TraceFile;
+use etw_etl::read::{Records, TraceFile};
 use etw_session::{EnableInfo, EnableProperties};
 use etw_wire::control::{FileMode, Request, Response, Start};
 
 use crate::daemon::Daemon;
 use crate::halfway::Mined;
 use crate::support::*;
+
+/// P2, P3: a session whose file cannot be had any more ends with its worker. Its programs hear of it, and another session that has its number
 
 /// later has none of what it lost.
 #[test]
@@ -141,6 +144,49 @@ fn reports_are_no_events_for_the_next_worker() {
     daemon.end();
 }
 
+/// How often a trace tells of the session as a whole.
+fn told(paths: &[PathBuf]) -> usize {
+    let open = |path: &PathBuf| TraceFile::open(path).unwrap();
+    let mut records = Records::new(paths.iter().map(open).collect());
+    let mut reports = 0;
+    while let Some(record) = records.next() {
+        let is_report = record.provider == Some(etw_host::report::LEDGER_PROVIDER);
+        reports += usize::from(is_report && etw_host::report::Loss::read(&record).is_none());
+    }
+    reports
+}
+
+fn numbered(folder: &Path) -> Vec<PathBuf> {
+    let name = |number: u32| folder.join(format!("told{number}.etl"));
+    (1..).map(name).take_while(|path| path.exists()).collect()
+}
+
+/// P2: the report of a session is in its trace once, whenever the worker is killed.
+#[test]
+fn a_session_tells_of_itself_once() {
+    let small = Start { buffer_size: 8192, ..Start::default() };
+    let sized = Start { max_size: Some(128 << 10), ..small.clone() };
+    let round = Start { mode: FileMode::Circular, ..sized.clone() };
+    let series = Start { mode: FileMode::NewFile, ..sized };
+    let append = Start { mode: FileMode::Append, clock: 2, ..small.clone() };
+    let compressed = Start { compressed: true, ..small.clone() };
+    for start in [small, round, series, append, compressed] {
+        for point in ["end reported", "end given", "end stored", "end written"] {
+            let mined = Mined::new(point);
+            mined.daemon.start("told%d", start.clone());
+            mined.daemon.rig.program("count", &[5000, 0]).end();
+            mined.ask(&Request::Stop { session: "told%d".to_owned() });
+            let files = numbered(&mined.daemon.rig.directory);
+            let what = format!("{point} {:?} {}", start.mode, start.compressed);
+            let last = files.last().unwrap();
+            mined.daemon.rig.wait_until(|_| TraceFile::open(last).unwrap().is_finalised());
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(told(&files), 1, "{what}");
+            mined.end();
+        }
+    }
+}
+
 /// P3: a daemon that was asked to end ends, although its worker is killed before it has.
 #[test]
 fn a_daemon_that_ends_is_not_begun_anew() {
@@ -161,6 +207,8 @@ fn a_daemon_that_ends_is_not_begun_anew() {
         assert!(!rig.runtime().join("socket").exists());
     }
 }
+
+/// P4: a program whose pool is none any more is shown out by the next worker, and nothing is kept of it: the one that has its number later
 
 /// goes on.
 #[test]
