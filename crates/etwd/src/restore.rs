@@ -42,6 +42,9 @@ fn facts<T: serde::de::DeserializeOwned>(entry: &Entry) -> io::Result<T> {
 /// How long a leased session waits for its reader.
 const RETURN: Duration = Duration::from_secs(3);
 
+/// Changes that a program may have been told of since it was kept.
+const TOKENS: u32 = 1 << 20;
+
 /// Buffers that a file did not take, and why.
 type Unstored = Vec<(Vec<u8>, io::Error)>;
 
@@ -411,7 +414,9 @@ impl Engine {
                 kept.filter(|used| !is_counted(used)).map(|used| Slot { counted_in: None, ..used });
         }
         // What it was told last it has heard, or will; who asks waits for nothing here.
-        program.done = record.token;
+        // Its answers to what was not kept are no answers to this worker.
+        let token = record.token.wrapping_add(TOKENS);
+        program.done = token;
         (program.may_repeat, program.may_offer) = (true, true);
         let mut reader: Option<Reader> = None;
         for entry in kept.segments.into_values() {
@@ -432,7 +437,7 @@ impl Engine {
                 Some(reader) => reader.add_segment(source)?,
             }
         }
-        self.tokens.insert(connection, record.token);
+        self.tokens.insert(connection, token);
         if let Some(reader) = reader {
             program.lane = Some(self.lanes.len());
             self.lanes.push(Lane::new(connection, &program, &reader));

@@ -347,3 +347,50 @@ fn a_pool_grows_once() {
         mined.end();
     }
 }
+
+/// P3: what a program answers to a worker that was killed is no answer to the next one.
+#[test]
+fn an_answer_is_the_one_that_is_waited_for() {
+    use etw_wire::message::{FromHost, FromProgram, Role};
+    use std::os::fd::AsFd;
+    let daemon = Daemon::new();
+    daemon.start("asks", Start::default());
+    let (channel, mut given) = crate::hostile::hello(&daemon.rig, Role::Program);
+    let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
+    channel.send(&register.to_bytes(), &[]).unwrap();
+    channel.receive().unwrap();
+    let options = etw_ring::PoolOptions { chunk_size: 256 << 10, prefault: 0 };
+    let mut memory = etw_ring::Memory::shared(options.memory_size()).unwrap();
+    let fd = memory.take_fd().unwrap();
+    let control = etw_ring::Memory::map(given.remove(0), 0, etw_ring::Control::SIZE, false);
+    let control = std::sync::Arc::new(control.unwrap());
+    let _writer = etw_ring::Writer::new(memory, control, options, 3).unwrap();
+    channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
+    let set = || loop {
+        let said = channel.receive_within(Duration::from_secs(10)).unwrap();
+        match FromHost::read(&said.bytes) {
+            Some(FromHost::Set { token, .. }) => return token,
+            Some(_) => {}
+            None => panic!("the connection has ended"),
+        }
+    };
+    let first = set();
+    daemon.kill_worker();
+    let answer = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| {
+            daemon.ask(&Request::Enable {
+                session: "asks".to_owned(),
+                provider: provider(),
+                info: all(),
+                timeout_ms: 1500,
+            })
+        });
+        let second = set();
+        assert_ne!(first, second);
+        channel.send(&FromProgram::Done { token: first }.to_bytes(), &[]).unwrap();
+        asked.join().unwrap()
+    });
+    let Response::Done { warnings } = answer else { panic!("{answer:?}") };
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    daemon.end();
+}
