@@ -170,8 +170,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
                 None => waiting.push(buffer),
             }
         }
-        // Handed out, and not yet told.
-        while placed.iter().any(|(place, _)| *place == next_place) {
+        // Handed out, and not yet told: the last one at most. Of a file that goes round others may wait for the same place, and for all
+        // places there are.
+        if placed.last().is_some_and(|(place, _)| *place == next_place) {
             next_place = session.place_after(next_place);
         }
         let begun = match options.mode {

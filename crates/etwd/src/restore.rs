@@ -28,6 +28,7 @@ use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
 
 use crate::engine::{Engine, end, identity};
+use crate::fault;
 use crate::keep::{
     Ending, Entries, Entry, KeptFile, KeptProgram, KeptRegistration, KeptSession, numbers,
 };
@@ -227,6 +228,7 @@ impl Engine {
                 }
             }
         }
+        fault::point("programs taken up");
         // What programs have of sessions that do not go on: nobody has told them yet.
         let slots = self.programs.values().flat_map(|program| program.slots.iter().flatten());
         let gone: BTreeSet<usize> = slots
@@ -382,8 +384,10 @@ impl Engine {
         };
         self.router.insert(slot, session);
         self.sessions.insert(slot, global);
+        fault::point("session taken up");
         // In one message the new memories are in the place of the old ones.
         self.keep_session(slot);
+        fault::point("session kept again");
         Ok(())
     }
 

@@ -290,3 +290,43 @@ fn a_full_buffer_leaves_without_a_successor() {
     assert_eq!(store(&mut session, 1).len(), 1);
     assert_eq!(push(&mut session, 11, 0), Ok(()));
 }
+
+/// P3: of a file that goes round buffers for all of its places, and for some twice, may be on their way when the host is killed: the next one
+/// goes on behind the last of them, whether that had been told or not.
+#[test]
+fn a_file_that_goes_round_goes_on_behind_its_last_buffer() {
+    use etw_session::recover::recover;
+    use etw_session::state::{STATE_SIZE, Saved};
+    let mode = LogMode::Circular { max_size: 4096 };
+    let options = SessionOptions { buffer_size: 1024, mode, ..SessionOptions::default() };
+    for is_told in [true, false] {
+        let mut numbers = vec![0; STATE_SIZE];
+        let mut buffers = [[0; 1024]; 8];
+        {
+            let buffers = buffers.iter_mut().map(|buffer| &mut buffer[..]).collect();
+            let mut killed = Session::new(options.clone(), buffers).unwrap();
+            killed.enable(PROVIDER, EnableInfo::default());
+            killed.keep_state(&mut numbers[..], 0);
+            for number in 0..60u64 {
+                killed.push(&event(&number.to_le_bytes(), number as i64, 0)).unwrap();
+            }
+            killed.seal(1);
+            let out: Vec<_> = (0..4).map(|_| killed.take_full().unwrap()).collect();
+            let places: Vec<u64> = out.iter().map(|full| full.place().slot).collect();
+            assert_eq!(places, [1, 2, 3, 1]);
+            // None of them comes back.
+            drop(out);
+        }
+        if !is_told {
+            numbers[0] = 1;
+        }
+        let saved = Saved::read(&numbers, 1).unwrap();
+        let found = recover(buffers.iter().map(|buffer| &buffer[..]), 1);
+        let memories = vec![vec![0; 1024]; 8];
+        let (session, placed) =
+            Session::resume(options.clone(), memories, saved, found, 1, &etw_types::Guid::ZERO)
+                .unwrap();
+        assert_eq!(placed.len(), 4);
+        assert_eq!(session.next_place().slot, 2);
+    }
+}

@@ -394,3 +394,47 @@ fn an_answer_is_the_one_that_is_waited_for() {
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     daemon.end();
 }
+
+/// P2, P3: a worker that is killed while it takes over is one more that was killed.
+#[test]
+fn a_worker_that_takes_over_is_killed() {
+    for point in ["session taken up", "session kept again", "programs taken up"] {
+        let mined = Mined::new(point);
+        let daemon = &mined.daemon;
+        let small = Start { buffer_size: 8192, buffers: 1024, ..Start::default() };
+        let timed = Start { flush_timer_ms: Some(2), ..small.clone() };
+        let plain = daemon.start("plain", timed.clone());
+        let compressed = daemon.start("compressed", Start { compressed: true, ..timed.clone() });
+        let sized = Start { max_size: Some(128 << 10), mode: FileMode::NewFile, ..timed };
+        daemon.start("told%d", sized);
+        daemon.start("memory", Start { buffering: true, buffers: 8192, ..small });
+        let mut program = daemon.rig.program("endless", &[60]);
+        program.expect("ready");
+        for _ in 0..4 {
+            std::thread::sleep(Duration::from_millis(30));
+            mined.arm();
+            daemon.kill_worker();
+            daemon.rig.wait_until(|_| !mined.armed.exists());
+        }
+        daemon.ask(&Request::List);
+        std::thread::sleep(Duration::from_millis(30));
+        let said = program.kill();
+        let snapshot = daemon.rig.file("snapshot.etl");
+        let request = Request::Snapshot { session: "memory".to_owned(), file: snapshot.clone() };
+        assert!(matches!(daemon.ask(&request), Response::Done { .. }));
+        for name in ["plain", "compressed", "told%d", "memory"] {
+            let status = daemon.stop(name);
+            let files = match name {
+                "plain" => vec![plain.clone()],
+                "compressed" => vec![compressed.clone()],
+                "memory" => vec![snapshot.clone()],
+                _ => numbered(&daemon.rig.directory),
+            };
+            let count: u64 = contiguous(&events_of(&files)).values().sum();
+            assert!(count >= said, "{point}, {name}: {count} of {said}: {status:?}");
+            assert_eq!(count, status.stored, "{point}, {name}: {status:?}");
+            assert_eq!(status.attempted, status.stored + status.lost, "{point}: {status:?}");
+        }
+        mined.end();
+    }
+}
