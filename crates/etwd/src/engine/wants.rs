@@ -193,7 +193,13 @@ impl Engine {
         // What a worker before had come to is not told again.
         if session.state() != State::Stopped {
             let ledger = session.ledger().clone();
-            if global.report(session, &ledger, now) {
+            let end = Instant::now() + BUFFER_PATIENCE;
+            let mut is_told = global.report(session, &ledger, now);
+            while !is_told && Instant::now() < end {
+                global.take_done(session, Some(Duration::from_millis(2)));
+                is_told = global.report(session, &ledger, now);
+            }
+            if is_told {
                 session.stop(now);
                 fault::point("end reported");
                 // With its report the session is final, or without.
@@ -213,6 +219,7 @@ impl Engine {
             let ledger = session.ledger().clone();
             let lost = ledger.lost_total();
             if session.state() != State::Stopped {
+                // Its disk is slow: a worker that takes over may tell it again.
                 while !global.report(&mut session, &ledger, now) {
                     session.seal(batch);
                     global.store(&mut session, lost);
