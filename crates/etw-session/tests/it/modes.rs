@@ -304,7 +304,7 @@ fn a_file_that_goes_round_goes_on_behind_its_last_buffer() {
         let mut buffers = [[0; 1024]; 8];
         {
             let buffers = buffers.iter_mut().map(|buffer| &mut buffer[..]).collect();
-            let mut killed = Session::new(options.clone(), buffers).unwrap();
+            let mut killed = Session::new(options, buffers).unwrap();
             killed.enable(PROVIDER, EnableInfo::default());
             killed.keep_state(&mut numbers[..], 0);
             for number in 0..60u64 {
@@ -324,8 +324,7 @@ fn a_file_that_goes_round_goes_on_behind_its_last_buffer() {
         let found = recover(buffers.iter().map(|buffer| &buffer[..]), 1);
         let memories = vec![vec![0; 1024]; 8];
         let (session, placed) =
-            Session::resume(options.clone(), memories, saved, found, 1, &etw_types::Guid::ZERO)
-                .unwrap();
+            Session::resume(options, memories, saved, found, 1, &etw_types::Guid::ZERO).unwrap();
         assert_eq!(placed.len(), 4);
         assert_eq!(session.next_place().slot, 2);
     }

@@ -12,7 +12,6 @@ use crate::halfway::Mined;
 use crate::support::*;
 
 /// P2, P3: a session whose file cannot be had any more ends with its worker. Its programs hear of it, and another session that has its number
-
 /// later has none of what it lost.
 #[test]
 fn a_session_that_cannot_go_on_leaves_nothing() {
@@ -209,7 +208,6 @@ fn a_daemon_that_ends_is_not_begun_anew() {
 }
 
 /// P4: a program whose pool is none any more is shown out by the next worker, and nothing is kept of it: the one that has its number later
-
 /// goes on.
 #[test]
 fn a_program_that_cannot_go_on_is_shown_out() {
@@ -269,7 +267,7 @@ fn a_pool_on_its_way_is_taken_once() {
         let make = || {
             let mut memory = etw_ring::Memory::shared(options.memory_size()).unwrap();
             let fd = memory.take_fd().unwrap();
-            (etw_ring::Writer::new(memory, control.clone(), options.clone(), 3).unwrap(), fd)
+            (etw_ring::Writer::new(memory, control.clone(), options, 3).unwrap(), fd)
         };
         let (first, other) = (make(), make());
         let offer = |fd: &std::os::fd::OwnedFd| {
