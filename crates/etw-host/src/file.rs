@@ -98,12 +98,18 @@ impl Files {
     ///
     /// # Errors
     /// What the system says.
+    #[cfg(unix)]
     pub fn resume(pattern: &Path, facts: SessionFacts, number: u32) -> io::Result<Files> {
         let size = u64::from(facts.header.buffer_size);
         let has_header = std::fs::metadata(file_name(pattern, number))
             .is_ok_and(|metadata| metadata.len() >= size);
         let mut files = Files::new(pattern, facts, 0);
         files.open(number, !has_header)?;
+        if let Some(current) = &mut files.current {
+            // What was reserved for it and never written is no part of it.
+            current.slots = used_slots(current.file.file(), size, current.slots)?;
+            current.end = current.slots * size;
+        }
         Ok(files)
     }
 
@@ -258,6 +264,21 @@ impl Files {
         }
         Ok(())
     }
+}
+
+/// How many slots of a file there are up to the last one with a buffer; the header is one.
+#[cfg(unix)]
+fn used_slots(file: &File, size: u64, mut slots: u64) -> io::Result<u64> {
+    let mut head = [0; BufferHeader::SIZE];
+    while slots > 1 {
+        // A file that was cut ends in no buffer.
+        let read = std::os::unix::fs::FileExt::read_at(file, &mut head, (slots - 1) * size)?;
+        if head[..read].iter().any(|byte| *byte != 0) {
+            break;
+        }
+        slots -= 1;
+    }
+    Ok(slots)
 }
 
 /// The smallest there is: no larger page ends elsewhere.

@@ -10,6 +10,7 @@ use crate::enable::{EnableInfo, EnableProperties};
 use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE, Shape, Shaped};
 use crate::ledger::{Cause, Ledger};
 use crate::mode::{LogMode, SessionError, SessionOptions};
+use crate::recover::Recovered;
 use crate::state;
 
 /// A session: events go into the buffer of their CPU, full buffers to whoever takes them.
@@ -525,7 +526,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         if memory.as_ref().len() >= state::STATE_SIZE {
             state::save_place(memory.as_mut(), self.next_place);
             if batch > 0 {
-                let numbers = (self.next_sequence, self.begun);
+                let numbers = self.numbers();
                 state::save(memory.as_mut(), batch, numbers, &self.ledger, &self.facts);
             }
             self.state_memory = Some(memory);
@@ -547,15 +548,25 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         (self.ledger, self.facts) = (ledger, facts);
     }
 
+    fn numbers(&self) -> (i64, u64, bool) {
+        (self.next_sequence, self.begun, self.state == State::Stopped)
+    }
+
+    pub(crate) fn restore_state(&mut self, is_stopped: bool) {
+        if is_stopped {
+            self.state = State::Stopped;
+        }
+    }
+
     pub(crate) fn take_sequence(&mut self) -> i64 {
         self.next_sequence += 1;
         self.next_sequence - 1
     }
 
-    pub(crate) fn restore_full(&mut self, cpu: u16, sequence: i64, bytes: &[u8], batch: u64) {
+    pub(crate) fn restore_full(&mut self, found: &Recovered, batch: u64, reports: &Guid) {
         match self.free.pop() {
-            Some(memory) if bytes.len() == memory.as_ref().len() => {
-                self.full.push_back(state::restored(memory, cpu, sequence, bytes, batch));
+            Some(memory) if found.bytes.len() == memory.as_ref().len() => {
+                self.full.push_back(state::restored(memory, found, batch, reports));
             }
             _ => self.facts.buffers_lost += 1,
         }
@@ -564,8 +575,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// Everything pushed so far belongs to `batch`: see [`recover`](crate::recover). Batches rise.
     pub fn seal(&mut self, batch: u64) {
         self.batch = batch;
+        let numbers = self.numbers();
         if let Some(memory) = &mut self.state_memory {
-            let numbers = (self.next_sequence, self.begun);
             state::save(memory.as_mut(), batch, numbers, &self.ledger, &self.facts);
         }
         for buffer in self.open.iter_mut().flatten().chain(&mut self.full) {

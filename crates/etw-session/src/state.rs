@@ -7,7 +7,7 @@
 //! 100 of even batches, 200 of odd ones:
 //!     u64 batch, 0 while it is written   i64 next sequence number   u64 buffers begun
 //!     u64 attempted, stored, overwritten, filtered   u64 lost, by cause   facts: u64 buffers, buffers lost, i64 last time,
-//!     u64 bytes, out of order, without stack
+//!     u64 bytes, out of order, without stack   u64 1: it has been stopped
 //! ```
 //!
 //! A host's round writes the numbers of its batch beside those of the one before; which of them holds is decided by the last
@@ -15,14 +15,16 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use etw_types::le;
+use etw_types::{Guid, le};
 
 use crate::buffer::{Buffer, FREE, HEADER_SIZE, IN_USE, MARKS, PLACE, Place, STATE, mark, put};
 use crate::ledger::{Cause, Ledger};
 use crate::mode::{LogMode, SessionError, SessionOptions};
-use crate::recover::Found;
+use crate::recover::{Found, Recovered};
 use crate::session::{Facts, Session};
 
+/// The header type of an event with `EVENT_HEADER`, of a program of 64 bits.
+const EVENT_HEADER_TYPE: u8 = 0x13;
 /// Bytes of memory for a session's numbers.
 pub const STATE_SIZE: usize = 4096;
 const SLOTS: [usize; 2] = [0x100, 0x200];
@@ -38,6 +40,7 @@ pub struct Saved {
     begun: u64,
     ledger: Ledger,
     facts: Facts,
+    is_stopped: bool,
 }
 
 impl Saved {
@@ -74,6 +77,7 @@ impl Saved {
             out_of_order: next()?,
             without_stack: next()?,
         };
+        let is_stopped = next()? != 0;
         let next_place = Place::unpack(le::u64(memory, 0)?)?;
         let mut facts = facts;
         // What could not be stored since then.
@@ -81,7 +85,7 @@ impl Saved {
         ledger.stored = ledger.stored.saturating_sub(more);
         ledger.count_lost(Cause::Disk, None, None, more);
         facts.buffers_lost = facts.buffers_lost.max(le::u64(memory, 16)?);
-        Some(Saved { next_sequence, next_place, begun, ledger, facts })
+        Some(Saved { next_sequence, next_place, begun, ledger, facts, is_stopped })
     }
 }
 
@@ -104,7 +108,7 @@ pub(crate) fn save_lost(memory: &mut [u8], events: u64, buffers: u64) {
 pub(crate) fn save(
     memory: &mut [u8],
     batch: u64,
-    (sequence, begun): (i64, u64),
+    (sequence, begun, is_stopped): (i64, u64, bool),
     ledger: &Ledger,
     facts: &Facts,
 ) {
@@ -124,6 +128,7 @@ pub(crate) fn save(
         facts.without_stack,
     ];
     let words = head.into_iter().chain(counts).chain(lost).chain(rest);
+    let words = words.chain([u64::from(is_stopped)]);
     for (word, at) in words.zip((at + 8..).step_by(8)) {
         put(memory, at, &word.to_le_bytes());
     }
@@ -134,7 +139,8 @@ pub(crate) fn save(
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// A session that goes on where a killed host's was: `found` in the memory of its buffers, `saved` beside it, `batch` the last
     /// that was final. What was on its way to a place comes back, to be stored there (again); what had none yet waits to be
-    /// handed out, and so does, of a session without files, what was on its way to consumers.
+    /// handed out, and so does, of a session without files, what was on its way to consumers. Events of the provider `reports` are the
+    /// session's own, which are in no count.
     ///
     /// # Errors
     /// As [`Session::new`].
@@ -147,6 +153,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         saved: Saved,
         found: Found,
         batch: u64,
+        reports: &Guid,
     ) -> Result<(Session<B>, Placed), SessionError> {
         let is_live = options.mode == LogMode::RealTime;
         let mut session = Session::new(options, buffers)?;
@@ -175,12 +182,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             _ => saved.begun,
         };
         session.restore(sequence, next_place, begun, saved.ledger, saved.facts);
+        session.restore_state(saved.is_stopped);
         for mut buffer in waiting {
             if buffer.sequence == 0 {
                 buffer.sequence = session.take_sequence();
                 put(&mut buffer.bytes, 0x18, &buffer.sequence.to_le_bytes());
             }
-            session.restore_full(buffer.cpu, buffer.sequence, &buffer.bytes, batch);
+            session.restore_full(&buffer, batch, reports);
         }
         Ok((session, placed))
     }
@@ -189,11 +197,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 /// A buffer of these bytes in `memory`, closed and sealed.
 pub(crate) fn restored<B: AsRef<[u8]> + AsMut<[u8]>>(
     mut memory: B,
-    cpu: u16,
-    sequence: i64,
-    from: &[u8],
+    found: &Recovered,
     batch: u64,
+    of_reports: &Guid,
 ) -> Buffer<B> {
+    let from = &found.bytes[..];
     let filled = le::u32(from, 0x30).map_or(HEADER_SIZE, |filled| filled as usize);
     let bytes = memory.as_mut();
     put(bytes, STATE, &FREE.to_le_bytes());
@@ -205,7 +213,7 @@ pub(crate) fn restored<B: AsRef<[u8]> + AsMut<[u8]>>(
     put(bytes, MARKS[1], &[0; 8]);
     compiler_fence(Ordering::SeqCst);
     put(bytes, STATE, &IN_USE.to_le_bytes());
-    let (mut events, mut first_time) = (0, 0);
+    let (mut events, mut reports, mut first_time) = (0, 0, 0);
     let mut records = &from[HEADER_SIZE..filled.max(HEADER_SIZE)];
     while let (Some(size), Some(time)) = (le::u16(records, 0), le::i64(records, 0x10)) {
         let step = usize::from(size).next_multiple_of(8);
@@ -216,19 +224,21 @@ pub(crate) fn restored<B: AsRef<[u8]> + AsMut<[u8]>>(
             first_time = time;
         }
         events += 1;
+        let is_event = records.get(2) == Some(&EVENT_HEADER_TYPE);
+        reports += u64::from(is_event && records.get(0x18..0x28) == Some(&of_reports.0));
         records = &records[step..];
     }
     let last_time = le::i64(from, 0x10).unwrap_or(0);
     let flags = le::u16(from, 0x34).unwrap_or(0);
     Buffer {
         memory,
-        cpu,
-        sequence,
+        cpu: found.cpu,
+        sequence: found.sequence,
         filled,
         sealed: filled,
         last_mark: 0,
         events,
-        reports: 0,
+        reports,
         first_time,
         last_time,
         flags,

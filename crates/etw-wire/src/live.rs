@@ -9,9 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use etw_types::Guid;
+
 use crate::client::{Client, ClientError};
 use crate::control::{Request, stream};
 
+/// The provider `OpenEtw.Session`, of what a session says of itself: its events are in no count of a host's, and so in none of
+/// [`Progress`].
+pub const REPORTS: Guid = Guid::from_u128(0xc426bcf2_cd6c_5679_c416_2f87e1f372d4);
 /// How long a worker may take to come in the place of one that has ended.
 const REPLACEMENT: Duration = Duration::from_secs(10);
 
@@ -149,7 +154,7 @@ impl Progress {
         }
     }
 
-    /// A buffer, with its sequence number (of its header), and how many events it has. `None`: it is here already. Else what is
+    /// A buffer, with its sequence number (of its header), and how many events it has, those of [`REPORTS`] not counted. `None`: it is here already. Else what is
     /// missing before it.
     pub fn buffer(&mut self, sequence: i64, events: u64) -> Option<u64> {
         // A host of a version that tells no position has no second worker's stream either.

@@ -144,6 +144,8 @@ impl Link {
     /// Serves the connection until its end.
     fn serve(&self, attachment: usize) {
         let mut writer: Option<&'static Writer> = None;
+        // Offered to the host, which may be replaced before it has taken it: then it is offered again.
+        let mut pool = None;
         let mut growing = None;
         // The modules that the host knows of; 0: none.
         let mut modules = 0;
@@ -158,7 +160,13 @@ impl Link {
                     self.answered.notify_all();
                     Ok(())
                 }
-                FromHost::NeedPool => self.make_pool(attachment).map(|made| writer = Some(made)),
+                FromHost::NeedPool => match &pool {
+                    Some(pool) => self.offer_pool(pool),
+                    None => self.make_pool(attachment).and_then(|(made, memory)| {
+                        writer = Some(made);
+                        self.offer_pool(pool.insert(memory))
+                    }),
+                },
                 FromHost::Set {
                     token,
                     number,
@@ -169,6 +177,8 @@ impl Link {
                     stacks,
                     since,
                 } => {
+                    // Who wants something has the pool.
+                    pool = None;
                     let told = match &stacks {
                         // All of them: another session may know of none.
                         Some(_) => {
@@ -189,9 +199,12 @@ impl Link {
                     registry::capture(attachment, number, (level, any, all), source);
                     self.say(&FromProgram::Done { token }, &[])
                 }
-                FromHost::Grow { size } => self.offer_segment(size).map(|memory| growing = memory),
+                FromHost::Grow { size } => {
+                    growing = growing.or_else(|| segment(size));
+                    self.offer_segment(growing.as_ref())
+                }
                 FromHost::Taken => {
-                    if let (Some(writer), Some(memory)) = (writer, growing.take()) {
+                    if let (Some(writer), Some((memory, _))) = (writer, growing.take()) {
                         // A pool that cannot grow stays as it is.
                         let _ = writer.grow(memory);
                     }
@@ -199,7 +212,10 @@ impl Link {
                 }
                 FromHost::Again => {
                     modules = 0;
-                    self.introduce_again(attachment)
+                    self.introduce_again(attachment).and_then(|()| match &growing {
+                        Some(_) => self.offer_segment(growing.as_ref()),
+                        None => Ok(()),
+                    })
                 }
                 FromHost::Welcome { .. } | FromHost::Refused { .. } => break,
             };
@@ -260,7 +276,8 @@ impl Link {
         Ok(())
     }
 
-    fn make_pool(&self, attachment: usize) -> io::Result<&'static Writer> {
+    /// A pool, and the descriptor of its memory.
+    fn make_pool(&self, attachment: usize) -> io::Result<(&'static Writer, OwnedFd)> {
         // The rest is for bursts: hundreds of programs never have one.
         let options = PoolOptions { chunk_size: self.pool_size as usize, prefault: 1 << 20 };
         let mut memory = Memory::shared(options.memory_size())?;
@@ -269,19 +286,25 @@ impl Link {
         let writer: &'static Writer = Box::leak(Box::new(writer.with_bell(self.bell.clone())));
         // Before the host answers with what is wanted, nothing is written.
         registry::set_writer(attachment, writer);
-        self.say(&FromProgram::Pool, &[fd.as_fd()])?;
-        Ok(writer)
+        Ok((writer, fd))
     }
 
-    fn offer_segment(&self, size: u32) -> io::Result<Option<Memory>> {
-        let Ok(mut memory) = Memory::shared(size as usize) else {
-            self.say(&FromProgram::Segment, &[])?;
-            return Ok(None);
-        };
-        let fd = memory.take_fd().ok_or(io::ErrorKind::Unsupported)?;
-        self.say(&FromProgram::Segment, &[fd.as_fd()])?;
-        Ok(Some(memory))
+    fn offer_pool(&self, memory: &OwnedFd) -> io::Result<()> {
+        self.say(&FromProgram::Pool, &[memory.as_fd()])
     }
+
+    /// `None`: there is no memory for it.
+    fn offer_segment(&self, segment: Option<&(Memory, OwnedFd)>) -> io::Result<()> {
+        let descriptors = segment.map(|(_, memory)| memory.as_fd());
+        self.say(&FromProgram::Segment, descriptors.as_slice())
+    }
+}
+
+/// More memory for a pool, and its descriptor.
+fn segment(size: u32) -> Option<(Memory, OwnedFd)> {
+    let mut memory = Memory::shared(size as usize).ok()?;
+    let descriptor = memory.take_fd()?;
+    Some((memory, descriptor))
 }
 
 impl Host for Link {

@@ -8,7 +8,7 @@ use etw_etl::read::TraceFile;
 use etw_etl::read::buffer::{self, BufferRecords, Item};
 use etw_types::{EventRecord, Status};
 use etw_wire::control::stream;
-use etw_wire::live::{Live, Progress};
+use etw_wire::live::{Live, Progress, REPORTS};
 
 use crate::control::{ControlError, Controller};
 
@@ -180,7 +180,9 @@ impl Consumer {
         let limit = self.trace.header().map_or(16 << 20, |header| header.buffer_size);
         let (header, records) = buffer::open(bytes, limit).map_err(broken)?;
         let context = *self.trace.record_context();
-        let events = BufferRecords::new(&records, &context).count() as u64;
+        let is_report = |item: &Item<'_>| matches!(item, Item::Record { record, .. } if record.provider == Some(REPORTS));
+        let events = BufferRecords::new(&records, &context).filter(|item| !is_report(item));
+        let events = events.count() as u64;
         let Some(missing) = self.progress.buffer(header.sequence_number, events) else {
             return Ok(());
         };

@@ -46,6 +46,7 @@ pub fn begin_work(
             eprintln!("etwd: session {name}: {message}");
         }
     }
+    host.has_begun();
     Ok(host)
 }
 

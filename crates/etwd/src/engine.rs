@@ -31,7 +31,7 @@ use etw_wire::message::{FromHost, FromProgram, VERSION};
 use etw_wire::{Channel, Peer};
 
 use crate::host::HostOptions;
-use crate::keep::{Keep, KeptProgram, KeptRegistration, KeptSession};
+use crate::keep::{ENDING, Keep, KeptProgram, KeptRegistration, KeptSession};
 use crate::message::{Asker, Connection, Mailbox, Message};
 use crate::program::{Base, Lane, Program, Registered, segment};
 use crate::session::{Finished, Finishing, GlobalSession};
@@ -160,6 +160,7 @@ impl Engine {
                 if let ControlFlow::Break(()) = self.handle(message) {
                     // Among them may be that a session has finished, which is waited for.
                     messages.for_each(|message| self.mailbox.post(message));
+                    self.keep_end();
                     self.stop_all();
                     return;
                 }
@@ -186,6 +187,11 @@ impl Engine {
                 });
             }
         }
+    }
+
+    /// A worker that takes over ends, too.
+    pub(crate) fn keep_end(&self) {
+        self.keep.put(ENDING, &(), &[]);
     }
 
     /// Would a round find anything? Of pools that are all quiet only whether somebody has rung is asked.
@@ -222,6 +228,7 @@ fn wanted_of<'a>(
 fn ask_for_pool(program: &mut Program) {
     if !std::mem::replace(&mut program.pool_is_asked, true) {
         program.say(&FromHost::NeedPool);
+        crate::fault::point("pool asked");
     }
 }
 
@@ -286,6 +293,12 @@ fn count(ledger: &mut Ledger, losses: &[RingLoss], lane: &Lane) {
         let provider = registration.and_then(|number| lane.registrations.get(number));
         ledger.count_lost(*cause, provider.map(|p| p.id), Some(lane.process_id), count);
     }
+}
+
+/// By which a memory is known again, and its size.
+pub(crate) fn identity(memory: Option<&std::os::fd::OwnedFd>) -> Option<(u64, u32)> {
+    let memory = rustix::fs::fstat(memory?).ok()?;
+    Some((memory.st_ino, u32::try_from(memory.st_size).unwrap_or(u32::MAX)))
 }
 
 /// A copy for the keeper: of a message with one descriptor, which is what is taken.

@@ -16,7 +16,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::engine::Engine;
-use crate::keep::{self, Entries, Keep};
+use crate::keep::{self, BEGUN, ENDING, Entries, Keep};
 use crate::message::{Asker, Mailbox, Message};
 use crate::rights::refused;
 use crate::server::Server;
@@ -53,6 +53,7 @@ pub struct Host {
     stop: OwnedFd,
     /// A worker's is its keeper's.
     claim: Option<Claim>,
+    keep: Keep,
     engine: Mutex<Option<JoinHandle<()>>>,
     server: Option<JoinHandle<()>>,
 }
@@ -150,8 +151,8 @@ impl Host {
         Ok(host)
     }
 
-    /// Goes on where the worker before has ended, with what the keeper holds. `channel`: to the keeper. Also whether it is the first
-    /// worker.
+    /// Goes on where the worker before has ended, with what the keeper holds. `channel`: to the keeper. Also whether the sessions are to
+    /// begin that begin with a host: see [`has_begun`](Self::has_begun).
     ///
     /// # Errors
     /// What the keeper gave cannot be.
@@ -167,16 +168,26 @@ impl Host {
         let memories =
             (Memory::map(bell, 0, Bell::SIZE, true)?, Memory::map(last, 0, LastBatch::SIZE, true)?);
         let keep = Keep::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
-        let is_first = entries.is_empty();
-        let host = Host::serve(options, listener, memories, keep, entries)?;
+        let is_first = entries.remove(BEGUN).is_none();
+        let is_ending = entries.remove(ENDING).is_some();
+        let mut host = Host::serve(options, listener, memories, keep, entries)?;
+        host.keep = Keep::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
         channel.send(b"ready\nnull", &[])?;
+        if is_ending {
+            host.end();
+        }
         // Without a keeper nobody would find or replace us: the sessions are stopped.
         let mailbox = host.mailbox.clone();
         etw_host::spawn("etwd-keeper", move || {
             while channel.receive().is_ok_and(|received| !received.bytes.is_empty()) {}
             mailbox.post(Message::End);
         })?;
-        Ok((host, is_first))
+        Ok((host, is_first && !is_ending))
+    }
+
+    /// The sessions that begin with it are there: a worker that takes over begins none.
+    pub(crate) fn has_begun(&self) {
+        self.keep.put(BEGUN, &(), &[]);
     }
 
     fn serve(
@@ -205,6 +216,7 @@ impl Host {
             mailbox,
             stop,
             claim: None,
+            keep: Keep::default(),
             engine: Mutex::new(Some(engine)),
             server: Some(server),
         })

@@ -12,6 +12,8 @@
 //! | `program/C` | [`KeptProgram`] | its socket, its control |
 //! | `registration/C/N` | GUID, traits | |
 //! | `pool/C/N` | | a segment of its pool |
+//! | `begun` | | (the sessions that begin with a daemon have begun) |
+//! | `ending` | | (the daemon was asked to end) |
 //! | `ready` | | (from the worker: it serves) |
 
 use std::collections::BTreeMap;
@@ -76,8 +78,6 @@ pub(crate) struct KeptProgram {
     pub gid: u32,
     pub slots: Vec<Option<Slot>>,
     pub token: u32,
-    pub pool_size: u32,
-    pub pool_is_asked: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -87,6 +87,9 @@ pub(crate) struct KeptRegistration {
     /// It was unregistered; its records may be on their way.
     pub is_gone: bool,
 }
+
+pub(crate) const BEGUN: &str = "begun";
+pub(crate) const ENDING: &str = "ending";
 
 /// In the place of facts that lie in a memory; no JSON begins so.
 const IN_MEMORY: &[u8] = b"@";

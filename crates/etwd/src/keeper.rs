@@ -11,7 +11,7 @@ use etw_ring::{Bell, LastBatch, Memory};
 use etw_wire::Channel;
 
 use crate::host::{Claim, HostOptions, raise_descriptor_limit};
-use crate::keep::{Entries, Entry, send, split};
+use crate::keep::{ENDING, Entries, Entry, send, split};
 
 /// After so many workers in a row that did not come to serve there are no more.
 const MOST_IN_A_ROW: u32 = 20;
@@ -22,7 +22,7 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Held while a worker is started or has been waited for: its number is its own meanwhile.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Runs workers until one ends by itself: `program` with `arguments`, whose standard input is the connection to the keeper.
+/// Runs workers until one ends by itself; one that is killed while it ends is replaced, too, since its sessions have to be stored: `program` with `arguments`, whose standard input is the connection to the keeper.
 ///
 /// # Errors
 /// A directory that another host has; workers that do not stay.
@@ -42,6 +42,10 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
     loop {
         let mut has_served = false;
         let (channel, mut worker) = start(program, arguments)?;
+        if IS_ENDING.load(Ordering::SeqCst) {
+            // Nobody has told this one.
+            entries.insert(ENDING.to_owned(), entry(Vec::new()));
+        }
         // A worker that ends meanwhile is noticed below.
         let _ = send(&channel, &entries);
         loop {
@@ -77,7 +81,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
             WORKER.store(0, Ordering::SeqCst);
             ended
         };
-        if ended.success() || IS_ENDING.load(Ordering::SeqCst) {
+        if ended.success() {
             return Ok(());
         }
         in_a_row = if has_served { 0 } else { in_a_row + 1 };

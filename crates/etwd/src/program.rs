@@ -46,6 +46,12 @@ pub(crate) struct Program {
     pub pool_size: u32,
     /// Segments of its pool.
     pub segments: usize,
+    /// The number of the last one's memory; whether this worker has said that it has it.
+    pub last_segment: Option<u64>,
+    pub is_taken: bool,
+    /// Of a worker that was killed: what the program had for it comes here, unasked, and maybe once more; a segment once.
+    pub may_repeat: bool,
+    pub may_offer: bool,
     pub has_ended: bool,
     /// The last change that it has made.
     pub done: u32,
@@ -121,6 +127,10 @@ impl Program {
             growing: None,
             pool_size: 0,
             segments: 0,
+            last_segment: None,
+            is_taken: false,
+            may_repeat: false,
+            may_offer: false,
             has_ended: false,
             done: 0,
         }

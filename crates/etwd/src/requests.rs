@@ -116,7 +116,9 @@ impl Engine {
                 from.answer(&response.unwrap_or_else(|no| no));
             }
             Request::Shutdown => {
+                self.keep_end();
                 from.answer(&done());
+                fault::point("shutdown kept");
                 return ControlFlow::Break(());
             }
         }

@@ -3,7 +3,7 @@
 //! What was final in the last batch is in the sessions' buffers; everything else is in the pools still, and is drained again.
 //! Buffers that had a place in a file are written there (again); the others go on with their session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -16,18 +16,19 @@ use etw_host::clock::{ClockMap, Pair};
 use etw_host::facts::{SessionFacts, SessionTime};
 use etw_host::file::{Closing, Files};
 use etw_host::modules::Modules;
-use etw_host::report::LEDGER_PROVIDER_NAME;
+use etw_host::report::LEDGER_PROVIDER;
 use etw_host::storage::{Sink, Storage};
 use etw_ring::{Control, Memory, Reader, Source};
 use etw_session::recover::recover;
 use etw_session::state::{STATE_SIZE, Saved};
 use etw_session::{LogMode, Place, Session};
-use etw_types::{Guid, le};
+use etw_types::le;
 use etw_wire::control::{FileMode, Start};
 use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, end, identity};
+use crate::fault;
 use crate::keep::{
     Ending, Entries, Entry, KeptFile, KeptProgram, KeptRegistration, KeptSession, numbers,
 };
@@ -42,6 +43,9 @@ fn facts<T: serde::de::DeserializeOwned>(entry: &Entry) -> io::Result<T> {
 /// How long a leased session waits for its reader.
 const RETURN: Duration = Duration::from_secs(3);
 
+/// Changes that a program may have been told of since it was kept.
+const TOKENS: u32 = 1 << 20;
+
 /// Buffers that a file did not take, and why.
 type Unstored = Vec<(Vec<u8>, io::Error)>;
 
@@ -49,11 +53,10 @@ type Unstored = Vec<(Vec<u8>, io::Error)>;
 fn events_in(bytes: &[u8]) -> u64 {
     let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let Ok((_, records)) = buffer::open(bytes, size) else { return 0 };
-    let reports = Guid::from_name(LEDGER_PROVIDER_NAME);
     let context = RecordContext::default();
     let items = BufferRecords::new(&records, &context);
     let is_event = |item: &Item<'_>| match item {
-        Item::Record { record, .. } => record.provider != Some(reports),
+        Item::Record { record, .. } => record.provider != Some(LEDGER_PROVIDER),
         _ => false,
     };
     items.filter(is_event).count() as u64
@@ -113,11 +116,10 @@ fn restore_series(
     path: &Path,
     facts: &SessionFacts,
     placed: Vec<(Place, Vec<u8>)>,
-    (next, last_time): (Option<Place>, i64),
+    (next, last_time): (Place, i64),
 ) -> io::Result<(Files, Unstored)> {
     let mut lost = Vec::new();
     let closing = Closing::default();
-    let next = next.unwrap_or(Place { file: 1, slot: 1 });
     // A file that nothing was written to is begun with its first buffer.
     let last = if next.slot == 1 { next.file.saturating_sub(1).max(1) } else { next.file };
     let mut by_file: BTreeMap<u32, Vec<(Place, Vec<u8>)>> = BTreeMap::from([(last, Vec::new())]);
@@ -159,6 +161,17 @@ struct Kept {
     segments: BTreeMap<u64, Entry>,
 }
 
+impl Kept {
+    /// Under which names a program is kept.
+    fn names(&self, connection: Connection) -> Vec<String> {
+        let registrations = self.registrations.iter().map(|(number, _)| u64::from(*number));
+        let registrations = registrations.map(|n| format!("registration/{connection}/{n}"));
+        let segments = self.segments.keys().map(|n| format!("pool/{connection}/{n}"));
+        let itself = std::iter::once(format!("program/{connection}"));
+        registrations.chain(segments).chain(itself).collect()
+    }
+}
+
 impl Engine {
     /// Takes up what the keeper holds; the connections of programs. What cannot be taken up is told, and left.
     pub fn restore(&mut self, entries: Entries) -> Vec<(Connection, Arc<Channel>, Peer)> {
@@ -177,28 +190,53 @@ impl Engine {
                 kept.registrations.push((*number as u32, entry));
             }
         }
+        // Batches go on in any case: a number that comes again would make final what another worker had only begun.
+        self.batch = self.last.get();
+        if self.batch == 0 {
+            // So that a session has its numbers from its beginning: they are kept beside those of a batch that is final.
+            self.seal_and_store();
+        }
         if sessions.is_empty() && programs.is_empty() {
             return Vec::new();
         }
-        self.batch = self.last.get();
         let [raw, ns, floor, _] = self.last.kept();
-        if self.batch > 0 {
-            // The line goes on from where everything before it has been converted: no time is before its predecessor's.
-            let raw_clock = self.clocks.0;
-            self.map = ClockMap::between(Pair { raw, ns }, Pair::now(raw_clock), raw_clock);
-            self.floor = floor;
-        }
+        // The line goes on from where everything before it has been converted: no time is before its predecessor's.
+        let raw_clock = self.clocks.0;
+        self.map = ClockMap::between(Pair { raw, ns }, Pair::now(raw_clock), raw_clock);
+        self.floor = floor;
         for (slot, kept) in sessions {
             if let Err(error) = self.restore_session(slot as usize, kept) {
                 eprintln!("etwd: session {slot} does not go on: {error}");
+                // Its number may be another one's soon.
+                self.keep.remove(&format!("session/{slot}"));
             }
         }
         let mut connections = Vec::new();
         for (connection, kept) in programs {
+            let names = kept.names(connection);
+            let socket = kept.main.as_ref().and_then(|main| main.descriptors.first());
+            let socket = socket.and_then(|socket| socket.try_clone().ok());
             match self.restore_program(connection, kept) {
                 Ok(found) => connections.push(found),
-                Err(error) => eprintln!("etwd: a program cannot be taken up: {error}"),
+                Err(error) => {
+                    eprintln!("etwd: a program cannot be taken up: {error}");
+                    // It hears of it, whoever else has its socket; and its number may be another one's soon.
+                    if let Some(socket) = socket {
+                        end(&Channel::from(socket));
+                    }
+                    names.iter().for_each(|name| self.keep.remove(name));
+                }
             }
+        }
+        fault::point("programs taken up");
+        // What programs have of sessions that do not go on: nobody has told them yet.
+        let slots = self.programs.values().flat_map(|program| program.slots.iter().flatten());
+        let gone: BTreeSet<usize> = slots
+            .map(|slot| slot.session)
+            .filter(|session| !self.sessions.contains_key(session))
+            .collect();
+        for session in gone {
+            self.withdraw(session, None);
         }
         let (mut ended, mut without) = (Vec::new(), Vec::new());
         for (slot, global) in &mut self.sessions {
@@ -246,7 +284,7 @@ impl Engine {
         }
         let state = Memory::map(numbers, 0, STATE_SIZE, true)?.into_regions(STATE_SIZE);
         let state = state.first().ok_or_else(missing)?;
-        let saved = Saved::read(state.as_ref(), self.batch);
+        let saved = Saved::read(state.as_ref(), self.batch).ok_or_else(missing)?;
         let mode = match mode_of(&record.start) {
             // It has been appended to since: its places come from its numbers.
             LogMode::Append { .. } => LogMode::Sequential { max_size: None },
@@ -255,14 +293,10 @@ impl Engine {
         let options = options_of(&record.start, &session_facts, mode, slot);
         let (buffers, memory) = make_buffers(record.start.buffer_size, count.max(2))?;
         let bad = |error: etw_session::SessionError| io::Error::other(error.to_string());
-        let next_place = saved.as_ref().map(Saved::next_place);
-        let (mut session, mut placed) = match saved {
-            Some(saved) => {
-                Session::resume(options, buffers, saved, found, self.batch).map_err(bad)?
-            }
-            // Killed before its first batch: nothing of it was final.
-            None => (Session::new(options, buffers).map_err(bad)?, Vec::new()),
-        };
+        let next_place = saved.next_place();
+        let (mut session, mut placed) =
+            Session::resume(options, buffers, saved, found, self.batch, &LEDGER_PROVIDER)
+                .map_err(bad)?;
         let (state, numbers) = make_buffers(STATE_SIZE as u32, 1)?;
         state.into_iter().for_each(|state| session.keep_state(state, self.batch));
         for (provider, info) in std::mem::take(&mut record.enabled) {
@@ -345,12 +379,15 @@ impl Engine {
             waiting_since: None,
             slow_at: None,
             modules: Modules::default(),
+            reports: None,
             start: record.start,
         };
         self.router.insert(slot, session);
         self.sessions.insert(slot, global);
+        fault::point("session taken up");
         // In one message the new memories are in the place of the old ones.
         self.keep_session(slot);
+        fault::point("session kept again");
         Ok(())
     }
 
@@ -381,14 +418,19 @@ impl Engine {
                 kept.filter(|used| !is_counted(used)).map(|used| Slot { counted_in: None, ..used });
         }
         // What it was told last it has heard, or will; who asks waits for nothing here.
-        program.done = record.token;
-        program.pool_is_asked = record.pool_is_asked;
-        program.pool_size = record.pool_size;
+        // Its answers to what was not kept are no answers to this worker.
+        let token = record.token.wrapping_add(TOKENS);
+        program.done = token;
+        (program.may_repeat, program.may_offer) = (true, true);
         let mut reader: Option<Reader> = None;
         for entry in kept.segments.into_values() {
             let [memory] = <[OwnedFd; 1]>::try_from(entry.descriptors).map_err(|_| missing())?;
+            let (number, size) = identity(Some(&memory)).ok_or_else(missing)?;
+            program.last_segment = Some(number);
             let source = Source::received(memory)?;
             program.segments += 1;
+            let size = if reader.is_none() { self.options.pool_size } else { size };
+            program.pool_size = program.pool_size.saturating_add(size);
             match &mut reader {
                 None => {
                     let mut new = Reader::new(program.control.clone(), source)?;
@@ -399,7 +441,7 @@ impl Engine {
                 Some(reader) => reader.add_segment(source)?,
             }
         }
-        self.tokens.insert(connection, record.token);
+        self.tokens.insert(connection, token);
         if let Some(reader) = reader {
             program.lane = Some(self.lanes.len());
             self.lanes.push(Lane::new(connection, &program, &reader));
@@ -410,9 +452,6 @@ impl Engine {
         }
         // What it said to a worker that was killed may not have been heard.
         program.say(&FromHost::Again);
-        if program.pool_is_asked && program.lane.is_none() {
-            program.say(&FromHost::NeedPool);
-        }
         self.programs.insert(connection, program);
         Ok((connection, channel, peer))
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use etw_host::facts::{SessionFacts, SessionTime};
 use etw_host::file::{Closing, Files};
 use etw_host::modules::Modules;
+use etw_host::report::Report;
 use etw_host::storage::{BufferMemory, Full, Sink, Storage};
 use etw_host::{Output, SessionClock, StartError, report, setup};
 use etw_ring::{Memory, RawClock};
@@ -72,6 +73,8 @@ pub(crate) struct GlobalSession {
     pub slow_at: Option<Instant>,
     /// For call stacks: what the programs have loaded.
     pub modules: Modules,
+    /// At its end: what of its report is not in its stream yet.
+    pub reports: Option<VecDeque<Report>>,
 }
 
 /// A session whose files are being completed.
@@ -223,6 +226,7 @@ impl GlobalSession {
             waiting_since: None,
             slow_at: None,
             modules: Modules::default(),
+            reports: None,
             start,
         };
         Ok((global, session))
@@ -411,33 +415,35 @@ impl GlobalSession {
         }
     }
 
-    /// Puts the report of the session into its stream. Room may have to come back from the storage first: `settle` waits for it.
+    /// Puts the report of the session into its stream. `false`: for the rest room has to come back from the storage.
     pub fn report(
         &mut self,
         session: &mut Session<BufferMemory>,
         ledger: &Ledger,
         now: i64,
-        mut settle: impl FnMut(&mut GlobalSession, &mut Session<BufferMemory>),
-    ) {
-        let (process, thread) = (std::process::id(), self.facts.ids.1);
-        // The buffers with them may have been overwritten, or lie in a file of a series that is not the last one.
-        if !matches!(session.options().mode, LogMode::Sequential { .. }) {
-            self.modules.again();
-        }
-        self.modules.tell(session, now);
-        while self.modules.is_waiting() && session.is_storing() && self.storage.is_some() {
-            settle(self, session);
-            self.modules.tell(session, now);
-        }
-        for report in &report::reports(ledger) {
-            let event = report.event(now, process, thread);
-            while session.push_report(&event).is_err() && session.is_storing() {
-                if self.storage.is_none() {
-                    break;
-                }
-                settle(self, session);
+    ) -> bool {
+        if self.reports.is_none() {
+            // The buffers with them may have been overwritten, or lie in a file of a series that is not the last one.
+            if !matches!(session.options().mode, LogMode::Sequential { .. }) {
+                self.modules.again();
             }
+            self.reports = Some(report::reports(ledger).into());
         }
+        let can_wait = session.is_storing() && self.storage.is_some();
+        self.modules.tell(session, now);
+        if self.modules.is_waiting() && can_wait {
+            return false;
+        }
+        let (process, thread) = (std::process::id(), self.facts.ids.1);
+        let Some(reports) = &mut self.reports else { return true };
+        while let Some(report) = reports.front() {
+            let event = report.event(now, process, thread);
+            if session.push_report(&event).is_err() && can_wait {
+                return false;
+            }
+            reports.pop_front();
+        }
+        true
     }
 }
 

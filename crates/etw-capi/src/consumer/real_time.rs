@@ -10,7 +10,7 @@ use etw_etl::read::buffer::{self, BufferRecords, Item};
 use etw_wire::client::Client;
 use etw_wire::control::stream;
 use etw_wire::dir;
-use etw_wire::live::{self, Progress};
+use etw_wire::live::{self, Progress, REPORTS};
 
 use super::process::Arrival;
 
@@ -127,7 +127,9 @@ impl State {
         let limit = trace.header().map_or(16 << 20, |header| header.buffer_size);
         let (header, records) = buffer::open(bytes, limit).ok()?;
         let context = *trace.record_context();
-        let events = BufferRecords::new(&records, &context).count() as u64;
+        let is_report = |item: &Item<'_>| matches!(item, Item::Record { record, .. } if record.provider == Some(REPORTS));
+        let events = BufferRecords::new(&records, &context).filter(|item| !is_report(item));
+        let events = events.count() as u64;
         let Some(missing) = self.progress.buffer(header.sequence_number, events) else {
             return Some(());
         };

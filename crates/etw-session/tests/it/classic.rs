@@ -179,7 +179,8 @@ fn sequence_numbers_go_on_after_a_kill() {
     let saved = state::Saved::read(&numbers, 1).unwrap();
     let found = recover::recover(buffers.iter().map(|buffer| &buffer[..]), 1);
     let memories = vec![vec![0; 1024]; 3];
-    let (mut session, _) = Session::resume(options, memories, saved, found, 1).unwrap();
+    let (mut session, _) =
+        Session::resume(options, memories, saved, found, 1, &Guid::ZERO).unwrap();
     session.enable(PROVIDER, EnableInfo::default());
     session.push(&of(&numbered, &[0; 8], 9)).unwrap();
     session.stop(i64::MAX);

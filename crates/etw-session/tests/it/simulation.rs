@@ -206,8 +206,15 @@ impl World {
             {
                 // The session goes on: what had no place stays with it.
                 let options = *fresh(slot, LogMode::Sequential { max_size: None }).options();
-                let (mut session, placed) =
-                    Session::resume(options, memory(slot), saved, found, self.batch).unwrap();
+                let (mut session, placed) = Session::resume(
+                    options,
+                    memory(slot),
+                    saved,
+                    found,
+                    self.batch,
+                    &etw_types::Guid::ZERO,
+                )
+                .unwrap();
                 for (place, bytes) in placed {
                     disk.write(place.slot, bytes);
                 }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::*;
+use crate::fault;
 
 impl Engine {
     pub(crate) fn handle(&mut self, message: Message) -> ControlFlow<()> {
@@ -68,8 +69,6 @@ impl Engine {
             gid: program.peer.gid,
             slots: program.slots.to_vec(),
             token: self.tokens.get(&connection).copied().unwrap_or(0),
-            pool_size: program.pool_size,
-            pool_is_asked: program.pool_is_asked,
         };
         let Some(control) = program.control.memory().fd() else { return };
         let descriptors = [program.channel.as_fd(), control];
@@ -270,18 +269,26 @@ impl Engine {
         descriptors: Vec<std::os::fd::OwnedFd>,
     ) -> bool {
         let Some(program) = self.programs.get_mut(&connection) else { return true };
-        if program.lane.is_some() || !program.pool_is_asked {
+        if program.lane.is_some() {
+            // It was on its way when it was asked for again.
+            let offered = identity(descriptors.first()).map(|(number, _)| number);
+            return program.may_repeat && offered == program.last_segment;
+        }
+        if !program.pool_is_asked && !program.may_repeat {
             return false;
         }
         let kept = kept_descriptor(&descriptors);
+        let number = identity(descriptors.first()).map(|(number, _)| number);
         let made = segment(descriptors).and_then(|source| {
             Reader::new(program.control.clone(), source).map_err(|error| error.to_string())
         });
         let Ok(reader) = made else { return false };
+        fault::point("pool heard");
         if let Some(kept) = kept {
             self.keep.put(&format!("pool/{connection}/0"), &(), &[kept.as_fd()]);
         }
         program.segments = 1;
+        program.last_segment = number;
         program.pool_size = self.options.pool_size;
         program.lane = Some(self.lanes.len());
         self.lanes.push(Lane::new(connection, program, &reader));
@@ -330,23 +337,47 @@ impl Engine {
         descriptors: Vec<std::os::fd::OwnedFd>,
     ) -> bool {
         let Some(program) = self.programs.get_mut(&connection) else { return true };
-        let (Some(lane), Some(size)) = (program.lane, program.growing.take()) else { return false };
+        let Some(lane) = program.lane else { return false };
+        let offered = identity(descriptors.first());
+        let number = offered.map(|(number, _)| number);
+        if number.is_some() && number == program.last_segment && program.may_repeat {
+            // Offered again: the worker that has taken it was killed before it could say so, or this one has said it.
+            if !std::mem::replace(&mut program.is_taken, true) {
+                program.say(&FromHost::Taken);
+            }
+            return true;
+        }
+        // What the worker before has asked for comes to this one.
+        let asked = program.growing.take();
+        if asked.is_none() && !std::mem::take(&mut program.may_offer) {
+            return false;
+        }
         if descriptors.is_empty() {
             // It has no more memory.
             return true;
         }
         let kept = kept_descriptor(&descriptors);
+        let size = asked.or(offered.map(|(_, size)| size)).unwrap_or(0);
+        if size > self.options.pool_limit.saturating_sub(program.pool_size) {
+            return false;
+        }
         let added = segment(descriptors).and_then(|source| {
             self.readers[lane].add_segment(source).map_err(|error| error.to_string())
         });
+        if added.is_err() {
+            return false;
+        }
         if let Some(kept) = kept {
             let name = format!("pool/{connection}/{}", program.segments);
             self.keep.put(&name, &(), &[kept.as_fd()]);
         }
+        fault::point("segment kept");
         program.segments += 1;
+        program.last_segment = number;
+        program.is_taken = true;
         program.pool_size += size;
         program.say(&FromHost::Taken);
-        added.is_ok()
+        true
     }
 
     /// Tells what a program did wrong. One that has ended meanwhile did nothing.

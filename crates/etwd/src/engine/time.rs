@@ -143,6 +143,7 @@ impl Engine {
             if size > 0 && program.growing.is_none() {
                 program.growing = Some(size);
                 program.say(&FromHost::Grow { size });
+                crate::fault::point("growth asked");
             }
         }
     }

@@ -182,34 +182,58 @@ impl Engine {
         self.withdraw(slot, None);
         fault::point("losses final");
         let raw = self.clocks.0.now();
-        let (Some(mut global), Some(mut session)) =
-            (self.sessions.remove(&slot), self.router.remove(slot))
+        let (Some(global), Some(session)) =
+            (self.sessions.get_mut(&slot), self.router.session_mut(slot))
         else {
             return;
         };
         // The clock's line may lie a little below the clock itself, from which the session's start was read.
         let now = global.time.time(&self.map, raw);
         let now = now.max(session.facts().last_time).max(global.facts.start_raw);
+        // What a worker before had come to is not told again.
+        if session.state() != State::Stopped {
+            let ledger = session.ledger().clone();
+            let end = Instant::now() + BUFFER_PATIENCE;
+            let mut is_told = global.report(session, &ledger, now);
+            while !is_told && Instant::now() < end {
+                global.take_done(session, Some(Duration::from_millis(2)));
+                is_told = global.report(session, &ledger, now);
+            }
+            if is_told {
+                session.stop(now);
+                fault::point("end reported");
+                // With its report the session is final, or without.
+                self.seal_and_store();
+            }
+        }
+        let (Some(mut global), Some(mut session)) =
+            (self.sessions.remove(&slot), self.router.remove(slot))
+        else {
+            return;
+        };
+        fault::point("end given");
         let batch = self.batch + 1;
         let mailbox = self.mailbox.clone();
         self.finishing.insert(slot, Finishing { name: global.name.clone(), asker });
         let finish = move || {
             let ledger = session.ledger().clone();
             let lost = ledger.lost_total();
-            let settle = |global: &mut GlobalSession, session: &mut Session<BufferMemory>| {
+            if session.state() != State::Stopped {
+                // Its disk is slow: a worker that takes over may tell it again.
+                while !global.report(&mut session, &ledger, now) {
+                    session.seal(batch);
+                    global.store(&mut session, lost);
+                    global.take_done(&mut session, Some(Duration::from_millis(100)));
+                }
+                session.stop(now);
                 session.seal(batch);
-                global.store(session, lost);
-                global.take_done(session, Some(Duration::from_millis(100)));
-            };
-            global.report(&mut session, &ledger, now, settle);
-            fault::point("end reported");
-            session.stop(now);
-            session.seal(batch);
+            }
             global.store(&mut session, lost);
             while global.storage.is_some() && (session.is_storing() || !global.before.is_empty()) {
                 global.take_done(&mut session, Some(Duration::from_millis(100)));
                 global.store(&mut session, lost);
             }
+            fault::point("end stored");
             let lost = session.ledger().lost_total();
             let closing = global.closing(&session, lost, true);
             let mut result = match global.storage.take() {

@@ -10,13 +10,13 @@ use crate::daemon::Daemon;
 use crate::support::*;
 
 /// A daemon that is killed once at a point, when it is armed.
-struct Mined {
-    daemon: Daemon,
-    armed: std::path::PathBuf,
+pub struct Mined {
+    pub daemon: Daemon,
+    pub armed: std::path::PathBuf,
 }
 
 impl Mined {
-    fn new(point: &str) -> Mined {
+    pub fn new(point: &str) -> Mined {
         let rig = Rig::without_host();
         let armed = rig.file("armed");
         let mut command = rig.command("keeper", &[]);
@@ -25,12 +25,12 @@ impl Mined {
         Mined { daemon: Daemon { rig, keeper }, armed }
     }
 
-    fn arm(&self) {
+    pub fn arm(&self) {
         std::fs::write(&self.armed, "").unwrap();
     }
 
     /// Asks again until a worker has answered; one was killed meanwhile.
-    fn ask(&self, request: &Request) -> Response {
+    pub fn ask(&self, request: &Request) -> Response {
         self.arm();
         let answer = self.daemon.ask(request);
         assert!(!self.armed.exists(), "it was not reached");
@@ -38,7 +38,7 @@ impl Mined {
     }
 
     /// Asks once, and does not hear of it. Then there is another worker, and programs have come back to it.
-    fn begin(&self, request: &Request) {
+    pub fn begin(&self, request: &Request) {
         self.arm();
         let client = Client::connect(&self.daemon.rig.runtime()).unwrap();
         assert!(matches!(client.ask(request), Err(ClientError::Io(_))));
@@ -47,7 +47,7 @@ impl Mined {
         std::thread::sleep(Duration::from_millis(50));
     }
 
-    fn end(self) {
+    pub fn end(self) {
         // What the next worker ends for the one before holds nothing back.
         self.daemon.end();
     }

@@ -24,7 +24,7 @@ pub fn hello(rig: &Rig, role: Role) -> (Channel, Vec<OwnedFd>) {
 }
 
 /// The host has ended the connection.
-fn is_out(channel: &Channel) -> bool {
+pub fn is_out(channel: &Channel) -> bool {
     loop {
         match channel.receive_within(Duration::from_secs(10)) {
             Ok(received) if received.bytes.is_empty() => return true,

@@ -15,4 +15,5 @@ mod roles;
 mod sessions;
 mod stacks;
 mod support;
+mod takeover;
 mod torture;

@@ -1,0 +1,438 @@
+//! What a worker finds that takes over from a killed one, and what it does not find.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use etw_etl::read::{Records, TraceFile};
+use etw_session::{EnableInfo, EnableProperties};
+use etw_wire::control::{FileMode, Request, Response, Start};
+
+use crate::daemon::Daemon;
+use crate::halfway::Mined;
+use crate::support::*;
+
+/// P2, P3: a session whose file cannot be had any more ends with its worker. Its programs hear of it, and another session that has its number
+/// later has none of what it lost.
+#[test]
+fn a_session_that_cannot_go_on_leaves_nothing() {
+    const EVENTS: u64 = 20_000;
+    let daemon = Daemon::new();
+    let folder = daemon.rig.file("folder");
+    std::fs::create_dir(&folder).unwrap();
+    let mut listening = daemon.rig.program("listen", &[]);
+    listening.expect("ready");
+    let start = Start {
+        name: "without".to_owned(),
+        file: Some(folder.join("without.etl")),
+        max_size: Some(128 << 10),
+        buffer_size: 8192,
+        enable: vec![(provider(), all())],
+        ..Start::default()
+    };
+    let answer = daemon.ask(&Request::Start(Box::new(start)));
+    assert!(matches!(answer, Response::Session(_)), "{answer:?}");
+    listening.expect("Enable 255 0xffffffffffffffff 0x0");
+    let mut there = daemon.rig.program("linger", &[EVENTS]);
+    there.expect("written");
+    std::fs::remove_dir_all(&folder).unwrap();
+    daemon.kill_worker();
+    let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
+    assert!(sessions.is_empty(), "{sessions:?}");
+    listening.expect("Disable 0 0x0 0x0");
+    daemon.start("next", Start::default());
+    let status = daemon.stop("next");
+    assert_eq!((status.id, status.attempted, status.lost), (1, 0, 0), "{status:?}");
+    // Nor does a later worker look for it.
+    std::fs::create_dir(&folder).unwrap();
+    daemon.kill_worker();
+    let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
+    assert!(sessions.is_empty(), "{sessions:?}");
+    listening.kill();
+    there.kill();
+    daemon.end();
+}
+
+/// P3: of a file that has its whole size from the start only what was written counts.
+#[test]
+fn a_file_made_ahead_ends_where_its_events_do() {
+    for mode in [FileMode::Sequential, FileMode::Circular] {
+        let daemon = Daemon::new();
+        let start = Start {
+            mode,
+            max_size: Some(2 << 20),
+            buffer_size: 8192,
+            preallocate: true,
+            ..Start::default()
+        };
+        daemon.start("ahead%d", start);
+        daemon.rig.program("count", &[500, 0]).end();
+        daemon.kill_worker();
+        daemon.rig.program("count", &[500, 0]).end();
+        let status = daemon.stop("ahead%d");
+        assert_eq!((status.stored, status.lost), (1000, 0), "{status:?}");
+        let file = daemon.rig.file("ahead1.etl");
+        assert_eq!(events(&file).len(), 1000);
+        let size = std::fs::metadata(&file).unwrap().len();
+        let header = TraceFile::open(&file).unwrap().header().unwrap().clone();
+        assert_eq!(size, u64::from(header.buffers_written) * 8192, "{header:?}");
+        assert!(size < 512 << 10, "{size}");
+        daemon.end();
+    }
+}
+
+/// P3: a session that appends goes on behind what was in its file, even if its worker is killed before its first batch.
+#[test]
+fn what_was_in_a_file_stays() {
+    let mined = Mined::new("session kept");
+    let file = mined.daemon.rig.file("appended.etl");
+    let start = || {
+        let start = Start {
+            name: "appended".to_owned(),
+            file: Some(file.clone()),
+            mode: FileMode::Append,
+            clock: 2,
+            enable: vec![(provider(), all())],
+            ..Start::default()
+        };
+        Request::Start(Box::new(start))
+    };
+    {
+        // Another daemon's: this one begins with the other session.
+        let other = Daemon::new();
+        assert!(matches!(other.ask(&start()), Response::Session(_)));
+        other.rig.program("count", &[700, 0]).end();
+        other.stop("appended");
+        other.end();
+    }
+    assert_eq!(events(&file).len(), 700);
+    match mined.ask(&start()) {
+        Response::Error { status: 183, .. } => {}
+        other => panic!("{other:?}"),
+    }
+    mined.daemon.rig.program("count", &[50, 0]).end();
+    assert_eq!(mined.daemon.stop("appended").stored, 50);
+    assert_eq!(events(&file).len(), 750);
+    mined.end();
+}
+
+/// P2: what a session says of itself is in no count, with the next worker neither.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn reports_are_no_events_for_the_next_worker() {
+    let daemon = Daemon::new();
+    let info = EnableInfo { properties: EnableProperties::STACK_TRACE, ..all() };
+    let start = Start {
+        buffering: true,
+        buffer_size: 16 << 10,
+        buffers: 16,
+        enable: vec![(provider(), info)],
+        ..Start::default()
+    };
+    daemon.start("memory", start);
+    daemon.rig.program("count", &[20, 0]).end();
+    daemon.kill_worker();
+    // All that there was is overwritten.
+    daemon.rig.program("count", &[20_000, 10]).end();
+    let file = daemon.rig.file("snapshot.etl");
+    let request = Request::Snapshot { session: "memory".to_owned(), file: file.clone() };
+    assert!(matches!(daemon.ask(&request), Response::Done { .. }));
+    let status = daemon.stop("memory");
+    assert_eq!(status.attempted, 20_020, "{status:?}");
+    assert_eq!(status.attempted, status.stored + status.overwritten + status.lost, "{status:?}");
+    assert_eq!(events(&file).len() as u64, status.stored, "{status:?}");
+    daemon.end();
+}
+
+/// How often a trace tells of the session as a whole.
+fn told(paths: &[PathBuf]) -> usize {
+    let open = |path: &PathBuf| TraceFile::open(path).unwrap();
+    let mut records = Records::new(paths.iter().map(open).collect());
+    let mut reports = 0;
+    while let Some(record) = records.next() {
+        let is_report = record.provider == Some(etw_host::report::LEDGER_PROVIDER);
+        reports += usize::from(is_report && etw_host::report::Loss::read(&record).is_none());
+    }
+    reports
+}
+
+fn numbered(folder: &Path) -> Vec<PathBuf> {
+    let name = |number: u32| folder.join(format!("told{number}.etl"));
+    (1..).map(name).take_while(|path| path.exists()).collect()
+}
+
+/// P2: the report of a session is in its trace once, whenever the worker is killed.
+#[test]
+fn a_session_tells_of_itself_once() {
+    let small = Start { buffer_size: 8192, ..Start::default() };
+    let sized = Start { max_size: Some(128 << 10), ..small.clone() };
+    let round = Start { mode: FileMode::Circular, ..sized.clone() };
+    let series = Start { mode: FileMode::NewFile, ..sized };
+    let append = Start { mode: FileMode::Append, clock: 2, ..small.clone() };
+    let compressed = Start { compressed: true, ..small.clone() };
+    for start in [small, round, series, append, compressed] {
+        for point in ["end reported", "end given", "end stored", "end written"] {
+            let mined = Mined::new(point);
+            mined.daemon.start("told%d", start.clone());
+            mined.daemon.rig.program("count", &[5000, 0]).end();
+            mined.ask(&Request::Stop { session: "told%d".to_owned() });
+            let files = numbered(&mined.daemon.rig.directory);
+            let what = format!("{point} {:?} {}", start.mode, start.compressed);
+            let last = files.last().unwrap();
+            mined.daemon.rig.wait_until(|_| TraceFile::open(last).unwrap().is_finalised());
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(told(&files), 1, "{what}");
+            mined.end();
+        }
+    }
+}
+
+/// P3: a daemon that was asked to end ends, although its worker is killed before it has.
+#[test]
+fn a_daemon_that_ends_is_not_begun_anew() {
+    for point in ["shutdown kept", "end kept", "losses final"] {
+        let mined = Mined::new(point);
+        let files: Vec<_> =
+            (0..3).map(|n| mined.daemon.start(&format!("ends{n}"), Start::default())).collect();
+        mined.daemon.rig.program("count", &[100, 0]).end();
+        mined.arm();
+        let answer = mined.daemon.ask(&Request::Shutdown);
+        assert!(matches!(answer, Response::Done { .. }), "{answer:?}");
+        let Mined { daemon: Daemon { rig, keeper }, armed } = mined;
+        keeper.end();
+        assert!(!armed.exists(), "{point} was not reached");
+        for file in files {
+            assert_eq!(events(&file).len(), 100, "{point}");
+        }
+        assert!(!rig.runtime().join("socket").exists());
+    }
+}
+
+/// P4: a program whose pool is none any more is shown out by the next worker, and nothing is kept of it: the one that has its number later
+/// goes on.
+#[test]
+fn a_program_that_cannot_go_on_is_shown_out() {
+    use etw_wire::message::{FromProgram, Role};
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+    let daemon = Daemon::new();
+    let file = daemon.start("honest", Start::default());
+    let (channel, mut given) = crate::hostile::hello(&daemon.rig, Role::Program);
+    let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
+    channel.send(&register.to_bytes(), &[]).unwrap();
+    channel.receive().unwrap();
+    let options = etw_ring::PoolOptions { chunk_size: 256 << 10, prefault: 0 };
+    let mut memory = etw_ring::Memory::shared(options.memory_size()).unwrap();
+    let fd = memory.take_fd().unwrap();
+    let control = etw_ring::Memory::map(given.remove(0), 0, etw_ring::Control::SIZE, false);
+    let control = std::sync::Arc::new(control.unwrap());
+    let _writer = etw_ring::Writer::new(memory, control, options, 3).unwrap();
+    channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
+    // It is taken: the session's wish comes.
+    channel.receive().unwrap();
+    std::fs::File::from(fd).write_all_at(&[0; 16], 0).unwrap();
+    daemon.kill_worker();
+    assert!(crate::hostile::is_out(&channel));
+    let mut program = daemon.rig.program("endless", &[60]);
+    program.expect("ready");
+    daemon.rig.wait_until(|_| {
+        let query = daemon.ask(&Request::Query { session: "honest".to_owned() });
+        matches!(query, Response::Session(status) if status.stored > 100)
+    });
+    daemon.kill_worker();
+    std::thread::sleep(Duration::from_millis(40));
+    daemon.ask(&Request::List);
+    let said = program.kill();
+    let status = daemon.stop("honest");
+    let count: u64 = contiguous(&events(&file)).values().sum();
+    assert!(count >= said && count == status.stored, "{count} of {said}: {status:?}");
+    daemon.end();
+}
+
+/// P3: a pool that was on its way to a worker that was killed is taken by the next one, even if it comes again, and another one is not.
+#[test]
+fn a_pool_on_its_way_is_taken_once() {
+    use etw_wire::message::{FromHost, FromProgram, Role};
+    use std::os::fd::AsFd;
+    let options = etw_ring::PoolOptions { chunk_size: 256 << 10, prefault: 0 };
+    for again in [true, false] {
+        let daemon = Daemon::new();
+        daemon.start("wants", Start::default());
+        let (channel, mut given) = crate::hostile::hello(&daemon.rig, Role::Program);
+        let register = FromProgram::Register { number: 1, id: provider(), traits: b"" }.to_bytes();
+        channel.send(&register, &[]).unwrap();
+        assert_eq!(FromHost::read(&channel.receive().unwrap().bytes), Some(FromHost::NeedPool));
+        daemon.kill_worker();
+        let control = etw_ring::Memory::map(given.remove(0), 0, etw_ring::Control::SIZE, false);
+        let control = std::sync::Arc::new(control.unwrap());
+        let make = || {
+            let mut memory = etw_ring::Memory::shared(options.memory_size()).unwrap();
+            let fd = memory.take_fd().unwrap();
+            (etw_ring::Writer::new(memory, control.clone(), options, 3).unwrap(), fd)
+        };
+        let (first, other) = (make(), make());
+        let offer = |fd: &std::os::fd::OwnedFd| {
+            channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
+        };
+        offer(&first.1);
+        channel.send(&register, &[]).unwrap();
+        offer(if again { &first.1 } else { &other.1 });
+        if !again {
+            assert!(crate::hostile::is_out(&channel));
+        } else {
+            // Of another number: what was said before has been heard.
+            let id = etw::Guid::from_u128(7);
+            let register = FromProgram::Register { number: 2, id, traits: b"" };
+            channel.send(&register.to_bytes(), &[]).unwrap();
+            let mut has_set = false;
+            loop {
+                let said = channel.receive_within(Duration::from_secs(10)).unwrap();
+                match FromHost::read(&said.bytes).expect("the connection has ended") {
+                    FromHost::Set { number: 1, .. } => has_set = true,
+                    FromHost::Registered { number: 2 } => break,
+                    _ => {}
+                }
+            }
+            assert!(has_set);
+        }
+        daemon.end();
+    }
+}
+
+/// P3: a pool grows whenever the worker is killed, and what is in it is recorded.
+#[test]
+fn a_pool_grows_once() {
+    for point in ["pool heard", "pool asked", "growth asked", "segment kept"] {
+        let mined = Mined::new(point);
+        let file = mined.daemon.start("grows", Start::default());
+        let is_growth = point.starts_with("growth") || point.starts_with("segment");
+        if !is_growth {
+            mined.arm();
+        }
+        let mut program = mined.daemon.rig.program("endless", &[0]);
+        program.expect("ready");
+        if is_growth {
+            mined.arm();
+        }
+        for _ in 0..100 {
+            if !mined.armed.exists() {
+                break;
+            }
+            // Nobody drains for a while.
+            let worker = mined.daemon.worker().unwrap() as libc::pid_t;
+            // SAFETY: numbers; a process of this test.
+            unsafe { libc::kill(worker, libc::SIGSTOP) };
+            std::thread::sleep(Duration::from_millis(100));
+            // SAFETY: as above.
+            unsafe { libc::kill(worker, libc::SIGCONT) };
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!mined.armed.exists(), "{point} was not reached");
+        mined.daemon.ask(&Request::List);
+        // Once more: a pool that has grown differently for both sides would be seen now.
+        for _ in 0..3 {
+            let worker = mined.daemon.worker().unwrap() as libc::pid_t;
+            // SAFETY: as above.
+            unsafe { libc::kill(worker, libc::SIGSTOP) };
+            std::thread::sleep(Duration::from_millis(100));
+            // SAFETY: as above.
+            unsafe { libc::kill(worker, libc::SIGCONT) };
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let said = program.kill();
+        let status = mined.daemon.stop("grows");
+        let count: u64 = contiguous(&events(&file)).values().sum();
+        assert!(count >= said && count == status.stored, "{point}: {count} of {said}: {status:?}");
+        mined.end();
+    }
+}
+
+/// P3: what a program answers to a worker that was killed is no answer to the next one.
+#[test]
+fn an_answer_is_the_one_that_is_waited_for() {
+    use etw_wire::message::{FromHost, FromProgram, Role};
+    use std::os::fd::AsFd;
+    let daemon = Daemon::new();
+    daemon.start("asks", Start::default());
+    let (channel, mut given) = crate::hostile::hello(&daemon.rig, Role::Program);
+    let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
+    channel.send(&register.to_bytes(), &[]).unwrap();
+    channel.receive().unwrap();
+    let options = etw_ring::PoolOptions { chunk_size: 256 << 10, prefault: 0 };
+    let mut memory = etw_ring::Memory::shared(options.memory_size()).unwrap();
+    let fd = memory.take_fd().unwrap();
+    let control = etw_ring::Memory::map(given.remove(0), 0, etw_ring::Control::SIZE, false);
+    let control = std::sync::Arc::new(control.unwrap());
+    let _writer = etw_ring::Writer::new(memory, control, options, 3).unwrap();
+    channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
+    let set = || loop {
+        let said = channel.receive_within(Duration::from_secs(10)).unwrap();
+        match FromHost::read(&said.bytes) {
+            Some(FromHost::Set { token, .. }) => return token,
+            Some(_) => {}
+            None => panic!("the connection has ended"),
+        }
+    };
+    let first = set();
+    daemon.kill_worker();
+    let answer = std::thread::scope(|scope| {
+        let asked = scope.spawn(|| {
+            daemon.ask(&Request::Enable {
+                session: "asks".to_owned(),
+                provider: provider(),
+                info: all(),
+                timeout_ms: 1500,
+            })
+        });
+        let second = set();
+        assert_ne!(first, second);
+        channel.send(&FromProgram::Done { token: first }.to_bytes(), &[]).unwrap();
+        asked.join().unwrap()
+    });
+    let Response::Done { warnings } = answer else { panic!("{answer:?}") };
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    daemon.end();
+}
+
+/// P2, P3: a worker that is killed while it takes over is one more that was killed.
+#[test]
+fn a_worker_that_takes_over_is_killed() {
+    for point in ["session taken up", "session kept again", "programs taken up"] {
+        let mined = Mined::new(point);
+        let daemon = &mined.daemon;
+        let small = Start { buffer_size: 8192, buffers: 1024, ..Start::default() };
+        let timed = Start { flush_timer_ms: Some(2), ..small.clone() };
+        let plain = daemon.start("plain", timed.clone());
+        let compressed = daemon.start("compressed", Start { compressed: true, ..timed.clone() });
+        let sized = Start { max_size: Some(128 << 10), mode: FileMode::NewFile, ..timed };
+        daemon.start("told%d", sized);
+        daemon.start("memory", Start { buffering: true, buffers: 8192, ..small });
+        let mut program = daemon.rig.program("endless", &[60]);
+        program.expect("ready");
+        for _ in 0..4 {
+            std::thread::sleep(Duration::from_millis(30));
+            mined.arm();
+            daemon.kill_worker();
+            daemon.rig.wait_until(|_| !mined.armed.exists());
+        }
+        daemon.ask(&Request::List);
+        std::thread::sleep(Duration::from_millis(30));
+        let said = program.kill();
+        let snapshot = daemon.rig.file("snapshot.etl");
+        let request = Request::Snapshot { session: "memory".to_owned(), file: snapshot.clone() };
+        assert!(matches!(daemon.ask(&request), Response::Done { .. }));
+        for name in ["plain", "compressed", "told%d", "memory"] {
+            let status = daemon.stop(name);
+            let files = match name {
+                "plain" => vec![plain.clone()],
+                "compressed" => vec![compressed.clone()],
+                "memory" => vec![snapshot.clone()],
+                _ => numbered(&daemon.rig.directory),
+            };
+            let count: u64 = contiguous(&events_of(&files)).values().sum();
+            assert!(count >= said, "{point}, {name}: {count} of {said}: {status:?}");
+            assert_eq!(count, status.stored, "{point}, {name}: {status:?}");
+            assert_eq!(status.attempted, status.stored + status.lost, "{point}: {status:?}");
+        }
+        mined.end();
+    }
+}
