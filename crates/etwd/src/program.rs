@@ -39,6 +39,8 @@ pub(crate) struct Program {
     /// It has been asked for a pool.
     pub pool_is_asked: bool,
     pub slots: [Option<Slot>; SESSIONS],
+    /// Those that were given up last: they are kept until their batch is final.
+    pub settled: [Option<Slot>; SESSIONS],
     /// Registrations to be answered when the pool is there.
     pub waiting: Vec<u32>,
     /// Growth: what has been asked for, what it has.
@@ -123,6 +125,7 @@ impl Program {
             lane: None,
             pool_is_asked: false,
             slots: [const { None }; SESSIONS],
+            settled: [const { None }; SESSIONS],
             waiting: Vec::new(),
             growing: None,
             pool_size: 0,
@@ -169,6 +172,14 @@ impl Program {
 
     pub fn unregister(&mut self, number: u32) -> Option<Registered> {
         self.providers.remove(&number)
+    }
+
+    /// What the next worker has to know of the slots; `last`: the last batch that is final.
+    pub fn kept_slots(&self, last: u64) -> Vec<Option<Slot>> {
+        let is_open = |slot: &&Slot| slot.counted_in.is_some_and(|batch| batch > last);
+        let both = self.slots.iter().zip(&self.settled);
+        both.map(|(slot, settled)| slot.as_ref().or(settled.as_ref().filter(is_open)).cloned())
+            .collect()
     }
 
     /// The slot of a session.

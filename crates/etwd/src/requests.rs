@@ -17,7 +17,7 @@ use crate::fault;
 use crate::keep::{Ending, KeptFile};
 use crate::message::Asker;
 use crate::rights::{may_write, refused};
-use crate::session::{Finishing, GlobalSession, make_buffers};
+use crate::session::{Finishing, GlobalSession, flush_timer, is_same_file, make_buffers};
 
 /// Files of one session that may wait for their disk.
 const MAX_FILES_BEFORE: usize = 16;
@@ -206,10 +206,7 @@ impl Engine {
         }
         if let Some(file) = &start.file {
             may_write(from.user(), file)?;
-            if let Some(other) = self.sessions.values().find(|other| other.writes(&start.file)) {
-                let what = format!("{}: session {} records to it", file.display(), other.name);
-                return Err(refused(Status::ERROR_BAD_PATHNAME, what));
-            }
+            self.is_free(file)?;
         }
         let taken =
             |slot: &usize| self.sessions.contains_key(slot) || self.finishing.contains_key(slot);
@@ -222,6 +219,25 @@ impl Engine {
         self.router.insert(slot, session);
         self.sessions.insert(slot, global);
         Ok(slot)
+    }
+
+    /// No session writes this file, or is completing it.
+    fn is_free(&self, file: &Path) -> Result<(), Response> {
+        let of_sessions = self.sessions.values().map(|global| {
+            let files: Vec<_> = global.files().collect();
+            (&global.name, files)
+        });
+        let of_finishing = self
+            .finishing
+            .values()
+            .map(|finishing| (&finishing.name, finishing.files.iter().collect()));
+        for (name, files) in of_sessions.chain(of_finishing) {
+            if files.iter().any(|other| is_same_file(other, file)) {
+                let what = format!("{}: session {name} records to it", file.display());
+                return Err(refused(Status::ERROR_BAD_PATHNAME, what));
+            }
+        }
+        Ok(())
     }
 
     fn enable(&mut self, slot: usize, provider: Guid, info: EnableInfo) -> Result<(), Response> {
@@ -332,10 +348,10 @@ impl Engine {
             }
         }
         if let Some(timer) = update.flush_timer_ms {
-            let ticks =
-                etw_host::setup::ticks(&global.facts, Duration::from_millis(u64::from(timer)));
-            session.set_flush_timer((timer > 0).then_some(ticks));
             global.start.flush_timer_ms = (timer > 0).then_some(timer);
+            let timer = flush_timer(&global.start);
+            session
+                .set_flush_timer(timer.map(|timer| etw_host::setup::ticks(&global.facts, timer)));
         }
         if let Some(real_time) = update.real_time {
             global.is_real_time = real_time;
@@ -350,11 +366,7 @@ impl Engine {
     /// Goes on in another file; the one before is completed, as soon as its disk allows, and then the answer is given.
     fn change_file(&mut self, slot: usize, file: &Path, from: &Asker) -> Result<(), Response> {
         may_write(from.user(), file)?;
-        let named = Some(file.to_owned());
-        if self.sessions.values().any(|other| other.writes(&named)) {
-            let what = format!("{}: a session records to it", file.display());
-            return Err(refused(Status::ERROR_BAD_PATHNAME, what));
-        }
+        self.is_free(file)?;
         self.drain_all();
         let raw = self.clocks.0.now();
         let ended = || refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended");
@@ -506,6 +518,7 @@ impl Engine {
 
     fn snapshot(&mut self, slot: usize, file: &Path, from: &Asker) -> Result<Response, Response> {
         may_write(from.user(), file)?;
+        self.is_free(file)?;
         self.hear_modules(slot);
         self.drain_all();
         let raw = self.clocks.0.now();

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -80,6 +80,8 @@ pub(crate) struct GlobalSession {
 /// A session whose files are being completed.
 pub(crate) struct Finishing {
     pub name: String,
+    /// What it still writes.
+    pub files: Vec<PathBuf>,
     /// Who is told of its end.
     pub asker: Option<Asker>,
 }
@@ -309,10 +311,9 @@ impl GlobalSession {
         }
     }
 
-    /// Does it write this file, or one that it had before?
-    pub fn writes(&self, file: &Option<PathBuf>) -> bool {
-        is_same_file(&self.start.file, file)
-            || self.before.iter().any(|(before, _)| is_same_file(&Some(before.path.clone()), file))
+    /// The files that it writes: its own, and those before that are being completed.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        self.start.file.iter().chain(self.before.iter().map(|(before, _)| &before.path))
     }
 
     /// What the header of a file that ends now says; `lost`: events lost in all.
@@ -479,16 +480,20 @@ pub(crate) fn mode_of(start: &Start) -> LogMode {
     }
 }
 
+/// Real time without a timer would never show the last events.
+pub(crate) fn flush_timer(start: &Start) -> Option<Duration> {
+    let default = start.real_time.then_some(1000);
+    let timer = start.flush_timer_ms.filter(|ms| *ms > 0).or(default);
+    timer.map(|ms| Duration::from_millis(u64::from(ms)))
+}
+
 pub(crate) fn options_of(
     start: &Start,
     facts: &SessionFacts,
     mode: LogMode,
     slot: usize,
 ) -> SessionOptions {
-    // Real time without a timer would never show the last events.
-    let default = start.real_time.then_some(1000);
-    let timer = start.flush_timer_ms.filter(|ms| *ms > 0).or(default);
-    let timer = timer.map(|ms| Duration::from_millis(u64::from(ms)));
+    let timer = flush_timer(start);
     SessionOptions {
         buffer_size: start.buffer_size,
         mode,
@@ -526,14 +531,10 @@ pub(crate) fn make_buffers(size: u32, count: u32) -> io::Result<(Vec<BufferMemor
     Ok((regions.map(BufferMemory::Mapped).collect(), descriptor))
 }
 
-/// Where a file lies that a session writes now.
-pub(crate) fn is_same_file(a: &Option<PathBuf>, b: &Option<PathBuf>) -> bool {
-    match (a, b) {
-        (Some(a), Some(b)) => {
-            let real =
-                |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-            a == b || real(a) == real(b)
-        }
-        _ => false,
-    }
+/// Do two names lead to one file? Links of any kind do.
+pub(crate) fn is_same_file(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let inode = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    a == b || real(a) == real(b) || inode(a).is_some_and(|one| inode(b) == Some(one))
 }

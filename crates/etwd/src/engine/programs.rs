@@ -67,7 +67,7 @@ impl Engine {
             pid: program.peer.pid,
             uid: program.peer.uid,
             gid: program.peer.gid,
-            slots: program.slots.to_vec(),
+            slots: program.kept_slots(self.batch),
             token: self.tokens.get(&connection).copied().unwrap_or(0),
         };
         let Some(control) = program.control.memory().fd() else { return };

@@ -132,6 +132,7 @@ impl Engine {
         for (number, slot) in program.slots.iter_mut().enumerate() {
             let Some(used) = slot.as_mut().filter(|used| which(used)) else { continue };
             used.counted_in = Some(self.batch + 1);
+            program.settled[number] = Some(used.clone());
             settled.push((number, used.session, used.base.clone()));
             program.control.set_admission(number, Admission::default());
         }
@@ -214,7 +215,8 @@ impl Engine {
         fault::point("end given");
         let batch = self.batch + 1;
         let mailbox = self.mailbox.clone();
-        self.finishing.insert(slot, Finishing { name: global.name.clone(), asker });
+        let (name, files) = (global.name.clone(), global.files().cloned().collect());
+        self.finishing.insert(slot, Finishing { name, files, asker });
         let finish = move || {
             let ledger = session.ledger().clone();
             let lost = ledger.lost_total();
