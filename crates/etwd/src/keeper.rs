@@ -49,7 +49,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
                 Ok(received) => received,
                 // More than could be taken, of one thing. Not to listen any more would stop the worker, too.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    eprintln!("etwd: a message of the worker could not be taken");
+                    crate::tell!("etwd: a message of the worker could not be taken");
                     continue;
                 }
                 Err(_) => break,
@@ -81,7 +81,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
             return Ok(());
         }
         in_a_row = if has_served { 0 } else { in_a_row + 1 };
-        eprintln!("etwd: the worker ended with {ended}; another one goes on");
+        crate::tell!("etwd: the worker ended with {ended}; another one goes on");
         if in_a_row >= MOST_IN_A_ROW {
             return Err(io::Error::other("workers end as soon as they are started"));
         }

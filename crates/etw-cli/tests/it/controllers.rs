@@ -779,3 +779,55 @@ fn call_stacks() {
     }
     program.ends();
 }
+
+/// P3, P4: a host that a command has started is told apart from it: nobody reads what it says, and that does not end it when
+/// a program lies or its worker is killed; it holds nothing that was the command's.
+#[test]
+fn a_host_outlives_the_command_that_started_it() {
+    use etw_wire::message::{FromProgram, Role, VERSION};
+    let place = Place::new("outlives");
+    let start = format!("exec 9>held; exec \"$0\" session start s -o s.etl -p '{NAME}'");
+    let mut shell = place.command("sh".as_ref());
+    let output = shell.args(["-c", &start, env!("CARGO_BIN_EXE_etw")]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let keeper = etw_wire::dir::Directory::open(&place.runtime()).unwrap().connect().unwrap();
+    let process = PathBuf::from(format!("/proc/{}", keeper.peer().unwrap().pid));
+    let worker = || {
+        let tasks = std::fs::read_dir(process.join("task")).ok()?;
+        tasks.flatten().find_map(|task| {
+            let children = std::fs::read_to_string(task.path().join("children")).ok()?;
+            children.split_ascii_whitespace().next()?.parse::<i32>().ok()
+        })
+    };
+    let first = worker().unwrap();
+    for process in [process.clone(), format!("/proc/{first}").into()] {
+        assert_eq!(std::fs::read_link(process.join("cwd")).unwrap(), Path::new("/"));
+        let open = std::fs::read_dir(process.join("fd")).unwrap().flatten();
+        let open: Vec<_> = open.filter_map(|fd| std::fs::read_link(fd.path()).ok()).collect();
+        assert!(!open.contains(&place.file("held")), "{open:?}");
+    }
+    let mut program = place.program();
+    program.writes(10);
+
+    // What it said wrong is told to nobody.
+    let hello = FromProgram::Hello { version: VERSION, role: Role::Program as u8 };
+    keeper.send(&hello.to_bytes(), &[]).unwrap();
+    assert!(!keeper.receive_within(Duration::from_secs(20)).unwrap().bytes.is_empty());
+    keeper.send(b"\xffno message", &[]).unwrap();
+    let end = keeper.receive_within(Duration::from_secs(20));
+    assert!(end.is_ok_and(|received| received.bytes.is_empty()), "the connection goes on");
+    assert!(place.does("session list").contains("running"));
+    assert_eq!(worker(), Some(first), "the worker has ended");
+
+    // SAFETY: numbers; the worker of a host that this test has started.
+    assert_eq!(unsafe { libc::kill(first, libc::SIGKILL) }, 0);
+    let end = Instant::now() + Duration::from_secs(20);
+    while worker().is_none_or(|other| other == first) {
+        assert!(process.exists() && Instant::now() < end, "no other worker goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    program.writes(10);
+    assert!(place.does("session stop s").contains("none lost"));
+    assert_eq!(place.counts("s.etl"), [20, 20, 0]);
+    program.ends();
+}
