@@ -831,3 +831,29 @@ fn a_host_outlives_the_command_that_started_it() {
     assert_eq!(place.counts("s.etl"), [20, 20, 0]);
     program.ends();
 }
+
+/// A service is ended by a signal: what programs wrote before is in their sessions' files, which are complete.
+#[test]
+fn a_host_that_is_told_to_end_completes_its_sessions() {
+    let place = Place::new("ended");
+    for number in 0..5 {
+        let runtime = place.runtime();
+        let mut host = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+        let mut host = host.args(["daemon", runtime.to_str().unwrap()]).spawn().unwrap();
+        let end = Instant::now() + Duration::from_secs(20);
+        while Client::connect(&runtime).is_err() {
+            assert!(Instant::now() < end, "no host");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        place.does(&format!("session start s -o {number}.etl -p {NAME}"));
+        let mut program = place.program();
+        program.writes(10);
+        // SAFETY: numbers; a child that has not been waited for.
+        assert_eq!(unsafe { libc::kill(host.id() as libc::pid_t, libc::SIGTERM) }, 0);
+        assert!(host.wait().unwrap().success());
+        program.ends();
+        let stat = place.stat(&format!("{number}.etl"));
+        assert_eq!(stat["finalised"], true, "{number}");
+        assert_eq!(place.counts(&format!("{number}.etl")), [10, 10, 0], "{number}");
+    }
+}
