@@ -39,6 +39,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
     let memories = vec![memory(Bell::SIZE)?, memory(LastBatch::SIZE)?];
     entries.insert("memory".to_owned(), entry(memories));
     let mut in_a_row = 0;
+    let mut is_known_to_serve = false;
     loop {
         let mut has_served = false;
         let (channel, mut worker) = start(program, arguments)?;
@@ -58,6 +59,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
             match name {
                 "ready" => {
                     has_served = true;
+                    is_known_to_serve = true;
                     claim.announce()?;
                 }
                 name if facts.is_empty() => {
@@ -79,6 +81,10 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
         };
         if ended.success() || IS_ENDING.load(Ordering::SeqCst) {
             return Ok(());
+        }
+        if !is_known_to_serve && ended.code().is_some() {
+            // It has said why, and another one would say it again.
+            return Err(io::Error::other("the worker does not begin"));
         }
         in_a_row = if has_served { 0 } else { in_a_row + 1 };
         crate::tell!("etwd: the worker ended with {ended}; another one goes on");

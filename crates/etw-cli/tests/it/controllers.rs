@@ -780,6 +780,20 @@ fn call_stacks() {
     program.ends();
 }
 
+/// What a program calls its provider, or a controller its session, neither moves the terminal's cursor nor makes lines of its own.
+#[test]
+fn names_are_no_commands_for_the_terminal() {
+    let place = Place::new("names");
+    let session = "red\u{1b}[31m\nline";
+    let id = "6d5f0d0e-7c37-4b8e-9d3c-1f0a2b3c4d5e";
+    assert!(place.etw(&["session", "start", session, "--buffering", "-p", id]).status.success());
+    for line in [&["session", "list"][..], &["session", "query", session], &["provider", "list"]] {
+        let output = place.etw(line);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("red\u{fffd}[31m\u{fffd}line"), "{line:?}: {text}");
+    }
+}
+
 /// P3, P4: a host that a command has started is told apart from it: nobody reads what it says, and that does not end it when
 /// a program lies or its worker is killed; it holds nothing that was the command's.
 #[test]
@@ -855,5 +869,25 @@ fn a_host_that_is_told_to_end_completes_its_sessions() {
         let stat = place.stat(&format!("{number}.etl"));
         assert_eq!(stat["finalised"], true, "{number}");
         assert_eq!(place.counts(&format!("{number}.etl")), [10, 10, 0], "{number}");
+    }
+}
+
+/// A host that cannot begin says why once; a directory that is not to be had is no absence of sessions.
+#[test]
+fn what_hinders_a_host_is_told() {
+    let place = Place::new("hindered");
+    let runtime = place.runtime();
+    let output = place.etw(&["daemon", "--sessions", "none.json", runtime.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(stderr(&output).matches("none.json").count(), 1, "{}", stderr(&output));
+    std::fs::remove_file(runtime.join("lock")).unwrap();
+    std::fs::remove_file(runtime.join("word")).unwrap_or_default();
+    std::fs::remove_dir(&runtime).unwrap();
+    place.does("session list");
+    std::os::unix::fs::symlink("elsewhere", &runtime).unwrap();
+    for line in ["session list", "provider list"] {
+        let output = place.etw(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(3), "{line}");
+        assert!(stderr(&output).contains("run: no directory, or a link"), "{}", stderr(&output));
     }
 }
