@@ -891,3 +891,24 @@ fn what_hinders_a_host_is_told() {
         assert!(stderr(&output).contains("run: no directory, or a link"), "{}", stderr(&output));
     }
 }
+
+/// A command that is recorded hears of the signals that end it, its children's ends, and what `etw record` is told.
+#[test]
+fn recorded_commands_have_their_signals() {
+    let place = Place::new("signals");
+    // Shells unblock them for their own commands.
+    let line = ["record", "-o", "s.etl", "-p", NAME, "--", "grep", "^SigBlk:", "/proc/self/status"];
+    let output = place.etw(&line);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "SigBlk:\t0000000000000000\n");
+
+    let mut record = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+    record.args(["record", "-o", "t.etl", "-p", NAME, "--", "sh", "-c", "echo on; exec sleep 60"]);
+    let mut record = record.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(record.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    // SAFETY: numbers; a child that has not been waited for.
+    assert_eq!(unsafe { libc::kill(record.id() as libc::pid_t, libc::SIGTERM) }, 0);
+    let output = record.wait_with_output().unwrap();
+    assert!(stderr(&output).contains("sh ended with signal 15"), "{}", stderr(&output));
+    assert_eq!(place.stat("t.etl")["finalised"], true);
+}
