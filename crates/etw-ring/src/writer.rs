@@ -1477,6 +1477,18 @@ fn count_together(line: &Line, counters: &Counters, sessions: u8) {
 }
 
 impl Control {
+    /// Registers this process for the host's barrier, so that the kernel need not do it when a [`Writer`] is made. While the process
+    /// has one thread that takes no time; with more, the kernel waits for all processors, which takes tens of milliseconds.
+    ///
+    /// # Errors
+    /// A control of another version; what the host relies on is not to be had.
+    pub fn register_process(memory: &Arc<Memory>) -> io::Result<()> {
+        match Control::open_read(memory)?.1.register() {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::Unsupported, "membarrier is not available")),
+        }
+    }
+
     /// Clock and barrier, for a writer: nothing is changed.
     fn open_read(memory: &Arc<Memory>) -> io::Result<(RawClock, sys::Barrier)> {
         if memory.len() < CONTROL_SIZE

@@ -112,6 +112,39 @@ impl Channel {
         })
     }
 
+    /// The supplementary groups of who is at the other end, as they were when it connected.
+    ///
+    /// # Errors
+    /// What the system says; Linux has it since 4.13.
+    pub fn peer_groups(&self) -> io::Result<Vec<u32>> {
+        use std::os::fd::AsRawFd;
+        let mut groups = vec![0u32; 64];
+        loop {
+            let mut size = (groups.len() * 4) as libc::socklen_t;
+            // SAFETY: the out pointers lead to memory of the size that is given, and to that size.
+            let done = unsafe {
+                libc::getsockopt(
+                    self.0.as_raw_fd(),
+                    libc::SOL_SOCKET,
+                    libc::SO_PEERGROUPS,
+                    groups.as_mut_ptr().cast(),
+                    &raw mut size,
+                )
+            };
+            let count = size as usize / 4;
+            if done == 0 {
+                groups.truncate(count);
+                return Ok(groups);
+            }
+            let error = io::Error::last_os_error();
+            // It says how many there are.
+            if error.raw_os_error() != Some(libc::ERANGE) || count <= groups.len() {
+                return Err(error);
+            }
+            groups.resize(count, 0);
+        }
+    }
+
     /// The socket's number: who finds another one behind the same descriptor has somebody else's file.
     ///
     /// # Errors
@@ -259,5 +292,30 @@ mod tests {
         assert_eq!(b.peer().unwrap().pid, std::process::id());
         drop((a, second));
         assert!(b.receive().unwrap().bytes.is_empty());
+    }
+
+    /// OV-3: whom a connection was made by decides, and not whom its process id belongs to when it is asked.
+    #[test]
+    fn groups_are_those_of_the_connection() {
+        fn sorted(mut groups: Vec<u32>) -> Vec<u32> {
+            groups.sort_unstable();
+            groups
+        }
+        let groups = |channel: &Channel| sorted(channel.peer_groups().unwrap());
+        let own = rustix::process::getgroups().unwrap();
+        let own = sorted(own.into_iter().map(rustix::process::Gid::as_raw).collect());
+        let (_a, b) = Channel::pair().unwrap();
+        assert_eq!(groups(&b), own);
+        // More than are asked for at first; of a thread, while the process has those from before.
+        let many: Vec<u32> = (5000..5200).collect();
+        let other = std::thread::spawn(move || {
+            // SAFETY: the system call itself, which changes this thread alone; numbers that live as long.
+            let done = unsafe { libc::syscall(libc::SYS_setgroups, many.len(), many.as_ptr()) };
+            (done == 0).then(|| (many, Channel::pair().unwrap()))
+        });
+        // Who is not root may not.
+        if let Some((many, (_a, b))) = other.join().unwrap() {
+            assert_eq!(groups(&b), many);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::control::{Request, Response};
@@ -101,7 +101,8 @@ impl Client {
         Ok(Client { channel })
     }
 
-    /// As [`connect`](Self::connect), starting a host where there is none: `program` with `arguments` and the directory.
+    /// As [`connect`](Self::connect), starting a host where there is none: `program`, an absolute path, with `arguments` and
+    /// the directory. It outlives this program: neither its terminal's job, nor its working directory, nor its descriptors are the host's.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -110,21 +111,15 @@ impl Client {
         program: &Path,
         arguments: &[&str],
     ) -> Result<Client, ClientError> {
+        let directory = &*std::path::absolute(directory).unwrap_or(directory.to_owned());
         match Client::connect(directory) {
             Err(ClientError::NoHost(_)) => {}
             other => return other,
         }
         Directory::open_or_make(directory)?;
-        use std::os::unix::process::CommandExt;
-        let mut child = Command::new(program)
-            .args(arguments)
-            .arg(directory)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            // Not ended with the terminal's job that happens to need it first.
-            .process_group(0)
-            .spawn()?;
+        let mut command = crate::start::command(program, arguments, directory);
+        // Why it does not begin, if so.
+        let mut child = command.stderr(Stdio::piped()).spawn()?;
         let end = Instant::now() + BEGINNING;
         loop {
             match Client::connect(directory) {

@@ -116,7 +116,15 @@ impl Directory {
     /// As [`open_or_make`](Self::open_or_make).
     pub fn open(path: &Path) -> io::Result<Directory> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::PATH;
-        let fd = rustix::fs::open(path, flags, Mode::empty())?;
+        let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| {
+            let error = io::Error::from(error);
+            // The kernel's word for a link, too.
+            let what = match error.kind() {
+                io::ErrorKind::NotADirectory => "no directory, or a link to one".to_owned(),
+                _ => error.to_string(),
+            };
+            io::Error::new(error.kind(), format!("{}: {what}", path.display()))
+        })?;
         let stat = rustix::fs::fstat(&fd)?;
         let user = rustix::process::geteuid().as_raw();
         if stat.st_uid != user && stat.st_uid != 0 {

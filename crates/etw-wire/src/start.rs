@@ -41,7 +41,8 @@ impl Client {
         let program = program().ok_or(ClientError::NoProgram)?;
         let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
         started.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-        let mut child = spawn(&program, &directory)?;
+        let mut command = command(&program, &ARGUMENTS, &directory);
+        let mut child = command.stderr(Stdio::null()).spawn()?;
         let end = Instant::now() + BEGINNING;
         let client = loop {
             match Client::connect(&directory) {
@@ -81,14 +82,14 @@ impl Client {
     }
 }
 
-fn spawn(program: &Path, directory: &Path) -> io::Result<Child> {
+/// A host to be: neither the terminal's job, nor the working directory, nor the descriptors of who needs it first are its own.
+pub(crate) fn command(program: &Path, arguments: &[&str], directory: &Path) -> Command {
     let mut command = Command::new(program);
     command
-        .args(ARGUMENTS)
+        .args(arguments)
         .arg(directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
         .process_group(0)
         .current_dir("/");
     // SAFETY: one system call, which is all that a child of a program with threads may do.
@@ -99,7 +100,7 @@ fn spawn(program: &Path, directory: &Path) -> io::Result<Child> {
             Ok(())
         })
     };
-    command.spawn()
+    command
 }
 
 /// By the environment, except in a program that has more rights than its user.

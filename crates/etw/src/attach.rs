@@ -79,6 +79,13 @@ fn is_crowded() -> bool {
     runnable > CROWD * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Is this the process's only thread? `false` where that cannot be told.
+fn has_one_thread() -> bool {
+    // A folder for each, and its own two names.
+    std::fs::metadata("/proc/self/task")
+        .is_ok_and(|tasks| std::os::unix::fs::MetadataExt::nlink(&tasks) == 3)
+}
+
 /// Whether a host is at work.
 struct Busy<'w> {
     word: Option<&'w Word>,
@@ -127,6 +134,11 @@ impl Link {
             <[OwnedFd; 2]>::try_from(received.descriptors).map_err(|_| refused())?;
         let control = Memory::map_file(control.as_fd(), 0, Control::SIZE, false)?;
         let bell = Memory::map_file(bell.as_fd(), 0, Bell::SIZE, false)?;
+        let control = Arc::new(control);
+        if has_one_thread() {
+            // What is not to be had is told when a pool is made.
+            let _ = Control::register_process(&control);
+        }
         Ok(Link {
             inode: channel.inode()?,
             channel,
@@ -134,7 +146,7 @@ impl Link {
             unanswered: Mutex::default(),
             heard: AtomicU32::new(0),
             answered: Condvar::new(),
-            control: Arc::new(control),
+            control,
             bell: Bell::new(Arc::new(bell))?,
             pool_size,
             word,

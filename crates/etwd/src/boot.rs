@@ -43,7 +43,7 @@ pub fn begin_work(
     for start in starts.into_iter().filter(|_| is_first) {
         let name = start.name.clone();
         if let Response::Error { message, .. } = host.ask(Request::Start(Box::new(start))) {
-            eprintln!("etwd: session {name}: {message}");
+            crate::tell!("etwd: session {name}: {message}");
         }
     }
     host.has_begun();

@@ -231,10 +231,11 @@ impl Host {
             .unwrap_or_else(|_| refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the host has ended"))
     }
 
-    /// Waits until the host has ended by itself: it was asked to, or was idle for too long.
+    /// Waits until the host has ended by itself: it was asked to, or was idle for too long. Its sessions are complete then, for
+    /// each of several threads that wait.
     pub fn wait(&self) {
-        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(engine) = engine {
+        let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(engine) = engine.take() {
             // A panic has been printed.
             let _ = engine.join();
         }

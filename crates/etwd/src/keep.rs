@@ -120,7 +120,7 @@ impl Keep {
             channel.send(&bytes, &all)
         });
         if let Err(error) = sent {
-            eprintln!("etwd: {name} could not be handed to the keeper: {error}");
+            crate::tell!("etwd: {name} could not be handed to the keeper: {error}");
         }
     }
 

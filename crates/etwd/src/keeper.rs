@@ -39,6 +39,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
     let memories = vec![memory(Bell::SIZE)?, memory(LastBatch::SIZE)?];
     entries.insert("memory".to_owned(), entry(memories));
     let mut in_a_row = 0;
+    let mut is_known_to_serve = false;
     loop {
         let mut has_served = false;
         let (channel, mut worker) = start(program, arguments)?;
@@ -53,7 +54,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
                 Ok(received) => received,
                 // More than could be taken, of one thing. Not to listen any more would stop the worker, too.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    eprintln!("etwd: a message of the worker could not be taken");
+                    crate::tell!("etwd: a message of the worker could not be taken");
                     continue;
                 }
                 Err(_) => break,
@@ -62,6 +63,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
             match name {
                 "ready" => {
                     has_served = true;
+                    is_known_to_serve = true;
                     claim.announce()?;
                 }
                 name if facts.is_empty() => {
@@ -84,8 +86,12 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
         if ended.success() {
             return Ok(());
         }
+        if !is_known_to_serve && ended.code().is_some() {
+            // It has said why, and another one would say it again.
+            return Err(io::Error::other("the worker does not begin"));
+        }
         in_a_row = if has_served { 0 } else { in_a_row + 1 };
-        eprintln!("etwd: the worker ended with {ended}; another one goes on");
+        crate::tell!("etwd: the worker ended with {ended}; another one goes on");
         if in_a_row >= MOST_IN_A_ROW {
             return Err(io::Error::other("workers end as soon as they are started"));
         }

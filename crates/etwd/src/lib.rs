@@ -15,6 +15,17 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg(target_os = "linux")]
 
+/// A line for whoever looks after the host. Its standard error may be a pipe that nobody reads any more, which must not end it.
+macro_rules! tell {
+    ($($words:tt)*) => {{
+        let _ = std::io::Write::write_fmt(
+            &mut std::io::stderr(),
+            format_args!("{}\n", format_args!($($words)*)),
+        );
+    }};
+}
+pub(crate) use tell;
+
 mod boot;
 mod consumer;
 mod engine;

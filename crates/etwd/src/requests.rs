@@ -195,11 +195,17 @@ impl Engine {
         if self.sessions.values().any(|global| exists(&global.name))
             || self.finishing.values().any(|finishing| exists(&finishing.name))
         {
-            let what = format!("a session named {} is there", start.name);
+            let what = format!(
+                "a session named {} is there; stop it first, or take another name",
+                start.name
+            );
             return Err(refused(Status::ERROR_ALREADY_EXISTS, what));
         }
         if !start.guid.is_zero() && self.sessions.values().any(|s| s.guid == start.guid) {
-            return Err(refused(Status::ERROR_ALREADY_EXISTS, "a session of this GUID is there"));
+            return Err(refused(
+                Status::ERROR_ALREADY_EXISTS,
+                "a session of this GUID is there; stop it first",
+            ));
         }
         if start.guid.is_zero() {
             start.guid = session_guid();
@@ -233,7 +239,8 @@ impl Engine {
             .map(|finishing| (&finishing.name, finishing.files.iter().collect()));
         for (name, files) in of_sessions.chain(of_finishing) {
             if files.iter().any(|other| is_same_file(other, file)) {
-                let what = format!("{}: session {name} records to it", file.display());
+                let what =
+                    format!("{}: session {name} records to it; name another file", file.display());
                 return Err(refused(Status::ERROR_BAD_PATHNAME, what));
             }
         }
@@ -263,7 +270,9 @@ impl Engine {
         if !has(&slot)
             && self.sessions.keys().filter(|slot| has(slot)).count() >= MAX_SESSIONS_OF_PROVIDER
         {
-            let what = format!("provider {provider} is enabled in eight sessions already");
+            let what = format!(
+                "provider {provider} is enabled in eight sessions already; disable it in one of them, or stop one"
+            );
             return Err(refused(Status::ERROR_NO_SYSTEM_RESOURCES, what));
         }
         if has(&slot) {
@@ -497,7 +506,7 @@ impl Engine {
             let position = self.router.session(slot).map(Session::position).unwrap_or_default();
             let global = self.sessions.get_mut(&slot);
             let global = global.filter(|global| global.is_real_time).ok_or_else(|| {
-                let what = format!("session {name} is not a real-time session");
+                let what = format!("session {name} is not a real-time session; `etw session update {name} --real-time true` makes it one");
                 refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, what)
             })?;
             if from.user() == global.owner && global.orphan_until.take().is_some() {

@@ -206,7 +206,7 @@ impl Engine {
         self.floor = floor;
         for (slot, kept) in sessions {
             if let Err(error) = self.restore_session(slot as usize, kept) {
-                eprintln!("etwd: session {slot} does not go on: {error}");
+                crate::tell!("etwd: session {slot} does not go on: {error}");
                 // Its number may be another one's soon.
                 self.keep.remove(&format!("session/{slot}"));
             }
@@ -219,7 +219,7 @@ impl Engine {
             match self.restore_program(connection, kept) {
                 Ok(found) => connections.push(found),
                 Err(error) => {
-                    eprintln!("etwd: a program cannot be taken up: {error}");
+                    crate::tell!("etwd: a program cannot be taken up: {error}");
                     // It hears of it, whoever else has its socket; and its number may be another one's soon.
                     if let Some(socket) = socket {
                         end(&Channel::from(socket));
@@ -280,7 +280,7 @@ impl Engine {
         let count: u32 = record.buffers.iter().sum();
         let found = recover(left.iter().flatten().map(|region| region.as_ref()), self.batch);
         if found.damaged > 0 {
-            eprintln!("etwd: {} buffers of {} are damaged", found.damaged, record.start.name);
+            crate::tell!("etwd: {} buffers of {} are damaged", found.damaged, record.start.name);
         }
         let state = Memory::map(numbers, 0, STATE_SIZE, true)?.into_regions(STATE_SIZE);
         let state = state.first().ok_or_else(missing)?;
@@ -325,7 +325,7 @@ impl Engine {
                 placed.into_iter().partition(|(place, _)| place.file == file.number);
             placed = others;
             complete(&file, its, closing, &mut lost).unwrap_or_else(|error| {
-                eprintln!("etwd: {}: {error}", file.path.display());
+                crate::tell!("etwd: {}: {error}", file.path.display());
             });
         }
         let storage = match &record.start.file {

@@ -10,8 +10,8 @@
 use std::path::Path;
 
 use etw_types::Status;
-use etw_wire::Peer;
 use etw_wire::control::Response;
+use etw_wire::{Channel, Peer};
 
 /// The group whose members control the system's host.
 pub(crate) const GROUP: &str = "openetw";
@@ -22,10 +22,10 @@ pub(crate) fn refused(status: Status, message: impl Into<String>) -> Response {
     Response::Error { status: status.0, message: message.into() }
 }
 
-/// May this peer control the host?
-pub(crate) fn may_control(peer: &Peer) -> bool {
+/// May this peer, which is at the other end of `channel`, control the host?
+pub(crate) fn may_control(peer: &Peer, channel: &Channel) -> bool {
     let own = rustix::process::geteuid().as_raw();
-    peer.uid == 0 || peer.uid == own || (own == 0 && is_member(peer, GROUP))
+    peer.uid == 0 || peer.uid == own || (own == 0 && is_member(peer, channel, GROUP))
 }
 
 /// Why not, and what to do.
@@ -49,15 +49,13 @@ pub(crate) fn may_write(user: u32, file: &Path) -> Result<(), Response> {
     Err(refused(Status::ERROR_ACCESS_DENIED, what))
 }
 
-/// By the groups of the process that connected, as the system's files name them.
-fn is_member(peer: &Peer, group: &str) -> bool {
+/// By the groups that the process had when it connected: its id may be another process's by now.
+fn is_member(peer: &Peer, channel: &Channel, group: &str) -> bool {
     let Some(wanted) = group_id(group) else { return false };
     if peer.gid == wanted {
         return true;
     }
-    let status = std::fs::read_to_string(format!("/proc/{}/status", peer.pid)).unwrap_or_default();
-    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
-    groups.is_some_and(|groups| groups.split_ascii_whitespace().any(|id| id.parse() == Ok(wanted)))
+    channel.peer_groups().is_ok_and(|groups| groups.contains(&wanted))
 }
 
 fn group_id(name: &str) -> Option<u32> {
@@ -66,4 +64,20 @@ fn group_id(name: &str) -> Option<u32> {
         let mut parts = line.split(':');
         (parts.next() == Some(name)).then(|| parts.nth(1)?.parse().ok()).flatten()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OV-3: what members of the group have had recorded is theirs to read, where the unit file is used.
+    #[test]
+    fn the_unit_file_gives_the_group_its_logs() {
+        let unit = include_str!("../packaging/etwd.service");
+        let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key));
+        assert_eq!(value("Group="), Some(GROUP));
+        assert_eq!(value("LogsDirectory="), Path::new(LOGS).file_name().unwrap().to_str());
+        // Read by the group, written by nobody else: the host follows no link that another one made.
+        assert_eq!(value("LogsDirectoryMode="), Some("0750"));
+    }
 }

@@ -212,8 +212,9 @@ impl Server {
         let (channel, peer) = (connected.channel.clone(), connected.peer);
         if role == Role::Controller as u8 {
             connected.role = Some(Role::Controller);
+            let allowed = may_control(&peer, &channel);
             let from = Asker::Remote { connection: number, channel, peer };
-            if !may_control(&peer) {
+            if !allowed {
                 from.answer(&no_control(&peer));
                 return self.remove(number);
             }

@@ -34,16 +34,25 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let host = std::sync::Arc::new(host);
     let waiting = host.clone();
     std::thread::spawn(move || {
+        // When it has ended by itself.
+        let _end = TellEnd;
         waiting.wait();
         drop(waiting);
-        // It has ended by itself: whoever waits for a signal hears of it.
-        // SAFETY: our own process, a signal that we wait for.
-        unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
     });
     while signals.wait() != libc::SIGTERM {}
     host.end();
     host.wait();
     Ok(Outcome::Done)
+}
+
+/// Whoever waits for a signal hears that a thread has ended, with a panic, too.
+struct TellEnd;
+
+impl Drop for TellEnd {
+    fn drop(&mut self) {
+        // SAFETY: our own process, a signal that we wait for.
+        unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
+    }
 }
 
 /// The keeper: what a worker must not take with it.
@@ -64,10 +73,8 @@ fn keep(
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     std::thread::scope(|scope| {
         let kept = scope.spawn(|| {
-            let kept = etwd::keep(options, &program, &words);
-            // SAFETY: our own process, a signal that we wait for.
-            unsafe { libc::kill(libc::getpid(), libc::SIGTERM) };
-            kept
+            let _end = TellEnd;
+            etwd::keep(options, &program, &words)
         });
         while signals.wait() == libc::SIGCHLD {}
         etwd::end_keeper();

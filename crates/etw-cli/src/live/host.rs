@@ -25,6 +25,14 @@ impl Which {
         Client::connect(&self.directory()).map_err(failure)
     }
 
+    /// One's own, if it runs; the machine's, which has to.
+    pub fn connect_if_any(&self) -> Result<Option<Client>, Failure> {
+        match Client::connect(&self.directory()) {
+            Err(ClientError::NoHost(_)) if !self.system => Ok(None),
+            other => other.map(Some).map_err(failure),
+        }
+    }
+
     /// The user's own host is started if it does not run; the machine's is a service.
     pub fn connect_or_start(&self) -> Result<Client, Failure> {
         if self.system {

@@ -3,6 +3,7 @@
 use super::host::{Which, ask};
 use super::options::{Named, resolve};
 use super::session::{Format, print_json, print_text};
+use crate::format::safe;
 use crate::output::{Failure, Outcome};
 use crate::schemas::{self, Schemas};
 use clap::{Args, Subcommand};
@@ -62,24 +63,22 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 fn registered(which: &Which) -> Result<Vec<ProviderStatus>, Failure> {
-    match which.connect() {
-        Ok(client) => match ask(&client, &Request::Providers)? {
-            Response::Providers { providers } => Ok(providers),
-            _ => Ok(Vec::new()),
-        },
-        // Programs say what they have when somebody listens.
-        Err(_) if !which.system => Ok(Vec::new()),
-        Err(error) => Err(error),
+    // Programs say what they have when somebody listens.
+    let Some(client) = which.connect_if_any()? else { return Ok(Vec::new()) };
+    match ask(&client, &Request::Providers)? {
+        Response::Providers { providers } => Ok(providers),
+        _ => Ok(Vec::new()),
     }
 }
 
 fn line(provider: &ProviderStatus) -> String {
-    let name = if provider.name.is_empty() { "-" } else { &provider.name };
+    // A program says what it likes.
+    let name = if provider.name.is_empty() { "-".into() } else { safe(&provider.name) };
     let pids = provider.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let pids = if pids.is_empty() { "-".to_owned() } else { pids };
     let mut text = format!("{}  {name:<32}  pids {pids}", provider.id);
     if !provider.sessions.is_empty() {
-        let _ = write!(text, "  sessions {}", provider.sessions.join(","));
+        let _ = write!(text, "  sessions {}", safe(&provider.sessions.join(",")));
     }
     text
 }

@@ -72,8 +72,10 @@ fn record_command(
         start.enable.push((id, arguments.enable.info(&wanted.wanted)?));
     }
     expect_session(host.ask(Request::Start(Box::new(start))))?;
-    let child = Command::new(program).args(words).env(RECORD_VARIABLE, &directory.path).spawn();
-    let mut child = match child {
+    let mut command = Command::new(program);
+    command.args(words).env(RECORD_VARIABLE, &directory.path);
+    signals.leave_to(&mut command);
+    let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
             // An empty trace of nothing is of no use.

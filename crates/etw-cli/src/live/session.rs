@@ -4,6 +4,7 @@ use super::host::{Which, ask, ask_session};
 use super::options::{
     EnableOptions, Named, SessionOptions, Wanted, absolute, milliseconds, resolve,
 };
+use crate::format::safe;
 use crate::output::{Failure, Outcome, Output};
 use clap::{Args, Subcommand, ValueEnum};
 use etw_wire::control::{Request, Response, SessionStatus, Update};
@@ -156,14 +157,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             Ok(Outcome::Done)
         }
         Command::List => {
-            let sessions = match which.connect() {
-                Ok(client) => match ask(&client, &Request::List)? {
+            let sessions = match which.connect_if_any()? {
+                Some(client) => match ask(&client, &Request::List)? {
                     Response::Sessions { sessions } => sessions,
                     _ => Vec::new(),
                 },
                 // Nobody hosts a session, so there is none.
-                Err(_) if !which.system => Vec::new(),
-                Err(error) => return Err(error),
+                None => Vec::new(),
             };
             list(&sessions, format)?;
             Ok(Outcome::Done)
@@ -300,7 +300,7 @@ fn show(status: &SessionStatus, format: Format) -> Result<(), Failure> {
     }
     let mut text = String::new();
     let mut row = |name: &str, value: String| {
-        let _ = writeln!(text, "{name:<16}{value}");
+        let _ = writeln!(text, "{name:<16}{}", safe(&value));
     };
     row("session", status.name.clone());
     row("guid", status.guid.to_string());
@@ -369,8 +369,12 @@ fn list(sessions: &[SessionStatus], format: Format) -> Result<(), Failure> {
         let file = status.file.as_ref().map_or("-".to_owned(), |file| file.display().to_string());
         let _ = writeln!(
             text,
-            "{:<24} {:<10} {:>12} {:>10}  {file}",
-            status.name, status.state, status.stored, status.lost
+            "{:<24} {:<10} {:>12} {:>10}  {}",
+            safe(&status.name),
+            status.state,
+            status.stored,
+            status.lost,
+            safe(&file)
         );
     }
     print(&text)

@@ -779,3 +779,136 @@ fn call_stacks() {
     }
     program.ends();
 }
+
+/// What a program calls its provider, or a controller its session, neither moves the terminal's cursor nor makes lines of its own.
+#[test]
+fn names_are_no_commands_for_the_terminal() {
+    let place = Place::new("names");
+    let session = "red\u{1b}[31m\nline";
+    let id = "6d5f0d0e-7c37-4b8e-9d3c-1f0a2b3c4d5e";
+    assert!(place.etw(&["session", "start", session, "--buffering", "-p", id]).status.success());
+    for line in [&["session", "list"][..], &["session", "query", session], &["provider", "list"]] {
+        let output = place.etw(line);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("red\u{fffd}[31m\u{fffd}line"), "{line:?}: {text}");
+    }
+}
+
+/// P3, P4: a host that a command has started is told apart from it: nobody reads what it says, and that does not end it when
+/// a program lies or its worker is killed; it holds nothing that was the command's.
+#[test]
+fn a_host_outlives_the_command_that_started_it() {
+    use etw_wire::message::{FromProgram, Role, VERSION};
+    let place = Place::new("outlives");
+    let start = format!("exec 9>held; exec \"$0\" session start s -o s.etl -p '{NAME}'");
+    let mut shell = place.command("sh".as_ref());
+    let output = shell.args(["-c", &start, env!("CARGO_BIN_EXE_etw")]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let keeper = etw_wire::dir::Directory::open(&place.runtime()).unwrap().connect().unwrap();
+    let process = PathBuf::from(format!("/proc/{}", keeper.peer().unwrap().pid));
+    let worker = || {
+        let tasks = std::fs::read_dir(process.join("task")).ok()?;
+        tasks.flatten().find_map(|task| {
+            let children = std::fs::read_to_string(task.path().join("children")).ok()?;
+            children.split_ascii_whitespace().next()?.parse::<i32>().ok()
+        })
+    };
+    let first = worker().unwrap();
+    for process in [process.clone(), format!("/proc/{first}").into()] {
+        assert_eq!(std::fs::read_link(process.join("cwd")).unwrap(), Path::new("/"));
+        let open = std::fs::read_dir(process.join("fd")).unwrap().flatten();
+        let open: Vec<_> = open.filter_map(|fd| std::fs::read_link(fd.path()).ok()).collect();
+        assert!(!open.contains(&place.file("held")), "{open:?}");
+    }
+    let mut program = place.program();
+    program.writes(10);
+
+    // What it said wrong is told to nobody.
+    let hello = FromProgram::Hello { version: VERSION, role: Role::Program as u8 };
+    keeper.send(&hello.to_bytes(), &[]).unwrap();
+    assert!(!keeper.receive_within(Duration::from_secs(20)).unwrap().bytes.is_empty());
+    keeper.send(b"\xffno message", &[]).unwrap();
+    let end = keeper.receive_within(Duration::from_secs(20));
+    assert!(end.is_ok_and(|received| received.bytes.is_empty()), "the connection goes on");
+    assert!(place.does("session list").contains("running"));
+    assert_eq!(worker(), Some(first), "the worker has ended");
+
+    // SAFETY: numbers; the worker of a host that this test has started.
+    assert_eq!(unsafe { libc::kill(first, libc::SIGKILL) }, 0);
+    let end = Instant::now() + Duration::from_secs(20);
+    while worker().is_none_or(|other| other == first) {
+        assert!(process.exists() && Instant::now() < end, "no other worker goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    program.writes(10);
+    assert!(place.does("session stop s").contains("none lost"));
+    assert_eq!(place.counts("s.etl"), [20, 20, 0]);
+    program.ends();
+}
+
+/// A service is ended by a signal: what programs wrote before is in their sessions' files, which are complete.
+#[test]
+fn a_host_that_is_told_to_end_completes_its_sessions() {
+    let place = Place::new("ended");
+    for number in 0..5 {
+        let runtime = place.runtime();
+        let mut host = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+        let mut host = host.args(["daemon", runtime.to_str().unwrap()]).spawn().unwrap();
+        let end = Instant::now() + Duration::from_secs(20);
+        while Client::connect(&runtime).is_err() {
+            assert!(Instant::now() < end, "no host");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        place.does(&format!("session start s -o {number}.etl -p {NAME}"));
+        let mut program = place.program();
+        program.writes(10);
+        // SAFETY: numbers; a child that has not been waited for.
+        assert_eq!(unsafe { libc::kill(host.id() as libc::pid_t, libc::SIGTERM) }, 0);
+        assert!(host.wait().unwrap().success());
+        program.ends();
+        let stat = place.stat(&format!("{number}.etl"));
+        assert_eq!(stat["finalised"], true, "{number}");
+        assert_eq!(place.counts(&format!("{number}.etl")), [10, 10, 0], "{number}");
+    }
+}
+
+/// A host that cannot begin says why once; a directory that is not to be had is no absence of sessions.
+#[test]
+fn what_hinders_a_host_is_told() {
+    let place = Place::new("hindered");
+    let runtime = place.runtime();
+    let output = place.etw(&["daemon", "--sessions", "none.json", runtime.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(stderr(&output).matches("none.json").count(), 1, "{}", stderr(&output));
+    std::fs::remove_file(runtime.join("lock")).unwrap();
+    std::fs::remove_file(runtime.join("word")).unwrap_or_default();
+    std::fs::remove_dir(&runtime).unwrap();
+    place.does("session list");
+    std::os::unix::fs::symlink("elsewhere", &runtime).unwrap();
+    for line in ["session list", "provider list"] {
+        let output = place.etw(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(3), "{line}");
+        assert!(stderr(&output).contains("run: no directory, or a link"), "{}", stderr(&output));
+    }
+}
+
+/// A command that is recorded hears of the signals that end it, its children's ends, and what `etw record` is told.
+#[test]
+fn recorded_commands_have_their_signals() {
+    let place = Place::new("signals");
+    // Shells unblock them for their own commands.
+    let line = ["record", "-o", "s.etl", "-p", NAME, "--", "grep", "^SigBlk:", "/proc/self/status"];
+    let output = place.etw(&line);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "SigBlk:\t0000000000000000\n");
+
+    let mut record = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+    record.args(["record", "-o", "t.etl", "-p", NAME, "--", "sh", "-c", "echo on; exec sleep 60"]);
+    let mut record = record.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(record.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    // SAFETY: numbers; a child that has not been waited for.
+    assert_eq!(unsafe { libc::kill(record.id() as libc::pid_t, libc::SIGTERM) }, 0);
+    let output = record.wait_with_output().unwrap();
+    assert!(stderr(&output).contains("sh ended with signal 15"), "{}", stderr(&output));
+    assert_eq!(place.stat("t.etl")["finalised"], true);
+}

@@ -387,7 +387,7 @@ impl Engine {
         self.complaints += 1;
         // Of a program that connects again and again the first times say enough.
         if self.complaints <= MAX_COMPLAINTS {
-            eprintln!(
+            crate::tell!(
                 "etwd: process {pid} of user {uid}: message {kind} is wrong or breaks a limit; its \
                  connection is ended"
             );

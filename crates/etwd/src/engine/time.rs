@@ -91,7 +91,7 @@ impl Engine {
                 if let Response::Done { warnings } = &mut response {
                     for process in processes {
                         warnings.push(format!(
-                            "process {process} has not answered yet; it is enabled when it does"
+                            "process {process} has not answered yet; what was asked is done when it does"
                         ));
                     }
                 }
