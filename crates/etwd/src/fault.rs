@@ -1,16 +1,18 @@
-//! Places in which tests kill the worker.
+//! Places in which tests end the worker.
 
 /// Ends this process as `kill -9` does, where `ETWD_FAULT` is `point:file` and the file is there: it is removed first, so that the next
-/// worker lives. Only in builds with debug assertions.
+/// worker lives. Where the file says `panic`, the thread panics instead. Only in builds with debug assertions.
 pub(crate) fn point(name: &str) {
     if !cfg!(debug_assertions) {
         return;
     }
     let Ok(wanted) = std::env::var("ETWD_FAULT") else { return };
-    if let Some((point, file)) = wanted.split_once(':')
-        && point == name
-        && std::fs::remove_file(file).is_ok()
-    {
+    let Some((_, file)) = wanted.split_once(':').filter(|(point, _)| *point == name) else {
+        return;
+    };
+    let what = std::fs::read_to_string(file);
+    if std::fs::remove_file(file).is_ok() {
+        assert_ne!(what.ok().as_deref(), Some("panic"), "as a test wants it");
         // SAFETY: numbers; this process.
         unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
     }

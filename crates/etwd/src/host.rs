@@ -167,6 +167,7 @@ impl Host {
         let [bell, last] = <[OwnedFd; 2]>::try_from(take("memory")?).map_err(bad)?;
         let memories =
             (Memory::map(bell, 0, Bell::SIZE, true)?, Memory::map(last, 0, LastBatch::SIZE, true)?);
+        end_with_any_thread();
         let keep = Keep::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
         let is_first = entries.remove(BEGUN).is_none();
         let is_ending = entries.remove(ENDING).is_some();
@@ -257,6 +258,16 @@ impl Drop for Host {
             let _ = server.join();
         }
     }
+}
+
+/// A worker of which a thread has panicked does half of its work: it ends, and the next one goes on.
+fn end_with_any_thread() {
+    let told = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        told(panic);
+        // SAFETY: a number. Nothing of this process is wanted any more.
+        unsafe { libc::_exit(101) };
+    }));
 }
 
 /// A host that has just ended may have left its lock to a child that is about to become another program.

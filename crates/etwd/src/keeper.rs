@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use etw_ring::{Bell, LastBatch, Memory};
 use etw_wire::Channel;
@@ -13,8 +14,9 @@ use etw_wire::Channel;
 use crate::host::{Claim, HostOptions, raise_descriptor_limit};
 use crate::keep::{ENDING, Entries, Entry, send, split};
 
-/// After so many workers in a row that did not come to serve there are no more.
+/// After so many workers in a row that did not come to serve, or panicked soon after, there are no more.
 const MOST_IN_A_ROW: u32 = 20;
+const SOON: Duration = Duration::from_secs(1);
 
 /// The worker that runs now, for whoever ends it.
 static WORKER: AtomicU32 = AtomicU32::new(0);
@@ -42,6 +44,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
     let mut is_known_to_serve = false;
     loop {
         let mut has_served = false;
+        let began = Instant::now();
         let (channel, mut worker) = start(program, arguments)?;
         if IS_ENDING.load(Ordering::SeqCst) {
             // Nobody has told this one.
@@ -90,7 +93,9 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
             // It has said why, and another one would say it again.
             return Err(io::Error::other("the worker does not begin"));
         }
-        in_a_row = if has_served { 0 } else { in_a_row + 1 };
+        // One that somebody has killed has done nothing wrong.
+        let is_sound = has_served && (ended.code().is_none() || began.elapsed() >= SOON);
+        in_a_row = if is_sound { 0 } else { in_a_row + 1 };
         crate::tell!("etwd: the worker ended with {ended}; another one goes on");
         if in_a_row >= MOST_IN_A_ROW {
             return Err(io::Error::other("workers end as soon as they are started"));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use etw_etl::read::{Records, TraceFile};
 use etw_session::{EnableInfo, EnableProperties};
+use etw_wire::client::{Client, ClientError};
 use etw_wire::control::{FileMode, Request, Response, Start};
 
 use crate::daemon::Daemon;
@@ -435,4 +436,27 @@ fn a_worker_that_takes_over_is_killed() {
         }
         mined.end();
     }
+}
+
+/// P3: a thread of the worker that panics ends the worker, and the next one goes on.
+#[test]
+fn a_worker_that_panics_is_replaced() {
+    let mined = Mined::new("wish kept");
+    let file = mined.daemon.start("panics", Start::default());
+    let mut program = mined.daemon.rig.program("endless", &[60]);
+    program.expect("ready");
+    std::fs::write(&mined.armed, "panic").unwrap();
+    let provider = etw::Guid::from_u128(1);
+    let disable = Request::Disable { session: "panics".to_owned(), provider };
+    let client = Client::connect(&mined.daemon.rig.runtime()).unwrap();
+    assert!(matches!(client.ask(&disable), Err(ClientError::Io(_))));
+    assert!(!mined.armed.exists(), "it was not reached");
+    mined.daemon.ask(&Request::List);
+    std::thread::sleep(Duration::from_millis(40));
+    let said = program.kill();
+    let status = mined.daemon.stop("panics");
+    let count: u64 = contiguous(&events(&file)).values().sum();
+    assert!(count >= said && count > 100, "{count}, {said}");
+    assert_eq!(count, status.stored);
+    mined.end();
 }
