@@ -43,6 +43,21 @@ struct Current {
     slots: u64,
     /// Bytes in use.
     end: u64,
+    /// Bytes that are there unless somebody else has made the file shorter; slots that were lost by that.
+    length: u64,
+    cut: u64,
+}
+
+impl Current {
+    /// Looks whether the file has become shorter: what was in it is lost.
+    fn look(&mut self, slot_size: u64) -> io::Result<()> {
+        let length = self.file.file().metadata()?.len();
+        if length < self.length {
+            self.cut += (self.length - length).div_ceil(slot_size);
+            self.length = length;
+        }
+        Ok(())
+    }
 }
 
 impl Files {
@@ -129,6 +144,7 @@ impl Files {
         {
             current.file.file().set_len(walked.end)?;
             (current.slots, current.end) = (walked.slots, walked.end);
+            current.length = walked.end;
         }
         Ok((files, walked.sequence))
     }
@@ -155,7 +171,8 @@ impl Files {
         }
         let size = u64::from(self.facts.header.buffer_size);
         let slots = if fresh { 1 } else { file.file().metadata()?.len().div_ceil(size).max(1) };
-        self.current = Some(Current { file, number, slots, end: slots * size });
+        let length = file.file().metadata()?.len();
+        self.current = Some(Current { file, number, slots, end: slots * size, length, cut: 0 });
         if fresh { self.write_header(Closing::default()) } else { Ok(()) }
     }
 
@@ -193,9 +210,11 @@ impl Files {
             }
             self.open(number, true)?;
         }
+        let size = u64::from(self.facts.header.buffer_size);
         let Some(current) = &mut self.current else {
             return Err(io::ErrorKind::NotFound.into());
         };
+        current.look(size)?;
         if self.is_compressed {
             for piece in pieces {
                 // One behind the other: places are given in this order.
@@ -213,14 +232,15 @@ impl Files {
                 write_at(current.file.file(), tail, current.end + in_page)?;
                 write_at(current.file.file(), head, current.end)?;
                 current.end += self.scratch.len() as u64;
+                current.length = current.length.max(current.end);
                 current.slots += 1;
             }
             return Ok(());
         }
-        let size = u64::from(self.facts.header.buffer_size);
         current.file.write_pieces(slot * size, pieces, in_a_hurry)?;
         current.slots = current.slots.max(slot + pieces.len() as u64);
         current.end = current.slots * size;
+        current.length = current.length.max((slot + pieces.len() as u64) * size);
         Ok(())
     }
 
@@ -229,20 +249,29 @@ impl Files {
     /// # Errors
     /// What the system says.
     pub fn write_header(&mut self, closing: Closing) -> io::Result<()> {
-        let Some(current) = &self.current else { return Ok(()) };
+        let size = u64::from(self.facts.header.buffer_size);
+        let Some(current) = &mut self.current else { return Ok(()) };
+        current.look(size)?;
+        let (number, slots, cut) = (current.number, current.slots, current.cut);
         let mut header = self.facts.header.clone();
-        header.buffers_written = u32::try_from(current.slots).unwrap_or(u32::MAX);
+        header.buffers_written = u32::try_from(slots).unwrap_or(u32::MAX);
         header.end_time.0 = closing.end_time;
         header.events_lost = closing.events_lost;
-        header.buffers_lost = closing.buffers_lost;
-        header.log_file_name = self.name(current.number).to_string_lossy().into_owned();
-        write_at(current.file.file(), &self.facts.header_buffer(&header)?, 0)
+        let cut = u32::try_from(cut).unwrap_or(u32::MAX);
+        header.buffers_lost = closing.buffers_lost.saturating_add(cut);
+        header.log_file_name = self.name(number).to_string_lossy().into_owned();
+        let header = self.facts.header_buffer(&header)?;
+        let Some(current) = &mut self.current else { return Ok(()) };
+        write_at(current.file.file(), &header, 0)?;
+        current.length = current.length.max(header.len() as u64);
+        Ok(())
     }
 
     /// Completes the current file: its header, and its length where more was reserved.
     ///
     /// # Errors
-    /// What the system says; `NotFound` where its name leads to another file now, or to none: nobody will find the events.
+    /// What the system says; `NotFound` where its name leads to another file now, or to none: nobody will find the events; `InvalidData` where
+    /// somebody else has made it shorter: what was there is lost, and in the header's count of buffers.
     pub fn finish(&mut self, closing: Closing) -> io::Result<()> {
         self.write_header(closing)?;
         if let Some(current) = &self.current {
@@ -255,11 +284,19 @@ impl Files {
             {
                 use std::os::unix::fs::MetadataExt;
                 let (ours, named) = (file.metadata()?, std::fs::metadata(self.path()));
-                if named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino())) {
-                    return Ok(());
+                if !named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino()))
+                {
+                    let what = format!("{} was removed or replaced", self.path().display());
+                    return Err(io::Error::new(io::ErrorKind::NotFound, what));
                 }
-                let what = format!("{} was removed or replaced", self.path().display());
-                return Err(io::Error::new(io::ErrorKind::NotFound, what));
+            }
+            if current.cut > 0 {
+                let what = format!(
+                    "{} was made shorter while it was written: {} buffers of it are lost",
+                    self.path().display(),
+                    current.cut
+                );
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             }
         }
         Ok(())

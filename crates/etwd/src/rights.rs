@@ -42,11 +42,40 @@ pub(crate) fn no_control(peer: &Peer) -> Response {
 pub(crate) fn may_write(user: u32, file: &Path) -> Result<(), Response> {
     let own = rustix::process::geteuid().as_raw();
     let is_plain = !file.components().any(|part| part == std::path::Component::ParentDir);
-    if user == own || user == 0 || (is_plain && file.starts_with(LOGS)) {
+    if user == own || user == 0 {
         return Ok(());
     }
-    let what = format!("{}: members of group {GROUP} write to {LOGS}", file.display());
-    Err(refused(Status::ERROR_ACCESS_DENIED, what))
+    if !is_plain || !file.starts_with(LOGS) {
+        let what = format!("{}: members of group {GROUP} write to {LOGS}", file.display());
+        return Err(refused(Status::ERROR_ACCESS_DENIED, what));
+    }
+    is_own_way(Path::new(LOGS), file, own)
+        .map_err(|what| refused(Status::ERROR_ACCESS_DENIED, what))
+}
+
+/// Is there, from a folder on to a file below it, no link and no folder in which another than `own` could put one? Then nobody can lead the
+/// host elsewhere, now or later.
+fn is_own_way(from: &Path, file: &Path, own: u32) -> Result<(), String> {
+    use std::os::unix::fs::MetadataExt;
+    for part in file.ancestors().take_while(|part| part.starts_with(from)) {
+        let Ok(found) = std::fs::symlink_metadata(part) else {
+            // What is not there yet the host makes, or finds missing.
+            continue;
+        };
+        let is_own = match part == file {
+            true => found.is_file(),
+            false => found.is_dir() && found.uid() == own && found.mode() & 0o022 == 0,
+        };
+        if !is_own {
+            return Err(format!(
+                "{}: {} is a link, or not the host's alone; name a file elsewhere in {}",
+                file.display(),
+                part.display(),
+                from.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// By the groups that the process had when it connected: its id may be another process's by now.
@@ -69,6 +98,35 @@ fn group_id(name: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// OV-3: members of the group do not lead the system's host to files elsewhere.
+    #[test]
+    fn the_host_follows_no_link_of_others() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let own = rustix::process::geteuid().as_raw();
+        let base = std::env::temp_dir().join(format!("etwd-way-{}", std::process::id()));
+        let folder = |name: &str, mode: u32| {
+            let path = base.join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        folder("", 0o750);
+        let (open, shared, sound) =
+            (folder("open", 0o777), folder("shared", 0o770), folder("sound", 0o755));
+        symlink("/run", base.join("link")).unwrap();
+        symlink("/run/there.etl", sound.join("link.etl")).unwrap();
+        std::fs::write(sound.join("there.etl"), "").unwrap();
+        let is_own = |file: &Path| is_own_way(&base, file, own).is_ok();
+        assert!(is_own(&base.join("new.etl")));
+        assert!(is_own(&sound.join("new.etl")) && is_own(&sound.join("there.etl")));
+        for file in [&open.join("a.etl"), &shared.join("a.etl"), &sound.join("link.etl")] {
+            assert!(!is_own(file), "{}", file.display());
+        }
+        assert!(!is_own(&base.join("link/a.etl")) && !is_own(&sound));
+        assert!(is_own_way(&base, &sound.join("new.etl"), own + 1).is_err());
+        std::fs::remove_dir_all(&base).unwrap();
+    }
 
     /// OV-3: what members of the group have had recorded is theirs to read, where the unit file is used.
     #[test]

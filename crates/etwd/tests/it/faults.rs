@@ -224,3 +224,31 @@ fn a_host_that_does_not_answer() {
     assert!(error.to_string().contains("does not answer"), "{error}");
     program.end();
 }
+
+/// P2: a file that somebody makes shorter while it is written: the session is told so at its end, and its header counts the buffers.
+#[test]
+fn a_file_that_is_cut() {
+    let rig = Rig::new();
+    let small = || Start { buffer_size: 8192, buffers: 64, ..Start::default() };
+    let starts = [small(), Start { compressed: true, ..small() }];
+    for (number, start) in starts.into_iter().enumerate() {
+        let name = format!("cut{number}");
+        let file = rig.start_with(&name, start);
+        rig.program("count", &[1000, 0]).end();
+        rig.done(Request::Flush { session: name.clone() });
+        std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(20_000).unwrap();
+        rig.program("count", &[1000, 0]).end();
+        let status = rig.stop(&name);
+        let error = status.error.unwrap_or_default();
+        assert!(error.contains("was made shorter"), "{number}: {error:?}");
+        let trace = etw_etl::read::TraceFile::open(&file).unwrap();
+        assert!(trace.header().unwrap().buffers_lost > 0, "{number}");
+        // The rest of it can be read.
+        let mut records = etw_etl::read::Records::new(vec![trace]);
+        let mut count = 0;
+        while let Some(record) = records.next() {
+            count += u64::from(record.provider == Some(provider()));
+        }
+        assert!((1000..2000).contains(&count), "{number}: {count}");
+    }
+}
