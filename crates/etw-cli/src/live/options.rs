@@ -254,7 +254,7 @@ pub struct EnableOptions {
     /// Only events of programs of these file names
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub exe: Vec<String>,
-    /// Only events of these ids; -1,2: all but these
+    /// Of events that have ids (TraceLogging's have none, and pass: see --event-name) only these; -1,2: all but these
     #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
     pub event_id: Option<String>,
     /// Only TraceLogging events of these names; -a,b: all but these
@@ -338,6 +338,24 @@ impl EnableOptions {
             filters: (!is_empty).then(|| Box::new(filters)),
         })
     }
+}
+
+/// What a session is to have enabled: each provider once.
+pub fn enablements(
+    wanted: &[Wanted],
+    options: &EnableOptions,
+    resolve: impl Fn(&Named) -> Result<Guid, Failure>,
+) -> Result<Vec<(Guid, EnableInfo)>, Failure> {
+    let mut all: Vec<(Guid, EnableInfo)> = Vec::new();
+    for wanted in wanted {
+        let id = resolve(&wanted.provider)?;
+        if all.iter().any(|(other, _)| *other == id) {
+            // A session has one wish of a provider: the second would replace the first.
+            return Err(Failure::Usage(format!("provider {id} is named twice")));
+        }
+        all.push((id, options.info(&wanted.wanted)?));
+    }
+    Ok(all)
 }
 
 /// `NAME:FIELD=VALUE,FIELD~VALUE`

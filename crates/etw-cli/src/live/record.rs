@@ -1,7 +1,7 @@
 //! `etw record`
 
 use super::host::{Which, ask_session};
-use super::options::{EnableOptions, Named, SessionOptions, Wanted, resolve};
+use super::options::{EnableOptions, SessionOptions, Wanted, enablements, resolve};
 use super::session::{outcome, summary};
 use super::signals::Signals;
 use crate::output::{Failure, Outcome};
@@ -63,14 +63,8 @@ fn record_command(
     let host = Host::start(HostOptions::new(&directory.path)).map_err(Failure::new)?;
     let name = format!("etw-record-{}", std::process::id());
     let mut start = arguments.options.start(&name, Some(&arguments.output))?;
-    for wanted in &arguments.provider {
-        let id = match &wanted.provider {
-            Named::Id(id) => *id,
-            // Nothing is registered yet: by the schemas that the user keeps.
-            named => resolve(named, None)?,
-        };
-        start.enable.push((id, arguments.enable.info(&wanted.wanted)?));
-    }
+    // Nothing is registered yet: names are found in the schemas that the user keeps.
+    start.enable = enablements(&arguments.provider, &arguments.enable, |n| resolve(n, None))?;
     expect_session(host.ask(Request::Start(Box::new(start))))?;
     let mut command = Command::new(program);
     command.args(words).env(RECORD_VARIABLE, &directory.path);
@@ -128,10 +122,8 @@ fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus,
     let name = format!("etw-record-{}", std::process::id());
     let mut start = arguments.options.start(&name, Some(&arguments.output))?;
     start.leased = true;
-    for wanted in &arguments.provider {
-        let id = resolve(&wanted.provider, Some(&client))?;
-        start.enable.push((id, arguments.enable.info(&wanted.wanted)?));
-    }
+    start.enable =
+        enablements(&arguments.provider, &arguments.enable, |named| resolve(named, Some(&client)))?;
     let status = ask_session(&client, &Request::Start(Box::new(start)))?;
     if let Some(warning) = &status.error {
         eprintln!("etw: warning: {warning}");

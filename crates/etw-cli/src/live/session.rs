@@ -2,12 +2,14 @@
 
 use super::host::{Which, ask, ask_session};
 use super::options::{
-    EnableOptions, Named, SessionOptions, Wanted, absolute, milliseconds, resolve,
+    EnableOptions, Named, SessionOptions, Wanted, absolute, enablements, milliseconds, resolve,
 };
 use crate::format::safe;
 use crate::output::{Failure, Outcome, Output};
 use clap::{Args, Subcommand, ValueEnum};
+use etw_host::EnableProperties;
 use etw_wire::control::{Request, Response, SessionStatus, Update};
+use serde_json::Value;
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -127,10 +129,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let mut start = options.start(name, output.as_deref())?;
             start.real_time = *real_time;
             start.buffering = *buffering;
-            for wanted in provider {
-                let id = resolve(&wanted.provider, Some(&client))?;
-                start.enable.push((id, enable.info(&wanted.wanted)?));
-            }
+            start.enable = enablements(provider, enable, |named| resolve(named, Some(&client)))?;
             let status = ask_session(&client, &Request::Start(Box::new(start)))?;
             if let Some(warning) = &status.error {
                 eprintln!("etw: warning: {warning}");
@@ -346,11 +345,35 @@ fn show(status: &SessionStatus, format: Format) -> Result<(), Failure> {
             "{:<16}{provider} level {} any {:#x} all {:#x}",
             "enabled", info.wanted.level, info.wanted.any, info.wanted.all
         );
+        if info.properties != EnableProperties::default() {
+            let _ = writeln!(text, "{:<16}{:?}", "", info.properties);
+        }
+        if let Some(filters) = &info.filters {
+            let filters = serde_json::to_value(filters).map_err(Failure::new)?;
+            let _ = writeln!(text, "{:<16}{}", "", safe(&without_empty(filters).to_string()));
+        }
     }
     if let Some(error) = &status.error {
         let _ = writeln!(text, "{:<16}{error}", "error");
     }
     print(&text)
+}
+
+/// Of an object the members that say something.
+fn without_empty(value: Value) -> Value {
+    let is_empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(all) => all.is_empty(),
+        Value::Object(all) => all.is_empty(),
+        _ => false,
+    };
+    match value {
+        Value::Object(all) => {
+            let all = all.into_iter().map(|(name, value)| (name, without_empty(value)));
+            Value::Object(all.filter(|(_, value)| !is_empty(value)).collect())
+        }
+        other => other,
+    }
 }
 
 fn list(sessions: &[SessionStatus], format: Format) -> Result<(), Failure> {

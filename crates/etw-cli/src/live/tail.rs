@@ -1,7 +1,7 @@
 //! `etw tail`
 
 use super::host::{Which, ask_session};
-use super::options::{EnableOptions, Wanted as Provider, resolve};
+use super::options::{EnableOptions, Wanted as Provider, enablements, resolve};
 use crate::format::{FileFacts, Format, Options};
 use crate::output::{Failure, Outcome, Output};
 use crate::schemas::{self, Schemas};
@@ -62,10 +62,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 flush_timer_ms: Some(FLUSH_MS),
                 ..Start::default()
             };
-            for provider in &arguments.provider {
-                let id = resolve(&provider.provider, Some(&client))?;
-                start.enable.push((id, arguments.enable.info(&provider.wanted)?));
-            }
+            start.enable = enablements(&arguments.provider, &arguments.enable, |named| {
+                resolve(named, Some(&client))
+            })?;
             ask_session(&client, &Request::Start(Box::new(start)))?.name
         }
     };

@@ -912,3 +912,31 @@ fn recorded_commands_have_their_signals() {
     assert!(stderr(&output).contains("sh ended with signal 15"), "{}", stderr(&output));
     assert_eq!(place.stat("t.etl")["finalised"], true);
 }
+
+/// A query says what a session wants, filters with it; a provider is wanted once.
+#[test]
+fn a_query_says_what_is_wanted() {
+    let place = Place::new("wanted");
+    place.does(&format!(
+        "session start q --buffering -p {NAME}:4:0x10 --pid 5 --payload Detail:Number>=1 --with sid"
+    ));
+    let text = place.does("session query q");
+    for wanted in [
+        "level 4 any 0x10",
+        "EnableProperties(SID)",
+        r#""process_ids":[5]"#,
+        r#""field":"Number""#,
+        r#""values":["1"]"#,
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    assert!(!text.contains("executables"), "what says nothing is left out: {text}");
+    place.does("session stop q");
+    for line in ["session start q --buffering", "record -o q.etl", "tail"] {
+        let line = format!("{line} -p {NAME} -p {NAME}:5");
+        let output = place.etw(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(stderr(&output).contains("is named twice"), "{}", stderr(&output));
+    }
+    assert!(place.does("session list").is_empty());
+}
