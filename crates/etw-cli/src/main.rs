@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 /// Event Tracing for Windows on any system: decode, count and check `.etl` traces
 ///
-/// Exit status: 0 done; 1 done, but bytes were damaged; 2 wrong usage; 3 could not do it.
+/// Exit status: 0 done; 1 done, but bytes were damaged or this run itself lost something; 2 wrong usage; 3 could not do it.
 #[derive(Parser)]
 #[command(name = "etw", version, arg_required_else_help = true)]
 struct Arguments {
