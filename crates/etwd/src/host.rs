@@ -152,7 +152,7 @@ impl Host {
     }
 
     /// Goes on where the worker before has ended, with what the keeper holds. `channel`: to the keeper. Also whether the sessions are to
-    /// begin that begin with a host: see [`has_begun`](Self::has_begun).
+    /// begin that begin with a host: `has_begun` says that they are there.
     ///
     /// # Errors
     /// What the keeper gave cannot be.

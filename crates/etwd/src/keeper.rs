@@ -24,7 +24,8 @@ static IS_ENDING: AtomicBool = AtomicBool::new(false);
 /// Held while a worker is started or has been waited for: its number is its own meanwhile.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// Runs workers until one ends by itself; one that is killed while it ends is replaced, too, since its sessions have to be stored: `program` with `arguments`, whose standard input is the connection to the keeper.
+/// Runs workers until one ends by itself: `program` with `arguments`, whose standard input is the connection to the keeper. One that is killed
+/// while it ends is replaced, too: its sessions have to be stored.
 ///
 /// # Errors
 /// A directory that another host has; workers that do not stay.
