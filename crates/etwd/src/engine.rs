@@ -102,11 +102,46 @@ pub(crate) struct Engine {
 
 /// A controller that waits until programs have made a change.
 pub(crate) struct Pending {
+    /// Whose wishes it is about.
+    pub session: usize,
     /// The change's number at each program; `None`: not sent yet, the pool is not there.
     pub waiting: HashMap<Connection, Option<u32>>,
     pub deadline: Instant,
     pub asker: Asker,
     pub response: Response,
+    /// What did not go as asked.
+    pub warnings: Vec<String>,
+}
+
+/// Warnings of one answer, which is one message.
+const MAX_WARNINGS: usize = 100;
+
+impl Pending {
+    /// Answers with what is known by now.
+    fn answer(mut self, sessions: &BTreeMap<usize, GlobalSession>) {
+        let mut known = HashSet::new();
+        self.warnings.retain(|warning| known.insert(warning.clone()));
+        if self.warnings.len() > MAX_WARNINGS {
+            let more = self.warnings.split_off(MAX_WARNINGS).len();
+            self.warnings.push(format!("and {more} warnings more"));
+        }
+        match &mut self.response {
+            Response::Done { warnings } => warnings.append(&mut self.warnings),
+            Response::Session(status) => {
+                if let Some(global) = sessions.get(&self.session)
+                    && global.guid == status.guid
+                {
+                    status.refused = global.refusals.count;
+                    status.refusals.clone_from(&global.refusals.rows);
+                }
+                if !self.warnings.is_empty() {
+                    status.error = Some(self.warnings.join("; "));
+                }
+            }
+            _ => {}
+        }
+        self.asker.answer(&self.response);
+    }
 }
 
 impl Engine {
