@@ -47,8 +47,9 @@ const PATIENT_RECORDS: u64 = 2000;
 /// pool free. Then the session loses events, and is not waited for again for [`SLOW`].
 const BUFFER_PATIENCE: Duration = Duration::from_millis(100);
 const SLOW: Duration = Duration::from_millis(250);
-/// How long programs are waited for that were asked for call stacks and have not answered.
-const HEARING: Duration = Duration::from_millis(100);
+/// How long programs are waited for at a session's end that have not answered what it wants; what they have said reaches the engine
+/// through another thread, which waits for its turn on a busy machine.
+const HEARING: Duration = Duration::from_millis(500);
 /// A pool from which nothing has come for so long is left alone until its next write.
 const QUIET_AFTER: Duration = Duration::from_millis(60);
 /// How often a host with quiet pools looks at them all the same: a write's call may find it on its way to sleep, and looking at

@@ -910,11 +910,11 @@ fn a_ninth_session_is_told() {
     let mut ends = vec![(output.status.code(), stderr(&output))];
     let query = |number| place.does(&format!("session query {}", name(number)));
     let queried: Vec<String> = (0..8).map(query).collect();
-    for number in 0..8 {
+    for (number, queried) in queried.iter().enumerate() {
         let output = place.etw(&["session", "stop", &name(number)]);
         let text = String::from_utf8(output.stdout.clone()).unwrap();
-        let is_told = queried[number].contains("eight sessions already");
-        assert_eq!(is_told, output.status.code() == Some(1), "{}", queried[number]);
+        let is_told = queried.contains("eight sessions already");
+        assert_eq!(is_told, output.status.code() == Some(1), "{queried}");
         ends.push((output.status.code(), text));
     }
     let (told, whole): (Vec<_>, Vec<_>) = ends.iter().partition(|(code, _)| *code == Some(1));

@@ -207,6 +207,10 @@ impl Engine {
                 // A program's message ends nothing.
                 let _ = self.handle(message);
             }
+            // A program that does not answer costs nobody's events.
+            if self.has_work() {
+                self.round(Duration::ZERO);
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
         others.into_iter().for_each(|message| self.mailbox.post(message));

@@ -188,7 +188,6 @@ impl Engine {
         let Some(program) = self.programs.get_mut(&connection) else { return };
         for (number, session, base) in settled {
             program.slots[number] = None;
-            program.providers.values_mut().for_each(|registered| registered.set_told(number, 0));
             let Some(lane) = program.lane else { continue };
             let losses = losses_of(&self.readers[lane], number, &base, true);
             if let Some(session) = self.router.session_mut(session) {

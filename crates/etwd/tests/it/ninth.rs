@@ -196,49 +196,59 @@ fn quiet(rig: &Rig, name: &str, providers: &[etw::Guid]) {
     rig.start_with(name, Start { enable, buffering: true, ..Start::default() });
 }
 
-/// P4: a session that nothing is had of gives its slot back, so that eight others find theirs; and a program that refuses what it was not
-/// asked, or what it was asked before, changes nothing.
+/// P4: a session that nothing is had of, or nothing any more, gives its slot back, so that eight others find theirs; and a program that
+/// refuses what it was not asked, or what it was asked before, changes nothing.
 #[test]
 fn a_refused_session_takes_no_slot() {
-    let rig = Rig::new();
-    let other = etw::Guid::from_name("OpenEtw.Other");
-    quiet(&rig, "first", &[provider()]);
-    let fake = Fake::new(&rig, &[provider(), other]);
-    let (first, _) = fake.set(1);
-    fake.answer(first, NO_SYSTEM_RESOURCES);
-    rig.wait_until(|rig| rig.query("first").refused == 1);
-    for (token, status) in [(first, 1450), (first, 5), (0, 1450), (first + 99, 1450), (u32::MAX, 5)]
-    {
-        fake.answer(token, status);
-    }
-    std::thread::scope(|scope| {
-        let mut slots = Vec::new();
-        for number in 0..8 {
-            // Eight of one provider are the host's own limit.
-            let id = if number < 7 { provider() } else { other };
-            let name = format!("session{number}");
-            let start = Start {
-                name: name.clone(),
-                buffering: true,
-                enable: vec![(id, all())],
-                ..Start::default()
-            };
-            let start = Request::Start(Box::new(start));
-            let asked = scope.spawn(|| rig.session(start));
-            let (token, slot) = fake.set(if number < 7 { 1 } else { 2 });
-            fake.answer(token, 0);
-            // An answer too many.
-            fake.answer(token, 0);
-            slots.push(slot);
-            let status = asked.join().unwrap();
-            assert_eq!((status.refused, status.error), (0, None), "{name}");
+    for had_another in [false, true] {
+        let rig = Rig::new();
+        let other = etw::Guid::from_name("OpenEtw.Other");
+        let both = [provider(), other];
+        quiet(&rig, "first", if had_another { &both } else { &both[..1] });
+        let fake = Fake::new(&rig, &both);
+        let (first, slot) = fake.set(1);
+        if had_another {
+            let (second, same) = fake.set(2);
+            assert_eq!(slot, same);
+            fake.answer(first, NO_SYSTEM_RESOURCES);
+            fake.answer(second, 0);
+            rig.wait_until(|rig| rig.query("first").refused == 1);
+            rig.done(Request::Disable { session: "first".to_owned(), provider: other });
+            assert_eq!(fake.told(), Told::Clear { number: 2, slot });
+        } else {
+            fake.answer(first, NO_SYSTEM_RESOURCES);
         }
-        slots.sort_unstable();
-        assert_eq!(slots, [0, 1, 2, 3, 4, 5, 6, 7]);
-    });
-    assert_eq!(rig.query("first").refused, 1);
-    assert_eq!(rig.stop("first").refused, 1);
-    assert!((0..8).all(|number| rig.stop(&format!("session{number}")).refused == 0));
+        rig.wait_until(|rig| rig.query("first").refused == 1);
+        let lies = [(first, 1450), (first, 5), (0, 1450), (first + 99, 1450), (u32::MAX - 1, 5)];
+        lies.iter().for_each(|(token, status)| fake.answer(*token, *status));
+        std::thread::scope(|scope| {
+            let mut slots = Vec::new();
+            for number in 0..8 {
+                // Eight of one provider are the host's own limit.
+                let id = if number < 7 { provider() } else { other };
+                let start = Start {
+                    name: format!("session{number}"),
+                    buffering: true,
+                    enable: vec![(id, all())],
+                    ..Start::default()
+                };
+                let start = Request::Start(Box::new(start));
+                let asked = scope.spawn(|| rig.session(start));
+                let (token, slot) = fake.set(if number < 7 { 1 } else { 2 });
+                fake.answer(token, 0);
+                // An answer too many.
+                fake.answer(token, 0);
+                slots.push(slot);
+                let status = asked.join().unwrap();
+                assert_eq!((status.refused, status.error), (0, None), "{number}");
+            }
+            slots.sort_unstable();
+            assert_eq!(slots, [0, 1, 2, 3, 4, 5, 6, 7]);
+        });
+        assert_eq!(rig.query("first").refused, 1);
+        assert_eq!(rig.stop("first").refused, 1);
+        assert!((0..8).all(|number| rig.stop(&format!("session{number}")).refused == 0));
+    }
 }
 
 /// A program that refuses a session one of its two providers has a slot for it as long as it has the other one, or takes the first later.
@@ -271,7 +281,8 @@ fn a_session_that_is_refused_in_part_has_its_slot() {
         any: 0,
         all: 0,
     };
-    assert_eq!(rig.done(state(provider())).len(), 1);
+    let asked = rig.done(state(provider()));
+    assert!(asked.len() == 1 && asked[0].starts_with("no program"), "{asked:?}");
     // Taken this time.
     let taken = std::thread::scope(|scope| {
         let asked = scope.spawn(|| rig.done(enable("part", 10_000)));
@@ -290,6 +301,37 @@ fn a_session_that_is_refused_in_part_has_its_slot() {
     fake.answer(token, 0);
     rig.done(disable(provider()));
     assert_eq!(fake.told(), Told::Clear { number: 1, slot });
+    // What is refused late is nobody's, whoever has the slot by then.
+    rig.done(enable("part", 0));
+    let (late, slot) = fake.set(1);
+    rig.done(disable(provider()));
+    assert_eq!(fake.told(), Told::Clear { number: 1, slot });
+    let enable_other = |lie: u32| {
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| {
+                rig.done(Request::Enable {
+                    session: "part".to_owned(),
+                    provider: other,
+                    info: all(),
+                    timeout_ms: 10_000,
+                })
+            });
+            let (token, same) = fake.set(2);
+            assert_eq!(slot, same);
+            fake.answer(lie, NO_SYSTEM_RESOURCES + 1);
+            fake.answer(token, 0);
+            assert_eq!(asked.join().unwrap(), [""; 0]);
+        });
+        assert_eq!(rig.query("part").refused, 1);
+    };
+    enable_other(late);
+    // Nor of a session that has the other one.
+    rig.done(enable("part", 0));
+    let (late, same) = fake.set(1);
+    assert_eq!(slot, same);
+    rig.done(disable(provider()));
+    assert_eq!(fake.told(), Told::Clear { number: 1, slot });
+    enable_other(late);
     let status = rig.stop("part");
     assert_eq!(status.refused, 1, "{status:?}");
 }
