@@ -251,6 +251,11 @@ pub struct SessionStatus {
     pub without_stack: u64,
     /// By cause, provider and process, the largest first; at most [`MAX_LOSSES`], and what is beyond by cause.
     pub losses: Vec<LossStatus>,
+    /// Registrations of which the session has nothing, or had nothing for a time, since it is their program's or their provider's ninth.
+    /// Those beyond the rows below are counted each time that they are enabled.
+    pub refused: u64,
+    /// The first of them; at most [`MAX_REFUSALS`].
+    pub refusals: Vec<RefusalStatus>,
     /// What is enabled.
     pub enabled: BTreeMap<String, EnableInfo>,
     /// The last error of its file.
@@ -259,6 +264,22 @@ pub struct SessionStatus {
 
 /// Rows of [`SessionStatus::losses`].
 pub const MAX_LOSSES: usize = 200;
+
+/// Rows of [`SessionStatus::refusals`].
+pub const MAX_REFUSALS: usize = 50;
+
+/// A provider of a process, of which a session has nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)]
+pub struct RefusalStatus {
+    pub pid: u32,
+    pub provider: Guid,
+    /// ETW's status, a Win32 value: 1450 (`ERROR_NO_SYSTEM_RESOURCES`) for a ninth session.
+    pub status: u32,
+    /// A sentence that says so.
+    pub message: String,
+}
 
 /// A loss.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

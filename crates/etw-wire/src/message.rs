@@ -7,7 +7,7 @@
 //! | 3 Unregister | u32 number | |
 //! | 4 Pool | + memory | answers NeedPool |
 //! | 5 Segment | + memory | answers Grow; without memory: there is none |
-//! | 6 Done | u32 token | the change of that token is made |
+//! | 6 Done | u32 token, u32 Win32 status | the change of that token is made, or why not: 1450 (`ERROR_NO_SYSTEM_RESOURCES`) for a Set of a provider that eight sessions have already, those of other hosts and private ones among them; it is then as it was before. 0 for every Clear and Capture |
 //! | 7 Modules | blob | [`LoadedModule`](etw_types::LoadedModule)s: what the call stacks' addresses mean; before Done, and whenever there are others |
 //!
 //! | from the host | | |
@@ -28,7 +28,7 @@ use etw_types::{Guid, LevelKeyword, StackFilter, le};
 /// `OETW`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"OETW");
 /// The version of everything in this crate, and of the pools' layout.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Who connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub enum FromProgram<'a> {
     Unregister { number: u32 },
     Pool,
     Segment,
-    Done { token: u32 },
+    Done { token: u32, status: u32 },
     Modules { modules: &'a [u8] },
 }
 
@@ -183,7 +183,7 @@ impl<'a> FromProgram<'a> {
             FromProgram::Unregister { number } => Out::new(3).u32(number),
             FromProgram::Pool => Out::new(4),
             FromProgram::Segment => Out::new(5),
-            FromProgram::Done { token } => Out::new(6).u32(token),
+            FromProgram::Done { token, status } => Out::new(6).u32(token).u32(status),
             FromProgram::Modules { modules } => Out::new(7).blob(modules),
         }
         .0
@@ -207,7 +207,7 @@ impl<'a> FromProgram<'a> {
             3 => FromProgram::Unregister { number: from.u32()? },
             4 => FromProgram::Pool,
             5 => FromProgram::Segment,
-            6 => FromProgram::Done { token: from.u32()? },
+            6 => FromProgram::Done { token: from.u32()?, status: from.u32()? },
             7 => FromProgram::Modules { modules: from.blob()? },
             _ => return None,
         };
@@ -323,7 +323,7 @@ mod tests {
             FromProgram::Unregister { number: 5 },
             FromProgram::Pool,
             FromProgram::Segment,
-            FromProgram::Done { token: 8 },
+            FromProgram::Done { token: 8, status: 1450 },
             FromProgram::Modules { modules: b"none of this crate's affair" },
         ];
         let hosts = [

@@ -20,6 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use etw_ring::{Bell, Control, MAX_ATTACHMENTS, Memory, PoolOptions, Writer, process_generation};
+use etw_types::Status;
 use etw_wire::dir::{self, Directory, Word};
 use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
 use etw_wire::{Channel, Received};
@@ -200,16 +201,16 @@ impl Link {
                         None => Ok(()),
                     };
                     let wanted = Some((&wanted, stacks.as_ref(), since));
-                    registry::set(attachment, number, slot, wanted, source, filter_data);
-                    told.and_then(|()| self.say(&FromProgram::Done { token }, &[]))
+                    let set = registry::set(attachment, number, slot, wanted, source, filter_data);
+                    told.and_then(|()| self.answer(token, set))
                 }
                 FromHost::Clear { token, number, slot, source } => {
-                    registry::set(attachment, number, slot, None, source, &[]);
-                    self.say(&FromProgram::Done { token }, &[])
+                    let cleared = registry::set(attachment, number, slot, None, source, &[]);
+                    self.answer(token, cleared)
                 }
                 FromHost::Capture { token, number, level, any, all, source } => {
                     registry::capture(attachment, number, (level, any, all), source);
-                    self.say(&FromProgram::Done { token }, &[])
+                    self.answer(token, Ok(()))
                 }
                 FromHost::Grow { size } => {
                     growing = growing.or_else(|| segment(size));
@@ -278,6 +279,12 @@ impl Link {
         descriptors: &[std::os::fd::BorrowedFd<'_>],
     ) -> io::Result<()> {
         self.channel.send(&message.to_bytes(), descriptors)
+    }
+
+    /// A change is made, or is not.
+    fn answer(&self, token: u32, made: Result<(), Status>) -> io::Result<()> {
+        let status = made.err().map_or(0, |status| status.0);
+        self.say(&FromProgram::Done { token, status }, &[])
     }
 
     /// What was said to a host that has been replaced meanwhile may not have been heard.

@@ -348,6 +348,9 @@ impl GlobalSession {
     ///
     /// Programs that run have heard of it when this returns, or a second later; what did not go as asked comes back in sentences.
     ///
+    /// *Loss.* A program in which the provider has eight sessions already, of all hosts together, refuses one more: a sentence says so, and
+    /// [`SessionStatus::refusals`], of programs that begin later too.
+    ///
     /// # Errors
     /// `ERROR_NO_SYSTEM_RESOURCES`: it is enabled in eight sessions already.
     pub fn enable(

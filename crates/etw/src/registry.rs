@@ -263,6 +263,9 @@ pub(crate) fn set_writer(attachment: usize, writer: &'static Writer) {
 
 /// What a session of a host wants (`Some`, with the time since when), or no longer wants, of the provider that the host knows by
 /// `number`.
+///
+/// # Errors
+/// `ERROR_NO_SYSTEM_RESOURCES` when the provider has eight sessions already, of all hosts together; nothing is changed then.
 #[cfg(target_os = "linux")]
 pub(crate) fn set(
     attachment: usize,
@@ -271,22 +274,21 @@ pub(crate) fn set(
     wanted: Option<(&LevelKeyword, Option<&StackFilter>, u64)>,
     source: Guid,
     filter_data: &[u8],
-) {
+) -> Result<(), Status> {
     let route = route(attachment, slot);
     let changed = with(|registry| {
-        let provider = by_number(registry, attachment, number)?;
+        // One that has unregistered meanwhile refuses nothing.
+        let Some(provider) = by_number(registry, attachment, number) else { return Ok(None) };
         let changed = match wanted {
-            // A ninth session, with those of other hosts: it has no events of this program.
-            Some((wanted, stacks, since)) => {
-                provider.want(route, wanted, stacks, since) == Ok(true)
-            }
+            Some((wanted, stacks, since)) => provider.want(route, wanted, stacks, since)?,
             None => provider.clear_slots(route),
         };
-        changed.then_some(provider)
-    });
+        Ok(changed.then_some(provider))
+    })?;
     if let Some(provider) = changed {
         call(&provider, None, |provider| told(provider, source, false), filter_data);
     }
+    Ok(())
 }
 
 /// Asks the provider that the host knows by `number` for its state.

@@ -47,8 +47,9 @@ const PATIENT_RECORDS: u64 = 2000;
 /// pool free. Then the session loses events, and is not waited for again for [`SLOW`].
 const BUFFER_PATIENCE: Duration = Duration::from_millis(100);
 const SLOW: Duration = Duration::from_millis(250);
-/// How long programs are waited for that were asked for call stacks and have not answered.
-const HEARING: Duration = Duration::from_millis(100);
+/// How long programs are waited for at a session's end that have not answered what it wants; what they have said reaches the engine
+/// through another thread, which waits for its turn on a busy machine.
+const HEARING: Duration = Duration::from_millis(500);
 /// A pool from which nothing has come for so long is left alone until its next write.
 const QUIET_AFTER: Duration = Duration::from_millis(60);
 /// How often a host with quiet pools looks at them all the same: a write's call may find it on its way to sleep, and looking at
@@ -102,11 +103,46 @@ pub(crate) struct Engine {
 
 /// A controller that waits until programs have made a change.
 pub(crate) struct Pending {
+    /// Whose wishes it is about.
+    pub session: usize,
     /// The change's number at each program; `None`: not sent yet, the pool is not there.
     pub waiting: HashMap<Connection, Option<u32>>,
     pub deadline: Instant,
     pub asker: Asker,
     pub response: Response,
+    /// What did not go as asked.
+    pub warnings: Vec<String>,
+}
+
+/// Warnings of one answer, which is one message.
+const MAX_WARNINGS: usize = 100;
+
+impl Pending {
+    /// Answers with what is known by now.
+    fn answer(mut self, sessions: &BTreeMap<usize, GlobalSession>) {
+        let mut known = HashSet::new();
+        self.warnings.retain(|warning| known.insert(warning.clone()));
+        if self.warnings.len() > MAX_WARNINGS {
+            let more = self.warnings.split_off(MAX_WARNINGS).len();
+            self.warnings.push(format!("and {more} warnings more"));
+        }
+        match &mut self.response {
+            Response::Done { warnings } => warnings.append(&mut self.warnings),
+            Response::Session(status) => {
+                if let Some(global) = sessions.get(&self.session)
+                    && global.guid == status.guid
+                {
+                    status.refused = global.refusals.count;
+                    status.refusals.clone_from(&global.refusals.rows);
+                }
+                if !self.warnings.is_empty() {
+                    status.error = Some(self.warnings.join("; "));
+                }
+            }
+            _ => {}
+        }
+        self.asker.answer(&self.response);
+    }
 }
 
 impl Engine {

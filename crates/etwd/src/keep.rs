@@ -29,6 +29,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
 use crate::program::Slot;
+use crate::session::Refusals;
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct KeptSession {
@@ -49,6 +50,7 @@ pub(crate) struct KeptSession {
     pub file_number: u32,
     /// Files that it had before, with buffers on their way; the oldest first.
     pub before: Vec<KeptFile>,
+    pub refusals: Refusals,
 }
 
 /// What a session is in the middle of giving up.

@@ -64,6 +64,23 @@ pub(crate) struct Registered {
     pub provider: Provider,
     pub group: Guid,
     pub name: String,
+    /// The change by which each slot's session was last told to want something of it; 0: none.
+    told: [u32; SESSIONS],
+    /// The slots whose sessions it has refused, a bit each.
+    refused: u8,
+}
+
+impl Registered {
+    /// A change was sent, of this number; 0: the slot's session wants nothing of it any more. The answer is not there yet.
+    pub fn set_told(&mut self, slot: usize, token: u32) {
+        self.told[slot] = token;
+        self.refused &= !(1 << slot);
+    }
+
+    /// Has the slot's session nothing of it, whatever it wants?
+    pub fn is_refused(&self, slot: usize) -> bool {
+        self.refused & 1 << slot != 0
+    }
 }
 
 /// A slot's session.
@@ -165,13 +182,39 @@ impl Program {
         let parsed = etw_tracelogging::ProviderTraits::parse(traits).ok();
         let name = parsed.map(|traits| String::from_utf8_lossy(traits.name()).into_owned());
         let group = provider.group();
-        self.providers
-            .insert(number, Registered { provider, group, name: name.unwrap_or_default() });
+        self.providers.insert(
+            number,
+            Registered {
+                provider,
+                group,
+                name: name.unwrap_or_default(),
+                told: [0; SESSIONS],
+                refused: 0,
+            },
+        );
         true
     }
 
     pub fn unregister(&mut self, number: u32) -> Option<Registered> {
         self.providers.remove(&number)
+    }
+
+    /// The program has not made that change: of which registration, and in which slot. `None`: it is not the last one of any, so its
+    /// answer decides nothing.
+    pub fn refuse(&mut self, token: u32) -> Option<(u32, usize)> {
+        let of = |told: &[u32; SESSIONS]| told.iter().position(|last| token != 0 && *last == token);
+        let (number, registered, slot) =
+            self.providers.iter_mut().find_map(|(number, registered)| {
+                Some((*number, of(&registered.told)?)).map(|(n, slot)| (n, registered, slot))
+            })?;
+        registered.set_told(slot, 0);
+        registered.refused |= 1 << slot;
+        Some((number, slot))
+    }
+
+    /// Has it not answered yet what a slot's session wants?
+    pub fn is_unheard(&self, slot: usize) -> bool {
+        self.providers.values().any(|registered| registered.told[slot] > self.done)
     }
 
     /// What the next worker has to know of the slots; `last`: the last batch that is final.
@@ -224,13 +267,16 @@ impl Program {
 
     /// Asks the program to change what a session wants of one registration, and since when.
     pub fn tell(
-        &self,
+        &mut self,
         token: u32,
         number: u32,
         slot: usize,
         wanted: Option<(&EnableInfo, u64)>,
         source: Guid,
     ) {
+        if let Some(registered) = self.providers.get_mut(&number) {
+            registered.set_told(slot, if wanted.is_some() { token } else { 0 });
+        }
         let slot = slot as u8;
         match wanted {
             Some((info, since)) => self.say(&FromHost::Set {

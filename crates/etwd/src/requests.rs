@@ -89,8 +89,14 @@ impl Engine {
                         let (waiting, warnings) = self.spread(slot, &provider);
                         let deadline =
                             Instant::now() + Duration::from_millis(u64::from(timeout_ms));
-                        let response = Response::Done { warnings };
-                        self.pending.push(Pending { waiting, deadline, asker: from, response });
+                        self.pending.push(Pending {
+                            session: slot,
+                            waiting,
+                            deadline,
+                            asker: from,
+                            response: done(),
+                            warnings,
+                        });
                     }
                     Err(no) => from.answer(&no),
                 }
@@ -176,16 +182,17 @@ impl Engine {
                 let ledger = self.ledger(slot);
                 let response =
                     self.status(slot, |global, inner| global.status(slot, inner, &ledger, false));
-                let response = match (response, warnings.is_empty()) {
-                    (Response::Session(mut status), false) => {
-                        status.error = Some(warnings.join("; "));
-                        Response::Session(status)
-                    }
-                    (response, _) => response,
-                };
                 let waiting = all.into_iter().collect();
                 let deadline = Instant::now() + START_PATIENCE;
-                self.pending.push(Pending { waiting, deadline, asker: from, response });
+                let session = slot;
+                self.pending.push(Pending {
+                    session,
+                    waiting,
+                    deadline,
+                    asker: from,
+                    response,
+                    warnings,
+                });
             }
         }
     }
@@ -455,8 +462,14 @@ impl Engine {
             source,
         });
         let deadline = Instant::now() + START_PATIENCE;
-        let response = Response::Done { warnings };
-        self.pending.push(Pending { waiting, deadline, asker: from, response });
+        self.pending.push(Pending {
+            session: slot,
+            waiting,
+            deadline,
+            asker: from,
+            response: done(),
+            warnings,
+        });
     }
 
     fn providers(&self) -> Response {
@@ -528,7 +541,7 @@ impl Engine {
     fn snapshot(&mut self, slot: usize, file: &Path, from: &Asker) -> Result<Response, Response> {
         may_write(from.user(), file)?;
         self.is_free(file)?;
-        self.hear_modules(slot);
+        self.hear(slot);
         self.drain_all();
         let raw = self.clocks.0.now();
         let lost = self.ledger(slot).lost_total();

@@ -380,6 +380,7 @@ impl Engine {
             slow_at: None,
             modules: Modules::default(),
             reports: None,
+            refusals: record.refusals,
             start: record.start,
         };
         self.router.insert(slot, session);

@@ -18,7 +18,11 @@ use etw_ring::{Memory, RawClock};
 use etw_session::state::STATE_SIZE;
 use etw_session::{EventClock, Ledger, LogMode, Session, SessionOptions, State, log_file_mode};
 use etw_types::{ClockType, Guid, Status};
-use etw_wire::control::{FileMode, LossStatus, MAX_LOSSES, Response, SessionStatus, Start, stream};
+use etw_wire::control::{
+    FileMode, LossStatus, MAX_LOSSES, MAX_REFUSALS, RefusalStatus, Response, SessionStatus, Start,
+    stream,
+};
+use serde::{Deserialize, Serialize};
 
 use crate::consumer::Consumer;
 use crate::keep::{Ending, KeptFile};
@@ -75,6 +79,30 @@ pub(crate) struct GlobalSession {
     pub modules: Modules,
     /// At its end: what of its report is not in its stream yet.
     pub reports: Option<VecDeque<Report>>,
+    /// What programs have not taken of its wishes.
+    pub refusals: Refusals,
+}
+
+/// Registrations that a session has nothing of: how many, and the first of them.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Refusals {
+    pub count: u64,
+    pub rows: Vec<RefusalStatus>,
+}
+
+impl Refusals {
+    /// One more, unless it is among those that are known: of a program that was asked again.
+    /// `false`: it is.
+    pub fn add(&mut self, refusal: RefusalStatus) -> bool {
+        if self.rows.contains(&refusal) {
+            return false;
+        }
+        self.count += 1;
+        if self.rows.len() < MAX_REFUSALS {
+            self.rows.push(refusal);
+        }
+        true
+    }
 }
 
 /// A session whose files are being completed.
@@ -229,6 +257,7 @@ impl GlobalSession {
             slow_at: None,
             modules: Modules::default(),
             reports: None,
+            refusals: Refusals::default(),
             start,
         };
         Ok((global, session))
@@ -408,6 +437,8 @@ impl GlobalSession {
             lost: ledger.lost_total(),
             without_stack: session.facts().without_stack,
             losses,
+            refused: self.refusals.count,
+            refusals: if with_losses { self.refusals.rows.clone() } else { Vec::new() },
             enabled: session
                 .enablements()
                 .map(|(id, info)| (id.to_string(), info.clone()))

@@ -249,11 +249,17 @@ pub fn summary(status: &SessionStatus) -> String {
         let _ = write!(text, ", {} overwritten", status.overwritten);
     }
     match status.lost {
+        // That would be said of programs that were not recorded, too.
+        0 if status.refused > 0 => text.push('\n'),
         0 => text.push_str(", none lost\n"),
         lost => {
             let _ = writeln!(text, ", {lost} LOST:");
             text.push_str(&losses(status));
         }
+    }
+    if status.refused > 0 {
+        let _ = writeln!(text, "{} NOT RECORDED:", status.refused);
+        text.push_str(&refusals(status));
     }
     if status.without_stack > 0 {
         let _ = writeln!(
@@ -287,9 +293,22 @@ fn losses(status: &SessionStatus) -> String {
     text
 }
 
-/// Exit status 1: this run has lost something.
+/// Programs' providers that a session has nothing of, a line each.
+pub fn refusals(status: &SessionStatus) -> String {
+    let mut text = String::new();
+    for refusal in &status.refusals {
+        let _ = writeln!(text, "  {}", safe(&refusal.message));
+    }
+    let more = status.refused.saturating_sub(status.refusals.len() as u64);
+    if more > 0 {
+        let _ = writeln!(text, "  and {more} more");
+    }
+    text
+}
+
+/// Exit status 1: this run has lost something, or has nothing of a program that it was to record.
 pub fn outcome(status: &SessionStatus) -> Result<Outcome, Failure> {
-    let whole = status.lost == 0 && status.error.is_none();
+    let whole = status.lost == 0 && status.refused == 0 && status.error.is_none();
     Ok(if whole { Outcome::Done } else { Outcome::Damaged })
 }
 
@@ -339,6 +358,10 @@ fn show(status: &SessionStatus, format: Format) -> Result<(), Failure> {
         row("without stack", status.without_stack.to_string());
     }
     text.push_str(&losses(status));
+    if status.refused > 0 {
+        let _ = writeln!(text, "{:<16}{}", "not recorded", status.refused);
+        text.push_str(&refusals(status));
+    }
     for (provider, info) in &status.enabled {
         let _ = writeln!(
             text,

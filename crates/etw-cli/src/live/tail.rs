@@ -2,6 +2,7 @@
 
 use super::host::{Which, ask_session};
 use super::options::{EnableOptions, Wanted as Provider, enablements, resolve};
+use super::session::refusals;
 use crate::format::{FileFacts, Format, Options};
 use crate::output::{Failure, Outcome, Output};
 use crate::schemas::{self, Schemas};
@@ -10,7 +11,7 @@ use ::etw::{Consumer, Controller, Lost, Missed};
 use clap::{Args, ValueEnum};
 use etw_decode::{Decoder, Style};
 use etw_types::{EventRecord, FileTime};
-use etw_wire::control::{Request, Start};
+use etw_wire::control::{Request, Response, Start};
 use std::io::IsTerminal;
 
 #[derive(Args)]
@@ -65,7 +66,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             start.enable = enablements(&arguments.provider, &arguments.enable, |named| {
                 resolve(named, Some(&client))
             })?;
-            ask_session(&client, &Request::Start(Box::new(start)))?.name
+            let status = ask_session(&client, &Request::Start(Box::new(start)))?;
+            if let Some(warning) = &status.error {
+                eprintln!("etw: warning: {warning}");
+            }
+            status.name
         }
     };
     // A session of our own ends with `client`.
@@ -153,8 +158,18 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             break;
         }
     }
+    let mut whole = events.lost() == Lost::default() && events.missed().events == 0;
+    if arguments.session.is_none() {
+        // Of a session that has ended with its host there is nobody to ask.
+        let query = client.ask(&Request::Query { session });
+        if let Ok(Response::Session(status)) = query
+            && status.refused > 0
+        {
+            whole = false;
+            eprint!("etw: {} not recorded:\n{}", status.refused, refusals(&status));
+        }
+    }
     drop(client);
-    let whole = events.lost() == Lost::default() && events.missed().events == 0;
     Ok(if whole { Outcome::Done } else { Outcome::Damaged })
 }
 

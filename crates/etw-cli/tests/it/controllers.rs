@@ -892,6 +892,39 @@ fn what_hinders_a_host_is_told() {
     }
 }
 
+/// OV-12: a program has eight sessions for a provider, `etw record`'s own among them: whichever has nothing of it says so, with status 1.
+#[test]
+fn a_ninth_session_is_told() {
+    let place = Place::new("ninth");
+    let name = |number| format!("s{number}");
+    for number in 0..8 {
+        let s = name(number);
+        place.does(&format!("session start {s} -o {s}.etl -p {NAME}"));
+    }
+    // Nothing is typed: it ends as soon as a session wants its events.
+    let program = std::env::current_exe().unwrap();
+    let mut record = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+    record.args(["record", "-o", "r.etl", "-p", NAME, "--"]).arg(program);
+    record.args(["controllers::program", "--exact", "--nocapture", "--test-threads=1"]);
+    let output = record.env(ROLE, "program").output().unwrap();
+    let mut ends = vec![(output.status.code(), stderr(&output))];
+    let query = |number| place.does(&format!("session query {}", name(number)));
+    let queried: Vec<String> = (0..8).map(query).collect();
+    for (number, queried) in queried.iter().enumerate() {
+        let output = place.etw(&["session", "stop", &name(number)]);
+        let text = String::from_utf8(output.stdout.clone()).unwrap();
+        let is_told = queried.contains("eight sessions already");
+        assert_eq!(is_told, output.status.code() == Some(1), "{queried}");
+        ends.push((output.status.code(), text));
+    }
+    let (told, whole): (Vec<_>, Vec<_>) = ends.iter().partition(|(code, _)| *code == Some(1));
+    assert_eq!((told.len(), whole.len()), (1, 8), "{ends:?}");
+    assert!(whole.iter().all(|(code, text)| *code == Some(0) && text.contains("none lost")));
+    let text = &told[0].1;
+    assert!(text.contains("1 NOT RECORDED:\n  process "), "{text}");
+    assert!(text.contains("has eight sessions already") && !text.contains("none lost"), "{text}");
+}
+
 /// A command that is recorded hears of the signals that end it, its children's ends, and what `etw record` is told.
 #[test]
 fn recorded_commands_have_their_signals() {

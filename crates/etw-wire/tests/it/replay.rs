@@ -4,7 +4,9 @@ use std::path::Path;
 
 use etw_session::{Condition, EnableInfo, EventKey, Filters, IdFilter, PayloadFilter, PayloadOp};
 use etw_types::{Guid, LevelKeyword, LevelKeywordFilter, LoadedModule, NameFilter, StackFilter};
-use etw_wire::control::{FileMode, LossStatus, Request, Response, SessionStatus, Start, Update};
+use etw_wire::control::{
+    FileMode, LossStatus, RefusalStatus, Request, Response, SessionStatus, Start, Update,
+};
 use etw_wire::message::{FromHost, FromProgram};
 
 #[path = "../../../../fuzz/src/wire.rs"]
@@ -80,7 +82,8 @@ fn wire_message() {
     let seeds = [
         ("hello", FromProgram::Hello { version: 1, role: 2 }.to_bytes()),
         ("register", FromProgram::Register { number: 5, id, traits: b"\x06\0Doc\0" }.to_bytes()),
-        ("done", FromProgram::Done { token: 8 }.to_bytes()),
+        ("done", FromProgram::Done { token: 8, status: 0 }.to_bytes()),
+        ("done_refused", FromProgram::Done { token: 8, status: 1450 }.to_bytes()),
         ("welcome", FromHost::Welcome { version: 1, pool_size: 1 << 20 }.to_bytes()),
         ("set", set.to_bytes()),
         ("set_flags", flags),
@@ -125,7 +128,19 @@ fn wire_request() {
         Request::Enable { session: session(), provider: Guid::from_u128(3), info, timeout_ms: 5 };
     let update = Update { buffers: Some(3), real_time: Some(false), ..Update::default() };
     let loss = LossStatus { cause: "late".to_owned(), count: 3, ..LossStatus::default() };
-    let status = SessionStatus { name: session(), losses: vec![loss], ..SessionStatus::default() };
+    let refusal = RefusalStatus {
+        pid: 7,
+        provider: Guid::from_u128(3),
+        status: 1450,
+        message: "process 7 has eight sessions".to_owned(),
+    };
+    let status = SessionStatus {
+        name: session(),
+        losses: vec![loss],
+        refused: 1,
+        refusals: vec![refusal],
+        ..SessionStatus::default()
+    };
     let of = |request: &Request| serde_json::to_vec(request).unwrap();
     let seeds = [
         ("start", of(&Request::Start(Box::new(start)))),

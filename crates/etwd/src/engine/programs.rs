@@ -2,6 +2,10 @@
 
 use std::cmp::Reverse;
 
+use etw_types::Status;
+use etw_wire::control::RefusalStatus;
+
+use super::wants::no_slot;
 use super::*;
 use crate::fault;
 
@@ -103,6 +107,7 @@ impl Engine {
             buffers: global.memories.iter().map(|(count, _)| *count).collect(),
             file_number: global.file_number,
             before: global.before.iter().map(|(file, _)| file.clone()).collect(),
+            refusals: global.refusals.clone(),
         };
         let mut descriptors = vec![global.numbers.as_fd()];
         descriptors.extend(global.memories.iter().map(|(_, memory)| memory.as_fd()));
@@ -145,8 +150,11 @@ impl Engine {
             }
             FromProgram::Pool => self.take_pool(connection, descriptors),
             FromProgram::Segment => self.take_segment(connection, descriptors),
-            FromProgram::Done { token } => {
+            FromProgram::Done { token, status } => {
                 program.done = token.max(program.done);
+                if status != 0 {
+                    self.refuse(connection, token, status);
+                }
                 for pending in &mut self.pending {
                     let sent = pending.waiting.get(&connection).copied().flatten();
                     if sent.is_some_and(|sent| sent <= token) {
@@ -179,21 +187,17 @@ impl Engine {
         true
     }
 
-    /// Hears what programs with stacks of the session have loaded: they say it before they answer an enablement. One that has written
-    /// events and ended in a moment may not have been heard yet.
-    pub(crate) fn hear_modules(&mut self, session: usize) {
-        if !self.router.session(session).is_some_and(Session::wants_stacks) {
-            return;
-        }
+    /// Hears the programs of a session that have not answered: whether they have taken what it wants, and, where it wants call stacks, what
+    /// they have loaded, which they say before. One that has written events and ended in a moment may not have been heard yet.
+    pub(crate) fn hear(&mut self, session: usize) {
         let end = Instant::now() + HEARING;
         let mut others = Vec::new();
         while Instant::now() < end {
-            let is_unheard = |(connection, program): (&Connection, &Program)| {
-                program.slot_of(session).is_some()
-                    && !program.has_ended
-                    && self.tokens.get(connection).is_some_and(|token| *token > program.done)
+            let is_unheard = |program: &Program| {
+                let slot = program.slot_of(session).filter(|_| !program.has_ended);
+                slot.is_some_and(|slot| program.is_unheard(slot))
             };
-            if !self.programs.iter().any(is_unheard) {
+            if !self.programs.values().any(is_unheard) {
                 break;
             }
             let (of_programs, more): (Vec<_>, Vec<_>) =
@@ -202,6 +206,10 @@ impl Engine {
             for message in of_programs {
                 // A program's message ends nothing.
                 let _ = self.handle(message);
+            }
+            // A program that does not answer costs nobody's events.
+            if self.has_work() {
+                self.round(Duration::ZERO);
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -242,7 +250,16 @@ impl Engine {
         let program = self.programs.get_mut(&connection)?;
         let reader = program.lane.map(|lane| &self.readers[lane]);
         let is_new = program.slot_of(session).is_none();
-        let slot = program.take_slot(session, reader, admission)?;
+        let Some(slot) = program.take_slot(session, reader, admission) else {
+            let refusal = RefusalStatus {
+                pid: program.peer.pid,
+                provider: program.providers.get(&number)?.provider.id,
+                status: Status::ERROR_NO_SYSTEM_RESOURCES.0,
+                message: no_slot(program.peer.pid),
+            };
+            self.tell_refusal(connection, session, refusal);
+            return None;
+        };
         if is_new {
             if let Some(lane) = program.lane {
                 self.lanes[lane].set_slots(&program.slots);

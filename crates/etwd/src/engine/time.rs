@@ -78,24 +78,24 @@ impl Engine {
     pub(crate) fn answer_pending(&mut self) {
         let now = Instant::now();
         let mut left = Vec::new();
-        for pending in std::mem::take(&mut self.pending) {
+        for mut pending in std::mem::take(&mut self.pending) {
             if pending.waiting.is_empty() {
-                pending.asker.answer(&pending.response);
+                pending.answer(&self.sessions);
             } else if now >= pending.deadline {
                 let processes: HashSet<u32> = pending
                     .waiting
                     .keys()
                     .filter_map(|connection| Some(self.programs.get(connection)?.peer.pid))
                     .collect();
-                let mut response = pending.response;
-                if let Response::Done { warnings } = &mut response {
-                    for process in processes {
-                        warnings.push(format!(
+                if let Response::Done { .. } = &pending.response {
+                    let late = processes.into_iter().map(|process| {
+                        format!(
                             "process {process} has not answered yet; what was asked is done when it does"
-                        ));
-                    }
+                        )
+                    });
+                    pending.warnings.extend(late);
                 }
-                pending.asker.answer(&response);
+                pending.answer(&self.sessions);
             } else {
                 left.push(pending);
             }

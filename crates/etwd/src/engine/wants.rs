@@ -6,6 +6,12 @@ use crate::keep::Ending;
 use crate::program::Slot;
 use crate::rights::refused;
 use etw_types::Status;
+use etw_wire::control::RefusalStatus;
+
+/// What is said of a program that has no slot for one more session.
+pub(crate) fn no_slot(process: u32) -> String {
+    format!("process {process} has eight sessions of this host already")
+}
 
 impl Engine {
     /// Tells all programs with a provider what a session wants of it now; which of them are to answer, and what could not be.
@@ -46,9 +52,7 @@ impl Engine {
                     }
                     None => {
                         let process = self.programs.get(&connection).map_or(0, |p| p.peer.pid);
-                        warnings.push(format!(
-                            "process {process} has eight sessions of this host already"
-                        ));
+                        warnings.push(no_slot(process));
                     }
                 }
             }
@@ -66,11 +70,12 @@ impl Engine {
     ) -> (HashMap<Connection, Option<u32>>, Vec<String>) {
         let mut waiting = HashMap::new();
         for (connection, program) in &self.programs {
-            if program.slot_of(session).is_none() || program.has_ended {
+            let Some(slot) = program.slot_of(session).filter(|_| !program.has_ended) else {
                 continue;
-            }
+            };
             for (number, registered) in &program.providers {
-                if registered.provider.id == *provider || registered.group == *provider {
+                let is_it = registered.provider.id == *provider || registered.group == *provider;
+                if is_it && !registered.is_refused(slot) {
                     let token = self.tokens.entry(*connection).or_default();
                     *token += 1;
                     program.say(&message(*token, *number));
@@ -78,8 +83,52 @@ impl Engine {
                 }
             }
         }
-        let none = waiting.is_empty().then(|| "no program has this provider registered".to_owned());
+        let none = waiting.is_empty().then(|| {
+            "no program has this provider registered, or records it for the session".to_owned()
+        });
         (waiting, Vec::from_iter(none))
+    }
+
+    /// A program has not made a change, for which it gives a status. A session that has nothing of the program then gives its slot back.
+    pub(crate) fn refuse(&mut self, connection: Connection, token: u32, status: u32) {
+        let Some(program) = self.programs.get_mut(&connection) else { return };
+        let Some((number, slot)) = program.refuse(token) else { return };
+        let Some(session) = program.slots[slot].as_ref().map(|used| used.session) else { return };
+        let Some(registered) = program.providers.get(&number) else { return };
+        let (process, provider) = (program.peer.pid, registered.provider.id);
+        let message = match Status(status) {
+            Status::ERROR_NO_SYSTEM_RESOURCES => {
+                format!("process {process}: provider {provider} has eight sessions already")
+            }
+            status => format!("process {process}: provider {provider} was not enabled ({status})"),
+        };
+        let is_had = program.providers.values().any(|registered| {
+            wanted_of(&self.router, session, registered).is_some() && !registered.is_refused(slot)
+        });
+        let refusal = RefusalStatus { pid: process, provider, status, message };
+        self.tell_refusal(connection, session, refusal);
+        if !is_had {
+            self.settle(connection, |used| used.session == session);
+        }
+    }
+
+    /// That a session has nothing of a registration: to who waits for it, and to who asks for the session's state.
+    pub(crate) fn tell_refusal(
+        &mut self,
+        connection: Connection,
+        session: usize,
+        refusal: RefusalStatus,
+    ) {
+        for pending in &mut self.pending {
+            if pending.session == session && pending.waiting.contains_key(&connection) {
+                pending.warnings.push(refusal.message.clone());
+            }
+        }
+        let global = self.sessions.get_mut(&session);
+        if global.is_some_and(|global| global.refusals.add(refusal)) {
+            // Who asks another worker is to be told, too; the program may have ended by then.
+            self.keep_session(session);
+        }
     }
 
     /// Tells all programs that a session wants nothing of a provider any more; `None`: of none of its providers. What their writers have
@@ -90,33 +139,28 @@ impl Engine {
         for connection in connections {
             let Some(program) = self.programs.get_mut(&connection) else { continue };
             let Some(slot) = program.slot_of(session) else { continue };
-            let mut is_wanted = false;
+            let mut is_had = false;
+            let mut changes = Vec::new();
             for (number, registered) in &program.providers {
                 let of = registered.provider.id;
                 let goes = provider.is_none_or(|id| *id == of || *id == registered.group);
                 let still = wanted_of(&self.router, session, registered);
-                match still.filter(|_| provider.is_some()) {
-                    // By its group, when it was by itself, or the other way round.
-                    Some(info) => {
-                        is_wanted = true;
-                        if goes {
-                            let token = self.tokens.entry(connection).or_default();
-                            *token += 1;
-                            let since = self.sessions.get(&session);
-                            let since = since.map_or(0, |session| session.since_of(registered));
-                            let wanted = Some((info, since));
-                            program.tell(*token, *number, slot, wanted, source);
-                        }
-                    }
-                    None if goes => {
-                        let token = self.tokens.entry(connection).or_default();
-                        *token += 1;
-                        program.tell(*token, *number, slot, None, source);
-                    }
-                    None => {}
+                let still = still.filter(|_| provider.is_some()).map(|info| {
+                    let global = self.sessions.get(&session);
+                    (info, global.map_or(0, |global| global.since_of(registered)))
+                });
+                // By its group, when it was by itself, or the other way round: it is asked anew.
+                is_had |= still.is_some() && (goes || !registered.is_refused(slot));
+                if goes {
+                    changes.push((*number, still));
                 }
             }
-            if !is_wanted {
+            for (number, wanted) in changes {
+                let token = self.tokens.entry(connection).or_default();
+                *token += 1;
+                program.tell(*token, number, slot, wanted, source);
+            }
+            if !is_had {
                 self.settle(connection, |used| used.session == session);
             }
         }
@@ -158,7 +202,7 @@ impl Engine {
     /// Stops a session: what was written before is stored. Its files are completed by a thread of their own, so that a slow
     /// disk holds nobody else up; the answer comes from there.
     pub(crate) fn stop_session(&mut self, slot: usize, asker: Option<Asker>) {
-        self.hear_modules(slot);
+        self.hear(slot);
         if !self.sessions.contains_key(&slot) {
             // Ended meanwhile, with its owner.
             if let Some(asker) = asker {

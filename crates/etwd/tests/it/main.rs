@@ -10,6 +10,7 @@ mod delivery;
 mod faults;
 mod halfway;
 mod hostile;
+mod ninth;
 mod programs;
 mod roles;
 mod sessions;

@@ -386,7 +386,7 @@ fn an_answer_is_the_one_that_is_waited_for() {
         });
         let second = set();
         assert_ne!(first, second);
-        channel.send(&FromProgram::Done { token: first }.to_bytes(), &[]).unwrap();
+        channel.send(&FromProgram::Done { token: first, status: 0 }.to_bytes(), &[]).unwrap();
         asked.join().unwrap()
     });
     let Response::Done { warnings } = answer else { panic!("{answer:?}") };
