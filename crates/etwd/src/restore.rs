@@ -113,13 +113,12 @@ fn has_end(start: &Start) -> bool {
 
 /// As [`restore_file`], of a session that begins a new file whenever one is full.
 fn restore_series(
-    path: &Path,
-    facts: &SessionFacts,
+    (path, facts): (&Path, &SessionFacts),
     placed: Vec<(Place, Vec<u8>)>,
     (next, last_time): (Place, i64),
-) -> io::Result<(Files, Unstored)> {
-    let mut lost = Vec::new();
-    let closing = Closing::default();
+    closing: Closing,
+    lost: &mut Unstored,
+) -> io::Result<Files> {
     // A file that nothing was written to is begun with its first buffer.
     let last = if next.slot == 1 { next.file.saturating_sub(1).max(1) } else { next.file };
     let mut by_file: BTreeMap<u32, Vec<(Place, Vec<u8>)>> = BTreeMap::from([(last, Vec::new())]);
@@ -135,7 +134,16 @@ fn restore_series(
     let most = by_file.keys().next_back().copied().unwrap_or(last);
     let mut current = None;
     for (number, buffers) in by_file {
-        let mut files = Files::resume(path, facts.clone(), number)?;
+        let mut files = match Files::resume(path, facts.clone(), number) {
+            Ok(files) => files,
+            Err(error) if number == most => return Err(error),
+            // The session goes on in later ones.
+            Err(error) => {
+                let what = |bytes| (bytes, io::Error::new(error.kind(), error.to_string()));
+                lost.extend(buffers.into_iter().map(|(_, bytes)| what(bytes)));
+                continue;
+            }
+        };
         let mut last_time = facts.start_raw.max(last_time);
         for (place, bytes) in buffers {
             last_time = last_time.max(le::i64(&bytes, 0x10).unwrap_or(0));
@@ -144,11 +152,13 @@ fn restore_series(
         }
         if number < most {
             let end = facts.clock().filetime(last_time).map_or(0, |time| time.0);
-            files.finish(Closing { end_time: end, ..closing })?;
+            files.finish(Closing { end_time: end, ..closing }).unwrap_or_else(|error| {
+                crate::tell!("etwd: {}: {error}", files.path().display());
+            });
         }
         current = Some(files);
     }
-    current.map(|files| (files, lost)).ok_or(io::ErrorKind::NotFound.into())
+    current.ok_or(io::ErrorKind::NotFound.into())
 }
 
 /// What belongs to one program or session.
@@ -333,9 +343,9 @@ impl Engine {
                 let files = match is_series {
                     true => {
                         let next = (next_place, last_time);
-                        let (files, more) = restore_series(path, &session_facts, placed, next)?;
-                        lost.extend(more);
-                        files
+                        let closing = Closing { end_time: 0, ..closing };
+                        let of = (path.as_path(), &session_facts);
+                        restore_series(of, placed, next, closing, &mut lost)?
                     }
                     false => {
                         let of = (path.as_path(), &session_facts, number);
