@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use etw_ring::{Bell, LastBatch, Memory};
 use etw_types::Status;
 use etw_wire::Channel;
-use etw_wire::control::{Request, Response};
+use etw_wire::control::{Request, Response, Start};
 use etw_wire::dir::Directory;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -151,12 +151,16 @@ impl Host {
         Ok(host)
     }
 
-    /// Goes on where the worker before has ended, with what the keeper holds. `channel`: to the keeper. Also whether the sessions are to
-    /// begin that begin with a host: see [`has_begun`](Self::has_begun).
+    /// Goes on where the worker before has ended, with what the keeper holds. `channel`: to the keeper. `starts`: the sessions that
+    /// begin with a host, asked for and given back by the worker that is to begin them: see [`has_begun`](Self::has_begun).
     ///
     /// # Errors
     /// What the keeper gave cannot be.
-    pub fn work(options: HostOptions, channel: Channel) -> io::Result<(Host, bool)> {
+    pub fn work(
+        options: HostOptions,
+        channel: Channel,
+        starts: impl FnOnce() -> io::Result<Vec<Start>>,
+    ) -> io::Result<(Host, Vec<Start>)> {
         let mut entries = keep::receive(&channel)?;
         let mut take = |name: &str| {
             let entry = entries.remove(name).ok_or(io::ErrorKind::NotFound)?;
@@ -170,6 +174,7 @@ impl Host {
         let keep = Keep::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
         let is_first = entries.remove(BEGUN).is_none();
         let is_ending = entries.remove(ENDING).is_some();
+        let starts = if is_first && !is_ending { starts()? } else { Vec::new() };
         let mut host = Host::serve(options, listener, memories, keep, entries)?;
         host.keep = Keep::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
         channel.send(b"ready\nnull", &[])?;
@@ -182,7 +187,7 @@ impl Host {
             while channel.receive().is_ok_and(|received| !received.bytes.is_empty()) {}
             mailbox.post(Message::End);
         })?;
-        Ok((host, is_first && !is_ending))
+        Ok((host, starts))
     }
 
     /// The sessions that begin with it are there: a worker that takes over begins none.
