@@ -384,13 +384,17 @@ impl Engine {
     pub(crate) fn complain(&mut self, connection: Connection, kind: u8) {
         let Some(program) = self.programs.get(&connection) else { return };
         let Peer { pid, uid, .. } = program.peer;
-        self.complaints += 1;
-        // Of a program that connects again and again the first times say enough.
-        if self.complaints <= MAX_COMPLAINTS {
+        let told = self.complaints.entry(uid).or_default();
+        *told += 1;
+        // Of a program that connects again and again the first times say enough, but nothing of other users' programs.
+        if *told <= MAX_COMPLAINTS {
             crate::tell!(
                 "etwd: process {pid} of user {uid}: message {kind} is wrong or breaks a limit; its \
                  connection is ended"
             );
+        }
+        if *told == MAX_COMPLAINTS {
+            crate::tell!("etwd: user {uid}: what else is wrong is not told");
         }
     }
 
