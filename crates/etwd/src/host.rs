@@ -1,5 +1,6 @@
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;
@@ -91,9 +92,16 @@ impl Claim {
     }
 
     pub fn listen(&mut self) -> io::Result<OwnedFd> {
-        if let Some(listener) = activated() {
+        if let Some(given) = activated() {
             self.is_activated = true;
-            return Ok(listener);
+            return taken(given).and_then(|listener| {
+                // Where everybody looks for it.
+                let found = std::fs::metadata(self.directory.socket());
+                match found.is_ok_and(|data| FileTypeExt::is_socket(&data.file_type())) {
+                    true => Ok(listener),
+                    false => Err(wrong("is not the one of the runtime directory: there is none")),
+                }
+            });
         }
         // What a killed host left: nobody listens, since we have the lock.
         self.directory.remove("socket")?;
@@ -123,17 +131,30 @@ impl Drop for Claim {
 }
 
 /// A socket that a service manager listens on for us: descriptor 3 (`sd_listen_fds`), where the environment says so.
-fn activated() -> Option<OwnedFd> {
+fn activated() -> Option<BorrowedFd<'static>> {
     let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
     if number("LISTEN_PID")? != std::process::id() || number("LISTEN_FDS")? == 0 {
         return None;
     }
-    // SAFETY: the descriptor is ours by that protocol; a copy is taken, so that a wrong environment costs nobody their file.
-    let given = unsafe { std::os::fd::BorrowedFd::borrow_raw(3) };
-    let listener = rustix::io::fcntl_dupfd_cloexec(given, 3).ok()?;
-    let flags = rustix::fs::fcntl_getfl(&listener).ok()? | OFlags::NONBLOCK;
-    rustix::fs::fcntl_setfl(&listener, flags).ok()?;
-    Some(listener)
+    // SAFETY: the descriptor is ours by that protocol, and nobody closes it.
+    Some(unsafe { BorrowedFd::borrow_raw(3) })
+}
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("the socket of the service manager {what}"))
+}
+
+/// A copy of it, so that a wrong environment costs nobody their file. Another kind of socket would serve nobody, without a word.
+fn taken(given: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    use rustix::net::{SocketType, sockopt};
+    let kind = sockopt::socket_type(given).map_err(|error| wrong(&format!("is none: {error}")))?;
+    let listens = sockopt::socket_acceptconn(given).unwrap_or(false);
+    if kind != SocketType::SEQPACKET || !listens {
+        return Err(wrong("has to listen for sequential packets (ListenSequentialPacket=)"));
+    }
+    let listener = rustix::io::fcntl_dupfd_cloexec(given, 3)?;
+    rustix::fs::fcntl_setfl(&listener, rustix::fs::fcntl_getfl(&listener)? | OFlags::NONBLOCK)?;
+    Ok(listener)
 }
 
 impl Host {
