@@ -892,6 +892,16 @@ fn what_hinders_a_host_is_told() {
     }
 }
 
+/// A name has one GUID, with the star that it has among other providers, too.
+#[test]
+fn a_name_has_one_guid() {
+    let place = Place::new("guid");
+    let guid = |name: &str| place.etw(&["provider", "guid", name]).stdout;
+    let expected = format!("{}\n", ::etw_types::Guid::from_name(&NAME[1..]));
+    assert_eq!(String::from_utf8(guid(NAME)).unwrap(), expected);
+    assert_eq!(guid(&NAME[1..]), guid(NAME));
+}
+
 /// P8: what a killed `etw record` leaves, the next one removes; nothing that somebody has or that is none of its own.
 #[test]
 fn a_killed_record_leaves_nothing_for_long() {
