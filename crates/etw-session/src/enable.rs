@@ -9,7 +9,7 @@ use crate::payload::{MAX_CONDITIONS, PayloadFilter};
 #[doc(alias = "ENABLE_TRACE_PARAMETERS")]
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct EnableInfo {
     /// Level and keyword masks.
     pub wanted: LevelKeyword,
@@ -88,7 +88,7 @@ impl EnableProperties {
 #[doc(alias = "EVENT_FILTER_DESCRIPTOR")]
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct Filters {
     /// By event id: for events that are not TraceLogging's.
     pub event_ids: Option<IdFilter>,

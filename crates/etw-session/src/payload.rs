@@ -16,6 +16,7 @@ const MAX_DEPTH: usize = 16;
 #[doc(alias = "TdhCreatePayloadFilter")]
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct PayloadFilter {
     /// The event it is for.
     pub of: EventKey,
@@ -58,6 +59,7 @@ pub struct Condition {
 /// A condition as it was given.
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Text {
     field: String,
     op: PayloadOp,

@@ -9,7 +9,7 @@
 /// Source: the documentation of `EnableTraceEx2` and `TraceLoggingProviderEnabled`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct LevelKeyword {
     /// Most verbose level that passes; 0 and 255 pass all.
     pub level: u8,

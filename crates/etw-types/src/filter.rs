@@ -28,6 +28,7 @@ pub struct NameFilter {
 #[doc(alias = "EVENT_FILTER_LEVEL_KW")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct LevelKeywordFilter {
     /// Which events.
     pub of: LevelKeyword,
@@ -62,7 +63,7 @@ impl LevelKeywordFilter {
 /// Which events get a call stack, where a session wants stacks; empty: all. Each filter that is there has to pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
 pub struct StackFilter {
     /// `EVENT_FILTER_TYPE_STACKWALK`
     pub event_ids: Option<IdFilter>,

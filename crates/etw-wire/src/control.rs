@@ -90,7 +90,7 @@ pub enum Request {
 /// What `StartTrace` is told.
 #[doc(alias = "EVENT_TRACE_PROPERTIES")]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct Start {
     /// The session's name; compared without case.
     pub name: String,

@@ -36,6 +36,8 @@ pub const RECORD_VARIABLE: &str = "ETW_RECORD_DIR";
 pub struct Directory {
     fd: OwnedFd,
     path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
 }
 
 fn denied(path: &Path, what: &str) -> io::Error {
@@ -133,7 +135,21 @@ impl Directory {
         if stat.st_mode & 0o022 != 0 {
             return Err(denied(path, "others may write to the directory"));
         }
-        Ok(Directory { fd, path: path.to_owned() })
+        Ok(Directory { fd, path: path.to_owned(), identity: (stat.st_dev, stat.st_ino) })
+    }
+
+    /// The directory by a descriptor that is surely its own: a program may close all that it has, ours too, and open other files in
+    /// their places. What is in place of ours is left as it is.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), by its name.
+    pub fn renew(&mut self) -> io::Result<()> {
+        let is_ours = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino) == self.identity;
+        if !rustix::fs::fstat(&self.fd).is_ok_and(is_ours) {
+            let new = Directory::open(&self.path)?;
+            std::mem::forget(std::mem::replace(self, new));
+        }
+        Ok(())
     }
 
     /// Its name.

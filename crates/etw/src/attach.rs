@@ -13,6 +13,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -55,7 +56,7 @@ static DESCRIPTORS: [AtomicI32; MAX_ATTACHMENTS] = [const { AtomicI32::new(0) };
 
 /// A connection to a host.
 struct Link {
-    channel: Channel,
+    channel: ManuallyDrop<Channel>,
     /// Tells the socket from whatever the program may put in its descriptor's place.
     inode: u64,
     next: AtomicUsize,
@@ -142,7 +143,7 @@ impl Link {
         }
         Ok(Link {
             inode: channel.inode()?,
-            channel,
+            channel: ManuallyDrop::new(channel),
             next: AtomicUsize::new(1),
             unanswered: Mutex::default(),
             heard: AtomicU32::new(0),
@@ -152,6 +153,11 @@ impl Link {
             pool_size,
             word,
         })
+    }
+
+    /// Is the socket still behind its descriptor? Programs close all descriptors from some number on, and open others.
+    fn is_ours(&self) -> bool {
+        self.channel.inode().is_ok_and(|inode| inode == self.inode)
     }
 
     /// Serves the connection until its end.
@@ -164,8 +170,8 @@ impl Link {
         let mut modules = 0;
         while let Ok(received) = self.receive(attachment, &mut modules) {
             // What a program has put in the descriptor's place is not ours to read on.
-            let is_ours = self.channel.inode().is_ok_and(|inode| inode == self.inode);
-            let Some(message) = FromHost::read(&received.bytes).filter(|_| is_ours) else { break };
+            let message = FromHost::read(&received.bytes).filter(|_| self.is_ours());
+            let Some(message) = message else { break };
             self.heard.fetch_add(1, Ordering::Relaxed);
             let done = match message {
                 FromHost::Registered { number } => {
@@ -278,6 +284,10 @@ impl Link {
         message: &FromProgram<'_>,
         descriptors: &[std::os::fd::BorrowedFd<'_>],
     ) -> io::Result<()> {
+        // It may be a socket of the program's, whose peer would get this.
+        if !self.is_ours() {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
         self.channel.send(&message.to_bytes(), descriptors)
     }
 
@@ -324,6 +334,15 @@ fn segment(size: u32) -> Option<(Memory, OwnedFd)> {
     let mut memory = Memory::shared(size as usize).ok()?;
     let descriptor = memory.take_fd()?;
     Some((memory, descriptor))
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            // SAFETY: once, and it is not used any more.
+            unsafe { ManuallyDrop::drop(&mut self.channel) };
+        }
+    }
 }
 
 impl Host for Link {
@@ -405,7 +424,7 @@ pub(crate) fn begin() {
         };
         let answering = link.as_ref().map(|(link, _)| link.clone());
         // Without a thread, what the host says is not heard: nothing is recorded.
-        let heard = spawn("etw-attach", move || watch(&directory, word.as_ref(), link)).is_ok();
+        let heard = spawn("etw-attach", move || watch(directory, word.as_ref(), link)).is_ok();
         for number in numbers.into_iter().filter(|_| heard) {
             if let Some(link) = &answering {
                 link.settle(number);
@@ -448,7 +467,7 @@ fn try_attach(
 }
 
 /// Serves one directory's host for ever; sleeps while there is none.
-fn watch(directory: &Directory, word: Option<&Arc<Word>>, link: Option<(Arc<Link>, usize)>) {
+fn watch(mut directory: Directory, word: Option<&Arc<Word>>, link: Option<(Arc<Link>, usize)>) {
     let mut link = link;
     loop {
         if let Some((link, attachment)) = link.take() {
@@ -457,7 +476,8 @@ fn watch(directory: &Directory, word: Option<&Arc<Word>>, link: Option<(Arc<Link
         let Some(word) = word else { return };
         let seen = word.value();
         // A host that began between the two is met here; one that begins later changes the word.
-        link = try_attach(directory, Some(word)).map(|(link, attachment, _)| (link, attachment));
+        let attached = directory.renew().ok().and_then(|()| try_attach(&directory, Some(word)));
+        link = attached.map(|(link, attachment, _)| (link, attachment));
         if link.is_none() {
             word.wait(seen, None);
         }

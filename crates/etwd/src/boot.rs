@@ -1,6 +1,6 @@
 //! The daemon: a host, and the sessions that begin with it (OV-25).
 
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use etw_wire::Channel;
@@ -8,6 +8,9 @@ use etw_wire::control::{Request, Response, Start};
 use serde::Deserialize;
 
 use crate::host::{Host, HostOptions};
+
+/// Bytes of a file of sessions: more than 64 sessions can say.
+const MAX_FILE: u64 = 16 << 20;
 
 /// A file of sessions:
 ///
@@ -32,15 +35,14 @@ pub fn begin_work(
     keeper: Channel,
     sessions: Option<&Path>,
 ) -> io::Result<Host> {
-    let starts = match sessions {
-        Some(path) => read(path)?,
-        None => match usual_place().filter(|path| path.exists()) {
-            Some(path) => read(&path)?,
-            None => Vec::new(),
-        },
-    };
-    let (host, is_first) = Host::work(options, keeper)?;
-    for start in starts.into_iter().filter(|_| is_first) {
+    // A worker that takes over needs no file: one that has become wrong meanwhile stops nobody's sessions.
+    let (host, starts) = Host::work(options, keeper, || match sessions {
+        Some(path) => read(path),
+        None => {
+            usual_place().filter(|path| path.exists()).map_or(Ok(Vec::new()), |path| read(&path))
+        }
+    })?;
+    for start in starts {
         let name = start.name.clone();
         if let Response::Error { message, .. } = host.ask(Request::Start(Box::new(start))) {
             crate::tell!("etwd: session {name}: {message}");
@@ -54,7 +56,12 @@ fn read(path: &Path) -> io::Result<Vec<Start>> {
     let bad = |error: &dyn std::fmt::Display| {
         io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
     };
-    let text = std::fs::read(path).map_err(|error| bad(&error))?;
+    let mut text = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| bad(&error))?;
+    file.take(MAX_FILE + 1).read_to_end(&mut text).map_err(|error| bad(&error))?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(bad(&"larger than a file of sessions can be (16 MiB)"));
+    }
     let read: Sessions = serde_json::from_slice(&text).map_err(|error| bad(&error))?;
     Ok(read.sessions)
 }

@@ -62,7 +62,7 @@ const LIVE_PAUSE: Duration = Duration::from_millis(1);
 const SHORTEST_PAUSE: Duration = Duration::from_micros(60);
 /// A thread that has not written for so long gives its chunk back.
 const RECLAIM: Duration = Duration::from_millis(500);
-/// Complaints that are told.
+/// Complaints of one user's programs that are told.
 const MAX_COMPLAINTS: u64 = 100;
 /// How often files' headers are brought up to date.
 const UPKEEP: Duration = Duration::from_millis(500);
@@ -97,8 +97,8 @@ pub(crate) struct Engine {
     deadline: Option<Instant>,
     /// Since the last upkeep.
     has_drained: bool,
-    /// Programs that were shown out.
-    complaints: u64,
+    /// Programs that were shown out, by user.
+    complaints: HashMap<u32, u64>,
 }
 
 /// A controller that waits until programs have made a change.
@@ -181,7 +181,7 @@ impl Engine {
             pause: LONGEST_PAUSE,
             deadline: None,
             has_drained: false,
-            complaints: 0,
+            complaints: HashMap::new(),
         }
     }
 

@@ -1,5 +1,6 @@
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use etw_ring::{Bell, LastBatch, Memory};
 use etw_types::Status;
 use etw_wire::Channel;
-use etw_wire::control::{Request, Response};
+use etw_wire::control::{Request, Response, Start};
 use etw_wire::dir::Directory;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -91,9 +92,16 @@ impl Claim {
     }
 
     pub fn listen(&mut self) -> io::Result<OwnedFd> {
-        if let Some(listener) = activated() {
+        if let Some(given) = activated() {
             self.is_activated = true;
-            return Ok(listener);
+            return taken(given).and_then(|listener| {
+                // Where everybody looks for it.
+                let found = std::fs::metadata(self.directory.socket());
+                match found.is_ok_and(|data| FileTypeExt::is_socket(&data.file_type())) {
+                    true => Ok(listener),
+                    false => Err(wrong("is not the one of the runtime directory: there is none")),
+                }
+            });
         }
         // What a killed host left: nobody listens, since we have the lock.
         self.directory.remove("socket")?;
@@ -123,17 +131,30 @@ impl Drop for Claim {
 }
 
 /// A socket that a service manager listens on for us: descriptor 3 (`sd_listen_fds`), where the environment says so.
-fn activated() -> Option<OwnedFd> {
+fn activated() -> Option<BorrowedFd<'static>> {
     let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
     if number("LISTEN_PID")? != std::process::id() || number("LISTEN_FDS")? == 0 {
         return None;
     }
-    // SAFETY: the descriptor is ours by that protocol; a copy is taken, so that a wrong environment costs nobody their file.
-    let given = unsafe { std::os::fd::BorrowedFd::borrow_raw(3) };
-    let listener = rustix::io::fcntl_dupfd_cloexec(given, 3).ok()?;
-    let flags = rustix::fs::fcntl_getfl(&listener).ok()? | OFlags::NONBLOCK;
-    rustix::fs::fcntl_setfl(&listener, flags).ok()?;
-    Some(listener)
+    // SAFETY: the descriptor is ours by that protocol, and nobody closes it.
+    Some(unsafe { BorrowedFd::borrow_raw(3) })
+}
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("the socket of the service manager {what}"))
+}
+
+/// A copy of it, so that a wrong environment costs nobody their file. Another kind of socket would serve nobody, without a word.
+fn taken(given: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    use rustix::net::{SocketType, sockopt};
+    let kind = sockopt::socket_type(given).map_err(|error| wrong(&format!("is none: {error}")))?;
+    let listens = sockopt::socket_acceptconn(given).unwrap_or(false);
+    if kind != SocketType::SEQPACKET || !listens {
+        return Err(wrong("has to listen for sequential packets (ListenSequentialPacket=)"));
+    }
+    let listener = rustix::io::fcntl_dupfd_cloexec(given, 3)?;
+    rustix::fs::fcntl_setfl(&listener, rustix::fs::fcntl_getfl(&listener)? | OFlags::NONBLOCK)?;
+    Ok(listener)
 }
 
 impl Host {
@@ -151,12 +172,16 @@ impl Host {
         Ok(host)
     }
 
-    /// Goes on where the worker before has ended, with what the keeper holds. `channel`: to the keeper. Also whether the sessions are to
-    /// begin that begin with a host: `has_begun` says that they are there.
+    /// Goes on where the worker before has ended, with what the keeper holds. `channel`: to the keeper. `starts`: the sessions that
+    /// begin with a host, asked for and given back by the worker that is to begin them; `has_begun` says that they are there.
     ///
     /// # Errors
     /// What the keeper gave cannot be.
-    pub fn work(options: HostOptions, channel: Channel) -> io::Result<(Host, bool)> {
+    pub fn work(
+        options: HostOptions,
+        channel: Channel,
+        starts: impl FnOnce() -> io::Result<Vec<Start>>,
+    ) -> io::Result<(Host, Vec<Start>)> {
         let mut entries = keep::receive(&channel)?;
         let mut take = |name: &str| {
             let entry = entries.remove(name).ok_or(io::ErrorKind::NotFound)?;
@@ -171,6 +196,7 @@ impl Host {
         let keep = Keep::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
         let is_first = entries.remove(BEGUN).is_none();
         let is_ending = entries.remove(ENDING).is_some();
+        let starts = if is_first && !is_ending { starts()? } else { Vec::new() };
         let mut host = Host::serve(options, listener, memories, keep, entries)?;
         host.keep = Keep::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
         channel.send(b"ready\nnull", &[])?;
@@ -183,7 +209,7 @@ impl Host {
             while channel.receive().is_ok_and(|received| !received.bytes.is_empty()) {}
             mailbox.post(Message::End);
         })?;
-        Ok((host, is_first && !is_ending))
+        Ok((host, starts))
     }
 
     /// The sessions that begin with it are there: a worker that takes over begins none.

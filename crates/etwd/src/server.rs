@@ -40,6 +40,8 @@ pub(crate) struct Server {
     connections: HashMap<Connection, Connected>,
     by_user: HashMap<u32, usize>,
     next: Connection,
+    /// It has been told that there are no descriptors for who connects.
+    is_short: bool,
 }
 
 struct Connected {
@@ -71,6 +73,7 @@ impl Server {
             connections: HashMap::new(),
             by_user: HashMap::new(),
             next: 1,
+            is_short: false,
         })
     }
 
@@ -129,12 +132,16 @@ impl Server {
             let channel = match Channel::accept(self.listener.as_fd()) {
                 Ok(channel) => channel,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => {
+                Err(error) => {
                     // No descriptors: those who wait are served when others have gone.
+                    if !std::mem::replace(&mut self.is_short, true) {
+                        crate::tell!("etwd: programs and controllers wait: {error}");
+                    }
                     std::thread::sleep(Duration::from_millis(20));
                     return;
                 }
             };
+            self.is_short = false;
             self.mailbox.beat();
             let Ok(peer) = channel.peer() else { continue };
             let count = self.by_user.entry(peer.uid).or_default();
@@ -173,7 +180,18 @@ impl Server {
             Ok(received) if !received.bytes.is_empty() => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
             // The end, or no message.
-            _ => {
+            other => {
+                if let (Err(error), Some(Role::Program)) = (other, connected.role)
+                    && error.kind() == io::ErrorKind::InvalidData
+                {
+                    // Larger than messages are: for the engine, which tells of it, no message.
+                    let (bytes, descriptors) = (Vec::new(), Vec::new());
+                    self.mailbox.post(Message::FromProgram {
+                        connection: number,
+                        bytes,
+                        descriptors,
+                    });
+                }
                 self.remove(number);
                 return false;
             }

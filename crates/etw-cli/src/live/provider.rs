@@ -43,6 +43,8 @@ enum Command {
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match &arguments.command {
         Command::Guid { name } => {
+            // As `*Name` wherever a provider is asked for.
+            let name = name.strip_prefix('*').unwrap_or(name);
             print_text(&format!("{}\n", Guid::from_name(name)))?;
         }
         Command::List => {

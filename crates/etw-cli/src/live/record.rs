@@ -9,8 +9,9 @@ use clap::Args;
 use etw_wire::control::{Request, Response, SessionStatus};
 use etw_wire::dir::RECORD_VARIABLE;
 use etwd::{Host, HostOptions};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[derive(Args)]
@@ -143,6 +144,7 @@ struct Scratch {
 impl Scratch {
     fn make() -> Result<Scratch, Failure> {
         let base = std::env::temp_dir();
+        remove_left(&base);
         for number in 0..1000 {
             let path = base.join(format!("etw-record-{}-{number}", std::process::id()));
             let made =
@@ -155,6 +157,38 @@ impl Scratch {
             }
         }
         Err(Failure::new(format!("{}: no directory could be made", base.display())))
+    }
+}
+
+/// Where a command was killed its directory stays: nobody holds its host's lock any more. Others' directories, and any that is not
+/// surely one, are left alone.
+fn remove_left(base: &Path) {
+    // SAFETY: takes nothing and gives a number.
+    let user = unsafe { libc::geteuid() };
+    for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix("etw-record-")) else {
+            continue;
+        };
+        let mut numbers = rest.split('-').map(|text| text.parse::<u32>().ok());
+        let (Some(Some(process)), Some(Some(_)), None) =
+            (numbers.next(), numbers.next(), numbers.next())
+        else {
+            continue;
+        };
+        let is_own = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == user);
+        // One that is about to take its lock is there; in another PID namespace it may not be seen, but it is not that slow.
+        let is_there = Path::new(&format!("/proc/{process}")).exists();
+        if !is_own || is_there {
+            continue;
+        }
+        let path = entry.path();
+        if let Ok(lock) = std::fs::File::open(path.join("lock"))
+            && lock.try_lock().is_ok()
+        {
+            // It holds nothing that anybody misses.
+            let _ = std::fs::remove_dir_all(&path);
+        }
     }
 }
 

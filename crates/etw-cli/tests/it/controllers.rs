@@ -925,6 +925,62 @@ fn a_ninth_session_is_told() {
     assert!(text.contains("has eight sessions already") && !text.contains("none lost"), "{text}");
 }
 
+/// A name has one GUID, with the star that it has among other providers, too.
+#[test]
+fn a_name_has_one_guid() {
+    let place = Place::new("guid");
+    let guid = |name: &str| place.etw(&["provider", "guid", name]).stdout;
+    let expected = format!("{}\n", ::etw_types::Guid::from_name(&NAME[1..]));
+    assert_eq!(String::from_utf8(guid(NAME)).unwrap(), expected);
+    assert_eq!(guid(&NAME[1..]), guid(NAME));
+}
+
+/// P8: what a killed `etw record` leaves, the next one removes; nothing that somebody has or that is none of its own.
+#[test]
+fn a_killed_record_leaves_nothing_for_long() {
+    let place = Place::new("left");
+    let command = |file: &str, words: &[&str]| {
+        let mut command = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+        command.env("TMPDIR", &place.folder).stderr(Stdio::piped()).stdout(Stdio::piped());
+        command.args(["record", "-o", file, "-p", NAME, "--"]).args(words);
+        command
+    };
+    let begin = |file: &str| {
+        let words = ["sh", "-c", "echo $$; exec sleep 60"];
+        let mut record = command(file, &words).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(record.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (record, line.trim().parse::<libc::pid_t>().unwrap())
+    };
+    let end = |process: libc::pid_t| {
+        // SAFETY: numbers; a process that this test has had started.
+        assert_eq!(unsafe { libc::kill(process, libc::SIGKILL) }, 0);
+    };
+    let (mut killed, orphan) = begin("a.etl");
+    let (going_on, child) = begin("b.etl");
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    std::fs::create_dir(place.file("etw-record-4194305-x")).unwrap();
+    let left = || {
+        let names = std::fs::read_dir(&place.folder).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.filter(|name| name.starts_with("etw-record-")).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(left().len(), 3, "{:?}", left());
+    let output = command("c.etl", &["true"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mut expected =
+        [format!("etw-record-{}-0", going_on.id()), "etw-record-4194305-x".to_owned()];
+    expected.sort();
+    assert_eq!(left(), expected);
+    end(orphan);
+    end(child);
+    going_on.wait_with_output().unwrap();
+    assert_eq!(left(), ["etw-record-4194305-x"]);
+}
+
 /// A command that is recorded hears of the signals that end it, its children's ends, and what `etw record` is told.
 #[test]
 fn recorded_commands_have_their_signals() {

@@ -46,14 +46,22 @@ impl Engine {
         let control = match made {
             Ok(control) => control,
             // Without memory there is no program; it sees its connection end.
-            Err(_) => return end(&channel),
+            Err(error) => {
+                self.tell_of_user(peer, &format!("cannot be recorded: {error}"));
+                return end(&channel);
+            }
         };
         let program = Program::new(channel, peer, control);
         let welcome = FromHost::Welcome { version: VERSION, pool_size: self.options.pool_size };
         // Programs read the host's memory and no more: what one of them wrote there would be every other's affair.
         let memories = [program.control.memory(), self.mailbox.bell.memory()];
-        let [Ok(control), Ok(bell)] = memories.map(|memory| memory.read_only_fd()) else {
-            return end(&program.channel);
+        let [control, bell] = memories.map(|memory| memory.read_only_fd());
+        let (control, bell) = match control.and_then(|control| Ok((control, bell?))) {
+            Ok(both) => both,
+            Err(error) => {
+                self.tell_of_user(peer, &format!("cannot be recorded: {error}"));
+                return end(&program.channel);
+            }
         };
         self.programs.insert(connection, program);
         // Before it is told: a worker that is killed here leaves no program behind that believes it has a host.
@@ -400,14 +408,19 @@ impl Engine {
     /// Tells what a program did wrong. One that has ended meanwhile did nothing.
     pub(crate) fn complain(&mut self, connection: Connection, kind: u8) {
         let Some(program) = self.programs.get(&connection) else { return };
-        let Peer { pid, uid, .. } = program.peer;
-        self.complaints += 1;
-        // Of a program that connects again and again the first times say enough.
-        if self.complaints <= MAX_COMPLAINTS {
-            crate::tell!(
-                "etwd: process {pid} of user {uid}: message {kind} is wrong or breaks a limit; its \
-                 connection is ended"
-            );
+        let what = format!("message {kind} is wrong or breaks a limit; its connection is ended");
+        self.tell_of_user(program.peer, &what);
+    }
+
+    /// Tells of a program. Of one that connects again and again the first times say enough, but nothing of other users' programs.
+    fn tell_of_user(&mut self, Peer { pid, uid, .. }: Peer, what: &str) {
+        let told = self.complaints.entry(uid).or_default();
+        *told += 1;
+        if *told <= MAX_COMPLAINTS {
+            crate::tell!("etwd: process {pid} of user {uid}: {what}");
+        }
+        if *told == MAX_COMPLAINTS {
+            crate::tell!("etwd: user {uid}: what else is wrong is not told");
         }
     }
 

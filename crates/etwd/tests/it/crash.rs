@@ -164,6 +164,8 @@ fn sessions_of_a_file_begin_with_the_daemon() {
         Daemon { rig, keeper }
     };
     daemon.rig.program("wait", &[]).end();
+    // Who takes over has the sessions of its keeper, whatever has become of the file.
+    std::fs::write(&sessions, "{").unwrap();
     daemon.kill_worker();
     daemon.rig.program("wait", &[]).end();
     let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
@@ -175,6 +177,33 @@ fn sessions_of_a_file_begin_with_the_daemon() {
     daemon.kill_worker();
     let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
     assert!(sessions.is_empty(), "{sessions:?}");
+}
+
+/// What a file of sessions says and a host does not know is told, wherever it stands, and so is a file without an end. OV-25
+#[test]
+fn a_file_of_sessions_that_is_wrong_is_told() {
+    let rig = Rig::without_host();
+    let file = rig.file("sessions.json");
+    let begin = |path: &std::path::Path| {
+        let mut command = rig.command("keeper", &[]);
+        let said = command.env("ETW_TEST_SESSIONS", path).output().unwrap();
+        assert!(!said.status.success(), "{said:?}");
+        String::from_utf8_lossy(&said.stderr).into_owned()
+    };
+    let enable = |info: &str| format!(r#""enable": [["{}", {info}]]"#, provider());
+    let wrong = [
+        (r#""max-size": 5"#.to_owned(), "max-size"),
+        (enable(r#"{"wantd": {}}"#), "wantd"),
+        (enable(r#"{"wanted": {"levle": 4}}"#), "levle"),
+        (enable(r#"{"filters": {"process_idz": [1]}}"#), "process_idz"),
+        (enable(r#"{"filters": {"stacks": {"level": 1}}}"#), "level"),
+    ];
+    for (text, name) in wrong {
+        std::fs::write(&file, format!(r#"{{"sessions": [{{"name": "x", {text}}}]}}"#)).unwrap();
+        let said = begin(&file);
+        assert!(said.contains(&format!("unknown field `{name}`")), "{text}: {said}");
+    }
+    assert!(begin("/dev/zero".as_ref()).contains("larger than a file of sessions"));
 }
 
 /// Numbers of the tests' events as a consumer gets them, and how many it was told that it does not have.

@@ -84,3 +84,56 @@ impl Daemon {
         self.rig.wait_until(|_| self.worker().is_some_and(|other| other != worker));
     }
 }
+
+/// A service manager's socket serves as the host's own, and one that could serve nobody is refused. OV-1
+#[test]
+fn a_socket_of_the_service_manager() {
+    use std::os::fd::{AsRawFd, OwnedFd};
+    let keeper = |rig: &Rig, socket: &OwnedFd| {
+        let socket = socket.as_raw_fd();
+        let mut command = rig.command("activated", &[]);
+        // SAFETY: one system call, in a child that is about to become another program.
+        unsafe {
+            std::os::unix::process::CommandExt::pre_exec(&mut command, move || {
+                // Where it is already there it would stay to be closed.
+                match socket {
+                    3 => libc::fcntl(3, libc::F_SETFD, 0),
+                    _ => libc::dup2(socket, 3),
+                };
+                Ok(())
+            });
+        }
+        command
+    };
+    let bound = |place: &std::path::Path, kind, listens| {
+        use rustix::net::{AddressFamily, SocketAddrUnix, bind, listen, socket};
+        let socket = socket(AddressFamily::UNIX, kind, None).unwrap();
+        bind(&socket, &SocketAddrUnix::new(place).unwrap()).unwrap();
+        if listens {
+            listen(&socket, 16).unwrap();
+        }
+        socket
+    };
+    use rustix::net::SocketType;
+    let wrong = [
+        ("socket", SocketType::STREAM, true, "ListenSequentialPacket="),
+        ("socket", SocketType::SEQPACKET, false, "ListenSequentialPacket="),
+        ("another", SocketType::SEQPACKET, true, "runtime directory"),
+    ];
+    for (name, kind, listens, why) in wrong {
+        let rig = Rig::without_host();
+        std::fs::create_dir(rig.runtime()).unwrap();
+        let socket = bound(&rig.runtime().join(name), kind, listens);
+        let said = keeper(&rig, &socket).output().unwrap();
+        let told = String::from_utf8_lossy(&said.stderr);
+        assert!(!said.status.success() && told.contains(why), "{told}");
+    }
+    let rig = Rig::without_host();
+    std::fs::create_dir(rig.runtime()).unwrap();
+    let socket = bound(&rig.runtime().join("socket"), SocketType::SEQPACKET, true);
+    let keeper = Program::start(&mut keeper(&rig, &socket));
+    let daemon = Daemon { rig, keeper };
+    daemon.start("activated", Start::default());
+    daemon.rig.program("count", &[10, 0]).end();
+    assert_eq!(daemon.stop("activated").stored, 10);
+}

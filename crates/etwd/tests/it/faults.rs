@@ -252,3 +252,32 @@ fn a_file_that_is_cut() {
         assert!((1000..2000).contains(&count), "{number}: {count}");
     }
 }
+
+/// P8: a host that has no descriptors for more programs says so, and records those that it has. OV-1
+#[test]
+fn a_limit_of_descriptors() {
+    let rig = Rig::without_host();
+    let said = rig.file("said");
+    let mut command = rig.command("keeper", &[]);
+    command.env("ETW_TEST_LIMIT", format!("{} 40", libc::RLIMIT_NOFILE));
+    command.stderr(std::fs::File::create(&said).unwrap());
+    let daemon = Daemon { keeper: Program::start(&mut command), rig };
+    let file = daemon.start("few", Start::default());
+    daemon.rig.program("count", &[10, 0]).end();
+    let mut programs: Vec<_> = (0..30).map(|_| daemon.rig.program("linger", &[1])).collect();
+    programs.iter_mut().for_each(|program| drop(program.line()));
+    let is_told = || {
+        let said = std::fs::read_to_string(&said).unwrap();
+        said.contains("cannot be recorded: ") || said.contains("programs and controllers wait: ")
+    };
+    let end = std::time::Instant::now() + Duration::from_secs(10);
+    while !is_told() {
+        assert!(std::time::Instant::now() < end, "nothing is said");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(programs);
+    daemon.rig.program("count", &[10, 0]).end();
+    let status = daemon.stop("few");
+    assert_eq!(status.lost, 0, "{status:?}");
+    assert!(events(&file).len() >= 20, "{status:?}");
+}

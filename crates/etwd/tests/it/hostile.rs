@@ -113,6 +113,59 @@ fn what_is_no_message_ends_the_connection() {
     assert!(is_out(&channel));
 }
 
+/// What one user's programs do wrong is told, and then that no more of it is; others' is told all the same.
+#[test]
+fn complaints_are_of_a_user() {
+    // SAFETY: takes nothing and gives a number.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("skipped: only root can be somebody else");
+        return;
+    }
+    let rig = Rig::without_host();
+    let said = rig.file("said");
+    let mut command = rig.command("keeper", &[]);
+    command.stderr(std::fs::File::create(&said).unwrap());
+    let daemon = Daemon { keeper: Program::start(&mut command), rig };
+    daemon.ask(&etw_wire::control::Request::List);
+    let rig = &daemon.rig;
+    let open = |path: &std::path::Path, mode| {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(path, mode).unwrap();
+    };
+    let sent = |count| {
+        for _ in 0..count {
+            let (channel, _) = hello(rig, Role::Program);
+            channel.send(&[200], &[]).unwrap();
+            assert!(is_out(&channel));
+        }
+    };
+    let (channel, _) = hello(rig, Role::Program);
+    channel.send(&vec![2; etw_wire::MAX_MESSAGE + 1], &[]).unwrap();
+    assert!(is_out(&channel));
+    sent(150);
+    open(&rig.directory, 0o755);
+    open(&rig.runtime(), 0o755);
+    open(&rig.runtime().join("socket"), 0o666);
+    let directory = rig.runtime();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: the system call itself, which changes this thread alone.
+            assert_eq!(unsafe { libc::syscall(libc::SYS_setresuid, -1, 5170, -1) }, 0);
+            let channel = etw_wire::Channel::connect(&directory.join("socket")).unwrap();
+            let hello = FromProgram::Hello { version: VERSION, role: Role::Program as u8 };
+            channel.send(&hello.to_bytes(), &[]).unwrap();
+            channel.receive().unwrap();
+            channel.send(&[200], &[]).unwrap();
+            assert!(is_out(&channel));
+        });
+    });
+    let said = std::fs::read_to_string(&said).unwrap();
+    let count = |what: &str| said.lines().filter(|line| line.contains(what)).count();
+    assert_eq!((count("of user 0: message 200"), count("of user 0: message 0")), (99, 1), "{said}");
+    assert_eq!(count("user 0: what else is wrong is not told"), 1, "{said}");
+    assert_eq!(count("of user 5170: message 200"), 1, "{said}");
+}
+
 /// A program that is asked for its pool and gives something else.
 #[test]
 fn pools_that_are_none() {

@@ -63,6 +63,29 @@ fn programs_find_the_next_host() {
     program.kill();
 }
 
+/// A program that closes all its descriptors is found by a host that begins later, whether it waited for one or had one before, and keeps
+/// what it has opened in their places.
+#[test]
+fn programs_that_close_everything() {
+    for files in [0, 1, 400] {
+        for had_one in [false, true] {
+            let mut rig = Rig::without_host();
+            std::fs::create_dir(rig.runtime()).unwrap();
+            if had_one {
+                rig.begin();
+            }
+            let mut program = rig.program("closes", &[files]);
+            program.expect("ready");
+            rig.host = None;
+            rig.begin();
+            let file = rig.start("closed");
+            program.end();
+            assert_eq!(rig.stop("closed").stored, 2, "{files} {had_one}");
+            assert_eq!(contiguous(&events(&file)).values().sum::<u64>(), 2);
+        }
+    }
+}
+
 /// OV-15: every change is told, with the settings of all sessions together; capture-state is answered by events.
 #[test]
 fn callbacks_are_told_of_sessions_of_the_host() {

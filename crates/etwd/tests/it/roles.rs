@@ -1,6 +1,7 @@
 //! What the programs of the tests do: `ETW_TEST_ROLE` says which, `ETW_TEST_ARGS` with what.
 
 use std::io::Write;
+use std::os::fd::IntoRawFd;
 use std::time::Duration;
 
 etw::define_provider!(pub PROVIDER, "OpenEtw.Test");
@@ -25,6 +26,7 @@ fn run() {
         "listen" => listen(),
         "fork" => fork(arguments[0]),
         "wait" => wait(),
+        "closes" => closes(arguments[0]),
         "classic" => classic(arguments[0]),
         "elsewhere" => elsewhere(arguments[0], arguments[1]),
         "crowd" => crowd(arguments[0], arguments[1]),
@@ -33,6 +35,14 @@ fn run() {
         "lease" => lease(),
         "load" => load(),
         "keeper" => keeper(&arguments),
+        "activated" => {
+            // SAFETY: before there are other threads that look at the environment.
+            unsafe {
+                std::env::set_var("LISTEN_PID", std::process::id().to_string());
+                std::env::set_var("LISTEN_FDS", "1");
+            }
+            keeper(&arguments)
+        }
         "worker" => worker(),
         _ => panic!("no such role"),
     }
@@ -185,6 +195,28 @@ fn wait() {
     }
     write(0, 0);
     write(0, 1);
+}
+
+/// Closes all that it has but the standard descriptors, as programs do that become daemons, and opens so many files in their places.
+fn closes(files: u64) {
+    let _registration = PROVIDER.register();
+    // The host has said what it wants: its connection is at rest.
+    std::thread::sleep(Duration::from_millis(100));
+    // SAFETY: numbers; nothing of this process uses its descriptors any more but the library, whose affair that is.
+    assert_eq!(unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) }, 0);
+    let files: Vec<_> =
+        (0..files).map(|_| std::fs::File::open("/dev/null").unwrap().into_raw_fd()).collect();
+    say("ready\n");
+    while !PROVIDER.is_enabled(etw::Level::INFO, 0x10) {
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    write(0, 0);
+    write(0, 1);
+    let is_null = |file: &i32| {
+        let name = std::fs::read_link(format!("/proc/self/fd/{file}"));
+        name.is_ok_and(|name| name == std::path::Path::new("/dev/null"))
+    };
+    assert!(files.iter().all(is_null), "a file of the program has been closed");
 }
 
 /// A classic provider: says what it is told, and writes numbers to whoever has it; each number until it is taken. As many of them by children.
