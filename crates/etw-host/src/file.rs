@@ -1,5 +1,6 @@
 //! The files of a session: header first, buffers at their slots, header completed at the end.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,6 +47,8 @@ struct Current {
     /// Bytes that are there unless somebody else has made the file shorter; slots that were lost by that.
     length: u64,
     cut: u64,
+    /// Slots whose buffers could not be written.
+    holes: BTreeSet<u64>,
 }
 
 impl Current {
@@ -172,7 +175,9 @@ impl Files {
         let size = u64::from(self.facts.header.buffer_size);
         let slots = if fresh { 1 } else { file.file().metadata()?.len().div_ceil(size).max(1) };
         let length = file.file().metadata()?.len();
-        self.current = Some(Current { file, number, slots, end: slots * size, length, cut: 0 });
+        let holes = BTreeSet::new();
+        self.current =
+            Some(Current { file, number, slots, end: slots * size, length, cut: 0, holes });
         if fresh { self.write_header(Closing::default()) } else { Ok(()) }
     }
 
@@ -237,7 +242,17 @@ impl Files {
             }
             return Ok(());
         }
-        current.file.write_pieces(slot * size, pieces, in_a_hurry)?;
+        if let Err(error) = current.file.write_pieces(slot * size, pieces, in_a_hurry) {
+            // Of several each is tried again by itself.
+            if pieces.len() == 1 {
+                current.holes.insert(slot);
+            }
+            return Err(error);
+        }
+        if !current.holes.is_empty() {
+            let written = slot..slot + pieces.len() as u64;
+            current.holes.retain(|hole| !written.contains(hole));
+        }
         current.slots = current.slots.max(slot + pieces.len() as u64);
         current.end = current.slots * size;
         current.length = current.length.max((slot + pieces.len() as u64) * size);
@@ -267,12 +282,37 @@ impl Files {
         Ok(())
     }
 
+    /// After a disk was full for a while: what was stored later comes next to what was stored before.
+    #[cfg(unix)]
+    fn close_holes(&mut self) -> io::Result<()> {
+        let size = u64::from(self.facts.header.buffer_size);
+        let mode = self.facts.header.log_file_mode;
+        let is_circular = mode & etw_session::log_file_mode::CIRCULAR != 0;
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let mut holes = std::mem::take(&mut current.holes);
+        // Behind the last buffer there is nothing; in a circle an older buffer may be in the place, and the order is not the slots'.
+        holes.retain(|slot| *slot < current.slots);
+        if holes.is_empty() || is_circular {
+            return Ok(());
+        }
+        let closed = take_out(current.file.file(), size, &holes, &mut current.slots);
+        current.end = current.slots * size;
+        current.length = current.length.min(current.end);
+        closed
+    }
+
+    #[cfg(not(unix))]
+    fn close_holes(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Completes the current file: its header, and its length where more was reserved.
     ///
     /// # Errors
     /// What the system says; `NotFound` where its name leads to another file now, or to none: nobody will find the events; `InvalidData` where
     /// somebody else has made it shorter: what was there is lost, and in the header's count of buffers.
     pub fn finish(&mut self, closing: Closing) -> io::Result<()> {
+        let closed = self.close_holes();
         self.write_header(closing)?;
         if let Some(current) = &self.current {
             let size = current.end;
@@ -299,8 +339,57 @@ impl Files {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, what));
             }
         }
-        Ok(())
+        closed
     }
+}
+
+/// Takes slots out of a file of `slots` of them, in which nothing was written: readers would take them for damage.
+///
+/// # Errors
+/// What the system says; every buffer is in the file then, and some of the slots still are.
+#[cfg(unix)]
+fn take_out(file: &File, size: u64, holes: &BTreeSet<u64>, slots: &mut u64) -> io::Result<()> {
+    let mut left = holes.clone();
+    // From the end, so that the others stay where they are.
+    while let Some(slot) = left.last().copied()
+        && collapse(file, slot * size, size)
+    {
+        left.remove(&slot);
+        *slots -= 1;
+    }
+    move_down(file, size, &left, *slots)?;
+    *slots -= left.len() as u64;
+    Ok(())
+}
+
+/// Takes a part out of a file, where the file system can; at once, whatever becomes of this process.
+#[cfg(target_os = "linux")]
+fn collapse(file: &File, at: u64, size: u64) -> bool {
+    use std::os::fd::AsRawFd;
+    let (at, size) = (at as libc::off_t, size as libc::off_t);
+    // SAFETY: plain numbers, an open descriptor.
+    unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_COLLAPSE_RANGE, at, size) == 0 }
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn collapse(_: &File, _: u64, _: u64) -> bool {
+    false
+}
+
+/// The same by hand: what is behind a hole is copied, and gives up its own slot. A process that is killed between the two leaves one
+/// buffer twice.
+#[cfg(unix)]
+fn move_down(file: &File, size: u64, holes: &BTreeSet<u64>, slots: u64) -> io::Result<()> {
+    use std::os::unix::fs::FileExt;
+    let Some(mut to) = holes.first().copied() else { return Ok(()) };
+    let mut buffer = vec![0; usize::try_from(size).unwrap_or(0)];
+    for from in (to + 1..slots).filter(|slot| !holes.contains(slot)) {
+        file.read_exact_at(&mut buffer, from * size)?;
+        file.write_all_at(&buffer, to * size)?;
+        file.write_all_at(&[0; BufferHeader::SIZE], from * size)?;
+        to += 1;
+    }
+    Ok(())
 }
 
 /// How many slots of a file there are up to the last one with a buffer; the header is one.
@@ -334,4 +423,42 @@ fn preallocate(file: &File, size: u64) -> io::Result<()> {
     }
     #[cfg(not(target_os = "linux"))]
     file.set_len(size)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    /// Where the file system can take parts out of a file, and where it cannot.
+    #[test]
+    fn holes_are_taken_out() {
+        const SIZE: u64 = 8192;
+        type TakeOut = fn(&File, u64, &BTreeSet<u64>, &mut u64) -> io::Result<()>;
+        let by_hand: TakeOut = |file, size, holes, slots| {
+            move_down(file, size, holes, *slots)?;
+            *slots -= holes.len() as u64;
+            Ok(())
+        };
+        let path = std::env::temp_dir().join(format!("etw-holes-{}", std::process::id()));
+        for (number, take_out) in [take_out, by_hand].into_iter().enumerate() {
+            for holes in [&[1][..], &[3], &[8], &[1, 2, 3], &[2, 4, 5, 7], &[1, 3, 5, 7, 8]] {
+                let holes: BTreeSet<u64> = holes.iter().copied().collect();
+                // Of a write that failed something may be there.
+                let of = |slot: u64| match holes.contains(&slot) {
+                    true => vec![if slot == 3 { 0xee } else { 0 }; SIZE as usize],
+                    false => vec![slot as u8 + 1; SIZE as usize],
+                };
+                std::fs::write(&path, (0..10).flat_map(of).collect::<Vec<u8>>()).unwrap();
+                let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+                let mut slots = 10;
+                take_out(&file, SIZE, &holes, &mut slots).unwrap();
+                let expected: Vec<u8> =
+                    (0..10).filter(|slot| !holes.contains(slot)).flat_map(of).collect();
+                let found = std::fs::read(&path).unwrap();
+                assert_eq!(slots * SIZE, expected.len() as u64, "{number} {holes:?}");
+                assert!(found[..expected.len()] == expected[..], "{number} {holes:?}");
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
 }

@@ -150,6 +150,46 @@ fn a_full_disk() {
     daemon.end();
 }
 
+/// P2: a disk that was full for a while: what was stored later is next to what was stored before, in a sound file.
+#[test]
+fn a_disk_that_was_full() {
+    let rig = Rig::without_host();
+    let place = rig.file("small");
+    std::fs::create_dir(&place).unwrap();
+    let mut command = rig.command("keeper", &[]);
+    command.env("ETW_TEST_SMALL_DISK", &place);
+    let mut keeper = Program::start(&mut command);
+    if keeper.line().as_deref() != Some("small disk") {
+        return eprintln!("skipped: only root can mount a small disk to be filled");
+    }
+    let daemon = Daemon { rig, keeper };
+    daemon.ask(&Request::List);
+    // The daemon's namespace is the only one that sees it.
+    let worker = daemon.worker().unwrap();
+    let seen = std::path::PathBuf::from(format!("/proc/{worker}/root{}", place.display()));
+    std::fs::write(seen.join("filler"), vec![1; 300 << 10]).unwrap();
+    let enable = vec![(provider(), all())];
+    let file = Some(place.join("full.etl"));
+    let small = Start { buffer_size: 8192, buffers: 256, ..Start::default() };
+    let start = Start { name: "full".to_owned(), file, enable, ..small };
+    let Response::Session(_) = daemon.ask(&Request::Start(Box::new(start))) else { panic!() };
+    let flush = || daemon.ask(&Request::Flush { session: "full".to_owned() });
+    daemon.rig.program("threads", &[1, 5000]).end();
+    flush();
+    std::fs::remove_file(seen.join("filler")).unwrap();
+    daemon.rig.program("threads", &[1, 500]).end();
+    flush();
+    let status = daemon.stop("full");
+    assert_eq!(status.attempted, 5500);
+    assert_eq!(status.attempted, status.stored + status.lost);
+    assert!(status.stored > 1000 && status.lost > 1000, "{status:?}");
+    // Among them the last ones.
+    let events = events(&seen.join("full.etl"));
+    assert_eq!(events.len() as u64, status.stored);
+    assert_eq!(events.last().map(|event| event.number), Some(499));
+    daemon.end();
+}
+
 /// P7: a worker without memory refuses a session with its status, and goes on with the others; a program without memory, or that may not
 /// have files as large as a pool, goes on without its events.
 #[test]
