@@ -158,11 +158,24 @@ fn a_stack_of_the_programs_own() {
         fn etw_stack_test_switch(stack: u64, f: extern "C" fn(*mut c_void), argument: *mut c_void);
     }
     prepare();
-    let stack = vec![0_u64; 128 << 10];
-    let top = (&raw const stack[stack.len() - 2]) as u64 & !15;
+    // Below the thread's own, as the system places most: frames of callers lie above each other, or the walk ends.
+    const SIZE: usize = 1 << 20;
     let mut seen: Option<Both> = None;
+    let here = (&raw const seen).addr();
+    // SAFETY: new memory, near a place that may be taken.
+    let stack = unsafe {
+        let (rights, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let near = std::ptr::without_provenance_mut((here - (8 << 30)) & !0xfff);
+        libc::mmap(near, SIZE, rights, flags, -1, 0)
+    };
+    assert!(stack != libc::MAP_FAILED && stack.addr() < here, "{stack:?}");
+    let top = (stack.addr() + SIZE - 16) as u64;
     // SAFETY: a stack of 1 MiB; follows the C ABI.
-    unsafe { etw_stack_test_switch(top, at_the_bottom, (&raw mut seen).cast()) };
+    unsafe {
+        etw_stack_test_switch(top, at_the_bottom, (&raw mut seen).cast());
+        libc::munmap(stack, SIZE);
+    }
     let seen = seen.unwrap();
     // The other stack, and behind it the thread's own, which is found through a register that all frames between have
     // kept.
