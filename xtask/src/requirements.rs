@@ -172,15 +172,27 @@ fn run_tests() -> Result<String> {
     if child.wait()?.success() { Ok(log) } else { Err(format!("{log}\nthe tests fail").into()) }
 }
 
-/// How many tests of each name ran and passed: `test a::b::name ... ok`.
+/// How many tests of each name ran and passed: `test a::b::name ... ok`. The harness writes the end of such a line by itself: what another
+/// process says at that moment is between.
 fn passed_tests(log: &str) -> BTreeMap<&str, usize> {
     let mut passed = BTreeMap::new();
-    let names = log
-        .lines()
-        .filter_map(|line| line.trim_end().strip_prefix("test ")?.strip_suffix(" ... ok"))
-        .filter_map(|path| path.split_whitespace().next()?.rsplit("::").next());
-    for name in names {
-        *passed.entry(name).or_default() += 1;
+    let mut begun = None;
+    for line in log.lines() {
+        let line = line.trim_end();
+        let path = match line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) {
+            Some((path, "ok")) => Some(path),
+            Some((path, end)) => {
+                let is_whole = ["FAILED", "ignored"].iter().any(|other| end.starts_with(other));
+                begun = (!is_whole).then_some(path);
+                None
+            }
+            None if line == "ok" => begun.take(),
+            None => None,
+        };
+        let name = path.and_then(|path| path.split_whitespace().next()?.rsplit("::").next());
+        if let Some(name) = name {
+            *passed.entry(name).or_default() += 1;
+        }
     }
     passed
 }
@@ -269,8 +281,9 @@ mod tests {
     #[test]
     fn only_tests_that_passed_count() {
         let log = "test a::b::one ... ok\ntest two ... FAILED\ntest three ... ignored\n\
-                   test c::four - should panic ... ok\ntest d::one ... ok\n";
-        assert_eq!(passed_tests(log), BTreeMap::from([("one", 2), ("four", 1)]));
+                   test c::four - should panic ... ok\ntest d::one ... ok\n\
+                   test e::five ... a host says\nmore\nok\nok\ntest f::six ... FAILED\nok\n";
+        assert_eq!(passed_tests(log), BTreeMap::from([("one", 2), ("four", 1), ("five", 1)]));
     }
 
     #[test]

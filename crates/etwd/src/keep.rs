@@ -121,7 +121,9 @@ impl Keep {
             all.extend(memory.as_ref().map(AsFd::as_fd));
             channel.send(&bytes, &all)
         });
-        if let Err(error) = sent {
+        if let Err(error) = sent
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
             crate::tell!("etwd: {name} could not be handed to the keeper: {error}");
         }
     }

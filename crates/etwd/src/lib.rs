@@ -18,10 +18,9 @@
 /// A line for whoever looks after the host. Its standard error may be a pipe that nobody reads any more, which must not end it.
 macro_rules! tell {
     ($($words:tt)*) => {{
-        let _ = std::io::Write::write_fmt(
-            &mut std::io::stderr(),
-            format_args!("{}\n", format_args!($($words)*)),
-        );
+        // At once: others write there, too.
+        let line = format!("{}\n", format_args!($($words)*));
+        let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
     }};
 }
 pub(crate) use tell;
