@@ -22,6 +22,21 @@ impl Daemon {
         Daemon { rig, keeper }
     }
 
+    /// One that sees half a MiB of disk at the place that comes with it, if this system lets it: otherwise that is told.
+    pub fn with_small_disk() -> (Daemon, std::path::PathBuf, bool) {
+        let rig = Rig::without_host();
+        let place = rig.file("small");
+        std::fs::create_dir(&place).unwrap();
+        let mut command = rig.command("keeper", &[]);
+        command.env("ETW_TEST_SMALL_DISK", &place);
+        let mut keeper = Program::start(&mut command);
+        let has_small_disk = keeper.line().as_deref() == Some("small disk");
+        if !has_small_disk {
+            eprintln!("skipped: only root can mount a small disk to be filled");
+        }
+        (Daemon { rig, keeper }, place, has_small_disk)
+    }
+
     /// Asks; a worker that is killed meanwhile is asked again when it has been replaced.
     pub fn ask(&self, request: &Request) -> Response {
         let end = Instant::now() + Duration::from_secs(20);

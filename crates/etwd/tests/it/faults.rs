@@ -124,16 +124,10 @@ fn a_limit_of_file_sizes() {
 /// P7: half a MiB of disk: as with a limit, and when there is room again the session goes on.
 #[test]
 fn a_full_disk() {
-    let rig = Rig::without_host();
-    let place = rig.file("small");
-    std::fs::create_dir(&place).unwrap();
-    let mut command = rig.command("keeper", &[]);
-    command.env("ETW_TEST_SMALL_DISK", &place);
-    let mut keeper = Program::start(&mut command);
-    if keeper.line().as_deref() != Some("small disk") {
-        return eprintln!("skipped: only root can mount a small disk to be filled");
+    let (daemon, place, has_small_disk) = Daemon::with_small_disk();
+    if !has_small_disk {
+        return;
     }
-    let daemon = Daemon { rig, keeper };
     let enable = vec![(provider(), all())];
     let file = Some(place.join("full.etl"));
     let start = Start { name: "full".to_owned(), file, enable, ..Start::default() };
@@ -153,16 +147,10 @@ fn a_full_disk() {
 /// P2: a disk that was full for a while: what was stored later is next to what was stored before, in a sound file.
 #[test]
 fn a_disk_that_was_full() {
-    let rig = Rig::without_host();
-    let place = rig.file("small");
-    std::fs::create_dir(&place).unwrap();
-    let mut command = rig.command("keeper", &[]);
-    command.env("ETW_TEST_SMALL_DISK", &place);
-    let mut keeper = Program::start(&mut command);
-    if keeper.line().as_deref() != Some("small disk") {
-        return eprintln!("skipped: only root can mount a small disk to be filled");
+    let (daemon, place, has_small_disk) = Daemon::with_small_disk();
+    if !has_small_disk {
+        return;
     }
-    let daemon = Daemon { rig, keeper };
     daemon.ask(&Request::List);
     // The daemon's namespace is the only one that sees it.
     let worker = daemon.worker().unwrap();

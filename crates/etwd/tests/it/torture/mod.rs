@@ -92,18 +92,8 @@ struct Round {
 
 impl Round {
     fn new(seed: u64) -> Round {
-        let rig = Rig::without_host();
-        eprintln!("torture: seed {seed} in {}", rig.directory.display());
-        let place = rig.file("small");
-        std::fs::create_dir(&place).unwrap();
-        let mut command = rig.command("keeper", &[]);
-        command.env("ETW_TEST_SMALL_DISK", &place);
-        let mut keeper = Program::start(&mut command);
-        let has_small_disk = keeper.line().as_deref() == Some("small disk");
-        if !has_small_disk {
-            eprintln!("torture: skipped: only root can mount a small disk to be filled");
-        }
-        let daemon = Daemon { rig, keeper };
+        let (daemon, _, has_small_disk) = Daemon::with_small_disk();
+        eprintln!("torture: seed {seed} in {}", daemon.rig.directory.display());
         daemon.ask(&Request::List);
         let mut round = Round {
             random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
