@@ -2,12 +2,12 @@
 
 use crate::files;
 use crate::format::{Format, Options};
-use crate::names::Names;
+use crate::join::Names;
 use crate::output::{Failure, Outcome, Output};
 use crate::pipeline::{self, Selection};
 use crate::schemas::{self, Schemas};
-use crate::wanted::Wanted;
-use crate::when::When;
+use crate::time_point::When;
+use crate::where_filter::Wanted;
 use clap::Args;
 use etw_decode::{Cbor, CodePage, CustomDecoders, Decoder, Store, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};

@@ -1,16 +1,17 @@
 //! The `etw` command: traces of Event Tracing for Windows, on any system.
 
+mod breakdown;
 mod check;
 mod convert;
 mod dump;
 mod files;
 mod format;
 mod frontends;
+mod join;
 #[cfg(target_os = "linux")]
 mod live;
-mod names;
-mod new_file;
 mod output;
+mod output_file;
 mod pack;
 mod pipeline;
 mod repair;
@@ -18,9 +19,8 @@ mod report;
 mod rewrite;
 mod schemas;
 mod stat;
-mod views;
-mod wanted;
-mod when;
+mod time_point;
+mod where_filter;
 
 use clap::{Parser, Subcommand};
 use output::Outcome;
@@ -123,7 +123,7 @@ fn main() -> ExitCode {
     }
     // A topic beside the commands that clap's own `help` knows.
     if std::env::args_os().skip(1).eq(["help", "where"]) {
-        return finish(wanted::help());
+        return finish(where_filter::help());
     }
     let arguments = Arguments::parse();
     let outcome = match &arguments.command {

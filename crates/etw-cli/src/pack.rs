@@ -1,8 +1,8 @@
 //! `etw pack`
 
 use crate::dump::gather;
-use crate::new_file::NewFile;
 use crate::output::{Failure, Outcome, Output};
+use crate::output_file::NewFile;
 use crate::{files, schemas};
 use clap::{Args, Subcommand};
 use etw_decode::pack::PackBuilder;

@@ -1,8 +1,8 @@
 //! `etw report`: a trace on one page of HTML, which needs nothing else.
 
 use crate::files;
-use crate::new_file::NewFile;
 use crate::output::{Failure, Outcome, Output};
+use crate::output_file::NewFile;
 use crate::schemas::Schemas;
 use crate::stat::{self, Counted};
 use clap::Args;

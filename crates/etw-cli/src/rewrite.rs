@@ -1,10 +1,10 @@
 //! `etw merge` and `etw relog`
 
 use crate::files;
-use crate::new_file::NewFile;
 use crate::output::{Failure, Outcome, Output, Progress};
+use crate::output_file::NewFile;
 use crate::schemas::Schemas;
-use crate::wanted::Wanted;
+use crate::where_filter::Wanted;
 use clap::Args;
 use etw_decode::expr::Expr;
 use etw_decode::{Catalog, Decoder, Store, Style};

@@ -1,9 +1,9 @@
 //! `etw stat`
 
+use crate::breakdown::{self, Views};
 use crate::files;
 use crate::output::{Failure, Outcome, Output, Progress};
 use crate::schemas::Schemas;
-use crate::views::{self, Views};
 use clap::{Args, ValueEnum};
 use etw_decode::activity_path;
 use etw_decode::{Catalog, Decoder, Source, Store};
@@ -489,7 +489,7 @@ impl Counted {
         let _ =
             writeln!(text, "\n  {:>12} {:>14}  {:<20}  provider", "records", "payload bytes", "");
         for row in rows {
-            let bar = views::bar(row.count, largest, 20);
+            let bar = breakdown::bar(row.count, largest, 20);
             let name =
                 row.name.or(row.guid.map(|guid| format!("{{{guid}}}"))).unwrap_or("-".into());
             let name = crate::format::safe(&name);
@@ -503,7 +503,7 @@ impl Counted {
         let _ =
             writeln!(text, "\n  {:>12} {:>14}  {:<20}  process", "records", "payload bytes", "");
         for row in rows {
-            let bar = views::bar(row.count, largest, 20);
+            let bar = breakdown::bar(row.count, largest, 20);
             let process = row.process.map_or("-".to_owned(), |process| process.to_string());
             let name = row.name.unwrap_or_default();
             let name = crate::format::safe(&name);
@@ -522,7 +522,7 @@ impl Counted {
         for (number, count) in counts.iter().enumerate() {
             let rate = *count as f64 / seconds;
             let after = number as f64 * seconds;
-            let bar = views::bar(*count, largest, 40);
+            let bar = breakdown::bar(*count, largest, 40);
             let _ = writeln!(text, "  {after:>12.6} s {rate:>12.0}  {bar}");
         }
     }

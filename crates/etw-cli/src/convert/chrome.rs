@@ -3,7 +3,7 @@
 //! Source: "Trace Event Format" as published with the Chromium project.
 
 use super::{Event, Shape, Target, Track, drain};
-use crate::names::Names;
+use crate::join::Names;
 use etw_decode::{Field, Style, Value, Visitor, write_json_string};
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};

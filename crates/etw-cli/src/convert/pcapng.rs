@@ -9,7 +9,7 @@
 //! Source: Microsoft's documentation of netsh trace and pktmon, and of etl2pcapng; pcapng as drafted at the IETF.
 
 use super::{Event, Target};
-use crate::names::Names;
+use crate::join::Names;
 use etw_decode::{Field, Value, Visitor};
 use etw_types::{Guid, le};
 use std::collections::HashMap;

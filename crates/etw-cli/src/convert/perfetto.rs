@@ -3,7 +3,7 @@
 //! Source: the protobuf definitions in the Perfetto project's documentation (`TracePacket`, `TrackDescriptor`, `TrackEvent`).
 
 use super::{Event, Shape, Target, Track};
-use crate::names::Names;
+use crate::join::Names;
 use etw_decode::{Field, Style, Value, Visitor};
 use prost::Message;
 use std::collections::HashMap;

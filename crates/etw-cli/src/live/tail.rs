@@ -6,7 +6,7 @@ use super::session::refusals;
 use crate::format::{FileFacts, Format, Options};
 use crate::output::{Failure, Outcome, Output};
 use crate::schemas::{self, Schemas};
-use crate::wanted::Wanted;
+use crate::where_filter::Wanted;
 use ::etw::{Consumer, Controller, Lost, Missed};
 use clap::{Args, ValueEnum};
 use etw_decode::{Decoder, Style};

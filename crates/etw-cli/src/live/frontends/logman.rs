@@ -1,7 +1,7 @@
 //! `logman`, with `-ets`: sessions that run, not collectors that are saved.
 
+use super::command_line::{Vocabulary, Word, Words, duration, number};
 use super::setup::Setup;
-use super::words::{Vocabulary, Word, Words, duration, number};
 use super::{
     Controller, KERNEL, ProviderNames, Wish, all_sessions, braced, enabled, print, session_name,
     shown_file,

@@ -1,7 +1,7 @@
 //! `xperf`, as a controller.
 
+use super::command_line::{Vocabulary, Word, Words, number};
 use super::setup::Setup;
-use super::words::{Vocabulary, Word, Words, number};
 use super::{
     Controller, KERNEL, Wish, all_sessions, mode_names, print, session_name, shown_file, worse,
 };

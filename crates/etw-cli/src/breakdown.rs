@@ -1,6 +1,6 @@
 //! Counts of a trace by process, by activity and over time.
 
-use crate::names::Names;
+use crate::join::Names;
 use etw_decode::Decoder;
 use etw_types::{EventRecord, FileTime, Guid};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! `--where`
 
 use crate::output::{Failure, Outcome};
-use crate::when::When;
+use crate::time_point::When;
 use clap::Args;
 use etw_decode::expr::{Expr, ExprError};
 use etw_types::FileTime;

@@ -5,11 +5,11 @@ mod pcapng;
 mod perfetto;
 
 use crate::files;
-use crate::names::{Names, Picked};
-use crate::new_file::NewFile;
+use crate::join::{Names, Picked};
 use crate::output::{Failure, Outcome, Output, Progress};
+use crate::output_file::NewFile;
 use crate::schemas::{self, Schemas};
-use crate::wanted::Wanted;
+use crate::where_filter::Wanted;
 use clap::{Args, ValueEnum};
 use etw_decode::{Decoded, Decoder, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};

@@ -7,7 +7,7 @@ mod xml;
 
 pub use text::safe;
 
-use crate::names::Names;
+use crate::join::Names;
 use clap::ValueEnum;
 use etw_decode::{Decoded, Style};
 use etw_types::{Clock, EventRecord};

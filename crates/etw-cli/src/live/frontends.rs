@@ -4,10 +4,10 @@
 //! Each command first turns all of its words into what they ask for, and only then asks a host: a command with a word that
 //! is not supported has done nothing. What is not supported is refused with a sentence, not ignored.
 
+mod command_line;
 mod logman;
 mod setup;
 mod tracelog;
-mod words;
 mod xperf;
 
 use super::host::{self, Which, ask, ask_session};
