@@ -25,7 +25,8 @@ pub fn run() -> Result<()> {
         println!("sites: only x86-64 is disassembled");
         return Ok(());
     }
-    let arguments = ["build", "--release", "--locked", "--package", "etw", "--example", "sites"];
+    let arguments =
+        ["build", "--release", "--locked", "--package", "openetw", "--example", "sites"];
     let output = Command::new(cargo())
         .args(arguments)
         .args(["--quiet", "--message-format", "json-render-diagnostics"])

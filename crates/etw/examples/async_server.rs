@@ -1,7 +1,7 @@
 //! A server whose requests are activities, across `.await` and whatever thread goes on with them.
 //!
 //! ```sh
-//! cargo run --release -p etw --features session --example async_server -- server.etl
+//! cargo run --release -p openetw --features session --example async_server -- server.etl
 //! cargo run --release -p etw-cli -- dump server.etl
 //! ```
 //!

@@ -1,7 +1,7 @@
 //! What events cost: disabled, filtered, enabled on one and two threads, beside a hand-written floor in the same run; how long
 //! single writes take. One JSON object a figure.
 //!
-//! `cargo run --release -p etw --features session --example cost`
+//! `cargo run --release -p openetw --features session --example cost`
 use etw::{Level, LevelKeyword, Session, define_provider, write_event};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! A value in CBOR as a field of an event: its bytes travel as they are, and whoever knows the protocol shows them.
 //!
-//! `cargo run -p etw --features session --example custom_fields -- custom.etl`, then
+//! `cargo run -p openetw --features session --example custom_fields -- custom.etl`, then
 //! `etw dump --custom 5=cbor custom.etl` and, not knowing it, `etw dump custom.etl`.
 use etw::{Level, Session, define_provider, write_event};
 

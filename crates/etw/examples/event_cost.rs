@@ -1,7 +1,7 @@
 //! What an event costs on one thread, in ns: the best of many bursts into a session in memory, which is drained between
 //! them.
 //!
-//! `cargo run --release -p etw --example event_cost`
+//! `cargo run --release -p openetw --example event_cost`
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Keeps the last events in memory, and writes them to a file when the program panics.
 //!
 //! ```sh
-//! cargo run --release -p etw --features session --example flight_recorder -- crash.etl
+//! cargo run --release -p openetw --features session --example flight_recorder -- crash.etl
 //! cargo run --release -p etw-cli -- dump crash.etl
 //! ```
 use etw::{Level, Session, define_provider, write_event};

@@ -1,4 +1,4 @@
-//! Records programs that run beside this one: `cargo run -p etw --features control --example global_session -- FILE.etl PROVIDER`
+//! Records programs that run beside this one: `cargo run -p openetw --features control --example global_session -- FILE.etl PROVIDER`
 //!
 //! PROVIDER is a name whose hash is the provider's GUID, as `ticker`'s `Ticker`. A host of sessions is started where none runs:
 //! `etw` has to be in `PATH`, or named by `ETW_DAEMON`.

@@ -1,7 +1,7 @@
 //! Searches the files of a folder for a text on several threads, and records what it does when asked to.
 //!
 //! ```sh
-//! cargo run --release -p etw --features session --example parallel_grep -- --trace grep.etl fn crates
+//! cargo run --release -p openetw --features session --example parallel_grep -- --trace grep.etl fn crates
 //! cargo run --release -p etw-cli -- dump grep.etl
 //! ```
 use etw::{Activity, Level, Session, define_provider, write_event};

@@ -1,7 +1,7 @@
 //! The highest rate at which paced writers lose nothing, beside what bounds it in the same run: what a new file takes, and how
 //! fast one core drains. One JSON object a figure.
 //!
-//! `cargo run --release -p etw --features session --example rate -- [SECONDS [OUT.etl]]`: SECONDS that each rate is held (10 for
+//! `cargo run --release -p openetw --features session --example rate -- [SECONDS [OUT.etl]]`: SECONDS that each rate is held (10 for
 //! the claim).
 use etw::{Level, Session, define_provider, write_event};
 use std::hint::black_box;

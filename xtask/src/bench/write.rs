@@ -28,7 +28,7 @@ impl Bench {
         let lttng = self.lttng("write: LTTng-UST");
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..if lttng.is_some() { TURNS } else { 1 } {
-            ours.push(self.example("etw", "cost", &[])?);
+            ours.push(self.example("openetw", "cost", &[])?);
             if let Some(lttng) = &lttng {
                 theirs.push(lttng.cost()?);
             }
@@ -185,7 +185,7 @@ impl Bench {
     pub fn offered_rates(&mut self, seconds: u32) -> Result<()> {
         let only = "rate --full";
         let path = self.folder.join("rate.etl").display().to_string();
-        let figures = self.example("etw", "rate", &[&seconds.to_string(), &path])?;
+        let figures = self.example("openetw", "rate", &[&seconds.to_string(), &path])?;
         let mut ours = HashMap::new();
         for (name, value, unit) in figures {
             self.example_figure(&name, value, unit, only);
@@ -243,7 +243,7 @@ impl Bench {
         let mut command = Command::new(cargo());
         command.current_dir(root()).stderr(Stdio::inherit());
         command.args(["run", "--release", "--locked", "--quiet", "--package", package]);
-        if package == "etw" {
+        if package == "openetw" {
             command.args(["--features", "session"]);
         }
         command.args(["--example", name, "--"]).args(arguments);

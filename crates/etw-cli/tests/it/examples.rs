@@ -25,7 +25,7 @@ fn run(name: &str, arguments: &[&str]) -> (String, Vec<Value>) {
             "--quiet",
             "--locked",
             "-p",
-            "etw",
+            "openetw",
             "--features",
             "session",
             "--example",
@@ -112,7 +112,7 @@ fn custom_fields() {
     let folder = Folder(std::env::temp_dir().join(format!("etw-custom-{}", std::process::id())));
     std::fs::create_dir_all(&folder.0).unwrap();
     let trace = folder.0.join("trace.etl");
-    let example = ["run", "-q", "--locked", "-p", "etw", "--features", "session", "--example"];
+    let example = ["run", "-q", "--locked", "-p", "openetw", "--features", "session", "--example"];
     let output = Command::new(env!("CARGO"))
         .args(example)
         .args(["custom_fields", "--"])
