@@ -223,6 +223,11 @@ impl Decoder {
         }
     }
 
+    /// Finds the record's schema and joins the two, for [typed access](crate::Event::get) to fields.
+    pub fn decode_event<'d>(&'d mut self, record: &EventRecord<'d>) -> crate::Event<'d> {
+        crate::Event::new(*record, self.decode(record))
+    }
+
     fn message<'d>(&'d self, record: &EventRecord<'d>) -> Decoded<'d> {
         let guid = record.provider.unwrap_or_default();
         let catalogs = [&self.named, &self.own];

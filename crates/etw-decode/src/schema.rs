@@ -165,6 +165,16 @@ impl Field {
         &self.json_key
     }
 
+    /// The name, made unique among its siblings like [`json_key`](Field::json_key).
+    pub(crate) fn unique_name(&self) -> &str {
+        let key = self.json_key.strip_prefix(b"\"").and_then(|key| key.strip_suffix(b"\":"));
+        match key.map(std::str::from_utf8) {
+            // A name with escapes stays as it is.
+            Some(Ok(key)) if !key.contains('\\') => key,
+            _ => &self.name,
+        }
+    }
+
     /// Whether it is a struct, or an array of structs.
     pub fn is_struct(&self) -> bool {
         matches!(self.kind, Kind::Struct { .. })

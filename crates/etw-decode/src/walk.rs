@@ -22,6 +22,10 @@ pub trait Visitor {
     fn end_struct(&mut self, field: &Field);
     /// Which bytes of the payload the value takes that is told next, for those who need them.
     fn place(&mut self, _bytes: Range<usize>) {}
+    /// Whether the walk can end here. The walk asks after each field and after each element of an array.
+    fn is_done(&self) -> bool {
+        false
+    }
 }
 
 /// Is told, and forgets: for what a walk costs and whether it comes to its end.
@@ -121,6 +125,9 @@ impl<'a, V: Visitor> Walker<'a, V> {
                 break;
             }
             self.field(first + number, field)?;
+            if self.visitor.is_done() {
+                break;
+            }
         }
         Ok(())
     }
@@ -147,6 +154,9 @@ impl<'a, V: Visitor> Walker<'a, V> {
         };
         self.visitor.begin_array(field, count);
         for _ in 0..count {
+            if self.visitor.is_done() {
+                break;
+            }
             self.charge(1)?;
             self.one(index, field)?;
         }

@@ -1,4 +1,4 @@
-//! An event's fields as values of their own, for programs that ask for a few of them by name.
+//! [`FieldValue`] and [`Fields`]: an event's fields as owned values.
 
 use crate::decoder::Decoded;
 use crate::schema::Field;
@@ -6,7 +6,7 @@ use crate::value::{Style, Value};
 use crate::walk::{PayloadError, Visitor};
 use etw_types::{EventRecord, FileTime, Guid, SystemTime};
 
-/// A field's value; nothing in it borrows from the record.
+/// A field's value, owned.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FieldValue {
@@ -151,7 +151,7 @@ impl Fields {
 }
 
 impl Decoded<'_> {
-    /// The event's fields as values; `None` where there is no schema. [`visit`](Decoded::visit) needs no memory of its own.
+    /// The event's fields as owned values; `None` if there is no schema. [`visit`](Decoded::visit) visits them without allocating.
     ///
     /// ```
     /// # use etw_decode::Decoder;
@@ -168,38 +168,35 @@ impl Decoded<'_> {
     /// # Errors
     /// The payload does not fit the schema.
     pub fn fields(&self, record: &EventRecord<'_>) -> Result<Option<Fields>, PayloadError> {
-        let mut builder = Builder { open: vec![Vec::new()] };
+        let mut builder = Builder::new();
         if !self.visit(record, &mut builder)? {
             return Ok(None);
         }
         Ok(Some(Fields { fields: builder.open.pop().unwrap_or_default() }))
     }
-
-    /// One field of the event, by name; a member of a structure as `Structure.Member`.
-    ///
-    /// # Errors
-    /// As [`fields`](Decoded::fields).
-    pub fn field(
-        &self,
-        record: &EventRecord<'_>,
-        path: &str,
-    ) -> Result<Option<FieldValue>, PayloadError> {
-        let Some(fields) = self.fields(record)? else { return Ok(None) };
-        // A name may have a dot of its own.
-        if let Some(value) = fields.get(path) {
-            return Ok(Some(value.clone()));
-        }
-        let mut parts = path.split('.');
-        let first = parts.next().and_then(|name| fields.get(name));
-        Ok(parts.fold(first, |value, name| value?.get(name)).cloned())
-    }
 }
 
-struct Builder {
+/// Builds values from what a walk visits.
+pub(crate) struct Builder {
+    /// The top level, and each array and struct that is open.
     open: Vec<Vec<(String, FieldValue)>>,
 }
 
 impl Builder {
+    pub(crate) fn new() -> Builder {
+        Builder { open: vec![Vec::new()] }
+    }
+
+    /// Whether every array and struct that was begun is complete, and a value is there.
+    pub(crate) fn has_whole_value(&self) -> bool {
+        matches!(&self.open[..], [top] if !top.is_empty())
+    }
+
+    /// The first value of the top level.
+    pub(crate) fn into_value(self) -> Option<FieldValue> {
+        self.open.into_iter().next()?.into_iter().next().map(|(_, value)| value)
+    }
+
     fn put(&mut self, field: &Field, value: FieldValue) {
         if let Some(innermost) = self.open.last_mut() {
             innermost.push((field.name.clone(), value));
@@ -258,47 +255,4 @@ impl Visitor for Builder {
 
 fn system_time(time: &SystemTime) -> Option<FileTime> {
     FileTime::from_system_time(time)
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{Catalog, Decoder};
-    use etw_types::{EventRecord, HeaderType};
-    use std::sync::Arc;
-
-    #[test]
-    fn fields_by_name() {
-        let manifest = r#"<m><provider name="P" guid="{00000000-0000-0000-0000-000000000001}"><templates><template tid="T">
-          <data name="Bytes" inType="win:UInt32"/><data name="Name" inType="win:UnicodeString"/><data name="List" inType="win:Int16" count="2"/>
-          <struct name="At"><data name="X" inType="win:Double"/><data name="Raw" inType="win:Binary" length="2"/></struct></template></templates>
-          <events><event value="1" template="T"/></events></provider></m>"#;
-        let mut catalog = Catalog::default();
-        catalog.add_manifest(manifest.as_bytes()).unwrap();
-        let mut decoder = Decoder::new();
-        decoder.set_catalog(Arc::new(catalog));
-        let payload = [
-            &7u32.to_le_bytes()[..],
-            b"h\0i\0\0\0",
-            &(-1i16).to_le_bytes(),
-            &2i16.to_le_bytes(),
-            &0.5f64.to_le_bytes(),
-            &[1, 2],
-        ]
-        .concat();
-        let mut record = EventRecord::new(HeaderType::Event64, &payload);
-        record.provider = "00000000-0000-0000-0000-000000000001".parse().ok();
-        record.descriptor.id = 1;
-        let decoded = decoder.decode(&record);
-        let field = |path: &str| decoded.field(&record, path).unwrap();
-        assert_eq!(field("Bytes").unwrap().as_u64(), Some(7));
-        assert_eq!(field("Name").unwrap().as_str(), Some("hi"));
-        assert_eq!(field("At.X").unwrap().as_f64(), Some(0.5));
-        assert_eq!(field("At.Raw").unwrap().as_bytes(), Some(&[1, 2][..]));
-        assert_eq!(field("List").unwrap().as_list().unwrap()[0].as_i64(), Some(-1));
-        assert!(field("At.Y").is_none() && field("Nothing").is_none());
-        assert_eq!(decoded.fields(&record).unwrap().unwrap().len(), 4);
-        let mut short = record;
-        short.payload = &payload[..5];
-        assert!(decoded.field(&short, "Bytes").is_err());
-    }
 }
