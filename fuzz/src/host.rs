@@ -1,7 +1,7 @@
 //! What a crashed or hostile program leaves: `.part` headers, session buffers, records of a pool.
 
 use etw_etl::record::{self, RecordContext};
-use etw_host::convert::{Given, Origin, Provider, Registrations};
+use etw_host::registrations::{Given, Origin, Provider, Registrations};
 use etw_ring::Record;
 use etw_session::{EnableInfo, Event, Router, Session, SessionOptions, recover};
 use etw_types::Guid;

@@ -19,10 +19,10 @@ use etw_session::{
 use etw_types::le;
 
 use crate::clock::ClockMap;
-use crate::convert::{Origin, Registrations};
 use crate::facts::SessionTime;
 use crate::facts::{SessionFacts, file_name};
 use crate::part::{PartHeader, ReadAt, is_locked, part_path};
+use crate::registrations::{Origin, Registrations};
 
 /// The buffers that belong into a session's files and are not, or may not be, there.
 #[derive(Clone, Debug)]
@@ -467,7 +467,7 @@ pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
             if opened.metadata()?.len() < u64::from(leftover.facts.header.buffer_size) {
                 let mut header = leftover.facts.header.clone();
                 header.log_file_name = path.to_string_lossy().into_owned();
-                crate::outfile::write_at(&opened, &leftover.facts.header_buffer(&header)?, 0)?;
+                crate::output_file::write_at(&opened, &leftover.facts.header_buffer(&header)?, 0)?;
             }
             if let Some(tail) = leftover.tail {
                 // A buffer that was being written: it is written whole behind the others.
@@ -476,7 +476,7 @@ pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
             file = Some(opened);
         }
         if let Some(file) = &file {
-            crate::outfile::write_at(file, bytes, leftover.offset(*place))?;
+            crate::output_file::write_at(file, bytes, leftover.offset(*place))?;
         }
     }
     if file.is_none() {
@@ -490,7 +490,7 @@ pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
         && file.metadata()?.len() >= u64::from(leftover.facts.header.buffer_size)
     {
         let told = events_lost(Some(&file), leftover.lost)?;
-        crate::outfile::write_at(&file, &told, EVENTS_LOST)?;
+        crate::output_file::write_at(&file, &told, EVENTS_LOST)?;
     }
     let target = std::fs::canonicalize(&part);
     std::fs::remove_file(&part)?;

@@ -2,23 +2,23 @@
 //!
 //! Layers, from the bottom:
 //!
-//! * [`clock`]: from the pool's raw clock to a session's; [`convert`]: from a record to an event;
-//! * [`facts`], [`setup`], [`file`](mod@file): what a session's files say, and the files;
+//! * [`clock`]: from the pool's raw clock to a session's; [`registrations`]: from a record to an event;
+//! * [`facts`], [`setup`], [`files`]: what a session's files say, and the files;
 //! * [`part`]: what would be lost with the process, in a file beside the output; [`leftover`]: read and brought to its place;
 //! * [`process`]: what sessions may want to know of a process; [`storage`]: the thread that writes; [`report`]: the ledger in the trace;
 //! * [`PrivateSession`]: a session of one process, with a thread that drains and one that writes.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod clock;
-pub mod convert;
 pub mod facts;
-pub mod file;
+pub mod files;
 pub mod leftover;
 pub mod modules;
-mod outfile;
+mod output_file;
 pub mod part;
 mod private;
 pub mod process;
+pub mod registrations;
 pub mod report;
 pub mod setup;
 pub mod storage;

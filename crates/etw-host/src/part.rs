@@ -33,7 +33,7 @@ use etw_ring::{Control, Memory, PoolOptions, RawClock, layout};
 use etw_types::{Guid, le};
 
 use crate::clock::Pair;
-use crate::convert::Provider;
+use crate::registrations::Provider;
 
 pub(crate) const MAGIC: &[u8; 8] = b"ETWPART1";
 const VERSION: u32 = 1;

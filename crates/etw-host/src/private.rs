@@ -18,11 +18,11 @@ use etw_session::{
 use etw_types::{Guid, LoadedModule, Status};
 
 use crate::clock::{ClockMap, Pair};
-use crate::convert::{Provider, Registrations};
 use crate::facts::{SessionClock, SessionFacts, file_name};
-use crate::file::Files;
+use crate::files::Files;
 use crate::modules::Modules;
 use crate::part::Part;
+use crate::registrations::{Provider, Registrations};
 use crate::setup;
 use crate::storage::{BufferMemory, Sink, Storage};
 use crate::worker::{LONGEST_PAUSE, Worker};

@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 
 use etw_session::FullBuffer;
 
-use crate::file::{Closing, Files};
-use crate::outfile::Piece;
+use crate::files::{Closing, Files};
+use crate::output_file::Piece;
 use crate::private::Consumer;
 
 /// Memory of one session buffer: on the heap, or in the `.part` file.

@@ -14,11 +14,11 @@ use etw_ring::{
 use etw_session::{Cause, Ledger, LogMode, ProcessFacts, Router, Session, State};
 
 use crate::clock::{ClockMap, Pair};
-use crate::convert::{Given, Origin, Registrations};
 use crate::facts::{SessionFacts, SessionTime};
-use crate::file::{Closing, Files};
+use crate::files::{Closing, Files};
 use crate::modules::Modules;
 use crate::private::{Command, LoadedModules, Reply, SessionStatistics, Shared, Stopped, lock};
+use crate::registrations::{Given, Origin, Registrations};
 use crate::report;
 use crate::storage::{BufferMemory, Storage};
 

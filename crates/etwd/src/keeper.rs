@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use etw_ring::{Bell, LastBatch, Memory};
 use etw_wire::Channel;
 
-use crate::host::{Claim, HostOptions, raise_descriptor_limit};
-use crate::keep::{ENDING, Entries, Entry, send, split};
+use crate::global_host::{Claim, HostOptions, raise_descriptor_limit};
+use crate::keeper_protocol::{ENDING, Entries, Entry, send, split};
 
 /// After so many workers in a row that did not come to serve, or panicked soon after, there are no more.
 const MOST_IN_A_ROW: u32 = 20;

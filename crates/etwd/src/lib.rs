@@ -6,7 +6,7 @@
 //! ```
 //!
 //! * `server` accepts connections, reads whole messages and says who is at the other end; it decides nothing.
-//! * `engine` owns all state: programs, sessions, pools. Between messages it drains the pools into the sessions. It waits for
+//! * `host_thread` owns all state: programs, sessions, pools. Between messages it drains the pools into the sessions. It waits for
 //!   nobody: what a program, controller or consumer does not take is dropped with its connection.
 //! * Storage and consumers have a thread each.
 //!
@@ -25,21 +25,19 @@ macro_rules! tell {
 }
 pub(crate) use tell;
 
-mod boot;
 mod consumer;
-mod engine;
-mod fault;
-mod host;
-mod keep;
+mod global_host;
+mod global_session;
+mod host_thread;
 mod keeper;
-mod message;
+mod keeper_protocol;
+mod kill_point;
+mod mailbox;
 mod program;
-mod requests;
-mod restore;
 mod rights;
 mod server;
-mod session;
+mod sessions_file;
 
-pub use boot::begin_work;
-pub use host::{Host, HostOptions};
+pub use global_host::{Host, HostOptions};
 pub use keeper::{end as end_keeper, keep};
+pub use sessions_file::begin_work;

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use etw_host::convert::{Provider, Registrations};
+use etw_host::registrations::{Provider, Registrations};
 use etw_ring::layout::SESSIONS;
 use etw_ring::{
     Admission, Control, Ledger as RingLedger, Reader, Record, RegistrationLosses, SiteTable,
@@ -160,7 +160,7 @@ impl Program {
     /// connection's end, as it does of one that has ended by itself.
     pub fn say(&self, message: &FromHost<'_>) {
         if self.channel.send(&message.to_bytes(), &[]).is_err() {
-            crate::engine::end(&self.channel);
+            crate::host_thread::end(&self.channel);
         }
     }
 

@@ -15,8 +15,8 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::engine::end;
-use crate::message::{Asker, Connection, Mailbox, Message};
+use crate::host_thread::end;
+use crate::mailbox::{Asker, Connection, Mailbox, Message};
 use crate::rights::{may_control, no_control, refused};
 
 /// Connections of one user, root aside.

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use etw_wire::client::{Client, ClientError};
 use etw_wire::control::{Request, Response, SessionStatus, Start};
 
-use crate::support::*;
+use crate::rig::*;
 
 /// The daemon, in two processes.
 pub struct Daemon {

@@ -9,7 +9,7 @@ use etw_etl::read::{BufferRecords, Item, Records, TraceFile};
 use etw_wire::client::Client;
 use etw_wire::control::{LossStatus, Request, Start, stream};
 
-use crate::support::*;
+use crate::rig::*;
 
 /// One order of time over all programs, nothing lost, nothing twice. P7
 #[test]

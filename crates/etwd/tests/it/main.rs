@@ -2,19 +2,19 @@
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
-mod classic;
-mod control;
-mod crash;
+mod call_stacks;
+mod classic_providers;
+mod controllers;
 mod daemon;
 mod delivery;
-mod faults;
-mod halfway;
-mod hostile;
-mod ninth;
+mod eight_session_limit;
+mod hostile_input;
+mod interrupted_requests;
+mod killed_programs;
+mod program_roles;
 mod programs;
-mod roles;
+mod rig;
 mod sessions;
-mod stacks;
-mod support;
-mod takeover;
+mod system_limits;
 mod torture;
+mod worker_replacement;

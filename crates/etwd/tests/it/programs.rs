@@ -4,7 +4,7 @@ use etw_session::{EnableInfo, EnableProperties, Filters, IdFilter, NameFilter};
 use etw_types::LevelKeyword;
 use etw_wire::control::{Request, Response, Start};
 
-use crate::support::*;
+use crate::rig::*;
 
 /// Registration under a running host is synchronous: the first event of a program that lives for 2 ms is recorded. OV-2
 #[test]

@@ -3,7 +3,7 @@
 use etw_wire::client::Client;
 use etw_wire::control::{FileMode, Request, Response, Start, Update};
 
-use crate::support::*;
+use crate::rig::*;
 
 /// OV-2: 64 sessions; the next one fails as documented, and so does one of a name or file that is taken.
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use etw_etl::read::{Records, TraceFile};
 use etw_wire::control::SessionStatus;
 
-use crate::support::*;
+use crate::rig::*;
 
 /// How many events a thread of a process has written for certain.
 pub type Said = BTreeMap<(u32, u64), u64>;

@@ -14,7 +14,7 @@ use etw_etl::read::{BufferRecords, Item, TraceFile, buffer};
 use etw_etl::record::RecordContext;
 use etw_host::clock::{ClockMap, Pair};
 use etw_host::facts::{SessionFacts, SessionTime};
-use etw_host::file::{Closing, Files};
+use etw_host::files::{Closing, Files};
 use etw_host::modules::Modules;
 use etw_host::report::LEDGER_PROVIDER;
 use etw_host::storage::{Sink, Storage};
@@ -27,14 +27,14 @@ use etw_wire::control::{FileMode, Start};
 use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
 
-use crate::engine::{Engine, end, identity};
-use crate::fault;
-use crate::keep::{
+use crate::global_session::{GlobalSession, make_buffers, mode_of, options_of};
+use crate::host_thread::{HostThread, end, identity};
+use crate::keeper_protocol::{
     Ending, Entries, Entry, KeptFile, KeptProgram, KeptRegistration, KeptSession, numbers,
 };
-use crate::message::Connection;
+use crate::kill_point::kill_point;
+use crate::mailbox::Connection;
 use crate::program::{Lane, Program, Slot};
-use crate::session::{GlobalSession, make_buffers, mode_of, options_of};
 
 fn facts<T: serde::de::DeserializeOwned>(entry: &Entry) -> io::Result<T> {
     serde_json::from_slice(&entry.facts).map_err(io::Error::other)
@@ -182,7 +182,7 @@ impl Kept {
     }
 }
 
-impl Engine {
+impl HostThread {
     /// Takes up what the keeper holds; the connections of programs. What cannot be taken up is told, and left.
     pub fn restore(&mut self, entries: Entries) -> Vec<(Connection, Arc<Channel>, Peer)> {
         let (mut sessions, mut programs) = (BTreeMap::new(), BTreeMap::new());
@@ -238,7 +238,7 @@ impl Engine {
                 }
             }
         }
-        fault::point("programs taken up");
+        kill_point("programs taken up");
         // What programs have of sessions that do not go on: nobody has told them yet.
         let slots = self.programs.values().flat_map(|program| program.slots.iter().flatten());
         let gone: BTreeSet<usize> = slots
@@ -395,10 +395,10 @@ impl Engine {
         };
         self.router.insert(slot, session);
         self.sessions.insert(slot, global);
-        fault::point("session taken up");
+        kill_point("session taken up");
         // In one message the new memories are in the place of the old ones.
         self.keep_session(slot);
-        fault::point("session kept again");
+        kill_point("session kept again");
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use etw_wire::control::{FileMode, Request, Response, Start, Update, stream};
 use etw_wire::live::{Live, Progress, REPORTS};
 
 use crate::daemon::Daemon;
-use crate::support::*;
+use crate::rig::*;
 
 /// P2, P3: everything that a killed program had committed is recorded, once, and the ledger is exact but for the write in flight.
 #[test]

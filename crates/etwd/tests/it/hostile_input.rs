@@ -9,7 +9,7 @@ use etw_wire::dir::Directory;
 use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
 
 use crate::daemon::Daemon;
-use crate::support::*;
+use crate::rig::*;
 
 pub fn connect(rig: &Rig) -> Channel {
     Directory::open(&rig.runtime()).unwrap().connect().unwrap()
@@ -414,7 +414,7 @@ fn only_who_has_the_right_controls() {
     // A user without rights registers and is recorded …
     let mut command = std::process::Command::new(&copy);
     command
-        .args(["roles::run", "--exact", "--nocapture", "--test-threads=1"])
+        .args(["program_roles::run", "--exact", "--nocapture", "--test-threads=1"])
         .env("ETW_TEST_ROLE", "count")
         .env("ETW_TEST_ARGS", "10 0")
         .env(etw_wire::dir::VARIABLE, rig.runtime())

@@ -5,19 +5,19 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use etw_host::file::Files;
+use etw_host::files::Files;
 use etw_ring::RawClock;
 use etw_session::{EnableInfo, LogMode, SLOTS, Session};
 use etw_types::{Guid, Status};
 use etw_wire::control::{ProviderStatus, Request, Response, Start, Update};
 use etw_wire::message::FromHost;
 
-use crate::engine::{Engine, Pending};
-use crate::fault;
-use crate::keep::{Ending, KeptFile};
-use crate::message::Asker;
+use crate::global_session::{Finishing, GlobalSession, flush_timer, is_same_file, make_buffers};
+use crate::host_thread::{HostThread, Pending};
+use crate::keeper_protocol::{Ending, KeptFile};
+use crate::kill_point::kill_point;
+use crate::mailbox::Asker;
 use crate::rights::{may_write, refused};
-use crate::session::{Finishing, GlobalSession, flush_timer, is_same_file, make_buffers};
 
 /// Files of one session that may wait for their disk.
 const MAX_FILES_BEFORE: usize = 16;
@@ -33,7 +33,7 @@ fn done() -> Response {
     Response::Done { warnings: Vec::new() }
 }
 
-impl Engine {
+impl HostThread {
     pub fn ask(&mut self, request: Request, from: Asker) -> ControlFlow<()> {
         match request {
             Request::Start(start) => self.start(*start, from),
@@ -124,7 +124,7 @@ impl Engine {
             Request::Shutdown => {
                 self.keep_end();
                 from.answer(&done());
-                fault::point("shutdown kept");
+                kill_point("shutdown kept");
                 return ControlFlow::Break(());
             }
         }
@@ -170,10 +170,10 @@ impl Engine {
                         return from.answer(&no);
                     }
                 }
-                fault::point("session made");
+                kill_point("session made");
                 // As a whole: a worker that is killed here leaves no session without its providers.
                 self.keep_session(slot);
-                fault::point("session kept");
+                kill_point("session kept");
                 for provider in providers {
                     let (waiting, more) = self.spread(slot, &provider);
                     all.extend(waiting);
@@ -306,7 +306,7 @@ impl Engine {
             global.ending = Ending::Provider(*provider);
         }
         self.keep_session(slot);
-        fault::point("wish kept");
+        kill_point("wish kept");
         self.withdraw(slot, Some(provider));
         if let Some(global) = self.sessions.get_mut(&slot) {
             global.ending = Ending::Nothing;
@@ -411,7 +411,7 @@ impl Engine {
             let what = format!("{}: {error}", file.display());
             refused(Status::ERROR_BAD_PATHNAME, what)
         })?;
-        fault::point("file made");
+        kill_point("file made");
         session.flush(global.time.time(&self.map, raw));
         // Final, and on its way to the file before.
         self.round(Duration::ZERO);
@@ -431,12 +431,12 @@ impl Engine {
         global.file_number = number;
         // First known to the next worker, which goes by the place of the next buffer; then the place itself.
         self.keep_session(slot);
-        fault::point("file kept");
+        kill_point("file kept");
         if let (Some(global), Some(session)) =
             (self.sessions.get_mut(&slot), self.router.session_mut(slot))
         {
             session.begin_file();
-            fault::point("file begun");
+            kill_point("file begun");
             global.modules.again();
             if let Some(storage) = &global.storage {
                 storage.switch(closing, files.numbered(number));

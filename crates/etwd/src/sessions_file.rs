@@ -7,7 +7,7 @@ use etw_wire::Channel;
 use etw_wire::control::{Request, Response, Start};
 use serde::Deserialize;
 
-use crate::host::{Host, HostOptions};
+use crate::global_host::{Host, HostOptions};
 
 /// Bytes of a file of sessions: more than 64 sessions can say.
 const MAX_FILE: u64 = 16 << 20;

@@ -2,7 +2,7 @@
 
 /// Ends this process as `kill -9` does, where `ETWD_FAULT` is `point:file` and the file is there: it is removed first, so that the next
 /// worker lives. Where the file says `panic`, the thread panics instead. Only in builds with debug assertions.
-pub(crate) fn point(name: &str) {
+pub(crate) fn kill_point(name: &str) {
     if !cfg!(debug_assertions) {
         return;
     }

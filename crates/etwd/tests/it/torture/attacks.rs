@@ -9,8 +9,8 @@ use etw_wire::control::{Request, Response, Start, Update, stream};
 use etw_wire::message::{FromHost, FromProgram, Role};
 
 use super::{Recording, Round, check};
-use crate::hostile::{babble, hello, scribble};
-use crate::support::*;
+use crate::hostile_input::{babble, hello, scribble};
+use crate::rig::*;
 
 /// Deeds that [`Round::does`] knows.
 pub const COUNT: u64 = 24;
@@ -52,7 +52,7 @@ impl Round {
         if self.programs.len() >= MOST_PROGRAMS {
             return self.end_one();
         }
-        // Not flat out: a round is to be as many deeds as can be, not one long drain.
+        // Not flat out: a round is to be as many attacks as can be, not one long drain.
         let pause = 200 + self.random.next(4) * 200;
         let (role, arguments) = match self.random.next(6) {
             0..=2 => ("endless", vec![pause]),

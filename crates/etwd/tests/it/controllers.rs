@@ -2,8 +2,8 @@
 
 use etw::{Consumer, Controller, EnableInfo, Level, Lost, Missed, Status};
 
-use crate::roles::PROVIDER;
-use crate::support::*;
+use crate::program_roles::PROVIDER;
+use crate::rig::*;
 
 /// OV-1, OV-2: a session from its start to its stop, by the crate that programs have.
 #[test]

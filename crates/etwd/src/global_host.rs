@@ -16,9 +16,9 @@ use etw_wire::dir::Directory;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
-use crate::engine::Engine;
-use crate::keep::{self, BEGUN, ENDING, Entries, Keep};
-use crate::message::{Asker, Mailbox, Message};
+use crate::host_thread::HostThread;
+use crate::keeper_protocol::{self, BEGUN, ENDING, Entries, Keep};
+use crate::mailbox::{Asker, Mailbox, Message};
 use crate::rights::refused;
 use crate::server::Server;
 
@@ -182,7 +182,7 @@ impl Host {
         channel: Channel,
         starts: impl FnOnce() -> io::Result<Vec<Start>>,
     ) -> io::Result<(Host, Vec<Start>)> {
-        let mut entries = keep::receive(&channel)?;
+        let mut entries = keeper_protocol::receive(&channel)?;
         let mut take = |name: &str| {
             let entry = entries.remove(name).ok_or(io::ErrorKind::NotFound)?;
             Ok::<_, io::Error>(entry.descriptors)
@@ -233,7 +233,7 @@ impl Host {
         let theirs = rustix::io::fcntl_dupfd_cloexec(&stop, 0)?;
         let mut server = Server::new(listener, theirs, mailbox.clone(), controllers.clone())?;
         let last = LastBatch::new(Arc::new(last))?;
-        let mut engine = Engine::new(mailbox.clone(), options, controllers, last, keep);
+        let mut engine = HostThread::new(mailbox.clone(), options, controllers, last, keep);
         for (number, channel, peer) in engine.restore(entries) {
             server.restore(number, channel, peer);
         }

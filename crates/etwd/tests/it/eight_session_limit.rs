@@ -11,7 +11,7 @@ use etw_wire::dir::RECORD_VARIABLE;
 use etw_wire::message::{FromHost, FromProgram, Role};
 
 use crate::daemon::Daemon;
-use crate::support::*;
+use crate::rig::*;
 
 const NO_SYSTEM_RESOURCES: u32 = 1450;
 
@@ -144,7 +144,7 @@ enum Told {
 impl Fake {
     /// It registers its providers, numbered from 1; of the first a session wants something.
     fn new(rig: &Rig, providers: &[etw::Guid]) -> Fake {
-        let (channel, mut given) = crate::hostile::hello(rig, Role::Program);
+        let (channel, mut given) = crate::hostile_input::hello(rig, Role::Program);
         for (number, id) in (1..).zip(providers) {
             let register = FromProgram::Register { number, id: *id, traits: b"" };
             channel.send(&register.to_bytes(), &[]).unwrap();

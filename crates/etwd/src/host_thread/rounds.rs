@@ -1,9 +1,9 @@
 //! Rounds: all pools drained into all sessions, made final, given away.
 
 use super::*;
-use crate::keep::Ending;
+use crate::keeper_protocol::Ending;
 
-impl Engine {
+impl HostThread {
     /// One batch: drained, routed, sealed, made final, given away.
     pub(crate) fn round(&mut self, patience: Duration) -> DrainedTogether {
         let mut changed = Vec::new();
@@ -16,18 +16,18 @@ impl Engine {
             }
         }
         for slot in changed {
-            crate::fault::point("file ended");
+            crate::kill_point::kill_point("file ended");
             // Before anybody relies on it.
             self.keep_session(slot);
             if let Some(global) = self.sessions.get_mut(&slot) {
                 global.answer_completed();
             }
-            crate::fault::point("file answered");
+            crate::kill_point::kill_point("file answered");
         }
         let patient = self.patient();
         // Who drains for a request does not end for the next one.
         let interruptible = patience.is_zero();
-        let Engine { readers, lanes, router, map, clocks, floor, mailbox, deadline, .. } = self;
+        let HostThread { readers, lanes, router, map, clocks, floor, mailbox, deadline, .. } = self;
         let alive: Vec<_> = lanes
             .iter()
             .map(|lane| {

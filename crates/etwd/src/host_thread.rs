@@ -4,10 +4,12 @@
 //! batch final in all pools at once; and only then gives buffers away. Between rounds messages are dealt with. What changes
 //! who gets an event drains first, so that what was written before is judged by what held then.
 
+mod enablements;
 mod programs;
+mod recovery;
+mod requests;
 mod rounds;
-mod time;
-mod wants;
+mod schedule;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -18,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use etw_host::clock::{ClockMap, Pair};
-use etw_host::convert::{Given, Origin};
+use etw_host::registrations::{Given, Origin};
 use etw_host::storage::BufferMemory;
 use etw_ring::{
     Admission, Barrier, Cause as RingCause, Control, DrainOptions, DrainedTogether, LastBatch,
@@ -30,11 +32,11 @@ use etw_wire::control::Response;
 use etw_wire::message::{FromHost, FromProgram, VERSION};
 use etw_wire::{Channel, Peer};
 
-use crate::host::HostOptions;
-use crate::keep::{ENDING, Keep, KeptProgram, KeptRegistration, KeptSession};
-use crate::message::{Asker, Connection, Mailbox, Message};
+use crate::global_host::HostOptions;
+use crate::global_session::{Finished, Finishing, GlobalSession};
+use crate::keeper_protocol::{ENDING, Keep, KeptProgram, KeptRegistration, KeptSession};
+use crate::mailbox::{Asker, Connection, Mailbox, Message};
 use crate::program::{Base, Lane, Program, Registered, segment};
-use crate::session::{Finished, Finishing, GlobalSession};
 
 /// Bytes of pools that one round takes at most.
 const ROUND_SIZE: u64 = 8 << 20;
@@ -67,7 +69,7 @@ const MAX_COMPLAINTS: u64 = 100;
 /// How often files' headers are brought up to date.
 const UPKEEP: Duration = Duration::from_millis(500);
 
-pub(crate) struct Engine {
+pub(crate) struct HostThread {
     pub mailbox: Arc<Mailbox>,
     pub options: HostOptions,
     pub clocks: (RawClock, Barrier),
@@ -145,20 +147,20 @@ impl Pending {
     }
 }
 
-impl Engine {
+impl HostThread {
     pub fn new(
         mailbox: Arc<Mailbox>,
         options: HostOptions,
         controllers: Arc<AtomicUsize>,
         last: LastBatch,
         keep: Keep,
-    ) -> Engine {
+    ) -> HostThread {
         let raw = RawClock::best();
         let first = Pair::now(raw);
         let mut map = ClockMap::new(first, raw);
         std::thread::sleep(Duration::from_millis(1));
         map.observe(Pair::now(raw));
-        Engine {
+        HostThread {
             mailbox,
             options,
             clocks: (raw, Barrier::best(false)),
@@ -216,7 +218,7 @@ impl Engine {
             }
             let pause = self.next_pause(&drained, started);
             if pause >= SHORTEST_PAUSE {
-                let Engine { mailbox, readers, .. } = &self;
+                let HostThread { mailbox, readers, .. } = &self;
                 mailbox.bell.sleep(pause, || {
                     mailbox.is_filled()
                         || readers.iter().any(|reader| reader.is_quiet() && reader.is_rung())
@@ -264,7 +266,7 @@ fn wanted_of<'a>(
 fn ask_for_pool(program: &mut Program) {
     if !std::mem::replace(&mut program.pool_is_asked, true) {
         program.say(&FromHost::NeedPool);
-        crate::fault::point("pool asked");
+        crate::kill_point::kill_point("pool asked");
     }
 }
 

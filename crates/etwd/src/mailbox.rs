@@ -27,7 +27,7 @@ pub(crate) enum Message {
     /// A controller asks.
     Ask { request: Request, from: Asker },
     /// A session's files are complete.
-    Finished { slot: usize, answer: Box<crate::session::Finished> },
+    Finished { slot: usize, answer: Box<crate::global_session::Finished> },
     /// Ends the engine.
     End,
 }

@@ -1,10 +1,10 @@
 //! Everything that can happen to a daemon, at random, for as long as one likes: `cargo xtask torture`.
 //!
-//! A round is a daemon with sessions that last to its end, and some dozens of deeds in the order that its seed gives. What then has
+//! A round is a daemon with sessions that last to its end, and some dozens of attacks in the order that its seed gives. What then has
 //! to hold is in `check`. The seed of a round is that of the run and its number: a round that failed is repeated alone.
 
+mod attacks;
 mod check;
-mod deeds;
 
 use std::path::PathBuf;
 use std::sync::mpsc::RecvTimeoutError;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use etw_wire::control::{FileMode, Request, Response, SessionStatus, Start};
 
 use crate::daemon::Daemon;
-use crate::hostile::Random;
-use crate::support::*;
+use crate::hostile_input::Random;
+use crate::rig::*;
 use check::Said;
 
 /// A round of some seconds that takes so long hangs: whoever waits for an answer waits for ever.
@@ -80,7 +80,7 @@ struct Round {
     passing: Vec<Recording>,
     programs: Vec<(Program, &'static str)>,
     owner: Option<Program>,
-    consumers: Vec<deeds::Consumer>,
+    consumers: Vec<attacks::Consumer>,
     said: Said,
     /// For names that are used once.
     next: u32,
@@ -127,9 +127,9 @@ impl Round {
             let recording = self.begin(kind, false);
             self.steady.push(recording);
         }
-        let deeds = 20 + self.random.next(30);
-        for _ in 0..deeds {
-            let deed = self.random.next(deeds::COUNT);
+        let attacks = 20 + self.random.next(30);
+        for _ in 0..attacks {
+            let deed = self.random.next(attacks::COUNT);
             self.does(deed);
             let pause = self.random.next(20_000);
             std::thread::sleep(Duration::from_micros(pause));
@@ -137,7 +137,7 @@ impl Round {
         self.finish();
         self.clean();
         format!(
-            "{deeds} deeds, {} kills of the worker, {} threads, {} events,",
+            "{attacks} attacks, {} kills of the worker, {} threads, {} events,",
             self.kills,
             self.said.len(),
             self.events
@@ -234,7 +234,7 @@ impl Round {
         }
     }
 
-    /// Ends what the deeds have begun.
+    /// Ends what the attacks have begun.
     fn finish(&mut self) {
         for number in (0..self.programs.len()).rev() {
             self.end_program(number);

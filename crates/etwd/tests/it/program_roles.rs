@@ -231,11 +231,13 @@ fn classic(children: u64) {
     };
     let callback = std::sync::Arc::new(told);
     let (_handle, _) =
-        register_trace_guids(&crate::classic::CONTROL, TraceClasses::default(), callback).unwrap();
+        register_trace_guids(&crate::classic_providers::CONTROL, TraceClasses::default(), callback)
+            .unwrap();
     say("ready\n");
     for number in 0u64.. {
         let write = || loop {
-            let class = etw::EventClass { guid: crate::classic::CLASS, ..Default::default() };
+            let class =
+                etw::EventClass { guid: crate::classic_providers::CLASS, ..Default::default() };
             let logger = LoggerHandle(LOGGER.load(Ordering::Relaxed));
             if trace_event(logger, class, None, &[&number.to_le_bytes()]).is_success() {
                 return;
@@ -290,7 +292,7 @@ fn keeper(arguments: &[u64]) {
         say(if small_disk(&place) { "small disk\n" } else { "no small disk\n" });
     }
     let program = std::env::current_exe().unwrap();
-    let arguments = ["roles::run", "--exact", "--nocapture", "--test-threads=1"];
+    let arguments = ["program_roles::run", "--exact", "--nocapture", "--test-threads=1"];
     etwd::keep(&runtime(), &program, &arguments).unwrap();
 }
 
@@ -459,7 +461,7 @@ fn lease() {
         file: Some(directory.with_file_name("leased.etl")),
         leased: true,
         independent: true,
-        enable: vec![(crate::support::provider(), crate::support::all())],
+        enable: vec![(crate::rig::provider(), crate::rig::all())],
         ..Start::default()
     };
     let client = etw_wire::client::Client::connect(&directory).unwrap();

@@ -5,11 +5,11 @@ use std::cmp::Reverse;
 use etw_types::Status;
 use etw_wire::control::RefusalStatus;
 
-use super::wants::no_slot;
+use super::enablements::no_slot;
 use super::*;
-use crate::fault;
+use crate::kill_point::kill_point;
 
-impl Engine {
+impl HostThread {
     pub(crate) fn handle(&mut self, message: Message) -> ControlFlow<()> {
         match message {
             Message::Program { connection, channel, peer } => {
@@ -308,7 +308,7 @@ impl Engine {
             Reader::new(program.control.clone(), source).map_err(|error| error.to_string())
         });
         let Ok(reader) = made else { return false };
-        fault::point("pool heard");
+        kill_point("pool heard");
         if let Some(kept) = kept {
             self.keep.put(&format!("pool/{connection}/0"), &(), &[kept.as_fd()]);
         }
@@ -396,7 +396,7 @@ impl Engine {
             let name = format!("pool/{connection}/{}", program.segments);
             self.keep.put(&name, &(), &[kept.as_fd()]);
         }
-        fault::point("segment kept");
+        kill_point("segment kept");
         program.segments += 1;
         program.last_segment = number;
         program.is_taken = true;

@@ -1,8 +1,8 @@
 //! What sessions want of programs, and the end of both.
 
 use super::*;
-use crate::fault;
-use crate::keep::Ending;
+use crate::keeper_protocol::Ending;
+use crate::kill_point::kill_point;
 use crate::program::Slot;
 use crate::rights::refused;
 use etw_types::Status;
@@ -13,7 +13,7 @@ pub(crate) fn no_slot(process: u32) -> String {
     format!("process {process} has eight sessions of this host already")
 }
 
-impl Engine {
+impl HostThread {
     /// Tells all programs with a provider what a session wants of it now; which of them are to answer, and what could not be.
     pub(crate) fn spread(
         &mut self,
@@ -164,7 +164,7 @@ impl Engine {
                 self.settle(connection, |used| used.session == session);
             }
         }
-        fault::point("losses counted");
+        kill_point("losses counted");
         self.round(Duration::ZERO);
     }
 
@@ -184,7 +184,7 @@ impl Engine {
             return;
         }
         self.keep_program(connection);
-        fault::point("slot kept");
+        kill_point("slot kept");
         let Some(program) = self.programs.get_mut(&connection) else { return };
         for (number, session, base) in settled {
             program.slots[number] = None;
@@ -216,16 +216,16 @@ impl Engine {
         }
         // A worker that takes it up ends it: it would have a gap otherwise, of what nobody was asked for.
         self.keep_session(slot);
-        fault::point("end kept");
+        kill_point("end kept");
         for program in self.programs.values() {
             if let Some(at) = program.slot_of(slot) {
                 program.control.set_admission(at, Admission::default());
             }
         }
         self.drain_all();
-        fault::point("last drained");
+        kill_point("last drained");
         self.withdraw(slot, None);
-        fault::point("losses final");
+        kill_point("losses final");
         let raw = self.clocks.0.now();
         let (Some(global), Some(session)) =
             (self.sessions.get_mut(&slot), self.router.session_mut(slot))
@@ -246,7 +246,7 @@ impl Engine {
             }
             if is_told {
                 session.stop(now);
-                fault::point("end reported");
+                kill_point("end reported");
                 // With its report the session is final, or without.
                 self.seal_and_store();
             }
@@ -256,7 +256,7 @@ impl Engine {
         else {
             return;
         };
-        fault::point("end given");
+        kill_point("end given");
         let batch = self.batch + 1;
         let mailbox = self.mailbox.clone();
         let (name, files) = (global.name.clone(), global.files().cloned().collect());
@@ -279,14 +279,14 @@ impl Engine {
                 global.take_done(&mut session, Some(Duration::from_millis(100)));
                 global.store(&mut session, lost);
             }
-            fault::point("end stored");
+            kill_point("end stored");
             let lost = session.ledger().lost_total();
             let closing = global.closing(&session, lost, true);
             let mut result = match global.storage.take() {
                 Some(storage) => storage.finish(closing),
                 None => Ok(()),
             };
-            fault::point("end written");
+            kill_point("end written");
             if let (Ok(()), Some(error)) = (&result, &global.error) {
                 result = Err(io::Error::other(error.clone()));
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use etw_host::facts::{SessionFacts, SessionTime};
-use etw_host::file::{Closing, Files};
+use etw_host::files::{Closing, Files};
 use etw_host::modules::Modules;
 use etw_host::report::Report;
 use etw_host::storage::{BufferMemory, Full, Sink, Storage};
@@ -25,8 +25,8 @@ use etw_wire::control::{
 use serde::{Deserialize, Serialize};
 
 use crate::consumer::Consumer;
-use crate::keep::{Ending, KeptFile};
-use crate::message::{Asker, Connection};
+use crate::keeper_protocol::{Ending, KeptFile};
+use crate::mailbox::{Asker, Connection};
 use crate::program::Registered;
 use crate::rights::refused;
 

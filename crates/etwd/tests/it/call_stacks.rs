@@ -11,7 +11,7 @@ use etw_types::{LevelKeyword, LoadedModule};
 use etw_wire::control::{Request, Start};
 
 use crate::daemon::Daemon;
-use crate::support::*;
+use crate::rig::*;
 
 fn with_stacks(stacks: StackFilter) -> EnableInfo {
     EnableInfo {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl Engine {
+impl HostThread {
     pub(crate) fn next_pause(&mut self, drained: &DrainedTogether, started: Instant) -> Duration {
         if drained.stopped || self.mailbox.is_filled() {
             return Duration::ZERO;
@@ -143,7 +143,7 @@ impl Engine {
             if size > 0 && program.growing.is_none() {
                 program.growing = Some(size);
                 program.say(&FromHost::Grow { size });
-                crate::fault::point("growth asked");
+                crate::kill_point::kill_point("growth asked");
             }
         }
     }

@@ -9,7 +9,7 @@ use etw_types::{HeaderType, LevelKeyword};
 use etw_wire::control::{Request, Response, Start};
 
 use crate::daemon::Daemon;
-use crate::support::*;
+use crate::rig::*;
 
 pub const CONTROL: Guid = Guid::from_u128(0xc1a5_5c0d);
 /// Of the events: not what sessions enable.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use etw_wire::control::{Request, Response, Start};
 
 use crate::daemon::Daemon;
-use crate::support::*;
+use crate::rig::*;
 
 /// P7: a program in other user, mount, PID and time namespaces is recorded as any other: under the process and thread ids that the host
 /// sees, and at the host's times, whatever its own clock says.

@@ -7,7 +7,7 @@ use etw_wire::client::{Client, ClientError};
 use etw_wire::control::{Request, Response, SessionStatus, Start};
 
 use crate::daemon::Daemon;
-use crate::support::*;
+use crate::rig::*;
 
 /// A daemon that is killed once at a point, when it is armed.
 pub struct Mined {

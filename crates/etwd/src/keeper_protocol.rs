@@ -28,8 +28,8 @@ use etw_wire::{Channel, MAX_MESSAGE};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
+use crate::global_session::Refusals;
 use crate::program::Slot;
-use crate::session::Refusals;
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct KeptSession {

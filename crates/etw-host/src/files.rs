@@ -9,7 +9,7 @@ use etw_etl::header::BufferHeader;
 use etw_etl::write::compress_buffer;
 
 use crate::facts::{SessionFacts, file_name};
-use crate::outfile::{OutFile, Piece, write_at};
+use crate::output_file::{OutFile, Piece, write_at};
 
 /// What a header says in the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

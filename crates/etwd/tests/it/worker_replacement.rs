@@ -9,8 +9,8 @@ use etw_wire::client::{Client, ClientError};
 use etw_wire::control::{FileMode, Request, Response, Start};
 
 use crate::daemon::Daemon;
-use crate::halfway::Mined;
-use crate::support::*;
+use crate::interrupted_requests::Mined;
+use crate::rig::*;
 
 /// P2, P3: a session whose file cannot be had any more ends with its worker. Its programs hear of it, and another session that has its number
 /// later has none of what it lost.
@@ -217,7 +217,7 @@ fn a_program_that_cannot_go_on_is_shown_out() {
     use std::os::unix::fs::FileExt;
     let daemon = Daemon::new();
     let file = daemon.start("honest", Start::default());
-    let (channel, mut given) = crate::hostile::hello(&daemon.rig, Role::Program);
+    let (channel, mut given) = crate::hostile_input::hello(&daemon.rig, Role::Program);
     let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
     channel.send(&register.to_bytes(), &[]).unwrap();
     channel.receive().unwrap();
@@ -232,7 +232,7 @@ fn a_program_that_cannot_go_on_is_shown_out() {
     channel.receive().unwrap();
     std::fs::File::from(fd).write_all_at(&[0; 16], 0).unwrap();
     daemon.kill_worker();
-    assert!(crate::hostile::is_out(&channel));
+    assert!(crate::hostile_input::is_out(&channel));
     let mut program = daemon.rig.program("endless", &[60]);
     program.expect("ready");
     daemon.rig.wait_until(|_| {
@@ -258,7 +258,7 @@ fn a_pool_on_its_way_is_taken_once() {
     for again in [true, false] {
         let daemon = Daemon::new();
         daemon.start("wants", Start::default());
-        let (channel, mut given) = crate::hostile::hello(&daemon.rig, Role::Program);
+        let (channel, mut given) = crate::hostile_input::hello(&daemon.rig, Role::Program);
         let register = FromProgram::Register { number: 1, id: provider(), traits: b"" }.to_bytes();
         channel.send(&register, &[]).unwrap();
         assert_eq!(FromHost::read(&channel.receive().unwrap().bytes), Some(FromHost::NeedPool));
@@ -278,7 +278,7 @@ fn a_pool_on_its_way_is_taken_once() {
         channel.send(&register, &[]).unwrap();
         offer(if again { &first.1 } else { &other.1 });
         if !again {
-            assert!(crate::hostile::is_out(&channel));
+            assert!(crate::hostile_input::is_out(&channel));
         } else {
             // Of another number: what was said before has been heard.
             let id = etw::Guid::from_u128(7);
@@ -354,7 +354,7 @@ fn an_answer_is_the_one_that_is_waited_for() {
     use std::os::fd::AsFd;
     let daemon = Daemon::new();
     daemon.start("asks", Start::default());
-    let (channel, mut given) = crate::hostile::hello(&daemon.rig, Role::Program);
+    let (channel, mut given) = crate::hostile_input::hello(&daemon.rig, Role::Program);
     let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
     channel.send(&register.to_bytes(), &[]).unwrap();
     channel.receive().unwrap();

@@ -115,7 +115,7 @@ impl Rig {
         let mut command = Command::new(std::env::current_exe().unwrap());
         let arguments: Vec<String> = arguments.iter().map(u64::to_string).collect();
         command
-            .args(["roles::run", "--exact", "--nocapture", "--test-threads=1"])
+            .args(["program_roles::run", "--exact", "--nocapture", "--test-threads=1"])
             .env("ETW_TEST_ROLE", role)
             .env("ETW_TEST_ARGS", arguments.join(" "))
             .env(etw_wire::dir::VARIABLE, self.runtime())
