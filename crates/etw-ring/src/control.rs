@@ -260,6 +260,43 @@ impl Control {
     }
 }
 
+impl Control {
+    /// Registers this process for the host's barrier, so that the kernel need not do it when a [`Writer`] is made. While the process
+    /// has one thread that takes no time; with more, the kernel waits for all processors, which takes tens of milliseconds.
+    ///
+    /// # Errors
+    /// A control of another version; what the host relies on is not to be had.
+    pub fn register_process(memory: &Arc<Memory>) -> io::Result<()> {
+        match Control::open_read(memory)?.1.register() {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::Unsupported, "membarrier is not available")),
+        }
+    }
+
+    /// Clock and barrier, for a writer: nothing is changed.
+    pub(crate) fn open_read(memory: &Arc<Memory>) -> io::Result<(RawClock, Barrier)> {
+        if memory.len() < CONTROL_SIZE
+            || memory.word(0).load(Ordering::Acquire) != CONTROL_MAGIC
+            || memory.half(P_VERSION).load(Ordering::Relaxed) != VERSION
+        {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "not a control of this version",
+            ));
+        }
+        let flags = memory.half(C_FLAGS).load(Ordering::Relaxed);
+        let clock = if flags & F_TSC != 0 { RawClock::Tsc } else { RawClock::Monotonic };
+        let barrier = if flags & F_FENCE != 0 {
+            Barrier::WriterFences
+        } else if flags & F_GLOBAL != 0 {
+            Barrier::Global
+        } else {
+            Barrier::Private
+        };
+        Ok((clock, barrier))
+    }
+}
+
 /// What a host of several pools sleeps on: one word in a memory of its own, which providers map read-only.
 #[derive(Clone, Debug)]
 pub struct Bell {

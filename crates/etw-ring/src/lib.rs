@@ -76,9 +76,9 @@ mod sync;
 #[cfg(not(loom))]
 mod control;
 #[cfg(not(loom))]
-mod host;
-#[cfg(not(loom))]
 mod many;
+#[cfg(not(loom))]
+mod reader;
 #[cfg(not(loom))]
 mod room;
 #[cfg(not(loom))]
@@ -90,23 +90,23 @@ mod writer;
 
 #[cfg(not(loom))]
 pub use control::{Admission, Bell, Control, LARGEST_EVENT_SIZE};
-#[cfg(not(loom))]
-pub use host::{
-    DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, RegistrationLosses, SiteTable, Source,
-};
 pub use layout::Cause;
 #[cfg(not(loom))]
 pub use many::{DrainedTogether, LastBatch, Participant, advance_together, drain_together};
 #[cfg(not(loom))]
+pub use reader::{
+    DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, RegistrationLosses, SiteTable, Source,
+};
+#[cfg(not(loom))]
 pub use room::{FillRoom, Piece, Room};
 #[cfg(not(loom))]
-pub use site::MAX_SITE_SIZE;
+pub use site::{MAX_SITE_SIZE, SiteCache};
 #[cfg(not(loom))]
 pub use sys::{Barrier, Memory, Pages, RawClock, Region, process_generation};
 #[cfg(all(target_os = "linux", not(loom)))]
 pub use sys::{check_pool_fd, process_thread_alive};
 #[cfg(not(loom))]
 pub use writer::{
-    MAX_ATTACHMENTS, Payload, PoolOptions, Refused, Request, Reservation, SiteCache, ThreadState,
-    Writer, thread_word_at_once, with_thread_word,
+    MAX_ATTACHMENTS, Payload, PoolOptions, Refused, Request, Reservation, ThreadState, Writer,
+    thread_word_at_once, with_thread_word,
 };

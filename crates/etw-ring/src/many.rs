@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::host::{
+use crate::reader::{
     DrainOptions, Drained, Reader, Record, put_first, second, time_of_drain, wait_for_writers,
 };
 use crate::sys::{Barrier, Memory, RawClock};

@@ -1,9 +1,9 @@
 //! The site table: static metadata, interned in the pool once and named by its id afterwards.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::layout::*;
-use crate::writer::{MAX_ATTACHMENTS, SiteCache, Writer};
+use crate::writer::{MAX_ATTACHMENTS, Writer};
 
 pub(crate) const SITE_COMMITTED: u64 = 1 << 63;
 /// Longest metadata that is interned.
@@ -11,6 +11,21 @@ pub const MAX_SITE_SIZE: usize = 65535;
 
 pub(crate) fn index_entry(offset: u32, size: u32) -> u64 {
     SITE_COMMITTED | u64::from(size) << 32 | u64::from(offset)
+}
+
+/// Static metadata's ids, one for each attachment; lives beside the static metadata.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct SiteCache {
+    pub(crate) ids: [AtomicU64; MAX_ATTACHMENTS],
+}
+
+impl SiteCache {
+    /// Interned nowhere yet.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> SiteCache {
+        SiteCache { ids: [const { AtomicU64::new(0) }; MAX_ATTACHMENTS] }
+    }
 }
 
 impl Writer {

@@ -1,0 +1,250 @@
+//! The host's side of a pool: [`Reader`] copies committed records out of memory that it does not trust, merges them by
+//! time, and publishes what it has consumed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::control::Control;
+use crate::layout::*;
+
+mod chunks;
+mod drain;
+mod ledger;
+mod merge;
+mod overflow;
+mod pass;
+mod quiet;
+mod record;
+mod site_table;
+mod source;
+mod stream;
+mod watermark;
+
+use chunks::ChunkState;
+pub use drain::{DrainOptions, Drained};
+pub use ledger::{Ledger, RegistrationLosses};
+pub(crate) use merge::{put_first, second};
+pub use record::Record;
+pub use site_table::SiteTable;
+use source::Segment;
+pub use source::Source;
+use watermark::Blocked;
+pub use watermark::PATIENCE;
+pub(crate) use watermark::{time_of_drain, wait_for_writers};
+
+/// Reads one pool. See the [crate documentation](crate) for the order of calls.
+#[derive(Debug)]
+pub struct Reader {
+    control: Control,
+    segments: Vec<Segment>,
+    blocked: HashMap<u16, Blocked>,
+    chunks: HashMap<u16, ChunkState>,
+    /// At most one, of a busy pool.
+    windows: Vec<Vec<u8>>,
+    /// For a segment's unit words.
+    table: Vec<u8>,
+    /// By thread slot; beyond 32 bits: not known.
+    next_seq: Vec<u64>,
+    fresh: bool,
+    scan_time: u64,
+    watermark: u64,
+    late: [u64; SESSIONS],
+    batch: u64,
+    releases: u64,
+    stores: BTreeMap<u32, u64>,
+    drained: [u64; SESSIONS],
+    /// At the last advance.
+    drained_before: [u64; SESSIONS],
+    gaps: u64,
+    shared_seen: u64,
+    shared_span: Option<(u32, u32)>,
+    /// What writers ring with, once they have been asked to.
+    quiet: Option<u32>,
+    is_quiet: bool,
+}
+
+impl Reader {
+    /// Reads the pool whose segment 0 is `first`. With a control that another host has used before, it goes on where that
+    /// one's last [`advance`](Self::advance) left off.
+    ///
+    /// # Errors
+    /// A segment that holds no pool of this version.
+    pub fn new(control: Control, first: Source) -> io::Result<Reader> {
+        let mut head = [0; 16];
+        first.read(0, &mut head);
+        let bad = |what: &'static str| Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        if head[..8] != POOL_MAGIC.to_le_bytes() || head[8..12] != VERSION.to_le_bytes() {
+            return bad("not a pool of version 1");
+        }
+        let len = first.len() as usize;
+        if len < DATA_OFFSET + BLOCK_SIZE {
+            return bad("pool memory too small");
+        }
+        let units = ((len - DATA_OFFSET) / BLOCK_SIZE * BLOCK_UNITS).min(MAX_SEGMENT_UNITS);
+        let memory = &control.memory;
+        let word = |at: usize| memory.word(at).load(Ordering::Acquire);
+        Ok(Reader {
+            segments: vec![Segment { source: Arc::new(first), base: DATA_OFFSET, units }],
+            blocked: HashMap::new(),
+            chunks: HashMap::new(),
+            windows: Vec::new(),
+            table: Vec::new(),
+            next_seq: Vec::new(),
+            fresh: word(C_BATCH) == 0,
+            scan_time: 0,
+            watermark: word(C_WATERMARK),
+            late: std::array::from_fn(|i| word(C_LATE + i * 8)),
+            batch: word(C_BATCH),
+            releases: word(C_RELEASES),
+            stores: BTreeMap::new(),
+            drained: std::array::from_fn(|i| word(C_DRAINED + i * 8)),
+            drained_before: std::array::from_fn(|i| word(C_DRAINED + i * 8)),
+            gaps: 0,
+            shared_seen: 0,
+            shared_span: None,
+            quiet: None,
+            is_quiet: false,
+            control,
+        })
+    }
+
+    /// Adds the segment that the provider's [`grow`](crate::Writer::grow) added; in the same order.
+    ///
+    /// # Errors
+    /// Too small, or one too many.
+    pub fn add_segment(&mut self, source: Source) -> io::Result<()> {
+        let units = (source.len() as usize / BLOCK_SIZE * BLOCK_UNITS).min(MAX_SEGMENT_UNITS);
+        if units == 0 || self.segments.len() >= MAX_SEGMENTS {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.segments.push(Segment { source: Arc::new(source), base: 0, units });
+        Ok(())
+    }
+
+    /// The number that the next [`advance`](Self::advance) gives its batch.
+    pub fn next_batch(&self) -> u64 {
+        self.batch + 1
+    }
+
+    /// The host's side of the pool.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Records drained since the pool was made, by session slot of their masks; of a host before, those of final batches.
+    pub fn drained(&self) -> [u64; SESSIONS] {
+        self.drained
+    }
+
+    /// Records counted late since the pool was made, by session slot.
+    pub fn late(&self) -> [u64; SESSIONS] {
+        self.late
+    }
+
+    /// The pool's site table, to be read beside a drain. It keeps what it has copied.
+    pub fn site_table(&self) -> SiteTable {
+        SiteTable { source: self.segments[0].source.clone(), sites: HashMap::new(), size: 0 }
+    }
+
+    /// How often writers have found less than half of the pool free, as they claim.
+    pub fn pressure(&self) -> u32 {
+        let mut pressure = [0; 4];
+        self.segments[0].source.read(P_PRESSURE, &mut pressure);
+        u32::from_le_bytes(pressure)
+    }
+
+    /// Makes final what the drains since the last advance consumed, as one step, and gives emptied chunks back to the
+    /// writers; the number of this batch. A host killed before it drains the same records again, one killed in it or after
+    /// it does not: whoever keeps session buffers in recoverable memory writes the batch number beside them and compares
+    /// it with [`Control::batch`] after a restart.
+    pub fn advance(&mut self) -> u64 {
+        let batch = self.batch + 1;
+        self.prepare(batch);
+        self.commit();
+        batch
+    }
+
+    /// The first half of an [`advance`](Self::advance): written down, not made.
+    pub(crate) fn prepare(&mut self, batch: u64) {
+        self.batch = batch;
+        for slot in 0..SESSIONS {
+            if self.late[slot] != 0 {
+                self.store(C_LATE + slot * 8, self.late[slot]);
+            }
+            if self.drained[slot] != self.drained_before[slot] {
+                self.store(C_DRAINED + slot * 8, self.drained[slot]);
+            }
+        }
+        self.drained_before = self.drained;
+        let mut stores: Vec<(u32, u64)> = std::mem::take(&mut self.stores).into_iter().collect();
+        // Behind the chunks' words: a writer that sees it looks at them, and not again until it rises.
+        stores.push((C_RELEASES as u32, self.releases));
+        self.control.prepare(&stores, batch);
+    }
+
+    /// The second half.
+    pub(crate) fn commit(&mut self) {
+        self.control.apply(self.batch);
+    }
+
+    pub(super) fn store(&mut self, offset: usize, value: u64) {
+        self.stores.insert(offset as u32, value);
+    }
+
+    pub(super) fn slots(&self) -> usize {
+        let mut high = [0; 4];
+        self.segments[0].source.read(P_SLOTS, &mut high);
+        (u32::from_le_bytes(high) as usize).min(MAX_THREADS)
+    }
+
+    pub(super) fn place(&self, number: u16) -> (usize, usize) {
+        let segment = usize::from(number) / MAX_SEGMENT_UNITS;
+        let local = usize::from(number) % MAX_SEGMENT_UNITS;
+        (segment, self.segments[segment].base + local * UNIT_SIZE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::RELEASED;
+    use crate::sys::{Barrier, Memory, RawClock};
+    use crate::{Admission, PoolOptions, Request, Writer};
+
+    /// P7: a writer that sees a new count of released chunks looks for them once. It finds them, since their words stand before the count.
+    #[test]
+    fn the_count_of_releases_comes_last() {
+        let memory = |size| Memory::heap(size).unwrap();
+        let clock = RawClock::Monotonic;
+        let control = Control::create(memory(CONTROL_SIZE), clock, Barrier::WriterFences).unwrap();
+        let admission = Admission { open: true, largest_size: 65535, ..Admission::default() };
+        control.set_admission(0, admission);
+        let options = PoolOptions { chunk_size: 4096, prefault: usize::MAX };
+        let pool = memory(options.memory_size());
+        let writer = Writer::new(pool, control.memory().clone(), options, 0).unwrap();
+        let source = Source::Mapped(writer.segment(0).unwrap().clone());
+        let mut reader = Reader::new(control.clone(), source).unwrap();
+        let request =
+            Request { sessions: 1, payload_size: 1000, event_size: 1080, ..Request::default() };
+        for _ in 0..8 {
+            writer.write(&request, |record| record.put(&[1; 1000])).unwrap();
+        }
+        let options = DrainOptions { patience: PATIENCE, ..DrainOptions::default() };
+        assert_eq!(reader.drain(&options, |_| ()).records, 8);
+        reader.prepare(1);
+        let word = |at: usize| control.memory.word(at).load(Ordering::Relaxed);
+        let count = word(C_JOURNAL_COUNT) as usize;
+        let entry = |index: usize| (word(C_JOURNAL + index * 16), word(C_JOURNAL + index * 16 + 8));
+        let is_release = |(at, word): &(u64, u64)| {
+            (C_CHUNKS..C_BITS).contains(&(*at as usize)) && (word >> 32) as u8 == RELEASED as u8
+        };
+        assert!((0..count).map(entry).any(|entry| is_release(&entry)));
+        let (last, releases) = entry(count - 1);
+        assert_eq!(last, C_RELEASES as u64);
+        assert!(releases > 0 && word(C_RELEASES) == 0);
+        reader.commit();
+        assert_eq!(word(C_RELEASES), releases);
+    }
+}

@@ -1,0 +1,212 @@
+//! The merge: the streams' records in one order of time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
+
+use super::pass::{Pass, add};
+use super::record::Header;
+use super::stream::Stream;
+use super::{Drained, Reader, Record};
+use crate::layout::*;
+
+/// Why a stream is not read on.
+pub(super) enum End {
+    /// Nothing of it lies below the watermark.
+    Empty,
+    /// Another stream's record comes first; the time and sequence number of this one's.
+    NotYet(u64, u32),
+    /// The sink would not have the record of this time.
+    NoRoom(u64),
+}
+
+/// What follows the first.
+pub(crate) fn second<T: Ord>(heap: &BinaryHeap<T>) -> Option<&T> {
+    // The children of the root.
+    let all = heap.as_slice();
+    all.get(1).max(all.get(2))
+}
+
+/// In place of the first, wherever it then belongs.
+pub(crate) fn put_first<T: Ord>(heap: &mut BinaryHeap<T>, value: T) {
+    if let Some(mut first) = heap.peek_mut() {
+        *first = value;
+    }
+}
+
+impl Reader {
+    /// The k-way merge: the streams' records by (time, sequence number), up to the watermark and not beyond `until`. Where the
+    /// sink would not take a record, the watermark is its time from then on.
+    pub(crate) fn run(
+        &mut self,
+        pass: &mut Pass,
+        until: u64,
+        sink: &mut impl FnMut(&Record<'_>) -> ControlFlow<()>,
+    ) {
+        let Pass { streams, heap, window, spare, watermark, last, drained, out, .. } = pass;
+        while let Some(&Reverse((time, seq, index))) = heap.peek() {
+            if time >= *watermark || time > until {
+                break;
+            }
+            let stream = &mut streams[index];
+            if stream.window.is_empty() {
+                stream.window = spare.pop().unwrap_or_default();
+                stream.filled = 0;
+            }
+            let limit = second(heap).map(|Reverse((time, seq, _))| (*time, *seq));
+            // Before this time none of the ends below is near.
+            let near = limit.map_or(u64::MAX, |(time, _)| time);
+            let near = near.min(until.saturating_add(1)).min(*watermark);
+            // What comes before it can only be a late commit, or a provider that makes its times up.
+            let mut floor = self.watermark.max(*last);
+            let overflow = !stream.refs.is_empty();
+            let mut expected = match stream.expected {
+                Some(expected) => expected,
+                None => self.expected(stream.slot, seq),
+            };
+            let end = loop {
+                let (header, payload) = match stream.whole() {
+                    Some(whole) => whole,
+                    None if !overflow => {
+                        if self.peek(stream, *window, out).is_none() {
+                            break End::Empty;
+                        }
+                        // Now it is whole in the window.
+                        continue;
+                    }
+                    None => match self.peek_overflow(stream, out) {
+                        Some(whole) => whole,
+                        None => break End::Empty,
+                    },
+                };
+                let (time, seq) = (header.time(), header.seq());
+                if time >= near {
+                    if time >= *watermark {
+                        break End::Empty;
+                    }
+                    if time > until || limit.is_some_and(|limit| (time, seq) > limit) {
+                        break End::NotYet(time, seq);
+                    }
+                }
+                let room = record_room(payload.len());
+                let record = header.record(payload, overflow);
+                if time < floor {
+                    std::hint::cold_path();
+                    out.late += 1;
+                    add(&mut self.late, record.sessions, 1);
+                } else {
+                    let sessions = record.sessions;
+                    if sink(&record).is_break() {
+                        break End::NoRoom(time);
+                    }
+                    (*last, floor) = (time, time);
+                    drained.count(sessions);
+                    out.size += room as u64;
+                }
+                if overflow {
+                    self.step_overflow(stream, seq);
+                } else {
+                    if seq != expected {
+                        // Backwards only in a provider that makes its numbers up.
+                        let gap = seq.wrapping_sub(expected);
+                        self.gaps += if gap < 1 << 31 { u64::from(gap) } else { 0 };
+                    }
+                    expected = seq.wrapping_add(1);
+                    stream.at += room as u32;
+                }
+            };
+            stream.expected = Some(expected);
+            match end {
+                End::Empty => {
+                    self.expect(stream);
+                    spare.push(stream.give_back());
+                    heap.pop();
+                }
+                End::NotYet(time, seq) => put_first(heap, Reverse((time, seq, index))),
+                End::NoRoom(time) => {
+                    *watermark = time;
+                    out.stopped = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The next sequence number of a thread, `first` where none is known.
+    pub(super) fn expected(&mut self, slot: Option<u16>, first: u32) -> u32 {
+        let known = slot.and_then(|slot| self.next_seq.get(usize::from(slot)));
+        match known {
+            Some(known) if *known <= u64::from(u32::MAX) => *known as u32,
+            None if self.fresh => 0,
+            _ => first,
+        }
+    }
+
+    /// What a stream has come to is its thread's again.
+    pub(super) fn expect(&mut self, stream: &mut Stream) {
+        let (Some(slot), Some(next)) = (stream.slot, stream.expected.take()) else { return };
+        let slot = usize::from(slot);
+        if slot >= MAX_THREADS {
+            return;
+        }
+        if self.next_seq.len() <= slot {
+            let first = if self.fresh { 0 } else { u64::MAX };
+            self.next_seq.resize(slot + 1, first);
+        }
+        self.next_seq[slot] = u64::from(next);
+    }
+
+    /// The next record's header, with the whole record in the window (for a chunk stream, when `want` allows more than a
+    /// header). `None`: the stream is at its end, or broken, and then its rest is consumed.
+    #[inline(never)]
+    pub(super) fn peek(
+        &mut self,
+        stream: &mut Stream,
+        want: usize,
+        out: &mut Drained,
+    ) -> Option<Header> {
+        if !stream.refs.is_empty() {
+            return self.peek_overflow(stream, out).map(|(header, _)| header);
+        }
+        let left = stream.end - stream.at;
+        if left == 0 {
+            return None;
+        }
+        let source = &self.segments[stream.segment].source;
+        let mut need = RECORD_HEADER_SIZE as u32;
+        loop {
+            if need > left {
+                break;
+            }
+            let have = stream.window_at + stream.filled as u32;
+            if stream.at < stream.window_at || stream.at + need > have {
+                let bytes = need.max(want as u32).min(left) as usize;
+                // Zeros are written once into each window, not before each look.
+                if stream.window.len() < bytes {
+                    stream.window.resize(bytes, 0);
+                }
+                stream.filled = bytes;
+                stream.window_at = stream.at;
+                source.read(stream.base + stream.at as usize, &mut stream.window[..bytes]);
+            }
+            let at = (stream.at - stream.window_at) as usize;
+            let Some(bytes) = stream.window[at..stream.filled].first_chunk() else { break };
+            let header = Header::read(bytes);
+            match header.room(left) {
+                // `want` of a header: only its time is asked for.
+                Some(_) if want == RECORD_HEADER_SIZE => return Some(header),
+                Some(room) if stream.at + room <= stream.window_at + stream.filled as u32 => {
+                    return Some(header);
+                }
+                // Read again, whole; the header is then taken from the new copy, so that nothing is trusted twice. A
+                // hostile writer that keeps changing it makes `need` grow, to `left` at most.
+                Some(room) if room > need => need = room,
+                Some(_) => need = left,
+                None => break,
+            }
+        }
+        out.hostile += 1;
+        stream.at = stream.end;
+        None
+    }
+}

@@ -1,0 +1,218 @@
+//! One drain: from the watermark to the records given out, and what they come to.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
+
+use super::chunks::LineView;
+use super::stream::Stream;
+use super::watermark::{time_of_drain, wait_for_writers};
+use super::{DrainOptions, Drained, Reader, Record};
+use crate::layout::*;
+use crate::proto::Unit;
+
+/// Bytes of window buffers of a drain, whatever the number of threads (one largest record more for each that needs it).
+const WINDOWS: usize = 2 << 20;
+
+/// Bytes of records in one drain from which on a window is kept for the next one: of hundreds of programs few write so much.
+const KEEP_WINDOW: u64 = 64 << 10;
+
+/// A drain in progress: what is merged, and how far it has come.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    pub(super) lines: Vec<LineView>,
+    pub(super) chunks: Vec<(u16, Unit)>,
+    pub(super) streams: Vec<Stream>,
+    /// The next record's time and sequence number in each stream that has one.
+    pub(super) heap: BinaryHeap<Reverse<(u64, u32, usize)>>,
+    pub(super) window: usize,
+    pub(super) spare: Vec<Vec<u8>>,
+    pub(crate) watermark: u64,
+    /// The time of the last record given out.
+    pub(crate) last: u64,
+    pub(super) drained: Tally,
+    pub(crate) out: Drained,
+}
+
+impl Pass {
+    /// The time of the next record, if it lies below the watermark.
+    pub(crate) fn next_time(&self) -> Option<u64> {
+        let Reverse((time, ..)) = self.heap.peek()?;
+        (*time < self.watermark).then_some(*time)
+    }
+}
+
+/// Records by the sessions that admitted them: of one mask follow many.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    mask: u8,
+    /// Of this mask, and not yet below.
+    count: u64,
+    records: u64,
+    by_slot: [u64; SESSIONS],
+}
+
+impl Tally {
+    #[inline(always)]
+    pub(super) fn count(&mut self, mask: u8) {
+        if mask != self.mask {
+            self.turn(mask);
+        }
+        self.count += 1;
+    }
+
+    #[inline(never)]
+    pub(super) fn turn(&mut self, mask: u8) {
+        add(&mut self.by_slot, self.mask, self.count);
+        self.records += self.count;
+        (self.mask, self.count) = (mask, 0);
+    }
+
+    pub(super) fn records(&self) -> u64 {
+        self.records + self.count
+    }
+
+    pub(super) fn by_slot(&self) -> [u64; SESSIONS] {
+        let mut by_slot = self.by_slot;
+        add(&mut by_slot, self.mask, self.count);
+        by_slot
+    }
+}
+
+/// Adds `count` to the slots of a mask.
+pub(super) fn add(by_slot: &mut [u64; SESSIONS], mask: u8, count: u64) {
+    let slots = by_slot.iter_mut().enumerate();
+    slots.filter(|(slot, _)| mask >> slot & 1 != 0).for_each(|(_, sum)| *sum += count);
+}
+
+impl Reader {
+    /// Gives every record below the watermark to `sink`, in order of time, and returns what was found.
+    ///
+    /// The watermark is the smaller of the time now and the start of the oldest write in flight. Nothing is consumed
+    /// until [`advance`](Self::advance).
+    ///
+    /// # Loss
+    /// A record that commits after the watermark passed its time is dropped and counted as late; a place that no writer of
+    /// ours can have made ends its chunk, counted as hostile.
+    pub fn drain(
+        &mut self,
+        options: &DrainOptions<'_>,
+        mut sink: impl FnMut(&Record<'_>),
+    ) -> Drained {
+        self.drain_while(options, |record| {
+            sink(record);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// [`drain`](Self::drain) to a sink that may have no room: where it answers `Break`, that record and those behind it
+    /// stay where they are, for the next drain.
+    pub fn drain_while(
+        &mut self,
+        options: &DrainOptions<'_>,
+        mut sink: impl FnMut(&Record<'_>) -> ControlFlow<()>,
+    ) -> Drained {
+        let mut out = Drained::default();
+        let now = match options.until {
+            Some(until) => until,
+            None => time_of_drain(self.control.clock, self.control.barrier, &mut out.no_barrier),
+        };
+        let ended = options.ended;
+        let bound = wait_for_writers(options.patience, now, |again| {
+            self.bound(now, ended, again, &mut out.given_up)
+        });
+        let watermark = self.watermark_of(now, bound);
+        let mut pass = self.begin(watermark, options, out);
+        self.run(&mut pass, u64::MAX, &mut sink);
+        self.end(pass, options)
+    }
+
+    /// The watermark of a drain at `now` whose oldest write in flight has a time of at least `bound`.
+    pub(crate) fn watermark_of(&mut self, now: u64, bound: u64) -> u64 {
+        self.scan_time = now;
+        bound.min(now.saturating_add(1)).max(self.watermark)
+    }
+
+    /// A second look, after the watermark is known: what was in flight at the first and decided nothing is committed.
+    pub(crate) fn begin(
+        &mut self,
+        watermark: u64,
+        options: &DrainOptions<'_>,
+        out: Drained,
+    ) -> Pass {
+        let mut pass = Pass {
+            lines: self.lines(),
+            chunks: Vec::new(),
+            streams: Vec::new(),
+            heap: BinaryHeap::new(),
+            window: 0,
+            spare: std::mem::take(&mut self.windows),
+            watermark,
+            last: 0,
+            drained: Tally::default(),
+            out,
+        };
+        let (chunks, hostile) = self.all_chunks();
+        pass.chunks = chunks;
+        let mut refs = Vec::new();
+        let Pass { lines, chunks, streams, out, window, heap, .. } = &mut pass;
+        out.hostile += hostile;
+        self.collect((lines, chunks), watermark, options, streams, &mut refs, out);
+        if !refs.is_empty() {
+            refs.sort_unstable_by_key(|r| (r.time, r.seq));
+            streams.push(Stream {
+                segment: 0,
+                unit: 0,
+                slot: None,
+                at: 0,
+                end: 0,
+                base: 0,
+                window: Vec::new(),
+                filled: 0,
+                window_at: 0,
+                refs,
+                next_ref: 0,
+                copies: Vec::new(),
+                expected: None,
+            });
+        }
+        *window = (WINDOWS / streams.len().max(1)).clamp(1024, 64 * 1024);
+        let mut first = Vec::new();
+        for (index, stream) in streams.iter_mut().enumerate() {
+            // The first look is for the header only; a window is filled when the stream's turn comes.
+            stream.window = first;
+            if let Some(header) = self.peek(stream, RECORD_HEADER_SIZE, out) {
+                heap.push(Reverse((header.time(), header.seq(), index)));
+            }
+            first = stream.give_back();
+        }
+        pass
+    }
+
+    /// What the records that were given out come to.
+    pub(crate) fn end(&mut self, mut pass: Pass, options: &DrainOptions<'_>) -> Drained {
+        let out = &mut pass.out;
+        out.is_rest = out.stopped || !pass.heap.is_empty();
+        out.records = pass.drained.records();
+        for (sum, drained) in self.drained.iter_mut().zip(pass.drained.by_slot()) {
+            *sum += drained;
+        }
+        if out.size >= KEEP_WINDOW {
+            let left = pass.streams.iter_mut().map(Stream::give_back);
+            self.windows.extend(pass.spare.drain(..).chain(left).find(|window| !window.is_empty()));
+        }
+        for stream in &mut pass.streams {
+            self.expect(stream);
+            if let Some(state) = self.chunks.get_mut(&stream.unit)
+                && stream.slot.is_some()
+            {
+                state.consumed = stream.at;
+            }
+        }
+        self.settle((&pass.lines, &pass.chunks), options, out);
+        self.watermark = pass.watermark;
+        self.store(C_WATERMARK, pass.watermark);
+        out.watermark = pass.watermark;
+        pass.out
+    }
+}

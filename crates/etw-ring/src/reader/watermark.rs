@@ -1,0 +1,135 @@
+//! The watermark: the time of a drain, and the writes in flight that hold it back.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::Reader;
+use crate::proto::{Head, Phase};
+use crate::sys::{Barrier, RawClock};
+
+/// How long the host waits for one write in flight; what commits later is late.
+pub const PATIENCE: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Blocked {
+    pub(super) head: Head,
+    /// The write in flight has a time of at least this.
+    pub(super) bound: u64,
+    pub(super) first_seen: Instant,
+}
+
+/// The time of a drain, and a barrier behind it: a write that is announced from now on has a later time.
+pub(crate) fn time_of_drain(clock: RawClock, barrier: Barrier, no_barrier: &mut bool) -> u64 {
+    let now = clock.now();
+    *no_barrier = !barrier.issue();
+    // So that a write announced from here on has a time above `now`, at any resolution of the clock.
+    while clock.now() <= now {
+        std::hint::spin_loop();
+    }
+    now
+}
+
+/// Asks `bound` until nothing is in flight, or the patience is at its end.
+pub(crate) fn wait_for_writers(
+    patience: Duration,
+    now: u64,
+    mut bound: impl FnMut(bool) -> u64,
+) -> u64 {
+    let start = Instant::now();
+    // A wait of the full patience ends with every writer heard or given up, a little after it began.
+    let limit = match patience {
+        p if p >= PATIENCE => p + Duration::from_millis(10),
+        p => p,
+    };
+    let mut pause = Duration::from_micros(20);
+    let mut again = false;
+    loop {
+        let bound = bound(again);
+        if bound > now || start.elapsed() >= limit {
+            return bound;
+        }
+        again = true;
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(1));
+    }
+}
+
+impl Reader {
+    /// The first time at which a record may still be missing; above `now` when none can.
+    pub(crate) fn bound(&mut self, now: u64, ended: bool, again: bool, given_up: &mut u64) -> u64 {
+        if ended {
+            return u64::MAX;
+        }
+        *given_up = 0;
+        // A write first seen in flight now began after the scan before this one; in a repeated look, after `now`.
+        let since_scan = if again { now } else { self.scan_time }.saturating_add(1);
+        let mut bound = u64::MAX;
+        let mut judge = |at_least: u64, first_seen: Instant| {
+            if at_least <= now {
+                if first_seen.elapsed() >= PATIENCE {
+                    *given_up += 1;
+                } else {
+                    bound = bound.min(at_least);
+                }
+            }
+        };
+        for (slot, line) in self.lines().into_iter().enumerate() {
+            if !line.head.is_writing() {
+                self.blocked.remove(&(slot as u16));
+                continue;
+            }
+            let blocked = self.blocked.entry(slot as u16).or_insert_with(|| Blocked {
+                head: line.head,
+                bound: since_scan,
+                first_seen: Instant::now(),
+            });
+            if blocked.head != line.head {
+                *blocked =
+                    Blocked { head: line.head, bound: since_scan, first_seen: Instant::now() };
+            }
+            // `since` may be an earlier write's: then it is smaller, and harmless.
+            judge(blocked.bound.max(line.since.min(now)), blocked.first_seen);
+        }
+        let words = OnceCell::new();
+        for (number, unit) in self.all_chunks().0 {
+            if !matches!(unit.phase, Phase::Shared | Phase::SharedClosed)
+                || self.is_released(number, unit.generation)
+            {
+                continue;
+            }
+            let entries = self.directory(number, unit, &words);
+            // Records that were committed long ago may stand where nobody knows how many there are.
+            let unknown = self.watermark;
+            let state = self.chunk(number, unit.generation);
+            let mut pending = BTreeMap::new();
+            let mut wait_for = |index: usize, new: u64| {
+                let known = state.pending.get(&(index as u32)).copied();
+                let (at_least, seen) = known.unwrap_or((new, Instant::now()));
+                pending.insert(index as u32, (at_least, seen));
+                judge(at_least, seen);
+            };
+            match &entries {
+                Some(entries) => {
+                    let zeros = entries.iter().enumerate().filter(|(_, e)| **e == 0);
+                    zeros.for_each(|(index, _)| wait_for(index, since_scan));
+                }
+                None => wait_for(u32::MAX as usize, unknown),
+            }
+            state.pending = pending;
+        }
+        bound
+    }
+
+    /// For a quiet pool that nobody has rung for, after the barrier of a drain at `now`: no record of a time up to `now` will
+    /// come from it.
+    pub(crate) fn nothing_until(&mut self, now: u64) {
+        self.scan_time = now;
+        self.watermark = self.watermark.max(now);
+    }
+
+    /// Records before `floor` were drained from other pools.
+    pub(crate) fn not_before(&mut self, floor: u64) {
+        self.watermark = self.watermark.max(floor);
+    }
+}

@@ -1,0 +1,31 @@
+//! The fork page: a word that a child finds changed, and the ranges that a child finds as zeros.
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+pub(crate) use linux::{current_generation, fork_word};
+#[cfg(target_os = "linux")]
+pub(super) use linux::{forget, remember, zeros};
+#[cfg(not(target_os = "linux"))]
+pub(crate) use other::{current_generation, fork_word};
+
+/// A number that a child made by `fork` or `clone` sees changed; 0 where that cannot be told.
+pub fn process_generation() -> u64 {
+    fork_word().map_or(0, current_generation)
+}
+
+#[cfg(not(target_os = "linux"))]
+mod other {
+    use std::io;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static NO_FORK: AtomicU64 = AtomicU64::new(1);
+
+    pub(crate) fn fork_word() -> io::Result<&'static AtomicU64> {
+        Ok(&NO_FORK)
+    }
+
+    pub(crate) fn current_generation(word: &AtomicU64) -> u64 {
+        word.load(Ordering::Relaxed)
+    }
+}

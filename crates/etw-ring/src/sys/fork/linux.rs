@@ -1,0 +1,115 @@
+//! The fork page and the child's handler on Linux.
+
+use std::io;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+const RANGES: usize = 128;
+static RANGE_PTR: [AtomicPtr<u8>; RANGES] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; RANGES];
+static RANGE_LEN: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
+static FORK_WORD: AtomicPtr<AtomicU64> = AtomicPtr::new(std::ptr::null_mut());
+static GENERATIONS: AtomicU64 = AtomicU64::new(1);
+static AT_FORK: Once = Once::new();
+
+pub(in crate::sys) fn remember(ptr: *mut u8, len: usize) {
+    for (p, l) in RANGE_PTR.iter().zip(&RANGE_LEN) {
+        // The length marks the entry taken; the pointer, stored last, makes it valid.
+        if l.compare_exchange(0, len, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            p.store(ptr, Ordering::Release);
+            return;
+        }
+    }
+    // Table full: a fork inside a handler inside a write to this range then faults in the child.
+}
+
+pub(in crate::sys) fn forget(ptr: *mut u8) {
+    for (p, l) in RANGE_PTR.iter().zip(&RANGE_LEN) {
+        if p.compare_exchange(ptr, std::ptr::null_mut(), Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            l.store(0, Ordering::Release);
+            return;
+        }
+    }
+}
+
+/// Private zeros over a range of ours; async-signal-safe.
+pub(in crate::sys) fn zeros(ptr: *mut u8, len: usize) -> io::Result<()> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    // SAFETY: the range belongs to a `Memory`, whose users know nothing of its content but by atomics and raw copies.
+    let new =
+        unsafe { libc::mmap(ptr.cast(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+    if new == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+extern "C" fn in_child() {
+    let word = FORK_WORD.load(Ordering::Acquire);
+    if !word.is_null() {
+        // SAFETY: a page that is never unmapped. WIPEONFORK has zeroed it already, where the kernel knows it.
+        unsafe { (*word).store(0, Ordering::Relaxed) };
+    }
+    for (p, l) in RANGE_PTR.iter().zip(&RANGE_LEN) {
+        let (ptr, len) = (p.load(Ordering::Acquire), l.load(Ordering::Acquire));
+        if !ptr.is_null() && len != 0 {
+            // The range was ours in the parent and, by MADV_DONTFORK, is not mapped here; in the child of a fork no
+            // other thread runs that could have taken it. A write in progress finds zeros of its own.
+            let _ = zeros(ptr, len);
+        }
+    }
+}
+
+/// The page that a child of any kind but vfork finds zeroed. Made once in a process, never freed.
+pub(crate) fn fork_word() -> io::Result<&'static AtomicU64> {
+    let mut word = FORK_WORD.load(Ordering::Acquire);
+    if word.is_null() {
+        // SAFETY: a new anonymous page; the result is checked.
+        let page = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                4096,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if page == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: our own page. Where the kernel does not know the advice (before 4.14) the fork handler clears it.
+        unsafe { libc::madvise(page, 4096, libc::MADV_WIPEONFORK) };
+        match FORK_WORD.compare_exchange(
+            std::ptr::null_mut(),
+            page.cast(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        ) {
+            Ok(_) => word = page.cast(),
+            Err(other) => {
+                // SAFETY: our own page, which nobody has seen.
+                unsafe { libc::munmap(page, 4096) };
+                word = other;
+            }
+        }
+        AT_FORK.call_once(|| {
+            // SAFETY: the handler is async-signal-safe: atomics and mmap.
+            unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        });
+    }
+    // SAFETY: page-aligned, never unmapped.
+    Ok(unsafe { &*word })
+}
+
+/// This process's generation, given anew when the page was wiped.
+pub(crate) fn current_generation(word: &AtomicU64) -> u64 {
+    let now = word.load(Ordering::Relaxed);
+    if now != 0 {
+        return now;
+    }
+    let new = GENERATIONS.fetch_add(1, Ordering::Relaxed);
+    match word.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => new,
+        Err(other) => other,
+    }
+}

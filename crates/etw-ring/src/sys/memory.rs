@@ -1,0 +1,151 @@
+//! Memory of a pool or a control: on the heap, anonymous and shared, or a mapped file.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+pub use linux::check_pool_fd;
+
+/// A zero-filled region that a pool or a control lies in.
+///
+/// On Linux it is a mapping that fork does not copy (`MADV_DONTFORK`); a child made by `fork` finds harmless private
+/// zeros at its place, so that a write interrupted by the handler that forked comes to its end there.
+#[derive(Debug)]
+pub struct Memory {
+    ptr: NonNull<u8>,
+    len: usize,
+    #[cfg(unix)]
+    fd: Option<std::os::fd::OwnedFd>,
+    heap: bool,
+    writable: bool,
+}
+
+// SAFETY: `Memory` only hands out its address; who may write where is the protocol of `proto`.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+const HEAP_ALIGN: usize = 4096;
+
+impl Memory {
+    /// Memory of this process alone.
+    pub fn heap(len: usize) -> io::Result<Memory> {
+        let layout = std::alloc::Layout::from_size_align(len.max(1), HEAP_ALIGN)
+            .map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: the layout has a size above zero.
+        let ptr = unsafe { std::alloc::alloc_zeroed(layout) };
+        let ptr = NonNull::new(ptr).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Memory {
+            ptr,
+            len,
+            #[cfg(unix)]
+            fd: None,
+            heap: true,
+            writable: true,
+        })
+    }
+
+    /// Memory of this process alone, with these bytes: a pool or control found in a file.
+    pub fn copy_of(bytes: &[u8]) -> io::Result<Memory> {
+        let memory = Memory::heap(bytes.len())?;
+        // SAFETY: as long as `bytes`, just made, and nobody else's yet.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_ptr(), bytes.len());
+        }
+        Ok(memory)
+    }
+
+    /// The address, for the process's lifetime or the value's, whichever ends first.
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
+        self.ptr.as_ptr()
+    }
+
+    /// Size in bytes.
+    #[allow(clippy::len_without_is_empty)]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    /// The word at `offset`.
+    ///
+    /// # Panics
+    /// When it is unaligned or out of range: offsets come from our own constants or were checked.
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.len);
+        // SAFETY: in range and aligned by the assertion (the base is page-aligned); lives as long as `self`; every access
+        // to shared words is atomic, by us and by the other side's honest code (a hostile one only garbles values).
+        unsafe { &*self.ptr.as_ptr().add(offset).cast::<AtomicU64>() }
+    }
+
+    /// The half word at `offset`; as [`word`](Self::word).
+    pub(crate) fn half(&self, offset: usize) -> &std::sync::atomic::AtomicU32 {
+        assert!(offset.is_multiple_of(4) && offset + 4 <= self.len);
+        // SAFETY: as in `word`.
+        unsafe { &*self.ptr.as_ptr().add(offset).cast() }
+    }
+
+    /// Copies out with atomic reads, so that a writer that scribbles meanwhile changes values and nothing else.
+    pub(crate) fn read(&self, offset: usize, out: &mut [u8]) {
+        assert!(offset.checked_add(out.len()).is_some_and(|end| end <= self.len));
+        let byte = |at: usize| {
+            // SAFETY: `at < len`, by the assertion; a byte read as an atomic.
+            unsafe {
+                (*self.ptr.as_ptr().add(at).cast::<std::sync::atomic::AtomicU8>())
+                    .load(Ordering::Relaxed)
+            }
+        };
+        let lead = (offset.wrapping_neg() & 7).min(out.len());
+        for (i, b) in out[..lead].iter_mut().enumerate() {
+            *b = byte(offset + i);
+        }
+        let start = offset + lead;
+        let mut words = out[lead..].chunks_exact_mut(8);
+        let mut at = start;
+        for out in &mut words {
+            // SAFETY: `at + 8 <= len`, by the assertion, and aligned.
+            let word = unsafe { &*self.ptr.as_ptr().add(at).cast::<AtomicU64>() };
+            out.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+            at += 8;
+        }
+        for (i, b) in words.into_remainder().iter_mut().enumerate() {
+            *b = byte(at + i);
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if self.heap {
+            // SAFETY: allocated in `heap` with the same layout.
+            unsafe {
+                std::alloc::dealloc(
+                    self.ptr.as_ptr(),
+                    std::alloc::Layout::from_size_align_unchecked(self.len.max(1), HEAP_ALIGN),
+                )
+            }
+            return;
+        }
+        #[cfg(target_os = "linux")]
+        linux::unmap(self.ptr.as_ptr(), self.len);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Memory {
+    pub(crate) fn prefault(&self, _offset: usize, _len: usize) {}
+
+    pub(crate) fn populate(&self, _offset: usize, _len: usize) -> bool {
+        false
+    }
+
+    pub(crate) fn retire(&self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,52 @@
+//! Thread ids, and whether a thread still runs.
+
+#[cfg(target_os = "linux")]
+pub(crate) fn thread_id() -> u32 {
+    // SAFETY: takes and returns plain numbers.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+#[cfg(target_os = "linux")]
+/// Does this thread of this process still run? When the kernel does not say, yes.
+pub(crate) fn thread_alive(tid: u32) -> bool {
+    let before = errno();
+    // SAFETY: signal 0 only asks.
+    let r = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid as libc::c_int, 0) };
+    let dead = r != 0 && errno() == libc::ESRCH;
+    // A signal handler may be the caller.
+    // SAFETY: the thread's own errno.
+    unsafe { *libc::__errno_location() = before };
+    !dead
+}
+
+#[cfg(target_os = "linux")]
+pub(super) fn errno() -> libc::c_int {
+    // SAFETY: the thread's own errno.
+    unsafe { *libc::__errno_location() }
+}
+
+#[cfg(target_os = "linux")]
+/// For a host in another process: does thread `tid` of process `pid` still run?
+pub fn process_thread_alive(pid: u32, tid: u32) -> bool {
+    // SAFETY: signal 0 only asks.
+    let r = unsafe { libc::syscall(libc::SYS_tgkill, pid as libc::c_int, tid as libc::c_int, 0) };
+    !(r != 0 && errno() == libc::ESRCH)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn thread_id() -> u32 {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    thread_local!(static ID: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
+    ID.with(|id| {
+        if id.get() == 0 {
+            id.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        id.get()
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn thread_alive(_tid: u32) -> bool {
+    true
+}

@@ -1,0 +1,103 @@
+//! Admission: which sessions of a mask take an event.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::thread::ThreadState;
+use super::{Refused, Request, Writer};
+use crate::control::{FULL, INDEPENDENT, LARGEST_EVENT_SIZE, OPEN};
+use crate::layout::*;
+
+impl Writer {
+    pub(super) fn admission(&self, slot: usize) -> &AtomicU64 {
+        self.control.word(C_ADMISSION + slot % SESSIONS * 8)
+    }
+
+    /// Acquire: an admission word read afterwards is at least as new as the epoch.
+    #[inline(always)]
+    pub(super) fn admission_epoch(&self) -> u16 {
+        // SAFETY: set in `new`; `control` is held and large enough.
+        unsafe { (*self.admission_epoch).load(Ordering::Acquire) as u16 }
+    }
+
+    /// Does every session of the mask take an event of this size? Only if it surely does.
+    #[inline(always)]
+    pub(super) fn admits(&self, sessions: u8, event_size: u32) -> bool {
+        // SAFETY: set in `new`; `control` is held and large enough.
+        let word = unsafe { (*self.admitted).load(Ordering::Relaxed) };
+        word as u8 & sessions == 0 && event_size < (word >> 32) as u32
+    }
+
+    /// Which sessions get the event, or the status; counts the attempt (when refused) and the losses.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn admit_slowly(
+        &self,
+        request: &Request,
+        thread: Option<&ThreadState>,
+    ) -> Result<u8, Refused> {
+        let (mut wanted, mut admitted, mut left_out) = (0u8, 0u8, [None; SESSIONS]);
+        let mut worst: Option<(Cause, Refused)> = None;
+        for (slot, left_out) in left_out.iter_mut().enumerate() {
+            if request.sessions & 1 << slot == 0 {
+                continue;
+            }
+            let word = self.admission(slot).load(Ordering::Relaxed);
+            if word & OPEN == 0 {
+                continue;
+            }
+            wanted |= 1 << slot;
+            let size = request.event_size.saturating_add((word >> 16) as u32 & 0xffff);
+            let verdict = if size > LARGEST_EVENT_SIZE {
+                (Cause::TooLarge, Refused::ArithmeticOverflow)
+            } else if size > (word >> 32) as u32 {
+                (Cause::TooLargeForSession, Refused::MoreData)
+            } else if word & FULL != 0 {
+                (Cause::SessionFull, Refused::NotEnoughMemory)
+            } else {
+                admitted |= 1 << slot;
+                continue;
+            };
+            *left_out = Some(verdict.0);
+            if word & INDEPENDENT == 0 && worst.is_none_or(|w| rank(verdict.0) > rank(w.0)) {
+                worst = Some(verdict);
+            }
+        }
+        if wanted == 0 {
+            return Err(Refused::NotWanted);
+        }
+        // All that wanted it attempted it; the caller counts those that it returns.
+        let none = worst.is_some() || admitted == 0;
+        let counted = if none { wanted } else { wanted & !admitted };
+        self.attempted(thread, counted);
+        for (slot, cause) in left_out.iter().enumerate() {
+            if wanted & 1 << slot == 0 {
+                continue;
+            }
+            match cause {
+                Some(cause) => self.lost(thread, request.registration, *cause, 1 << slot),
+                None if none => {
+                    self.lost(thread, request.registration, Cause::AllOrNone, 1 << slot)
+                }
+                None => {}
+            }
+        }
+        if !none {
+            return Ok(admitted);
+        }
+        self.skip_sequence(thread);
+        match worst {
+            Some((_, refused)) => Err(refused),
+            // Only independent sessions wanted it, and none has room: written nowhere, but no one's error; ETW's status
+            // for a lost event all the same.
+            None => Err(Refused::NotEnoughMemory),
+        }
+    }
+}
+
+fn rank(cause: Cause) -> u8 {
+    match cause {
+        Cause::TooLarge => 3,
+        Cause::TooLargeForSession => 2,
+        _ => 1,
+    }
+}

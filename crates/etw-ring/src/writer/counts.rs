@@ -1,0 +1,115 @@
+//! The writers' own counts: attempts, losses by cause, losses by registration, sequence numbers of lost attempts.
+
+use std::sync::atomic::Ordering;
+
+use super::Writer;
+use super::line::{Counters, Line};
+use super::thread::ThreadState;
+use crate::layout::*;
+
+impl Writer {
+    pub(super) fn counters(&self, thread: Option<&ThreadState>) -> Option<&Counters> {
+        let thread = thread?;
+        self.line(thread)?;
+        // SAFETY: set together with `line`.
+        unsafe { thread.counters.get().as_ref() }
+    }
+
+    pub(super) fn attempted(&self, thread: Option<&ThreadState>, sessions: u8) {
+        match (thread.and_then(|thread| self.line(thread)), self.counters(thread)) {
+            (Some(line), Some(counters)) => count_attempt(line, counters, sessions),
+            _ => {
+                for slot in bits(sessions) {
+                    let at = P_SHARED_ATTEMPTED + slot * 8;
+                    self.first().word(at).fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// A lost attempt takes a sequence number, so that the host sees the gap.
+    pub(super) fn skip_sequence(&self, thread: Option<&ThreadState>) {
+        match thread.and_then(|t| self.line(t)) {
+            Some(line) => {
+                line.seq.store(line.seq.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed)
+            }
+            None => {
+                self.first().half(P_SHARED_SEQ).fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    pub(super) fn lost(
+        &self,
+        thread: Option<&ThreadState>,
+        registration: u32,
+        cause: Cause,
+        sessions: u8,
+    ) {
+        // The thread's own count is the one that has to be right, so it comes first.
+        for slot in bits(sessions) {
+            match self.counters(thread) {
+                Some(counters) => {
+                    let count = &counters.lost[cause as usize][slot];
+                    let value = count.load(Ordering::Relaxed).wrapping_add(1);
+                    count.store(value, Ordering::Relaxed);
+                }
+                None => {
+                    let at = P_SHARED_LOST + (cause as usize * SESSIONS + slot) * 8;
+                    self.first().word(at).fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        self.blame(registration, cause, sessions);
+    }
+
+    /// Whose event it was. Where many registrations share a place of the table, of the last ones that is not known.
+    fn blame(&self, registration: u32, cause: Cause, sessions: u8) {
+        // 0 is nobody's, and marks places that nobody has.
+        for place in 0..if registration == 0 { 0 } else { 8 } {
+            let entry = registration.wrapping_add(place) as usize % BLAME_ENTRIES;
+            let at = P_BLAME + entry * BLAME_SIZE;
+            let owner = self.first().half(at);
+            let taken =
+                owner.compare_exchange(0, registration, Ordering::Relaxed, Ordering::Relaxed);
+            if taken.is_ok() || taken == Err(registration) {
+                for slot in bits(sessions) {
+                    let count = at + BLAME_COUNTS + (cause as usize * SESSIONS + slot) * 4;
+                    self.first().half(count).fetch_add(1, Ordering::Relaxed);
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// Plain loads and stores: the owner is the only writer, and a handler on its thread counts elsewhere.
+#[inline(always)]
+pub(super) fn count_attempt(line: &Line, counters: &Counters, sessions: u8) {
+    if sessions == 1 {
+        let count = &counters.attempted[0];
+        return count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+    count_together(line, counters, sessions);
+}
+
+/// A thread's events mostly go to the same sessions: so their masks are counted, as long as there are few. Apart, and by value: what
+/// is asked for one session then stays in registers.
+#[inline(never)]
+fn count_together(line: &Line, counters: &Counters, sessions: u8) {
+    let mask = u64::from(sessions) << TOGETHER_COUNT_BITS;
+    for count in &line.together {
+        let word = count.load(Ordering::Relaxed);
+        if word == 0 || word >> TOGETHER_COUNT_BITS == u64::from(sessions) {
+            return count.store((word | mask) + 1, Ordering::Relaxed);
+        }
+    }
+    for (slot, count) in counters.attempted.iter().enumerate() {
+        let by = u64::from(sessions >> slot & 1);
+        count.store(count.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+    }
+}
+
+pub(super) fn bits(mask: u8) -> impl Iterator<Item = usize> {
+    (0..SESSIONS).filter(move |slot| mask & 1 << slot != 0)
+}

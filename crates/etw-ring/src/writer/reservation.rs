@@ -1,0 +1,345 @@
+//! Reservations: an admitted event's record, in the thread's chunk or in an overflow chunk, until its commit.
+
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use super::overflow::SharedPlace;
+use super::owned::{abandon, commit_owned};
+use super::record::{Grant, Stamp, write_header};
+use super::thread::ThreadState;
+use super::{Payload, Refused, Request, Writer};
+use crate::layout::*;
+use crate::proto::{self, Head};
+use crate::sys;
+
+/// Room for one admitted event. Fill it and [`commit`](Self::commit); dropped, the event counts as lost
+/// ([`Cause::Abandoned`]).
+#[derive(Debug)]
+#[must_use = "a reservation that is dropped is a lost event"]
+pub struct Reservation<'a> {
+    writer: &'a Writer,
+    request: Request,
+    grant: Grant,
+    payload: Payload<'a>,
+    tid: u32,
+    cpu: u16,
+    time: u64,
+    place: Place<'a>,
+}
+
+impl<'a> Reservation<'a> {
+    #[inline(always)]
+    fn new(
+        writer: &'a Writer,
+        request: &Request,
+        grant: Grant,
+        tid: u32,
+        place: Place<'a>,
+    ) -> Reservation<'a> {
+        // SAFETY: the grant has room for `payload_size`, until commit or drop.
+        let payload = unsafe { Payload::new(grant.record, request.payload_size) };
+        Reservation { writer, request: *request, grant, payload, tid, cpu: 0, time: 0, place }
+    }
+
+    /// Reads clock and processor.
+    #[inline(always)]
+    pub fn stamp_now(&mut self) {
+        self.stamp(self.writer.clock_after_announcement(), self.writer.cpu.current());
+    }
+
+    /// Sets time and processor. The time must have been read after the reservation was made.
+    #[inline(always)]
+    pub fn stamp(&mut self, time: u64, cpu: u16) {
+        self.time = time;
+        self.cpu = cpu;
+        if let Place::Owned(thread) = &self.place {
+            // SAFETY: registered, since the place is owned.
+            unsafe { (*thread.line.get()).since.store(time, Ordering::Relaxed) };
+        }
+    }
+
+    /// The time set by a stamp, 0 before.
+    pub fn time(&self) -> u64 {
+        self.time
+    }
+
+    /// The processor set by a stamp.
+    pub fn cpu(&self) -> u16 {
+        self.cpu
+    }
+
+    /// The sessions that admitted the event.
+    pub fn sessions(&self) -> u8 {
+        self.grant.sessions
+    }
+
+    /// The payload so far, to be filled on.
+    #[inline(always)]
+    pub fn payload(&mut self) -> &mut Payload<'a> {
+        &mut self.payload
+    }
+
+    /// Appends to the payload; as [`Payload::put`].
+    #[inline(always)]
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.payload.put(bytes);
+    }
+
+    /// Publishes the event.
+    ///
+    /// # Errors
+    /// [`Refused::Abandoned`] when more was put than reserved; the event is counted as lost.
+    #[inline(always)]
+    pub fn commit(mut self) -> Result<(), Refused> {
+        let Some(filled) = self.payload.filled() else { return Err(Refused::Abandoned) };
+        if self.time == 0 {
+            self.stamp_now();
+        }
+        let stamp = Stamp { time: self.time, cpu: self.cpu, filled, tid: self.tid };
+        // SAFETY: granted, and ours until the stores below.
+        unsafe { write_header(&self.request, &self.grant, &stamp) };
+        match &self.place {
+            Place::Owned(thread) => commit_owned(thread, self.grant.head, filled),
+            Place::Shared(place, thread) => {
+                self.end_shared(place, *thread, proto::directory_entry(place.offset, place.room));
+            }
+        }
+        std::mem::forget(self);
+        Ok(())
+    }
+
+    fn end_shared(&self, place: &SharedPlace, thread: Option<&ThreadState>, entry: u64) {
+        // SAFETY: an entry of a chunk that cannot be released before this store.
+        proto::commit_shared(unsafe { &*place.entry }, entry);
+        if let Some((unit, generation)) = place.own {
+            proto::close_shared(self.writer.unit(unit), generation, 1, place.room);
+        }
+        if let Some(thread) = thread {
+            compiler_fence(Ordering::SeqCst);
+            thread.busy.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Place<'a> {
+    Owned(&'a ThreadState),
+    /// The thread state whose `busy` flag we hold, if it is not a nested write.
+    Shared(SharedPlace, Option<&'a ThreadState>),
+}
+
+impl Drop for Reservation<'_> {
+    #[cold]
+    #[inline(never)]
+    fn drop(&mut self) {
+        // In a forked child (a handler that forked inside this write) the pool is a private placeholder: harmless.
+        let (sessions, registration) = (self.grant.sessions, self.request.registration);
+        match &self.place {
+            Place::Owned(thread) => abandon(self.writer, thread, sessions, registration),
+            Place::Shared(place, thread) => {
+                self.writer.lost(*thread, registration, Cause::Abandoned, sessions);
+                let entry = proto::directory_entry(place.offset, place.room);
+                self.end_shared(place, *thread, entry | proto::ENTRY_ABANDONED);
+            }
+        }
+    }
+}
+
+impl Writer {
+    /// Admits an event and takes its room. The write is announced; its time is read afterwards, by
+    /// [`Reservation::stamp_now`] or, for one event in several pools, by the caller once all of them are reserved.
+    ///
+    /// # Errors
+    /// See [`Refused`]; losses are counted.
+    #[inline(always)]
+    pub fn reserve<'a>(
+        &'a self,
+        thread: &'a ThreadState,
+        request: &Request,
+    ) -> Result<Reservation<'a>, Refused> {
+        match self.begin::<false>(thread, request) {
+            Some(grant) => {
+                let tid = thread.tid.get();
+                Ok(Reservation::new(self, request, grant, tid, Place::Owned(thread)))
+            }
+            None => self.reserve_slowly(thread, request),
+        }
+    }
+
+    /// [`reserve`](Self::reserve) with the calling thread's own state.
+    ///
+    /// # Errors
+    /// See [`Refused`]; losses are counted.
+    #[inline(always)]
+    pub fn reserve_here(&self, request: &Request) -> Result<Reservation<'_>, Refused> {
+        self.reserve(self.thread(), request)
+    }
+
+    /// Writes one event in a handler that may not use thread-local storage at all, or on behalf of another thread:
+    /// through an overflow chunk.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn write_shared(
+        &self,
+        request: &Request,
+        fill: impl FnOnce(&mut Payload<'_>),
+    ) -> Result<(), Refused> {
+        if !self.is_attached() {
+            return Err(Refused::Detached);
+        }
+        let mut reservation = self.reserve_nested(sys::thread_id(), request)?;
+        reservation.stamp_now();
+        fill(&mut reservation.payload);
+        reservation.commit()
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(super) fn write_slowly(
+        &self,
+        thread: &ThreadState,
+        request: &Request,
+        fill: impl FnOnce(&mut Payload<'_>),
+    ) -> Result<(), Refused> {
+        let mut reservation = self.reserve_slowly(thread, request)?;
+        reservation.stamp_now();
+        fill(&mut reservation.payload);
+        reservation.commit()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reserve_slowly<'a>(
+        &'a self,
+        thread: &'a ThreadState,
+        request: &Request,
+    ) -> Result<Reservation<'a>, Refused> {
+        if !self.is_attached() {
+            return Err(Refused::Detached);
+        }
+        if thread.busy.load(Ordering::Relaxed) {
+            return self.reserve_nested(thread.tid.get(), request);
+        }
+        thread.busy.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        let result = self.reserve_busy(thread, request);
+        if result.is_err() {
+            compiler_fence(Ordering::SeqCst);
+            thread.busy.store(false, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// The thread holds `busy`.
+    fn reserve_busy<'a>(
+        &'a self,
+        thread: &'a ThreadState,
+        request: &Request,
+    ) -> Result<Reservation<'a>, Refused> {
+        if thread.epoch.get() != self.epoch {
+            self.reset(thread);
+        }
+        if thread.line.get().is_null() {
+            // No slot was free: look again at times only, since looking takes system calls.
+            let retry = thread.retry.get();
+            thread.retry.set(retry.wrapping_add(1));
+            if retry == 0 {
+                self.register(thread);
+            }
+        }
+        if let Some(line) = self.line(thread) {
+            // Not writing while a chunk is looked for: the host need not wait for us.
+            line.head.store(thread.head.get().0, Ordering::Release);
+        }
+        let epoch = self.admission_epoch();
+        let sessions = self.admit_slowly(request, Some(thread))?;
+        self.attempted(Some(thread), sessions);
+        let too_large = request.payload_size as usize > MAX_PAYLOAD_SIZE;
+        if too_large {
+            self.lost(Some(thread), request.registration, Cause::TooLarge, sessions);
+            self.skip_sequence(Some(thread));
+            return Err(Refused::ArithmeticOverflow);
+        }
+        let need = record_room(request.payload_size as usize);
+        if let Some(line) = self.line(thread) {
+            for _ in 0..4 {
+                if need > thread.room.get() as usize {
+                    self.leave_chunk(thread, line);
+                    if !self.new_chunk(thread, line, need) {
+                        break;
+                    }
+                }
+                let head = thread.head.get();
+                proto::announce(&line.head, head, self.light);
+                self.ring();
+                // SAFETY: set by `new_chunk`: with room there is a chunk.
+                let chunk = unsafe { &*thread.chunk.get() };
+                if proto::revoked(chunk, thread.closing_key.get()) {
+                    self.leave_chunk(thread, line);
+                    continue;
+                }
+                let seq = line.seq.load(Ordering::Relaxed);
+                line.seq.store(seq.wrapping_add(1), Ordering::Relaxed);
+                // SAFETY: as in `reserve_busy`.
+                let record = unsafe { thread.base.get().add(head.committed() as usize) };
+                let grant = Grant { record, head, seq, epoch, sessions };
+                return Ok(Reservation::new(
+                    self,
+                    request,
+                    grant,
+                    thread.tid.get(),
+                    Place::Owned(thread),
+                ));
+            }
+        }
+        let seq = self.first().half(P_SHARED_SEQ).fetch_add(1, Ordering::Relaxed);
+        match self.overflow(need) {
+            Some((record, shared)) => {
+                self.ring();
+                let grant = Grant { record, head: Head(0), seq, epoch, sessions };
+                Ok(Reservation::new(
+                    self,
+                    request,
+                    grant,
+                    thread.tid.get(),
+                    Place::Shared(shared, Some(thread)),
+                ))
+            }
+            None => {
+                self.lost(Some(thread), request.registration, Cause::NoChunk, sessions);
+                Err(Refused::NotEnoughMemory)
+            }
+        }
+    }
+
+    /// A write inside another write of the same thread (a signal handler), or without thread state. Uses nothing of the
+    /// thread's but its id.
+    #[cold]
+    #[inline(never)]
+    fn reserve_nested<'a>(
+        &'a self,
+        tid: u32,
+        request: &Request,
+    ) -> Result<Reservation<'a>, Refused> {
+        let tid = if tid == 0 { sys::thread_id() } else { tid };
+        let epoch = self.admission_epoch();
+        let sessions = self.admit_slowly(request, None)?;
+        self.attempted(None, sessions);
+        let seq = self.first().half(P_SHARED_SEQ).fetch_add(1, Ordering::Relaxed);
+        if request.payload_size as usize > MAX_PAYLOAD_SIZE {
+            self.lost(None, request.registration, Cause::TooLarge, sessions);
+            return Err(Refused::ArithmeticOverflow);
+        }
+        match self.overflow(record_room(request.payload_size as usize)) {
+            Some((record, shared)) => {
+                self.ring();
+                let grant = Grant { record, head: Head(0), seq, epoch, sessions };
+                Ok(Reservation::new(self, request, grant, tid, Place::Shared(shared, None)))
+            }
+            None => {
+                self.lost(None, request.registration, Cause::NoChunk, sessions);
+                Err(Refused::NotEnoughMemory)
+            }
+        }
+    }
+}
