@@ -18,7 +18,7 @@ use crate::last_error::SetLastError;
 use crate::status::{ERROR_INVALID_TIME, ERROR_WMI_ALREADY_ENABLED};
 pub use event::header_of;
 pub use layout::RawRecord;
-use layout::{REAL_TIME, RawLogfile};
+use layout::{ProcessTraceMode, RawLogfile};
 use process::{Processing, Taken};
 use trace::{Input, Trace};
 
@@ -89,10 +89,12 @@ unsafe fn open(logfile: *mut RawLogfile, name: impl Fn(*const c_void) -> Option<
         let has_callback = raw.event_callback.is_some() || raw.buffer_callback.is_some();
         let opened = match &names {
             _ if !has_callback => Err(Status::ERROR_INVALID_PARAMETER),
-            [_, Some(session)] if raw.mode & REAL_TIME != 0 => {
+            [_, Some(session)] if raw.mode.contains(ProcessTraceMode::REAL_TIME) => {
                 real_time::open(&session.text).map(|live| Input::RealTime(Box::new(live)))
             }
-            [Some(file), _] if raw.mode & REAL_TIME == 0 => trace::open_file(&file.path),
+            [Some(file), _] if !raw.mode.contains(ProcessTraceMode::REAL_TIME) => {
+                trace::open_file(&file.path)
+            }
             _ => Err(Status::ERROR_INVALID_PARAMETER),
         };
         let input = match opened {

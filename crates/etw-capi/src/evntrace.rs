@@ -16,7 +16,7 @@ mod start;
 use std::ffi::c_void;
 
 use etw_api::Status;
-use etw_session::log_file_mode as bits;
+use etw_types::LogFileMode;
 use etw_wire::client::Client;
 use etw_wire::control::{Request, Response, Update};
 
@@ -117,7 +117,7 @@ unsafe fn start(
     let name = name?.ok_or(Status::ERROR_INVALID_PARAMETER)?;
     let wanted = start::start_of(&name, &properties)?;
     let mode = properties.raw.mode;
-    let started = if mode & start::PRIVATE != 0 {
+    let started = if mode.intersects(start::PRIVATE) {
         private::start(wanted, mode)?
     } else {
         let client = host::connect_or_start()?;
@@ -188,28 +188,29 @@ fn update(client: &Client, name: &str, properties: &Properties) -> Result<(), St
     let now = sessions::query(client, name)?;
     // The file that it has is none to change to, as documented: the host refuses it.
     let file = properties.file()?;
-    let is_real_time = raw.mode & bits::REAL_TIME != 0;
-    if !is_real_time && now.file.is_none() && now.mode & bits::REAL_TIME != 0 {
+    let is_real_time = raw.mode.contains(LogFileMode::REAL_TIME);
+    if !is_real_time && now.file.is_none() && now.mode.contains(LogFileMode::REAL_TIME) {
         // Its events would go nowhere.
         return Err(Status::ERROR_INVALID_PARAMETER);
     }
-    if is_real_time && now.mode & bits::BUFFERING != 0 {
+    if is_real_time && now.mode.contains(LogFileMode::BUFFERING) {
         return Err(Status::ERROR_INVALID_PARAMETER);
     }
-    let unit = if raw.mode & bits::USE_MS_FLUSH_TIMER != 0 { 1 } else { 1000 };
+    let unit = if raw.mode.contains(LogFileMode::USE_MS_FLUSH_TIMER) { 1 } else { 1000 };
     let timer = raw.flush_timer.saturating_mul(unit);
     let update = Update {
         buffers: (raw.maximum_buffers > 0).then_some(raw.maximum_buffers),
         flush_timer_ms: (timer > 0).then_some(timer),
         file,
-        real_time: (is_real_time != (now.mode & bits::REAL_TIME != 0)).then_some(is_real_time),
+        real_time: (is_real_time != (now.mode.contains(LogFileMode::REAL_TIME)))
+            .then_some(is_real_time),
     };
     host::ask(client, &Request::Update { session: name.to_owned(), update }).map(|_| ())
 }
 
 /// Of a session in memory its contents, to the file that is named.
 fn flush(client: &Client, session: String, properties: &Properties) -> Result<(), Status> {
-    let in_memory = sessions::query(client, &session)?.mode & bits::BUFFERING != 0;
+    let in_memory = sessions::query(client, &session)?.mode.contains(LogFileMode::BUFFERING);
     let request = match properties.file()? {
         Some(file) if in_memory => Request::Snapshot { session, file },
         None if in_memory => return Err(Status::ERROR_BAD_PATHNAME),

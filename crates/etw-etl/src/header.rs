@@ -3,7 +3,7 @@
 //! Layouts as documented for `WMI_BUFFER_HEADER` and `TRACE_LOGFILE_HEADER` and checked against traces of
 //! Windows 7 to 11.
 
-use etw_types::{Clock, ClockType, FileTime, le};
+use etw_types::{Clock, ClockType, FileTime, LogFileMode, le};
 
 macro_rules! flag_consts {
     ($name:ident: $ty:ty { $($(#[$doc:meta])* $flag:ident = $value:expr;)* }) => {
@@ -184,8 +184,8 @@ pub struct LogfileHeader {
     pub timer_resolution: u32,
     /// MB, or KB with USE_KBYTES_FOR_SIZE; 0 for none.
     pub maximum_file_size: u32,
-    /// `EVENT_TRACE_*_MODE` bits.
-    pub log_file_mode: u32,
+    /// How the session used the file.
+    pub log_file_mode: LogFileMode,
     /// Buffers in the file, the header's included.
     pub buffers_written: u32,
     /// 1 in every file seen.
@@ -215,19 +215,6 @@ pub struct LogfileHeader {
     /// File name as the session knew it.
     pub log_file_name: String,
 }
-
-flag_consts! { LogfileHeader: u32 {
-    /// Stop at the maximum size.
-    MODE_SEQUENTIAL = 0x0000_0001;
-    /// Overwrite the oldest buffer at the maximum size.
-    MODE_CIRCULAR = 0x0000_0002;
-    /// Space is reserved when the session starts.
-    MODE_PREALLOCATE = 0x0000_0020;
-    /// Records keep headers and times of other sessions: written by a relogger.
-    MODE_RELOG = 0x0001_0000;
-    /// Buffers may be compressed.
-    MODE_COMPRESSED = 0x0400_0000;
-} }
 
 impl LogfileHeader {
     /// Bytes of TIME_ZONE_INFORMATION.
@@ -269,7 +256,7 @@ impl LogfileHeader {
             end_time: time_at(0x10)?,
             timer_resolution: u32_at(0x18)?,
             maximum_file_size: u32_at(0x1c)?,
-            log_file_mode: u32_at(0x20)?,
+            log_file_mode: LogFileMode(u32_at(0x20)?),
             buffers_written: u32_at(0x24)?,
             start_buffers: u32_at(0x28)?,
             pointer_size: u32_at(0x2c)?,
@@ -298,7 +285,7 @@ impl LogfileHeader {
         out.extend(self.end_time.0.to_le_bytes());
         out.extend(self.timer_resolution.to_le_bytes());
         out.extend(self.maximum_file_size.to_le_bytes());
-        out.extend(self.log_file_mode.to_le_bytes());
+        out.extend(self.log_file_mode.0.to_le_bytes());
         out.extend(self.buffers_written.to_le_bytes());
         out.extend(self.start_buffers.to_le_bytes());
         out.extend(self.pointer_size.to_le_bytes());
@@ -348,7 +335,7 @@ mod tests {
             end_time: FileTime(5),
             timer_resolution: 156_250,
             maximum_file_size: 7,
-            log_file_mode: 9,
+            log_file_mode: LogFileMode(9),
             buffers_written: 10,
             start_buffers: 1,
             pointer_size,

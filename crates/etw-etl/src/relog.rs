@@ -23,7 +23,9 @@ use crate::header::{BufferHeader, LogfileHeader};
 use crate::read::{OrderTime, Records, RecordsOptions, TraceFile};
 use crate::record;
 use crate::write::{FileHeader, TraceWriter, WriteError, WriterOptions, logfile_builder};
-use etw_types::{Clock, ClockType, EventRecord, FileTime, HeaderType, Hook, MessageFlags};
+use etw_types::{
+    Clock, ClockType, EventRecord, FileTime, HeaderType, Hook, LogFileMode, MessageFlags,
+};
 use std::io::{Seek, Write};
 
 /// How files are rewritten.
@@ -376,7 +378,7 @@ fn new_header(files: &[TraceFile], base: usize, compressed: bool) -> FileHeader 
         None => unknown_header(),
     };
     // No limit holds for the new file, so the unit of the old one's is not needed either.
-    logfile.log_file_mode = LogfileHeader::MODE_SEQUENTIAL | LogfileHeader::MODE_RELOG;
+    logfile.log_file_mode = LogFileMode::SEQUENTIAL | LogFileMode::RELOG;
     logfile.maximum_file_size = 0;
     logfile.start_buffers = 1;
     logfile.end_time = FileTime(0);
@@ -428,7 +430,7 @@ fn unknown_header() -> LogfileHeader {
         end_time: FileTime(0),
         timer_resolution: 0,
         maximum_file_size: 0,
-        log_file_mode: 0,
+        log_file_mode: LogFileMode::NONE,
         buffers_written: 0,
         start_buffers: 1,
         pointer_size: 8,

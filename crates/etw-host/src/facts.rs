@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use etw_etl::header::LogfileHeader;
 use etw_ring::RawClock;
-use etw_types::{Clock, ClockType, FileTime, le};
+use etw_types::{Clock, ClockType, FileTime, LogFileMode, le};
 
 use crate::clock::{ClockMap, QPC_FREQUENCY, filetime_now, qpc_now};
 
@@ -61,7 +61,7 @@ impl SessionFacts {
                 end_time: FileTime(0),
                 timer_resolution: 156_250,
                 maximum_file_size: 0,
-                log_file_mode: 0,
+                log_file_mode: LogFileMode::NONE,
                 buffers_written: 1,
                 start_buffers: 1,
                 pointer_size: 8,
@@ -85,7 +85,7 @@ impl SessionFacts {
 
     /// Are the buffers of its files compressed?
     pub fn is_compressed(&self) -> bool {
-        self.header.log_file_mode & LogfileHeader::MODE_COMPRESSED != 0
+        self.header.log_file_mode.contains(LogFileMode::COMPRESSED)
     }
 
     /// The meaning of the session's timestamps.

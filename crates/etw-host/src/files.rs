@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use etw_etl::header::BufferHeader;
 use etw_etl::write::compress_buffer;
+use etw_types::LogFileMode;
 
 use crate::facts::{SessionFacts, file_name};
 use crate::output_file::{OutFile, Piece, write_at};
@@ -287,7 +288,7 @@ impl Files {
     fn close_holes(&mut self) -> io::Result<()> {
         let size = u64::from(self.facts.header.buffer_size);
         let mode = self.facts.header.log_file_mode;
-        let is_circular = mode & etw_session::log_file_mode::CIRCULAR != 0;
+        let is_circular = mode.contains(LogFileMode::CIRCULAR);
         let Some(current) = &mut self.current else { return Ok(()) };
         let mut holes = std::mem::take(&mut current.holes);
         // Behind the last buffer there is nothing; in a circle an older buffer may be in the place, and the order is not the slots'.

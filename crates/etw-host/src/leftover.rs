@@ -13,10 +13,8 @@ use etw_etl::header::BufferHeader;
 use etw_etl::read::Source as EtlSource;
 use etw_ring::{Cause as RingCause, Control, DrainOptions, Memory, Reader, Source};
 use etw_session::recover::recover;
-use etw_session::{
-    EnableInfo, EnableProperties, LogMode, Place, Session, SessionOptions, log_file_mode,
-};
-use etw_types::le;
+use etw_session::{EnableInfo, EnableProperties, LogMode, Place, Session, SessionOptions};
+use etw_types::{LogFileMode, le};
 
 use crate::clock::ClockMap;
 use crate::facts::SessionTime;
@@ -204,13 +202,15 @@ fn drain(
     }
     let mut sites = reader.site_table();
     let clock = ClockMap::between(header.pairs.0, header.pairs.1, header.raw_clock);
-    let to_session = SessionTime::of(&leftover.facts);
+    let facts = &leftover.facts;
+    let to_session = SessionTime::of(facts);
     let options = SessionOptions {
         buffer_size: header.buffer_size,
         mode: LogMode::Append { first_slot: 1, last_sequence: sequence },
-        per_processor: leftover.facts.header.log_file_mode
-            & log_file_mode::NO_PER_PROCESSOR_BUFFERING
-            == 0,
+        per_processor: !facts
+            .header
+            .log_file_mode
+            .contains(LogFileMode::NO_PER_PROCESSOR_BUFFERING),
         ..SessionOptions::default()
     };
     // Enough for any pool: it takes buffers as it fills them.
@@ -359,8 +359,8 @@ impl Places {
         let slots = size / u64::from(header.buffer_size.max(1));
         Places {
             slots: if slots < 3 { u64::MAX } else { slots },
-            is_circular: mode & log_file_mode::CIRCULAR != 0,
-            is_series: mode & log_file_mode::NEWFILE != 0,
+            is_circular: mode.contains(LogFileMode::CIRCULAR),
+            is_series: mode.contains(LogFileMode::NEWFILE),
         }
     }
 

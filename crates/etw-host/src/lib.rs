@@ -26,7 +26,7 @@ mod worker;
 
 pub use etw_session::{
     Cause, Condition, EnableInfo, EnableProperties, EventKey, FilterError, Filters, IdFilter,
-    Ledger, LevelKeywordFilter, NameFilter, PayloadFilter, PayloadOp, StackFilter, log_file_mode,
+    Ledger, LevelKeywordFilter, NameFilter, PayloadFilter, PayloadOp, StackFilter,
 };
 pub use facts::SessionClock;
 pub use private::{

@@ -13,9 +13,9 @@ use etw_ring::{
     Admission, Barrier, Control, Memory, PoolOptions, RawClock, Reader, Source, Writer,
 };
 use etw_session::{
-    EnableInfo, EventClock, Facts, Ledger, LogMode, Router, Session, SessionOptions, log_file_mode,
+    EnableInfo, EventClock, Facts, Ledger, LogMode, Router, Session, SessionOptions,
 };
-use etw_types::{Guid, LoadedModule, Status};
+use etw_types::{Guid, LoadedModule, LogFileMode, Status};
 
 use crate::clock::{ClockMap, Pair};
 use crate::facts::{SessionClock, SessionFacts, file_name};
@@ -222,10 +222,10 @@ impl PrivateSession {
         let (mode, maximum) = setup::mode_bits(&options.output, options.per_processor)?;
         let mode = match &options.output {
             // `REAL_TIME` does not go with a session of one process.
-            Output::Consumer(_) => mode & !log_file_mode::REAL_TIME | log_file_mode::BUFFERING,
+            Output::Consumer(_) => mode.without(LogFileMode::REAL_TIME) | LogFileMode::BUFFERING,
             _ => mode,
         };
-        let mode = mode | log_file_mode::PRIVATE_LOGGER | log_file_mode::PRIVATE_IN_PROC;
+        let mode = mode | LogFileMode::PRIVATE_LOGGER | LogFileMode::PRIVATE_IN_PROC;
         let path = match &options.output {
             Output::File { path, .. } => Some(path.clone()),
             _ => None,

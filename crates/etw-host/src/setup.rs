@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use etw_ring::RawClock;
 use etw_session::{LogMode, SessionOptions};
+use etw_types::LogFileMode;
 
 use crate::clock::Pair;
 use crate::facts::SessionFacts;
@@ -15,35 +16,40 @@ use crate::private::{Output, StartError};
 ///
 /// # Errors
 /// What does not go together.
-pub fn mode_bits(output: &Output, per_processor: bool) -> Result<(u32, u32), StartError> {
-    use etw_session::log_file_mode as bits;
-    let processors = if per_processor { 0 } else { bits::NO_PER_PROCESSOR_BUFFERING };
+pub fn mode_bits(output: &Output, per_processor: bool) -> Result<(LogFileMode, u32), StartError> {
+    let processors = LogFileMode::NO_PER_PROCESSOR_BUFFERING.when(!per_processor);
     let Output::File { path, mode, preallocate, compressed } = output else {
         let memory = matches!(output, Output::Memory);
-        return Ok((processors | if memory { bits::BUFFERING } else { bits::REAL_TIME }, 0));
+        return Ok((
+            processors | if memory { LogFileMode::BUFFERING } else { LogFileMode::REAL_TIME },
+            0,
+        ));
     };
     let (bits_of_mode, max) = match *mode {
-        LogMode::Sequential { max_size } => (bits::SEQUENTIAL, max_size.unwrap_or(0)),
-        LogMode::Append { .. } => (bits::APPEND, 0),
-        LogMode::Circular { max_size } => (bits::CIRCULAR, max_size),
-        LogMode::NewFile { max_size } => (bits::NEWFILE, max_size),
+        LogMode::Sequential { max_size } => (LogFileMode::SEQUENTIAL, max_size.unwrap_or(0)),
+        LogMode::Append { .. } => (LogFileMode::APPEND, 0),
+        LogMode::Circular { max_size } => (LogFileMode::CIRCULAR, max_size),
+        LogMode::NewFile { max_size } => (LogFileMode::NEWFILE, max_size),
         _ => return Err(StartError::Options("this log mode has no file".to_owned())),
     };
     let has_number = path.to_string_lossy().matches("%d").count() == 1;
-    if bits_of_mode == bits::NEWFILE && !has_number {
+    if bits_of_mode == LogFileMode::NEWFILE && !has_number {
         return Err(StartError::Options("the name of a series of files needs one %d".to_owned()));
     }
-    let preallocate = if *preallocate { bits::PREALLOCATE } else { 0 };
-    if preallocate != 0 && max == 0 {
+    if *preallocate && max == 0 {
         return Err(StartError::Options("preallocation needs a maximum size".to_owned()));
     }
     if *compressed && !matches!(mode, LogMode::Sequential { max_size: None }) {
         let what = "only a sequential file without a maximum size can be compressed";
         return Err(StartError::Options(what.to_owned()));
     }
-    let compressed = if *compressed { bits::COMPRESSED } else { 0 };
-    let sizes = if max > 0 { bits::USE_KBYTES_FOR_SIZE } else { 0 };
-    let all = bits_of_mode | preallocate | compressed | processors | sizes;
+    let compressed = LogFileMode::COMPRESSED.when(*compressed);
+    let sizes = LogFileMode::USE_KBYTES_FOR_SIZE.when(max > 0);
+    let all = bits_of_mode
+        | LogFileMode::PREALLOCATE.when(*preallocate)
+        | compressed
+        | processors
+        | sizes;
     let kilobytes = u32::try_from(max >> 10)
         .map_err(|_| StartError::Options("the maximum size must be below 4 TiB".to_owned()))?;
     Ok((all, kilobytes))

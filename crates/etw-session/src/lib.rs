@@ -57,7 +57,7 @@ pub use enable::{EnableInfo, EnableProperties, FilterError, Filters};
 pub use etw_types::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use event::{Event, MAX_EVENT_SIZE, ProcessFacts, Shape, Shaped, stack_item};
 pub use ledger::{Cause, Ledger};
-pub use mode::{EventClock, LogMode, ModeError, SessionError, SessionOptions, log_file_mode};
+pub use mode::{EventClock, LogMode, ModeError, SessionError, SessionOptions, check_log_file_mode};
 pub use payload::{Condition, EventKey, PayloadFilter, PayloadOp};
 pub use route::{Routed, Router, SLOTS};
 pub use session::{Facts, Session, State};

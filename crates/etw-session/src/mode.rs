@@ -1,6 +1,6 @@
 use std::fmt;
 
-use etw_types::Status;
+use etw_types::{LogFileMode, Status};
 
 /// What becomes of full buffers.
 #[doc(alias = "LogFileMode")]
@@ -156,86 +156,61 @@ impl SessionOptions {
     }
 }
 
-/// The bits of `LogFileMode`.
-pub mod log_file_mode {
-    use super::ModeError;
+/// Flags that exclude each other (documentation of the logging mode constants).
+const EXCLUSIVE: [(LogFileMode, LogFileMode); 9] = {
+    use LogFileMode as Mode;
+    [
+        (
+            Mode::CIRCULAR,
+            Mode::APPEND.union(Mode::NEWFILE).union(Mode::SEQUENTIAL).union(Mode::RELOG),
+        ),
+        (
+            Mode::APPEND,
+            Mode::REAL_TIME.union(Mode::NEWFILE).union(Mode::PRIVATE_LOGGER).union(Mode::RELOG),
+        ),
+        (Mode::NEWFILE, Mode::PREALLOCATE.union(Mode::RELOG)),
+        (Mode::REAL_TIME, Mode::PRIVATE_LOGGER),
+        (
+            Mode::BUFFERING,
+            Mode::SEQUENTIAL
+                .union(Mode::CIRCULAR)
+                .union(Mode::APPEND)
+                .union(Mode::NEWFILE)
+                .union(Mode::REAL_TIME)
+                .union(Mode::PREALLOCATE),
+        ),
+        (Mode::USE_GLOBAL_SEQUENCE, Mode::USE_LOCAL_SEQUENCE),
+        (Mode::PRIVATE_IN_PROC, Mode::REAL_TIME),
+        (Mode::RELOG, Mode::REAL_TIME),
+        (Mode::PREALLOCATE, Mode::REAL_TIME),
+    ]
+};
 
-    macro_rules! bits {
-        ($($(#[$doc:meta])* $name:ident = $value:expr;)*) => {
-            $($(#[$doc])* pub const $name: u32 = $value;)*
-        };
+/// Checks that a session can have this mode, with or without a file name and a maximum size.
+///
+/// # Errors
+/// [`ModeError`], with the status that `StartTrace` returns.
+pub fn check_log_file_mode(
+    mode: LogFileMode,
+    has_file: bool,
+    max_size: u32,
+) -> Result<(), ModeError> {
+    let clash =
+        EXCLUSIVE.iter().find(|(one, others)| mode.contains(*one) && mode.intersects(*others));
+    if let Some((one, others)) = clash {
+        return Err(ModeError::Exclusive(*one, mode & *others));
     }
-
-    bits! {
-        /// Stop at the maximum size.
-        SEQUENTIAL = 0x0000_0001;
-        /// Overwrite the oldest buffers.
-        CIRCULAR = 0x0000_0002;
-        /// Add to a file that is there.
-        APPEND = 0x0000_0004;
-        /// A new file at each maximum size; the name holds `%d`.
-        NEWFILE = 0x0000_0008;
-        /// The flush timer is in milliseconds.
-        USE_MS_FLUSH_TIMER = 0x0000_0010;
-        /// Reserve the maximum size.
-        PREALLOCATE = 0x0000_0020;
-        /// Events go to consumers.
-        REAL_TIME = 0x0000_0100;
-        /// Memory only.
-        BUFFERING = 0x0000_0400;
-        /// A session of one process.
-        PRIVATE_LOGGER = 0x0000_0800;
-        /// The maximum size is in KiB.
-        USE_KBYTES_FOR_SIZE = 0x0000_2000;
-        /// Sequence numbers of trace messages over all sessions.
-        USE_GLOBAL_SEQUENCE = 0x0000_4000;
-        /// Sequence numbers of trace messages of this session.
-        USE_LOCAL_SEQUENCE = 0x0000_8000;
-        /// Written by a relogger.
-        RELOG = 0x0001_0000;
-        /// A session of one process, in it.
-        PRIVATE_IN_PROC = 0x0002_0000;
-        /// Buffers are compressed.
-        COMPRESSED = 0x0400_0000;
-        /// Neither blocks nor is blocked.
-        INDEPENDENT_SESSION = 0x0800_0000;
-        /// One stream for all CPUs.
-        NO_PER_PROCESSOR_BUFFERING = 0x1000_0000;
+    if mode.contains(LogFileMode::RELOG) && !mode.contains(LogFileMode::PRIVATE_LOGGER) {
+        return Err(ModeError::Exclusive(LogFileMode::RELOG, LogFileMode::NONE));
     }
-
-    /// Pairs that exclude each other (documentation of the logging mode constants).
-    const EXCLUSIVE: [(u32, u32); 9] = [
-        (CIRCULAR, APPEND | NEWFILE | SEQUENTIAL | RELOG),
-        (APPEND, REAL_TIME | NEWFILE | PRIVATE_LOGGER | RELOG),
-        (NEWFILE, PREALLOCATE | RELOG),
-        (REAL_TIME, PRIVATE_LOGGER),
-        (BUFFERING, SEQUENTIAL | CIRCULAR | APPEND | NEWFILE | REAL_TIME | PREALLOCATE),
-        (USE_GLOBAL_SEQUENCE, USE_LOCAL_SEQUENCE),
-        (PRIVATE_IN_PROC, REAL_TIME),
-        (RELOG, REAL_TIME),
-        (PREALLOCATE, REAL_TIME),
-    ];
-
-    /// May a session have these bits, with or without a file name and a maximum size?
-    ///
-    /// # Errors
-    /// [`ModeError`], with the status that `StartTrace` gives.
-    pub fn check(bits: u32, has_file: bool, max_size: u32) -> Result<(), ModeError> {
-        let clash = EXCLUSIVE.iter().find(|(one, others)| bits & one != 0 && bits & others != 0);
-        if let Some((one, others)) = clash {
-            return Err(ModeError::Exclusive(*one, bits & others));
-        }
-        if bits & RELOG != 0 && bits & PRIVATE_LOGGER == 0 {
-            return Err(ModeError::Exclusive(RELOG, 0));
-        }
-        if bits & (CIRCULAR | NEWFILE | PREALLOCATE) != 0 && max_size == 0 {
-            return Err(ModeError::NoMaxSize);
-        }
-        if !has_file && bits & (REAL_TIME | BUFFERING) == 0 {
-            return Err(ModeError::NoFile);
-        }
-        Ok(())
+    let sized = LogFileMode::CIRCULAR | LogFileMode::NEWFILE | LogFileMode::PREALLOCATE;
+    if mode.intersects(sized) && max_size == 0 {
+        return Err(ModeError::NoMaxSize);
     }
+    if !has_file && !mode.intersects(LogFileMode::REAL_TIME | LogFileMode::BUFFERING) {
+        return Err(ModeError::NoFile);
+    }
+    Ok(())
 }
 
 /// Log mode bits that no session can have.
@@ -243,7 +218,7 @@ pub mod log_file_mode {
 #[non_exhaustive]
 pub enum ModeError {
     /// The first bit does not go with the others (or, without others, needs one that is missing).
-    Exclusive(u32, u32),
+    Exclusive(LogFileMode, LogFileMode),
     /// The mode needs a maximum size.
     NoMaxSize,
     /// Neither a file nor real time nor memory.
@@ -263,9 +238,10 @@ impl ModeError {
 impl fmt::Display for ModeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ModeError::Exclusive(one, others) => {
-                write!(f, "log mode {one:#x} does not go with {others:#x}")
-            }
+            ModeError::Exclusive(one, others) => match others.is_empty() {
+                true => write!(f, "log mode {one} requires EVENT_TRACE_PRIVATE_LOGGER_MODE"),
+                false => write!(f, "log mode {one} cannot be combined with {others}"),
+            },
             ModeError::NoMaxSize => f.write_str("this log mode needs a maximum file size"),
             ModeError::NoFile => f.write_str("a session needs a file, real time or memory"),
         }

@@ -26,6 +26,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod flags;
+
 mod classic;
 mod descriptor;
 mod enable;
@@ -33,6 +36,7 @@ mod filter;
 mod guid;
 mod kernel_group;
 pub mod le;
+mod log_file_mode;
 mod module;
 mod record;
 mod status;
@@ -44,6 +48,7 @@ pub use enable::{LevelKeyword, Wanted};
 pub use filter::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use guid::{Guid, ParseGuidError};
 pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT, is_system_class};
+pub use log_file_mode::LogFileMode;
 pub use module::LoadedModule;
 pub use record::{
     EventFlags, EventProperty, EventRecord, ExtType, ExtendedItem, ExtendedItems, HeaderType,

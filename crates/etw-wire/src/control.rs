@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use etw_session::EnableInfo;
-use etw_types::Guid;
+use etw_types::{Guid, LogFileMode};
 use serde::{Deserialize, Serialize};
 
 /// A request.
@@ -228,7 +228,7 @@ pub struct SessionStatus {
     pub state: String,
     pub file: Option<PathBuf>,
     /// `LogFileMode` bits.
-    pub mode: u32,
+    pub mode: LogFileMode,
     pub max_size: u64,
     pub buffer_size: u32,
     pub buffers: u32,

@@ -16,8 +16,10 @@ use etw_host::storage::{BufferMemory, Full, Sink, Storage};
 use etw_host::{Output, SessionClock, StartError, report, setup};
 use etw_ring::{Memory, RawClock};
 use etw_session::state::STATE_SIZE;
-use etw_session::{EventClock, Ledger, LogMode, Session, SessionOptions, State, log_file_mode};
-use etw_types::{ClockType, Guid, Status};
+use etw_session::{
+    EventClock, Ledger, LogMode, Session, SessionOptions, State, check_log_file_mode,
+};
+use etw_types::{ClockType, Guid, LogFileMode, Status};
 use etw_wire::control::{
     FileMode, LossStatus, MAX_LOSSES, MAX_REFUSALS, RefusalStatus, Response, SessionStatus, Start,
     stream,
@@ -184,10 +186,10 @@ impl GlobalSession {
         };
         let (bits, maximum) = setup::mode_bits(&output, !start.no_per_processor)
             .map_err(|error| start_error(&error))?;
-        let real_time = if start.real_time { log_file_mode::REAL_TIME } else { 0 };
-        let independent = if start.independent { log_file_mode::INDEPENDENT_SESSION } else { 0 };
+        let real_time = LogFileMode::REAL_TIME.when(start.real_time);
+        let independent = LogFileMode::INDEPENDENT_SESSION.when(start.independent);
         let bits = bits | real_time | independent;
-        if let Err(error) = log_file_mode::check(bits, start.file.is_some(), maximum) {
+        if let Err(error) = check_log_file_mode(bits, start.file.is_some(), maximum) {
             return Err(refused(error.status(), error.to_string()));
         }
         let cycles = (raw == RawClock::Tsc && clock == SessionClock::Cycles)
@@ -415,8 +417,8 @@ impl GlobalSession {
             file: self.start.file.clone(),
             // The file's header has what it began with.
             mode: match self.is_real_time {
-                true => self.facts.header.log_file_mode | log_file_mode::REAL_TIME,
-                false => self.facts.header.log_file_mode & !log_file_mode::REAL_TIME,
+                true => self.facts.header.log_file_mode | LogFileMode::REAL_TIME,
+                false => self.facts.header.log_file_mode.without(LogFileMode::REAL_TIME),
             },
             max_size: self.start.max_size.unwrap_or(0),
             buffer_size: options.buffer_size,

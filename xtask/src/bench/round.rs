@@ -6,7 +6,7 @@ use etw_etl::lzxpress;
 use etw_etl::read::{TraceFile, buffer};
 use etw_etl::record::{self, RecordContext};
 use etw_etl::write::FileBuilder;
-use etw_types::{EventRecord, Guid, HeaderType};
+use etw_types::{EventRecord, Guid, HeaderType, LogFileMode};
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -294,7 +294,7 @@ impl<'r> Output<'r> {
         file.header.start_raw = self.round.start_raw;
         let mut logfile = self.logfile.clone();
         if self.form == Form::Circular {
-            logfile.log_file_mode = LogfileHeader::MODE_CIRCULAR;
+            logfile.log_file_mode = LogFileMode::CIRCULAR;
             let bytes = (self.slots() + 1) * u64::from(logfile.buffer_size);
             logfile.maximum_file_size = bytes.div_ceil(1 << 20) as u32;
         }

@@ -2,6 +2,8 @@
 
 use std::ffi::c_void;
 
+use etw_types::LogFileMode;
+
 use crate::abi::{RawDescriptor, RawGuid};
 
 /// `EVENT_HEADER`
@@ -98,7 +100,7 @@ pub struct RawLogfileHeader {
     pub end_time: i64,
     pub timer_resolution: u32,
     pub maximum_file_size: u32,
-    pub log_file_mode: u32,
+    pub log_file_mode: LogFileMode,
     pub buffers_written: u32,
     pub start_buffers: u32,
     pub pointer_size: u32,
@@ -122,7 +124,7 @@ pub struct RawLogfile {
     pub logger_name: *const c_void,
     pub current_time: i64,
     pub buffers_read: u32,
-    pub mode: u32,
+    pub mode: ProcessTraceMode,
     pub current_event: RawTrace,
     pub header: RawLogfileHeader,
     pub buffer_callback: Option<BufferCallback>,
@@ -140,12 +142,17 @@ pub type EventCallback = unsafe extern "C-unwind" fn(event: *mut c_void);
 /// `PEVENT_TRACE_BUFFER_CALLBACK`
 pub type BufferCallback = unsafe extern "C-unwind" fn(logfile: *mut RawLogfile) -> u32;
 
-/// `PROCESS_TRACE_MODE_REAL_TIME`
-pub const REAL_TIME: u32 = 0x0000_0100;
-/// `PROCESS_TRACE_MODE_RAW_TIMESTAMP`
-pub const RAW_TIMESTAMP: u32 = 0x0000_1000;
-/// `PROCESS_TRACE_MODE_EVENT_RECORD`
-pub const EVENT_RECORD: u32 = 0x1000_0000;
+etw_types::flags! {
+    /// `EVENT_TRACE_LOGFILE.ProcessTraceMode`
+    ProcessTraceMode(u32) {
+        /// Read a session, not a file.
+        REAL_TIME = 0x0000_0100, "PROCESS_TRACE_MODE_REAL_TIME";
+        /// Times are ticks of the session's clock.
+        RAW_TIMESTAMP = 0x0000_1000, "PROCESS_TRACE_MODE_RAW_TIMESTAMP";
+        /// The callback takes an `EVENT_RECORD`.
+        EVENT_RECORD = 0x1000_0000, "PROCESS_TRACE_MODE_EVENT_RECORD";
+    }
+}
 
 impl RawGuid {
     pub const ZERO: RawGuid = RawGuid { data1: 0, data2: 0, data3: 0, data4: [0; 8] };

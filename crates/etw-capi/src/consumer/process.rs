@@ -9,19 +9,20 @@ use std::sync::Arc;
 
 use etw_api::Status;
 use etw_decode::Store;
+use etw_etl::header::BufferHeader;
 use etw_etl::read::{HeaderRecord, Records};
-use etw_types::{EventRecord, FileTime};
+use etw_types::{EventRecord, FileTime, LogFileMode};
 
 use super::event::{Event, Facts, stored_size};
-use super::layout::{EVENT_RECORD, EventCallback, RAW_TIMESTAMP, RawRecord, RawTrace};
+use super::layout::{EventCallback, ProcessTraceMode, RawRecord, RawTrace};
 use super::trace::{Input, Trace};
 use crate::decoding::InProgress;
 use crate::status::ERROR_CANCELLED;
 
-/// `EVENT_TRACE_PRIVATE_LOGGER_MODE` and `EVENT_TRACE_PRIVATE_IN_PROC`
-const PRIVATE: u32 = 0x0002_0800;
+/// Either flag marks a file of a private session.
+const PRIVATE: LogFileMode = LogFileMode::PRIVATE_LOGGER.union(LogFileMode::PRIVATE_IN_PROC);
 /// Bytes of a buffer's header.
-const BUFFER_HEADER: u32 = 72;
+const BUFFER_HEADER: u32 = BufferHeader::SIZE as u32;
 
 pub struct Processing {
     traces: Vec<Source>,
@@ -84,11 +85,11 @@ impl Processing {
         for trace in traces {
             let file = trace.input.file();
             let header = file.header_record();
-            let mode = file.header().map_or(0, |header| header.log_file_mode);
+            let mode = file.header().map_or(LogFileMode::NONE, |header| header.log_file_mode);
             let facts = Facts {
                 context: trace.context.0,
                 logger_id: header.as_ref().map_or(0, HeaderRecord::logger_id),
-                is_private: mode & PRIVATE != 0,
+                is_private: mode.intersects(PRIVATE),
             };
             if !trace.input.is_real_time() {
                 files.push(file.clone());
@@ -296,8 +297,9 @@ fn step(
 ) -> Step {
     source.trace.logfile().raw.current_time = time;
     let mode = source.trace.mode;
-    let shown = if mode & RAW_TIMESTAMP != 0 { record.order_time } else { time };
-    if mode & EVENT_RECORD != 0 {
+    let shown =
+        if mode.contains(ProcessTraceMode::RAW_TIMESTAMP) { record.order_time } else { time };
+    if mode.contains(ProcessTraceMode::EVENT_RECORD) {
         Step::Record(number, event.record(record, shown, &source.facts))
     } else {
         Step::Trace(number, event.trace(record, shown, &source.facts))

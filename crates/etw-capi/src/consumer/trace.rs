@@ -10,9 +10,11 @@ use etw_api::Status;
 use etw_etl::Error;
 use etw_etl::header::LogfileHeader;
 use etw_etl::read::TraceFile;
+use etw_types::LogFileMode;
 
-use super::layout::RawBufferContext;
-use super::layout::{RawLogfile, RawLogfileHeader, RawTrace, RawTraceHeader};
+use super::layout::{
+    ProcessTraceMode, RawBufferContext, RawLogfile, RawLogfileHeader, RawTrace, RawTraceHeader,
+};
 use super::real_time::Live;
 use crate::abi::RawGuid;
 use crate::status::{ERROR_CTX_CLOSE_PENDING, ERROR_FILE_CORRUPT};
@@ -47,7 +49,7 @@ pub struct Trace {
     /// A `ProcessTrace` has it.
     busy: AtomicBool,
     /// `PROCESS_TRACE_MODE_…`
-    pub mode: u32,
+    pub mode: ProcessTraceMode,
     pub context: Context,
 }
 
@@ -147,7 +149,8 @@ pub fn open_file(path: &Path) -> Result<Input, Status> {
 /// Windows' kernel session by its name, or by the mode of later ones.
 fn is_kernel(header: &LogfileHeader) -> bool {
     const SYSTEM_LOGGER: u32 = 0x0200_0000;
-    header.logger_name == "NT Kernel Logger" || header.log_file_mode & SYSTEM_LOGGER != 0
+    header.logger_name == "NT Kernel Logger"
+        || header.log_file_mode.contains(LogFileMode::SYSTEM_LOGGER)
 }
 
 fn raw_header(header: &LogfileHeader, texts: &[Box<[u16]>; 2]) -> RawLogfileHeader {
@@ -185,7 +188,7 @@ const NO_HEADER: RawLogfileHeader = RawLogfileHeader {
     end_time: 0,
     timer_resolution: 0,
     maximum_file_size: 0,
-    log_file_mode: 0,
+    log_file_mode: LogFileMode::NONE,
     buffers_written: 0,
     start_buffers: 0,
     pointer_size: 0,

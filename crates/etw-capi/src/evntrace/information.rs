@@ -1,7 +1,7 @@
 //! `TraceQueryInformation` and `TraceSetInformation`: of a session, or of all.
 
 use etw_api::Status;
-use etw_session::log_file_mode;
+use etw_types::LogFileMode;
 
 use super::guids::CLASS_COUNT;
 use super::{host, sessions};
@@ -72,7 +72,7 @@ fn stream_count(handle: u64) -> Result<u32, Status> {
         return Err(Status::ERROR_INVALID_PARAMETER);
     }
     let session = sessions::by_handle(&host::connect()?, handle)?;
-    if session.mode & log_file_mode::NO_PER_PROCESSOR_BUFFERING != 0 {
+    if session.mode.contains(LogFileMode::NO_PER_PROCESSOR_BUFFERING) {
         return Ok(1);
     }
     Ok(std::thread::available_parallelism().map_or(1, |count| count.get() as u32))

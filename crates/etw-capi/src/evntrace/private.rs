@@ -7,7 +7,7 @@ use std::time::Duration;
 use etw_api::{
     EnableInfo, Guid, Level, Session, SessionClock, SessionStatistics, Status, create_id,
 };
-use etw_session::log_file_mode as bits;
+use etw_types::LogFileMode;
 use etw_wire::control::{FileMode, SessionStatus, Start};
 
 use super::sessions::handle_of;
@@ -44,7 +44,7 @@ pub fn find(handle: u64, name: Option<&str>) -> Option<Arc<Private>> {
 
 /// # Errors
 /// As `StartTrace`.
-pub fn start(start: Start, mode: u32) -> Result<SessionStatus, Status> {
+pub fn start(start: Start, mode: LogFileMode) -> Result<SessionStatus, Status> {
     if find(0, Some(&start.name)).is_some() {
         return Err(Status::ERROR_ALREADY_EXISTS);
     }
@@ -129,10 +129,10 @@ impl Private {
     /// 161: no file is named. The file's.
     pub fn flush(&self, file: Option<std::path::PathBuf>) -> Result<(), Status> {
         let flushed = match file {
-            Some(file) if self.facts.mode & bits::BUFFERING != 0 => {
+            Some(file) if self.facts.mode.contains(LogFileMode::BUFFERING) => {
                 self.session.snapshot(file).map(|_| ())
             }
-            None if self.facts.mode & bits::BUFFERING != 0 => {
+            None if self.facts.mode.contains(LogFileMode::BUFFERING) => {
                 return Err(Status::ERROR_BAD_PATHNAME);
             }
             _ => self.session.flush(),

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use etw_api::Status;
-use etw_session::log_file_mode as bits;
+use etw_types::LogFileMode;
 use etw_wire::control::SessionStatus;
 
 use super::sessions::handle_of;
@@ -37,7 +37,7 @@ pub struct RawProperties {
     pub minimum_buffers: u32,
     pub maximum_buffers: u32,
     pub maximum_file_size: u32,
-    pub mode: u32,
+    pub mode: LogFileMode,
     pub flush_timer: u32,
     pub enable_flags: u32,
     pub age_limit: i32,
@@ -248,11 +248,13 @@ impl Properties {
     fn told(&self, session: &SessionStatus) -> RawProperties {
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
         // The host has bytes and milliseconds; they are told in the larger unit where nothing is lost by it.
-        let mut mode = session.mode & !(bits::USE_KBYTES_FOR_SIZE | bits::USE_MS_FLUSH_TIMER);
+        let mut mode = session
+            .mode
+            .without(LogFileMode::USE_KBYTES_FOR_SIZE | LogFileMode::USE_MS_FLUSH_TIMER);
         let in_mb = session.max_size.is_multiple_of(1 << 20);
         let in_seconds = session.flush_timer_ms.is_multiple_of(1000);
-        mode |= if in_mb { 0 } else { bits::USE_KBYTES_FOR_SIZE };
-        mode |= if in_seconds { 0 } else { bits::USE_MS_FLUSH_TIMER };
+        mode |= LogFileMode::USE_KBYTES_FOR_SIZE.when(!in_mb);
+        mode |= LogFileMode::USE_MS_FLUSH_TIMER.when(!in_seconds);
         RawProperties {
             handle: handle_of(session),
             guid: RawGuid::from_guid(&session.guid),

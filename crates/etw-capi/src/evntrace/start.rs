@@ -1,7 +1,8 @@
 //! `StartTrace`: properties as what a host is asked for.
 
 use etw_api::{Guid, Status};
-use etw_session::log_file_mode as bits;
+use etw_session::check_log_file_mode;
+use etw_types::LogFileMode;
 use etw_wire::control::{FileMode, Start};
 
 use super::properties::{Properties, TRACED_GUID};
@@ -11,39 +12,40 @@ const SYSTEM_TRACE: Guid = Guid::from_u128(0x9e814aad_3204_11d2_9a82_006008a8693
 /// `KERNEL_LOGGER_NAME`
 const KERNEL_LOGGER: &str = "NT Kernel Logger";
 
-const SECURE: u32 = 0x0000_0080;
-/// What has no meaning here and is no promise either: pages of memory, hybrid shutdown, crash dumps. Messages are numbered in every session.
-const WITHOUT_EFFECT: u32 =
-    0x0100_0000 | 0x0040_0000 | 0x0080_0000 | 0x8000_0000 | bits::USE_LOCAL_SEQUENCE;
-/// What a host knows.
-const KNOWN: u32 = bits::SEQUENTIAL
-    | bits::CIRCULAR
-    | bits::APPEND
-    | bits::NEWFILE
-    | bits::USE_MS_FLUSH_TIMER
-    | bits::PREALLOCATE
-    | SECURE
-    | bits::REAL_TIME
-    | bits::BUFFERING
-    | PRIVATE
-    | bits::USE_KBYTES_FOR_SIZE
-    | bits::COMPRESSED
-    | bits::INDEPENDENT_SESSION
-    | bits::NO_PER_PROCESSOR_BUFFERING
-    | WITHOUT_EFFECT;
-/// What Windows knows besides: not stoppable, file opened late, header added, messages numbered over all sessions, relogged, system's events,
-/// blocking.
-const ELSEWHERE: u32 = 0x0000_0040
-    | 0x0000_0200
-    | 0x0000_1000
-    | bits::USE_GLOBAL_SEQUENCE
-    | bits::RELOG
-    | 0x0200_0000
-    | 0x2000_0000;
-/// What only a host's sessions can be.
-const GLOBAL_ONLY: u32 = SECURE | bits::INDEPENDENT_SESSION;
-/// A session of this process.
-pub const PRIVATE: u32 = bits::PRIVATE_LOGGER | bits::PRIVATE_IN_PROC;
+/// Flags that have no effect here and change no promise: paged memory, hybrid shutdown, crash dumps. Every session numbers its messages.
+const WITHOUT_EFFECT: LogFileMode = LogFileMode::USE_PAGED_MEMORY
+    .union(LogFileMode::STOP_ON_HYBRID_SHUTDOWN)
+    .union(LogFileMode::PERSIST_ON_HYBRID_SHUTDOWN)
+    .union(LogFileMode::ADDTO_TRIAGE_DUMP)
+    .union(LogFileMode::USE_LOCAL_SEQUENCE);
+/// Flags that a host supports.
+const SUPPORTED: LogFileMode = LogFileMode::SEQUENTIAL
+    .union(LogFileMode::CIRCULAR)
+    .union(LogFileMode::APPEND)
+    .union(LogFileMode::NEWFILE)
+    .union(LogFileMode::USE_MS_FLUSH_TIMER)
+    .union(LogFileMode::PREALLOCATE)
+    .union(LogFileMode::SECURE)
+    .union(LogFileMode::REAL_TIME)
+    .union(LogFileMode::BUFFERING)
+    .union(PRIVATE)
+    .union(LogFileMode::USE_KBYTES_FOR_SIZE)
+    .union(LogFileMode::COMPRESSED)
+    .union(LogFileMode::INDEPENDENT_SESSION)
+    .union(LogFileMode::NO_PER_PROCESSOR_BUFFERING)
+    .union(WITHOUT_EFFECT);
+/// Flags that Windows supports and a host does not.
+const WINDOWS_ONLY: LogFileMode = LogFileMode::NONSTOPPABLE
+    .union(LogFileMode::DELAY_OPEN_FILE)
+    .union(LogFileMode::ADD_HEADER)
+    .union(LogFileMode::USE_GLOBAL_SEQUENCE)
+    .union(LogFileMode::RELOG)
+    .union(LogFileMode::SYSTEM_LOGGER)
+    .union(LogFileMode::BLOCKING);
+/// Flags that only a global session can have.
+const GLOBAL_ONLY: LogFileMode = LogFileMode::SECURE.union(LogFileMode::INDEPENDENT_SESSION);
+/// Either flag asks for a private session.
+pub const PRIVATE: LogFileMode = LogFileMode::PRIVATE_LOGGER.union(LogFileMode::PRIVATE_IN_PROC);
 
 /// KiB of a buffer where none are asked for.
 const BUFFER_SIZE: u32 = 64;
@@ -70,34 +72,35 @@ pub fn start_of(name: &str, properties: &Properties) -> Result<Start, Status> {
     }
     let mode = raw.mode;
     let file = properties.file()?;
-    if mode & !(KNOWN | ELSEWHERE | 0x0010_0000) != 0 {
+    if !mode.without(SUPPORTED | WINDOWS_ONLY | LogFileMode::RESERVED).is_empty() {
         return Err(Status::ERROR_INVALID_PARAMETER);
     }
-    bits::check(mode, file.is_some(), raw.maximum_file_size).map_err(|error| error.status())?;
-    if is_kernel || mode & ELSEWHERE != 0 {
+    check_log_file_mode(mode, file.is_some(), raw.maximum_file_size)
+        .map_err(|error| error.status())?;
+    if is_kernel || mode.intersects(WINDOWS_ONLY) {
         return Err(Status::ERROR_NOT_SUPPORTED);
     }
-    if mode & PRIVATE != 0 {
-        if mode & bits::PRIVATE_LOGGER == 0 {
+    if mode.intersects(PRIVATE) {
+        if !mode.contains(LogFileMode::PRIVATE_LOGGER) {
             return Err(Status::ERROR_INVALID_PARAMETER);
         }
-        if mode & GLOBAL_ONLY != 0 {
+        if mode.intersects(GLOBAL_ONLY) {
             return Err(Status::ERROR_NOT_SUPPORTED);
         }
-        if mode & bits::BUFFERING != 0 && file.is_some() {
+        if mode.contains(LogFileMode::BUFFERING) && file.is_some() {
             return Err(Status::ERROR_INVALID_PARAMETER);
         }
     }
     if raw.buffer_size > MAX_BUFFER_SIZE || raw.clock > 3 {
         return Err(Status::ERROR_INVALID_PARAMETER);
     }
-    let has = |bit: u32| mode & bit != 0;
+    let has = |flag: LogFileMode| mode.contains(flag);
     let buffer_size = if raw.buffer_size == 0 { BUFFER_SIZE } else { raw.buffer_size } << 10;
-    let unit = if has(bits::USE_KBYTES_FOR_SIZE) { 10 } else { 20 };
+    let unit = if has(LogFileMode::USE_KBYTES_FOR_SIZE) { 10 } else { 20 };
     let max_size = u64::from(raw.maximum_file_size) << unit;
-    let timer = if has(bits::USE_MS_FLUSH_TIMER) { 1 } else { 1000 };
+    let timer = if has(LogFileMode::USE_MS_FLUSH_TIMER) { 1 } else { 1000 };
     let timer = match raw.flush_timer.saturating_mul(timer) {
-        0 if has(bits::REAL_TIME) => Some(REAL_TIME_TIMER_MS),
+        0 if has(LogFileMode::REAL_TIME) => Some(REAL_TIME_TIMER_MS),
         0 => None,
         timer => Some(timer),
     };
@@ -105,29 +108,29 @@ pub fn start_of(name: &str, properties: &Properties) -> Result<Start, Status> {
         name: name.to_owned(),
         guid,
         mode: match () {
-            () if has(bits::CIRCULAR) => FileMode::Circular,
-            () if has(bits::NEWFILE) => FileMode::NewFile,
-            () if has(bits::APPEND) => FileMode::Append,
+            () if has(LogFileMode::CIRCULAR) => FileMode::Circular,
+            () if has(LogFileMode::NEWFILE) => FileMode::NewFile,
+            () if has(LogFileMode::APPEND) => FileMode::Append,
             () => FileMode::Sequential,
         },
         // Of a session without a file it says nothing.
         max_size: (max_size > 0 && file.is_some()).then_some(max_size),
         file,
-        preallocate: has(bits::PREALLOCATE),
-        compressed: has(bits::COMPRESSED),
-        real_time: has(bits::REAL_TIME),
-        buffering: has(bits::BUFFERING),
+        preallocate: has(LogFileMode::PREALLOCATE),
+        compressed: has(LogFileMode::COMPRESSED),
+        real_time: has(LogFileMode::REAL_TIME),
+        buffering: has(LogFileMode::BUFFERING),
         buffer_size,
         buffers: buffers(
             (raw.minimum_buffers, raw.maximum_buffers),
             buffer_size,
-            has(bits::NO_PER_PROCESSOR_BUFFERING),
+            has(LogFileMode::NO_PER_PROCESSOR_BUFFERING),
         ),
         flush_timer_ms: timer,
         clock: raw.clock.max(1),
-        no_per_processor: has(bits::NO_PER_PROCESSOR_BUFFERING),
-        independent: has(bits::INDEPENDENT_SESSION),
-        secure: has(SECURE),
+        no_per_processor: has(LogFileMode::NO_PER_PROCESSOR_BUFFERING),
+        independent: has(LogFileMode::INDEPENDENT_SESSION),
+        secure: has(LogFileMode::SECURE),
         ..Start::default()
     })
 }

@@ -17,8 +17,8 @@ use crate::frontends::{Run, usage};
 use crate::output::{Failure, Outcome};
 use crate::schemas;
 use etw_decode::Catalog;
-use etw_host::{EnableInfo, log_file_mode as bits};
-use etw_types::{Guid, LevelKeyword};
+use etw_host::EnableInfo;
+use etw_types::{Guid, LevelKeyword, LogFileMode};
 use etw_wire::client::{Client, ClientError};
 use etw_wire::control::{ProviderStatus, Request, Response, SessionStatus, Start, Update};
 use std::collections::BTreeMap;
@@ -220,21 +220,21 @@ fn braced(id: &Guid) -> String {
 }
 
 /// Names of a session's log mode bits: the way of the file, and what else holds.
-fn mode_names(mode: u32) -> (&'static str, Vec<&'static str>) {
+fn mode_names(mode: LogFileMode) -> (&'static str, Vec<&'static str>) {
     let file = [
-        (bits::CIRCULAR, "Circular"),
-        (bits::NEWFILE, "Newfile"),
-        (bits::APPEND, "Append"),
-        (bits::BUFFERING, "Buffering"),
+        (LogFileMode::CIRCULAR, "Circular"),
+        (LogFileMode::NEWFILE, "Newfile"),
+        (LogFileMode::APPEND, "Append"),
+        (LogFileMode::BUFFERING, "Buffering"),
     ];
     let others = [
-        (bits::REAL_TIME, "RealTime"),
-        (bits::PREALLOCATE, "Preallocate"),
-        (bits::COMPRESSED, "Compressed"),
-        (bits::INDEPENDENT_SESSION, "Independent"),
-        (bits::NO_PER_PROCESSOR_BUFFERING, "LowCapacity"),
+        (LogFileMode::REAL_TIME, "RealTime"),
+        (LogFileMode::PREALLOCATE, "Preallocate"),
+        (LogFileMode::COMPRESSED, "Compressed"),
+        (LogFileMode::INDEPENDENT_SESSION, "Independent"),
+        (LogFileMode::NO_PER_PROCESSOR_BUFFERING, "LowCapacity"),
     ];
-    let is_set = |(bit, _): &&(u32, &str)| mode & bit != 0;
+    let is_set = |(flag, _): &&(LogFileMode, &str)| mode.contains(*flag);
     // As on Windows a session without a file has a way of it.
     let file = file.iter().find(is_set).map_or("Sequential", |(_, name)| name);
     (file, others.iter().filter(is_set).map(|(_, name)| *name).collect())

@@ -324,7 +324,7 @@ fn show(status: &SessionStatus, format: Format) -> Result<(), Failure> {
     row("guid", status.guid.to_string());
     row("state", status.state.clone());
     row("file", status.file.as_ref().map_or("-".to_owned(), |file| file.display().to_string()));
-    row("log mode", format!("{:#010x}", status.mode));
+    row("log mode", format!("{:#010x}", status.mode.0));
     row(
         "clock",
         match status.clock {

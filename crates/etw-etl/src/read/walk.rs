@@ -9,9 +9,9 @@ use super::load::{LoadContext, decompress_into};
 use super::resync::{find_buffer, has_record, header_at, is_buffer, is_zero};
 use super::source::{Source, read_full};
 use super::start::{Start, first_bytes, read_logfile};
-use crate::header::{BufferHeader, LogfileHeader};
+use crate::header::BufferHeader;
 use crate::{Damage, DamageKind, DamageLog};
-use etw_types::Clock;
+use etw_types::{Clock, LogFileMode};
 use std::io;
 use std::path::PathBuf;
 
@@ -59,12 +59,12 @@ pub(super) struct Walk {
 impl Walk {
     pub(super) fn new(source: Box<dyn Source>, start: Start) -> io::Result<Walk> {
         let header = start.header.as_ref();
-        let mode = header.map_or(0, |header| header.log_file_mode);
+        let mode = header.map_or(LogFileMode::NONE, |header| header.log_file_mode);
         let size_range = BufferHeader::SIZE as u32 * 2..=BufferHeader::MAX_BUFFER_SIZE;
         let size = header.map(|header| header.buffer_size).filter(|size| size_range.contains(size));
         let first_size = Some(start.first_size).filter(|size| size_range.contains(size));
         let uniform = match size {
-            Some(_) if mode & LogfileHeader::MODE_COMPRESSED != 0 => None,
+            Some(_) if mode.contains(LogFileMode::COMPRESSED) => None,
             Some(size) if size == start.first_size => Some(size),
             // One of the two lies, or the sizes differ: the second buffer tells.
             Some(size) => {
@@ -75,7 +75,7 @@ impl Walk {
             // Without a header: equal buffers lie at multiples of their size.
             None => first_size.filter(|&size| start.first_offset.is_multiple_of(u64::from(size))),
         };
-        let circular = mode & LogfileHeader::MODE_CIRCULAR != 0;
+        let circular = mode.contains(LogFileMode::CIRCULAR);
         Ok(Walk {
             source,
             index: Index::new(circular),
@@ -397,8 +397,9 @@ impl Walk {
 
     /// Whether zeros behind the last buffer are space that the session reserved and did not get to use.
     fn may_reserve(&self) -> bool {
-        let mode = self.start.header.as_ref().map_or(0, |header| header.log_file_mode);
-        !self.is_finalised() || mode & LogfileHeader::MODE_PREALLOCATE != 0
+        let mode =
+            self.start.header.as_ref().map_or(LogFileMode::NONE, |header| header.log_file_mode);
+        !self.is_finalised() || mode.contains(LogFileMode::PREALLOCATE)
     }
 
     fn finish(&mut self) {

@@ -3,7 +3,7 @@ use super::logfile::{FileHeader, logfile_builder};
 use super::open::OpenBuffers;
 use super::record::{EncodeError, encode};
 use crate::header::{BufferHeader, LogfileHeader};
-use etw_types::{ClockType, EventRecord, FileTime};
+use etw_types::{ClockType, EventRecord, FileTime, LogFileMode};
 
 /// A whole file in memory: what readers depend on is filled in as Windows does.
 ///
@@ -43,7 +43,7 @@ impl FileBuilder {
                     end_time: FileTime(0),
                     timer_resolution: 156_250,
                     maximum_file_size: 0,
-                    log_file_mode: LogfileHeader::MODE_SEQUENTIAL,
+                    log_file_mode: LogFileMode::SEQUENTIAL,
                     buffers_written: 1,
                     start_buffers: 1,
                     pointer_size: 8,

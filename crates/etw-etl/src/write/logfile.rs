@@ -1,7 +1,7 @@
 use super::buffer::BufferBuilder;
 use super::record::{EncodeError, encode};
 use crate::header::{BufferHeader, LogfileHeader};
-use etw_types::{EventRecord, FileTime, HeaderType, Hook};
+use etw_types::{EventRecord, FileTime, HeaderType, Hook, LogFileMode};
 
 /// The logfile header and what stands around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl FileHeader {
         let logfile = &mut self.logfile;
         logfile.number_of_processors = logfile.number_of_processors.max(cpus as u32);
         if compressed {
-            logfile.log_file_mode |= LogfileHeader::MODE_COMPRESSED;
+            logfile.log_file_mode |= LogFileMode::COMPRESSED;
         }
         if compressed || logfile.buffer_size > 1 << 20 || logfile.number_of_processors > 256 {
             logfile.version[2..].copy_from_slice(&[2, 0]);

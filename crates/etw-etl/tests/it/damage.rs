@@ -8,7 +8,7 @@ use etw_etl::header::{BufferHeader, LogfileHeader};
 use etw_etl::read::{Records, Source, TraceFile};
 use etw_etl::write::{BufferBuilder, FileBuilder, extended_chain};
 use etw_etl::{DamageKind, Error};
-use etw_types::{ExtType, ExtendedItems};
+use etw_types::{ExtType, ExtendedItems, LogFileMode};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -721,7 +721,7 @@ fn reserved_zeros_are_no_damage() {
             let mut file = builder(GRID as u32);
             (file.finalised, file.compressed) = (finalised, compressed);
             if preallocate {
-                file.header.logfile.log_file_mode |= LogfileHeader::MODE_PREALLOCATE;
+                file.header.logfile.log_file_mode |= LogFileMode::PREALLOCATE;
             }
             push_numbered(&mut file, 2, 60);
             let sound = Sound::new(file.finish());

@@ -7,6 +7,7 @@ use crate::support::{Rng, builder, numbered, numbered_compressed, push_numbered}
 use etw_etl::header::{BufferHeader, LogfileHeader};
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::write::sample;
+use etw_types::LogFileMode;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ const ROUNDS: u64 = 400;
 
 fn seeds() -> Vec<(String, Vec<u8>)> {
     let mut circular = builder(0x400);
-    circular.header.logfile.log_file_mode = LogfileHeader::MODE_CIRCULAR;
+    circular.header.logfile.log_file_mode = LogFileMode::CIRCULAR;
     push_numbered(&mut circular, 3, 100);
     let mut sample_compressed = sample::builder();
     sample_compressed.compressed = true;

@@ -4,7 +4,7 @@ use crate::support::{Rng, Row, builder, event_bytes, open, options, read, read_f
 use etw_etl::header::LogfileHeader;
 use etw_etl::read::{RecordsOptions, TraceFile};
 use etw_etl::write::{BufferBuilder, FileBuilder, encode};
-use etw_types::{ClockType, EventRecord, FileTime, HeaderType, MessageFlags};
+use etw_types::{ClockType, EventRecord, FileTime, HeaderType, LogFileMode, MessageFlags};
 
 const SIZE: u32 = 0x2000;
 
@@ -129,8 +129,8 @@ fn late_records_come_where_they_are_found_and_are_counted() {
 
 #[test]
 fn a_wrapped_circular_file_is_read_by_sequence_number() {
-    let circular = |file: &mut FileBuilder| file.header.logfile.log_file_mode = 2;
-    assert_eq!(LogfileHeader::MODE_CIRCULAR, 2);
+    let circular =
+        |file: &mut FileBuilder| file.header.logfile.log_file_mode = LogFileMode::CIRCULAR;
     let event = |sequence: i64| {
         [(sequence as u32, sequence * 10), (sequence as u32 + 100, sequence * 10 + 5)]
     };

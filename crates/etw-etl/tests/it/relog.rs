@@ -10,7 +10,7 @@ use etw_etl::read::{Records, TraceFile};
 use etw_etl::relog::{Relog, RelogOptions, RelogSummary};
 use etw_etl::write::{FileBuilder, sample};
 use etw_etl::{DamageKind, Error};
-use etw_types::{EventRecord, FileTime, Guid, HeaderType, Hook, MessageFlags};
+use etw_types::{EventRecord, FileTime, Guid, HeaderType, Hook, LogFileMode, MessageFlags};
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -110,7 +110,9 @@ fn every_real_file_keeps_every_record() {
                 buffer_size: is.buffer_size,
                 version: [was.version[0], was.version[1], layout[0], layout[1]],
                 maximum_file_size: 0,
-                log_file_mode: if compressed { 0x0401_0001 } else { 0x0001_0001 },
+                log_file_mode: LogFileMode::SEQUENTIAL
+                    | LogFileMode::RELOG
+                    | LogFileMode::COMPRESSED.when(compressed),
                 buffers_written: summary.buffers as u32,
                 number_of_processors: is.number_of_processors,
                 ..was.clone()

@@ -6,6 +6,7 @@ use crate::support::{builder, event_bytes, numbered, push_numbered, put_u32};
 use etw_etl::header::LogfileHeader;
 use etw_etl::lzxpress;
 use etw_etl::write::{BufferBuilder, sample};
+use etw_types::LogFileMode;
 use std::path::Path;
 
 #[path = "../../../../fuzz/src/etl.rs"]
@@ -57,7 +58,7 @@ fn file_seeds() -> Seeds {
         buffers.concat()
     };
     let mut circular = builder(0x400);
-    circular.header.logfile.log_file_mode = LogfileHeader::MODE_CIRCULAR;
+    circular.header.logfile.log_file_mode = LogFileMode::CIRCULAR;
     push_numbered(&mut circular, 2, 15);
     let mut buffers = circular.finish_buffers();
     buffers.remove(1);

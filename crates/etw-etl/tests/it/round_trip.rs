@@ -8,7 +8,8 @@ use etw_etl::header::LogfileHeader;
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::write::{self, FileBuilder, encode, sample};
 use etw_types::{
-    EventDescriptor, EventFlags, EventRecord, ExtType, HeaderType, MessageFlags, Opcode,
+    EventDescriptor, EventFlags, EventRecord, ExtType, HeaderType, LogFileMode, MessageFlags,
+    Opcode,
 };
 
 /// The fields that the type stores, as the reader is to give them.
@@ -202,7 +203,7 @@ fn parts_of_a_newfile_series() {
     let mut sequence = 0;
     let parts = (0..4u32).map(|part| {
         let mut file = builder(0x1000);
-        file.header.logfile.log_file_mode = 0x9;
+        file.header.logfile.log_file_mode = LogFileMode(0x9);
         file.header.start_raw += i64::from(part) * 1000;
         file.header.logfile.start_time.0 += i64::from(part) * 1000;
         file.header.logfile.log_file_name = format!("part{}.etl", part + 1);
@@ -229,7 +230,7 @@ fn parts_of_a_newfile_series() {
 #[test]
 fn a_circular_file_that_wrapped() {
     let mut file = builder(0x400);
-    file.header.logfile.log_file_mode = LogfileHeader::MODE_CIRCULAR;
+    file.header.logfile.log_file_mode = LogFileMode::CIRCULAR;
     push_numbered(&mut file, 2, 100);
     let mut buffers = file.finish_buffers();
     let count = buffers.len() - 1;
@@ -294,7 +295,8 @@ fn a_real_file_survives_the_builder() {
             let mut file = FileBuilder::new();
             file.compressed = compressed;
             file.header.start_raw = original.clock().raw_start;
-            file.header.logfile = LogfileHeader { log_file_mode: 1, ..header.clone() };
+            file.header.logfile =
+                LogfileHeader { log_file_mode: LogFileMode::SEQUENTIAL, ..header.clone() };
             let mut stored = Vec::new();
             let mut records = Records::new(vec![original.clone()]);
             records.next();

@@ -7,7 +7,7 @@ use etw_etl::read::{Records, TraceFile};
 use etw_etl::write::{
     self, EncodeError, FileBuilder, FileHeader, TraceWriter, WriteError, WriterOptions, sample,
 };
-use etw_types::FileTime;
+use etw_types::{FileTime, LogFileMode};
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
 
 fn header(buffer_size: u32) -> FileHeader {
@@ -70,7 +70,7 @@ fn the_header_is_complete_in_the_end() {
         assert_eq!(logfile.end_time, FileTime(logfile.start_time.0 + 1000));
         assert_eq!(logfile.number_of_processors, 3);
         assert_eq!(logfile.layout(), if compressed { (2, 0) } else { (1, 5) });
-        let mode = logfile.log_file_mode & LogfileHeader::MODE_COMPRESSED != 0;
+        let mode = logfile.log_file_mode.contains(LogFileMode::COMPRESSED);
         assert_eq!(mode, compressed);
         let last = file.totals().buffers - 1;
         let outcome = read(&bytes);

@@ -1,6 +1,8 @@
 //! Our constants and layouts beside those of Microsoft's crate `windows-sys`.
-use etw_session::{EnableProperties, PayloadOp, log_file_mode};
-use etw_types::{EventDescriptor, EventFlags, EventProperty, ExtType, Guid, Level, Opcode, Status};
+use etw_session::{EnableProperties, PayloadOp};
+use etw_types::{
+    EventDescriptor, EventFlags, EventProperty, ExtType, Guid, Level, LogFileMode, Opcode, Status,
+};
 use std::mem::{offset_of, size_of};
 use windows_sys::Win32::Foundation as win;
 use windows_sys::Win32::System::Diagnostics::Etw as theirs;
@@ -34,26 +36,25 @@ fn statuses() {
 
 #[test]
 fn log_file_modes() {
-    use log_file_mode::*;
     for (ours, theirs) in [
-        (SEQUENTIAL, theirs::EVENT_TRACE_FILE_MODE_SEQUENTIAL),
-        (CIRCULAR, theirs::EVENT_TRACE_FILE_MODE_CIRCULAR),
-        (APPEND, theirs::EVENT_TRACE_FILE_MODE_APPEND),
-        (NEWFILE, theirs::EVENT_TRACE_FILE_MODE_NEWFILE),
-        (PREALLOCATE, theirs::EVENT_TRACE_FILE_MODE_PREALLOCATE),
-        (REAL_TIME, theirs::EVENT_TRACE_REAL_TIME_MODE),
-        (BUFFERING, theirs::EVENT_TRACE_BUFFERING_MODE),
-        (PRIVATE_LOGGER, theirs::EVENT_TRACE_PRIVATE_LOGGER_MODE),
-        (USE_KBYTES_FOR_SIZE, theirs::EVENT_TRACE_USE_KBYTES_FOR_SIZE),
-        (USE_GLOBAL_SEQUENCE, theirs::EVENT_TRACE_USE_GLOBAL_SEQUENCE),
-        (USE_LOCAL_SEQUENCE, theirs::EVENT_TRACE_USE_LOCAL_SEQUENCE),
-        (RELOG, theirs::EVENT_TRACE_RELOG_MODE),
-        (PRIVATE_IN_PROC, theirs::EVENT_TRACE_PRIVATE_IN_PROC),
-        (COMPRESSED, theirs::EVENT_TRACE_COMPRESSED_MODE),
-        (INDEPENDENT_SESSION, theirs::EVENT_TRACE_INDEPENDENT_SESSION_MODE),
-        (NO_PER_PROCESSOR_BUFFERING, theirs::EVENT_TRACE_NO_PER_PROCESSOR_BUFFERING),
+        (LogFileMode::SEQUENTIAL, theirs::EVENT_TRACE_FILE_MODE_SEQUENTIAL),
+        (LogFileMode::CIRCULAR, theirs::EVENT_TRACE_FILE_MODE_CIRCULAR),
+        (LogFileMode::APPEND, theirs::EVENT_TRACE_FILE_MODE_APPEND),
+        (LogFileMode::NEWFILE, theirs::EVENT_TRACE_FILE_MODE_NEWFILE),
+        (LogFileMode::PREALLOCATE, theirs::EVENT_TRACE_FILE_MODE_PREALLOCATE),
+        (LogFileMode::REAL_TIME, theirs::EVENT_TRACE_REAL_TIME_MODE),
+        (LogFileMode::BUFFERING, theirs::EVENT_TRACE_BUFFERING_MODE),
+        (LogFileMode::PRIVATE_LOGGER, theirs::EVENT_TRACE_PRIVATE_LOGGER_MODE),
+        (LogFileMode::USE_KBYTES_FOR_SIZE, theirs::EVENT_TRACE_USE_KBYTES_FOR_SIZE),
+        (LogFileMode::USE_GLOBAL_SEQUENCE, theirs::EVENT_TRACE_USE_GLOBAL_SEQUENCE),
+        (LogFileMode::USE_LOCAL_SEQUENCE, theirs::EVENT_TRACE_USE_LOCAL_SEQUENCE),
+        (LogFileMode::RELOG, theirs::EVENT_TRACE_RELOG_MODE),
+        (LogFileMode::PRIVATE_IN_PROC, theirs::EVENT_TRACE_PRIVATE_IN_PROC),
+        (LogFileMode::COMPRESSED, theirs::EVENT_TRACE_COMPRESSED_MODE),
+        (LogFileMode::INDEPENDENT_SESSION, theirs::EVENT_TRACE_INDEPENDENT_SESSION_MODE),
+        (LogFileMode::NO_PER_PROCESSOR_BUFFERING, theirs::EVENT_TRACE_NO_PER_PROCESSOR_BUFFERING),
     ] {
-        assert_eq!(ours, theirs);
+        assert_eq!(ours.0, theirs, "{ours}");
     }
 }
 

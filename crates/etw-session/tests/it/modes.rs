@@ -1,6 +1,7 @@
 //! What becomes of full buffers in each log mode.
 use crate::support::*;
 use etw_session::*;
+use etw_types::LogFileMode;
 
 /// Ten events of 88 bytes fill a buffer of 1 KiB.
 const IN_A_BUFFER: u64 = 10;
@@ -171,30 +172,31 @@ fn sizes() {
 /// The documented pairs that exclude each other, and what each mode needs.
 #[test]
 fn raw_log_file_modes() {
-    use log_file_mode::*;
-    for (bits, has_file, max, status) in [
-        (SEQUENTIAL, true, 0, 0),
-        (0, true, 0, 0),
-        (0, false, 0, 161),
-        (CIRCULAR, true, 0, 87),
-        (CIRCULAR, true, 1, 0),
-        (CIRCULAR | SEQUENTIAL, true, 1, 87),
-        (CIRCULAR | APPEND, true, 1, 87),
-        (NEWFILE, true, 1, 0),
-        (NEWFILE | SEQUENTIAL, true, 1, 0),
-        (NEWFILE | PREALLOCATE, true, 1, 87),
-        (APPEND | REAL_TIME, true, 0, 87),
-        (REAL_TIME, false, 0, 0),
-        (REAL_TIME | PRIVATE_LOGGER, false, 0, 87),
-        (BUFFERING, false, 0, 0),
-        (BUFFERING | SEQUENTIAL, true, 0, 87),
-        (USE_GLOBAL_SEQUENCE | USE_LOCAL_SEQUENCE, true, 0, 87),
-        (RELOG, true, 0, 87),
-        (RELOG | PRIVATE_LOGGER, true, 0, 0),
-        (PREALLOCATE, true, 0, 87),
+    use LogFileMode as Mode;
+    for (mode, has_file, max, status) in [
+        (Mode::SEQUENTIAL, true, 0, 0),
+        (Mode::NONE, true, 0, 0),
+        (Mode::NONE, false, 0, 161),
+        (Mode::CIRCULAR, true, 0, 87),
+        (Mode::CIRCULAR, true, 1, 0),
+        (Mode::CIRCULAR | Mode::SEQUENTIAL, true, 1, 87),
+        (Mode::CIRCULAR | Mode::APPEND, true, 1, 87),
+        (Mode::NEWFILE, true, 1, 0),
+        (Mode::NEWFILE | Mode::SEQUENTIAL, true, 1, 0),
+        (Mode::NEWFILE | Mode::PREALLOCATE, true, 1, 87),
+        (Mode::APPEND | Mode::REAL_TIME, true, 0, 87),
+        (Mode::REAL_TIME, false, 0, 0),
+        (Mode::REAL_TIME | Mode::PRIVATE_LOGGER, false, 0, 87),
+        (Mode::BUFFERING, false, 0, 0),
+        (Mode::BUFFERING | Mode::SEQUENTIAL, true, 0, 87),
+        (Mode::USE_GLOBAL_SEQUENCE | Mode::USE_LOCAL_SEQUENCE, true, 0, 87),
+        (Mode::RELOG, true, 0, 87),
+        (Mode::RELOG | Mode::PRIVATE_LOGGER, true, 0, 0),
+        (Mode::PREALLOCATE, true, 0, 87),
     ] {
-        let found = check(bits, has_file, max).map_or_else(|error| error.status().0, |()| 0);
-        assert_eq!(found, status, "{bits:#x}");
+        let found =
+            check_log_file_mode(mode, has_file, max).map_or_else(|error| error.status().0, |()| 0);
+        assert_eq!(found, status, "{mode}");
     }
 }
 

@@ -547,7 +547,7 @@ fn compressed_files() {
     assert!(size(&compressed) * 2 < size(&plain), "{} {}", size(&compressed), size(&plain));
     let file = etw_etl::read::TraceFile::open(&*compressed).unwrap();
     let header = file.header().unwrap();
-    assert_eq!(header.log_file_mode & 0x0400_0000, 0x0400_0000);
+    assert!(header.log_file_mode.contains(etw_types::LogFileMode::COMPRESSED));
     assert_eq!(header.version, [10, 0, 2, 0]);
     for builder in [
         small("circular").file(&plain).circular(64 << 10),

@@ -10,8 +10,8 @@ use crate::format::safe;
 use crate::frontends::usage;
 use crate::live::options::{Named, absolute};
 use crate::output::{Failure, Outcome};
-use etw_host::log_file_mode as bits;
 use etw_types::Guid;
+use etw_types::LogFileMode;
 use etw_wire::control::{FileMode, ProviderStatus, SessionStatus, Update};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -452,7 +452,7 @@ fn shown(status: &SessionStatus, names: &ProviderNames) -> String {
         let line = format!("{}{:<22}{value}", &name[..before], format!("{}:", &name[before..]));
         let _ = writeln!(text, "{}", line.trim_end_matches(' '));
     };
-    let is_set = |bit: u32| if status.mode & bit != 0 { "On" } else { "Off" };
+    let is_set = |flag| if status.mode.contains(flag) { "On" } else { "Off" };
     let root = status.file.as_deref().and_then(Path::parent);
     row("Name", &status.name);
     row("Status", &state(status));
@@ -469,8 +469,8 @@ fn shown(status: &SessionStatus, names: &ProviderNames) -> String {
     if status.file.is_some() {
         row("Output Location", &shown_file(status));
     }
-    row("Append", is_set(bits::APPEND));
-    row("Circular", is_set(bits::CIRCULAR));
+    row("Append", is_set(LogFileMode::APPEND));
+    row("Circular", is_set(LogFileMode::CIRCULAR));
     row("Overwrite", "Off");
     row("Buffer Size", &(status.buffer_size >> 10).to_string());
     row("Buffers Lost", &(status.buffers_lost + status.real_time_buffers_lost).to_string());
@@ -486,8 +486,8 @@ fn shown(status: &SessionStatus, names: &ProviderNames) -> String {
     );
     let modes = [
         (status.file.is_some(), "File"),
-        (status.mode & bits::REAL_TIME != 0, "Real-time"),
-        (status.mode & bits::BUFFERING != 0, "Buffered"),
+        (status.mode.contains(LogFileMode::REAL_TIME), "Real-time"),
+        (status.mode.contains(LogFileMode::BUFFERING), "Buffered"),
     ];
     let modes: Vec<&str> = modes.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
     row("File Mode", &modes.join(", "));

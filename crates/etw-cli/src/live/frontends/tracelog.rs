@@ -9,8 +9,8 @@ use crate::format::safe;
 use crate::frontends::usage;
 use crate::live::options::Named;
 use crate::output::{Failure, Outcome};
-use etw_host::{EnableInfo, EnableProperties, Filters, IdFilter, log_file_mode as bits};
-use etw_types::Guid;
+use etw_host::{EnableInfo, EnableProperties, Filters, IdFilter};
+use etw_types::{Guid, LogFileMode};
 use etw_wire::control::{FileMode, SessionStatus, Update};
 use std::fmt::Write;
 
@@ -487,7 +487,7 @@ fn properties(status: &SessionStatus, with_providers: bool) -> String {
         .to_owned(),
     );
     let (file_mode, others) = mode_names(status.mode);
-    let is_buffering = status.mode & bits::BUFFERING != 0;
+    let is_buffering = status.mode.contains(LogFileMode::BUFFERING);
     let modes: Vec<&str> = others.into_iter().chain([file_mode]).collect();
     row(if is_buffering { "Mode" } else { "Log Mode" }, modes.join("  "));
     row(
