@@ -25,6 +25,7 @@
 //!
 //! Knows neither files nor sessions. Hostile schemas and payloads give a reason, never a panic, and cost no more
 //! than a bound on what one event may hold.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod activity;
@@ -74,3 +75,8 @@ pub use text::{CodePage, Text, write_json_string};
 pub use types::{InType, OutType, Show, Wire};
 pub use value::{Style, Value};
 pub use walk::{PayloadError, Visitor, walk};
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

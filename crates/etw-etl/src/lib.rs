@@ -41,3 +41,8 @@ pub mod repair;
 pub mod write;
 
 pub use damage::{Damage, DamageKind, DamageLog, Error};
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -26,6 +26,7 @@
 //! What cannot be written is told on standard output, `Error emitting ETW event`, at most once a second, and counted by the
 //! sessions that wanted it. A context that does not fit (more than 64 properties, or 4096 bytes of description and message)
 //! is left out whole; a message that does not fit by itself is cut.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod callback;
@@ -98,3 +99,8 @@ impl LogSink for [&dyn LogSink] {
         self.iter().for_each(|sink| sink.log(record));
     }
 }
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

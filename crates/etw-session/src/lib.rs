@@ -38,6 +38,7 @@
 //! ```
 //!
 //! A [`PayloadFilter`] reads a payload by TraceLogging metadata: the event's own or, for an event that carries none, the filter's.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod buffer;

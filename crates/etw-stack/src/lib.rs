@@ -115,3 +115,8 @@ pub fn prepare() -> u64 {
         0
     }
 }
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

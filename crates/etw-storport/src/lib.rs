@@ -52,3 +52,8 @@ pub const MAX_PARAM_NAME_LENGTH: usize = 16;
 /// Bytes of a byte stream: chosen here, see the [limits](crate#limits).
 #[doc(alias = "STORPORT_ETW_MAX_BYTE_STREAM_LENGTH")]
 pub const MAX_BYTE_STREAM_LENGTH: usize = 4096;
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

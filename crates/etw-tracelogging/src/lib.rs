@@ -51,3 +51,8 @@ pub use meta::{
 pub use payload::PayloadBuilder;
 pub use traits::{ProviderTraits, TraitType, Traits};
 pub use types::{InType, OutType, ValueSize, flags, sid_size};
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -99,3 +99,8 @@ impl Builder {
         Ok(layer.with_filter(filter))
     }
 }
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

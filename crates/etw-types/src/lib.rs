@@ -24,6 +24,7 @@
 //! };
 //! assert_eq!(clock.filetime(5_001_000).unwrap().to_string(), "2020-01-01T00:00:00.5000000Z");
 //! ```
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 #[macro_use]
@@ -56,3 +57,8 @@ pub use record::{
 };
 pub use status::Status;
 pub use time::{Clock, ClockType, FileTime, SystemTime};
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -19,6 +19,7 @@
 //! ```
 //!
 //! Neither side trusts the other's bytes: what is no message of this version ends the connection.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(target_os = "linux"), allow(unused))]
 
 pub mod message;

@@ -29,6 +29,7 @@
 //!
 //! Programs that come from Microsoft's crate `tracelogging` change its name, drop the `unsafe` of `register`, and keep the
 //! [`Registration`] that it returns.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod activity;
@@ -88,3 +89,8 @@ pub use provider::{
 pub use session::{MAX_PRIVATE_SESSIONS, Session, SessionBuilder, SessionError};
 #[cfg(any(feature = "session", feature = "control"))]
 pub use target::EnableTarget;
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
