@@ -148,7 +148,6 @@ pub fn open_file(path: &Path) -> Result<Input, Status> {
 
 /// Windows' kernel session by its name, or by the mode of later ones.
 fn is_kernel(header: &LogfileHeader) -> bool {
-    const SYSTEM_LOGGER: u32 = 0x0200_0000;
     header.logger_name == "NT Kernel Logger"
         || header.log_file_mode.contains(LogFileMode::SYSTEM_LOGGER)
 }

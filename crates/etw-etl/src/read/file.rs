@@ -1,11 +1,11 @@
 //! A file: its logfile header, an index of its buffers, and what is damaged about them.
 
+use super::buffer_loader::{self, LoadContext};
+use super::byte_source::{FileSource, Source};
+use super::first_buffer::read_start;
 use super::index::{Entry, Index};
-use super::load::{self, LoadContext};
+use super::indexer::Walk;
 use super::resync::header_at;
-use super::source::{FileSource, Source};
-use super::start::read_start;
-use super::walk::Walk;
 use crate::header::{BufferHeader, LogfileHeader};
 use crate::record::{self, RecordContext};
 use crate::{DamageLog, Error};
@@ -144,7 +144,7 @@ impl TraceFile {
                 }
                 let cpu = core.index.cpu(stream);
                 let header = header_at(&*core.load.source, entry.offset).ok()??;
-                let loaded = load::load(&core.load, cpu, entry, Vec::new());
+                let loaded = buffer_loader::load(&core.load, cpu, entry, Vec::new());
                 let size = record::frame(loaded.records(), &core.load.record).ok()?.size;
                 let bytes = loaded.records().get(..size as usize)?.to_vec();
                 let context = core.load.record;
@@ -210,7 +210,7 @@ impl Core {
         let Some((offset, size)) = self.last else { return Ok(None) };
         let Some(header) = header_at(&*self.load.source, offset)? else { return Ok(None) };
         let entry = Entry { index: 0, offset, sequence: header.sequence_number };
-        let loaded = load::load(&self.load, header.cpu(), entry, Vec::new());
+        let loaded = buffer_loader::load(&self.load, header.cpu(), entry, Vec::new());
         Ok(Some(LastBuffer {
             offset,
             size,
@@ -226,7 +226,7 @@ impl Core {
             let mut cursor = self.index.cursor(stream);
             while let Ok(Some(entry)) = self.index.next(&mut cursor) {
                 let cpu = self.index.cpu(stream);
-                if load::load(&self.load, cpu, entry, Vec::new()).first().is_some() {
+                if buffer_loader::load(&self.load, cpu, entry, Vec::new()).first().is_some() {
                     return true;
                 }
             }

@@ -5,10 +5,10 @@
 //! [`Records::with_times`] was told. At most one buffer a
 //! stream is open, and a bounded number is read ahead by other threads.
 
-use super::ahead::ReadAhead;
+use super::buffer_loader::{Loaded, Place, load};
 use super::file::TraceFile;
 use super::index::Cursor;
-use super::load::{Loaded, Place, load};
+use super::read_ahead::ReadAhead;
 use crate::record::{self, Frame};
 use crate::{Damage, DamageKind, DamageLog};
 use etw_types::{Clock, EventRecord, HeaderType, Position};

@@ -1,7 +1,7 @@
 //! Finding the next buffer behind bytes that are none.
 
-use super::load::decompress_into;
-use super::source::{Source, read_full};
+use super::buffer_loader::decompress_into;
+use super::byte_source::{Source, read_full};
 use crate::DamageKind;
 use crate::header::BufferHeader;
 use crate::record::{self, RecordContext};

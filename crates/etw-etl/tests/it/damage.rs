@@ -4,7 +4,7 @@ use crate::support::{
     Outcome, Rng, Row, buffer_offsets, builder, event, event_bytes, numbered, numbered_compressed,
     open, options, push_numbered, put_u32, read, read_files, read_once, u32_at,
 };
-use etw_etl::header::{BufferHeader, LogfileHeader};
+use etw_etl::header::BufferHeader;
 use etw_etl::read::{Records, Source, TraceFile};
 use etw_etl::write::{BufferBuilder, FileBuilder, extended_chain};
 use etw_etl::{DamageKind, Error};

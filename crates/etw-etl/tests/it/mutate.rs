@@ -4,7 +4,7 @@
 
 use crate::alloc::peak;
 use crate::support::{Rng, builder, numbered, numbered_compressed, push_numbered};
-use etw_etl::header::{BufferHeader, LogfileHeader};
+use etw_etl::header::BufferHeader;
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::write::sample;
 use etw_types::LogFileMode;

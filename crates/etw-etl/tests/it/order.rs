@@ -1,7 +1,6 @@
 //! The order of records: by time across CPUs and files, as found within them.
 
 use crate::support::{Rng, Row, builder, event_bytes, open, options, read, read_files};
-use etw_etl::header::LogfileHeader;
 use etw_etl::read::{RecordsOptions, TraceFile};
 use etw_etl::write::{BufferBuilder, FileBuilder, encode};
 use etw_types::{ClockType, EventRecord, FileTime, HeaderType, LogFileMode, MessageFlags};

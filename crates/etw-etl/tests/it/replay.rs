@@ -3,7 +3,6 @@
 //! `ETW_BLESS=1 cargo test -p etw-etl --test it fuzz_seeds` writes the seeds anew; what fuzzers found stays.
 
 use crate::support::{builder, event_bytes, numbered, push_numbered, put_u32};
-use etw_etl::header::LogfileHeader;
 use etw_etl::lzxpress;
 use etw_etl::write::{BufferBuilder, sample};
 use etw_types::LogFileMode;

@@ -2,7 +2,6 @@
 
 use crate::alloc;
 use crate::support::{Sink, event, event_bytes, numbered, numbered_compressed, open, read};
-use etw_etl::header::LogfileHeader;
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::write::{
     self, EncodeError, FileBuilder, FileHeader, TraceWriter, WriteError, WriterOptions, sample,

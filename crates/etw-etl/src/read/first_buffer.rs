@@ -1,7 +1,7 @@
 //! What the first buffer of a file tells: session, clock, pointer size.
 
+use super::byte_source::{Source, read_full};
 use super::resync::find_buffer;
-use super::source::{Source, read_full};
 use crate::header::{BufferHeader, LogfileHeader};
 use crate::record::{self, RecordContext};
 use etw_types::{HeaderType, Hook};

@@ -1,8 +1,8 @@
 //! One buffer, copied out of its file, checked and put in order.
 
 use super::buffer::{next_record, place};
+use super::byte_source::{Source, read_full};
 use super::index::Entry;
-use super::source::{Source, read_full};
 use crate::DamageKind;
 use crate::header::BufferHeader;
 use crate::lzxpress::{self, LzxpressErrorKind};

@@ -1,4 +1,4 @@
-use super::buffer::BufferBuilder;
+use super::buffer_builder::BufferBuilder;
 use super::record::{EncodeError, encode};
 use crate::header::{BufferHeader, LogfileHeader};
 use etw_types::{EventRecord, FileTime, HeaderType, Hook, LogFileMode};

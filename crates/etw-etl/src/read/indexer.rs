@@ -3,12 +3,12 @@
 //! Uncompressed files have buffers of one size, so behind any damage the next one's place is known (*on the grid*). In
 //! others each buffer says where the next begins, and behind a lie it has to be searched (*off the grid*).
 
+use super::buffer_loader::{LoadContext, decompress_into};
+use super::byte_source::{Source, read_full};
 use super::file::{Core, Totals};
+use super::first_buffer::{Start, first_bytes, read_logfile};
 use super::index::{Entry, Index};
-use super::load::{LoadContext, decompress_into};
 use super::resync::{find_buffer, has_record, header_at, is_buffer, is_zero};
-use super::source::{Source, read_full};
-use super::start::{Start, first_bytes, read_logfile};
 use crate::header::BufferHeader;
 use crate::{Damage, DamageKind, DamageLog};
 use etw_types::{Clock, LogFileMode};

@@ -1,4 +1,4 @@
-use super::buffer::BufferBuilder;
+use super::buffer_builder::BufferBuilder;
 
 /// Buffers whose memory is kept for the next.
 const SPARES: usize = 4;

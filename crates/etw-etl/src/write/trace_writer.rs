@@ -1,6 +1,6 @@
-use super::buffer::BufferBuilder;
-use super::logfile::{FileHeader, logfile_builder, no_room};
-use super::open::OpenBuffers;
+use super::buffer_builder::BufferBuilder;
+use super::header_buffer::{FileHeader, logfile_builder, no_room};
+use super::open_buffers::OpenBuffers;
 use super::record::{EncodeError, encode};
 use crate::header::BufferHeader;
 use etw_types::{EventRecord, FileTime};

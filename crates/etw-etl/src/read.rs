@@ -1,18 +1,18 @@
 //! Reading: one buffer, one file, many files in time order.
 
-mod ahead;
 pub mod buffer;
+mod buffer_loader;
+mod byte_source;
 pub mod file;
+mod first_buffer;
 mod index;
-mod load;
+mod indexer;
 pub mod merge;
+mod read_ahead;
 mod resync;
-mod source;
 mod spill;
-mod start;
-mod walk;
 
 pub use buffer::{BufferRecords, Item};
+pub use byte_source::Source;
 pub use file::{HeaderRecord, Totals, TraceFile};
 pub use merge::{OrderTime, Records, RecordsOptions};
-pub use source::Source;

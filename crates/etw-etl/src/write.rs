@@ -17,16 +17,16 @@
 //! # Ok::<(), write::EncodeError>(())
 //! ```
 
-mod buffer;
-mod file;
-mod logfile;
-mod open;
+mod buffer_builder;
+mod file_builder;
+mod header_buffer;
+mod open_buffers;
 mod record;
 pub mod sample;
-mod stream;
+mod trace_writer;
 
-pub use buffer::{BufferBuilder, compress_buffer};
-pub use file::FileBuilder;
-pub use logfile::{FileHeader, logfile_buffer, logfile_builder};
+pub use buffer_builder::{BufferBuilder, compress_buffer};
+pub use file_builder::FileBuilder;
+pub use header_buffer::{FileHeader, logfile_buffer, logfile_builder};
 pub use record::{EncodeError, encode, extended_chain};
-pub use stream::{TraceWriter, WriteError, WriterOptions};
+pub use trace_writer::{TraceWriter, WriteError, WriterOptions};

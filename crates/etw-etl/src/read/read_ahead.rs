@@ -4,9 +4,9 @@
 //! who can work: the merging thread takes back a buffer that no thread has begun, and loads others while the one it
 //! needs is being loaded; sleeping is the last resort on both sides.
 
+use super::buffer_loader::{Loaded, load};
 use super::file::TraceFile;
 use super::index::Entry;
-use super::load::{Loaded, load};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;

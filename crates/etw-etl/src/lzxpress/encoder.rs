@@ -1,0 +1,215 @@
+//! The encoder: a greedy one with one step of lookahead.
+
+use super::{MIN_MATCH, WINDOW};
+use std::mem;
+
+/// Encodes `input` as one stream, and appends that to `output`.
+///
+/// The stream holds at most `input.len() * 9 / 8 + 4` bytes. It does not say how long `input` was.
+/// The work is proportional to the length of `input` at worst, whatever is in it.
+pub fn compress(input: &[u8], output: &mut Vec<u8>) {
+    output.reserve(input.len() + input.len() / 8 + 4);
+    let mut finder = Finder::new(input);
+    let mut encoder = Encoder::new(output);
+    let mut pos = 0;
+    let mut found = finder.insert_and_find(0, MIN_MATCH - 1);
+    while pos < input.len() {
+        let Some(here) = found else {
+            encoder.literal(input[pos]);
+            pos += 1;
+            found = finder.insert_and_find(pos, MIN_MATCH - 1);
+            continue;
+        };
+        let mut inserted = pos + 1;
+        if here.length < LAZY_LENGTH {
+            // A longer match one byte on is worth a literal.
+            found = finder.insert_and_find(pos + 1, here.length);
+            if found.is_some() {
+                encoder.literal(input[pos]);
+                pos += 1;
+                continue;
+            }
+            inserted += 1;
+        }
+        encoder.copy(here);
+        pos += here.length;
+        for covered in inserted..pos {
+            finder.insert(covered);
+        }
+        found = finder.insert_and_find(pos, MIN_MATCH - 1);
+    }
+    encoder.finish();
+}
+
+// On the 359 buffers of the corpus: 4, 32, 1 makes a ratio of 5.25 at 446 MB/s; 8, 32, 16 (these)
+// 5.46 at 332; 16, 64, 64 5.59 at 231; 32, 128, 32 5.65 at 191. Windows made 4.74.
+
+/// How many earlier places with the same hash are looked at.
+const CHAIN_LENGTH: usize = 8;
+/// A match of this length ends the search for a longer one.
+pub(super) const NICE_LENGTH: usize = 32;
+/// A match of this length is taken without a look at the next byte's.
+const LAZY_LENGTH: usize = 16;
+/// The longest match made. Longer ones would need the 32-bit length, which the pseudocode of MS-XCA
+/// 2.3.4 has but its prose does not, so a decoder may lack it. It would save next to nothing.
+const MATCH_MAX: usize = u16::MAX as usize + MIN_MATCH;
+const HASH_BITS: u32 = 13;
+
+#[derive(Clone, Copy)]
+struct Match {
+    distance: usize,
+    length: usize,
+}
+
+/// Finds matches with chains of the places where the same three bytes were.
+///
+/// Places are kept modulo 2^16. That can only make a place of long ago look like a near one, and
+/// each is compared with the input before it is used.
+struct Finder<'a> {
+    input: &'a [u8],
+    /// By hash of three bytes: the last place with that hash.
+    heads: [u16; 1 << HASH_BITS],
+    /// By place modulo [`WINDOW`]: the place before that with the same hash.
+    chains: [u16; WINDOW],
+}
+
+impl<'a> Finder<'a> {
+    fn new(input: &'a [u8]) -> Self {
+        Self { input, heads: [0; 1 << HASH_BITS], chains: [0; WINDOW] }
+    }
+
+    /// Makes `pos` known, and returns the last place with the same hash. Places in the last three
+    /// bytes have no hash.
+    #[inline(always)]
+    fn insert(&mut self, pos: usize) -> Option<u16> {
+        let bytes = self.input.get(pos..)?.first_chunk()?;
+        let hash = (u32::from_le_bytes(*bytes) << 8).wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS);
+        let place = mem::replace(&mut self.heads[hash as usize], pos as u16);
+        self.chains[pos % WINDOW] = place;
+        Some(place)
+    }
+
+    /// Makes `pos` known, and returns a match there that is longer than `length`.
+    #[inline(always)]
+    fn insert_and_find(&mut self, pos: usize, length: usize) -> Option<Match> {
+        let mut place = self.insert(pos)?;
+        let mut best = Match { distance: 0, length };
+        let mut last_distance = 0;
+        for _ in 0..CHAIN_LENGTH {
+            let distance = usize::from((pos as u16).wrapping_sub(place));
+            // A chain goes back; where it does not, its end has been overwritten.
+            if distance <= last_distance || distance > pos.min(WINDOW) {
+                break;
+            }
+            last_distance = distance;
+            // Worth comparing only if the byte that would make it longer is the same.
+            let from = pos - distance;
+            let Some(&next) = self.input.get(pos + best.length) else { break };
+            if self.input[from + best.length] == next {
+                let length = common_length(self.input, from, pos);
+                if length > best.length {
+                    best = Match { distance, length };
+                    if length >= NICE_LENGTH {
+                        break;
+                    }
+                }
+            }
+            place = self.chains[usize::from(place) % WINDOW];
+        }
+        (best.distance != 0).then_some(best)
+    }
+}
+
+/// How many bytes at `a` and at the later `b` are the same, up to [`MATCH_MAX`].
+#[inline(always)]
+fn common_length(input: &[u8], a: usize, b: usize) -> usize {
+    let room = (input.len() - b).min(MATCH_MAX);
+    let (a, b) = (&input[a..a + room], &input[b..b + room]);
+    let (a_words, a_rest) = a.as_chunks::<8>();
+    let (b_words, b_rest) = b.as_chunks::<8>();
+    let mut length = 0;
+    for (a, b) in a_words.iter().zip(b_words) {
+        let differs = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+        if differs != 0 {
+            return length + differs.trailing_zeros() as usize / 8;
+        }
+        length += 8;
+    }
+    length + a_rest.iter().zip(b_rest).take_while(|(a, b)| a == b).count()
+}
+
+struct Encoder<'a> {
+    output: &'a mut Vec<u8>,
+    /// Flag bits not yet written, below a one bit that marks how many there are.
+    flags: u64,
+    /// Where in the output they will be written.
+    flags_at: usize,
+    /// Where the last length byte is, while its high half is free.
+    half_at: Option<usize>,
+}
+
+impl<'a> Encoder<'a> {
+    fn new(output: &'a mut Vec<u8>) -> Self {
+        let flags_at = output.len();
+        output.extend_from_slice(&[0; 4]);
+        Self { output, flags: 1, flags_at, half_at: None }
+    }
+
+    #[inline(always)]
+    fn literal(&mut self, byte: u8) {
+        self.output.push(byte);
+        self.flag(0);
+    }
+
+    #[inline(always)]
+    fn copy(&mut self, Match { distance, length }: Match) {
+        debug_assert!((1..=WINDOW).contains(&distance));
+        debug_assert!((MIN_MATCH..=MATCH_MAX).contains(&length));
+        let stored = length - MIN_MATCH;
+        let word = (distance - 1) << 3 | stored.min(7);
+        self.output.extend_from_slice(&(word as u16).to_le_bytes());
+        if stored >= 7 {
+            let half = (stored - 7).min(15) as u8;
+            match self.half_at.take() {
+                Some(at) => self.output[at] |= half << 4,
+                None => {
+                    self.half_at = Some(self.output.len());
+                    self.output.push(half);
+                }
+            }
+            if half == 15 {
+                let byte = (stored - 15 - 7).min(255) as u8;
+                self.output.push(byte);
+                if byte == 255 {
+                    self.output.extend_from_slice(&(stored as u16).to_le_bytes());
+                }
+            }
+        }
+        self.flag(1);
+    }
+
+    #[inline(always)]
+    fn flag(&mut self, bit: u64) {
+        self.flags = self.flags << 1 | bit;
+        if self.flags >> 32 != 0 {
+            self.write_flags();
+            self.flags = 1;
+            self.flags_at = self.output.len();
+            self.output.extend_from_slice(&[0; 4]);
+        }
+    }
+
+    fn write_flags(&mut self) {
+        let word = (self.flags as u32).to_le_bytes();
+        self.output[self.flags_at..self.flags_at + 4].copy_from_slice(&word);
+    }
+
+    /// Writes the last flag word, unused bits one: to a decoder that does not know the length, a
+    /// match flag with no match is the end (MS-XCA 2.3.4).
+    fn finish(mut self) {
+        while self.flags >> 32 == 0 {
+            self.flags = self.flags << 1 | 1;
+        }
+        self.write_flags();
+    }
+}
