@@ -1,6 +1,7 @@
-//! Classic providers of `evntrace.h`.
+//! Classic providers of `evntrace.h`: registration, events, instance events and messages.
 //!
-//! What a callback gets is a `WNODE_HEADER` whose `HistoricalContext` is the session's handle, as this provider knows the session. A handle of `StartTrace` is none for events. Handles of classes, in `TRACE_GUID_REGISTRATION`, are numbers.
+//! A callback receives a `WNODE_HEADER` whose `HistoricalContext` is the handle of the session for this provider. Events need that handle:
+//! a handle of `StartTrace` is invalid for them. The handles of classes, in `TRACE_GUID_REGISTRATION`, are numbers.
 
 use std::ffi::c_void;
 use std::mem::{MaybeUninit, offset_of};
@@ -13,7 +14,7 @@ use etw_api::evntrace::{
 };
 use etw_api::{EventClass, Guid, Status};
 
-use crate::abi::{RawGuid, guarded};
+use crate::abi::{CallbackContext, RawGuid, array, bytes, guarded, guid_of, pointer, read, store};
 use crate::last_error::SetLastError;
 use crate::status::ERROR_INVALID_FLAG_NUMBER;
 
@@ -23,7 +24,7 @@ const TRACED_GUID: u32 = 0x0002_0000;
 const USE_TIMESTAMP: u32 = 0x0000_0200;
 const USE_GUID_PTR: u32 = 0x0008_0000;
 const USE_MOF_PTR: u32 = 0x0010_0000;
-/// Records of other forms: `WNODE_FLAG_LOG_WNODE`, `WNODE_FLAG_NO_HEADER`.
+/// `WNODE_FLAG_LOG_WNODE` and `WNODE_FLAG_NO_HEADER`: records of forms that are not supported.
 const OTHER_FORMS: u32 = 0x0004_0000 | 0x0020_0000;
 
 const TRACE_MESSAGE_GUID: u32 = 0x02;
@@ -43,10 +44,10 @@ struct RawWnode {
     flags: u32,
 }
 
-/// `EVENT_TRACE_HEADER`, as a provider fills it.
+/// The members with which `EVENT_TRACE_HEADER` and `EVENT_INSTANCE_HEADER` start.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct RawTraceHeader {
+pub struct RawHeaderStart {
     size: u16,
     field_types: u16,
     kind: u8,
@@ -55,7 +56,14 @@ pub struct RawTraceHeader {
     thread: u32,
     process: u32,
     time: i64,
-    /// Or the GUID's address in its first half.
+}
+
+/// `EVENT_TRACE_HEADER`, as a provider fills it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RawTraceHeader {
+    start: RawHeaderStart,
+    /// With `USE_GUID_PTR`, the first half is the address of the GUID.
     guid: RawGuid,
     client_context: u32,
     flags: u32,
@@ -65,14 +73,7 @@ pub struct RawTraceHeader {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RawInstanceHeader {
-    size: u16,
-    field_types: u16,
-    kind: u8,
-    level: u8,
-    version: u16,
-    thread: u32,
-    process: u32,
-    time: i64,
+    start: RawHeaderStart,
     class: u64,
     instance: u32,
     parent_instance: u32,
@@ -117,8 +118,8 @@ pub struct RawArgument {
 const _: () = {
     assert!(size_of::<RawWnode>() == 0x30 && offset_of!(RawWnode, guid) == 0x18);
     assert!(offset_of!(RawWnode, historical_context) == 8 && offset_of!(RawWnode, flags) == 0x2c);
+    assert!(size_of::<RawHeaderStart>() == 0x18 && offset_of!(RawHeaderStart, time) == 0x10);
     assert!(size_of::<RawTraceHeader>() == 0x30 && offset_of!(RawTraceHeader, guid) == 0x18);
-    assert!(offset_of!(RawTraceHeader, time) == 0x10);
     assert!(offset_of!(RawTraceHeader, flags) == 0x2c);
     assert!(size_of::<RawInstanceHeader>() == 0x38 && offset_of!(RawInstanceHeader, class) == 0x18);
     assert!(offset_of!(RawInstanceHeader, flags) == 0x2c);
@@ -133,23 +134,9 @@ type RawCallback = unsafe extern "C" fn(
     buffer: *mut c_void,
 ) -> u32;
 
-/// The context that a program gave: handed back to it and never looked at.
-struct Context(*mut c_void);
-
-// SAFETY: the pointer is not followed here; the program, as on Windows, is told by another thread.
-unsafe impl Send for Context {}
-// SAFETY: as above.
-unsafe impl Sync for Context {}
-
-impl Context {
-    fn get(&self) -> *mut c_void {
-        self.0
-    }
-}
-
 static REGISTERED: AtomicUsize = AtomicUsize::new(0);
 
-/// Is a classic provider registered by this library's calls?
+/// Whether a program has registered a classic provider through this library.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub fn has_registered() -> bool {
     REGISTERED.load(Ordering::Relaxed) > 0
@@ -160,7 +147,8 @@ pub fn has_registered() -> bool {
 macro_rules! register {
     ($($name:ident $unit:ty)*) => {$(
         /// # Safety
-        /// As the header says. The names of MOF resources are not looked at: decoders are given their schemas.
+        /// CALLBACK `callback`, `context`; ONE `control`; ARRAY and OUT `classes`, `class_count`; OUT `handle`. The names of the MOF resource
+        /// are not read: decoders have schemas of their own.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(
             callback: Option<RawCallback>,
@@ -172,8 +160,9 @@ macro_rules! register {
             _mof_resource_name: *const $unit,
             handle: *mut u64,
         ) -> u32 {
-            // SAFETY: the caller's promise.
-            guarded(|| unsafe { register(callback, context, control, (classes, class_count), handle) })
+            let registration = Registration { callback, context, control, classes, class_count };
+            // SAFETY: CALLBACK, ONE, ARRAY, OUT.
+            guarded(|| unsafe { register(&registration, handle) })
         }
     )*};
 }
@@ -183,26 +172,30 @@ register! {
     RegisterTraceGuidsA std::ffi::c_char
 }
 
-/// # Safety
-/// NULL, or what the header says.
-unsafe fn register(
+/// The arguments of `RegisterTraceGuids`, aside from the resulting handle.
+struct Registration {
     callback: Option<RawCallback>,
     context: *mut c_void,
     control: *const RawGuid,
-    (classes, class_count): (*mut RawClassRegistration, u32),
-    handle: *mut u64,
-) -> Status {
+    classes: *mut RawClassRegistration,
+    class_count: u32,
+}
+
+/// # Safety
+/// CALLBACK `callback`, `context`; ONE `control`; ARRAY and OUT `classes`, `class_count`; OUT `handle`.
+unsafe fn register(registration: &Registration, handle: *mut u64) -> Status {
+    let Registration { callback, context, control, classes, class_count } = *registration;
     let Some(callback) = callback else { return Status::ERROR_INVALID_PARAMETER };
-    if control.is_null() || handle.is_null() || (classes.is_null() && class_count > 0) {
+    // SAFETY: ONE.
+    let Some(control) = (unsafe { guid_of(control) }) else {
+        return Status::ERROR_INVALID_PARAMETER;
+    };
+    if handle.is_null() || (classes.is_null() && class_count > 0) {
         return Status::ERROR_INVALID_PARAMETER;
     }
-    // SAFETY: the caller's promise: so many registrations, each with the address of a GUID or NULL.
-    let guids: Option<Vec<Guid>> = (0..class_count as usize)
-        .map(|n| unsafe {
-            let guid = classes.add(n).read_unaligned().guid;
-            (!guid.is_null()).then(|| guid.read_unaligned().guid())
-        })
-        .collect();
+    // SAFETY: ARRAY, and ONE for the GUID of each class.
+    let guids: Option<Vec<Guid>> =
+        unsafe { array(classes, class_count).map(|class| guid_of(class.guid)).collect() };
     let Some(guids) = guids else { return Status::ERROR_INVALID_PARAMETER };
     let registered = match TraceClasses::register(&guids) {
         Ok(registered) => registered,
@@ -210,11 +203,11 @@ unsafe fn register(
     };
     for (n, class) in registered.handles().iter().enumerate() {
         let number = std::ptr::without_provenance_mut(class.0 as usize);
-        // SAFETY: as above. Before the callback, which may write events of the class.
+        // SAFETY: ARRAY, OUT. The handle is there before the callback, which may write events of the class.
         unsafe { (&raw mut (*classes.add(n)).handle).write_unaligned(number) };
     }
-    let context = Context(context);
-    let told = move |request: &ControlRequest| {
+    let context = CallbackContext(context);
+    let notify = move |request: &ControlRequest| {
         let mut wnode = RawWnode {
             buffer_size: size_of::<RawWnode>() as u32,
             provider_id: 0,
@@ -226,24 +219,22 @@ unsafe fn register(
         };
         let mut size = wnode.buffer_size;
         let code = request.code as u32;
-        // SAFETY: the program's own function, with arguments that live as long as the call.
+        // SAFETY: CALLBACK; the other arguments live until it returns.
         Status(unsafe { callback(code, context.get(), &raw mut size, (&raw mut wnode).cast()) })
     };
-    // SAFETY: the caller's promise.
-    let control = unsafe { control.read_unaligned() }.guid();
-    match evntrace::register_trace_guids(&control, registered, Arc::new(told)) {
+    match evntrace::register_trace_guids(&control, registered, Arc::new(notify)) {
         Ok((registration, answer)) => {
             REGISTERED.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: the caller's promise.
-            unsafe { handle.write_unaligned(registration.0) };
-            // Of a provider that is enabled already, what its callback said, as documented.
+            // SAFETY: OUT.
+            unsafe { store(handle, registration.0) };
+            // If a session had enabled the provider already, the status is that of the callback, as documented.
             answer
         }
         Err(status) => status,
     }
 }
 
-/// Unregisters; a callback that is running has ended when it returns.
+/// Unregisters a provider. No callback runs any more when it returns.
 #[unsafe(no_mangle)]
 pub extern "C" fn UnregisterTraceGuids(handle: u64) -> u32 {
     guarded(|| {
@@ -258,17 +249,17 @@ pub extern "C" fn UnregisterTraceGuids(handle: u64) -> u32 {
     })
 }
 
-/// The session of a callback's buffer.
+/// The session handle in the buffer of a callback.
 ///
 /// # Safety
-/// NULL, or a `WNODE_HEADER`.
+/// ONE `buffer`, as a `WNODE_HEADER`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn GetTraceLoggerHandle(buffer: *const c_void) -> u64 {
     if buffer.is_null() {
         SetLastError(Status::ERROR_INVALID_PARAMETER.0);
         return u64::MAX;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE; not NULL.
     let wnode = unsafe { buffer.cast::<RawWnode>().read_unaligned() };
     if (wnode.buffer_size as usize) < size_of::<RawWnode>() {
         SetLastError(Status::ERROR_BAD_LENGTH.0);
@@ -277,7 +268,7 @@ pub unsafe extern "C" fn GetTraceLoggerHandle(buffer: *const c_void) -> u64 {
     wnode.historical_context
 }
 
-/// Level and flags, if the handle's session still has its provider; where 0 is no answer, the last error says so.
+/// Level and flags of the session's enablement. If the session no longer enables the provider, both are 0 and the last error is 6.
 fn enable_info(session: u64) -> (u8, u32) {
     evntrace::enable_info(LoggerHandle(session)).unwrap_or_else(|| {
         SetLastError(Status::ERROR_INVALID_HANDLE.0);
@@ -285,25 +276,25 @@ fn enable_info(session: u64) -> (u8, u32) {
     })
 }
 
-/// The level that the session asks for.
+/// The level of the session's enablement.
 #[unsafe(no_mangle)]
 pub extern "C" fn GetTraceEnableLevel(session: u64) -> u8 {
     enable_info(session).0
 }
 
-/// The flags that the session asks for.
+/// The flags of the session's enablement.
 #[unsafe(no_mangle)]
 pub extern "C" fn GetTraceEnableFlags(session: u64) -> u32 {
     enable_info(session).1
 }
 
-/// A class's handle as the program has it; one that is none is 0.
+/// The class with the handle that a program holds; an invalid handle becomes 0.
 fn class_of(handle: *const c_void) -> ClassHandle {
     ClassHandle(u32::try_from(handle.addr()).unwrap_or(0))
 }
 
 /// # Safety
-/// As the header says.
+/// OUT `info`. `class` is a number, which is not followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn CreateTraceInstanceId(
     class: *mut c_void,
@@ -315,7 +306,7 @@ pub unsafe extern "C" fn CreateTraceInstanceId(
         }
         match evntrace::create_trace_instance_id(class_of(class)) {
             Ok(instance) => {
-                // SAFETY: the caller's promise. What lies between the members is the program's.
+                // SAFETY: OUT. The padding between the members stays unchanged.
                 unsafe {
                     (&raw mut (*info).class).write_unaligned(class);
                     (&raw mut (*info).instance).write_unaligned(instance);
@@ -329,38 +320,35 @@ pub unsafe extern "C" fn CreateTraceInstanceId(
 
 // ---- events ---------------------------------------------------------------------------------------------------------------
 
-/// Bytes of the program's.
-///
-/// # Safety
-/// So many bytes are there and stay unchanged for `'a`.
-unsafe fn bytes<'a>(data: *const u8, size: usize) -> &'a [u8] {
-    match size {
-        0 => &[],
-        // SAFETY: the caller's promise.
-        _ => unsafe { std::slice::from_raw_parts(data, size) },
-    }
+/// The size of an event's fixed header, and the members of the header that say what follows it.
+struct Extent {
+    header_size: usize,
+    size: u16,
+    flags: u32,
 }
 
-/// Gives an event's data to `write`: what follows its header or, with `USE_MOF_PTR`, what the fields there lead to.
+/// Calls `write` with an event's data: the bytes behind its header or, with `USE_MOF_PTR`, the memory that the `MOF_FIELD`s there describe.
 ///
 /// # Safety
-/// A header of `header_size` bytes, and behind it what its size and flags say.
+/// BYTES `header`, of `extent.size` bytes; with `USE_MOF_PTR`, BYTES for each `MOF_FIELD`.
 unsafe fn with_data(
     header: *const u8,
-    (header_size, size, flags): (usize, u16, u32),
+    extent: Extent,
     write: impl FnOnce(&[&[u8]]) -> Status,
 ) -> Status {
+    let Extent { header_size, size, flags } = extent;
     let Some(size) = usize::from(size).checked_sub(header_size) else {
         return Status::ERROR_INVALID_PARAMETER;
     };
     if flags & TRACED_GUID == 0 || flags & OTHER_FORMS != 0 {
         return ERROR_INVALID_FLAG_NUMBER;
     }
-    // SAFETY: the caller's promise: the header is that long.
+    // SAFETY: BYTES: `extent.size` is at least `header_size`.
     let data = unsafe { header.add(header_size) };
     if flags & USE_MOF_PTR == 0 {
-        // SAFETY: the caller's promise.
-        return write(&[unsafe { bytes(data, size) }]);
+        // SAFETY: BYTES.
+        let data = unsafe { bytes(data, size) };
+        return write(&[data.unwrap_or_default()]);
     }
     let count = size / size_of::<RawMofField>();
     if size % size_of::<RawMofField>() != 0 || count > MAX_MOF_FIELDS {
@@ -368,21 +356,20 @@ unsafe fn with_data(
     }
     let mut pieces = [MaybeUninit::<&[u8]>::uninit(); MAX_MOF_FIELDS];
     for (n, piece) in pieces[..count].iter_mut().enumerate() {
-        // SAFETY: the caller's promise: so many fields.
-        let field = unsafe { data.cast::<RawMofField>().add(n).read_unaligned() };
-        if field.address == 0 && field.size > 0 {
-            return Status::ERROR_INVALID_PARAMETER;
-        }
-        let address = std::ptr::with_exposed_provenance(field.address as usize);
-        // SAFETY: the caller's promise.
-        piece.write(unsafe { bytes(address, field.size as usize) });
+        // SAFETY: BYTES of `header` contain `count` fields, and BYTES for each field.
+        let bytes = unsafe {
+            let field = data.cast::<RawMofField>().add(n).read_unaligned();
+            bytes(pointer(field.address), field.size as usize)
+        };
+        let Some(bytes) = bytes else { return Status::ERROR_INVALID_PARAMETER };
+        piece.write(bytes);
     }
-    // SAFETY: so many have just been written.
+    // SAFETY: the loop initialised the first `count` elements.
     write(unsafe { pieces[..count].assume_init_ref() })
 }
 
 /// # Safety
-/// As the header says.
+/// BYTES `event`, of the size in the header; with `WNODE_FLAG_USE_GUID_PTR`, ONE for the GUID; with `WNODE_FLAG_USE_MOF_PTR`, BYTES for each field.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TraceEvent(session: u64, event: *const RawTraceHeader) -> u32 {
     guarded(|| {
@@ -393,26 +380,28 @@ pub unsafe extern "C" fn TraceEvent(session: u64, event: *const RawTraceHeader) 
         if !evntrace::is_enabled(session) {
             return Status::ERROR_INVALID_HANDLE;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: BYTES: the size covers the header itself.
         let raw = unsafe { event.read_unaligned() };
-        let facts = (size_of::<RawTraceHeader>(), raw.size, raw.flags);
-        // SAFETY: the caller's promise.
+        let extent = Extent {
+            header_size: size_of::<RawTraceHeader>(),
+            size: raw.start.size,
+            flags: raw.flags,
+        };
+        // SAFETY: BYTES, ONE.
         unsafe {
-            with_data(event.cast(), facts, |data| {
+            with_data(event.cast(), extent, |data| {
                 let guid = if raw.flags & USE_GUID_PTR == 0 {
                     raw.guid
                 } else {
                     let address = (&raw const raw.guid).cast::<u64>().read_unaligned();
-                    let address: *const RawGuid =
-                        std::ptr::with_exposed_provenance(address as usize);
-                    if address.is_null() {
+                    let Some(guid) = read(pointer::<RawGuid>(address)) else {
                         return Status::ERROR_INVALID_PARAMETER;
-                    }
-                    address.read_unaligned()
+                    };
+                    guid
                 };
-                let (kind, level, version) = (raw.kind, raw.level, raw.version);
+                let RawHeaderStart { kind, level, version, .. } = raw.start;
                 let class = EventClass { guid: guid.guid(), kind, level, version };
-                evntrace::trace_event(session, class, time(raw.flags, raw.time), data)
+                evntrace::trace_event(session, class, time(raw.flags, raw.start.time), data)
             })
         }
     })
@@ -423,7 +412,7 @@ fn time(flags: u32, time: i64) -> Option<i64> {
 }
 
 /// # Safety
-/// As the header says.
+/// BYTES `event`, of the size in the header; with `WNODE_FLAG_USE_MOF_PTR`, BYTES for each field; ONE `info`; ONE `parent`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TraceEventInstance(
     session: u64,
@@ -439,17 +428,21 @@ pub unsafe extern "C" fn TraceEventInstance(
         if !evntrace::is_enabled(session) {
             return Status::ERROR_INVALID_HANDLE;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: BYTES, ONE.
         let (raw, info) = unsafe { (event.read_unaligned(), read_info(info)) };
-        // SAFETY: the caller's promise.
+        // SAFETY: ONE.
         let parent = (!parent.is_null()).then(|| unsafe { read_info(parent) });
-        let facts = (size_of::<RawInstanceHeader>(), raw.size, raw.flags);
-        let (kind, level, version) = (raw.kind, raw.level, raw.version);
+        let extent = Extent {
+            header_size: size_of::<RawInstanceHeader>(),
+            size: raw.start.size,
+            flags: raw.flags,
+        };
+        let RawHeaderStart { kind, level, version, .. } = raw.start;
         let class = EventClass { kind, level, version, ..EventClass::default() };
-        // SAFETY: the caller's promise.
+        // SAFETY: BYTES.
         unsafe {
-            with_data(event.cast(), facts, |data| {
-                let time = time(raw.flags, raw.time);
+            with_data(event.cast(), extent, |data| {
+                let time = time(raw.flags, raw.start.time);
                 evntrace::trace_event_instance(session, class, info, parent, time, data)
             })
         }
@@ -457,16 +450,16 @@ pub unsafe extern "C" fn TraceEventInstance(
 }
 
 /// # Safety
-/// An `EVENT_INSTANCE_INFO`.
+/// ONE `info`; not NULL.
 unsafe fn read_info(info: *const RawInstanceInfo) -> (ClassHandle, u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE.
     let info = unsafe { info.read_unaligned() };
     (class_of(info.class), info.instance)
 }
 
 // ---- messages -------------------------------------------------------------------------------------------------------------
 
-/// Whether a message could be written: asked before its arguments are looked at.
+/// Whether a message can be written. `csrc/classic.c` calls this before it reads the variable arguments.
 #[unsafe(no_mangle)]
 pub extern "C" fn etw_classic_message_status(session: u64, flags: u32, id: *const c_void) -> u32 {
     let wants_id = flags & (TRACE_MESSAGE_GUID | TRACE_MESSAGE_COMPONENT_ID) != 0;
@@ -480,7 +473,7 @@ pub extern "C" fn etw_classic_message_status(session: u64, flags: u32, id: *cons
 }
 
 /// # Safety
-/// `id`: a GUID or a component id, as the flags say. So many arguments.
+/// ONE `id`, as a GUID or a component id, depending on `flags`; ARRAY `arguments`, `count`; BYTES for each argument.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_classic_message_write(
     session: u64,
@@ -491,20 +484,21 @@ pub unsafe extern "C" fn etw_classic_message_write(
     count: u32,
 ) -> u32 {
     guarded(|| {
-        // As many as `csrc/classic.c` collects.
+        // The limit of `csrc/classic.c`.
         const MOST: usize = 128;
         let count = (count as usize).min(MOST);
         let mut pieces = [MaybeUninit::<&[u8]>::uninit(); MOST];
         for (n, piece) in pieces[..count].iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe {
+            // SAFETY: ARRAY, and BYTES for the element.
+            let bytes = unsafe {
                 let argument = arguments.add(n).read_unaligned();
-                piece.write(bytes(argument.data, argument.size));
-            }
+                bytes(argument.data, argument.size)
+            };
+            piece.write(bytes.unwrap_or_default());
         }
-        // SAFETY: so many have just been written.
+        // SAFETY: the loop initialised the first `count` elements.
         let pieces = unsafe { pieces[..count].assume_init_ref() };
-        // SAFETY: the caller's promise. A component id wins over a GUID, as it does for those who read the record.
+        // SAFETY: ONE. If both flags are set, the component id wins, as it does for readers of the record.
         let id = unsafe {
             if flags & TRACE_MESSAGE_COMPONENT_ID != 0 {
                 MessageId::Component(id.cast::<u32>().read_unaligned())
@@ -514,14 +508,14 @@ pub unsafe extern "C" fn etw_classic_message_write(
                 MessageId::None
             }
         };
-        // Another clock for the time is none that the session has: what asks for it gets the session's (a guess).
+        // The session has one clock, so a message that asks for another one gets the session's (a guess).
         let has_time = flags & (TRACE_MESSAGE_TIMESTAMP | TRACE_MESSAGE_PERFORMANCE_TIMESTAMP) != 0;
         let flags = flags as u16 | if has_time { MessageFlags::TIMESTAMP.0 } else { 0 };
         evntrace::trace_message(LoggerHandle(session), MessageFlags(flags), id, number, pieces)
     })
 }
 
-/// The names under which C's functions are seen outside of a shared library.
+/// Exports of the C functions: a shared library exports only the symbols that Rust defines.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod variadic {
     use std::arch::naked_asm;
@@ -534,7 +528,7 @@ mod variadic {
     macro_rules! jumps {
         ($($name:ident $to:ident)*) => {$(
             /// # Safety
-            /// As the header says: its arguments are C's affair.
+            /// CODE: the function jumps to its C definition with the arguments unchanged.
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name() {

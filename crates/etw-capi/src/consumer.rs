@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use etw_api::Status;
 
-use crate::abi::{guarded, utf16_of};
+use crate::abi::{array, guarded, read, utf16_of};
 use crate::last_error::SetLastError;
 use crate::status::{ERROR_INVALID_TIME, ERROR_WMI_ALREADY_ENABLED};
 pub use event::header_of;
@@ -28,10 +28,10 @@ const INVALID: u64 = u64::MAX;
 const HANDLE_LIMIT: u32 = 64;
 
 /// # Safety
-/// As the header says.
+/// ONE and OUT `logfile`, with TEXT for its names and CALLBACK for its callbacks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn OpenTraceW(logfile: *mut RawLogfile) -> u64 {
-    // SAFETY: the caller's promise, as are the names that the structure leads to.
+    // SAFETY: ONE, OUT, and TEXT for both names.
     unsafe {
         open(logfile, |name| {
             let text = utf16_of(name.cast())?;
@@ -42,10 +42,10 @@ pub unsafe extern "C" fn OpenTraceW(logfile: *mut RawLogfile) -> u64 {
 }
 
 /// # Safety
-/// As the header says.
+/// ONE and OUT `logfile`, with TEXT for its names and CALLBACK for its callbacks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn OpenTraceA(logfile: *mut RawLogfile) -> u64 {
-    // SAFETY: the caller's promise, as are the names that the structure leads to.
+    // SAFETY: ONE, OUT, and TEXT for both names.
     unsafe {
         open(logfile, |name| {
             if name.is_null() {
@@ -76,14 +76,14 @@ struct Name {
 }
 
 /// # Safety
-/// NULL, or a structure whose names `name` can read.
+/// ONE and OUT `logfile`; `name` is safe for both names of the structure.
 unsafe fn open(logfile: *mut RawLogfile, name: impl Fn(*const c_void) -> Option<Name>) -> u64 {
     let mut handle = INVALID;
     let status = guarded(|| {
         if logfile.is_null() {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: ONE.
         let raw = unsafe { logfile.read_unaligned() };
         let names = [name(raw.log_file_name), name(raw.logger_name)];
         let has_callback = raw.event_callback.is_some() || raw.buffer_callback.is_some();
@@ -109,7 +109,7 @@ unsafe fn open(logfile: *mut RawLogfile, name: impl Fn(*const c_void) -> Option<
                 logger_name: raw.logger_name,
                 ..opened.raw
             };
-            // SAFETY: the caller's promise.
+            // SAFETY: OUT.
             unsafe { logfile.write_unaligned(told) };
         }
         handle = trace::add(trace);
@@ -123,7 +123,7 @@ unsafe fn open(logfile: *mut RawLogfile, name: impl Fn(*const c_void) -> Option<
 }
 
 /// # Safety
-/// As the header says.
+/// ARRAY `handles`, `count`; ONE `start`; ONE `end`; CALLBACK, from `OpenTrace`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ProcessTrace(
     handles: *const u64,
@@ -140,11 +140,10 @@ pub unsafe extern "C-unwind" fn ProcessTrace(
         if handles.is_null() {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        // SAFETY: the caller's promise: so many handles; NULL, or a time.
+        // SAFETY: ARRAY, ONE.
         let (traces, times) = unsafe {
-            let handles = (0..count as usize).map(|number| handles.add(number).read_unaligned());
-            let time = |time: *const i64| (!time.is_null()).then(|| time.read_unaligned());
-            (handles.map(trace::find).collect::<Option<Vec<_>>>(), (time(start), time(end)))
+            let traces = array(handles, count).map(trace::find).collect::<Option<Vec<_>>>();
+            (traces, (read(start), read(end)))
         };
         let Some(traces) = traces else { return Status::ERROR_INVALID_HANDLE };
         if let (Some(start), Some(end)) = times

@@ -1,4 +1,4 @@
-//! Which schemas an event has: those that the process has loaded, and those of the trace that its thread is reading.
+//! Decoding of program events: with schemas that the process has loaded, and with those of the trace that the thread is reading.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,37 +11,44 @@ use etw_types::{
     Hook, Keyword, Level, Opcode,
 };
 
+use crate::abi::{bytes, pointer};
 use crate::consumer::{RawRecord, header_of};
 use crate::loaded;
 use crate::tdh::places::Places;
 
-/// A decoder, and which loaded schemas it knows.
-struct Known {
+/// A decoder with the loaded schemas, and the values of the event that is being delivered.
+struct Reading {
     decoder: Decoder,
+    /// The generation of the loaded schemas in `decoder`.
     generation: u64,
-    /// The record whose callback runs, as its address.
+    /// The address of the record whose callback runs.
     delivered: usize,
-    /// Where its values lie, once that was asked for.
+    /// The value offsets of that record, once a call needed them.
     places: Option<(Key, Remembered)>,
 }
 
-/// What says that a record is still the one that was delivered.
-type Key = (usize, usize, u16);
-
-thread_local! {
-    /// The traces that this thread is reading, the innermost last: a callback may read another.
-    static READING: RefCell<Vec<Rc<RefCell<Known>>>> = const { RefCell::new(Vec::new()) };
-    /// For events that come from elsewhere.
-    static ALONE: Rc<RefCell<Known>> = Rc::new(RefCell::new(Known::new()));
+/// Identifies the delivered record: addresses and size of the record and its payload.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key {
+    record: usize,
+    payload: usize,
+    size: u16,
 }
 
-impl Known {
-    fn new() -> Known {
+thread_local! {
+    /// The traces that this thread is reading. A callback may read another trace, which is then the last element.
+    static READING: RefCell<Vec<Rc<RefCell<Reading>>>> = const { RefCell::new(Vec::new()) };
+    /// The decoder for events outside `ProcessTrace`.
+    static ALONE: Rc<RefCell<Reading>> = Rc::new(RefCell::new(Reading::new()));
+}
+
+impl Reading {
+    fn new() -> Reading {
         let mut decoder = Decoder::new();
-        // It is told what to learn from, once.
+        // `InProgress::learn` decides which records teach schemas.
         decoder.set_learning(false);
         decoder.set_own_catalog(loaded::registered());
-        Known { decoder, generation: 0, delivered: 0, places: None }
+        Reading { decoder, generation: 0, delivered: 0, places: None }
     }
 
     fn update(&mut self) {
@@ -54,17 +61,17 @@ impl Known {
     }
 }
 
-/// A `ProcessTrace` that has begun on this thread, until it is dropped.
-pub struct InProgress(Rc<RefCell<Known>>);
+/// A `ProcessTrace` on this thread, from its start until this value is dropped.
+pub struct InProgress(Rc<RefCell<Reading>>);
 
 impl InProgress {
     pub fn begin() -> InProgress {
-        let known = Rc::new(RefCell::new(Known::new()));
+        let known = Rc::new(RefCell::new(Reading::new()));
         READING.with_borrow_mut(|reading| reading.push(Rc::clone(&known)));
         InProgress(known)
     }
 
-    /// Keeps what a record says of other events.
+    /// Learns the schemas that a record carries.
     pub fn learn(&self, record: &EventRecord<'_>) {
         let known = &mut *self.0.borrow_mut();
         known.decoder.set_learning(true);
@@ -72,7 +79,7 @@ impl InProgress {
         known.decoder.set_learning(false);
     }
 
-    /// The callback of this record is called next.
+    /// Notes the record whose callback runs next.
     pub fn deliver(&self, record: *const RawRecord) {
         let known = &mut *self.0.borrow_mut();
         known.delivered = record.addr();
@@ -86,33 +93,34 @@ impl Drop for InProgress {
     }
 }
 
-/// An event of the program's, for the time of a call.
+/// An event that a program passes, for the duration of a call.
 pub struct Event {
     raw: RawRecord,
     address: usize,
-    /// The items that decoding needs, as a chain that can be walked.
+    /// The extended items, as a chain in their stored form.
     chain: Vec<u8>,
 }
 
 impl Event {
     /// # Safety
-    /// NULL, or a record that leads to its items and its data, which stay as they are while this lives.
+    /// ONE `record`, with ARRAY for its extended items, BYTES for each of them, and BYTES for the payload, until the `Event` is dropped.
     pub unsafe fn new(record: *const RawRecord) -> Option<Event> {
         if record.is_null() {
             return None;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: ONE.
         let raw = unsafe { record.read_unaligned() };
         let mut chain: Vec<u8> = Vec::new();
         let mut last = None;
         let count = if raw.items.is_null() { 0 } else { usize::from(raw.item_count) };
         for number in 0..count {
-            // SAFETY: the caller's promise.
+            // SAFETY: ARRAY.
             let item = unsafe { raw.items.add(number).read_unaligned() };
             let total = (8 + usize::from(item.size)).next_multiple_of(8);
             let Ok(stored) = u16::try_from(total) else { continue };
-            // SAFETY: the caller's promise.
-            let Some(data) = (unsafe { bytes(item.address, usize::from(item.size)) }) else {
+            // SAFETY: BYTES.
+            let Some(data) = (unsafe { bytes(pointer(item.address), usize::from(item.size)) })
+            else {
                 continue;
             };
             last = Some(chain.len());
@@ -128,7 +136,7 @@ impl Event {
         Some(Event { raw, address: record.addr(), chain })
     }
 
-    /// An event of a provider that nothing is known of but its descriptor.
+    /// An event of which only the provider and the descriptor are known.
     pub fn of_descriptor(provider: Guid, descriptor: EventDescriptor) -> EventRecord<'static> {
         let mut record = EventRecord::new(HeaderType::Event64, &[]);
         record.provider = Some(provider);
@@ -136,15 +144,14 @@ impl Event {
         record
     }
 
-    /// The record as it was stored, as far as it can be told.
+    /// The record in its stored form, as far as the program's copy shows it.
     pub fn record(&self) -> EventRecord<'_> {
         let header = &self.raw.header;
         let flags = EventFlags(header.flags);
-        // SAFETY: the promise to `new`.
-        let payload =
-            unsafe { bytes(self.raw.data.addr() as u64, usize::from(self.raw.data_size)) };
+        // SAFETY: BYTES, from `new`.
+        let payload = unsafe { bytes(self.raw.data.cast(), usize::from(self.raw.data_size)) };
         let kind = header_of(header.header_type).filter(|kind| {
-            // A record that a program has made has the flags alone.
+            // A record that the program has made has flags, and no header type that agrees with them.
             let is_classic = kind.is_classic() || kind.is_kernel();
             is_classic == flags.contains(EventFlags::CLASSIC_HEADER)
                 && (*kind == HeaderType::Message) == flags.contains(EventFlags::TRACE_MESSAGE)
@@ -191,32 +198,18 @@ impl Event {
         record
     }
 
-    /// Says nothing of the width of its pointers.
+    /// Whether the flags lack the size of pointers.
     pub fn has_no_pointer_size(&self) -> bool {
         let both = EventFlags::HEADER_32_BIT.0 | EventFlags::HEADER_64_BIT.0;
         self.raw.header.flags & both == 0
     }
 
     fn key(&self) -> Key {
-        (self.address, self.raw.data.addr(), self.raw.data_size)
+        Key { record: self.address, payload: self.raw.data.addr(), size: self.raw.data_size }
     }
 }
 
-/// # Safety
-/// So many bytes are there and stay as they are for `'a`.
-unsafe fn bytes<'a>(address: u64, size: usize) -> Option<&'a [u8]> {
-    if size == 0 {
-        return Some(&[]);
-    }
-    let start = std::ptr::with_exposed_provenance::<u8>(usize::try_from(address).ok()?);
-    if start.is_null() {
-        return None;
-    }
-    // SAFETY: the caller's promise.
-    Some(unsafe { std::slice::from_raw_parts(start, size) })
-}
-
-/// Finds the record's schema and calls with it; `wpp`: formats of messages that go first.
+/// Decodes a record and calls `call` with the result. `wpp`: formats of messages that precede the loaded ones.
 pub fn decode<T>(
     record: &EventRecord<'_>,
     wpp: Option<Arc<Catalog>>,
@@ -237,21 +230,21 @@ pub fn decode<T>(
     call(&known.decoder.decode(record))
 }
 
-fn known() -> Rc<RefCell<Known>> {
+fn known() -> Rc<RefCell<Reading>> {
     let reading = READING.with_borrow(|reading| reading.last().cloned());
     reading.unwrap_or_else(|| ALONE.with(Rc::clone))
 }
 
-/// Where the values of the event lie whose callback runs, once it was found out: a program that asks for each element of an array would
-/// have the payload walked as often.
+/// The value offsets of the event whose callback runs. Without them, a program that reads an array element by element would make the
+/// library walk the payload for each element.
 #[derive(Clone)]
 pub struct Remembered {
-    /// The schema that they are of, as its address.
+    /// The address of the schema.
     pub schema: usize,
     pub places: Rc<Places>,
 }
 
-/// The places of this event, if it is the delivered one and they were found.
+/// The value offsets of an event, if it is the one being delivered and a call has computed them.
 pub fn remembered(event: &Event) -> Option<Remembered> {
     let known = known();
     let mut known = known.borrow_mut();
@@ -260,7 +253,7 @@ pub fn remembered(event: &Event) -> Option<Remembered> {
     (*key == event.key()).then(|| found.clone())
 }
 
-/// Keeps the places of the delivered event.
+/// Keeps the value offsets of the event being delivered.
 pub fn remember(event: &Event, found: Remembered) {
     let known = known();
     let mut known = known.borrow_mut();

@@ -1,4 +1,4 @@
-//! `evntprov.h`.
+//! `evntprov.h`: providers register, test their enable state and write events.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -8,9 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use etw_api::evntprov::{
     self, EventDataDescriptor, MAX_DATA_DESCRIPTORS, RegHandle, event_register,
 };
-use etw_api::{EnableChange, EventDescriptor, Guid, Status};
+use etw_api::{EnableChange, EventDescriptor, Status};
 
-use crate::abi::{RawData, RawDescriptor, RawGuid, guarded};
+use crate::abi::{
+    CallbackContext, RawData, RawDescriptor, RawFilterDescriptor, RawGuid, bytes, descriptor_of,
+    guarded, guid_of, pointer, store, utf16_units_of, utf32_of,
+};
 use crate::write::{EventWrite, EventWriteTransfer};
 
 /// `PENABLECALLBACK`.
@@ -20,45 +23,23 @@ type RawCallback = unsafe extern "C" fn(
     level: u8,
     any: u64,
     all: u64,
-    filter: *const RawFilter,
+    filter: *const RawFilterDescriptor,
     context: *mut c_void,
 );
-
-/// `EVENT_FILTER_DESCRIPTOR`.
-#[repr(C)]
-pub struct RawFilter {
-    address: u64,
-    size: u32,
-    kind: u32,
-}
 
 /// `EVENT_FILTER_TYPE_SCHEMATIZED`
 const SCHEMATIZED: u32 = 0x8000_0000;
 
 static REGISTERED: AtomicUsize = AtomicUsize::new(0);
 
-/// Is a provider registered by this library's calls?
+/// Whether a program has registered a provider through this library.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
 pub fn has_registered() -> bool {
     REGISTERED.load(Ordering::Relaxed) > 0
 }
 
-/// The context that a program gave: handed back to it and never looked at.
-struct Context(*mut c_void);
-
-// SAFETY: the pointer is not followed here; the program, as on Windows, is told by another thread.
-unsafe impl Send for Context {}
-// SAFETY: as above.
-unsafe impl Sync for Context {}
-
-impl Context {
-    fn get(&self) -> *mut c_void {
-        self.0
-    }
-}
-
 /// # Safety
-/// As the header says.
+/// ONE `provider`; CALLBACK `callback`, `context`; OUT `handle`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EventRegister(
     provider: *const RawGuid,
@@ -67,22 +48,23 @@ pub unsafe extern "C" fn EventRegister(
     handle: *mut u64,
 ) -> u32 {
     guarded(|| {
-        if provider.is_null() || handle.is_null() {
+        // SAFETY: ONE.
+        let Some(id) = (unsafe { guid_of(provider) }).filter(|_| !handle.is_null()) else {
             return Status::ERROR_INVALID_PARAMETER;
-        }
-        let context = Context(context);
+        };
+        let context = CallbackContext(context);
         let callback = callback.map(|callback| {
-            let told = move |change: &EnableChange<'_>| {
+            let notify = move |change: &EnableChange<'_>| {
                 let source = RawGuid::from_guid(&change.source);
                 let data = change.filter_data;
-                let filter = RawFilter {
+                let filter = RawFilterDescriptor {
                     address: data.as_ptr().addr() as u64,
                     size: data.len() as u32,
                     kind: SCHEMATIZED,
                 };
-                let filter: *const RawFilter =
+                let filter: *const RawFilterDescriptor =
                     if data.is_empty() { std::ptr::null() } else { &raw const filter };
-                // SAFETY: the program's own function, with arguments that live as long as the call.
+                // SAFETY: CALLBACK; the other arguments live until it returns.
                 unsafe {
                     callback(
                         &raw const source,
@@ -95,16 +77,14 @@ pub unsafe extern "C" fn EventRegister(
                     );
                 }
             };
-            let told: Arc<etw_api::EnableCallback> = Arc::new(told);
-            told
+            let notify: Arc<etw_api::EnableCallback> = Arc::new(notify);
+            notify
         });
-        // SAFETY: the caller's promise.
-        let id = unsafe { provider.read_unaligned() }.guid();
         match event_register(&id, callback) {
             Ok(registered) => {
                 REGISTERED.fetch_add(1, Ordering::Relaxed);
-                // SAFETY: the caller's promise.
-                unsafe { handle.write_unaligned(registered.0) };
+                // SAFETY: OUT.
+                unsafe { store(handle, registered.0) };
                 Status::ERROR_SUCCESS
             }
             Err(status) => status,
@@ -112,7 +92,7 @@ pub unsafe extern "C" fn EventRegister(
     })
 }
 
-/// Unregisters.
+/// Unregisters a provider.
 #[unsafe(no_mangle)]
 pub extern "C" fn EventUnregister(handle: u64) -> u32 {
     guarded(|| {
@@ -125,7 +105,7 @@ pub extern "C" fn EventUnregister(handle: u64) -> u32 {
 }
 
 /// # Safety
-/// As the header says.
+/// BYTES `data`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EventSetInformation(
     handle: u64,
@@ -134,33 +114,32 @@ pub unsafe extern "C" fn EventSetInformation(
     size: u32,
 ) -> u32 {
     guarded(|| {
-        if data.is_null() && size != 0 {
+        // SAFETY: BYTES.
+        let Some(data) = (unsafe { bytes(data.cast(), size as usize) }) else {
             return Status::ERROR_INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise.
-        let data = unsafe { bytes(data.addr() as u64, size) };
+        };
         evntprov::event_set_information(RegHandle(handle), class, data)
     })
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `descriptor`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EventEnabled(handle: u64, descriptor: *const RawDescriptor) -> u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE.
     let descriptor = unsafe { descriptor_of(descriptor) };
     let is_wanted = |descriptor| evntprov::event_enabled(RegHandle(handle), &descriptor);
     u8::from(descriptor.is_some_and(is_wanted))
 }
 
-/// Does a session want events of this level and keyword?
+/// Whether a session enabled events of this level and keyword.
 #[unsafe(no_mangle)]
 pub extern "C" fn EventProviderEnabled(handle: u64, level: u8, keyword: u64) -> u8 {
     u8::from(evntprov::event_provider_enabled(RegHandle(handle), level, keyword))
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `descriptor`; ONE `activity`; ONE `related`; ARRAY `data`, `count`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EventWriteEx(
     handle: u64,
@@ -172,10 +151,10 @@ pub unsafe extern "C" fn EventWriteEx(
     count: u32,
     data: *const RawData,
 ) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE.
     unsafe {
         let (activity, related) = (guid_of(activity), guid_of(related));
-        write((handle, descriptor, count, data), |d, data| {
+        write(Write { handle, descriptor, count, data }, |d, data| {
             let ids = (activity.as_ref(), related.as_ref());
             evntprov::event_write_ex(d.0, d.1, filter, flags, ids.0, ids.1, data)
         })
@@ -183,7 +162,7 @@ pub unsafe extern "C" fn EventWriteEx(
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `descriptor`; ONE `activity`; ONE `related`; ARRAY `data`, `count`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EtwEventWriteFull(
     handle: u64,
@@ -194,10 +173,10 @@ pub unsafe extern "C" fn EtwEventWriteFull(
     count: u32,
     data: *const RawData,
 ) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE.
     unsafe {
         let (activity, related) = (guid_of(activity), guid_of(related));
-        write((handle, descriptor, count, data), |d, data| {
+        write(Write { handle, descriptor, count, data }, |d, data| {
             let ids = (activity.as_ref(), related.as_ref());
             evntprov::etw_event_write_full(d.0, d.1, property, ids.0, ids.1, data)
         })
@@ -205,7 +184,7 @@ pub unsafe extern "C" fn EtwEventWriteFull(
 }
 
 /// # Safety
-/// As the header says.
+/// TEXT `text`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EventWriteString(
     handle: u64,
@@ -214,38 +193,33 @@ pub unsafe extern "C" fn EventWriteString(
     text: *const u16,
 ) -> u32 {
     guarded(|| {
-        if text.is_null() {
+        // SAFETY: TEXT.
+        let Some(units) = (unsafe { utf16_units_of(text) }) else {
             return Status::ERROR_INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise: units up to a zero one.
-        let units = unsafe {
-            let length = (0..).take_while(|n| text.add(*n).read_unaligned() != 0).count();
-            (0..length).map(|n| text.add(n).read_unaligned()).collect::<Vec<u16>>()
         };
         evntprov::event_write_units(RegHandle(handle), level, keyword, &units)
     })
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `id`; OUT `id`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EventActivityIdControl(code: u32, id: *mut RawGuid) -> u32 {
     guarded(|| {
-        if id.is_null() {
+        // SAFETY: ONE: `id` is read and written.
+        let Some(mut guid) = (unsafe { guid_of(id) }) else {
             return Status::ERROR_INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise.
-        let mut guid = unsafe { id.read_unaligned() }.guid();
+        };
         let status = etw_api::event_activity_id_control(code, &mut guid);
         if status.is_success() {
-            // SAFETY: the caller's promise.
-            unsafe { id.write_unaligned(RawGuid::from_guid(&guid)) };
+            // SAFETY: OUT; not NULL, since a GUID was read from it.
+            unsafe { store(id, RawGuid::from_guid(&guid)) };
         }
         status
     })
 }
 
-/// Without a security service there is nothing to look up or to change.
+/// Returns 50: there is no security service whose descriptors could be changed.
 #[unsafe(no_mangle)]
 pub extern "C" fn EventAccessControl(
     _guid: *const RawGuid,
@@ -257,7 +231,7 @@ pub extern "C" fn EventAccessControl(
     Status::ERROR_NOT_SUPPORTED.0
 }
 
-/// As [`EventAccessControl`].
+/// Returns 50, as [`EventAccessControl`] does.
 #[unsafe(no_mangle)]
 pub extern "C" fn EventAccessQuery(
     _guid: *const RawGuid,
@@ -267,53 +241,36 @@ pub extern "C" fn EventAccessQuery(
     Status::ERROR_NOT_SUPPORTED.0
 }
 
-/// As [`EventAccessControl`].
+/// Returns 50, as [`EventAccessControl`] does.
 #[unsafe(no_mangle)]
 pub extern "C" fn EventAccessRemove(_guid: *const RawGuid) -> u32 {
     Status::ERROR_NOT_SUPPORTED.0
 }
 
-/// # Safety
-/// NULL, or a descriptor.
-unsafe fn descriptor_of(descriptor: *const RawDescriptor) -> Option<EventDescriptor> {
-    // SAFETY: the caller's promise.
-    (!descriptor.is_null()).then(|| unsafe { descriptor.read_unaligned() }.descriptor())
+/// The arguments that all write functions have.
+struct Write {
+    handle: u64,
+    descriptor: *const RawDescriptor,
+    count: u32,
+    data: *const RawData,
 }
 
-/// # Safety
-/// NULL, or a GUID.
-pub unsafe fn guid_of(guid: *const RawGuid) -> Option<Guid> {
-    // SAFETY: the caller's promise.
-    (!guid.is_null()).then(|| unsafe { guid.read_unaligned() }.guid())
-}
-
-/// # Safety
-/// So many bytes are there and stay unchanged for `'a`.
-unsafe fn bytes<'a>(address: u64, size: u32) -> &'a [u8] {
-    if size == 0 {
-        return &[];
-    }
-    let start = std::ptr::with_exposed_provenance(address as usize);
-    // SAFETY: the caller's promise.
-    unsafe { std::slice::from_raw_parts(start, size as usize) }
-}
-
-/// The pieces as slices, on the stack, for one of the write calls.
+/// Calls a write function with the data descriptors as slices, which lie on the stack.
 ///
 /// # Safety
-/// The descriptor is NULL or one; so many pieces are there, each leading to its bytes.
+/// ONE `descriptor`; ARRAY `data`, `count`; BYTES for each element.
 #[inline]
 unsafe fn write(
-    (handle, descriptor, count, data): (u64, *const RawDescriptor, u32, *const RawData),
+    Write { handle, descriptor, count, data }: Write,
     call: impl FnOnce((RegHandle, Option<&EventDescriptor>), &[EventDataDescriptor<'_>]) -> Status,
 ) -> u32 {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: ONE.
         let descriptor = unsafe { descriptor_of(descriptor) };
         let handle = RegHandle(handle);
         let Some(event) = &descriptor else { return call((handle, None), &[]) };
         if !evntprov::event_enabled(handle, event) {
-            // Nothing is looked at; the call tells a handle that is none.
+            // No session enabled the event, so the data is not read; `call` rejects an invalid handle.
             return call((handle, Some(event)), &[]);
         }
         let count = count as usize;
@@ -322,14 +279,15 @@ unsafe fn write(
         }
         let mut pieces = [MaybeUninit::<EventDataDescriptor<'_>>::uninit(); MAX_DATA_DESCRIPTORS];
         for (n, piece) in pieces[..count].iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe {
+            // SAFETY: ARRAY, and BYTES for the element.
+            let (raw, bytes) = unsafe {
                 let raw = data.add(n).read_unaligned();
-                let bytes = bytes(raw.address, raw.size);
-                piece.write(EventDataDescriptor::of_kind(bytes, raw.kind));
-            }
+                (raw, bytes(pointer(raw.address), raw.size as usize))
+            };
+            let Some(bytes) = bytes else { return Status::ERROR_INVALID_PARAMETER };
+            piece.write(EventDataDescriptor::of_kind(bytes, raw.kind));
         }
-        // SAFETY: so many have just been written.
+        // SAFETY: the loop initialised the first `count` elements.
         let pieces = unsafe { pieces[..count].assume_init_ref() };
         call((handle, Some(event)), pieces)
     })
@@ -340,11 +298,11 @@ macro_rules! etw_names {
         /// The name in `ntdll`.
         ///
         /// # Safety
-        /// As the header says.
+        #[doc = concat!("As [`", stringify!($of), "`].")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
             #[allow(unused_unsafe)]
-            // SAFETY: the caller's promise.
+            // SAFETY: the arguments and their clauses are those of the function with the other name.
             unsafe { $of($($argument),*) }
         }
     )*};
@@ -362,10 +320,10 @@ etw_names! {
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `descriptor`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EtwEventEnabled(handle: u64, descriptor: *const RawDescriptor) -> u8 {
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE.
     unsafe { EventEnabled(handle, descriptor) }
 }
 
@@ -375,10 +333,10 @@ pub extern "C" fn EtwEventProviderEnabled(handle: u64, level: u8, keyword: u64) 
     EventProviderEnabled(handle, level, keyword)
 }
 
-/// `EventWriteString` of UTF-32, as `wchar_t` has it outside of Windows. What is no scalar value becomes U+FFFD.
+/// `EventWriteString` for UTF-32, the encoding of `wchar_t` outside Windows.
 ///
 /// # Safety
-/// As the header says.
+/// TEXT `text`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_event_write_wide(
     handle: u64,
@@ -387,16 +345,9 @@ pub unsafe extern "C" fn etw_event_write_wide(
     text: *const u32,
 ) -> u32 {
     guarded(|| {
-        if text.is_null() {
+        // SAFETY: TEXT.
+        let Some(text) = (unsafe { utf32_of(text) }) else {
             return Status::ERROR_INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise: units up to a zero one.
-        let text: String = unsafe {
-            let length = (0..).take_while(|n| text.add(*n).read_unaligned() != 0).count();
-            (0..length)
-                .map(|n| text.add(n).read_unaligned())
-                .map(|unit| char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER))
-                .collect()
         };
         evntprov::event_write_string(RegHandle(handle), level, keyword, &text)
     })

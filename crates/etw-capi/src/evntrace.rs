@@ -1,7 +1,7 @@
-//! `evntrace.h` for controllers: global sessions are started, asked, changed and stopped.
+//! `evntrace.h` for controllers: starting, querying, updating and stopping sessions.
 //!
-//! The sessions are those of the user's host (`etw daemon`), which `StartTrace` starts where none runs. A call is a connection of its
-//! own: nothing is kept between two calls, and a handle means the same in every process. Private sessions are this process's.
+//! Global sessions belong to the user's daemon (`etw daemon`), which `StartTrace` starts if it does not run. Every call has a connection of its
+//! own: no state stays between two calls, and a handle means the same session in every process. Private sessions belong to this process.
 
 mod enable;
 mod filters;
@@ -20,7 +20,7 @@ use etw_types::LogFileMode;
 use etw_wire::client::Client;
 use etw_wire::control::{Request, Response, Update};
 
-use crate::abi::guarded;
+use crate::abi::{guarded, store};
 use properties::{Properties, RawProperties, Text};
 
 const QUERY: u32 = 0;
@@ -30,7 +30,7 @@ const FLUSH: u32 = 3;
 const INCREMENT_FILE: u32 = 4;
 const CONVERT_TO_REAL_TIME: u32 = 5;
 
-/// Sessions that are asked for at once.
+/// The limit of sessions that one `QueryAllTraces` returns.
 const MOST_SESSIONS: u32 = 64;
 
 fn outcome(result: Result<(), Status>) -> Status {
@@ -41,31 +41,31 @@ macro_rules! calls {
     ($($start:ident $query_all:ident $control:ident [$($name:ident $code:ident)*] $text:ident;)*) => {
         $(
             /// # Safety
-            /// As the header says.
+            /// OUT `handle`; TEXT `name`; ONE and OUT `properties`, of `Wnode.BufferSize` bytes.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $start(
                 handle: *mut u64,
                 name: *const c_void,
                 properties: *mut RawProperties,
             ) -> u32 {
-                // SAFETY: the caller's promise.
+                // SAFETY: TEXT, OUT.
                 guarded(|| outcome(unsafe { start(handle, name, properties, Text::$text) }))
             }
 
             /// # Safety
-            /// As the header says.
+            /// ARRAY `array`, `count`, and ONE and OUT for each, of `Wnode.BufferSize` bytes; OUT `found`.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $query_all(
                 array: *const *mut RawProperties,
                 count: u32,
                 found: *mut u32,
             ) -> u32 {
-                // SAFETY: the caller's promise.
+                // SAFETY: ARRAY, OUT.
                 guarded(|| outcome(unsafe { query_all(array, count, found, Text::$text) }))
             }
 
             /// # Safety
-            /// As the header says.
+            /// TEXT `name`; ONE and OUT `properties`, of `Wnode.BufferSize` bytes.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $control(
                 handle: u64,
@@ -73,20 +73,20 @@ macro_rules! calls {
                 properties: *mut RawProperties,
                 code: u32,
             ) -> u32 {
-                // SAFETY: the caller's promise.
+                // SAFETY: TEXT, OUT.
                 guarded(|| outcome(unsafe { control(handle, name, properties, code, Text::$text) }))
             }
 
             $(
                 /// # Safety
-                /// As the header says.
+                /// TEXT `name`; ONE and OUT `properties`, of `Wnode.BufferSize` bytes.
                 #[unsafe(no_mangle)]
                 pub unsafe extern "C" fn $name(
                     handle: u64,
                     name: *const c_void,
                     properties: *mut RawProperties,
                 ) -> u32 {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: TEXT, OUT.
                     unsafe { $control(handle, name, properties, $code) }
                 }
             )*
@@ -102,7 +102,7 @@ calls! {
 }
 
 /// # Safety
-/// NULL, or what the header says.
+/// OUT `handle`; TEXT `name`; ONE and OUT `properties`, of `Wnode.BufferSize` bytes.
 unsafe fn start(
     handle: *mut u64,
     name: *const c_void,
@@ -112,7 +112,7 @@ unsafe fn start(
     if handle.is_null() {
         return Err(Status::ERROR_INVALID_PARAMETER);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: TEXT.
     let (name, properties) = unsafe { (text.name(name), Properties::read(properties, text)?) };
     let name = name?.ok_or(Status::ERROR_INVALID_PARAMETER)?;
     let wanted = start::start_of(&name, &properties)?;
@@ -123,14 +123,14 @@ unsafe fn start(
         let client = host::connect_or_start()?;
         sessions::session(host::ask(&client, &Request::Start(Box::new(wanted)))?)?
     };
-    // SAFETY: the caller's promise.
-    unsafe { handle.write_unaligned(sessions::handle_of(&started)) };
-    // The file's name stays as the program has put it. That there is room for the session's was seen before.
+    // SAFETY: OUT.
+    unsafe { store(handle, sessions::handle_of(&started)) };
+    // The name of the file stays as the program wrote it. `Properties::read` has checked that the name of the session fits.
     properties.tell(&started, false)
 }
 
 /// # Safety
-/// NULL, or what the header says.
+/// TEXT `name`; ONE and OUT `properties`, of `Wnode.BufferSize` bytes.
 unsafe fn control(
     handle: u64,
     name: *const c_void,
@@ -141,7 +141,7 @@ unsafe fn control(
     if code > CONVERT_TO_REAL_TIME {
         return Err(Status::ERROR_INVALID_PARAMETER);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: TEXT.
     let (name, properties) = unsafe { (text.name(name), Properties::read(properties, text)?) };
     let name = name?.filter(|name| !name.is_empty());
     if handle == 0 && name.is_none() {
@@ -172,7 +172,7 @@ unsafe fn control(
             flush(&client, session.clone(), &properties)?;
             sessions::query(&client, &session)?
         }
-        // A host ends a file of a series when it is full, and writes to a file and for consumers at once.
+        // The daemon cannot do these: it changes files of a series when they are full, and writes a file and a live stream at once.
         INCREMENT_FILE | CONVERT_TO_REAL_TIME => {
             sessions::query(&client, &session)?;
             return Err(Status::ERROR_NOT_SUPPORTED);
@@ -182,15 +182,15 @@ unsafe fn control(
     properties.tell(&told, true)
 }
 
-/// What is 0 stays as it is; of the mode only the bit for real time may change.
+/// Updates a session. A value of 0 leaves a setting unchanged; of the log mode, only the real-time bit can change.
 fn update(client: &Client, name: &str, properties: &Properties) -> Result<(), Status> {
     let raw = &properties.raw;
     let now = sessions::query(client, name)?;
-    // The file that it has is none to change to, as documented: the host refuses it.
+    // As documented, a session cannot change to the file that it has: the daemon rejects it.
     let file = properties.file()?;
     let is_real_time = raw.mode.contains(LogFileMode::REAL_TIME);
     if !is_real_time && now.file.is_none() && now.mode.contains(LogFileMode::REAL_TIME) {
-        // Its events would go nowhere.
+        // The session would have neither a file nor a live stream.
         return Err(Status::ERROR_INVALID_PARAMETER);
     }
     if is_real_time && now.mode.contains(LogFileMode::BUFFERING) {
@@ -208,7 +208,7 @@ fn update(client: &Client, name: &str, properties: &Properties) -> Result<(), St
     host::ask(client, &Request::Update { session: name.to_owned(), update }).map(|_| ())
 }
 
-/// Of a session in memory its contents, to the file that is named.
+/// Flushes a session. A session in memory writes its contents to the file that the properties name.
 fn flush(client: &Client, session: String, properties: &Properties) -> Result<(), Status> {
     let in_memory = sessions::query(client, &session)?.mode.contains(LogFileMode::BUFFERING);
     let request = match properties.file()? {
@@ -223,7 +223,7 @@ fn flush(client: &Client, session: String, properties: &Properties) -> Result<()
 }
 
 /// # Safety
-/// NULL, or so many pointers to properties.
+/// ARRAY `array`, `count`, and ONE and OUT for each, of `Wnode.BufferSize` bytes; OUT `found`.
 unsafe fn query_all(
     array: *const *mut RawProperties,
     count: u32,
@@ -235,15 +235,15 @@ unsafe fn query_all(
     }
     let all = match host::connect() {
         Ok(client) => sessions::list(&client)?,
-        // No host, no session.
+        // Without a daemon there are no sessions.
         Err(Status::ERROR_WMI_INSTANCE_NOT_FOUND) => Vec::new(),
         Err(status) => return Err(status),
     };
-    // SAFETY: the caller's promise.
-    unsafe { found.write_unaligned(all.len() as u32) };
+    // SAFETY: OUT.
+    unsafe { store(found, all.len() as u32) };
     let mut result = Ok(());
     for (number, session) in all.iter().take(count as usize).enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: ARRAY, OUT.
         let properties = unsafe { Properties::read(array.add(number).read_unaligned(), text)? };
         result = properties.tell(session, true).and(result);
     }

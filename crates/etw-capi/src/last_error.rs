@@ -1,4 +1,4 @@
-//! `GetLastError`: why a call failed that returns no status.
+//! `GetLastError` and `SetLastError`: the status of functions that return none.
 
 use std::cell::Cell;
 
@@ -6,13 +6,13 @@ thread_local! {
     static LAST: Cell<u32> = const { Cell::new(0) };
 }
 
-/// What the thread's last call of this kind said.
+/// The last error of the calling thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn GetLastError() -> u32 {
     LAST.get()
 }
 
-/// Says it.
+/// Sets the last error of the calling thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn SetLastError(code: u32) {
     LAST.set(code);

@@ -10,7 +10,7 @@ use etw_api::Status;
 use etw_log_sink::encode::MAX_PAIRS;
 use etw_log_sink::{Emit, EtwSink, LogLevel, Pair, Value};
 
-use crate::abi::{RawGuid, guarded};
+use crate::abi::{RawGuid, guarded, guid_of, text_of};
 
 static SINK: EtwSink = EtwSink::new();
 
@@ -112,16 +112,18 @@ extern "C" fn deinitialize() {
 /// Another provider than the default one, from the next registration on: to be called before the first log.
 ///
 /// # Safety
-/// As the header says.
+/// ONE `id`; TEXT `name`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_log_sink_set_provider(id: *const RawGuid, name: *const c_char) -> u32 {
     guarded(|| {
-        if id.is_null() || name.is_null() || SINK.is_registered() {
+        // SAFETY: ONE, TEXT.
+        let (Some(id), Some(name)) = (unsafe { (guid_of(id), text_of(name)) }) else {
+            return Status::ERROR_INVALID_PARAMETER;
+        };
+        if SINK.is_registered() {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        // SAFETY: the caller's promise.
-        let (id, name) = unsafe { (id.read_unaligned().guid(), CStr::from_ptr(name)) };
-        SINK.set_provider(id, &name.to_string_lossy());
+        SINK.set_provider(id, &String::from_utf8_lossy(name));
         Status::ERROR_SUCCESS
     })
 }
@@ -176,7 +178,7 @@ const _: () = {
 /// For the C side: writes an event.
 ///
 /// # Safety
-/// So many pairs are there, as c-logging makes them; the texts are NULL or end with a NUL; the message has so many bytes.
+/// ARRAY `pairs`, `count`, of pairs as c-logging makes them; TEXT `file`; TEXT `func`; BYTES `message`, `length`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn etw_log_sink_emit(
     level: u32,
@@ -202,7 +204,7 @@ unsafe extern "C" fn etw_log_sink_emit(
             }
         };
         let pairs = (0..count).map(|n| {
-            // SAFETY: the caller's promise.
+            // SAFETY: ARRAY.
             unsafe { pair_of(pairs.cast::<RawPair>().add(n).read_unaligned(), is_seed != 0) }
         });
         let mut few = [const { MaybeUninit::uninit() }; 8];
@@ -221,7 +223,7 @@ unsafe extern "C" fn etw_log_sink_emit(
                 &mut many
             }
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: BYTES, TEXT.
         let (message, file, func) = unsafe {
             let message = std::slice::from_raw_parts(message.cast::<u8>(), length);
             (message, text_of(file), text_of(func))
@@ -237,17 +239,10 @@ unsafe extern "C" fn etw_log_sink_emit(
 }
 
 /// # Safety
-/// NULL, or bytes that end with a NUL and live for `'a`.
-unsafe fn text_of<'a>(text: *const c_char) -> Option<&'a [u8]> {
-    // SAFETY: the caller's promise.
-    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
-}
-
-/// # Safety
-/// A pair of c-logging's, alive for `'a`.
+/// CODE: a pair of c-logging, whose function `get_type` may be called; TEXT for its name and ONE for its value, for as long as `'a`.
 #[inline(always)]
 unsafe fn pair_of<'a>(pair: RawPair, is_seed: bool) -> Pair<'a> {
-    // SAFETY: the caller's promise.
+    // SAFETY: TEXT.
     unsafe {
         let name = Cow::Borrowed(text_of(pair.name).unwrap_or_default());
         let number = match pair.kind.is_null() {
@@ -268,7 +263,7 @@ fn today(number: u32, is_seed: bool) -> u32 {
 }
 
 /// # Safety
-/// NULL, or a value of that type, packed: at any address.
+/// ONE `value`, of type `number`, at any alignment, for as long as `'a`.
 #[inline(always)]
 unsafe fn value_of<'a>(value: *const u8, number: u32) -> Value<'a> {
     if value.is_null() {
@@ -279,7 +274,7 @@ unsafe fn value_of<'a>(value: *const u8, number: u32) -> Value<'a> {
             _ => Value::Unknown,
         };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: TEXT.
     unsafe {
         match number {
             1 => Value::Ansi(Cow::Borrowed(CStr::from_ptr(value.cast()).to_bytes())),
@@ -307,7 +302,7 @@ unsafe fn wide(text: *const u8) -> Vec<u16> {
     let text = text.cast::<u32>();
     let mut units = Vec::new();
     for n in 0.. {
-        // SAFETY: the caller's promise.
+        // SAFETY: ARRAY.
         match unsafe { text.add(n).read_unaligned() } {
             0 => break,
             unit => {

@@ -1,11 +1,11 @@
-//! `evntrace.h` for controllers where there is no host of global sessions: 50.
+//! `evntrace.h` for controllers on systems without a host for global sessions: every function returns 50.
 
 use etw_api::Status;
 
 macro_rules! not_supported {
     ($($name:ident)*) => {
         $(
-            /// Its arguments are not looked at.
+            /// Returns 50 without reading its arguments.
             #[unsafe(no_mangle)]
             pub extern "C" fn $name() -> u32 {
                 Status::ERROR_NOT_SUPPORTED.0

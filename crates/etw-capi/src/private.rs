@@ -1,16 +1,16 @@
-//! `etw_session.h`: a private session of this process, in few calls: what a C program needs that records itself.
+//! `etw_session.h`: private sessions in few calls, for C programs that record themselves.
 
 #[cfg(unix)]
 use std::ffi::OsStr;
-use std::ffi::{CStr, OsString, c_char};
+use std::ffi::{OsString, c_char};
 use std::os::raw::c_void;
 use std::sync::Mutex;
 
 use etw_api::{EnableInfo, LevelKeyword, Session, SessionError, Status};
 
-use crate::abi::{RawGuid, guarded};
+use crate::abi::{RawGuid, guarded, guid_of, read, store, text_of};
 
-/// A running session; the address is what C holds.
+/// A running session. C holds its address.
 pub struct EtwSession(Mutex<Option<Session>>);
 
 /// `ETW_SESSION_OPTIONS`.
@@ -25,7 +25,7 @@ pub struct RawOptions {
 }
 
 /// # Safety
-/// As the header says.
+/// TEXT `name`; TEXT `file`; OUT `session`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_session_start(
     name: *const c_char,
@@ -35,12 +35,12 @@ pub unsafe extern "C" fn etw_session_start(
     if file.is_null() {
         return Status::ERROR_INVALID_PARAMETER.0;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: TEXT, OUT; NULL is allowed for the options.
     unsafe { etw_session_start_ex(name, file, std::ptr::null(), session) }
 }
 
 /// # Safety
-/// As the header says.
+/// TEXT `name`; TEXT `file`; ONE `options`; OUT `session`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_session_start_ex(
     name: *const c_char,
@@ -49,17 +49,17 @@ pub unsafe extern "C" fn etw_session_start_ex(
     session: *mut *mut c_void,
 ) -> u32 {
     guarded(|| {
-        if name.is_null() || session.is_null() {
+        // SAFETY: TEXT, ONE.
+        let (name, options) = unsafe { (text_of(name), read(options)) };
+        let Some(name) = name.filter(|_| !session.is_null()) else {
             return Status::ERROR_INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise.
-        let (name, options) = unsafe { (CStr::from_ptr(name), options.as_ref()) };
-        let options = options.copied().unwrap_or(RawOptions { size: SIZE, ..Default::default() });
+        };
+        let options = options.unwrap_or(RawOptions { size: SIZE, ..Default::default() });
         if options.size < SIZE {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        let mut builder = Session::builder(&name.to_string_lossy());
-        // SAFETY: the caller's promise.
+        let mut builder = Session::builder(&String::from_utf8_lossy(name));
+        // SAFETY: TEXT.
         builder = match unsafe { path_of(file) } {
             Some(path) => builder.file(path),
             None => builder.memory(),
@@ -76,8 +76,8 @@ pub unsafe extern "C" fn etw_session_start_ex(
         match builder.start() {
             Ok(started) => {
                 let started = Box::new(EtwSession(Mutex::new(Some(started))));
-                // SAFETY: the caller's promise.
-                unsafe { session.write(Box::into_raw(started).cast()) };
+                // SAFETY: OUT.
+                unsafe { store(session, Box::into_raw(started).cast()) };
                 Status::ERROR_SUCCESS
             }
             Err(error) => error.status(),
@@ -87,27 +87,24 @@ pub unsafe extern "C" fn etw_session_start_ex(
 
 const SIZE: u32 = size_of::<RawOptions>() as u32;
 
-/// `None` of NULL.
+/// A path; `None` for NULL.
 ///
 /// # Safety
-/// NULL, or a text up to its NUL.
+/// TEXT `path`.
 unsafe fn path_of(path: *const c_char) -> Option<OsString> {
-    if path.is_null() {
-        return None;
-    }
-    // SAFETY: the caller's promise.
-    let path = unsafe { CStr::from_ptr(path) };
+    // SAFETY: TEXT.
+    let path = unsafe { text_of(path) }?;
     #[cfg(unix)]
-    let path = <OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path.to_bytes()).to_owned();
+    let path = <OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(path).to_owned();
     #[cfg(not(unix))]
-    let path = OsString::from(&*path.to_string_lossy());
+    let path = OsString::from(&*String::from_utf8_lossy(path));
     Some(path)
 }
 
-/// With the session that C holds.
+/// Calls `act` with a session of a C program.
 ///
 /// # Safety
-/// NULL, or from `etw_session_start` and not stopped yet.
+/// HANDLE `session`.
 unsafe fn with(
     session: *mut c_void,
     act: impl FnOnce(&Session) -> Result<(), SessionError>,
@@ -115,7 +112,7 @@ unsafe fn with(
     if session.is_null() {
         return Status::ERROR_INVALID_PARAMETER;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: HANDLE: from `etw_session_start`, and not stopped.
     let session = unsafe { &*session.cast::<EtwSession>() };
     let session = session.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Some(session) = &*session else { return Status::ERROR_WMI_INSTANCE_NOT_FOUND };
@@ -123,7 +120,7 @@ unsafe fn with(
 }
 
 /// # Safety
-/// As the header says.
+/// HANDLE `session`; ONE `provider`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_session_enable(
     session: *mut c_void,
@@ -133,24 +130,23 @@ pub unsafe extern "C" fn etw_session_enable(
     all: u64,
 ) -> u32 {
     guarded(|| {
-        if provider.is_null() {
+        // SAFETY: ONE.
+        let Some(id) = (unsafe { guid_of(provider) }) else {
             return Status::ERROR_INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise.
-        let id = unsafe { provider.read_unaligned().guid() };
+        };
         let wanted = LevelKeyword { level, any, all, ..LevelKeyword::ALL };
         let info = EnableInfo { wanted, ..EnableInfo::default() };
-        // SAFETY: the caller's promise.
+        // SAFETY: HANDLE.
         unsafe { with(session, |session| session.enable_with(&id, info)) }
     })
 }
 
 /// # Safety
-/// As the header says.
+/// HANDLE `session`; TEXT `file`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_session_snapshot(session: *mut c_void, file: *const c_char) -> u32 {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: TEXT, HANDLE.
         unsafe {
             let Some(path) = path_of(file) else { return Status::ERROR_INVALID_PARAMETER };
             with(session, |session| session.snapshot(path).map(|_| ()))
@@ -159,7 +155,7 @@ pub unsafe extern "C" fn etw_session_snapshot(session: *mut c_void, file: *const
 }
 
 /// # Safety
-/// As the header says.
+/// HANDLE `session`; OUT `stored`; OUT `lost`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_session_query(
     session: *mut c_void,
@@ -171,33 +167,33 @@ pub unsafe extern "C" fn etw_session_query(
             let ledger = session.statistics()?.ledger;
             for (to, count) in [(stored, ledger.stored), (lost, ledger.lost_total())] {
                 if !to.is_null() {
-                    // SAFETY: the caller's promise.
-                    unsafe { to.write(count) };
+                    // SAFETY: OUT.
+                    unsafe { store(to, count) };
                 }
             }
             Ok(())
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: HANDLE.
         unsafe { with(session, query) }
     })
 }
 
 /// # Safety
-/// As the header says.
+/// HANDLE `session`; OUT `lost`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_session_stop(session: *mut c_void, lost: *mut u64) -> u32 {
     guarded(|| {
         if session.is_null() {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        // SAFETY: the caller's promise: from `etw_session_start`, and not used any more.
+        // SAFETY: HANDLE: from `etw_session_start`. This call ends the handle.
         let session = unsafe { Box::from_raw(session.cast::<EtwSession>()) };
         let session = session.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let Some(session) = session else { return Status::ERROR_WMI_INSTANCE_NOT_FOUND };
         let (statistics, result) = session.stop_with_statistics();
         if !lost.is_null() {
-            // SAFETY: the caller's promise.
-            unsafe { lost.write(statistics.ledger.lost_total()) };
+            // SAFETY: OUT.
+            unsafe { store(lost, statistics.ledger.lost_total()) };
         }
         result.map_or_else(|error| error.status(), |()| Status::ERROR_SUCCESS)
     })

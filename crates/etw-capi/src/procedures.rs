@@ -1,10 +1,12 @@
-//! Procedures by name, for programs that ask `GetProcAddress` whether a call is there.
+//! `etw_procedure`: addresses of this library's functions by name, for `GetProcAddress` of the Windows headers.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
+
+use crate::abi::text_of;
 
 macro_rules! procedures {
     ($($name:ident)*) => {
-        // Of any signature: only their addresses are taken.
+        // The signatures do not matter: only the addresses are used.
         #[allow(clashing_extern_declarations)]
         unsafe extern "C" {
             $(fn $name();)*
@@ -38,16 +40,14 @@ procedures! {
     UpdateTraceW
 }
 
-/// Where the procedure of this name is; NULL where there is none. It takes what its header says.
+/// The address of a function of this library, or NULL. The caller converts it to the type that its header declares.
 ///
 /// # Safety
-/// NULL, or a text.
+/// TEXT `name`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_procedure(name: *const c_char) -> *const c_void {
-    if name.is_null() {
-        return std::ptr::null();
-    }
-    // SAFETY: the caller's promise.
-    let name = unsafe { CStr::from_ptr(name) };
-    find(name.to_bytes()).map_or(std::ptr::null(), |procedure| procedure as *const c_void)
+    // SAFETY: TEXT.
+    unsafe { text_of(name) }
+        .and_then(find)
+        .map_or(std::ptr::null(), |procedure| procedure as *const c_void)
 }

@@ -1,14 +1,14 @@
-//! Statuses that only the calls of controllers, consumers and decoders give.
+//! Status codes that only controllers, consumers and decoders return.
 
 use etw_api::Status;
 
 pub const ERROR_INVALID_DATA: Status = Status(13);
 pub const ERROR_INSUFFICIENT_BUFFER: Status = Status(122);
-/// Of a classic event's flags.
+/// The flags of a classic event are invalid.
 pub const ERROR_INVALID_FLAG_NUMBER: Status = Status(186);
 pub const ERROR_NOT_FOUND: Status = Status(1168);
 pub const ERROR_CANCELLED: Status = Status(1223);
-/// Of a file that is no trace (a guess: the documentation names none).
+/// The file is not a trace (a guess: the documentation names no status).
 pub const ERROR_FILE_CORRUPT: Status = Status(1392);
 pub const ERROR_XML_PARSE_ERROR: Status = Status(1465);
 pub const ERROR_INVALID_TIME: Status = Status(1901);

@@ -1,7 +1,7 @@
-//! `storport_etw.h`.
+//! `storport_etw.h`: events of storage drivers.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 use std::sync::{Mutex, PoisonError};
 
 use etw_storport::{
@@ -9,7 +9,9 @@ use etw_storport::{
     MAX_DESCRIPTION_LENGTH, MAX_PARAM_NAME_LENGTH, Parameter, StorStatus,
 };
 
-/// `STOR_ADDRESS` with the only addresses that are known here, `STOR_ADDR_BTL8`.
+use crate::abi::{bytes, read, text_of};
+
+/// `STOR_ADDRESS` with an address of type `STOR_ADDR_BTL8`, the only supported type.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RawAddress {
@@ -25,10 +27,11 @@ pub struct RawAddress {
 const BTL8: u16 = 1;
 const BTL8_LENGTH: u32 = 4;
 
-/// Adapters by their device extension.
+/// Adapters by the address of their device extension.
 static ADAPTERS: Mutex<Option<HashMap<usize, Device>>> = Mutex::new(None);
 
-/// A device extension that was not told of is an adapter of this program's, numbered as it comes.
+/// The adapter of a device extension. An extension that `etw_storport_set_adapter` has not named becomes an adapter with the next number and
+/// the name of the program.
 fn device_of(extension: *const c_void) -> Option<Device> {
     if extension.is_null() {
         return None;
@@ -46,14 +49,14 @@ fn device_of(extension: *const c_void) -> Option<Device> {
 
 fn guarded(call: impl FnOnce() -> StorStatus) -> u32 {
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call));
-    // The panic has been printed.
+    // The panic hook has printed the panic.
     result.unwrap_or(StorStatus::UNSUCCESSFUL).0
 }
 
-/// Tells what the events of a device extension say of their adapter.
+/// Sets the port number and the name that events of a device extension carry.
 ///
 /// # Safety
-/// As the header says.
+/// TEXT `name`. `extension` is a key, which is not followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_storport_set_adapter(
     extension: *const c_void,
@@ -61,11 +64,11 @@ pub unsafe extern "C" fn etw_storport_set_adapter(
     name: *const c_char,
 ) -> u32 {
     guarded(|| {
-        if extension.is_null() || name.is_null() {
+        // SAFETY: TEXT.
+        let Some(name) = (unsafe { text_of(name) }).filter(|_| !extension.is_null()) else {
             return StorStatus::INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise.
-        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
+        };
+        let name = String::from_utf8_lossy(name);
         let mut adapters = ADAPTERS.lock().unwrap_or_else(PoisonError::into_inner);
         let adapters = adapters.get_or_insert_with(HashMap::new);
         adapters.insert(extension.addr(), Device::new(port_number, &name));
@@ -73,17 +76,17 @@ pub unsafe extern "C" fn etw_storport_set_adapter(
     })
 }
 
-/// At most `longest` units and one more: what is too long is seen to be, and not read to its end.
+/// A text of at most `longest` units, or its first `longest` + 1: enough to reject a text that is too long.
 ///
 /// # Safety
-/// NULL, or UTF-16 up to a zero unit.
-unsafe fn text_of(text: *const u16, longest: usize) -> Option<String> {
+/// TEXT `text`.
+unsafe fn limited_text_of(text: *const u16, longest: usize) -> Option<String> {
     if text.is_null() {
         return None;
     }
     let mut units = Vec::new();
     while units.len() <= longest {
-        // SAFETY: the caller's promise: no unit so far was zero.
+        // SAFETY: TEXT: no unit so far was zero.
         match unsafe { text.add(units.len()).read_unaligned() } {
             0 => break,
             unit => units.push(unit),
@@ -92,38 +95,39 @@ unsafe fn text_of(text: *const u16, longest: usize) -> Option<String> {
     Some(String::from_utf16_lossy(&units))
 }
 
-/// What all functions are given.
+/// The arguments that all events share.
 struct Common {
     device: Device,
     address: Option<Address>,
     description: String,
 }
 
+/// Calls `log` with the arguments that all events share. Returns the status "invalid parameter" if one of them is wrong.
+///
 /// # Safety
-/// As the header says.
-unsafe fn common_of(
+/// ONE `address`; TEXT `description`. `extension` is a key, which is not followed.
+unsafe fn with_common(
     extension: *const c_void,
     address: *const RawAddress,
     description: *const u16,
-) -> Option<Common> {
-    let address = match address.is_null() {
-        true => None,
-        false => {
-            // SAFETY: the caller's promise; type and length stand in all addresses.
-            let raw = unsafe { address.read_unaligned() };
-            if raw.kind != BTL8 || raw.length != BTL8_LENGTH {
-                return None;
-            }
-            Some(Address { path: raw.path, target: raw.target, lun: raw.lun })
-        }
+    log: impl FnOnce(&Common) -> StorStatus,
+) -> u32 {
+    let common = || -> Option<Common> {
+        // SAFETY: ONE. Every address starts with its type and length, and the shortest is as long as this type.
+        let address = match unsafe { read(address) } {
+            None => None,
+            Some(raw) if raw.kind != BTL8 || raw.length != BTL8_LENGTH => return None,
+            Some(raw) => Some(Address { path: raw.path, target: raw.target, lun: raw.lun }),
+        };
+        // SAFETY: TEXT.
+        let description = unsafe { limited_text_of(description, MAX_DESCRIPTION_LENGTH) }?;
+        Some(Common { device: device_of(extension)?, address, description })
     };
-    // SAFETY: the caller's promise.
-    let description = unsafe { text_of(description, MAX_DESCRIPTION_LENGTH) }?;
-    Some(Common { device: device_of(extension)?, address, description })
+    guarded(|| common().map_or(StorStatus::INVALID_PARAMETER, |common| log(&common)))
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `address`; TEXT `description`; BYTES `data`, `length`. `extension` is a key, which is not followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn StorPortEtwLogByteStream(
     extension: *const c_void,
@@ -137,16 +141,12 @@ pub unsafe extern "C" fn StorPortEtwLogByteStream(
     length: u16,
     data: *const u8,
 ) -> u32 {
-    guarded(|| {
-        // SAFETY: the caller's promise.
-        let Some(common) = (unsafe { common_of(extension, address, description) }) else {
+    let log = |common: &Common| {
+        // SAFETY: BYTES.
+        let data = unsafe { bytes(data, usize::from(length)) };
+        let Some(data) = data.filter(|data| !data.is_empty()) else {
             return StorStatus::INVALID_PARAMETER;
         };
-        if data.is_null() || length == 0 {
-            return StorStatus::INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise.
-        let data = unsafe { std::slice::from_raw_parts(data, usize::from(length)) };
         etw_storport::log_byte_stream(
             Some(&common.device),
             common.address.as_ref(),
@@ -158,11 +158,13 @@ pub unsafe extern "C" fn StorPortEtwLogByteStream(
             EventOpcode(opcode),
             data,
         )
-    })
+    };
+    // SAFETY: ONE, TEXT.
+    unsafe { with_common(extension, address, description, log) }
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `address`; TEXT `description`; BYTES `data`, `length`. `extension` is a key, which is not followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn StorPortEtwLogError(
     extension: *const c_void,
@@ -172,28 +174,26 @@ pub unsafe extern "C" fn StorPortEtwLogError(
     length: u32,
     data: *const u8,
 ) -> u32 {
-    guarded(|| {
-        // SAFETY: the caller's promise.
-        let Some(common) = (unsafe { common_of(extension, address, description) }) else {
-            return StorStatus::INVALID_PARAMETER;
-        };
-        if (data.is_null() && length > 0) || length as usize > MAX_BYTE_STREAM_LENGTH {
+    let log = |common: &Common| {
+        if length as usize > MAX_BYTE_STREAM_LENGTH {
             return StorStatus::INVALID_PARAMETER;
         }
-        let data = match length {
-            0 => &[],
-            // SAFETY: the caller's promise.
-            _ => unsafe { std::slice::from_raw_parts(data, length as usize) },
+        // SAFETY: BYTES.
+        let Some(data) = (unsafe { bytes(data, length as usize) }) else {
+            return StorStatus::INVALID_PARAMETER;
         };
         let address = common.address.as_ref();
         etw_storport::log_error(Some(&common.device), address, id, &common.description, data)
-    })
+    };
+    // SAFETY: ONE, TEXT.
+    unsafe { with_common(extension, address, description, log) }
 }
 
-/// For the functions of named parameters, which are inline in the header: so many names and values.
+/// Writes the event of `StorPortEtwEvent2`, `4` and `8`, which are inline functions of the header.
 ///
 /// # Safety
-/// As the header says.
+/// ONE `address`; TEXT `description`; ARRAY `names`, `count`, and TEXT for each; ARRAY `values`, `count`.
+/// `extension` and `srb` are not followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_storport_event(
     extension: *const c_void,
@@ -209,18 +209,14 @@ pub unsafe extern "C" fn etw_storport_event(
     names: *const *const u16,
     values: *const u64,
 ) -> u32 {
-    guarded(|| {
-        // SAFETY: the caller's promise.
-        let Some(common) = (unsafe { common_of(extension, address, description) }) else {
-            return StorStatus::INVALID_PARAMETER;
-        };
+    let log = |common: &Common| {
         if count > 8 || names.is_null() || values.is_null() {
             return StorStatus::INVALID_PARAMETER;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: TEXT, ARRAY.
         let pairs: Vec<(Option<String>, u64)> = unsafe {
             (0..count as usize)
-                .map(|n| (text_of(*names.add(n), MAX_PARAM_NAME_LENGTH), *values.add(n)))
+                .map(|n| (limited_text_of(*names.add(n), MAX_PARAM_NAME_LENGTH), *values.add(n)))
                 .collect()
         };
         let parameters: Vec<Parameter<'_>> = pairs
@@ -239,5 +235,7 @@ pub unsafe extern "C" fn etw_storport_event(
             (!srb.is_null()).then(|| srb.addr() as u64),
             &parameters,
         )
-    })
+    };
+    // SAFETY: ONE, TEXT.
+    unsafe { with_common(extension, address, description, log) }
 }

@@ -1,4 +1,4 @@
-//! `tdh.h`: names and values of events.
+//! `tdh.h`: names and values of events. The submodules hold manifests, WPP, maps, formats and payload filters.
 
 mod context;
 mod format;
@@ -15,10 +15,10 @@ use etw_api::Status;
 use etw_decode::Decoded;
 use etw_types::EventRecord;
 
-use crate::abi::{guarded, utf16_of, utf32_of};
+use crate::abi::{bytes, guarded, pointer, put_bytes, store, utf16_of, utf32_of};
 use crate::consumer::RawRecord;
 use crate::decoding::{self, Event, Remembered};
-use crate::status::{ERROR_INSUFFICIENT_BUFFER, ERROR_NOT_FOUND};
+use crate::status::ERROR_NOT_FOUND;
 use context::{Contexts, RawContext};
 use places::{Found, Places, Step};
 
@@ -31,38 +31,20 @@ pub struct RawProperty {
     reserved: u32,
 }
 
-/// Names of structs in structs that a path may have; TraceLogging nests no deeper.
+/// The longest path of names to a property; TraceLogging nests no deeper.
 const DEPTH: u32 = 128;
 
-/// Gives a structure to a program: its size where the buffer is too small for it.
+/// Decodes an event of the program and calls `call` with the result.
 ///
 /// # Safety
-/// `size` leads to the room at `buffer`; this may be NULL.
-unsafe fn put_bytes(bytes: &[u8], buffer: *mut u8, size: *mut u32) -> Status {
-    let Ok(needed) = u32::try_from(bytes.len()) else { return Status::ERROR_NOT_ENOUGH_MEMORY };
-    // SAFETY: the caller's promise.
-    unsafe {
-        let room = size.read_unaligned();
-        size.write_unaligned(needed);
-        if buffer.is_null() || room < needed {
-            return ERROR_INSUFFICIENT_BUFFER;
-        }
-        buffer.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
-    }
-    Status::ERROR_SUCCESS
-}
-
-/// Decodes a program's event and calls with it.
-///
-/// # Safety
-/// NULL, or a record that leads to its items and data; so many contexts.
+/// ONE `record`, with ARRAY for its extended items and BYTES for its payload; ARRAY `contexts`, `context_count`.
 unsafe fn decoded<T>(
     record: *const RawRecord,
     context_count: u32,
     contexts: *const RawContext,
     call: impl FnOnce(&EventRecord<'_>, &Decoded<'_>) -> Result<T, Status>,
 ) -> Result<T, Status> {
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE, ARRAY, BYTES.
     let (event, contexts) =
         unsafe { (Event::new(record), Contexts::read(context_count, contexts)?) };
     event.ok_or(Status::ERROR_INVALID_PARAMETER)?.decode(&contexts, call)
@@ -90,7 +72,7 @@ fn status(result: Result<Status, Status>) -> Status {
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `record`; ARRAY `contexts`, `context_count`; SIZED `buffer`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhGetEventInformation(
     record: *const RawRecord,
@@ -103,19 +85,19 @@ pub unsafe extern "C" fn TdhGetEventInformation(
         if size.is_null() {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: ONE, ARRAY.
         let info = unsafe {
             decoded(record, context_count, contexts, |record, decoded| {
                 info::event_info(record, decoded)
             })
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: SIZED.
         status(info.map(|info| unsafe { put_bytes(&info, buffer, size) }))
     })
 }
 
 /// # Safety
-/// As for `TdhGetEventMapInformation`, with the name read.
+/// ONE `record`; SIZED `buffer`, `size`.
 unsafe fn map_information(
     record: *const RawRecord,
     name: Option<String>,
@@ -125,7 +107,7 @@ unsafe fn map_information(
     let Some(name) = name.filter(|_| !size.is_null()) else {
         return Status::ERROR_INVALID_PARAMETER;
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE.
     let info = unsafe {
         decoded(record, 0, std::ptr::null(), |_, decoded| {
             let schema = decoded.schema().ok_or(ERROR_NOT_FOUND)?;
@@ -135,12 +117,12 @@ unsafe fn map_information(
             Ok(map::map_info(map, decoded.source()))
         })
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: SIZED.
     status(info.map(|info| unsafe { put_bytes(&info, buffer, size) }))
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `record`; TEXT `name`; SIZED `buffer`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhGetEventMapInformation(
     record: *const RawRecord,
@@ -148,14 +130,14 @@ pub unsafe extern "C" fn TdhGetEventMapInformation(
     buffer: *mut u8,
     size: *mut u32,
 ) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: TEXT.
     guarded(|| unsafe { map_information(record, utf16_of(name), buffer, size) })
 }
 
-/// The same of UTF-32.
+/// `TdhGetEventMapInformation` with a name in UTF-32.
 ///
 /// # Safety
-/// As the header says.
+/// ONE `record`; TEXT `name`; SIZED `buffer`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_tdh_map_wide(
     record: *const RawRecord,
@@ -163,14 +145,14 @@ pub unsafe extern "C" fn etw_tdh_map_wide(
     buffer: *mut u8,
     size: *mut u32,
 ) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: TEXT.
     guarded(|| unsafe { map_information(record, utf32_of(name), buffer, size) })
 }
 
-/// The bytes of a property, for `call`; a text that has no NUL of its own and should have gets one.
+/// Calls `call` with the bytes of a property. If a text should end with a NUL and does not, it gets one.
 ///
 /// # Safety
-/// As the header says of `TdhGetProperty`.
+/// ONE `record`; ARRAY `contexts`, `context_count`; ARRAY `properties`, `count`, and TEXT for each name.
 unsafe fn property(
     record: *const RawRecord,
     context_count: u32,
@@ -184,16 +166,15 @@ unsafe fn property(
     }
     let mut path = Vec::new();
     for number in 0..count as usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: ARRAY, TEXT.
         let (name, element) = unsafe {
             let raw = properties.add(number).read_unaligned();
-            let name = std::ptr::with_exposed_provenance::<u16>(raw.name as usize);
-            (utf16_of(name), raw.element)
+            (utf16_of(pointer(raw.name)), raw.element)
         };
         let Some(name) = name else { return Status::ERROR_INVALID_PARAMETER };
         path.push(Step { name, element: (element != u32::MAX).then_some(element as usize) });
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE, ARRAY.
     let read = unsafe { (Event::new(record), Contexts::read(context_count, contexts)) };
     let (event, contexts) = match read {
         (Some(event), Ok(contexts)) => (event, contexts),
@@ -220,7 +201,7 @@ unsafe fn property(
             Found::Own(bytes) => bytes,
             Found::Payload(range, end) => {
                 let mut bytes = record.payload.get(range).unwrap_or_default().to_vec();
-                // A last text may lack its NUL, and programs print texts.
+                // The last text of an event may lack its NUL, and programs print texts up to the NUL.
                 let units: &[u8] = &[0, 0][..end];
                 if !bytes.ends_with(units) || (end == 2 && bytes.len() % 2 == 1) {
                     bytes.resize(bytes.len().next_multiple_of(end.max(1)), 0);
@@ -243,7 +224,7 @@ unsafe fn property(
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `record`; ARRAY `contexts`, `context_count`; ARRAY `properties`, `count`; OUT `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhGetPropertySize(
     record: *const RawRecord,
@@ -257,11 +238,11 @@ pub unsafe extern "C" fn TdhGetPropertySize(
         if size.is_null() {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: OUT.
         unsafe {
             property(record, context_count, contexts, count, properties, |bytes| {
                 // An event has at most 64 KiB.
-                size.write_unaligned(bytes.len() as u32);
+                store(size, bytes.len() as u32);
                 Status::ERROR_SUCCESS
             })
         }
@@ -269,7 +250,7 @@ pub unsafe extern "C" fn TdhGetPropertySize(
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `record`; ARRAY `contexts`, `context_count`; ARRAY `properties`, `count`; SIZED `buffer`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhGetProperty(
     record: *const RawRecord,
@@ -284,18 +265,18 @@ pub unsafe extern "C" fn TdhGetProperty(
         if buffer.is_null() {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: SIZED.
         unsafe {
             property(record, context_count, contexts, count, properties, |bytes| {
-                let mut room = size;
-                put_bytes(bytes, buffer, &raw mut room)
+                let mut capacity = size;
+                put_bytes(bytes, buffer, &raw mut capacity)
             })
         }
     })
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `map`; BYTES `data`, `data_size`; SIZED `buffer`, `size`; OUT `taken`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhFormatProperty(
     _info: *const u8,
@@ -316,24 +297,21 @@ pub unsafe extern "C" fn TdhFormatProperty(
             8 => 8,
             _ => return Status::ERROR_INVALID_PARAMETER,
         };
-        if size.is_null() || taken.is_null() || (data.is_null() && data_size > 0) {
+        // SAFETY: BYTES.
+        let data = unsafe { bytes(data, usize::from(data_size)) };
+        let Some(data) = data.filter(|_| !size.is_null() && !taken.is_null()) else {
             return Status::ERROR_INVALID_PARAMETER;
-        }
-        let data = match data_size {
-            0 => &[][..],
-            // SAFETY: the caller's promise.
-            _ => unsafe { std::slice::from_raw_parts(data, usize::from(data_size)) },
         };
         let kind = format::Kind { in_type, out_type, length, pointer_size };
-        // SAFETY: the caller's promise.
+        // SAFETY: ONE, as `TdhGetEventMapInformation` has written it.
         match format::format(&kind, data, |value| unsafe { map::name_in(map, value) }) {
             Ok((text, bytes)) => {
                 let text = places::utf16_z(&text);
-                // SAFETY: the caller's promise.
+                // SAFETY: SIZED.
                 let status = unsafe { put_bytes(&text, buffer, size) };
                 if status.is_success() {
-                    // SAFETY: the caller's promise; a part of what has a size of sixteen bits.
-                    unsafe { taken.write_unaligned(bytes as u16) };
+                    // SAFETY: OUT. The number fits: it is at most `data_size`.
+                    unsafe { store(taken, bytes as u16) };
                 }
                 status
             }

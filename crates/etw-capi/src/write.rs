@@ -1,13 +1,14 @@
-//! The write calls as programs mostly use them: payload in pieces, one host. What is rarer goes the way of `evntprov.rs`.
+//! The fast paths of the write functions: payload in data descriptors, one host. `evntprov.rs` has the general path.
 //!
 //! ```text
-//! EventWrite, EventWriteTransfer ─► who wants it? ─► straight into the ring ─┐ where that cannot be:
-//! etw_write_site ─────────────────► who wants it? ─► straight into the ring ─┴► described, site_anywhere
+//! EventWrite, EventWriteTransfer ─► which sessions? ─► write into the ring ─┐ several hosts, an activity,
+//! etw_write_site ─────────────────► which sessions? ─► write into the ring ─┤ or a pool that needs attention:
+//!                                                                           └► described, site_anywhere
 //! ```
 //!
-//! All of it up to the ring is one function without a call: what several would keep for each other in memory stays in registers.
+//! Each fast path is one function without calls up to the ring, so that its values stay in registers.
 
-// What is rarer has C's calling convention since nothing unwinds through it; no C code calls it.
+// The slow paths have C's calling convention because nothing unwinds through it; C code does not call them.
 #![allow(improper_ctypes_definitions)]
 
 use etw_api::evntprov::{self, MAX_DATA_DESCRIPTORS, RegHandle};
@@ -16,10 +17,10 @@ use std::mem::offset_of;
 use etw_api::rt::{self, FillRoom, Piece, Room, Site};
 use etw_api::{Provider, Status};
 
-use crate::abi::{RawData, RawDescriptor, RawGuid, guarded};
-use crate::evntprov::{EventWriteEx, guid_of};
+use crate::abi::{RawData, RawDescriptor, RawGuid, guarded, guid_of};
+use crate::evntprov::EventWriteEx;
 
-/// What a program gives to be written. It may change meanwhile: what is put is measured again.
+/// The data descriptors of one write. The program may change them during the write, so the copy into the ring checks their sizes again.
 #[derive(Clone, Copy)]
 struct Pieces {
     count: u32,
@@ -27,10 +28,10 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// Bytes of payload. `None`: pieces of other kinds, too many, or not there.
+    /// The size of the payload in bytes; `None` for descriptors of other kinds, too many descriptors, or NULL with a count.
     ///
     /// # Safety
-    /// So many pieces are there, or `data` is NULL.
+    /// ARRAY `data`, `count`.
     #[inline(always)]
     unsafe fn payload_size(self) -> Option<usize> {
         if self.data.is_null() {
@@ -40,7 +41,8 @@ impl Pieces {
             return None;
         }
         let (mut size, mut kinds) = (0, 0);
-        // SAFETY: the caller's promise. Each member by itself: a load of what was stored in parts just before would wait for them.
+        // SAFETY: ARRAY. Each member is loaded by itself: the program has just stored the members one by one, and a wider load would
+        // wait for those stores.
         unsafe {
             let (mut piece, mut left) = (self.data, self.count);
             while left != 0 {
@@ -54,11 +56,10 @@ impl Pieces {
     }
 }
 
-// SAFETY of all that hand them on to be put: so many pieces are there, each leading to its bytes, for as long as the call.
 impl FillRoom for Pieces {
     #[inline(always)]
     fn fill<'r>(self, room: Room<'r>) -> Room<'r> {
-        // SAFETY: as above.
+        // SAFETY: every function that makes `Pieces` has ARRAY for them and BYTES for each element, until its call returns.
         unsafe { room.put_pieces(self.data.cast(), self.count as usize) }
     }
 }
@@ -68,11 +69,11 @@ const _: () = assert!(
         && offset_of!(RawData, size) == offset_of!(Piece, size)
 );
 
-/// A count that the compiler knows nothing of: it would have loops of two turns take four at a time, and registers for them.
+/// Hides a count from the optimiser, which would otherwise unroll a loop of typically two turns.
 #[inline(always)]
 fn plainly(mut count: u32) -> u32 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: no instruction.
+    // SAFETY: the block has no instruction.
     unsafe {
         std::arch::asm!("/* {0:e} */", inout(reg) count, options(nomem, nostack, preserves_flags));
     }
@@ -80,7 +81,7 @@ fn plainly(mut count: u32) -> u32 {
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `descriptor`; ARRAY `data`, `count`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EventWrite(
     handle: u64,
@@ -89,12 +90,12 @@ pub unsafe extern "C" fn EventWrite(
     data: *const RawData,
 ) -> u32 {
     let none = std::ptr::null();
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE, ARRAY; NULL is allowed for the ids.
     unsafe { EventWriteTransfer(handle, descriptor, none, none, count, data) }
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `descriptor`; ONE `activity`; ONE `related`; ARRAY `data`, `count`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EventWriteTransfer(
     handle: u64,
@@ -104,9 +105,9 @@ pub unsafe extern "C" fn EventWriteTransfer(
     count: u32,
     data: *const RawData,
 ) -> u32 {
-    // SAFETY: the caller's promise, handed on.
+    // SAFETY: ONE, ARRAY.
     unsafe {
-        // A descriptor is taken as it lies in memory.
+        // The ring takes the descriptor as two little-endian words.
         if cfg!(target_endian = "big") || descriptor.is_null() {
             return any_event(handle, descriptor, activity, related, count, data);
         }
@@ -121,7 +122,7 @@ pub unsafe extern "C" fn EventWriteTransfer(
             return Status::ERROR_SUCCESS.0;
         }
         let Some(size) = (Pieces { count, data }).payload_size() else {
-            // Kinds count for some registrations only; what is wrong with pieces is told there, too.
+            // The general path handles descriptors of other kinds and rejects invalid ones.
             return any_event(handle, descriptor, activity, related, count, data);
         };
         if only == Some(1) && activity.is_null() && related.is_null() {
@@ -136,7 +137,7 @@ pub unsafe extern "C" fn EventWriteTransfer(
 }
 
 /// # Safety
-/// As [`EventWriteTransfer`] has it.
+/// As [`EventWriteTransfer`].
 #[cold]
 #[inline(never)]
 unsafe extern "C" fn any_event(
@@ -147,14 +148,14 @@ unsafe extern "C" fn any_event(
     count: u32,
     data: *const RawData,
 ) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE, ARRAY.
     unsafe { EventWriteEx(handle, descriptor, 0, 0, activity, related, count, data) }
 }
 
-/// In an activity, to other sessions than the first host's first, or while a pool needs attention.
+/// Writes an event that belongs to an activity, that other sessions than the first of the first host enabled, or whose pool needs attention.
 ///
 /// # Safety
-/// As [`EventWriteTransfer`] has it, with payload only.
+/// As [`EventWriteTransfer`]; `descriptor` is not NULL, and all data descriptors are payload.
 #[inline(never)]
 unsafe extern "C" fn described(
     provider: &Provider,
@@ -165,7 +166,7 @@ unsafe extern "C" fn described(
     data: *const RawData,
 ) -> u32 {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: ONE, ARRAY.
         let (words, ids, size) = unsafe {
             let ids = (guid_of(activity), guid_of(related));
             (descriptor.read_unaligned(), ids, Pieces { count, data }.payload_size())
@@ -181,10 +182,10 @@ unsafe extern "C" fn described(
     })
 }
 
-/// Writes an event of a site that `TraceLoggingProvider.h` made, in the thread's current activity. `size`: of all pieces together.
+/// Writes an event of a site that `TraceLoggingProvider.h` defines, in the thread's current activity. `size`: of the whole payload.
 ///
 /// # Safety
-/// As the header says: the site and the bytes that it leads to stay where they are for as long as the call, and so do the pieces.
+/// ONE `site`; ARRAY `data`, `count`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_write_site(
     handle: u64,
@@ -193,7 +194,8 @@ pub unsafe extern "C" fn etw_write_site(
     count: u32,
     data: *const RawData,
 ) -> u32 {
-    // SAFETY: the caller's promise. The lifetime is too long, but nothing keeps a site.
+    // SAFETY: ONE for the site and what it contains. `'static` is longer than the caller promises, but nothing keeps the site after the
+    // call.
     let Some(site): Option<&'static Site> = (unsafe { site.as_ref() }) else {
         return Status::ERROR_INVALID_PARAMETER.0;
     };
@@ -211,14 +213,14 @@ pub unsafe extern "C" fn etw_write_site(
     {
         return status.0;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: ARRAY.
     unsafe { site_anywhere(provider, site, size, count, data) }
 }
 
-/// To other sessions than the first host's first, or while a pool needs attention.
+/// Writes an event that other sessions than the first of the first host enabled, or whose pool needs attention.
 ///
 /// # Safety
-/// As [`etw_write_site`] has it.
+/// ARRAY `data`, `count`; BYTES for each element.
 #[inline(never)]
 unsafe extern "C" fn site_anywhere(
     provider: &Provider,
@@ -238,10 +240,10 @@ unsafe extern "C" fn site_anywhere(
     })
 }
 
-/// As [`etw_write_site`], with what `EventWriteEx` has beside.
+/// As [`etw_write_site`], with the further arguments of `EventWriteEx`.
 ///
 /// # Safety
-/// As the header says.
+/// ONE `site`; ONE `activity`; ONE `related`; ARRAY `data`, `count`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_write_site_ex(
     handle: u64,
@@ -255,7 +257,7 @@ pub unsafe extern "C" fn etw_write_site_ex(
 ) -> u32 {
     guarded(|| {
         let pieces = Pieces { count, data };
-        // SAFETY: as in `etw_write_site`.
+        // SAFETY: ONE for the site, which nothing keeps after the call, and for the ids; ARRAY.
         let (site, size, ids) = unsafe {
             (site.as_ref(), pieces.payload_size(), (guid_of(activity), guid_of(related)))
         };

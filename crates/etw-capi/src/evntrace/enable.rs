@@ -1,4 +1,4 @@
-//! `EnableTrace`, `EnableTraceEx` and `EnableTraceEx2`: what a session wants of a provider.
+//! `EnableTrace`, `EnableTraceEx` and `EnableTraceEx2`: a session enables or disables a provider.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +7,9 @@ use etw_session::EnableInfo;
 use etw_types::LevelKeyword;
 use etw_wire::control::{Request, Response};
 
-use super::filters::{self, RawDescriptor};
+use super::filters;
 use super::{host, private, sessions};
-use crate::abi::{RawGuid, guarded};
+use crate::abi::{RawFilterDescriptor, RawGuid, guarded, guid_of};
 
 const DISABLE: u32 = 0;
 const ENABLE: u32 = 1;
@@ -23,7 +23,7 @@ pub struct RawParametersV1 {
     property: u32,
     control_flags: u32,
     source: RawGuid,
-    filters: *const RawDescriptor,
+    filters: *const RawFilterDescriptor,
 }
 
 /// `ENABLE_TRACE_PARAMETERS`
@@ -37,7 +37,7 @@ pub struct RawParameters {
 #[cfg(target_pointer_width = "64")]
 const _: () = assert!(size_of::<RawParametersV1>() == 0x28 && size_of::<RawParameters>() == 0x30);
 
-/// What one of the calls asks for.
+/// The request of one of the calls.
 struct Wanted {
     handle: u64,
     provider: Guid,
@@ -46,12 +46,12 @@ struct Wanted {
     any: u64,
     all: u64,
     timeout_ms: u32,
-    /// Properties and filters.
+    /// Enablement properties and filters.
     info: EnableInfo,
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `provider`; ONE `parameters`, with ARRAY for its filters and BYTES for each.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EnableTraceEx2(
     handle: u64,
@@ -64,13 +64,13 @@ pub unsafe extern "C" fn EnableTraceEx2(
     parameters: *const RawParameters,
 ) -> u32 {
     guarded(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: ONE, ARRAY, BYTES.
         let info = match unsafe { read_parameters(parameters) } {
             Ok(info) => info,
             Err(status) => return status,
         };
-        // SAFETY: the caller's promise.
-        let Some(provider) = (unsafe { guid(provider) }) else {
+        // SAFETY: ONE.
+        let Some(provider) = (unsafe { provider_of(provider) }) else {
             return Status::ERROR_INVALID_PARAMETER;
         };
         enable(Wanted { handle, provider, code, level, any, all, timeout_ms, info })
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn EnableTraceEx2(
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `provider`; ONE `filter`, with BYTES.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EnableTraceEx(
     provider: *const RawGuid,
@@ -89,16 +89,16 @@ pub unsafe extern "C" fn EnableTraceEx(
     any: u64,
     all: u64,
     property: u32,
-    filter: *const RawDescriptor,
+    filter: *const RawFilterDescriptor,
 ) -> u32 {
     guarded(|| {
-        // SAFETY: the caller's promise: NULL, or one descriptor.
+        // SAFETY: ARRAY of one element, or of none for NULL.
         let info = match unsafe { wanted_info(property, filter, u32::from(!filter.is_null())) } {
             Ok(info) => info,
             Err(status) => return status,
         };
-        // SAFETY: the caller's promise.
-        let Some(provider) = (unsafe { guid(provider) }) else {
+        // SAFETY: ONE.
+        let Some(provider) = (unsafe { provider_of(provider) }) else {
             return Status::ERROR_INVALID_PARAMETER;
         };
         let code = is_enabled;
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn EnableTraceEx(
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `provider`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EnableTrace(
     is_enabled: u32,
@@ -120,8 +120,9 @@ pub unsafe extern "C" fn EnableTrace(
     handle: u64,
 ) -> u32 {
     guarded(|| {
-        // SAFETY: the caller's promise.
-        let (Some(provider), Ok(level)) = (unsafe { guid(provider) }, u8::try_from(level)) else {
+        // SAFETY: ONE.
+        let (Some(provider), Ok(level)) = (unsafe { provider_of(provider) }, u8::try_from(level))
+        else {
             return Status::ERROR_INVALID_PARAMETER;
         };
         enable(Wanted {
@@ -137,20 +138,22 @@ pub unsafe extern "C" fn EnableTrace(
     })
 }
 
+/// The GUID of a provider; `None` for NULL and for the GUID of zeros.
+///
 /// # Safety
-/// NULL, or a GUID.
-unsafe fn guid(at: *const RawGuid) -> Option<Guid> {
-    // SAFETY: the caller's promise.
-    (!at.is_null()).then(|| unsafe { at.read_unaligned() }.guid()).filter(|id| !id.is_zero())
+/// ONE `at`.
+unsafe fn provider_of(at: *const RawGuid) -> Option<Guid> {
+    // SAFETY: ONE.
+    unsafe { guid_of(at) }.filter(|id| !id.is_zero())
 }
 
 /// # Safety
-/// NULL, or parameters of their version.
+/// ONE `at`, as the structure of its version; ARRAY for its filters, and BYTES for each.
 unsafe fn read_parameters(at: *const RawParameters) -> Result<EnableInfo, Status> {
     if at.is_null() {
         return Ok(EnableInfo::default());
     }
-    // SAFETY: the caller's promise: both versions begin with the number of the version, and the older one is part of the newer one.
+    // SAFETY: ONE: both versions start with the number of the version, and version 1 is the start of version 2.
     let first = unsafe {
         match (&raw const (*at).first.version).read_unaligned() {
             1 | 2 => (&raw const (*at).first).read_unaligned(),
@@ -162,23 +165,23 @@ unsafe fn read_parameters(at: *const RawParameters) -> Result<EnableInfo, Status
     }
     let count = match first.version {
         1 => u32::from(!first.filters.is_null()),
-        // SAFETY: as above.
+        // SAFETY: ONE: version 2 has the count.
         _ => unsafe { (&raw const (*at).filter_count).read_unaligned() },
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: ARRAY, BYTES.
     unsafe { wanted_info(first.property, first.filters, count) }
 }
 
 /// # Safety
-/// So many descriptors.
+/// ARRAY `descriptors`, `count`, and BYTES for each.
 unsafe fn wanted_info(
     property: u32,
-    descriptors: *const RawDescriptor,
+    descriptors: *const RawFilterDescriptor,
     count: u32,
 ) -> Result<EnableInfo, Status> {
     let properties = filters::properties(property)?;
     let mut info = EnableInfo { properties, ..EnableInfo::default() };
-    // SAFETY: the caller's promise.
+    // SAFETY: ARRAY, BYTES.
     unsafe { filters::read(descriptors, count, &mut info)? };
     Ok(info)
 }
@@ -187,7 +190,7 @@ fn enable(wanted: Wanted) -> Status {
     let done = || -> Result<(), Status> {
         let Wanted { handle, provider, code, level, any, all, timeout_ms, mut info } = wanted;
         let bad_handle = |status| match status {
-            // A handle that leads to no session is one of the wrong arguments here.
+            // For these functions, a handle of no session is an invalid parameter.
             Status::ERROR_WMI_INSTANCE_NOT_FOUND => Status::ERROR_INVALID_PARAMETER,
             other => other,
         };
@@ -218,7 +221,7 @@ fn enable(wanted: Wanted) -> Status {
         let began = Instant::now();
         let timeout = Duration::from_millis(u64::from(timeout_ms));
         match host::ask(&client, &request)? {
-            // Programs that have not answered are what the warnings tell; it is set all the same.
+            // The warnings name programs that have not acknowledged the enablement. It is in effect all the same.
             Response::Done { warnings }
                 if code == ENABLE
                     && timeout_ms > 0

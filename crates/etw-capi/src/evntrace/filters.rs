@@ -1,4 +1,4 @@
-//! `EVENT_FILTER_DESCRIPTOR`s as the filters of an enablement.
+//! The filters of an enablement, from `EVENT_FILTER_DESCRIPTOR`s.
 
 use etw_api::Status;
 use etw_session::{
@@ -6,16 +6,8 @@ use etw_session::{
 };
 use etw_types::{LevelKeyword, le};
 
+use crate::abi::{RawFilterDescriptor, bytes, pointer};
 use crate::tdh::payload_filter;
-
-/// `EVENT_FILTER_DESCRIPTOR`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RawDescriptor {
-    address: u64,
-    size: u32,
-    kind: u32,
-}
 
 /// `MAX_EVENT_FILTERS_COUNT`
 const MOST_FILTERS: u32 = 13;
@@ -40,7 +32,7 @@ const STACKWALK_NAME: u32 = 0x8000_2000;
 const STACKWALK_LEVEL_KW: u32 = 0x8000_4000;
 const CONTAINER: u32 = 0x8000_8000;
 
-/// Bytes that a filter of a kind may have. `None`: there is no such kind.
+/// The size limit of a filter in bytes, by its kind; `None` for an unknown kind.
 fn limit(kind: u32) -> Option<usize> {
     Some(match kind {
         NONE => 0,
@@ -48,7 +40,7 @@ fn limit(kind: u32) -> Option<usize> {
         TRACE_HANDLE => 8,
         PID => 4 * MOST_PROCESSES,
         PAYLOAD | EVENT_NAME | STACKWALK_NAME => 4096,
-        // A structure that ends with an array of one is longer by that one, or by what aligns it.
+        // In C, the structure ends with an array of one element, so programs may add that element and its alignment to the size.
         EVENT_ID | STACKWALK => 4 + 2 * (MOST_IDS as usize + 1),
         STACKWALK_LEVEL_KW => 24,
         CONTAINER => 1024,
@@ -56,15 +48,15 @@ fn limit(kind: u32) -> Option<usize> {
     })
 }
 
-/// The filters of so many descriptors, put into what is wanted.
+/// Reads filter descriptors into an enablement.
 ///
 /// # Errors
-/// 87: unknown, twice, too large, cut off, or of no use to what is enabled. 50: known to Windows only.
+/// 87: a filter is of unknown kind, given twice, too large, truncated, or does not apply to the enablement. 50: only Windows has the filter.
 ///
 /// # Safety
-/// So many descriptors, that each lead to so many bytes as they say.
+/// ARRAY `descriptors`, `count`, and BYTES for each.
 pub unsafe fn read(
-    descriptors: *const RawDescriptor,
+    descriptors: *const RawFilterDescriptor,
     count: u32,
     info: &mut EnableInfo,
 ) -> Result<(), Status> {
@@ -77,9 +69,9 @@ pub unsafe fn read(
     let mut seen = Vec::new();
     let mut is_supported = true;
     for number in 0..count as usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: ARRAY.
         let descriptor = unsafe { descriptors.add(number).read_unaligned() };
-        let RawDescriptor { address, size, kind } = descriptor;
+        let RawFilterDescriptor { address, size, kind } = descriptor;
         let size = size as usize;
         let fits = limit(kind).is_some_and(|limit| size <= limit);
         if !fits || seen.contains(&kind) || (size > 0 && address == 0) {
@@ -89,14 +81,8 @@ pub unsafe fn read(
             continue;
         }
         seen.push(kind);
-        let mut bytes = vec![0; size];
-        if size > 0 {
-            // SAFETY: the caller's promise; `size` is within the limit of its kind.
-            unsafe {
-                let from: *const u8 = std::ptr::with_exposed_provenance(address as usize);
-                std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), size);
-            }
-        }
+        // SAFETY: BYTES.
+        let bytes = unsafe { bytes(pointer(address), size) }.unwrap_or_default().to_vec();
         let filter = || -> Option<()> {
             match kind {
                 PID => filters.process_ids = processes(&bytes)?,
@@ -133,7 +119,7 @@ fn processes(bytes: &[u8]) -> Option<Vec<u32>> {
         .then(|| ids.iter().map(|id| u32::from_ne_bytes(*id)).collect())
 }
 
-/// Names in UTF-16 with `;` between them; a NUL may end them.
+/// File names in UTF-16, separated by `;`. A NUL may follow the last one.
 fn executables(bytes: &[u8]) -> Option<Vec<String>> {
     let (units, rest) = bytes.as_chunks::<2>();
     let units: Vec<u16> = units.iter().map(|unit| u16::from_ne_bytes(*unit)).collect();
@@ -154,7 +140,7 @@ fn ids(bytes: &[u8]) -> Option<IdFilter> {
 /// `EVENT_FILTER_EVENT_NAME`
 fn names(bytes: &[u8]) -> Option<NameFilter> {
     let count = usize::from(le::u16(bytes, 18).filter(|count| *count > 0)?);
-    // Behind the last NUL there is no name.
+    // Each name ends with a NUL.
     let ends = bytes[20..].iter().filter(|byte| **byte == 0).count();
     let names = bytes[20..].split(|byte| *byte == 0).take(count);
     let names: Result<Vec<String>, _> =
@@ -164,7 +150,7 @@ fn names(bytes: &[u8]) -> Option<NameFilter> {
     Some(NameFilter { of, include, names })
 }
 
-/// `EVENT_FILTER_LEVEL_KW`, with which `EVENT_FILTER_EVENT_NAME` begins.
+/// `EVENT_FILTER_LEVEL_KW`, which is also the start of `EVENT_FILTER_EVENT_NAME`.
 fn level_keyword(bytes: &[u8]) -> Option<LevelKeywordFilter> {
     let of = LevelKeyword {
         level: *bytes.get(16)?,
@@ -175,14 +161,14 @@ fn level_keyword(bytes: &[u8]) -> Option<LevelKeywordFilter> {
     Some(LevelKeywordFilter { of, include: *bytes.get(17)? != 0 })
 }
 
-/// `EnableProperty` as the host knows it.
+/// The bits of `EnableProperty` that the daemon supports.
 ///
 /// # Errors
-/// 87: no bit of ETW's; 50: one that Linux has nothing for.
+/// 87: a bit is unknown. 50: Linux has no counterpart of a bit.
 pub fn properties(bits: u32) -> Result<EnableProperties, Status> {
-    /// Events without a keyword: they are wanted here unless they are not.
+    /// Includes events without a keyword, which is the default here.
     const ENABLE_KEYWORD_0: u32 = 0x040;
-    /// Packages, event keys, silos, containers.
+    /// Packages, event keys, silos and containers.
     const ELSEWHERE: u32 = 0x008 | 0x100 | 0x400 | 0x800;
     const KNOWN: u32 = EnableProperties::SID.0
         | EnableProperties::TS_ID.0

@@ -1,4 +1,4 @@
-//! `EnumerateTraceGuids` and `EnumerateTraceGuidsEx`: providers that are registered or enabled.
+//! `EnumerateTraceGuids` and `EnumerateTraceGuidsEx`: the registered and the enabled providers.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use etw_wire::client::Client;
 use etw_wire::control::{ProviderStatus, Request, Response, SessionStatus};
 
 use super::{host, sessions};
-use crate::abi::{RawGuid, guarded};
+use crate::abi::{RawGuid, guarded, store};
 use crate::status::{ERROR_INSUFFICIENT_BUFFER, ERROR_WMI_GUID_NOT_FOUND};
 
 const GUID_LIST: u32 = 0;
@@ -18,7 +18,7 @@ const GROUP_LIST: u32 = 12;
 /// `MaxTraceSetInfoClass`
 pub const CLASS_COUNT: u32 = 28;
 
-/// `TRACE_PROVIDER_FLAG_PRE_ENABLE`: enabled, and not registered yet.
+/// `TRACE_PROVIDER_FLAG_PRE_ENABLE`: a session enables the provider, and no program has registered it yet.
 const PRE_ENABLE: u32 = 2;
 const INSTANCE_SIZE: u32 = 16;
 const ENABLEMENT_SIZE: u32 = 32;
@@ -38,7 +38,7 @@ pub struct RawGuidProperties {
 const _: () = assert!(size_of::<RawGuidProperties>() == 36);
 
 /// # Safety
-/// As the header says.
+/// ARRAY `array`, `count`, and OUT for each; OUT `found`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EnumerateTraceGuids(
     array: *const *mut RawGuidProperties,
@@ -54,14 +54,14 @@ pub unsafe extern "C" fn EnumerateTraceGuids(
             Err(status) => return status,
         };
         for (number, provider) in providers.iter().take(count as usize).enumerate() {
-            // SAFETY: the caller's promise: so many pointers.
-            let place = unsafe { array.add(number).read_unaligned() };
-            if place.is_null() {
+            // SAFETY: ARRAY.
+            let to = unsafe { array.add(number).read_unaligned() };
+            if to.is_null() {
                 return Status::ERROR_INVALID_PARAMETER;
             }
             let enablement = enablements.iter().find(|row| row.provider == provider.id);
             let wanted = enablement.map(|row| &row.info.wanted);
-            let told = RawGuidProperties {
+            let properties = RawGuidProperties {
                 guid: RawGuid::from_guid(&provider.id),
                 guid_type: 0,
                 logger_id: enablement.map_or(0, |row| row.logger_id),
@@ -69,11 +69,11 @@ pub unsafe extern "C" fn EnumerateTraceGuids(
                 flags: wanted.map_or(0, |wanted| wanted.any as u32),
                 is_enabled: u8::from(enablement.is_some()),
             };
-            // SAFETY: as above, each of a structure.
-            unsafe { place.write_unaligned(told) };
+            // SAFETY: OUT.
+            unsafe { store(to, properties) };
         }
-        // SAFETY: the caller's promise.
-        unsafe { found.write_unaligned(providers.len() as u32) };
+        // SAFETY: OUT.
+        unsafe { store(found, providers.len() as u32) };
         if providers.len() > count as usize {
             return Status::ERROR_MORE_DATA;
         }
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn EnumerateTraceGuids(
 }
 
 /// # Safety
-/// As the header says.
+/// BYTES `given`, `given_size`; OUT `out`, `out_size`; OUT `needed`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn EnumerateTraceGuidsEx(
     class: u32,
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn EnumerateTraceGuidsEx(
                 Err(Status::ERROR_INVALID_PARAMETER)
             }
             GUID_INFO => {
-                // SAFETY: the caller's promise: so many bytes.
+                // SAFETY: ONE.
                 let id = unsafe { given.cast::<RawGuid>().read_unaligned() }.guid();
                 providers().and_then(|known| info(&id, &known))
             }
@@ -122,20 +122,20 @@ pub unsafe extern "C" fn EnumerateTraceGuidsEx(
             Ok(bytes) => bytes,
             Err(status) => return status,
         };
-        // SAFETY: the caller's promise.
-        unsafe { needed.write_unaligned(bytes.len() as u32) };
+        // SAFETY: OUT.
+        unsafe { store(needed, bytes.len() as u32) };
         if bytes.len() > out_size as usize {
             return ERROR_INSUFFICIENT_BUFFER;
         }
         if !bytes.is_empty() {
-            // SAFETY: the caller's promise: so many bytes.
+            // SAFETY: OUT: the size has been compared.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), out, bytes.len()) };
         }
         Status::ERROR_SUCCESS
     })
 }
 
-/// A session's wish.
+/// One session's enablement of one provider.
 struct Enablement {
     provider: Guid,
     logger_id: u32,
@@ -144,7 +144,7 @@ struct Enablement {
 
 type Known = (Vec<ProviderStatus>, Vec<Enablement>);
 
-/// Where no host runs nothing is known.
+/// The providers and enablements that the daemon knows; none without a daemon.
 fn providers() -> Result<Known, Status> {
     let client = match host::connect() {
         Ok(client) => client,
@@ -168,17 +168,17 @@ fn enablements(client: &Client) -> Result<Vec<Enablement>, Status> {
 }
 
 fn guids(ids: impl Iterator<Item = Guid>) -> Vec<u8> {
-    // In memory as on disk, on machines that store the low byte first.
+    // On little-endian machines, GUIDs have the same bytes in memory and on disk.
     ids.flat_map(|id| id.0).collect()
 }
 
-/// As they lie in memory.
+/// The halves of a value in memory order.
 fn halves(value: u64) -> [u32; 2] {
     let [a, b, c, d, e, f, g, h] = value.to_ne_bytes();
     [u32::from_ne_bytes([a, b, c, d]), u32::from_ne_bytes([e, f, g, h])]
 }
 
-/// `TRACE_GUID_INFO`, then for each process a `TRACE_PROVIDER_INSTANCE_INFO` with the sessions' `TRACE_ENABLE_INFO`.
+/// `TRACE_GUID_INFO`, and for each process a `TRACE_PROVIDER_INSTANCE_INFO` with a `TRACE_ENABLE_INFO` for each session.
 fn info(id: &Guid, (providers, enablements): &Known) -> Result<Vec<u8>, Status> {
     let provider = providers.iter().find(|row| row.id == *id).ok_or(ERROR_WMI_GUID_NOT_FOUND)?;
     let of_it: Vec<&Enablement> = enablements.iter().filter(|row| row.provider == *id).collect();

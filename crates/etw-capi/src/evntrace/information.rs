@@ -1,19 +1,19 @@
-//! `TraceQueryInformation` and `TraceSetInformation`: of a session, or of all.
+//! `TraceQueryInformation` and `TraceSetInformation`.
 
 use etw_api::Status;
 use etw_types::LogFileMode;
 
 use super::guids::CLASS_COUNT;
 use super::{host, sessions};
-use crate::abi::guarded;
+use crate::abi::{guarded, store};
 
 const MAX_LOGGERS: u32 = 19;
 const STREAM_COUNT: u32 = 23;
-/// Sessions that a host has.
+/// The limit of global sessions.
 const MOST_SESSIONS: u32 = 64;
 
 /// # Safety
-/// As the header says.
+/// OUT `out`, `out_size`; OUT `needed`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TraceQueryInformation(
     handle: u64,
@@ -35,22 +35,22 @@ pub unsafe extern "C" fn TraceQueryInformation(
             _ => return Status::ERROR_NOT_SUPPORTED,
         };
         if !needed.is_null() {
-            // SAFETY: the caller's promise.
-            unsafe { needed.write_unaligned(4) };
+            // SAFETY: OUT.
+            unsafe { store(needed, 4) };
         }
         if out_size < 4 {
             return Status::ERROR_BAD_LENGTH;
         }
-        // SAFETY: the caller's promise: so many bytes.
-        unsafe { out.write_unaligned(number) };
+        // SAFETY: OUT.
+        unsafe { store(out, number) };
         Status::ERROR_SUCCESS
     })
 }
 
-/// What can be set on Windows is of its kernel (stacks, counters, sampling), or is not known to the host.
+/// Returns 50: all settings concern the Windows kernel (stacks, counters, sampling) or are unknown to the daemon.
 ///
 /// # Safety
-/// As the header says.
+/// No clause: `data` is not followed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TraceSetInformation(
     _handle: u64,
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn TraceSetInformation(
     })
 }
 
-/// Streams of buffers: one for each processor, or one.
+/// The number of buffer streams: one for each CPU, or one for the session.
 fn stream_count(handle: u64) -> Result<u32, Status> {
     if handle == 0 {
         return Err(Status::ERROR_INVALID_PARAMETER);

@@ -1,4 +1,4 @@
-//! `TDH_CONTEXT`: where formats of WPP messages are, and how wide pointers are.
+//! `TDH_CONTEXT`: the location of WPP formats, and the size of pointers.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use etw_api::{Guid, Status};
 use etw_decode::Catalog;
 use etw_types::{EventRecord, HeaderType};
 
-use crate::abi::utf16_of;
+use crate::abi::{array, pointer, utf16_of};
 
 /// `TDH_CONTEXT`
 #[repr(C)]
@@ -25,12 +25,12 @@ pub const WPP_GMT: u32 = 2;
 pub const POINTER_SIZE: u32 = 3;
 pub const PDB_PATH: u32 = 4;
 
-/// What the contexts of a call, or of a decoding handle, say.
+/// The contexts of a call or of a decoding handle.
 #[derive(Clone, Default)]
 pub struct Contexts {
     pub tmf_file: Option<String>,
     pub search_path: Option<String>,
-    /// Times in messages are this project's in UTC anyway.
+    /// No effect: times in messages are always in UTC here.
     pub is_gmt: bool,
     pub pointer_size: Option<u8>,
     pub pdb_path: Option<String>,
@@ -38,26 +38,26 @@ pub struct Contexts {
 
 impl Contexts {
     /// # Safety
-    /// So many contexts are there; texts that they lead to end in a NUL.
+    /// ARRAY `contexts`, `count`, and TEXT for each path.
     pub unsafe fn read(count: u32, contexts: *const RawContext) -> Result<Contexts, Status> {
         let mut read = Contexts::default();
         if count > 0 && contexts.is_null() {
             return Err(Status::ERROR_INVALID_PARAMETER);
         }
-        for number in 0..count as usize {
-            // SAFETY: the caller's promise.
-            unsafe { read.set(&contexts.add(number).read_unaligned())? };
+        // SAFETY: ARRAY.
+        for context in unsafe { array(contexts, count) } {
+            // SAFETY: TEXT.
+            unsafe { read.set(&context)? };
         }
         Ok(read)
     }
 
     /// # Safety
-    /// A text that it leads to ends in a NUL.
+    /// TEXT for the path of `context`, if it is of a kind that has one.
     pub unsafe fn set(&mut self, context: &RawContext) -> Result<(), Status> {
         let text = || {
-            let text = std::ptr::with_exposed_provenance::<u16>(context.value as usize);
-            // SAFETY: the caller's promise.
-            unsafe { utf16_of(text) }.ok_or(Status::ERROR_INVALID_PARAMETER)
+            // SAFETY: TEXT.
+            unsafe { utf16_of(pointer(context.value)) }.ok_or(Status::ERROR_INVALID_PARAMETER)
         };
         match context.kind {
             TMF_FILE => self.tmf_file = Some(text()?),
@@ -74,27 +74,28 @@ impl Contexts {
         Ok(())
     }
 
-    /// Formats of the messages of this record's source; `None` for records that are no messages, and where there are none.
+    /// The formats of the record's message GUID; `None` if the record is not a message or there are no formats.
     pub fn formats(&self, record: &EventRecord<'_>) -> Option<Arc<Catalog>> {
         let names_one =
             self.tmf_file.is_some() || self.search_path.is_some() || self.pdb_path.is_some();
-        // Before there were messages WPP wrote classic events.
+        // Before Windows XP, WPP wrote classic events instead of messages.
         let is_message = record.header == HeaderType::Message;
         let may_be = is_message || (record.header.is_classic() && names_one);
         if !may_be {
             return None;
         }
         let guid = record.provider.unwrap_or_default();
-        let pdb = self.pdb_path.iter().flat_map(|path| path.split(';')).filter_map(|path| {
-            // Several paths are several files.
-            formats_of(&Source::Pdb(PathBuf::from(path.trim())))
-        });
+        let pdb = self
+            .pdb_path
+            .iter()
+            .flat_map(|path| path.split(';'))
+            .filter_map(|path| formats_of(&Source::Pdb(PathBuf::from(path.trim()))));
         let tmf = self.tmf_candidates(guid).filter_map(|path| formats_of(&Source::Tmf(path)));
         pdb.chain(tmf).find(|catalog| catalog.message_count() > 0)
     }
 
-    /// Where TDH looks for a TMF: the file that is named, else that of the GUID's name; in the folders that are named, those of
-    /// TRACE_FORMAT_SEARCH_PATH, and the current one.
+    /// The paths at which TDH looks for a TMF file. Its name is the given one, else that of the GUID; its folder is in the given search path,
+    /// else in TRACE_FORMAT_SEARCH_PATH, else the current one.
     fn tmf_candidates(&self, guid: Guid) -> impl Iterator<Item = PathBuf> {
         let name = self.tmf_file.clone().unwrap_or_else(|| format!("{guid}.tmf"));
         let named = self.search_path.clone().unwrap_or_default();
@@ -119,10 +120,10 @@ enum Source {
     Pdb(PathBuf),
 }
 
-/// Files that are kept read, or known not to be there.
+/// The number of files whose formats, or whose absence, are cached.
 const KEPT: usize = 256;
 
-/// The formats of a file, read once.
+/// The formats of a file, which is read once.
 fn formats_of(source: &Source) -> Option<Arc<Catalog>> {
     static FILES: Mutex<Option<HashMap<Source, Option<Arc<Catalog>>>>> = Mutex::new(None);
     let mut files = FILES.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! `EVENT_MAP_INFO`: names of values.
+//! `EVENT_MAP_INFO`: building it from a map, and reading the name of a value from it.
 
 use std::borrow::Cow;
 
@@ -10,15 +10,15 @@ const MANIFEST_VALUES: u32 = 0x01;
 const MANIFEST_BITS: u32 = 0x02;
 const WBEM_VALUES: u32 = 0x08;
 const WBEM_BITS: u32 = 0x10;
-/// Of bits in any kind of schema.
+/// The map names bits, in whatever kind of schema.
 const BITS: u32 = 0x02 | 0x10 | 0x20;
-/// Patterns name no integers.
+/// The map has patterns, which do not name integers.
 const PATTERNS: u32 = 0x04;
 
 const FIXED_SIZE: usize = 16;
 const ENTRY_SIZE: usize = 8;
 
-/// The structure's bytes: names, then entries as `{ u32 offset of the text, u32 value }`, then the texts.
+/// The bytes of the structure: the fixed part, entries of `{ u32 offset of the text, u32 value }`, and the texts.
 pub fn map_info(map: &Map, source: Option<Source>) -> Vec<u8> {
     let is_wbem = matches!(source, Some(Source::Mof | Source::Kernel | Source::Header));
     let flags = match (map.kind, is_wbem) {
@@ -36,7 +36,7 @@ pub fn map_info(map: &Map, source: Option<Source>) -> Vec<u8> {
     for (value, text) in &map.entries {
         out.extend(((base + texts.len()) as u32).to_le_bytes());
         out.extend(value.to_le_bytes());
-        // As Windows documents it ("Monday " of "Monday"): programs cut a text's last unit off, or put bars behind it.
+        // Windows documents a blank behind each text ("Monday "): programs cut off the last unit, or put a bar in its place.
         let text = if is_wbem { Cow::Borrowed(text) } else { Cow::Owned(format!("{text} ")) };
         texts.extend(utf16_z(&text));
     }
@@ -44,15 +44,15 @@ pub fn map_info(map: &Map, source: Option<Source>) -> Vec<u8> {
     out
 }
 
-/// The name of a value in a program's EVENT_MAP_INFO; `None` where it has none.
+/// The name of a value in an EVENT_MAP_INFO of the program; `None` if the map does not name it.
 ///
 /// # Safety
-/// NULL, or a structure as `TdhGetEventMapInformation` fills it.
+/// ONE `info`, as `TdhGetEventMapInformation` has written it, with all its entries and texts.
 pub unsafe fn name_in(info: *const u8, value: u64) -> Option<String> {
     if info.is_null() {
         return None;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE: `at` is in the fixed part, or in an entry that its count covers.
     let word = |at: usize| unsafe { info.add(at).cast::<u32>().read_unaligned() };
     let (flags, count) = (word(4), word(8) as usize);
     if flags & PATTERNS != 0 {
@@ -62,7 +62,7 @@ pub unsafe fn name_in(info: *const u8, value: u64) -> Option<String> {
         let at = FIXED_SIZE + number * ENTRY_SIZE;
         (word(at), word(at + 4))
     });
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE: the offset is that of a text in the structure.
     let text = |offset: u32| unsafe { crate::abi::utf16_of(info.add(offset as usize).cast()) };
     let wanted: Vec<(u32, String)> = entries
         .filter(|(_, entry)| match flags & BITS {

@@ -1,7 +1,6 @@
-//! `TdhCreatePayloadFilter` and what goes with it: conditions on the fields of manifests' events, for `EnableTraceEx2`.
+//! `TdhCreatePayloadFilter`, `TdhAggregatePayloadFilters`: conditions on the fields of manifest events, for `EnableTraceEx2`.
 //!
-//! What a program gets are numbers that lead to filters in this process: a filter is never an address that is followed, and what a
-//! descriptor leads to is
+//! A payload filter is a number that this module looks up, not an address. The memory at the address in a filter descriptor is
 //!
 //! ```text
 //! 0  "ETWFILT\x01"   8  u64 number, from 1
@@ -16,7 +15,10 @@ use etw_decode::{Count, Field, Kind, Length, Schema, Wire};
 use etw_session::{Condition, EventKey, PayloadFilter, PayloadOp};
 use etw_tracelogging::{Count as MetaCount, InType, MetadataBuilder, OutType};
 
-use crate::abi::{RawDescriptor, RawGuid, guarded, utf16_of};
+use crate::abi::{
+    RawDescriptor, RawFilterDescriptor, RawGuid, descriptor_of, guarded, guid_of, read, store,
+    utf16_of,
+};
 use crate::loaded;
 use crate::status::ERROR_NOT_FOUND;
 
@@ -26,9 +28,9 @@ const PAYLOAD: u32 = 0x8000_0100;
 const MOST_PREDICATES: u32 = 8;
 /// Filters in one descriptor.
 const MOST_FILTERS: u32 = 64;
-/// `MAX_EVENT_FILTER_PAYLOAD_SIZE`: here of what filters say, the descriptions of their events with it.
+/// `MAX_EVENT_FILTER_PAYLOAD_SIZE`: the limit for the conditions of all filters together with the metadata of their events.
 const LARGEST: usize = 4096;
-/// Units of a field's name or a value.
+/// The limit for the name of a field and for a value, in units.
 const LONGEST_TEXT: usize = 256;
 const MAGIC: [u8; 8] = *b"ETWFILT\x01";
 
@@ -41,27 +43,18 @@ pub struct RawPredicate {
     value: *const u16,
 }
 
-/// `EVENT_FILTER_DESCRIPTOR`
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RawFilterDescriptor {
-    address: u64,
-    size: u32,
-    kind: u32,
-}
-
 #[derive(Default)]
 struct Filters {
     last: u64,
     single: HashMap<u64, Single>,
-    /// With the bytes that a program has the address of.
+    /// Filters that one descriptor combines, with the bytes to which the descriptor points.
     together: HashMap<u64, (Box<[u8; 16]>, Vec<PayloadFilter>)>,
 }
 
 struct Single {
     provider: Guid,
     filter: PayloadFilter,
-    /// Bytes that it is, about.
+    /// The approximate size in bytes, for the limit of a descriptor.
     size: usize,
 }
 
@@ -76,7 +69,7 @@ fn key(filter: *mut c_void) -> u64 {
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `provider`; ONE `descriptor`; ARRAY `predicates`, `count`, and TEXT for their texts; OUT `filter`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhCreatePayloadFilter(
     provider: *const RawGuid,
@@ -87,16 +80,15 @@ pub unsafe extern "C" fn TdhCreatePayloadFilter(
     filter: *mut *mut c_void,
 ) -> u32 {
     guarded(|| {
-        let is_there = !provider.is_null()
-            && !descriptor.is_null()
-            && !predicates.is_null()
-            && !filter.is_null();
-        if !is_there || !(1..=MOST_PREDICATES).contains(&count) {
+        // SAFETY: ONE.
+        let (Some(provider), Some(event)) =
+            (unsafe { (guid_of(provider), descriptor_of(descriptor)) })
+        else {
+            return Status::ERROR_INVALID_PARAMETER;
+        };
+        if predicates.is_null() || filter.is_null() || !(1..=MOST_PREDICATES).contains(&count) {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        // SAFETY: the caller's promise.
-        let (provider, event) =
-            unsafe { (provider.read_unaligned().guid(), descriptor.read_unaligned().descriptor()) };
         let (_, catalog) = loaded::catalog();
         let Some(schema) = catalog.event(provider, event.id, event.version) else {
             return ERROR_NOT_FOUND;
@@ -108,7 +100,7 @@ pub unsafe extern "C" fn TdhCreatePayloadFilter(
         let mut conditions = Vec::new();
         let mut size = metadata.len();
         for number in 0..count as usize {
-            // SAFETY: the caller's promise: so many predicates, of texts that end.
+            // SAFETY: ARRAY, and TEXT for both texts.
             let (name, op, value) = unsafe {
                 let raw = predicates.add(number).read_unaligned();
                 (utf16_of(raw.field), raw.op, utf16_of(raw.value))
@@ -121,7 +113,7 @@ pub unsafe extern "C" fn TdhCreatePayloadFilter(
             }
             if !known.contains(&name) {
                 let is_field = schema.fields.iter().any(|field| field.name == name);
-                // Behind one whose length another field tells, or of a length of its own.
+                // The offset of the field depends on a length that the metadata cannot express.
                 return if is_field { Status::ERROR_NOT_SUPPORTED } else { ERROR_NOT_FOUND };
             }
             size += name.len() + value.len();
@@ -148,33 +140,32 @@ pub unsafe extern "C" fn TdhCreatePayloadFilter(
             filters.single.insert(filters.last, Single { provider, filter: made, size });
             filters.last
         });
-        // SAFETY: the caller's promise.
-        unsafe { filter.write_unaligned(std::ptr::without_provenance_mut(number as usize)) };
+        // SAFETY: OUT.
+        unsafe { store(filter, std::ptr::without_provenance_mut(number as usize)) };
         Status::ERROR_SUCCESS
     })
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `filter`; OUT `filter`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhDeletePayloadFilter(filter: *mut *mut c_void) -> u32 {
     guarded(|| {
-        if filter.is_null() {
+        // SAFETY: ONE.
+        let Some(number) = (unsafe { read(filter) }).map(key) else {
             return Status::ERROR_INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise.
-        let number = key(unsafe { filter.read_unaligned() });
+        };
         if with(|filters| filters.single.remove(&number)).is_none() {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        // SAFETY: the caller's promise.
-        unsafe { filter.write_unaligned(std::ptr::null_mut()) };
+        // SAFETY: OUT.
+        unsafe { store(filter, std::ptr::null_mut()) };
         Status::ERROR_SUCCESS
     })
 }
 
 /// # Safety
-/// As the header says.
+/// ARRAY `filters`, `count`; ARRAY `match_all`, `count`; OUT `descriptor`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhAggregatePayloadFilters(
     count: u32,
@@ -186,7 +177,7 @@ pub unsafe extern "C" fn TdhAggregatePayloadFilters(
         if filters.is_null() || descriptor.is_null() || !(1..=MOST_FILTERS).contains(&count) {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        // SAFETY: the caller's promise: so many of both.
+        // SAFETY: ARRAY, for both arrays.
         let given: Vec<(u64, bool)> = unsafe {
             let flag = |n: usize| !match_all.is_null() && match_all.add(n).read() != 0;
             (0..count as usize).map(|n| (key(filters.add(n).read_unaligned()), flag(n))).collect()
@@ -211,41 +202,40 @@ pub unsafe extern "C" fn TdhAggregatePayloadFilters(
             Some(RawFilterDescriptor { address, size: 16, kind: PAYLOAD })
         });
         let Some(made) = made else { return Status::ERROR_INVALID_PARAMETER };
-        // SAFETY: the caller's promise.
-        unsafe { descriptor.write_unaligned(made) };
+        // SAFETY: OUT.
+        unsafe { store(descriptor, made) };
         Status::ERROR_SUCCESS
     })
 }
 
 /// # Safety
-/// As the header says.
+/// OUT `descriptor`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhCleanupPayloadEventFilterDescriptor(
     descriptor: *mut RawFilterDescriptor,
 ) -> u32 {
     guarded(|| {
-        if descriptor.is_null() {
+        // SAFETY: ONE.
+        let Some(given) = (unsafe { read(descriptor) }) else {
             return Status::ERROR_INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise.
-        let given = unsafe { descriptor.read_unaligned() };
-        // By its address, which is not followed.
-        let gone = with(|filters| {
+        };
+        // The address is compared and not followed.
+        let is_removed = with(|filters| {
             let before = filters.together.len();
             filters.together.retain(|_, (bytes, _)| bytes.as_ptr().addr() as u64 != given.address);
             filters.together.len() < before
         });
-        if given.kind != PAYLOAD || !gone {
+        if given.kind != PAYLOAD || !is_removed {
             return Status::ERROR_INVALID_PARAMETER;
         }
         let nothing = RawFilterDescriptor { address: 0, size: 0, kind: 0 };
-        // SAFETY: the caller's promise.
-        unsafe { descriptor.write_unaligned(nothing) };
+        // SAFETY: OUT.
+        unsafe { store(descriptor, nothing) };
         Status::ERROR_SUCCESS
     })
 }
 
-/// The filters that a descriptor's bytes lead to.
+/// The filters that a descriptor combines, by the bytes at its address.
 pub fn of_descriptor(bytes: &[u8]) -> Option<Vec<PayloadFilter>> {
     let number = bytes.strip_prefix(&MAGIC)?.try_into().ok().map(u64::from_le_bytes)?;
     with(|filters| filters.together.get(&number).map(|(_, together)| together.clone()))
@@ -258,12 +248,12 @@ fn operator(number: u16) -> Option<PayloadOp> {
     all.into_iter().find(|op| *op as u16 == number)
 }
 
-/// A schema as TraceLogging metadata, which is what sessions read payloads by, and the fields in it: as far as each tells its own size.
-/// `None`: it cannot be written down at all.
+/// A schema as TraceLogging metadata, by which sessions read payloads, and the names of the fields in it. The metadata ends in front of the
+/// first field whose size the payload does not give. `None`: TraceLogging cannot express the schema.
 fn metadata_of(schema: &Schema) -> Option<(Vec<u8>, Vec<String>)> {
     let mut made = Made { builder: MetadataBuilder::new("", 0), known: Vec::new() };
     for field in &schema.fields[..schema.top_level] {
-        // What lies behind it is not found, and needs not to be there.
+        // Fields behind this one have no known offset, so no filter can use them.
         let Some(with) = made.clone().field(schema, field, "", 0) else { break };
         made = with;
     }
@@ -306,7 +296,7 @@ impl Made {
             Kind::Scalar { wire, .. } => {
                 let (in_type, length) = match (wire, field.length) {
                     (Wire::Nothing, _) => return Some(Made { builder, known }),
-                    // Texts and bytes of a length that the schema knows are so many numbers: skipped, not compared.
+                    // A text of fixed length becomes an array of numbers: the session skips it and cannot compare it.
                     (Wire::Utf16, Length::Fixed(length)) => (InType::UINT16, Some(length)),
                     (Wire::Ansi | Wire::Binary, Length::Fixed(length)) => {
                         (InType::UINT8, Some(length))
@@ -332,7 +322,7 @@ impl Made {
     }
 }
 
-/// How a value that tells its own size lies in a payload. Pointers are those of 64-bit programs, which are all that write here.
+/// The in-type of a value that has a size of its own. Pointers have 8 bytes: only 64-bit programs write here.
 fn in_type(wire: Wire) -> Option<InType> {
     Some(match wire {
         Wire::I8 => InType::INT8,

@@ -1,14 +1,16 @@
-//! What is loaded into the process, and what it says of providers.
+//! Manifests that the process has loaded, and queries about their providers.
 
 use std::ffi::c_void;
 
-use etw_api::{Guid, Status};
+use etw_api::Status;
 use etw_decode::Source;
 
 use super::info::event_info;
 use super::places::utf16_z;
-use super::put_bytes;
-use crate::abi::{RawDescriptor, RawGuid, guarded, utf16_of, utf32_of};
+use crate::abi::{
+    RawDescriptor, RawGuid, bytes, descriptor_of, guarded, guid_of, put_bytes, store, utf16_of,
+    utf32_of,
+};
 use crate::decoding::{self, Event};
 use crate::loaded::{self, Key, Provider};
 use crate::status::ERROR_NOT_FOUND;
@@ -26,82 +28,59 @@ fn unload(path: Option<String>) -> Status {
     path.map_or(Status::ERROR_INVALID_PARAMETER, |path| loaded::unload(&Key::Path(path)))
 }
 
+macro_rules! path_functions {
+    ($($name:ident $unit:ident $text_of:ident $act:ident;)*) => {$(
+        /// # Safety
+        /// TEXT `path`.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(path: *const $unit) -> u32 {
+            // SAFETY: TEXT.
+            guarded(|| $act(unsafe { $text_of(path) }))
+        }
+    )*};
+}
+
+path_functions! {
+    TdhLoadManifest u16 utf16_of load;
+    etw_tdh_load_wide u32 utf32_of load;
+    TdhLoadManifestFromBinary u16 utf16_of load;
+    etw_tdh_load_binary_wide u32 utf32_of load;
+    TdhUnloadManifest u16 utf16_of unload;
+    etw_tdh_unload_wide u32 utf32_of unload;
+}
+
+/// The bytes of a manifest; `None` if there are none.
+///
 /// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn TdhLoadManifest(path: *const u16) -> u32 {
-    // SAFETY: the caller's promise.
-    guarded(|| load(unsafe { utf16_of(path) }))
+/// BYTES `data`, `size`, for as long as `'a`.
+unsafe fn manifest<'a>(data: *const c_void, size: u32) -> Option<&'a [u8]> {
+    // SAFETY: BYTES.
+    unsafe { bytes(data.cast(), size as usize) }.filter(|bytes| !bytes.is_empty())
 }
 
 /// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn etw_tdh_load_wide(path: *const u32) -> u32 {
-    // SAFETY: the caller's promise.
-    guarded(|| load(unsafe { utf32_of(path) }))
-}
-
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn TdhLoadManifestFromBinary(path: *const u16) -> u32 {
-    // SAFETY: the caller's promise.
-    guarded(|| load(unsafe { utf16_of(path) }))
-}
-
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn etw_tdh_load_binary_wide(path: *const u32) -> u32 {
-    // SAFETY: the caller's promise.
-    guarded(|| load(unsafe { utf32_of(path) }))
-}
-
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn TdhUnloadManifest(path: *const u16) -> u32 {
-    // SAFETY: the caller's promise.
-    guarded(|| unload(unsafe { utf16_of(path) }))
-}
-
-/// # Safety
-/// As the header says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn etw_tdh_unload_wide(path: *const u32) -> u32 {
-    // SAFETY: the caller's promise.
-    guarded(|| unload(unsafe { utf32_of(path) }))
-}
-
-/// # Safety
-/// As the header says.
+/// BYTES `data`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhLoadManifestFromMemory(data: *const c_void, size: u32) -> u32 {
     guarded(|| {
-        if data.is_null() || size == 0 {
-            return Status::ERROR_INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise.
-        loaded::load_bytes(unsafe { std::slice::from_raw_parts(data.cast(), size as usize) })
+        // SAFETY: BYTES.
+        unsafe { manifest(data, size) }.map_or(Status::ERROR_INVALID_PARAMETER, loaded::load_bytes)
     })
 }
 
 /// # Safety
-/// As the header says.
+/// BYTES `data`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhUnloadManifestFromMemory(data: *const c_void, size: u32) -> u32 {
     guarded(|| {
-        if data.is_null() || size == 0 {
-            return Status::ERROR_INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise.
-        let bytes: &[u8] = unsafe { std::slice::from_raw_parts(data.cast(), size as usize) };
-        loaded::unload(&Key::Bytes(bytes.into()))
+        // SAFETY: BYTES.
+        let bytes = unsafe { manifest(data, size) };
+        let key = bytes.map(|bytes| Key::Bytes(bytes.into()));
+        key.map_or(Status::ERROR_INVALID_PARAMETER, |key| loaded::unload(&key))
     })
 }
 
-/// PROVIDER_ENUMERATION_INFO: a count, then `{ GUID, u32 source, u32 offset of the name }` each, then the names.
+/// PROVIDER_ENUMERATION_INFO: a count, `{ GUID, u32 source, u32 offset of the name }` for each provider, and the names.
 fn enumeration() -> Vec<u8> {
     let mut providers: Vec<Provider> = Vec::new();
     for provider in loaded::providers() {
@@ -116,7 +95,7 @@ fn enumeration() -> Vec<u8> {
     let mut names = Vec::new();
     for provider in &providers {
         out.extend(provider.guid.0);
-        // A manifest.
+        // The source 0 is a manifest.
         out.extend(0u32.to_le_bytes());
         out.extend(((base + names.len()) as u32).to_le_bytes());
         names.extend(utf16_z(&provider.name));
@@ -126,20 +105,20 @@ fn enumeration() -> Vec<u8> {
 }
 
 /// # Safety
-/// As the header says.
+/// SIZED `buffer`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhEnumerateProviders(buffer: *mut u8, size: *mut u32) -> u32 {
     guarded(|| {
         if size.is_null() {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: SIZED.
         unsafe { put_bytes(&enumeration(), buffer, size) }
     })
 }
 
 /// # Safety
-/// As the header says.
+/// SIZED `buffer`, `size`; OUT `needed`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhEnumerateProvidersForDecodingSource(
     source: u32,
@@ -151,39 +130,39 @@ pub unsafe extern "C" fn TdhEnumerateProvidersForDecodingSource(
         if needed.is_null() || source > 3 {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        // Nothing but manifests is registered with a name.
+        // Only providers with a manifest have a name here.
         let bytes = if source == 0 { enumeration() } else { vec![0; 8] };
-        let mut room = size;
-        // SAFETY: the caller's promise.
+        let mut capacity = size;
+        // SAFETY: OUT, SIZED.
         unsafe {
-            needed.write_unaligned(bytes.len() as u32);
-            put_bytes(&bytes, buffer, &raw mut room)
+            store(needed, bytes.len() as u32);
+            put_bytes(&bytes, buffer, &raw mut capacity)
         }
     })
 }
 
-/// PROVIDER_FIELD_INFOARRAY of the keywords that `wanted` wants.
+/// PROVIDER_FIELD_INFOARRAY of the keywords that `includes` accepts.
 ///
 /// # Safety
-/// The GUID is one or NULL; the buffer has the room that `size` says.
+/// ONE `guid`; SIZED `buffer`, `size`.
 unsafe fn fields(
     guid: *const RawGuid,
     kind: u32,
     buffer: *mut u8,
     size: *mut u32,
-    wanted: impl Fn(u64) -> bool,
+    includes: impl Fn(u64) -> bool,
 ) -> Status {
-    if guid.is_null() || size.is_null() || kind >= FIELD_TYPES {
+    // SAFETY: ONE.
+    let guid = unsafe { guid_of(guid) };
+    let Some(guid) = guid.filter(|_| !size.is_null() && kind < FIELD_TYPES) else {
         return Status::ERROR_INVALID_PARAMETER;
-    }
+    };
     if kind != KEYWORDS {
         return Status::ERROR_NOT_SUPPORTED;
     }
-    // SAFETY: the caller's promise.
-    let guid: Guid = unsafe { guid.read_unaligned() }.guid();
     let mut keywords: Vec<(u64, String)> = Vec::new();
     for provider in loaded::providers().into_iter().filter(|provider| provider.guid == guid) {
-        keywords.extend(provider.keywords.into_iter().filter(|(mask, _)| wanted(*mask)));
+        keywords.extend(provider.keywords.into_iter().filter(|(mask, _)| includes(*mask)));
     }
     if keywords.is_empty() {
         return ERROR_NOT_FOUND;
@@ -200,12 +179,12 @@ unsafe fn fields(
         names.extend(utf16_z(name));
     }
     out.extend(names);
-    // SAFETY: the caller's promise.
+    // SAFETY: SIZED.
     unsafe { put_bytes(&out, buffer, size) }
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `guid`; SIZED `buffer`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhEnumerateProviderFieldInformation(
     guid: *const RawGuid,
@@ -213,12 +192,12 @@ pub unsafe extern "C" fn TdhEnumerateProviderFieldInformation(
     buffer: *mut u8,
     size: *mut u32,
 ) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE, SIZED.
     guarded(|| unsafe { fields(guid, kind, buffer, size, |_| true) })
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `guid`; SIZED `buffer`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhQueryProviderFieldInformation(
     guid: *const RawGuid,
@@ -227,12 +206,12 @@ pub unsafe extern "C" fn TdhQueryProviderFieldInformation(
     buffer: *mut u8,
     size: *mut u32,
 ) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE, SIZED.
     guarded(|| unsafe { fields(guid, kind, buffer, size, |mask| mask & value != 0) })
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `guid`; ONE `descriptor`; SIZED `buffer`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhGetManifestEventInformation(
     guid: *const RawGuid,
@@ -241,26 +220,25 @@ pub unsafe extern "C" fn TdhGetManifestEventInformation(
     size: *mut u32,
 ) -> u32 {
     guarded(|| {
-        if guid.is_null() || descriptor.is_null() || size.is_null() {
+        // SAFETY: ONE.
+        let (guid, descriptor) = unsafe { (guid_of(guid), descriptor_of(descriptor)) };
+        let (Some(guid), Some(descriptor), false) = (guid, descriptor, size.is_null()) else {
             return Status::ERROR_INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise.
-        let (guid, descriptor) =
-            unsafe { (guid.read_unaligned().guid(), descriptor.read_unaligned().descriptor()) };
+        };
         let record = Event::of_descriptor(guid, descriptor);
         let info = decoding::decode(&record, None, |decoded| match decoded.source() {
             Some(Source::Manifest) => event_info(&record, decoded),
             _ => Err(ERROR_NOT_FOUND),
         });
         match info {
-            // SAFETY: the caller's promise.
+            // SAFETY: SIZED.
             Ok(info) => unsafe { put_bytes(&info, buffer, size) },
             Err(status) => status,
         }
     })
 }
 
-/// A manifest's events are known by id and version alone: nothing has the rest of their descriptors.
+/// Returns 50: this library knows a manifest's events by id and version, without the rest of their descriptors.
 #[unsafe(no_mangle)]
 pub extern "C" fn TdhEnumerateManifestProviderEvents(
     _guid: *const RawGuid,
@@ -270,7 +248,7 @@ pub extern "C" fn TdhEnumerateManifestProviderEvents(
     Status::ERROR_NOT_SUPPORTED.0
 }
 
-/// Filters that manifests define are read by nothing here.
+/// Returns 50: this library does not read the filters that manifests define.
 #[unsafe(no_mangle)]
 pub extern "C" fn TdhEnumerateProviderFilters(
     _guid: *const RawGuid,

@@ -1,4 +1,6 @@
-//! Properties of WPP messages, and handles that keep where their formats are.
+//! Properties of WPP messages, and decoding handles, which keep the location of their formats.
+//!
+//! A decoding handle is a number that this module looks up, so an invalid one is rejected.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -12,13 +14,12 @@ use super::context::{
     Contexts, PDB_PATH, POINTER_SIZE, RawContext, TMF_FILE, TMF_SEARCH_PATH, WPP_GMT,
 };
 use super::places::utf16_z;
-use super::put_bytes;
-use crate::abi::{guarded, utf16_of, utf32_of};
+use crate::abi::{guarded, put_bytes, read, store, utf16_of, utf32_of};
 use crate::consumer::RawRecord;
 use crate::decoding::{self, Event};
 use crate::status::ERROR_NOT_FOUND;
 
-/// A property of a message by the name that Microsoft documents; `None` for another, or of another event.
+/// A property of a message by its documented name; `None` for other names and other events.
 pub fn property(record: &EventRecord<'_>, decoded: &Decoded<'_>, name: &str) -> Option<Vec<u8>> {
     if decoded.source() != Some(Source::Wpp) {
         return None;
@@ -27,7 +28,7 @@ pub fn property(record: &EventRecord<'_>, decoded: &Decoded<'_>, name: &str) -> 
         "FormattedString" => decoded.message(record, &Style::default()).map(|text| utf16_z(&text)),
         "TraceGuid" => Some(record.provider.unwrap_or_default().0.to_vec()),
         "SystemTime" => Some(record.order_time.to_le_bytes().to_vec()),
-        // Texts of the format; one that it does not have is empty.
+        // These are texts of the format. A missing text is empty.
         "FunctionName" | "ComponentName" | "SubComponentName" | "GuidTypeName" | "FlagsName"
         | "LevelName" => {
             let fields = &decoded.schema()?.fields;
@@ -41,17 +42,17 @@ pub fn property(record: &EventRecord<'_>, decoded: &Decoded<'_>, name: &str) -> 
     }
 }
 
-/// What `TdhSetDecodingParameter` was told.
+/// The parameters of a decoding handle.
 #[derive(Default)]
 struct Settings {
     contexts: Contexts,
-    /// The texts as `TdhGetDecodingParameter` gives them.
+    /// The texts to which the results of `TdhGetDecodingParameter` point.
     texts: HashMap<u32, Arc<[u16]>>,
 }
 
 #[derive(Default)]
 struct Handles {
-    /// Never used twice.
+    /// The last number given to a handle; numbers are not used twice.
     last: usize,
     open: HashMap<usize, Settings>,
 }
@@ -65,7 +66,7 @@ fn with<T>(handle: *mut c_void, call: impl FnOnce(&mut Settings) -> T) -> Result
 }
 
 /// # Safety
-/// As the header says.
+/// OUT `handle`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhOpenDecodingHandle(handle: *mut *mut c_void) -> u32 {
     guarded(|| {
@@ -76,13 +77,13 @@ pub unsafe extern "C" fn TdhOpenDecodingHandle(handle: *mut *mut c_void) -> u32 
         let handles = handles.get_or_insert_default();
         handles.last += 1;
         handles.open.insert(handles.last, Settings::default());
-        // SAFETY: the caller's promise.
-        unsafe { handle.write_unaligned(std::ptr::without_provenance_mut(handles.last)) };
+        // SAFETY: OUT.
+        unsafe { store(handle, std::ptr::without_provenance_mut(handles.last)) };
         Status::ERROR_SUCCESS
     })
 }
 
-/// Closes it.
+/// Closes a decoding handle.
 #[unsafe(no_mangle)]
 pub extern "C" fn TdhCloseDecodingHandle(handle: *mut c_void) -> u32 {
     guarded(|| {
@@ -95,20 +96,19 @@ pub extern "C" fn TdhCloseDecodingHandle(handle: *mut c_void) -> u32 {
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `context`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhSetDecodingParameter(
     handle: *mut c_void,
     context: *const RawContext,
 ) -> u32 {
     guarded(|| {
-        if context.is_null() {
+        // SAFETY: ONE.
+        let Some(context) = (unsafe { read(context) }) else {
             return Status::ERROR_INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise.
-        let context = unsafe { context.read_unaligned() };
+        };
         let set = with(handle, |settings| {
-            // SAFETY: the caller's promise.
+            // SAFETY: TEXT.
             unsafe { settings.contexts.set(&context)? };
             let contexts = &settings.contexts;
             let text = match context.kind {
@@ -127,27 +127,26 @@ pub unsafe extern "C" fn TdhSetDecodingParameter(
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `context`; OUT `context`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhGetDecodingParameter(
     handle: *mut c_void,
     context: *mut RawContext,
 ) -> u32 {
     guarded(|| {
-        if context.is_null() {
+        // SAFETY: ONE.
+        let Some(request) = (unsafe { read(context) }) else {
             return Status::ERROR_INVALID_PARAMETER;
-        }
-        // SAFETY: the caller's promise.
-        let asked = unsafe { context.read_unaligned() };
-        let told = with(handle, |settings| {
+        };
+        let found = with(handle, |settings| {
             let number = |value: u64| Ok((value, 4));
-            match asked.kind {
+            match request.kind {
                 WPP_GMT => number(u64::from(settings.contexts.is_gmt)),
                 POINTER_SIZE => match settings.contexts.pointer_size {
                     Some(size) => number(u64::from(size)),
                     None => Err(ERROR_NOT_FOUND),
                 },
-                TMF_FILE | TMF_SEARCH_PATH | PDB_PATH => match settings.texts.get(&asked.kind) {
+                TMF_FILE | TMF_SEARCH_PATH | PDB_PATH => match settings.texts.get(&request.kind) {
                     Some(text) => Ok((
                         text.as_ptr().expose_provenance() as u64,
                         size_of_val(&text[..]) as u32,
@@ -157,10 +156,10 @@ pub unsafe extern "C" fn TdhGetDecodingParameter(
                 _ => Err(Status::ERROR_INVALID_PARAMETER),
             }
         });
-        match told.and_then(|told| told) {
+        match found.and_then(|found| found) {
             Ok((value, size)) => {
-                // SAFETY: the caller's promise.
-                unsafe { context.write_unaligned(RawContext { value, kind: asked.kind, size }) };
+                // SAFETY: OUT.
+                unsafe { store(context, RawContext { value, kind: request.kind, size }) };
                 Status::ERROR_SUCCESS
             }
             Err(status) => status,
@@ -169,7 +168,7 @@ pub unsafe extern "C" fn TdhGetDecodingParameter(
 }
 
 /// # Safety
-/// As for `TdhGetWppProperty`, with the name read.
+/// ONE `record`; SIZED `buffer`, `size`.
 unsafe fn wpp_property(
     handle: *mut c_void,
     record: *const RawRecord,
@@ -185,7 +184,7 @@ unsafe fn wpp_property(
         Ok(contexts) => contexts,
         Err(status) => return status,
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE.
     let Some(event) = (unsafe { Event::new(record) }) else {
         return Status::ERROR_INVALID_PARAMETER;
     };
@@ -194,14 +193,14 @@ unsafe fn wpp_property(
         property(&record, decoded, &name)
     });
     match found {
-        // SAFETY: the caller's promise.
+        // SAFETY: SIZED.
         Some(bytes) => unsafe { put_bytes(&bytes, buffer, size) },
         None => ERROR_NOT_FOUND,
     }
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `record`; TEXT `name`; SIZED `buffer`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhGetWppProperty(
     handle: *mut c_void,
@@ -210,14 +209,14 @@ pub unsafe extern "C" fn TdhGetWppProperty(
     size: *mut u32,
     buffer: *mut u8,
 ) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: TEXT.
     guarded(|| unsafe { wpp_property(handle, record, utf16_of(name), size, buffer) })
 }
 
-/// The same of UTF-32.
+/// `TdhGetWppProperty` with a name in UTF-32.
 ///
 /// # Safety
-/// As the header says.
+/// ONE `record`; TEXT `name`; SIZED `buffer`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn etw_tdh_wpp_property_wide(
     handle: *mut c_void,
@@ -226,12 +225,12 @@ pub unsafe extern "C" fn etw_tdh_wpp_property_wide(
     size: *mut u32,
     buffer: *mut u8,
 ) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: TEXT.
     guarded(|| unsafe { wpp_property(handle, record, utf32_of(name), size, buffer) })
 }
 
 /// # Safety
-/// As the header says.
+/// ONE `record`; SIZED `buffer`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TdhGetWppMessage(
     handle: *mut c_void,
@@ -240,6 +239,6 @@ pub unsafe extern "C" fn TdhGetWppMessage(
     buffer: *mut u8,
 ) -> u32 {
     let name = Some("FormattedString".to_owned());
-    // SAFETY: the caller's promise.
+    // SAFETY: ONE, SIZED.
     guarded(|| unsafe { wpp_property(handle, record, name, size, buffer) })
 }
