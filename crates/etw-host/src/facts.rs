@@ -93,6 +93,14 @@ impl SessionFacts {
         self.header.clock(self.start_raw)
     }
 
+    /// Ticks of the session's clock in a second.
+    pub fn frequency(&self) -> u64 {
+        match self.header.clock_type {
+            ClockType::TSC => u64::from(self.header.cpu_speed_mhz) * 1_000_000,
+            _ => QPC_FREQUENCY,
+        }
+    }
+
     /// The first buffer of a file of the session.
     ///
     /// # Errors

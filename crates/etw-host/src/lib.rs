@@ -10,8 +10,10 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod clock;
+pub mod engine;
 pub mod facts;
 pub mod files;
+pub mod kill_point;
 pub mod leftover;
 pub mod modules;
 mod output_file;
@@ -22,6 +24,7 @@ pub mod registrations;
 pub mod report;
 pub mod setup;
 pub mod storage;
+pub mod thread_ids;
 mod worker;
 
 pub use etw_session::{

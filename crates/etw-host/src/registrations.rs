@@ -58,12 +58,22 @@ pub enum Given {
 #[derive(Debug, Default)]
 pub struct Registrations {
     by_number: Vec<Option<Provider>>,
+    directory: Option<Directory>,
     /// By site and registration: a site is nearly always written through one provider.
     templates: HashMap<(u32, u32), Option<Arc<Template>>, BuildHasherDefault<NumberHasher>>,
     last: Option<((u32, u32), Arc<Template>)>,
     chain: Chain,
     classic: Option<Classic>,
     stack: Vec<u8>,
+}
+
+/// Knows the providers of numbers that were not set.
+struct Directory(Box<dyn Fn(u32) -> Option<Provider> + Send>);
+
+impl std::fmt::Debug for Directory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Directory")
+    }
 }
 
 /// For numbers that we give: sites and registrations, each counted from 1.
@@ -123,6 +133,31 @@ fn is_usual(record: &Record<'_>) -> bool {
 const MAX_TEMPLATES: usize = 65_536;
 
 impl Registrations {
+    /// Registrations that are looked up when a record first names them.
+    pub fn from_directory(
+        directory: impl Fn(u32) -> Option<Provider> + Send + 'static,
+    ) -> Registrations {
+        Registrations {
+            directory: Some(Directory(Box::new(directory))),
+            ..Registrations::default()
+        }
+    }
+
+    /// Looks a number up that was not set.
+    fn look_up(&mut self, number: u32) {
+        if self.get(number).is_none()
+            && let Some(provider) = self.directory.as_ref().and_then(|known| (known.0)(number))
+        {
+            self.set(number, provider);
+        }
+    }
+
+    /// The provider of a number, from the directory if it was not set.
+    pub fn provider_of(&self, number: u32) -> Option<Provider> {
+        let directory = || (self.directory.as_ref()?.0)(number);
+        self.get(number).cloned().or_else(directory)
+    }
+
     /// Adds a provider; the number by which records name it.
     pub fn add(&mut self, provider: Provider) -> u32 {
         // 0 is never given: a record of zeros names nobody.
@@ -229,6 +264,7 @@ impl Registrations {
             self.templates.clear();
         }
         if !self.templates.contains_key(&key) {
+            self.look_up(key.1);
             let template = self.make(key, sites).map(Arc::new);
             self.templates.insert(key, template);
         }
@@ -260,6 +296,7 @@ impl Registrations {
         let (bytes, payload) =
             record.payload.split_at_checked(usize::from(record.metadata_size))?;
         let found = Prefix::parse(record.kind, bytes)?;
+        self.look_up(record.registration);
         if found.is_classic {
             return self.classic_event(record, &found, payload, origin);
         }

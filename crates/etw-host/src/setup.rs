@@ -103,10 +103,7 @@ pub fn find_end(
 
 /// A time in ticks of the session's clock.
 pub fn ticks(facts: &SessionFacts, time: Duration) -> i64 {
-    let frequency = match facts.header.clock_type {
-        etw_types::ClockType::TSC => u64::from(facts.header.cpu_speed_mhz) * 1_000_000,
-        _ => 10_000_000,
-    };
+    let frequency = facts.frequency();
     (time.as_nanos() * u128::from(frequency) / 1_000_000_000).min(i64::MAX as u128) as i64
 }
 

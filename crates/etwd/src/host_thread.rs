@@ -266,7 +266,7 @@ fn wanted_of<'a>(
 fn ask_for_pool(program: &mut Program) {
     if !std::mem::replace(&mut program.pool_is_asked, true) {
         program.say(&FromHost::NeedPool);
-        crate::kill_point::kill_point("pool asked");
+        etw_host::kill_point::kill_point("pool asked");
     }
 }
 

@@ -31,7 +31,6 @@ mod global_session;
 mod host_thread;
 mod keeper;
 mod keeper_protocol;
-mod kill_point;
 mod mailbox;
 mod program;
 mod rights;

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::keeper_protocol::Ending;
-use crate::kill_point::kill_point;
 use crate::program::Slot;
 use crate::rights::refused;
+use etw_host::kill_point::kill_point;
 use etw_types::Status;
 use etw_wire::control::RefusalStatus;
 

@@ -7,7 +7,7 @@ use etw_wire::control::RefusalStatus;
 
 use super::enablements::no_slot;
 use super::*;
-use crate::kill_point::kill_point;
+use etw_host::kill_point::kill_point;
 
 impl HostThread {
     pub(crate) fn handle(&mut self, message: Message) -> ControlFlow<()> {

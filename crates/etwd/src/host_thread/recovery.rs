@@ -32,9 +32,9 @@ use crate::host_thread::{HostThread, end, identity};
 use crate::keeper_protocol::{
     Ending, Entries, Entry, KeptFile, KeptProgram, KeptRegistration, KeptSession, numbers,
 };
-use crate::kill_point::kill_point;
 use crate::mailbox::Connection;
 use crate::program::{Lane, Program, Slot};
+use etw_host::kill_point::kill_point;
 
 fn facts<T: serde::de::DeserializeOwned>(entry: &Entry) -> io::Result<T> {
     serde_json::from_slice(&entry.facts).map_err(io::Error::other)

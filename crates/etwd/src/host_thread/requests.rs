@@ -15,9 +15,9 @@ use etw_wire::message::FromHost;
 use crate::global_session::{Finishing, GlobalSession, flush_timer, is_same_file, make_buffers};
 use crate::host_thread::{HostThread, Pending};
 use crate::keeper_protocol::{Ending, KeptFile};
-use crate::kill_point::kill_point;
 use crate::mailbox::Asker;
 use crate::rights::{may_write, refused};
+use etw_host::kill_point::kill_point;
 
 /// Files of one session that may wait for their disk.
 const MAX_FILES_BEFORE: usize = 16;

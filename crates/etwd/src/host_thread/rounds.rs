@@ -16,13 +16,13 @@ impl HostThread {
             }
         }
         for slot in changed {
-            crate::kill_point::kill_point("file ended");
+            etw_host::kill_point::kill_point("file ended");
             // Before anybody relies on it.
             self.keep_session(slot);
             if let Some(global) = self.sessions.get_mut(&slot) {
                 global.answer_completed();
             }
-            crate::kill_point::kill_point("file answered");
+            etw_host::kill_point::kill_point("file answered");
         }
         let patient = self.patient();
         // Who drains for a request does not end for the next one.

@@ -143,7 +143,7 @@ impl HostThread {
             if size > 0 && program.growing.is_none() {
                 program.growing = Some(size);
                 program.say(&FromHost::Grow { size });
-                crate::kill_point::kill_point("growth asked");
+                etw_host::kill_point::kill_point("growth asked");
             }
         }
     }

@@ -1,0 +1,359 @@
+//! The engine of every host: it drains pools in one order of time, routes records into sessions, makes each batch final in
+//! all pools and sessions at one instant, and hands full buffers over.
+//!
+//! ```text
+//!   AttachedPool ─┐                                               ┌─► Storage (files, or a consumer of this process)
+//!   AttachedPool ─┼─ drain: one order ─► Router ─► Session ─ seal ┤
+//!   AttachedPool ─┘  of time up to the             buffers        └─► Sink (live consumers)
+//!    sources         watermark                                         sinks
+//! ```
+//!
+//! * `pool`, `slots`: the sources, and the sessions that their slots name; `losses`: what their writers could not write;
+//! * `round`: the round, and draining for a request;
+//! * `session`: a session with its storage, report and modules, and the [`Sink`] that its host gives it;
+//! * `schedule`: pauses, flush timers, upkeep, growth; `ending`: the end of a session.
+//!
+//! The engine has no sockets and asks nobody. A private session is an engine with one pool and one session; `etwd` adds the
+//! server, the programs, the requests, the consumers and the keeper. What changes who gets an event drains first, so that
+//! earlier events are judged by the enablements of their time.
+
+mod ending;
+mod losses;
+mod pool;
+mod round;
+mod schedule;
+mod session;
+mod slots;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use etw_ring::{Barrier, LastBatch, RawClock, Reader, Source};
+use etw_session::Router;
+
+pub use ending::{EndedSession, EndingSession};
+pub use losses::SlotCounters;
+pub use pool::{AttachedPool, Growth, PoolProcess};
+pub use session::{BufferedSession, HostedSession, Sink};
+pub use slots::{Slot, SlotTable};
+
+use crate::clock::{ClockMap, Pair};
+use crate::files::Files;
+use crate::storage::BufferMemory;
+
+/// How an engine is set up.
+pub struct EngineSetup {
+    /// Raw clock and barrier of all pools.
+    pub clock: RawClock,
+    /// The barrier between host and writers.
+    pub barrier: Barrier,
+    /// A reading of the clocks from some time ago: the rate comes from it and from one now.
+    pub first: Pair,
+    /// The last final batch, in memory that outlives the engine if a later one is to continue it.
+    pub last: LastBatch,
+    /// The longest pause while a pool is not quiet.
+    pub longest_pause: Duration,
+    /// Bytes of a pool at its start.
+    pub pool_size: u64,
+    /// Whether the host has something else to do: a round without patience then ends early.
+    pub interrupt: Box<dyn Fn() -> bool + Send>,
+}
+
+impl std::fmt::Debug for EngineSetup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineSetup").field("clock", &self.clock).finish_non_exhaustive()
+    }
+}
+
+/// Pools, sessions, and the order of time between them. `S` is the host's own part of each session.
+pub struct Engine<S> {
+    clock: RawClock,
+    barrier: Barrier,
+    longest_pause: Duration,
+    pool_size: u64,
+    interrupt: Box<dyn Fn() -> bool + Send>,
+    /// Raw time to session time.
+    map: ClockMap,
+    router: Router<BufferMemory>,
+    /// By their number in the router.
+    sessions: BTreeMap<usize, HostedSession<S>>,
+    /// The pools and, at the same index, their readers.
+    pools: Vec<AttachedPool>,
+    readers: Vec<Reader>,
+    /// Index of a pool by its key.
+    index: HashMap<u64, usize>,
+    /// Growth that pools need and the host has not been asked for.
+    growth: Vec<GrowthRequest>,
+    /// Every record before this raw time has been drained.
+    watermark: u64,
+    batch: u64,
+    last: LastBatch,
+    pause: Duration,
+    /// When the files' headers were last brought up to date; whether anything has happened since.
+    upkeep: Instant,
+    has_changed: bool,
+    /// When a round for a request has to end.
+    deadline: Option<Instant>,
+}
+
+/// A pool is to grow: its process has to allocate a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrowthRequest {
+    /// The pool.
+    pub pool: u64,
+    /// Bytes of the segment.
+    pub size: u64,
+}
+
+impl<S> std::fmt::Debug for Engine<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("batch", &self.batch).finish_non_exhaustive()
+    }
+}
+
+impl<S: Sink> Engine<S> {
+    /// An engine that continues after the batch of `setup.last`; with a new `last`, the first one.
+    pub fn new(setup: EngineSetup) -> Engine<S> {
+        let EngineSetup { clock, barrier, first, last, longest_pause, pool_size, interrupt } =
+            setup;
+        // Batch numbers never repeat: a repeated one would make final what another worker had only begun.
+        let batch = last.get();
+        let [raw, ns, watermark, _] = last.kept();
+        let map = match batch {
+            0 => {
+                let mut map = ClockMap::new(first, clock);
+                map.observe(Pair::now(clock));
+                map
+            }
+            // The line continues where everything before it was converted: no time is before that of an earlier record.
+            _ => ClockMap::between(Pair { raw, ns }, Pair::now(clock), clock),
+        };
+        let mut engine = Engine {
+            clock,
+            barrier,
+            longest_pause,
+            pool_size,
+            interrupt,
+            map,
+            router: Router::default(),
+            sessions: BTreeMap::new(),
+            pools: Vec::new(),
+            readers: Vec::new(),
+            index: HashMap::new(),
+            growth: Vec::new(),
+            watermark: if batch == 0 { 0 } else { watermark },
+            batch,
+            last,
+            pause: longest_pause,
+            upkeep: Instant::now(),
+            has_changed: false,
+            deadline: None,
+        };
+        if batch == 0 {
+            // A session's numbers are kept beside those of a final batch, from its start on.
+            engine.make_final();
+        }
+        engine
+    }
+
+    /// Raw clock of all pools.
+    pub fn clock(&self) -> RawClock {
+        self.clock
+    }
+
+    /// The barrier of all pools.
+    pub fn barrier(&self) -> Barrier {
+        self.barrier
+    }
+
+    /// The last final batch.
+    pub fn batch(&self) -> u64 {
+        self.batch
+    }
+
+    /// The last reading of the clocks.
+    pub fn last_pair(&self) -> Pair {
+        self.map.last()
+    }
+
+    /// The time of a session's clock now.
+    pub fn session_time(&self, slot: usize) -> i64 {
+        let raw = self.clock.now();
+        self.sessions.get(&slot).map_or(0, |hosted| hosted.time.time(&self.map, raw))
+    }
+
+    /// Adds a session under a number below [`SLOTS`](etw_session::SLOTS).
+    pub fn insert_session(
+        &mut self,
+        slot: usize,
+        hosted: HostedSession<S>,
+        session: BufferedSession,
+    ) {
+        self.router.insert(slot, session);
+        self.sessions.insert(slot, hosted);
+    }
+
+    /// All sessions, with their numbers and buffers.
+    pub fn sessions(&self) -> impl Iterator<Item = (usize, &HostedSession<S>, &BufferedSession)> {
+        self.sessions
+            .iter()
+            .filter_map(|(slot, hosted)| Some((*slot, hosted, self.router.session(*slot)?)))
+    }
+
+    /// All sessions without their buffers, to be changed.
+    pub fn sessions_mut(&mut self) -> impl Iterator<Item = (usize, &mut HostedSession<S>)> {
+        self.sessions.iter_mut().map(|(slot, hosted)| (*slot, hosted))
+    }
+
+    /// Numbers of all sessions.
+    pub fn session_slots(&self) -> Vec<usize> {
+        self.sessions.keys().copied().collect()
+    }
+
+    /// Attaches a pool.
+    pub fn attach(&mut self, pool: AttachedPool, reader: Reader) {
+        self.index.insert(pool.key, self.pools.len());
+        self.pools.push(pool);
+        self.readers.push(reader);
+    }
+
+    /// A pool by its key.
+    pub fn pool(&self, key: u64) -> Option<&AttachedPool> {
+        self.pools.get(*self.index.get(&key)?)
+    }
+
+    /// A pool by its key.
+    pub fn pool_mut(&mut self, key: u64) -> Option<&mut AttachedPool> {
+        self.pools.get_mut(*self.index.get(&key)?)
+    }
+
+    /// Adds a segment to a pool, in the order in which its process added it.
+    ///
+    /// # Errors
+    /// A segment that is too small, or one too many.
+    pub fn add_segment(&mut self, key: u64, source: Source, size: u64) -> io::Result<()> {
+        let index = *self.index.get(&key).ok_or(io::ErrorKind::NotFound)?;
+        self.readers[index].add_segment(source)?;
+        let growth = &mut self.pools[index].growth;
+        growth.size = growth.size.saturating_add(size);
+        growth.requested = None;
+        Ok(())
+    }
+
+    /// The pool's process has ended: the records in it are the last ones.
+    pub fn end_pool(&mut self, key: u64) {
+        if let Some(index) = self.index.get(&key) {
+            self.pools[*index].ended_at = Some(self.clock.now());
+            self.readers[*index].wake();
+        }
+    }
+
+    /// Pools whose process has ended and whose records are drained: to be settled, made final, and detached.
+    pub fn exhausted_pools(&self) -> Vec<u64> {
+        self.pools.iter().filter(|pool| pool.is_exhausted).map(|pool| pool.key).collect()
+    }
+
+    /// Detaches a pool.
+    pub fn detach(&mut self, key: u64) {
+        let Some(index) = self.index.remove(&key) else { return };
+        self.pools.swap_remove(index);
+        self.readers.swap_remove(index);
+        if let Some(moved) = self.pools.get(index) {
+            self.index.insert(moved.key, index);
+        }
+    }
+
+    /// Gives a session a slot of a pool, and opens it to writers; `None` if all eight are in use. Records that are admitted from
+    /// now on may be the session's.
+    pub fn take_slot(&mut self, key: u64, session: usize) -> Option<usize> {
+        let index = *self.index.get(&key)?;
+        let slot = match self.pools[index].slots.slot_of(session) {
+            Some(slot) => slot,
+            None => {
+                let free = self.pools[index].slots.free_slot()?;
+                let since = self.readers[index].control().bump_epoch();
+                let base = SlotCounters::now(&self.readers[index], free);
+                let used = Slot { session, since, base, counted_in: None };
+                self.pools[index].slots.set(free, used);
+                free
+            }
+        };
+        let admission = self.admission(session, &self.pools[index]);
+        self.readers[index].control().set_admission(slot, admission);
+        Some(slot)
+    }
+
+    /// Gives the slots of a pool back that `which` selects, and counts in the ledgers of their sessions what their writers
+    /// lost. Other sessions may have the slots from the next batch on. Returns whether there was any: the host then keeps the
+    /// pool's slots before it makes the batch final, so that a crash counts the losses neither twice nor not at all.
+    pub fn settle(&mut self, key: u64, which: impl Fn(&Slot) -> bool) -> bool {
+        let Some(&index) = self.index.get(&key) else { return false };
+        let (pool, reader) = (&mut self.pools[index], &self.readers[index]);
+        let settled = pool.slots.settle(self.batch + 1, which);
+        for (number, used) in &settled {
+            reader.control().set_admission(*number, Default::default());
+            let losses = losses::losses_since(reader, *number, &used.base, true);
+            if let Some(session) = self.router.session_mut(used.session) {
+                losses::count(session.ledger_mut(), &losses, pool);
+            }
+        }
+        !settled.is_empty()
+    }
+
+    /// Writers are not admitted for a session any more.
+    pub fn close_admission(&mut self, slot: usize) {
+        if let Some(hosted) = self.sessions.get_mut(&slot) {
+            hosted.is_closed = true;
+            self.publish_admission(slot);
+        }
+    }
+
+    /// Fills no further the buffers that a session has open, and hands them over. Returns the number of buffers that the
+    /// storage then has been given: see [`HostedSession::is_stored`].
+    pub fn flush(&mut self, slot: usize) -> u64 {
+        self.drain_all();
+        let now = self.session_time(slot);
+        if let Some(session) = self.router.session_mut(slot) {
+            session.flush(now);
+        }
+        self.make_final();
+        self.sessions.get(&slot).map_or(0, HostedSession::given)
+    }
+
+    /// Takes stored buffers of a session back, waiting for the first one for at most `wait`.
+    pub fn take_stored(&mut self, slot: usize, wait: Duration) {
+        if let Some((hosted, session)) = self.session_mut(slot) {
+            hosted.take_stored(session, Some(wait));
+        }
+    }
+
+    /// Writes what a session in memory holds to a file; the number of buffers. The caller has drained.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn snapshot(&mut self, slot: usize, path: &Path) -> io::Result<u64> {
+        let lost = self.ledger(slot).lost_total();
+        let now = self.session_time(slot);
+        let Engine { sessions, router, map, watermark, .. } = self;
+        let (Some(hosted), Some(session)) = (sessions.get_mut(&slot), router.session_mut(slot))
+        else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        // The buffers with the modules may have been overwritten.
+        hosted.modules.again();
+        hosted.modules.tell(session, hosted.time.time(map, *watermark));
+        let copies = session.snapshot(now);
+        let closing = hosted.closing(session, lost, true);
+        let mut facts = hosted.facts.clone();
+        facts.header.log_file_name = path.to_string_lossy().into_owned();
+        let mut files = Files::create(path, facts, 0)?;
+        for (number, bytes) in copies.iter().enumerate() {
+            let header = &bytes[..etw_etl::header::BufferHeader::SIZE];
+            files.store(1, number as u64 + 1, header, bytes, closing)?;
+        }
+        files.finish(closing)?;
+        Ok(copies.len() as u64)
+    }
+}

@@ -1,0 +1,408 @@
+//! The round: pools are drained together, the batch becomes final in all of them, and full buffers go to storage and sinks.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use etw_ring::{
+    Admission, DrainOptions, DrainedTogether, PATIENCE, Participant, advance_together,
+    drain_together,
+};
+use etw_session::{Cause, Ledger, LogMode, State};
+
+use super::pool::AttachedPool;
+use super::session::{BufferedSession, HostedSession, Sink};
+use super::{Engine, losses};
+use crate::clock::Pair;
+use crate::registrations::{Given, Origin};
+
+/// Bytes of records that one round routes at most.
+const ROUND_SIZE: i64 = 8 << 20;
+/// After so many bytes of records a round looks whether it should end.
+const LOOK_SIZE: i64 = 128 << 10;
+/// Bytes that a record counts beside its payload.
+const RECORD_SIZE: i64 = 40;
+/// How long the drain waits for a session's buffers, as long as every program finds half of its pool free. After that the
+/// session loses events.
+pub(super) const BUFFER_PATIENCE: Duration = Duration::from_millis(100);
+/// One wait for a buffer that the storage has.
+pub(super) const BUFFER_WAIT: Duration = Duration::from_millis(2);
+/// A pool without records for so long is left alone until its next write.
+const QUIET_AFTER: Duration = Duration::from_millis(60);
+/// A thread that has not written for so long gives its chunk back.
+const RECLAIM: Duration = Duration::from_millis(500);
+/// `drain_all` ends after so long without progress.
+const NO_PROGRESS: Duration = Duration::from_secs(2);
+
+impl<S: Sink> Engine<S> {
+    /// Turns once: takes stored buffers back, drains all pools in one order of time, makes the batch final, and hands buffers
+    /// over. `patience`: how long it waits for writes in flight; a round without patience also ends when the host is
+    /// interrupted.
+    pub fn round(&mut self, patience: Duration) -> DrainedTogether {
+        for (slot, hosted) in &mut self.sessions {
+            if let Some(session) = self.router.session_mut(*slot) {
+                hosted.take_stored(session, None);
+            }
+        }
+        let (drained, is_blocked) = self.drain(patience);
+        self.count_hostile();
+        self.make_final();
+        self.wait_for_buffers(is_blocked);
+        self.request_growth(false);
+        self.has_changed |= drained.records > 0;
+        drained
+    }
+
+    /// Drains all pools into the sessions. Also returns whether a session without a free buffer stopped it.
+    ///
+    /// A further kind of source, with a watermark of its own, merges here.
+    fn drain(&mut self, patience: Duration) -> (DrainedTogether, bool) {
+        let patient = self.patient_sessions();
+        // A host that drains for a request does not stop for the next one.
+        let is_interruptible = patience.is_zero();
+        let Engine { readers, pools, router, map, interrupt, deadline, .. } = self;
+        let alive: Vec<_> = pools.iter().map(liveness).collect();
+        let mut participants: Vec<_> = readers
+            .iter_mut()
+            .zip(&alive)
+            .zip(&*pools)
+            .map(|((reader, alive), pool)| {
+                let options = DrainOptions {
+                    ended: pool.ended_at.is_some(),
+                    reclaim_idle: Some(RECLAIM),
+                    alive: Some(alive),
+                    ..DrainOptions::default()
+                };
+                Participant::new(reader, options)
+            })
+            .collect();
+        // Bytes until the next look, the first of which comes with the first record; bytes until the round's end.
+        let (mut until_look, mut until_end) = (0, ROUND_SIZE);
+        let mut is_blocked = false;
+        let mut is_observed = false;
+        let (clock, barrier) = (self.clock, self.barrier);
+        let watermark = self.watermark;
+        let mut sink = |at: usize, record: &etw_ring::Record<'_>| {
+            until_look -= RECORD_SIZE + record.payload.len() as i64;
+            if until_look < 0 {
+                std::hint::cold_path();
+                if !std::mem::replace(&mut is_observed, true) {
+                    // The watermark is known: every record lies before this pair.
+                    map.observe(Pair::now(clock));
+                } else if until_end <= 0
+                    || is_interruptible && interrupt()
+                    || deadline.is_some_and(|deadline| Instant::now() >= deadline)
+                {
+                    return ControlFlow::Break(());
+                }
+                until_look = LOOK_SIZE;
+                until_end -= LOOK_SIZE;
+            }
+            let Some(pool) = pools.get_mut(at) else { return ControlFlow::Continue(()) };
+            let sessions = pool.slots.sessions_of(record.sessions, record.epoch);
+            if sessions == 0 {
+                // Its sessions have ended; their losses were counted when they gave the slot up.
+                return ControlFlow::Continue(());
+            }
+            let thread_id = pool.thread_ids.translate(record.tid);
+            let AttachedPool { registrations, sites, facts, process_id, hostile, .. } = pool;
+            let mut lookup = |id: u32| sites.get(id).map(<[u8]>::to_vec);
+            let origin = Origin {
+                time: map.qpc(record.time),
+                raw: Some(record.time as i64),
+                process_id: *process_id,
+                thread_id,
+                process: Some(&*facts),
+            };
+            match registrations.route(record, &origin, &mut lookup, router, (sessions, patient)) {
+                Given::Routed => ControlFlow::Continue(()),
+                Given::NoRoom => {
+                    is_blocked = true;
+                    ControlFlow::Break(())
+                }
+                Given::Hostile => {
+                    *hostile += 1;
+                    ControlFlow::Continue(())
+                }
+            }
+        };
+        let clocks = (clock, barrier);
+        let drained = drain_together(&mut participants, clocks, watermark, patience, &mut sink);
+        let now = Instant::now();
+        for (pool, one) in pools.iter_mut().zip(&mut participants) {
+            update_pool(pool, one, &drained, now);
+        }
+        drop(participants);
+        if !is_observed {
+            // The line follows the clock while nothing comes: the next records begin on it.
+            self.map.observe(Pair::now(clock));
+        }
+        self.map.pass(drained.watermark);
+        self.watermark = drained.watermark;
+        (drained, is_blocked)
+    }
+
+    /// The sessions that may stop the drain when they have no free buffer, a bit each. The pools are then a reserve for all
+    /// sessions. A slow session must not cost the others anything, so it is not waited for, unless it is alone.
+    fn patient_sessions(&self) -> u64 {
+        let is_alone = self.sessions.len() == 1;
+        let mut patient = 0;
+        for (slot, hosted) in &self.sessions {
+            let can_be_slow = is_alone && hosted.storage.is_some();
+            if hosted.returns_buffers() && (!hosted.is_slow() || can_be_slow) {
+                patient |= 1 << slot;
+            }
+        }
+        patient
+    }
+
+    /// Waits a moment for a buffer of each session that stopped the drain, or declares the session slow.
+    fn wait_for_buffers(&mut self, is_blocked: bool) {
+        let is_alone = self.sessions.len() == 1;
+        let is_pressed = is_blocked
+            && !is_alone
+            && self
+                .pools
+                .iter()
+                .zip(&self.readers)
+                .any(|(pool, reader)| !reader.is_quiet() && reader.pressure() != pool.pressure);
+        for (slot, hosted) in &mut self.sessions {
+            let Some(session) = self.router.session_mut(*slot) else { continue };
+            if is_blocked && session.free_buffers() == 0 {
+                hosted.take_stored(session, Some(BUFFER_WAIT));
+            }
+            if !is_blocked || session.free_buffers() > 0 {
+                hosted.waiting_since = None;
+                continue;
+            }
+            let since = *hosted.waiting_since.get_or_insert_with(Instant::now);
+            if !is_alone && (is_pressed || since.elapsed() > BUFFER_PATIENCE) {
+                hosted.waiting_since = None;
+                hosted.slow_at = Some(Instant::now());
+            }
+        }
+    }
+
+    /// Makes everything that was drained and pushed so far final, as one step, and hands full buffers over.
+    pub fn make_final(&mut self) {
+        self.batch += 1;
+        let (raw, batch) = (self.clock.now(), self.batch);
+        for (slot, hosted) in &mut self.sessions {
+            if let Some(session) = self.router.session_mut(*slot) {
+                if hosted.modules.is_waiting() {
+                    // As early as the order of time allows.
+                    hosted.modules.tell(session, hosted.time.time(&self.map, self.watermark));
+                }
+                session.tick(hosted.time.time(&self.map, raw));
+                session.seal(batch);
+            }
+        }
+        let Pair { raw: at, ns } = self.map.beginning();
+        self.last.keep(batch, [at, ns, self.watermark, 0]);
+        let readers = self.readers.iter_mut().filter(|reader| !reader.is_quiet());
+        advance_together(readers, &self.last, batch);
+        let slots: Vec<usize> = self.sessions.keys().copied().collect();
+        for slot in slots {
+            self.hand_over(slot);
+        }
+    }
+
+    /// Hands a session's full buffers to its sink and its storage.
+    fn hand_over(&mut self, slot: usize) {
+        let Engine { sessions, router, pools, readers, .. } = self;
+        let (Some(hosted), Some(session)) = (sessions.get_mut(&slot), router.session_mut(slot))
+        else {
+            return;
+        };
+        let given = hosted.given();
+        hosted.store(session, |session| {
+            // The counters of other processes' pools cost system calls: they are read at the end only.
+            let mut ledger = session.ledger().clone();
+            count_pools(&mut ledger, slot, pools, readers, |pool| pool.is_mapped);
+            ledger.lost_total()
+        });
+        self.has_changed |= hosted.given() > given;
+        hosted.deliver_watermark(session, hosted.time.time(&self.map, self.watermark));
+        self.publish(slot);
+    }
+
+    /// Publishes whether a session has free buffers, if that has changed.
+    fn publish(&mut self, slot: usize) {
+        let Some((hosted, session)) = self.session(slot) else { return };
+        let free = session.free_buffers();
+        let is_full = match session.state() {
+            State::Running if session.options().mode == LogMode::Memory => false,
+            // The drain waits for it.
+            State::Running if hosted.returns_buffers() && !hosted.is_slow() => false,
+            // A full session opens again when an eighth of its buffers are free.
+            State::Running if hosted.is_full => free < (hosted.buffer_count() as usize / 8).max(1),
+            State::Running => free == 0,
+            _ => true,
+        };
+        if is_full != hosted.is_full
+            && let Some((hosted, _)) = self.session_mut(slot)
+        {
+            hosted.is_full = is_full;
+            self.publish_admission(slot);
+        }
+    }
+
+    /// Publishes a session's admission in all pools: after a change of its enablements, or of its buffers.
+    pub fn publish_admission(&self, session: usize) {
+        for (pool, reader) in self.pools.iter().zip(&self.readers) {
+            if let Some(slot) = pool.slots.slot_of(session) {
+                reader.control().set_admission(slot, self.admission(session, pool));
+            }
+        }
+    }
+
+    /// A session's admission for the writers of a pool.
+    pub(super) fn admission(&self, session: usize, pool: &AttachedPool) -> Admission {
+        let Some((hosted, inner)) = self.session(session).filter(|(hosted, _)| !hosted.is_closed)
+        else {
+            return Admission::default();
+        };
+        let properties = inner.enablements().map(|(_, info)| info.properties);
+        let extra = properties.map(|properties| pool.facts.extra_size(properties)).max();
+        Admission {
+            open: true,
+            full: hosted.is_full,
+            independent: inner.options().independent,
+            extra_size: extra.unwrap_or(0) as u16,
+            largest_size: inner.largest_event() as u32,
+        }
+    }
+
+    /// Counts invalid records as lost, in each session of their pool.
+    fn count_hostile(&mut self) {
+        for pool in self.pools.iter_mut().filter(|pool| pool.hostile > 0) {
+            let count = std::mem::take(&mut pool.hostile);
+            for slot in pool.slots.iter() {
+                if let Some(session) = self.router.session_mut(slot.session) {
+                    let ledger = session.ledger_mut();
+                    ledger.attempted += count;
+                    ledger.count_lost(Cause::Hostile, None, Some(pool.process_id), count);
+                }
+            }
+        }
+    }
+
+    /// Drains everything that was committed before now, except writes that take too long. It may wait for a disk; without any
+    /// progress it ends after two seconds.
+    pub fn drain_all(&mut self) {
+        let until = self.clock.now();
+        let mut progress = Instant::now();
+        loop {
+            let before = self.watermark;
+            let drained = self.round(PATIENCE);
+            if has_reached(&drained, until) {
+                return;
+            }
+            if drained.records > 0 || self.watermark > before {
+                progress = Instant::now();
+            }
+            if progress.elapsed() > NO_PROGRESS {
+                return;
+            }
+        }
+    }
+
+    /// Drains everything that was committed before now, for at most `time`: programs may fill their pools faster than the
+    /// engine drains them.
+    pub fn drain_for(&mut self, time: Duration) {
+        let until = self.clock.now();
+        let deadline = Instant::now() + time;
+        self.deadline = Some(deadline);
+        while Instant::now() < deadline {
+            if has_reached(&self.round(Duration::ZERO), until) {
+                break;
+            }
+        }
+        self.deadline = None;
+    }
+
+    /// A session's ledger together with the losses that its pools have counted so far.
+    pub fn ledger(&self, slot: usize) -> Ledger {
+        let Some((_, session)) = self.session(slot) else { return Ledger::default() };
+        let mut ledger = session.ledger().clone();
+        count_pools(&mut ledger, slot, &self.pools, &self.readers, |_| true);
+        ledger
+    }
+
+    /// A session by its number, with its buffers.
+    pub fn session(&self, slot: usize) -> Option<(&HostedSession<S>, &BufferedSession)> {
+        Some((self.sessions.get(&slot)?, self.router.session(slot)?))
+    }
+
+    /// A session by its number, with its buffers.
+    pub fn session_mut(
+        &mut self,
+        slot: usize,
+    ) -> Option<(&mut HostedSession<S>, &mut BufferedSession)> {
+        Some((self.sessions.get_mut(&slot)?, self.router.session_mut(slot)?))
+    }
+}
+
+/// Whether a drain has given every record up to `until`. A drain that stopped has given everything before its watermark; what
+/// programs wrote meanwhile does not count.
+fn has_reached(drained: &DrainedTogether, until: u64) -> bool {
+    drained.watermark > until || !drained.stopped && drained.watermark >= until
+}
+
+/// Adds the losses that `pools` counted for a session since it took its slots.
+fn count_pools(
+    ledger: &mut Ledger,
+    session: usize,
+    pools: &[AttachedPool],
+    readers: &[etw_ring::Reader],
+    is_counted: impl Fn(&AttachedPool) -> bool,
+) {
+    for (pool, reader) in pools.iter().zip(readers).filter(|(pool, _)| is_counted(pool)) {
+        let Some(slot) = pool.slots.slot_of(session) else { continue };
+        if let Some(used) = pool.slots.get(slot) {
+            let losses = losses::losses_since(reader, slot, &used.base, false);
+            losses::count(ledger, &losses, pool);
+        }
+    }
+}
+
+/// Tells whether a thread of the pool's process runs. Threads of another PID namespace cannot be found by their id.
+fn liveness(pool: &AttachedPool) -> impl Fn(u32) -> bool + use<> {
+    let (process, is_translating) = (pool.process_id, pool.thread_ids.is_translating());
+    move |thread| is_translating || is_thread_alive(process, thread)
+}
+
+#[cfg(target_os = "linux")]
+fn is_thread_alive(process: u32, thread: u32) -> bool {
+    etw_ring::process_thread_alive(process, thread)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_thread_alive(_process: u32, _thread: u32) -> bool {
+    true
+}
+
+/// Notes what a drain found in one pool: whether it is active, quiet, or exhausted.
+fn update_pool(
+    pool: &mut AttachedPool,
+    one: &mut Participant<'_>,
+    all: &DrainedTogether,
+    now: Instant,
+) {
+    pool.hostile += one.drained.hostile;
+    pool.drained = one.drained.size;
+    let has_ended = pool.ended_at.is_some();
+    // Records later than the process's end are invalid: the program's clock is the host's.
+    let is_beyond = pool.ended_at.is_some_and(|at| all.watermark > at) && !all.stopped;
+    if one.drained.records == 0 && one.drained.is_rest && is_beyond {
+        pool.hostile += u64::from(!pool.is_exhausted);
+        pool.is_exhausted = true;
+    } else if one.drained.records > 0 || one.drained.is_rest {
+        pool.active = now;
+        one.reader.wake();
+    } else if has_ended {
+        pool.is_exhausted = true;
+    } else if !pool.is_mapped && !one.reader.is_quiet() && now - pool.active >= QUIET_AFTER {
+        let (drained, in_flight) = (one.drained, one.is_in_flight);
+        one.reader.be_quiet(&drained, in_flight);
+    }
+}

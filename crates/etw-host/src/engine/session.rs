@@ -1,0 +1,273 @@
+//! A session in an engine: what surrounds its buffers, which are the router's.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::{Duration, Instant};
+
+use etw_session::{LogMode, Session};
+use etw_types::LoadedModule;
+
+use crate::facts::{SessionFacts, SessionTime};
+use crate::files::{Closing, Files};
+use crate::modules::Modules;
+use crate::report::{self, Report};
+use crate::storage::{BufferMemory, Full, Storage};
+
+/// Buffers, enablements and ledger of a session.
+pub type BufferedSession = Session<BufferMemory>;
+
+/// A session found slow is not waited for again for so long.
+const SLOW: Duration = Duration::from_millis(250);
+
+/// Receives a session's buffers beside its files: live consumers, for example. The host's own part of each session is its
+/// sink.
+pub trait Sink {
+    /// Whether anybody takes buffers now.
+    fn is_open(&self) -> bool {
+        false
+    }
+
+    /// A full buffer, whose batch is final. It must not block: a slow reader loses the buffer.
+    fn deliver(&mut self, _full: &Full) {}
+
+    /// Every event before this time of the session's clock has been delivered.
+    fn deliver_watermark(&mut self, _time: i64) {}
+
+    /// Whether somebody waits until buffers are stored.
+    fn awaits_storage(&self) -> bool {
+        false
+    }
+}
+
+/// A session without live readers.
+impl Sink for () {}
+
+/// A session in an engine. `S` is the host's own part.
+#[derive(Debug)]
+pub struct HostedSession<S> {
+    /// The host's own part.
+    pub host: S,
+    /// The contents of its files' headers.
+    pub facts: SessionFacts,
+    /// The last error of its files.
+    pub error: Option<String>,
+    pub(super) time: SessionTime,
+    pub(super) storage: Option<Storage>,
+    /// Modules of the programs, for call stacks.
+    pub(super) modules: Modules,
+    /// At the session's end: the part of its report that is not in its stream yet.
+    reports: Option<VecDeque<Report>>,
+    /// Number of its buffers.
+    buffer_count: u32,
+    /// Buffers given to the storage, and those that came back, in the same order.
+    given: u64,
+    returned: u64,
+    /// Files that the storage is completing because others took their place; the results of those that are complete.
+    open_switches: usize,
+    switched: Vec<io::Result<()>>,
+    /// Writers are refused because no buffer is free.
+    pub(super) is_full: bool,
+    /// Writers are not admitted any more.
+    pub(super) is_closed: bool,
+    /// Since when the drain has waited for one of its buffers.
+    pub(super) waiting_since: Option<Instant>,
+    /// When the session was last found too slow to be waited for.
+    pub(super) slow_at: Option<Instant>,
+}
+
+impl<S: Sink> HostedSession<S> {
+    /// A session with these files and so many buffers.
+    pub fn new(
+        facts: SessionFacts,
+        storage: Option<Storage>,
+        buffer_count: u32,
+        host: S,
+    ) -> HostedSession<S> {
+        HostedSession {
+            host,
+            time: SessionTime::of(&facts),
+            facts,
+            error: None,
+            storage,
+            modules: Modules::default(),
+            reports: None,
+            buffer_count,
+            given: 0,
+            returned: 0,
+            open_switches: 0,
+            switched: Vec::new(),
+            is_full: false,
+            is_closed: false,
+            waiting_since: None,
+            slow_at: None,
+        }
+    }
+
+    /// Whether the session has files, or a consumer in this process.
+    pub fn has_storage(&self) -> bool {
+        self.storage.is_some()
+    }
+
+    /// Number of its buffers.
+    pub fn buffer_count(&self) -> u32 {
+        self.buffer_count
+    }
+
+    /// The session has been given more buffers.
+    pub fn add_buffer_count(&mut self, more: u32) {
+        self.buffer_count += more;
+    }
+
+    /// Buffers given to the storage so far.
+    pub fn given(&self) -> u64 {
+        self.given
+    }
+
+    /// Whether the first `given` buffers that were given to the storage are stored.
+    pub fn is_stored(&self, given: u64, session: &BufferedSession) -> bool {
+        !session.is_storing() || self.returned >= given
+    }
+
+    /// Whether the storage completes files whose place others have taken.
+    pub fn is_switching(&self) -> bool {
+        self.open_switches > 0
+    }
+
+    /// Whether buffers are on their way to a disk.
+    pub(super) fn is_storing(&self, session: &BufferedSession) -> bool {
+        self.storage.is_some() && (self.is_switching() || session.is_storing())
+    }
+
+    /// Whether buffers that the session hands out come back.
+    pub(super) fn returns_buffers(&self) -> bool {
+        self.storage.is_some() || self.host.is_open()
+    }
+
+    pub(super) fn is_slow(&self) -> bool {
+        self.slow_at.is_some_and(|at| at.elapsed() < SLOW)
+    }
+
+    /// Adds modules of a process, for the call stacks in the trace. Modules that the trace contains already are skipped.
+    pub fn add_modules(&mut self, process: u32, modules: impl IntoIterator<Item = LoadedModule>) {
+        self.modules.add(process, modules);
+    }
+
+    /// All modules are written again: another file, or a new reader, starts here.
+    pub fn repeat_modules(&mut self) {
+        self.modules.again();
+    }
+
+    /// The header of a file that ends now; `lost`: events lost in all. A running file has no end time.
+    pub fn closing(&self, session: &BufferedSession, lost: u64, is_end: bool) -> Closing {
+        let last = session.facts().last_time.max(self.facts.start_raw);
+        let end = self.facts.clock().filetime(last).map_or(0, |time| time.0);
+        Closing {
+            end_time: if is_end { end } else { 0 },
+            events_lost: u32::try_from(lost).unwrap_or(u32::MAX),
+            buffers_lost: u32::try_from(session.facts().buffers_lost).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// Hands full buffers to the sink and the storage. `lost`: the events lost so far, for the header of a file that one of
+    /// these buffers completes.
+    pub(super) fn store(
+        &mut self,
+        session: &mut BufferedSession,
+        lost: impl FnOnce(&BufferedSession) -> u64,
+    ) {
+        let is_open = self.host.is_open();
+        if self.storage.is_none() && !is_open {
+            // A session in memory keeps its buffers; a real-time session keeps them for its next reader.
+            return;
+        }
+        let Some(mut next) = session.take_full() else { return };
+        let closing = self.closing(session, lost(session), true);
+        loop {
+            if is_open {
+                self.host.deliver(&next);
+            }
+            match &self.storage {
+                Some(storage) => {
+                    self.given += 1;
+                    storage.store(next, closing);
+                }
+                None => session.stored(next),
+            }
+            match session.take_full() {
+                Some(full) => next = full,
+                None => return,
+            }
+        }
+    }
+
+    /// Takes back buffers that were stored. With `wait`, waits so long for the first one.
+    pub(super) fn take_stored(&mut self, session: &mut BufferedSession, wait: Option<Duration>) {
+        let Some(storage) = &self.storage else { return };
+        // Asked first: the buffers of a file that is complete have come back.
+        let switched = storage.take_switched();
+        let done = match wait {
+            Some(wait) => storage.wait_done(wait),
+            None => storage.take_done(),
+        };
+        for (full, result) in done {
+            self.returned += 1;
+            match result {
+                Ok(()) => session.stored(full),
+                Err(error) => {
+                    self.error = Some(error.to_string());
+                    session.not_stored(full);
+                }
+            }
+        }
+        self.open_switches -= switched.len().min(self.open_switches);
+        self.switched.extend(switched);
+    }
+
+    /// Results of the files that were completed because of [`switch_files`](Self::switch_files), in order.
+    pub fn take_switched(&mut self) -> Vec<io::Result<()>> {
+        std::mem::take(&mut self.switched)
+    }
+
+    /// Continues in other files. The storage completes the files before when their buffers are stored.
+    pub fn switch_files(&mut self, closing: Closing, files: Files) {
+        self.modules.again();
+        if let Some(storage) = &self.storage {
+            self.open_switches += 1;
+            storage.switch(closing, files);
+        }
+    }
+
+    /// Delivers the watermark to live readers. An event that waits for the flush timer holds it back.
+    pub(super) fn deliver_watermark(&mut self, session: &BufferedSession, now: i64) {
+        if self.host.is_open() {
+            self.host.deliver_watermark(session.first_waiting().unwrap_or(now).min(now));
+        }
+    }
+
+    /// Writes the session's report into its stream. `false`: the rest needs a buffer that the storage still has.
+    pub(super) fn report(&mut self, session: &mut BufferedSession, now: i64) -> bool {
+        if self.reports.is_none() {
+            // Other modes may have overwritten the buffers with the modules, or have them in another file.
+            if !matches!(session.options().mode, LogMode::Sequential { .. }) {
+                self.modules.again();
+            }
+            self.reports = Some(report::reports(session.ledger()).into());
+        }
+        let can_wait = session.is_storing() && self.storage.is_some();
+        self.modules.tell(session, now);
+        if self.modules.is_waiting() && can_wait {
+            return false;
+        }
+        let (process, thread) = (std::process::id(), self.facts.ids.1);
+        let Some(reports) = &mut self.reports else { return true };
+        while let Some(report) = reports.front() {
+            let event = report.event(now, process, thread);
+            // A full file has no space for it: the report is then left out.
+            if session.push_report(&event).is_err() && can_wait {
+                return false;
+            }
+            reports.pop_front();
+        }
+        true
+    }
+}

@@ -1,0 +1,23 @@
+//! Points at which tests end the process as `kill -9` does.
+
+/// Kills this process if the environment variable `ETWD_FAULT` is `NAME:FILE` and FILE exists. The file is removed first, so
+/// that the next worker survives. If the file contains `panic`, the thread panics instead. Release builds do nothing.
+#[doc(hidden)]
+pub fn kill_point(name: &str) {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let Ok(armed) = std::env::var("ETWD_FAULT") else { return };
+    let Some((_, file)) = armed.split_once(':').filter(|(point, _)| *point == name) else {
+        return;
+    };
+    let action = std::fs::read_to_string(file);
+    if std::fs::remove_file(file).is_ok() {
+        assert_ne!(action.ok().as_deref(), Some("panic"), "a test asked for this panic");
+        #[cfg(unix)]
+        // SAFETY: the arguments are numbers; the signal goes to this process.
+        unsafe {
+            libc::kill(libc::getpid(), libc::SIGKILL);
+        }
+    }
+}
