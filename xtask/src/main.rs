@@ -1,8 +1,10 @@
-//! Chores of the project: `cargo xtask ci`, `bench`, `requirements`, `sites`, `bless`, `install`, `torture`.
+//! Chores of the project: `cargo xtask ci`, `lint`, `features`, `bench`, `requirements`, `sites`, `bless`, `install`, `torture`.
 
 mod bench;
 mod bless;
+mod features;
 mod install;
+mod lint;
 mod requirements;
 mod sample;
 mod sites;
@@ -23,6 +25,10 @@ struct Arguments {
 enum Chore {
     /// Run what CI runs
     Ci,
+    /// Check the house rules: files, words, links, names in ARCHITECTURE.md
+    Lint,
+    /// Compile each crate with each of its features alone
+    Features,
     /// Print every figure that the project claims, with the command that reproduces it
     Bench(bench::Arguments),
     /// List requirement ids, and the tests that ran and passed for them
@@ -42,6 +48,8 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 fn main() -> ExitCode {
     let result = match Arguments::parse().chore {
         Chore::Ci => ci(),
+        Chore::Lint => lint::run(),
+        Chore::Features => features::run(),
         Chore::Bench(arguments) => bench::run(&arguments),
         Chore::Requirements(arguments) => requirements::run(&arguments),
         Chore::Sites => sites::run(),
@@ -74,25 +82,30 @@ fn corpus() -> Option<PathBuf> {
     Some(root().join("../shared/corpus/etl")).filter(|path| path.is_dir())
 }
 
-/// Builds the `etw` command in release mode; where it is.
+/// Builds the `etw` command in release mode and returns its path.
 fn etw_command() -> Result<PathBuf> {
-    let arguments = ["build", "--release", "--locked", "--package", "etw-cli", "--bin", "etw"];
+    build_executable("etw", &["--package", "etw-cli", "--bin", "etw"])
+}
+
+/// Builds one executable in release mode and returns its path.
+fn build_executable(name: &str, selection: &[&str]) -> Result<PathBuf> {
     let output = Command::new(cargo())
-        .args(arguments)
-        .args(["--quiet", "--message-format", "json-render-diagnostics"])
+        .args(["build", "--release", "--locked", "--quiet"])
+        .args(selection)
+        .args(["--message-format", "json-render-diagnostics"])
         .current_dir(root())
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {
-        return Err("the etw command does not build".into());
+        return Err(format!("{name} does not build").into());
     }
     // Cargo knows where its target folder is, whatever the environment or a configuration says.
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "etw")
+        .filter(|message| message["target"]["name"] == name)
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .ok_or_else(|| "cargo does not tell where the etw command is".into())
+        .ok_or_else(|| format!("cargo does not name the executable of {name}").into())
 }
 
 /// The cargo that runs us.

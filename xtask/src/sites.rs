@@ -3,7 +3,7 @@
 //! Example `sites` of crate `etw` is disassembled with `objdump`. The way through its function that runs the fewest
 //! instructions is the one on which no event is wanted: every other one calls something.
 
-use crate::{Result, cargo, root};
+use crate::{Result, build_executable};
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
@@ -25,25 +25,11 @@ pub fn run() -> Result<()> {
         println!("sites: only x86-64 is disassembled");
         return Ok(());
     }
-    let arguments =
-        ["build", "--release", "--locked", "--package", "openetw", "--example", "sites"];
-    let output = Command::new(cargo())
-        .args(arguments)
-        .args(["--quiet", "--message-format", "json-render-diagnostics"])
-        .current_dir(root())
-        .stderr(Stdio::inherit())
-        .output()?;
-    if !output.status.success() {
-        return Err("the example does not build".into());
-    }
-    let executable = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "sites")
-        .find_map(|message| message["executable"].as_str().map(str::to_owned))
-        .ok_or("cargo names no example")?;
+    let selection = ["--package", "openetw", "--example", "sites"];
+    let executable = build_executable("sites", &selection)?;
     let listing = Command::new("objdump")
-        .args(["-d", "--no-show-raw-insn", &executable])
+        .args(["-d", "--no-show-raw-insn"])
+        .arg(executable)
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("objdump: {error}"))?;

@@ -1,0 +1,126 @@
+//! Relative links in Markdown.
+
+use super::Document;
+use crate::root;
+
+pub fn faults(documents: &[Document]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for document in documents.iter().filter(|document| document.has_extension("md")) {
+        for link in links(&document.text) {
+            if let Err(reason) = check(documents, document, &link.target) {
+                let (name, line, target) = (&document.name, link.line, &link.target);
+                faults.push(format!("{name}:{line}: {target}: {reason}"));
+            }
+        }
+    }
+    faults
+}
+
+struct Link {
+    line: usize,
+    target: String,
+}
+
+/// Targets of `[text](target)` outside of code.
+fn links(text: &str) -> Vec<Link> {
+    let mut links = Vec::new();
+    for (number, line) in prose_lines(text) {
+        let mut rest = line.as_str();
+        while let Some((_, behind)) = rest.split_once("](") {
+            let Some((target, after)) = behind.split_once(')') else { break };
+            links.push(Link { line: number, target: target.to_string() });
+            rest = after;
+        }
+    }
+    links
+}
+
+/// Lines outside of fenced code, without their code spans, numbered from 1.
+fn prose_lines(text: &str) -> impl Iterator<Item = (usize, String)> {
+    let mut is_code = false;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+            return None;
+        }
+        // Every second piece is a code span.
+        let prose = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
+        (!is_code).then_some((index + 1, prose))
+    })
+}
+
+fn check(documents: &[Document], from: &Document, target: &str) -> Result<(), String> {
+    if ["http://", "https://", "mailto:"].iter().any(|scheme| target.starts_with(scheme)) {
+        return Ok(());
+    }
+    let (path, anchor) = match target.split_once('#') {
+        Some((path, anchor)) => (path, Some(anchor)),
+        None => (target, None),
+    };
+    let name = if path.is_empty() { from.name.clone() } else { resolve(&from.name, path)? };
+    let document = documents.iter().find(|document| document.name == name);
+    match (document, anchor) {
+        (Some(document), Some(anchor)) if !has_heading(document, anchor) => {
+            Err("no such heading".to_string())
+        }
+        (Some(_), _) => Ok(()),
+        (None, _) if root().join(&name).exists() => Ok(()),
+        (None, _) => Err("no such file".to_string()),
+    }
+}
+
+/// The project's name of a path that is relative to a document.
+fn resolve(from: &str, path: &str) -> Result<String, String> {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in path.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => {
+                parts.pop().ok_or("leads out of the project")?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Ok(parts.join("/"))
+}
+
+/// Whether a heading has the anchor that GitHub and mdbook give it.
+fn has_heading(document: &Document, anchor: &str) -> bool {
+    let mut is_code = false;
+    document.text.lines().any(|line| {
+        is_code ^= line.starts_with("```");
+        !is_code && line.starts_with('#') && slug(line.trim_start_matches('#').trim()) == anchor
+    })
+}
+
+fn slug(heading: &str) -> String {
+    let is_kept = |c: &char| c.is_alphanumeric() || *c == ' ' || *c == '-' || *c == '_';
+    heading.to_lowercase().chars().filter(is_kept).collect::<String>().replace(' ', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::document;
+    use super::*;
+
+    #[test]
+    fn dead_links_are_faults() {
+        let documents = [
+            document("docs/a.md", "# One, two\n[b](guide/b.md#the-end) [c](#one-two)\n"),
+            document("docs/guide/b.md", "## The end\n[up](../a.md) [x](c.md) [y](../a.md#three)\n"),
+            document(
+                "README.md",
+                "`[code](dead.md)` [web](https://example.org)\n```\n[d](d.md)\n```\n",
+            ),
+        ];
+        let faults = faults(&documents);
+        assert_eq!(
+            faults,
+            [
+                "docs/guide/b.md:2: c.md: no such file",
+                "docs/guide/b.md:2: ../a.md#three: no such heading",
+            ]
+        );
+    }
+}
