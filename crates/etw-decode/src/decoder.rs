@@ -8,10 +8,10 @@ use crate::kernel;
 use crate::schema::{Field, Names, Schema};
 use crate::store::{MAP_INFO, Store};
 use crate::tracelogging::{self, SchemaError};
-use crate::types::{Show, Wire};
 use crate::value::{Style, Value};
 use crate::walk::{PayloadError, Visitor, walk};
 use etw_tracelogging::ProviderTraits;
+use etw_tracelogging::{Show, Wire};
 use etw_types::{
     Channel, EVENT_TRACE, EventFlags, EventProperty, EventRecord, ExtType, Guid, HeaderType,
 };

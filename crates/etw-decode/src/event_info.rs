@@ -17,7 +17,8 @@
 
 use crate::message::Message;
 use crate::schema::{Count, Field, Kind, Length, Map, MapKind, Names, Schema};
-use crate::types::{InType, OutType, Show, Wire};
+use etw_tracelogging::tdh::{InType, OutType};
+use etw_tracelogging::{Show, Wire};
 use etw_types::{EventDescriptor, Guid, le};
 use std::fmt;
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 //! that were never seen stay undecoded.
 
 use crate::schema::{Count, Field, Names, Schema};
-use crate::types::{Show, Wire};
+use etw_tracelogging::{Show, Wire};
 
 /// The name of a type of the group, as `EventTrace/Type`.
 pub fn event_name(kind: u8) -> Option<&'static str> {

@@ -11,7 +11,7 @@
 use crate::catalog::Catalog;
 use crate::manifest;
 use crate::schema::{Field, Length, Names, Schema};
-use crate::types::{Show, Wire};
+use etw_tracelogging::{Show, Wire};
 use etw_types::{EventRecord, Guid, le};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};

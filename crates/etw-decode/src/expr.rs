@@ -489,11 +489,6 @@ impl Visitor for Finder<'_> {
             }
             let test = &self.fields[number].1;
             let holds = match value {
-                Value::Int(value) | Value::Status { value, .. } => {
-                    test.holds(Subject::Number(value.into()))
-                }
-                Value::UInt(value) | Value::Hex(value) => test.holds(Subject::Number(value.into())),
-                Value::Bool(value) => test.holds(Subject::Number(value.into())),
                 Value::F32(value) => test.holds(Subject::Float(value.into())),
                 Value::F64(value) => test.holds(Subject::Float(value)),
                 Value::Guid(guid) => test.holds(Subject::Guid(guid)),
@@ -501,11 +496,14 @@ impl Visitor for Finder<'_> {
                     Some(name) => test.holds(Subject::Named(value.into(), &name)),
                     None => test.holds(Subject::Number(value.into())),
                 },
-                _ => {
-                    let mut text = Vec::new();
-                    value.write_text(&mut text, self.style);
-                    test.holds(Subject::Text(&String::from_utf8_lossy(&text)))
-                }
+                value => match value.as_integer() {
+                    Some(integer) => test.holds(Subject::Number(integer)),
+                    None => {
+                        let mut text = Vec::new();
+                        value.write_text(&mut text, self.style);
+                        test.holds(Subject::Text(&String::from_utf8_lossy(&text)))
+                    }
+                },
             };
             self.found[number] = holds;
         }

@@ -1,7 +1,7 @@
 //! Classic classes of the kernel: a table of their fields, by class GUID, type and version.
 
 use crate::schema::{Count, Field, Length, Names, Schema};
-use crate::types::{Show, Wire};
+use etw_tracelogging::{Show, Wire};
 use etw_types::Guid;
 use std::collections::HashMap;
 use std::sync::LazyLock;

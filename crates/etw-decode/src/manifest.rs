@@ -7,8 +7,9 @@
 
 use crate::message::Message;
 use crate::schema::{Count, Field, Kind, Length, Map, MapKind, Names, Schema};
-use crate::types::{InType, OutType, Show, Wire};
 use crate::wevt::WevtError;
+use etw_tracelogging::tdh::{InType, OutType};
+use etw_tracelogging::{Show, Wire};
 use etw_types::Guid;
 use quick_xml::events::{BytesStart, Event};
 use std::borrow::Cow;
@@ -482,11 +483,11 @@ impl<'t> Compiler<'t> {
         let tree = self.tree;
         let name = tree.get(item, "name").unwrap_or_default().to_owned();
         let in_type = tree.get(item, "inType").unwrap_or("win:UnicodeString");
-        let in_type =
-            in_type_of(in_type).ok_or_else(|| format!("{name:?} has the type {in_type:?}"))?;
+        let in_type = InType::of_manifest(in_type)
+            .ok_or_else(|| format!("{name:?} has the type {in_type:?}"))?;
         let out_type = match tree.get(item, "outType") {
             None => OutType::NULL,
-            Some(text) => out_type_of(text).unwrap_or_else(|| {
+            Some(text) => OutType::of_manifest(text).unwrap_or_else(|| {
                 self.warn(format!("field {name:?} has the unknown outType {text:?}"));
                 OutType::NULL
             }),
@@ -596,89 +597,6 @@ impl<'t> Compiler<'t> {
         }
         provider.events.insert((id, version), schema);
     }
-}
-
-/// The type's name without its prefix.
-fn plain_name(name: &str) -> String {
-    name.rsplit(':').next().unwrap_or(name).to_ascii_lowercase()
-}
-
-/// `win:…` types of payloads.
-fn in_type_of(name: &str) -> Option<InType> {
-    Some(match &*plain_name(name) {
-        "unicodestring" | "string" => InType::UNICODESTRING,
-        "ansistring" => InType::ANSISTRING,
-        "int8" | "byte" => InType::INT8,
-        "uint8" | "unsignedbyte" => InType::UINT8,
-        "int16" | "short" => InType::INT16,
-        "uint16" | "unsignedshort" => InType::UINT16,
-        "int32" | "int" => InType::INT32,
-        "uint32" | "unsignedint" => InType::UINT32,
-        "int64" | "long" => InType::INT64,
-        "uint64" | "unsignedlong" => InType::UINT64,
-        "float" => InType::FLOAT,
-        "double" => InType::DOUBLE,
-        "boolean" => InType::BOOLEAN,
-        "binary" => InType::BINARY,
-        "guid" => InType::GUID,
-        "pointer" => InType::POINTER,
-        "filetime" => InType::FILETIME,
-        "systemtime" => InType::SYSTEMTIME,
-        "sid" => InType::SID,
-        "hexint32" => InType::HEXINT32,
-        "hexint64" => InType::HEXINT64,
-        "countedunicodestring" => InType::MANIFEST_COUNTEDSTRING,
-        "countedansistring" => InType::MANIFEST_COUNTEDANSISTRING,
-        "countedbinary" => InType::MANIFEST_COUNTEDBINARY,
-        _ => return None,
-    })
-}
-
-/// `xs:…` and `win:…` types of what is shown.
-fn out_type_of(name: &str) -> Option<OutType> {
-    Some(match &*plain_name(name) {
-        "" => OutType::NULL,
-        "string" => OutType::STRING,
-        "datetime" => OutType::DATETIME,
-        "byte" => OutType::BYTE,
-        "unsignedbyte" => OutType::UNSIGNEDBYTE,
-        "short" => OutType::SHORT,
-        "unsignedshort" => OutType::UNSIGNEDSHORT,
-        "int" => OutType::INT,
-        "unsignedint" => OutType::UNSIGNEDINT,
-        "long" => OutType::LONG,
-        "unsignedlong" => OutType::UNSIGNEDLONG,
-        "float" => OutType::FLOAT,
-        "double" => OutType::DOUBLE,
-        "boolean" => OutType::BOOLEAN,
-        "guid" => OutType::GUID,
-        "hexbinary" => OutType::HEXBINARY,
-        "hexint8" => OutType::HEXINT8,
-        "hexint16" => OutType::HEXINT16,
-        "hexint32" => OutType::HEXINT32,
-        "hexint64" => OutType::HEXINT64,
-        "pid" => OutType::PID,
-        "tid" => OutType::TID,
-        "port" => OutType::PORT,
-        "ipv4" => OutType::IPV4,
-        "ipv6" => OutType::IPV6,
-        "socketaddress" => OutType::SOCKETADDRESS,
-        "cimdatetime" => OutType::CIMDATETIME,
-        "etwtime" => OutType::ETWTIME,
-        "xml" => OutType::XML,
-        "errorcode" => OutType::ERRORCODE,
-        "win32error" => OutType::WIN32ERROR,
-        "ntstatus" => OutType::NTSTATUS,
-        "hresult" => OutType::HRESULT,
-        "datetimecultureinsensitive" => OutType::CULTURE_INSENSITIVE_DATETIME,
-        "json" => OutType::JSON,
-        "utf8" => OutType::UTF8,
-        "pkcs7withtypeinfo" => OutType::PKCS7_WITH_TYPE_INFO,
-        "codepointer" => OutType::CODE_POINTER,
-        "datetimeutc" => OutType::DATETIME_UTC,
-        "noprint" => OutType::NOPRINT,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -6,8 +6,8 @@
 //! Source: Microsoft's documentation of MOF and of its qualifiers for event tracing.
 
 use crate::schema::{Count, Field, Length, Map, MapKind, Names, Schema};
-use crate::types::{Show, Wire};
 use crate::wpp::text_of;
+use etw_tracelogging::{Show, Wire};
 use etw_types::Guid;
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -2,8 +2,9 @@
 
 use crate::message::Message;
 use crate::text::write_json_string;
-use crate::types::{InType, OutType, Show, Wire, tdh_types};
 use crate::wpp::WppFormat;
+use etw_tracelogging::tdh::{InType, OutType};
+use etw_tracelogging::{Show, Wire, tdh_types};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -1,19 +1,8 @@
 //! Names of status codes.
 
+use etw_tracelogging::StatusKind;
 use std::collections::HashMap;
 use std::sync::LazyLock;
-
-/// Which codes a number is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StatusKind {
-    /// NTSTATUS, as of drivers.
-    NtStatus,
-    /// HRESULT, as of COM.
-    HResult,
-    /// Win32 error.
-    Win32,
-}
 
 type Names = HashMap<(StatusKind, u32), &'static str, foldhash::fast::RandomState>;
 

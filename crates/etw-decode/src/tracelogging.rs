@@ -1,8 +1,7 @@
 //! Schemas from TraceLogging metadata, which travels with each event.
 
 use crate::schema::{Count, Field, Kind, Length, Names, Schema};
-use crate::types::{self, Show, Wire};
-use etw_tracelogging::{self as tl, EventMetadata, InType};
+use etw_tracelogging::{self as tl, EventMetadata, FieldType, InType, Show, Wire, tdh};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -89,7 +88,7 @@ fn read_node(source: &mut tl::Fields<'_>, depth: usize) -> Result<Option<Node>, 
     let mut members = Vec::new();
     if let Some(custom) = field.custom {
         compiled.kind = Kind::Custom { protocol: custom.protocol, schema: custom.schema.into() };
-        compiled.types = (types::InType::BINARY, types::OutType::HEXBINARY);
+        compiled.types = (tdh::InType::BINARY, tdh::OutType::HEXBINARY);
     } else if field.in_type == InType::STRUCT {
         if depth >= DEPTH {
             return Err(SchemaError::Depth);
@@ -103,13 +102,12 @@ fn read_node(source: &mut tl::Fields<'_>, depth: usize) -> Result<Option<Node>, 
         // The range is filled in when the members have their places.
         compiled.kind = Kind::Struct { first: 0, count: 0 };
     } else {
-        let Some((types, wire, show, hidden)) = types::tracelogging(field.in_type, field.out_type)
-        else {
+        let Some(known) = FieldType::new(field.in_type, field.out_type) else {
             return Err(SchemaError::Type { field: compiled.name, in_type: field.in_type.0 });
         };
-        compiled.kind = Kind::Scalar { wire, show };
-        compiled.types = types;
-        compiled.no_print = hidden;
+        compiled.kind = Kind::Scalar { wire: known.wire, show: known.show };
+        compiled.types = known.tdh;
+        compiled.no_print = known.no_print;
     }
     Ok(Some(Node { field: compiled, members }))
 }

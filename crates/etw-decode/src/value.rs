@@ -2,8 +2,9 @@
 
 use crate::custom::{CustomDecoders, Rendered};
 use crate::schema::Map;
-use crate::status::{StatusKind, status_text};
+use crate::status::status_text;
 use crate::text::{CodePage, Text, write_json_string};
+use etw_tracelogging::{Show, StatusKind};
 use etw_types::{FileTime, Guid, SystemTime, le};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -88,15 +89,55 @@ pub enum Value<'a> {
 /// Integers beyond this are not exact in a double.
 const EXACT_IN_DOUBLE: u64 = 1 << 53;
 
+/// An integer of a payload, read with and without its sign.
+pub(crate) struct Integer<'a> {
+    /// Its bytes, little-endian.
+    pub bytes: &'a [u8],
+    /// Whether its in-type is signed.
+    pub is_signed: bool,
+    pub signed: i64,
+    pub unsigned: u64,
+}
+
+impl<'a> Value<'a> {
+    /// What an integer stands for; [`Show`]s of other kinds of values do not apply to it.
+    #[inline]
+    pub(crate) fn of_integer(integer: Integer<'a>, show: Show) -> Value<'a> {
+        let Integer { bytes, is_signed, signed, unsigned } = integer;
+        match (show, bytes) {
+            (Show::Plain, _) if is_signed => Value::Int(signed),
+            (Show::Plain | Show::Unsigned, _) => Value::UInt(unsigned),
+            (Show::Signed, _) => Value::Int(signed),
+            (Show::Hex, _) => Value::Hex(unsigned),
+            (Show::Boolean, _) => Value::Bool(unsigned != 0),
+            (Show::Character, [_]) => Value::Text(Text::Ansi(bytes)),
+            (Show::Character, [_, _]) => Value::Text(Text::Utf16(bytes)),
+            (Show::Port, _) => Value::UInt(u64::from((unsigned as u16).swap_bytes())),
+            (Show::Ipv4, &[a, b, c, d]) => Value::Ipv4([a, b, c, d]),
+            (Show::FileTime, _) => Value::FileTime(FileTime(signed)),
+            (Show::Status(kind), _) if is_signed => Value::Status { value: signed, kind },
+            (Show::Status(kind), _) => Value::Status { value: unsigned as i64, kind },
+            _ => Value::UInt(unsigned),
+        }
+    }
+}
+
 impl Value<'_> {
-    /// The value as an unsigned integer, for lengths and counts of other fields.
-    pub fn as_u64(&self) -> Option<u64> {
+    /// The integer, if it is shown as one, with or without a name.
+    pub(crate) fn as_integer(&self) -> Option<i128> {
         match *self {
-            Value::Int(value) | Value::Status { value, .. } => u64::try_from(value).ok(),
-            Value::UInt(value) | Value::Hex(value) | Value::Mapped { value, .. } => Some(value),
-            Value::Bool(value) => Some(u64::from(value)),
+            Value::Int(value) | Value::Status { value, .. } => Some(value.into()),
+            Value::UInt(value) | Value::Hex(value) | Value::Mapped { value, .. } => {
+                Some(value.into())
+            }
+            Value::Bool(value) => Some(value.into()),
             _ => None,
         }
+    }
+
+    /// The value as an unsigned integer, for lengths and counts of other fields.
+    pub fn as_u64(&self) -> Option<u64> {
+        u64::try_from(self.as_integer()?).ok()
     }
 
     /// Appends the value as JSON.

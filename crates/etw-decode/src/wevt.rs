@@ -16,7 +16,8 @@
 use crate::manifest::ManifestProvider;
 use crate::message::Message;
 use crate::schema::{Count, Field, Kind, Length, Map, MapKind, Names, Schema};
-use crate::types::{InType, OutType, Show, Wire};
+use etw_tracelogging::tdh::{InType, OutType};
+use etw_tracelogging::{Show, Wire};
 use etw_types::{Guid, le};
 use object::LittleEndian as LE;
 use object::read::pe::{ImageNtHeaders, ResourceDirectoryEntryData, ResourceNameOrId};

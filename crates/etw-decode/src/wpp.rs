@@ -13,11 +13,12 @@
 //! grammar is left out and counted.
 
 use crate::schema::{Field, Kind, Length, Map, MapKind, Names, Schema};
-use crate::status::{StatusKind, status_text};
+use crate::status::status_text;
 use crate::text::CodePage;
-use crate::types::{Show, Wire};
 use crate::value::{Style, Value};
 use crate::walk::Visitor;
+use etw_tracelogging::StatusKind;
+use etw_tracelogging::{Show, Wire};
 use etw_types::{FileTime, Guid};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -578,10 +579,8 @@ fn write_argument(
     pointer_size: u8,
 ) {
     let number = match value {
-        Value::Int(value) => Some(i128::from(value)),
-        Value::UInt(value) | Value::Hex(value) => Some(i128::from(value)),
-        Value::Status { value, .. } => Some(i128::from(value)),
-        _ => None,
+        Value::Bool(_) | Value::Mapped { .. } => None,
+        value => value.as_integer(),
     };
     let text = match (item, value, number) {
         (Item::Status(kind), _, Some(code))

@@ -7,7 +7,9 @@ use crate::options::Options;
 use crate::tokens::{
     Argument, Error, Result, comma_separated, fill, ident, single, split, text_of,
 };
-use crate::types::{self, Codec, InType, Shape};
+use crate::types::{self, Shape};
+use etw_tracelogging::InType;
+use etw_tracelogging::vocabulary::{Codec, Stored, TARGET_IN_TYPES};
 
 /// TDH decodes as many fields of an event.
 const MAX_FIELDS: usize = 128;
@@ -117,6 +119,16 @@ impl Fields {
         self.values.push(Value { code, role });
     }
 
+    fn in_type(&self, stored: Stored, at: Span) -> Number {
+        match (stored, stored.constant()) {
+            (Stored::Fixed(InType(number)), _) => Number::Known(number.into()),
+            (_, constant) => {
+                let template = format!("$crate::rt::{}", constant.unwrap_or_default());
+                Number::Constant(self.fill(&template, at, &[]))
+            }
+        }
+    }
+
     /// `u32("name", &value, tag(1), format(Hex))`
     fn typed(&mut self, kind: &Ident, group: &Group) -> Result<()> {
         let type_name = kind.to_string();
@@ -127,13 +139,7 @@ impl Fields {
             _ => &["tag", "format", "description"],
         };
         let (name, value, options) = self.name_and_value(kind, group, allowed)?;
-        let in_type = match row.in_type {
-            InType::Known(number) => Number::Known(number.into()),
-            InType::Target(constant) => {
-                let template = format!("$crate::rt::{constant}");
-                Number::Constant(self.fill(&template, kind.span(), &[]))
-            }
-        };
+        let in_type = self.in_type(row.stored, kind.span());
         let count = match shape {
             Shape::Array => Some(options.required("count", kind)?.parse(&self.krate, &COUNT)?),
             _ => None,
@@ -143,7 +149,7 @@ impl Fields {
             Shape::Array => CCOUNT,
             Shape::Slice | Shape::Opt => VCOUNT,
         };
-        let out_type = options.format(&self.krate)?.unwrap_or(Number::Known(row.out_type.into()));
+        let out_type = options.format(&self.krate)?.unwrap_or(Number::Known(row.out_type.0.into()));
         self.meta.name(&self.krate, &name);
         self.meta.types(&self.krate, &in_type, flags, &out_type, &options.tag(&self.krate)?);
         if let Some(count) = &count {
@@ -430,9 +436,8 @@ impl Fields {
     fn raw_in_type(&self, tokens: &[TokenTree], at: Span) -> Result<Number> {
         if let Some(TokenTree::Ident(name)) = single(tokens) {
             let name = name.to_string();
-            if let Some((_, constant)) = types::TARGET_IN_TYPES.iter().find(|(of, _)| *of == name) {
-                let template = format!("$crate::rt::{constant}");
-                return Ok(Number::Constant(self.fill(&template, at, &[])));
+            if let Some((_, stored)) = TARGET_IN_TYPES.iter().find(|(of, _)| *of == name) {
+                return Ok(self.in_type(*stored, at));
             }
         }
         IN_TYPE.parse(&self.krate, tokens, at)
@@ -533,4 +538,4 @@ const MEMBERS: Range =
     Range { what: "the count of members", max: 127, names: &[], method: "members" };
 const PROTOCOL: Range = Range { what: "a protocol", max: 31, names: &[], method: "protocol" };
 const IN_TYPE: Range =
-    Range { what: "an in-type", max: 31, names: types::IN_TYPES, method: "in_type" };
+    Range { what: "an in-type", max: 31, names: InType::MACRO_NAMES, method: "in_type" };

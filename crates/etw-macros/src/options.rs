@@ -4,13 +4,16 @@ use proc_macro::{Group, Ident, TokenStream, TokenTree};
 
 use crate::meta::{Number, Range};
 use crate::tokens::{Argument, Error, Result, split};
-use crate::types;
 
 const ALL: &[&str] = &["tag", "format", "count", "protocol", "schema", "description"];
 
 pub const TAG: Range = Range { what: "tag", max: 0x0fff_ffff, names: &[], method: "tag" };
-const FORMAT: Range =
-    Range { what: "a format", max: 127, names: types::OUT_TYPES, method: "out_type" };
+const FORMAT: Range = Range {
+    what: "a format",
+    max: 127,
+    names: etw_tracelogging::OutType::MACRO_NAMES,
+    method: "out_type",
+};
 
 #[derive(Debug)]
 pub struct Options(Vec<FieldOption>);

@@ -1,31 +1,7 @@
-//! The vocabulary of fields: which name stands for which encoding.
+//! Names in `write_event!`: fields in every shape, options, levels, opcodes and channels.
 
-/// A field's InType, in TraceLogging's numbering.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InType {
-    Known(u8),
-    /// A constant of `etw::rt` that depends on the target's pointers.
-    Target(&'static str),
-}
-
-/// How a value lies in the payload.
-#[derive(Clone, Copy, Debug)]
-pub enum Codec {
-    /// Always as many bytes: an `etw::rt::Plain`.
-    Plain(&'static str),
-    /// From a slice of `u8`: an `etw::rt::Text`.
-    Bytes(&'static str),
-    /// From a slice of `u16`: an `etw::rt::Text`.
-    Units(&'static str),
-}
-
-#[derive(Debug)]
-pub struct Type {
-    pub name: &'static str,
-    pub in_type: InType,
-    pub out_type: u8,
-    pub codec: Codec,
-}
+use etw_tracelogging::InType;
+use etw_tracelogging::vocabulary::{FIELDS, FieldName, Stored};
 
 /// How many values a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,86 +14,6 @@ pub enum Shape {
     /// `opt_…`: an array of variable count that is 0 or 1.
     Opt,
 }
-
-const BINARY: u8 = 14;
-
-const fn row(name: &'static str, in_type: u8, out_type: u8, codec: Codec) -> Type {
-    Type { name, in_type: InType::Known(in_type), out_type, codec }
-}
-
-const fn target(name: &'static str, in_type: &'static str, out_type: u8, codec: Codec) -> Type {
-    Type { name, in_type: InType::Target(in_type), out_type, codec }
-}
-
-use Codec::{Bytes, Plain, Units};
-
-/// Names and encodings are those of Microsoft's crate `tracelogging`.
-pub const TYPES: &[Type] = &[
-    row("binary", BINARY, 0, Bytes("Counted8")),
-    row("binaryc", 25, 0, Bytes("Counted8")),
-    row("bool8", 4, 3, Plain("Bool8")),
-    row("bool32", 13, 0, Plain("Bool32::<_>")),
-    row("char8_cp1252", 4, 2, Plain("U8")),
-    row("char16", 6, 2, Plain("U16")),
-    target("codepointer", "HEX_POINTER", 37, Plain("Usize")),
-    row("cstr8", 2, 35, Bytes("Zero8")),
-    row("cstr8_cp1252", 2, 0, Bytes("Zero8")),
-    row("cstr8_json", 2, 12, Bytes("Zero8")),
-    row("cstr8_xml", 2, 11, Bytes("Zero8")),
-    row("cstr16", 1, 0, Units("Zero16")),
-    row("cstr16_json", 1, 12, Units("Zero16")),
-    row("cstr16_xml", 1, 11, Units("Zero16")),
-    row("errno", 7, 0, Plain("I32")),
-    row("f32", 11, 0, Plain("F32")),
-    row("f64", 12, 0, Plain("F64")),
-    row("guid", 15, 0, Plain("GuidCodec")),
-    row("hresult", 7, 15, Plain("I32")),
-    row("i8", 3, 0, Plain("I8")),
-    row("i8_hex", 4, 4, Plain("I8")),
-    row("i16", 5, 0, Plain("I16")),
-    row("i16_hex", 6, 4, Plain("I16")),
-    row("i32", 7, 0, Plain("I32")),
-    row("i32_hex", 20, 0, Plain("I32")),
-    row("i64", 9, 0, Plain("I64")),
-    row("i64_hex", 21, 0, Plain("I64")),
-    row("ipv4", 8, 8, Plain("Ipv4::<_>")),
-    row("ipv6", BINARY, 9, Plain("Ipv6::<_>")),
-    row("ipv6c", 25, 9, Plain("Ipv6::<_>")),
-    target("isize", "INT_POINTER", 0, Plain("Isize")),
-    target("isize_hex", "HEX_POINTER", 0, Plain("Isize")),
-    row("pid", 8, 5, Plain("U32")),
-    target("pointer", "HEX_POINTER", 0, Plain("Usize")),
-    row("port", 6, 7, Plain("U16")),
-    row("socketaddress", BINARY, 10, Bytes("Counted8")),
-    row("socketaddressc", 25, 10, Bytes("Counted8")),
-    row("str8", 23, 35, Bytes("Counted8")),
-    row("str8_cp1252", 23, 0, Bytes("Counted8")),
-    row("str8_json", 23, 12, Bytes("Counted8")),
-    row("str8_xml", 23, 11, Bytes("Counted8")),
-    row("str16", 22, 0, Units("Counted16")),
-    row("str16_json", 22, 12, Units("Counted16")),
-    row("str16_xml", 22, 11, Units("Counted16")),
-    row("systemtime", 17, 0, Plain("StdTime")),
-    row("tid", 8, 6, Plain("U32")),
-    row("time32", 17, 0, Plain("Time32")),
-    row("time64", 17, 0, Plain("Time64")),
-    row("u8", 4, 0, Plain("U8")),
-    row("u8_hex", 4, 4, Plain("U8")),
-    row("u16", 6, 0, Plain("U16")),
-    row("u16_hex", 6, 4, Plain("U16")),
-    row("u32", 8, 0, Plain("U32")),
-    row("u32_hex", 20, 0, Plain("U32")),
-    row("u64", 10, 0, Plain("U64")),
-    row("u64_hex", 21, 0, Plain("U64")),
-    target("usize", "UINT_POINTER", 0, Plain("Usize")),
-    target("usize_hex", "HEX_POINTER", 0, Plain("Usize")),
-    row("win_error", 8, 13, Plain("U32")),
-    row("win_filetime", 17, 0, Plain("I64")),
-    row("win_ntstatus", 20, 14, Plain("I32")),
-    row("win_sid", 19, 0, Bytes("Sid")),
-    row("win_systemtime", 18, 0, Plain("Parts")),
-    row("win_systemtime_utc", 18, 38, Plain("Parts")),
-];
 
 /// Fields that are not a value of one type.
 pub const OTHERS: &[&str] = &[
@@ -149,8 +45,8 @@ pub const OPTIONS: &[&str] = &[
 ];
 
 /// The type and shape that a name stands for.
-pub fn find(name: &str) -> Result<(&'static Type, Shape), String> {
-    let of = |name: &str| TYPES.iter().find(|row| row.name == name);
+pub fn find(name: &str) -> Result<(&'static FieldName, Shape), String> {
+    let of = |name: &str| FIELDS.iter().find(|row| row.name == name);
     let (base, shape) = if let Some(base) = name.strip_prefix("opt_") {
         (of(base), Shape::Opt)
     } else if let Some(base) = name.strip_suffix("_slice") {
@@ -161,7 +57,7 @@ pub fn find(name: &str) -> Result<(&'static Type, Shape), String> {
         (of(name), Shape::Scalar)
     };
     match base {
-        Some(base) if shape != Shape::Scalar && base.in_type == InType::Known(BINARY) => {
+        Some(base) if shape != Shape::Scalar && base.stored == Stored::Fixed(InType::BINARY) => {
             let other = name.replace(base.name, &format!("{}c", base.name));
             Err(format!("no decoder takes arrays of `{}`; use `{other}`", base.name))
         }
@@ -188,7 +84,7 @@ fn unknown(name: &str) -> String {
         (_, Some(bare)) => (bare, "_array"),
         _ => (bare, ""),
     };
-    let typed = TYPES.iter().map(|row| row.name).map(|of| (of, format!("{prefix}{of}{suffix}")));
+    let typed = FIELDS.iter().map(|row| row.name).map(|of| (of, format!("{prefix}{of}{suffix}")));
     let whole = OTHERS.iter().chain(OPTIONS).map(|of| (*of, (*of).to_owned()));
     let nearest = typed
         .map(|(of, shown)| (distance(bare, of), shown))
@@ -256,63 +152,6 @@ pub const OPCODES: Names = &[
 
 pub const CHANNELS: Names = &[("TraceClassic", 0), ("TraceLogging", 11), ("ProviderMetadata", 12)];
 
-pub const OUT_TYPES: Names = &[
-    ("Default", 0),
-    ("NoPrint", 1),
-    ("String", 2),
-    ("Boolean", 3),
-    ("Hex", 4),
-    ("Pid", 5),
-    ("Tid", 6),
-    ("Port", 7),
-    ("IPv4", 8),
-    ("IPv6", 9),
-    ("SocketAddress", 10),
-    ("Xml", 11),
-    ("Json", 12),
-    ("Win32Error", 13),
-    ("NtStatus", 14),
-    ("HResult", 15),
-    ("DateTime", 16),
-    ("Signed", 17),
-    ("Unsigned", 18),
-    ("DateTimeCultureInsensitive", 33),
-    ("Utf8", 35),
-    ("Pkcs7WithTypeInfo", 36),
-    ("CodePointer", 37),
-    ("DateTimeUtc", 38),
-];
-
-pub const IN_TYPES: Names = &[
-    ("CStr16", 1),
-    ("CStr8", 2),
-    ("I8", 3),
-    ("U8", 4),
-    ("I16", 5),
-    ("U16", 6),
-    ("I32", 7),
-    ("U32", 8),
-    ("I64", 9),
-    ("U64", 10),
-    ("F32", 11),
-    ("F64", 12),
-    ("Bool32", 13),
-    ("Binary", BINARY),
-    ("Guid", 15),
-    ("FileTime", 17),
-    ("SystemTime", 18),
-    ("Sid", 19),
-    ("Hex32", 20),
-    ("Hex64", 21),
-    ("Str16", 22),
-    ("Str8", 23),
-    ("BinaryC", 25),
-];
-
-/// As [`IN_TYPES`], with the constants of `etw::rt` that they are on the target.
-pub const TARGET_IN_TYPES: &[(&str, &str)] =
-    &[("ISize", "INT_POINTER"), ("USize", "UINT_POINTER"), ("HexSize", "HEX_POINTER")];
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,8 +164,8 @@ mod tests {
         assert_eq!(found("i8_hex_array"), Ok(("i8_hex", Shape::Array)));
         assert_eq!(found("opt_str8"), Ok(("str8", Shape::Opt)));
         assert!(find("opt_u8_slice").is_err());
-        for row in TYPES {
-            assert_eq!(TYPES.iter().filter(|other| other.name == row.name).count(), 1);
+        for row in FIELDS {
+            assert_eq!(FIELDS.iter().filter(|other| other.name == row.name).count(), 1);
             assert_eq!(found(row.name), Ok((row.name, Shape::Scalar)));
         }
     }

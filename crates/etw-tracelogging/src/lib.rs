@@ -50,7 +50,11 @@ pub use meta::{
 };
 pub use payload::PayloadBuilder;
 pub use traits::{ProviderTraits, TraitType, Traits};
-pub use types::{InType, OutType, ValueSize, flags, sid_size};
+#[doc(hidden)]
+pub use types::vocabulary;
+pub use types::{
+    FieldType, InType, OutType, Show, StatusKind, ValueSize, Wire, flags, sid_size, tdh, tdh_types,
+};
 
 /// The example of `README.md`, as a doc-test.
 #[cfg(doctest)]

@@ -301,7 +301,7 @@ impl Made {
                     (Wire::Ansi | Wire::Binary, Length::Fixed(length)) => {
                         (InType::UINT8, Some(length))
                     }
-                    (_, Length::Own) => (in_type(*wire)?, None),
+                    (_, Length::Own) => (InType::of_wire(*wire)?, None),
                     _ => return None,
                 };
                 let count = match (length, count) {
@@ -320,30 +320,4 @@ impl Made {
             }
         }
     }
-}
-
-/// The in-type of a value that has a size of its own. Pointers have 8 bytes: only 64-bit programs write here.
-fn in_type(wire: Wire) -> Option<InType> {
-    Some(match wire {
-        Wire::I8 => InType::INT8,
-        Wire::U8 => InType::UINT8,
-        Wire::I16 => InType::INT16,
-        Wire::U16 => InType::UINT16,
-        Wire::I32 => InType::INT32,
-        Wire::U32 => InType::UINT32,
-        Wire::I64 => InType::INT64,
-        Wire::U64 => InType::UINT64,
-        Wire::F32 => InType::FLOAT,
-        Wire::F64 => InType::DOUBLE,
-        Wire::Pointer => InType::HEXINT64,
-        Wire::Guid => InType::GUID,
-        Wire::FileTime => InType::FILETIME,
-        Wire::SystemTime => InType::SYSTEMTIME,
-        Wire::Sid => InType::SID,
-        Wire::Utf16 => InType::UNICODESTRING,
-        Wire::Ansi => InType::ANSISTRING,
-        Wire::CountedUtf16 => InType::COUNTEDSTRING,
-        Wire::CountedAnsi => InType::COUNTEDANSISTRING,
-        _ => return None,
-    })
 }
