@@ -4,6 +4,7 @@
 
 pub mod decode;
 pub mod etl;
+pub mod evtx;
 pub mod host;
 #[cfg(target_os = "linux")]
 pub mod ring;

@@ -1,0 +1,299 @@
+//! Events as JSON.
+//!
+//! An element is an object of its attributes (`#attributes`), its elements by name, and its text (`#text`); an element
+//! of nothing but text is that text, an empty one `null`. Names that come again are numbered: `Data`, `Data#2`. `Data`
+//! elements of `EventData` go by their `Name`. Integers are numbers; hex, GUIDs, SIDs, times and binary are strings.
+
+use std::fmt::Write;
+
+use crate::Error;
+use crate::tree::{Argument, Attribute, Budget, Content, Element, Fragment, Node, entity};
+use crate::value::{Scalar, Value};
+
+/// Appends a fragment as one object.
+///
+/// # Errors
+/// [`Error::TooLarge`] where it expands beyond [`MAX_WORK`](crate::tree::MAX_WORK).
+pub fn push(out: &mut String, fragment: &Fragment<'_>) -> Result<(), Error> {
+    let mut object = Object::open(out);
+    push_members(&mut object, fragment.content(), &mut Budget::new())?;
+    object.close();
+    Ok(())
+}
+
+/// Appends the members of an element's content as one object, `Data` elements by their `Name`.
+///
+/// # Errors
+/// As [`push`].
+pub fn push_data(
+    out: &mut String,
+    element: &Element,
+    content: Content<'_, '_>,
+) -> Result<(), Error> {
+    let mut budget = Budget::new();
+    let mut object = Object::open(out);
+    for node in &element.children {
+        push_member(&mut object, node, content, &mut budget)?;
+    }
+    object.close();
+    Ok(())
+}
+
+/// An object under construction: knows the names it has.
+struct Object<'o> {
+    out: &'o mut String,
+    names: Vec<(String, usize)>,
+}
+
+impl<'o> Object<'o> {
+    fn open(out: &'o mut String) -> Object<'o> {
+        out.push('{');
+        Object { out, names: Vec::new() }
+    }
+
+    /// Writes a name and a colon.
+    fn name(&mut self, name: &str) {
+        if !self.names.is_empty() {
+            self.out.push(',');
+        }
+        match self.names.iter_mut().find(|(known, _)| known == name) {
+            Some((_, count)) => {
+                *count += 1;
+                let numbered = format!("{name}#{count}");
+                push_string(self.out, &numbered);
+            }
+            None => {
+                self.names.push((name.to_owned(), 1));
+                push_string(self.out, name);
+            }
+        }
+        self.out.push(':');
+    }
+
+    fn close(self) {
+        self.out.push('}');
+    }
+}
+
+fn push_members(
+    object: &mut Object<'_>,
+    content: Content<'_, '_>,
+    budget: &mut Budget,
+) -> Result<(), Error> {
+    for node in content.nodes {
+        match node {
+            Node::Element(element) => push_element(object, element, content, None, budget)?,
+            _ => push_member(object, node, content, budget)?,
+        }
+    }
+    Ok(())
+}
+
+/// Elements only: an element's text is collected by [`push_text_of`].
+fn push_member(
+    object: &mut Object<'_>,
+    node: &Node,
+    content: Content<'_, '_>,
+    budget: &mut Budget,
+) -> Result<(), Error> {
+    budget.spend(1)?;
+    match node {
+        Node::Element(element) if !content.is_hidden(element) => match content.repeated(element) {
+            Some(array) => {
+                for item in array.items() {
+                    push_element(object, element, content, Some(item), budget)?;
+                }
+            }
+            None => push_element(object, element, content, None, budget)?,
+        },
+        Node::Substitution(one) => {
+            if let Some(Argument::Fragment(fragment)) = content.argument(one.index) {
+                push_members(object, fragment.content(), budget)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn push_element(
+    object: &mut Object<'_>,
+    element: &Element,
+    content: Content<'_, '_>,
+    item: Option<Value<'_>>,
+    budget: &mut Budget,
+) -> Result<(), Error> {
+    budget.spend(1)?;
+    let attributes: Vec<&Attribute> = content.attributes(element).collect();
+    let is_named =
+        &*element.name == "Data" && attributes.len() == 1 && &*attributes[0].name == "Name";
+    if is_named {
+        let mut name = String::new();
+        push_plain(&mut name, &attributes[0].value, content, budget)?;
+        object.name(&name);
+    } else {
+        object.name(&element.name);
+    }
+    let has_attributes = !is_named && !attributes.is_empty();
+    let has_elements = item.is_none()
+        && element.children.iter().any(|node| match node {
+            Node::Element(_) => true,
+            Node::Substitution(one) => {
+                matches!(content.argument(one.index), Some(Argument::Fragment(_)))
+            }
+            _ => false,
+        });
+    if !has_attributes && !has_elements {
+        return push_text_of(object.out, element, content, item, budget);
+    }
+    let mut inner = Object::open(object.out);
+    if has_attributes {
+        inner.name("#attributes");
+        let mut values = Object::open(inner.out);
+        for attribute in attributes {
+            values.name(&attribute.name);
+            push_pieces(values.out, &attribute.value, content, budget)?;
+        }
+        values.close();
+    }
+    if has_elements {
+        for node in &element.children {
+            push_member(&mut inner, node, content, budget)?;
+        }
+    } else if !element.children.is_empty() {
+        inner.name("#text");
+        push_text_of(inner.out, element, content, item, budget)?;
+    }
+    inner.close();
+    Ok(())
+}
+
+fn push_text_of(
+    out: &mut String,
+    element: &Element,
+    content: Content<'_, '_>,
+    item: Option<Value<'_>>,
+    budget: &mut Budget,
+) -> Result<(), Error> {
+    match item {
+        Some(item) => push_value(out, item, budget),
+        None => push_pieces(out, &element.children, content, budget),
+    }
+}
+
+/// Text and values: one value alone keeps its type, anything else is a string, nothing is `null`.
+fn push_pieces(
+    out: &mut String,
+    nodes: &[Node],
+    content: Content<'_, '_>,
+    budget: &mut Budget,
+) -> Result<(), Error> {
+    match nodes {
+        [] => out.push_str("null"),
+        [Node::Substitution(one)] => match content.argument(one.index) {
+            Some(Argument::Value(value)) => push_value(out, *value, budget)?,
+            _ => out.push_str("null"),
+        },
+        _ => {
+            let mut text = String::new();
+            push_plain(&mut text, nodes, content, budget)?;
+            push_string(out, &text);
+        }
+    }
+    Ok(())
+}
+
+fn push_plain(
+    text: &mut String,
+    nodes: &[Node],
+    content: Content<'_, '_>,
+    budget: &mut Budget,
+) -> Result<(), Error> {
+    for node in nodes {
+        budget.spend(1)?;
+        match node {
+            Node::Text(part) | Node::CData(part) => text.push_str(part),
+            Node::CharacterReference(code) => text.extend(char::from_u32(u32::from(*code))),
+            Node::EntityReference(name) => text.extend(entity(name)),
+            Node::Substitution(one) => {
+                let Some(Argument::Value(value)) = content.argument(one.index) else { continue };
+                budget.spend(value.bytes.len() / 16)?;
+                if let Some(scalar) = value.scalar() {
+                    scalar.push_text(text);
+                }
+            }
+            Node::Element(_) | Node::Instruction(..) => {}
+        }
+    }
+    Ok(())
+}
+
+fn push_value(out: &mut String, value: Value<'_>, budget: &mut Budget) -> Result<(), Error> {
+    budget.spend(1 + value.bytes.len() / 16)?;
+    if !value.value_type.is_array() {
+        push_item(out, value);
+        return Ok(());
+    }
+    out.push('[');
+    for (index, item) in value.items().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        push_item(out, item);
+    }
+    out.push(']');
+    Ok(())
+}
+
+fn push_item(out: &mut String, value: Value<'_>) {
+    let Some(scalar) = value.scalar().filter(|_| !value.is_null()) else {
+        out.push_str("null");
+        return;
+    };
+    match scalar {
+        Scalar::Signed(_) | Scalar::Unsigned(_) | Scalar::Bool(_) => scalar.push_text(out),
+        Scalar::Float(number) if number.is_finite() => scalar.push_text(out),
+        Scalar::Guid(guid) => {
+            let _ = write!(out, "\"{guid}\"");
+        }
+        Scalar::Binary(bytes) => {
+            out.push('"');
+            for byte in bytes {
+                let _ = write!(out, "{byte:02x}");
+            }
+            out.push('"');
+        }
+        other => {
+            let mut text = String::new();
+            other.push_text(&mut text);
+            push_string(out, &text);
+        }
+    }
+}
+
+/// A JSON string.
+fn push_string(out: &mut String, text: &str) {
+    out.push('"');
+    let mut start = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let escape = match byte {
+            b'"' => "\\\"",
+            b'\\' => "\\\\",
+            b'\n' => "\\n",
+            b'\r' => "\\r",
+            b'\t' => "\\t",
+            0..0x20 => "",
+            _ => continue,
+        };
+        out.push_str(&text[start..at]);
+        start = at + 1;
+        match escape {
+            "" => {
+                let _ = write!(out, "\\u{byte:04x}");
+            }
+            _ => out.push_str(escape),
+        }
+    }
+    out.push_str(&text[start..]);
+    out.push('"');
+}

@@ -1,0 +1,54 @@
+//! The `.evtx` container of the Windows Event Log: reading, writing, and binary XML.
+//!
+//! A log is a file header and chunks of 64 KiB. A chunk holds records; a record holds one event as binary XML: a
+//! template and the values that are substituted into it. Names and templates are shared by the records of a chunk.
+//!
+//! | layer | module | what |
+//! |---|---|---|
+//! | bytes | [`layout`] | headers, offsets, hashes |
+//! | tree | [`tree`], [`value`] | templates, elements, typed values |
+//! | chunk | [`chunk`] | records of one chunk, found again behind damage |
+//! | log | [`log`] | a file: its chunks in the order of their records |
+//! | text | [`xml`], [`json`] | Windows' XML, JSON |
+//! | write | [`write`] | chunks and files |
+//!
+//! ```no_run
+//! let log = etw_evtx::Log::open("System.evtx")?;
+//! let mut records = log.records();
+//! while let Some(record) = records.next()? {
+//!     println!("{} {} {}", record.id(), record.time(), record.to_xml()?);
+//! }
+//! for damage in records.damage() {
+//!     eprintln!("{damage}");
+//! }
+//! # Ok::<(), etw_evtx::Error>(())
+//! ```
+//!
+//! # Limits
+//!
+//! Memory: one chunk and its templates for each [`log::Records`] and each [`chunk::Chunk`], whatever the file's size. A record that
+//! would render to more than [`tree::MAX_WORK`] nodes is refused with [`Error::TooLarge`].
+//!
+//! # Source of the format
+//!
+//! The layout was worked out from files that Windows wrote; a chunk that is parsed and written again has the same
+//! bytes (`tests/it/reencode.rs`). Whether Windows itself accepts a file of ours is not tested here.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod chunk;
+mod error;
+pub mod json;
+pub mod layout;
+pub mod log;
+mod parse;
+pub mod record;
+pub mod system;
+pub mod tree;
+pub mod value;
+pub mod write;
+pub mod xml;
+
+pub use error::{Damage, DamageKind, Error};
+pub use log::Log;
+pub use record::Record;

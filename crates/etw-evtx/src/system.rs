@@ -1,0 +1,284 @@
+//! The fields of an event's `System` element.
+
+use std::fmt::Write;
+
+use etw_types::{FileTime, Guid};
+
+use crate::tree::{Argument, Content, Element, Fragment, Node};
+use crate::value::{Scalar, Value};
+
+/// The fields of `System`, in the order of Windows' own template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    ProviderName,
+    ProviderGuid,
+    EventSourceName,
+    EventId,
+    Qualifiers,
+    Version,
+    Level,
+    Task,
+    Opcode,
+    Keywords,
+    TimeCreated,
+    RecordId,
+    ActivityId,
+    RelatedActivityId,
+    ProcessId,
+    ThreadId,
+    Channel,
+    Computer,
+    UserId,
+}
+
+const FIELDS: usize = Field::UserId as usize + 1;
+
+/// Element, attribute (empty: its content), field.
+const NAMES: [(&str, &str, Field); FIELDS] = [
+    ("Provider", "Name", Field::ProviderName),
+    ("Provider", "Guid", Field::ProviderGuid),
+    ("Provider", "EventSourceName", Field::EventSourceName),
+    ("EventID", "", Field::EventId),
+    ("EventID", "Qualifiers", Field::Qualifiers),
+    ("Version", "", Field::Version),
+    ("Level", "", Field::Level),
+    ("Task", "", Field::Task),
+    ("Opcode", "", Field::Opcode),
+    ("Keywords", "", Field::Keywords),
+    ("TimeCreated", "SystemTime", Field::TimeCreated),
+    ("EventRecordID", "", Field::RecordId),
+    ("Correlation", "ActivityID", Field::ActivityId),
+    ("Correlation", "RelatedActivityID", Field::RelatedActivityId),
+    ("Execution", "ProcessID", Field::ProcessId),
+    ("Execution", "ThreadID", Field::ThreadId),
+    ("Channel", "", Field::Channel),
+    ("Computer", "", Field::Computer),
+    ("Security", "UserID", Field::UserId),
+];
+
+/// The source of each field in one template, computed once.
+#[derive(Debug, Default)]
+pub(crate) struct Plan([Option<Source>; FIELDS]);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Constant(String),
+    Argument(u16),
+}
+
+impl Plan {
+    fn of(nodes: &[Node]) -> Plan {
+        let mut plan = Plan::default();
+        let event = nodes.iter().find_map(element);
+        let Some(system) = event.and_then(|event| child(event, "System")) else { return plan };
+        for (name, attribute, field) in NAMES {
+            let Some(element) = child(system, name) else { continue };
+            let value = match attribute {
+                "" => Some(&element.children),
+                _ => {
+                    let mut attributes = element.attributes.iter();
+                    attributes.find(|one| &*one.name == attribute).map(|one| &one.value)
+                }
+            };
+            plan.0[field as usize] = match value.map(|nodes| &nodes[..]) {
+                Some([Node::Substitution(one)]) => Some(Source::Argument(one.index)),
+                Some([Node::Text(text)]) => Some(Source::Constant(text.clone())),
+                _ => None,
+            };
+        }
+        plan
+    }
+}
+
+fn element(node: &Node) -> Option<&Element> {
+    match node {
+        Node::Element(element) => Some(element),
+        _ => None,
+    }
+}
+
+fn child<'e>(parent: &'e Element, name: &str) -> Option<&'e Element> {
+    parent.children.iter().filter_map(element).find(|element| &*element.name == name)
+}
+
+/// The fields of an event's `System` element, read when asked for. A field is `None` where the event does not have it
+/// or it has no such form.
+#[derive(Clone, Copy, Debug)]
+pub struct System<'f> {
+    content: Content<'f, 'f>,
+    plan: Option<&'f Plan>,
+}
+
+/// A field: text of the template, or a value of the record.
+enum Found<'f> {
+    Text(&'f str),
+    Value(Value<'f>),
+}
+
+impl<'f> System<'f> {
+    pub(crate) fn of<'a: 'f>(fragment: &'f Fragment<'a>) -> System<'f> {
+        let plan = match fragment {
+            Fragment::Instance(instance) => {
+                let template = &*instance.template;
+                Some(template.plan.get_or_init(|| Plan::of(&template.nodes)))
+            }
+            Fragment::Nodes(_) => None,
+        };
+        System { content: fragment.content(), plan }
+    }
+
+    fn find(&self, field: Field) -> Option<Found<'f>> {
+        let plan = self.plan?;
+        match plan.0[field as usize].as_ref()? {
+            Source::Constant(text) => Some(Found::Text(text)),
+            Source::Argument(index) => match self.content.argument(*index)? {
+                Argument::Value(value) if !value.is_null() => Some(Found::Value(*value)),
+                _ => None,
+            },
+        }
+    }
+
+    fn number(&self, field: Field) -> Option<u64> {
+        match self.find(field)? {
+            Found::Text(text) => match text.strip_prefix("0x") {
+                Some(digits) => u64::from_str_radix(digits, 16).ok(),
+                None => text.parse().ok(),
+            },
+            Found::Value(value) => match value.scalar()? {
+                Scalar::Unsigned(number) | Scalar::Hex(number) => Some(number),
+                Scalar::Signed(number) => u64::try_from(number).ok(),
+                other => text_of(&other).parse().ok(),
+            },
+        }
+    }
+
+    fn text(&self, field: Field) -> Option<String> {
+        match self.find(field)? {
+            Found::Text(text) => Some(text.to_owned()),
+            Found::Value(value) => Some(text_of(&value.scalar()?)),
+        }
+    }
+
+    fn guid(&self, field: Field) -> Option<Guid> {
+        match self.find(field)? {
+            Found::Text(text) => text.parse().ok(),
+            Found::Value(value) => match value.scalar()? {
+                Scalar::Guid(guid) => Some(guid),
+                other => text_of(&other).parse().ok(),
+            },
+        }
+    }
+
+    /// The provider's name.
+    pub fn provider_name(&self) -> Option<String> {
+        self.text(Field::ProviderName)
+    }
+
+    /// The provider's GUID.
+    pub fn provider(&self) -> Option<Guid> {
+        self.guid(Field::ProviderGuid)
+    }
+
+    /// The name by which a classic source registered.
+    pub fn event_source_name(&self) -> Option<String> {
+        self.text(Field::EventSourceName)
+    }
+
+    /// The event's id: of a classic event its low sixteen bits.
+    pub fn event_id(&self) -> Option<u16> {
+        u16::try_from(self.number(Field::EventId)?).ok()
+    }
+
+    /// The high sixteen bits of a classic event's id.
+    pub fn qualifiers(&self) -> Option<u16> {
+        u16::try_from(self.number(Field::Qualifiers)?).ok()
+    }
+
+    /// The event's version.
+    pub fn version(&self) -> Option<u8> {
+        u8::try_from(self.number(Field::Version)?).ok()
+    }
+
+    /// The event's level.
+    pub fn level(&self) -> Option<u8> {
+        u8::try_from(self.number(Field::Level)?).ok()
+    }
+
+    /// The event's task; of a classic event its category.
+    pub fn task(&self) -> Option<u16> {
+        u16::try_from(self.number(Field::Task)?).ok()
+    }
+
+    /// The event's opcode.
+    pub fn opcode(&self) -> Option<u8> {
+        u8::try_from(self.number(Field::Opcode)?).ok()
+    }
+
+    /// The event's keywords.
+    pub fn keywords(&self) -> Option<u64> {
+        self.number(Field::Keywords)
+    }
+
+    /// When the event was written.
+    pub fn time(&self) -> Option<FileTime> {
+        match self.find(Field::TimeCreated)? {
+            Found::Value(value) => match value.scalar()? {
+                Scalar::FileTime(time) => Some(time),
+                Scalar::SystemTime(time) => FileTime::from_system_time(&time),
+                _ => None,
+            },
+            Found::Text(_) => None,
+        }
+    }
+
+    /// The number that the event itself carries: in exported logs that of the log it came from.
+    pub fn record_id(&self) -> Option<u64> {
+        self.number(Field::RecordId)
+    }
+
+    /// The activity that the event belongs to.
+    pub fn activity(&self) -> Option<Guid> {
+        self.guid(Field::ActivityId)
+    }
+
+    /// The activity that it was begun from.
+    pub fn related_activity(&self) -> Option<Guid> {
+        self.guid(Field::RelatedActivityId)
+    }
+
+    /// The process that wrote it.
+    pub fn process_id(&self) -> Option<u32> {
+        u32::try_from(self.number(Field::ProcessId)?).ok()
+    }
+
+    /// The thread that wrote it.
+    pub fn thread_id(&self) -> Option<u32> {
+        u32::try_from(self.number(Field::ThreadId)?).ok()
+    }
+
+    /// The channel.
+    pub fn channel(&self) -> Option<String> {
+        self.text(Field::Channel)
+    }
+
+    /// The computer.
+    pub fn computer(&self) -> Option<String> {
+        self.text(Field::Computer)
+    }
+
+    /// The user's SID, as text.
+    pub fn user(&self) -> Option<String> {
+        self.text(Field::UserId)
+    }
+}
+
+fn text_of(scalar: &Scalar<'_>) -> String {
+    let mut out = String::new();
+    match scalar {
+        Scalar::Guid(guid) => {
+            let _ = write!(out, "{guid}");
+        }
+        other => other.push_text(&mut out),
+    }
+    out
+}

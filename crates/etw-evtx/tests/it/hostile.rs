@@ -1,0 +1,144 @@
+//! Bytes of all kinds: no panic, no hang, no unbounded work.
+
+use etw_evtx::Log;
+use etw_evtx::chunk::{Chunk, Options};
+use etw_evtx::layout::{ChunkHeader, FIRST_RECORD};
+
+use crate::corpus::logs;
+
+fn read_all(chunk: &mut Chunk) -> usize {
+    let mut records = 0;
+    while let Some(record) = chunk.next() {
+        records += 1;
+        let _ = record.to_xml();
+        let _ = record.to_json();
+        let system = record.system();
+        let _ = (system.event_id(), system.time(), system.user(), record.data().len());
+    }
+    records
+}
+
+/// A generator with a seed: the same bytes in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
+    }
+}
+
+#[test]
+fn changed_bytes_cost_records_and_nothing_else() {
+    let Some(logs) = logs() else { return };
+    let mut random = Random(0x5eed);
+    let mut read = 0;
+    for path in logs {
+        let log = Log::open(&path).unwrap();
+        for location in log.chunks().iter().take(3) {
+            let chunk = log.chunk(location).unwrap();
+            for _ in 0..12 {
+                let mut bytes = chunk.bytes().to_vec();
+                for _ in 0..1 + random.below(20) {
+                    let at = FIRST_RECORD + random.below(bytes.len() - FIRST_RECORD);
+                    bytes[at] = match random.below(4) {
+                        0 => 0xff,
+                        1 => 0,
+                        2 => bytes[at] ^ (1 << random.below(8)),
+                        _ => random.below(256) as u8,
+                    };
+                }
+                let options = Options {
+                    is_dirty: random.below(2) == 0,
+                    stale: random.below(3) == 0,
+                    ..Options::default()
+                };
+                read += read_all(&mut Chunk::new(bytes, location.offset, options));
+            }
+        }
+    }
+    assert!(read > 3_000, "{read} records");
+}
+
+#[test]
+fn a_log_cut_at_any_length_keeps_the_records_before() {
+    let Some(logs) = logs() else { return };
+    let bytes = std::fs::read(&logs[0]).unwrap();
+    let whole = {
+        let log = Log::from_bytes(bytes.clone()).unwrap();
+        let mut records = log.records();
+        let mut count = 0;
+        while records.next().unwrap().is_some() {
+            count += 1;
+        }
+        count
+    };
+    let mut before = 0;
+    for size in (128..bytes.len()).step_by(9973) {
+        let log = Log::from_bytes(bytes[..size].to_vec()).unwrap();
+        let mut records = log.records();
+        let mut count = 0;
+        while records.next().unwrap().is_some() {
+            count += 1;
+        }
+        assert!(count >= before && count <= whole, "{count} after {before} at {size}");
+        before = count;
+    }
+}
+
+/// Values that are substituted many times, in each other: the text is bounded, the error says so.
+#[test]
+fn a_record_that_expands_without_end_is_refused() {
+    use etw_evtx::tree::*;
+    use etw_evtx::value::{Value, ValueType};
+    use std::sync::Arc;
+    let substitution = Node::Substitution(Substitution {
+        index: 0,
+        is_optional: false,
+        value_type: ValueType::FRAGMENT,
+    });
+    let element = Node::Element(Element {
+        name: "x".into(),
+        dependency: None,
+        attributes: Vec::new(),
+        children: vec![substitution; 16],
+        is_empty: false,
+    });
+    let template = Arc::new(Template::new(etw_types::Guid::from_name("laughs"), vec![element]));
+    let mut argument = Argument::Value(Value { value_type: ValueType::UINT8, bytes: &[1] });
+    for _ in 0..12 {
+        let inner =
+            Instance { template: template.clone(), arguments: vec![argument], has_header: true };
+        argument = Argument::Fragment(Box::new(Fragment::Instance(inner)));
+    }
+    let Argument::Fragment(fragment) = argument else { unreachable!() };
+    let mut writer = etw_evtx::write::ChunkWriter::new();
+    assert!(writer.push(1, etw_types::FileTime(0), &fragment).unwrap());
+    let mut chunk = Chunk::new(writer.to_bytes(), 0, Options::default());
+    let record = chunk.next().unwrap();
+    assert!(matches!(record.to_xml(), Err(etw_evtx::Error::TooLarge)));
+    assert!(matches!(record.to_json(), Err(etw_evtx::Error::TooLarge)));
+}
+
+#[test]
+fn random_chunks_have_no_records() {
+    let mut random = Random(7);
+    for _ in 0..200 {
+        let mut bytes: Vec<u8> = (0..65536).map(|_| random.below(256) as u8).collect();
+        let header = ChunkHeader {
+            first_number: 1,
+            last_number: 9,
+            first_id: 1,
+            last_id: 9,
+            last_record: 512,
+            free: 65536,
+            records_checksum: 0,
+            flags: 1,
+            header_checksum: 0,
+        };
+        header.put(&mut bytes);
+        assert_eq!(read_all(&mut Chunk::new(bytes, 4096, Options::default())), 0);
+    }
+}

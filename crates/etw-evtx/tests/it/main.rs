@@ -1,0 +1,7 @@
+//! Tests of the `.evtx` container.
+
+mod corpus;
+mod hostile;
+mod log_writer;
+mod reencode;
+mod replay;

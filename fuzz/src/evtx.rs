@@ -1,0 +1,39 @@
+//! Fuzz targets of `etw-evtx`.
+
+use etw_evtx::Log;
+use etw_evtx::chunk::{Chunk, Options};
+
+/// A chunk's records, which may be short of 65536 bytes; the first byte chooses the options.
+pub fn evtx_chunk(data: &[u8]) {
+    let Some((first, bytes)) = data.split_first() else { return };
+    let options = Options {
+        is_dirty: first & 1 != 0,
+        without_checksums: first & 2 != 0,
+        stale: first & 4 != 0,
+    };
+    show(Chunk::new(bytes.to_vec(), 4096, options));
+}
+
+/// A whole log.
+pub fn evtx_log(data: &[u8]) {
+    let Ok(log) = Log::from_bytes(data.to_vec()) else { return };
+    for location in log.chunks() {
+        if let Ok(chunk) = log.chunk(location) {
+            show(chunk);
+        }
+    }
+    let mut records = log.records();
+    while let Ok(Some(_)) = records.next() {}
+}
+
+fn show(mut chunk: Chunk) {
+    while let Some(record) = chunk.next() {
+        let (xml, json) = (record.to_xml(), record.to_json());
+        assert_eq!(xml.is_err(), json.is_err());
+        let system = record.system();
+        let _ = (system.event_id(), system.time(), system.user(), record.data().len());
+    }
+    for damage in chunk.take_damage() {
+        let _ = damage.to_string();
+    }
+}
