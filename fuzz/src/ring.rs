@@ -59,7 +59,7 @@ fn valid() -> &'static (usize, Pages) {
                         };
                         let bytes = vec![thread; size];
                         let written = match number % 8 {
-                            7 => writer.write_shared(&request, |event| event.put(&bytes)),
+                            7 => writer.write_in_overflow(&request, |event| event.put(&bytes)),
                             _ => writer.write(&request, |event| event.put(&bytes)),
                         };
                         written.expect("there is room");

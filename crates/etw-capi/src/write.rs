@@ -127,7 +127,7 @@ pub unsafe extern "C" fn EventWriteTransfer(
         };
         if only == Some(1) && activity.is_null() && related.is_null() {
             let fill = Pieces { count, data };
-            let sent = rt::send_described_here(provider, words, 1, size, fill);
+            let sent = rt::try_write_described_inline(provider, words, 1, size, fill);
             if let Some(status) = sent {
                 return status.0;
             }
@@ -176,9 +176,10 @@ unsafe extern "C" fn described(
         if !routes.any() {
             return Status::ERROR_SUCCESS;
         }
-        let ids = (ids.0.as_ref(), ids.1.as_ref());
+        let (activity, related) = (ids.0.as_ref(), ids.1.as_ref());
+        let event = rt::Described { descriptor: words, activity, related };
         let pieces = Pieces { count, data };
-        rt::send_described(provider, words, routes, ids, size, &|room| pieces.fill(room))
+        rt::write_described(provider, event, routes, size, &|room| pieces.fill(room))
     })
 }
 
@@ -209,7 +210,7 @@ pub unsafe extern "C" fn etw_write_site(
     }
     let pieces = Pieces { count, data };
     if only == Some(1)
-        && let Some(status) = rt::send_here(provider, site, 1, size as usize, pieces)
+        && let Some(status) = rt::try_write_site_inline(provider, site, 1, size as usize, pieces)
     {
         return status.0;
     }
@@ -236,7 +237,7 @@ unsafe extern "C" fn site_anywhere(
             return Status::ERROR_SUCCESS;
         }
         let pieces = Pieces { count, data };
-        rt::send(provider, site, routes, size as usize, &|room| pieces.fill(room))
+        rt::write_site(provider, site, routes, size as usize, &|room| pieces.fill(room))
     })
 }
 
@@ -259,12 +260,14 @@ pub unsafe extern "C" fn etw_write_site_ex(
         let pieces = Pieces { count, data };
         // SAFETY: ONE for the site, which nothing keeps after the call, and for the ids; ARRAY.
         let (site, size, ids) = unsafe {
-            (site.as_ref(), pieces.payload_size(), (guid_of(activity), guid_of(related)))
+            let ids = rt::Extras::ids(guid_of(activity), guid_of(related));
+            (site.as_ref(), pieces.payload_size(), ids)
         };
         let (Some(site), Some(size)) = (site, size) else {
             return Status::ERROR_INVALID_PARAMETER;
         };
-        evntprov::event_write_site_ex(RegHandle(handle), site, filter, flags, ids, size, &|room| {
+        let options = evntprov::SiteOptions { filter, flags, ids };
+        evntprov::event_write_site_ex(RegHandle(handle), site, options, size, &|room| {
             pieces.fill(room)
         })
     })

@@ -282,10 +282,10 @@ fn expand(
     };
     let has_ids = values.iter().any(|value| matches!(value.role, Role::Activity | Role::Related));
     let (send, ids) = match has_ids {
-        true => ("send_with_ids", comma_separated([id(Role::Activity), id(Role::Related)])),
-        false => ("send", TokenStream::new()),
+        true => ("write_site_with", comma_separated([id(Role::Activity), id(Role::Related)])),
+        false => ("write_site", TokenStream::new()),
     };
-    let ids = if has_ids { own("($name),", &ids) } else { ids };
+    let ids = if has_ids { own("$crate::rt::Extras::ids($name),", &ids) } else { ids };
     let send = own(&format!("$crate::rt::{send}"), &TokenStream::new());
 
     // Constants of their own, which fold into the gate and the match.

@@ -47,11 +47,11 @@ impl Writer {
         if cached >> 32 == self.epoch & 0xffff_ffff {
             return cached as u32;
         }
-        self.intern_slowly(cache, metadata)
+        self.intern_slow(cache, metadata)
     }
 
     #[cold]
-    fn intern_slowly(&self, cache: &SiteCache, metadata: &[u8]) -> u32 {
+    fn intern_slow(&self, cache: &SiteCache, metadata: &[u8]) -> u32 {
         if !self.is_attached() {
             return 0;
         }

@@ -3,7 +3,7 @@
 use crate::provider::Providers;
 use crate::record::Recorder;
 use crate::site::{self, Known, Part};
-use etw::rt::{Routes, routes, send, send_with_ids};
+use etw::rt::{Extras, Routes, routes, write_site, write_site_with};
 use etw::{Guid, create_id, event_activity_id_control};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -135,8 +135,11 @@ impl EtwLayer {
             let payload = &payload[..];
             // What became of it is in the session's ledger.
             let _ = match ids {
-                (None, None) => send(provider, site, wanted, size, &|room| room.put(payload)),
-                ids => send_with_ids(provider, site, wanted, ids, size, &|room| room.put(payload)),
+                (None, None) => write_site(provider, site, wanted, size, &|room| room.put(payload)),
+                (activity, related) => {
+                    let ids = Extras::ids(activity, related);
+                    write_site_with(provider, site, wanted, ids, size, &|room| room.put(payload))
+                }
             };
         });
     }

@@ -7,7 +7,7 @@ use etw_types::{
 };
 
 use crate::rt::{Plain, Text, U16, Zero8, Zero16};
-use crate::write::{Event, TOO_LARGE, size_on_disk, write_general};
+use crate::write::{Event, TOO_LARGE, size_on_disk, write_any};
 use crate::{Protocol, Provider};
 
 /// Builds and writes TraceLogging events whose fields are known only at run time: for a scripting language, a bridge from
@@ -213,7 +213,7 @@ impl EventBuilder {
             payload_size: payload_size as u32,
             event_size: size_on_disk(provider.traits().len(), metadata.len()),
         };
-        write_general(provider, routes, &event, &|room| room.put(payload))
+        write_any(provider, routes, &event, &|room| room.put(payload))
     }
 
     numbers! {

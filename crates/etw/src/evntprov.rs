@@ -25,7 +25,7 @@ use etw_ring::prefix::{self, Prefix};
 use etw_types::{EventDescriptor, EventFlags, EventProperty, Guid, Status};
 
 use crate::provider::{EnableCallback, Provider, ProviderRef, Registration};
-use crate::write::{Event, Fill, send_general, size_on_disk, write_general};
+use crate::write::{Event, Extras, Fill, Routes, size_on_disk, write_any, write_site_with};
 use crate::{activity, registry};
 
 /// Registrations that a process may have at a time through these calls.
@@ -325,7 +325,7 @@ pub fn event_write_site(
     if !routes.any() {
         return Status::ERROR_SUCCESS;
     }
-    crate::rt::send(provider, site, routes, payload.len(), &|room| room.put(payload))
+    crate::rt::write_site(provider, site, routes, payload.len(), &|room| room.put(payload))
 }
 
 /// The provider of a handle: one that is never freed, but no longer the registration's once that has ended or got other traits.
@@ -335,17 +335,28 @@ pub fn provider_of_handle(handle: RegHandle) -> Option<&'static Provider> {
     provider_of(handle).map(|(_, provider)| provider)
 }
 
-/// As [`event_write_ex`], of a site.
+/// The options of [`event_write_ex`], for a site.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SiteOptions {
+    /// Sessions that do not get the event.
+    pub filter: u64,
+    /// 1: no faulting, 2: in-private.
+    pub flags: u32,
+    /// Activity ids.
+    pub ids: Extras,
+}
+
+/// [`event_write_ex`] of a site.
 #[doc(hidden)]
 pub fn event_write_site_ex(
     handle: RegHandle,
     site: &'static crate::rt::Site,
-    filter: u64,
-    flags: u32,
-    ids: (Option<Guid>, Option<Guid>),
+    options: SiteOptions,
     payload_size: usize,
     fill: &Fill<'_>,
 ) -> Status {
+    let SiteOptions { filter, flags, ids } = options;
     if flags & !3 != 0 {
         return Status::ERROR_INVALID_PARAMETER;
     }
@@ -358,7 +369,14 @@ pub fn event_write_site_ex(
         0 => Status::ERROR_SUCCESS,
         routes => {
             let user = if flags & 2 != 0 { prefix::IN_PRIVATE } else { 0 };
-            send_general(provider, site, routes, ids, user, payload_size, fill)
+            write_site_with(
+                provider,
+                site,
+                Routes(routes),
+                Extras { user, ..ids },
+                payload_size,
+                fill,
+            )
         }
     }
 }
@@ -512,7 +530,7 @@ fn write(
         payload_size: size.min(1 << 24) as u32,
         event_size: size_on_disk(traits, prefix.metadata.len()),
     };
-    write_general(provider, routes, &event, &|mut room| {
+    write_any(provider, routes, &event, &|mut room| {
         for piece in data {
             if !has_types || piece.kind == EventDataDescriptor::USER_DATA {
                 room = room.put(piece.data);

@@ -39,7 +39,7 @@ use crate::provider::{
     ClassicWish, ControlCode, EnableChange, Provider, ProviderRef, Registration,
 };
 use crate::registry;
-use crate::write::{Event, TOO_LARGE, write_general};
+use crate::write::{Event, TOO_LARGE, write_any};
 
 /// Classic registrations that a process may have at a time.
 pub const MAX_REGISTRATIONS: usize = 1024;
@@ -491,7 +491,7 @@ fn write(
         payload_size: size.min(TOO_LARGE as usize) as u32,
         event_size: classic.size() as u32,
     };
-    let written = write_general(provider, routes, &event, &|mut room| {
+    let written = write_any(provider, routes, &event, &|mut room| {
         for piece in data {
             room = room.put(piece);
         }

@@ -126,11 +126,16 @@ fn route(attachment: usize, slot: u8) -> u64 {
     1 << (attachment * 8 + usize::from(slot))
 }
 
-/// Does the host's pool still take records of this process? Lock-free.
-pub(crate) fn is_attached(attachment: usize) -> bool {
+/// The writer into a host's pool, if the host has one.
+#[inline(always)]
+pub(crate) fn writer(attachment: usize) -> Option<&'static Writer> {
     // SAFETY: null, or from a `&'static Writer`.
-    let writer = unsafe { WRITERS[attachment].load(Ordering::Acquire).as_ref() };
-    writer.is_some_and(Writer::is_attached)
+    unsafe { WRITERS[attachment % MAX_ATTACHMENTS].load(Ordering::Acquire).as_ref() }
+}
+
+/// Whether the host's pool still takes records of this process. Lock-free.
+pub(crate) fn is_attached(attachment: usize) -> bool {
+    writer(attachment).is_some_and(Writer::is_attached)
 }
 
 /// The routes of all sessions of an attachment.

@@ -30,7 +30,7 @@ impl Writer {
     /// Which sessions get the event, or the status; counts the attempt (when refused) and the losses.
     #[cold]
     #[inline(never)]
-    pub(super) fn admit_slowly(
+    pub(super) fn admit_slow(
         &self,
         request: &Request,
         thread: Option<&ThreadState>,

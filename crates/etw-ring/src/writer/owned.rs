@@ -23,8 +23,8 @@ impl Writer {
         fill: impl FnOnce(&mut Payload<'_>),
     ) -> Result<(), Refused> {
         let thread = self.thread();
-        let Some(grant) = self.begin::<false>(thread, request) else {
-            return self.write_slowly(thread, request, fill);
+        let Some(grant) = self.try_begin::<false>(thread, request) else {
+            return self.write_slow(thread, request, fill);
         };
         // A panic in `fill` abandons the event.
         let guard = Owned { writer: self, thread, sessions: grant.sessions };
@@ -51,31 +51,31 @@ impl Writer {
     /// `attachment` is this writer's, known to the caller as a constant. The request is taken by value, and no reference to
     /// it goes anywhere: so it stays in registers.
     #[inline(always)]
-    pub fn write_at_once(
+    pub fn try_write(
         &self,
         attachment: usize,
         request: Request,
         fill: impl for<'b> FnOnce(Room<'b>) -> Room<'b>,
     ) -> Option<Result<(), Refused>> {
-        self.at_once::<false>(attachment, request, fill)
+        self.try_write_on::<false>(attachment, request, fill)
     }
 
-    /// [`write_at_once`](Self::write_at_once) on the usual machine: x86-64 with TSC, membarrier and rseq. `None` on any other, too.
+    /// [`try_write`](Self::try_write) on the usual machine: x86-64 with TSC, membarrier and rseq. `None` on any other, too.
     #[inline(always)]
-    pub fn write_plainly(
+    pub fn try_write_fast(
         &self,
         attachment: usize,
         request: Request,
         fill: impl FillRoom,
     ) -> Option<Result<(), Refused>> {
         match self.plain {
-            true => self.at_once::<true>(attachment, request, fill),
+            true => self.try_write_on::<true>(attachment, request, fill),
             false => None,
         }
     }
 
     #[inline(always)]
-    fn at_once<const PLAIN: bool>(
+    fn try_write_on<const FAST: bool>(
         &self,
         attachment: usize,
         request: Request,
@@ -83,7 +83,7 @@ impl Writer {
     ) -> Option<Result<(), Refused>> {
         // Another attachment's state has another epoch, and so no room here.
         let thread = &thread_at_once()?.states[attachment % MAX_ATTACHMENTS];
-        let grant = self.begin::<PLAIN>(thread, &request)?;
+        let grant = self.try_begin::<FAST>(thread, &request)?;
         let guard = Owned { writer: self, thread, sessions: grant.sessions };
         let filled = request.payload_size;
         // The header first, nobody looks at it before the commit: then little has to be kept while the payload is filled. And of the
@@ -92,7 +92,7 @@ impl Writer {
         let room = unsafe {
             let stamp = Stamp { time: 0, cpu: 0, filled, tid: thread.tid.get() };
             write_identity(&request, &grant, &stamp);
-            let (time, cpu) = self.stamp_owned::<PLAIN>(thread);
+            let (time, cpu) = self.stamp_owned::<FAST>(thread);
             write_stamp(&request, &grant, &Stamp { time, cpu, ..stamp });
             let start = grant.record.add(RECORD_HEADER_SIZE).cast();
             std::slice::from_raw_parts_mut(start, filled as usize)
@@ -108,8 +108,8 @@ impl Writer {
 
     /// Time and processor of an announced write, which its line is told.
     #[inline(always)]
-    fn stamp_owned<const PLAIN: bool>(&self, thread: &ThreadState) -> (u64, u16) {
-        let (time, cpu) = if PLAIN || self.plain {
+    fn stamp_owned<const FAST: bool>(&self, thread: &ThreadState) -> (u64, u16) {
+        let (time, cpu) = if FAST || self.plain {
             self.cpu.stamp()
         } else {
             std::hint::cold_path();
@@ -132,9 +132,9 @@ impl Writer {
     }
 
     /// The fast path up to the clock: an announced write with room, counted. `None`: nothing was done, take the slow path.
-    /// `PLAIN`: known to be on the usual machine.
+    /// `FAST`: known to be on the usual machine.
     #[inline(always)]
-    pub(super) fn begin<const PLAIN: bool>(
+    pub(super) fn try_begin<const FAST: bool>(
         &self,
         thread: &ThreadState,
         request: &Request,
@@ -146,7 +146,7 @@ impl Writer {
         // From here a handler on this thread takes the nested path. One that ran between the load and the store has
         // finished: it found `busy` clear and left it clear.
         compiler_fence(Ordering::SeqCst);
-        let grant = self.begin_busy::<PLAIN>(thread, request);
+        let grant = self.try_begin_busy::<FAST>(thread, request);
         if grant.is_none() {
             compiler_fence(Ordering::SeqCst);
             thread.busy.store(false, Ordering::Relaxed);
@@ -155,7 +155,7 @@ impl Writer {
     }
 
     #[inline(always)]
-    fn begin_busy<const PLAIN: bool>(
+    fn try_begin_busy<const FAST: bool>(
         &self,
         thread: &ThreadState,
         request: &Request,
@@ -176,7 +176,7 @@ impl Writer {
         proto::announce(
             &line.head,
             head,
-            if PLAIN || self.plain { Light::Compiler } else { self.light },
+            if FAST || self.plain { Light::Compiler } else { self.light },
         );
         let revoked = proto::revoked(chunk, thread.closing_key.get());
         let epoch = self.admission_epoch();

@@ -156,12 +156,12 @@ impl Writer {
         thread: &'a ThreadState,
         request: &Request,
     ) -> Result<Reservation<'a>, Refused> {
-        match self.begin::<false>(thread, request) {
+        match self.try_begin::<false>(thread, request) {
             Some(grant) => {
                 let tid = thread.tid.get();
                 Ok(Reservation::new(self, request, grant, tid, Place::Owned(thread)))
             }
-            None => self.reserve_slowly(thread, request),
+            None => self.reserve_slow(thread, request),
         }
     }
 
@@ -179,7 +179,7 @@ impl Writer {
     ///
     /// # Errors
     /// See [`Refused`].
-    pub fn write_shared(
+    pub fn write_in_overflow(
         &self,
         request: &Request,
         fill: impl FnOnce(&mut Payload<'_>),
@@ -187,7 +187,7 @@ impl Writer {
         if !self.is_attached() {
             return Err(Refused::Detached);
         }
-        let mut reservation = self.reserve_nested(sys::thread_id(), request)?;
+        let mut reservation = self.reserve_in_overflow(sys::thread_id(), request)?;
         reservation.stamp_now();
         fill(&mut reservation.payload);
         reservation.commit()
@@ -195,13 +195,13 @@ impl Writer {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn write_slowly(
+    pub(super) fn write_slow(
         &self,
         thread: &ThreadState,
         request: &Request,
         fill: impl FnOnce(&mut Payload<'_>),
     ) -> Result<(), Refused> {
-        let mut reservation = self.reserve_slowly(thread, request)?;
+        let mut reservation = self.reserve_slow(thread, request)?;
         reservation.stamp_now();
         fill(&mut reservation.payload);
         reservation.commit()
@@ -209,7 +209,7 @@ impl Writer {
 
     #[cold]
     #[inline(never)]
-    fn reserve_slowly<'a>(
+    fn reserve_slow<'a>(
         &'a self,
         thread: &'a ThreadState,
         request: &Request,
@@ -218,11 +218,11 @@ impl Writer {
             return Err(Refused::Detached);
         }
         if thread.busy.load(Ordering::Relaxed) {
-            return self.reserve_nested(thread.tid.get(), request);
+            return self.reserve_in_overflow(thread.tid.get(), request);
         }
         thread.busy.store(true, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        let result = self.reserve_busy(thread, request);
+        let result = self.reserve_in_chunk(thread, request);
         if result.is_err() {
             compiler_fence(Ordering::SeqCst);
             thread.busy.store(false, Ordering::Relaxed);
@@ -231,7 +231,7 @@ impl Writer {
     }
 
     /// The thread holds `busy`.
-    fn reserve_busy<'a>(
+    fn reserve_in_chunk<'a>(
         &'a self,
         thread: &'a ThreadState,
         request: &Request,
@@ -252,7 +252,7 @@ impl Writer {
             line.head.store(thread.head.get().0, Ordering::Release);
         }
         let epoch = self.admission_epoch();
-        let sessions = self.admit_slowly(request, Some(thread))?;
+        let sessions = self.admit_slow(request, Some(thread))?;
         self.attempted(Some(thread), sessions);
         let too_large = request.payload_size as usize > MAX_PAYLOAD_SIZE;
         if too_large {
@@ -280,7 +280,7 @@ impl Writer {
                 }
                 let seq = line.seq.load(Ordering::Relaxed);
                 line.seq.store(seq.wrapping_add(1), Ordering::Relaxed);
-                // SAFETY: as in `reserve_busy`.
+                // SAFETY: as in `reserve_in_chunk`.
                 let record = unsafe { thread.base.get().add(head.committed() as usize) };
                 let grant = Grant { record, head, seq, epoch, sessions };
                 return Ok(Reservation::new(
@@ -316,14 +316,14 @@ impl Writer {
     /// thread's but its id.
     #[cold]
     #[inline(never)]
-    fn reserve_nested<'a>(
+    fn reserve_in_overflow<'a>(
         &'a self,
         tid: u32,
         request: &Request,
     ) -> Result<Reservation<'a>, Refused> {
         let tid = if tid == 0 { sys::thread_id() } else { tid };
         let epoch = self.admission_epoch();
-        let sessions = self.admit_slowly(request, None)?;
+        let sessions = self.admit_slow(request, None)?;
         self.attempted(None, sessions);
         let seq = self.first().half(P_SHARED_SEQ).fetch_add(1, Ordering::Relaxed);
         if request.payload_size as usize > MAX_PAYLOAD_SIZE {

@@ -116,7 +116,7 @@ fn events_for_several_sessions_are_admitted_and_counted_for_each() {
     }
     let write = |sessions: u8, event_size: u32| {
         let request = Request { sessions, event_size, ..request(8) };
-        let at_once = rig.writer.write_at_once(0, request, |room| room.put(&[1; 8]));
+        let at_once = rig.writer.try_write(0, request, |room| room.put(&[1; 8]));
         let was_at_once = at_once.is_some();
         (at_once.unwrap_or_else(|| rig.writer.write(&request, |p| p.put(&[1; 8]))), was_at_once)
     };
@@ -169,7 +169,7 @@ fn losses_are_known_by_registration() {
     // Given up: by a value that is too long, by a reservation that is dropped, on the shortest path.
     assert_eq!(rig.writer.write(&of(7), |p| p.put(&[1; 9])), Err(Refused::Abandoned));
     drop(rig.writer.reserve_here(&of(8)).unwrap());
-    let at_once = rig.writer.write_at_once(0, of(9), |room| room.put(&[1; 3]));
+    let at_once = rig.writer.try_write(0, of(9), |room| room.put(&[1; 3]));
     assert_eq!(at_once, Some(Err(Refused::Abandoned)));
     rig.control.set_admission(0, Admission { full: true, ..open() });
     assert_eq!(rig.writer.write(&of(5), |_| ()), Err(Refused::NotEnoughMemory));
@@ -324,7 +324,7 @@ fn a_shared_write_needs_no_thread_state() {
     for i in 0..4000u32 {
         let size = if i % 100 == 0 { 20_000 } else { 30 };
         let request = Request { event_size: 100, ..request(size) };
-        rig.writer.write_shared(&request, |r| r.put(&i.to_le_bytes())).unwrap();
+        rig.writer.write_in_overflow(&request, |r| r.put(&i.to_le_bytes())).unwrap();
         if i % 400 == 399 {
             rig.reader.drain(&patient(), |r| assert!(r.overflow));
             rig.reader.advance();
@@ -344,7 +344,7 @@ fn a_restarted_host_neither_loses_nor_doubles() {
         for i in 0..200u32 {
             let value = round * 200 + i;
             if i % 3 == 0 {
-                rig.writer.write_shared(&request(4), |r| r.put(&value.to_le_bytes())).unwrap();
+                rig.writer.write_in_overflow(&request(4), |r| r.put(&value.to_le_bytes())).unwrap();
             } else {
                 put(&rig.writer, &value.to_le_bytes()).unwrap();
             }
@@ -438,7 +438,7 @@ fn a_closed_writer_refuses() {
     put(&rig.writer, b"1").unwrap();
     rig.writer.close();
     assert_eq!(put(&rig.writer, b"2"), Err(Refused::Detached));
-    assert_eq!(rig.writer.write_shared(&request(1), |_| ()), Err(Refused::Detached));
+    assert_eq!(rig.writer.write_in_overflow(&request(1), |_| ()), Err(Refused::Detached));
     assert!(rig.writer.grow(Memory::heap(1 << 20).unwrap()).is_err());
 }
 

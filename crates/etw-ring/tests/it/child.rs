@@ -105,7 +105,7 @@ fn provider() {
                     let request = request(40);
                     loop {
                         let done = if thread == 2 {
-                            writer.write_shared(&request, fill)
+                            writer.write_in_overflow(&request, fill)
                         } else {
                             writer.write(&request, fill)
                         };
@@ -234,7 +234,7 @@ fn wait_for(pid: libc::pid_t) -> i32 {
 /// In a child: the writer refuses, and the parent's pool is not there.
 fn in_child(writer: &Writer) -> i32 {
     let refused = put(writer, b"child") == Err(Refused::Detached)
-        && writer.write_shared(&request(1), |_| ()) == Err(Refused::Detached)
+        && writer.write_in_overflow(&request(1), |_| ()) == Err(Refused::Detached)
         && writer.intern(&SiteCache::new(), b"child") == 0;
     if refused { 0 } else { 1 }
 }

@@ -19,7 +19,9 @@ fn a_sink_that_stops_loses_nothing() {
         }
     });
     for n in 0..500 {
-        rig.writer.write_shared(&request(4), |r| r.put(&u32::to_le_bytes(9 << 16 | n))).unwrap();
+        rig.writer
+            .write_in_overflow(&request(4), |r| r.put(&u32::to_le_bytes(9 << 16 | n)))
+            .unwrap();
     }
     let mut seen = Vec::new();
     let mut last = 0;

@@ -140,7 +140,7 @@ mod linux {
     fn malicious_directory() {
         let mut rig = rig(1 << 20);
         for _ in 0..4 {
-            rig.writer.write_shared(&request(8), |r| r.put(&[1; 8])).unwrap();
+            rig.writer.write_in_overflow(&request(8), |r| r.put(&[1; 8])).unwrap();
         }
         let word = (0..64).map(|i| peek64(&rig, OVERFLOW + i * 64)).find(|w| *w != 0).unwrap();
         let chunk = DATA_OFFSET as u64 + (word >> 48) * 4096;
@@ -220,7 +220,7 @@ mod linux {
                 put(&rig.writer, &vec![3; i as usize % 500]).unwrap();
             }
             for _ in 0..100 {
-                rig.writer.write_shared(&request(20), |r| r.put(&[4; 20])).unwrap();
+                rig.writer.write_in_overflow(&request(20), |r| r.put(&[4; 20])).unwrap();
             }
             let segment = rig.writer.segment(0).unwrap();
             let source = if received {

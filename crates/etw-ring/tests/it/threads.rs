@@ -149,7 +149,7 @@ fn a_shared_write_stopped_midway_is_late() {
     nested.stamp_now();
     nested.put(b"nested");
     outer.commit().unwrap();
-    rig.writer.write_shared(&request(5), |r| r.put(b"other")).unwrap();
+    rig.writer.write_in_overflow(&request(5), |r| r.put(b"other")).unwrap();
     let mut seen = Vec::new();
     let done = rig.reader.drain(&patient(), |r| seen.push(r.payload.len()));
     assert_eq!((done.given_up, seen.len()), (1, 2));

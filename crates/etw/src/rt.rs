@@ -13,8 +13,8 @@ mod text;
 pub use etw_macros::{define_provider, event_error, provider_enabled, provider_error, write_event};
 
 pub use crate::write::{
-    Fill, Routes, Site, only_route, routes, send, send_described, send_described_here, send_here,
-    send_with_ids,
+    Described, Extras, Fill, Routes, Site, only_route, routes, try_write_described_inline,
+    try_write_site_inline, write_described, write_site, write_site_with,
 };
 pub use etw_ring::{FillRoom, Piece, Room};
 pub use field::{

@@ -1,0 +1,190 @@
+//! Events of a static site.
+
+use std::sync::atomic::Ordering;
+
+use etw_ring::layout::MAX_PAYLOAD_SIZE;
+use etw_ring::{FillRoom, Refused, Request, Writer, prefix, prefix::Prefix};
+use etw_types::{Guid, Status};
+
+use super::any::{Event, TOO_LARGE, write_any};
+use super::status::status;
+use super::{Fill, Routes, Site};
+use crate::activity;
+use crate::provider::{Provider, STACKS};
+use crate::registry::writer;
+
+/// The parts of a site's event that are not static.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extras {
+    /// An activity id in place of the thread's current one.
+    pub activity: Option<Guid>,
+    /// The activity that this one comes from.
+    pub related: Option<Guid>,
+    /// The record's `user` word: `EventProperty`, and the header's flags above it.
+    pub user: u32,
+}
+
+impl Extras {
+    /// Activity ids alone.
+    #[inline(always)]
+    pub const fn ids(activity: Option<Guid>, related: Option<Guid>) -> Extras {
+        Extras { activity, related, user: 0 }
+    }
+}
+
+/// Writes an event of a static site to the sessions that [`routes`](super::routes) found.
+///
+/// `fill` puts exactly `payload_size` bytes; it runs once for each host that takes the event. All sites share one copy of this
+/// function: a call of `fill` costs less than many copies of the ring's code.
+#[inline(never)]
+pub fn write_site(
+    provider: &Provider,
+    site: &'static Site,
+    routes: Routes,
+    payload_size: usize,
+    fill: &Fill<'_>,
+) -> Status {
+    let Routes(wanted) = routes;
+    if let Ok(sessions) = u8::try_from(wanted)
+        && let Some(status) =
+            try_write_site_to::<true>(0, sessions, provider, site, payload_size, fill)
+    {
+        return status;
+    }
+    write_site_elsewhere(provider, site, routes, payload_size, fill)
+}
+
+/// [`write_site`] to sessions of the first host and in no activity, compiled into its caller: for callers whose sites share one
+/// `fill`, as C's do. `None`: nothing happened, call [`write_site`].
+#[inline(always)]
+pub fn try_write_site_inline(
+    provider: &Provider,
+    site: &'static Site,
+    sessions: u8,
+    payload_size: usize,
+    fill: impl FillRoom,
+) -> Option<Status> {
+    if !activity::is_none() {
+        std::hint::cold_path();
+        return None;
+    }
+    let (writer, request) = request_of_site(0, sessions, provider, site, payload_size)?;
+    Some(status(provider, writer.try_write_fast(0, request, fill)?))
+}
+
+/// [`write_site`] if the first host wants nothing, if several hosts want the event, or if the machine is not the usual one.
+#[inline(never)]
+fn write_site_elsewhere(
+    provider: &Provider,
+    site: &'static Site,
+    routes: Routes,
+    payload_size: usize,
+    fill: &Fill<'_>,
+) -> Status {
+    let attachment = routes.0.trailing_zeros() as usize / 8;
+    let sessions = routes.0 >> (attachment * 8);
+    let written = match u8::try_from(sessions) {
+        Ok(sessions) => {
+            try_write_site_to::<false>(attachment, sessions, provider, site, payload_size, fill)
+        }
+        Err(_) => None,
+    };
+    written.unwrap_or_else(|| {
+        write_site_with(provider, site, routes, Extras::default(), payload_size, fill)
+    })
+}
+
+/// Writes to one host, with the thread's activity. `None`: nothing happened, the host's pool needs attention.
+/// `FAST`: only on the [usual machine](Writer::try_write_fast).
+#[inline(always)]
+fn try_write_site_to<const FAST: bool>(
+    attachment: usize,
+    sessions: u8,
+    provider: &Provider,
+    site: &'static Site,
+    payload_size: usize,
+    fill: &Fill<'_>,
+) -> Option<Status> {
+    let (writer, request) = request_of_site(attachment, sessions, provider, site, payload_size)?;
+    let written = if activity::is_none() {
+        match FAST {
+            true => writer.try_write_fast(attachment, request, fill)?,
+            false => writer.try_write(attachment, request, fill)?,
+        }
+    } else {
+        std::hint::cold_path();
+        let activity = activity::current();
+        if activity.is_zero() {
+            return None;
+        }
+        try_write_site_in_activity(writer, attachment, request, &activity, fill)?
+    };
+    Some(status(provider, written))
+}
+
+/// The host's writer, and the request for an event of a site in no activity. `None`: the host has gone, the payload is large, or
+/// the site is not in the pool's site table.
+#[inline(always)]
+fn request_of_site(
+    attachment: usize,
+    sessions: u8,
+    provider: &Provider,
+    site: &'static Site,
+    payload_size: usize,
+) -> Option<(&'static Writer, Request)> {
+    if payload_size > MAX_PAYLOAD_SIZE - 16 {
+        return None;
+    }
+    let writer = writer(attachment)?;
+    let payload_size = payload_size as u32;
+    let request = Request {
+        sessions,
+        kind: 0,
+        registration: provider.registrations[attachment].load(Ordering::Relaxed),
+        site: writer.intern_at(attachment, &site.cache, site.bytes()),
+        user: 0,
+        metadata_size: 0,
+        payload_size,
+        event_size: provider.size_of_static(site.metadata_size) + payload_size,
+    };
+    (request.site != 0).then_some((writer, request))
+}
+
+#[inline(never)]
+fn try_write_site_in_activity(
+    writer: &Writer,
+    attachment: usize,
+    request: Request,
+    activity: &Guid,
+    fill: &Fill<'_>,
+) -> Option<Result<(), Refused>> {
+    let request = Request {
+        kind: prefix::ACTIVITY,
+        metadata_size: 16,
+        payload_size: request.payload_size + 16,
+        ..request
+    };
+    writer.try_write(attachment, request, |room| fill(room.put(&activity.0)))
+}
+
+/// [`write_site`] with extras, on the general path.
+#[inline(never)]
+pub fn write_site_with(
+    provider: &Provider,
+    site: &'static Site,
+    Routes(routes): Routes,
+    extras: Extras,
+    payload_size: usize,
+    fill: &Fill<'_>,
+) -> Status {
+    let activity_id = extras.activity.unwrap_or_else(activity::current);
+    let prefix = Prefix {
+        activity_id: (!activity_id.is_zero()).then_some(activity_id),
+        related_activity_id: extras.related,
+        ..Prefix::default()
+    };
+    let payload_size = payload_size.min(TOO_LARGE as usize) as u32;
+    let event_size = provider.size_of_static(site.metadata_size) & !STACKS;
+    let event = Event { site: Some(site), prefix, user: extras.user, payload_size, event_size };
+    write_any(provider, routes, &event, fill)
+}
