@@ -15,79 +15,63 @@ use etw_types::FileTime;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct Arguments {
     /// Form of the output
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    pub format: Format,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "OUT")]
-    output: Option<PathBuf>,
+    pub output: Option<PathBuf>,
     /// Add the payload as hex, and where each record lies, to every record
     #[arg(long)]
-    raw: bool,
+    pub raw: bool,
     /// Leave out what is older: RFC 3339, or +1.5s from the start
     #[arg(long, value_name = "T")]
-    from: Option<When>,
+    pub from: Option<When>,
     /// Leave out what is newer: RFC 3339, or +1.5s from the start
     #[arg(long, value_name = "T")]
-    to: Option<When>,
+    pub to: Option<When>,
     /// Stop after N records
     #[arg(long, value_name = "N")]
-    limit: Option<u64>,
+    pub limit: Option<u64>,
     /// Threads that decode and format [default: one a CPU]; the output is the same for any number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
-    threads: Option<u16>,
+    pub threads: Option<u16>,
     /// Gather the schemas in the trace before the first record is printed
     #[arg(long)]
-    two_pass: bool,
+    pub two_pass: bool,
     /// Join what records tell of each other: names of processes, threads and files, stacks of kernel events; reads the trace
     /// before
     #[arg(long)]
-    join: bool,
+    pub join: bool,
     /// Quote integers beyond ±2^53 in JSON
     #[arg(long)]
-    json_strings64: bool,
+    pub json_strings64: bool,
     /// How 8-bit text is read that is not UTF-8: 1252, 932, windows-1251, …
     #[arg(long, value_name = "PAGE", default_value = "1252", value_parser = code_page)]
-    codepage: CodePage,
+    pub codepage: CodePage,
     /// Decode custom-serialised fields of a protocol (0 to 31): 5=cbor
     #[arg(long, value_name = "PROTOCOL=DECODER", value_parser = custom_decoder)]
-    custom: Vec<u8>,
+    pub custom: Vec<u8>,
     #[command(flatten)]
-    schemas: Schemas,
+    pub schemas: Schemas,
     #[command(flatten)]
-    wanted: Wanted,
+    pub wanted: Wanted,
     /// Traces; several are merged by time
     #[arg(required = true, value_name = "FILE.etl")]
-    files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
 }
 
-/// A dump with the usual settings.
+/// A dump to a file, with the settings of Windows' commands, which know all schemas before.
 pub fn to_file(
     format: Format,
     output: &std::path::Path,
     schemas: Schemas,
     files: Vec<PathBuf>,
 ) -> Result<Outcome, Failure> {
-    run(&Arguments {
-        format,
-        output: Some(output.to_owned()),
-        raw: false,
-        from: None,
-        to: None,
-        limit: None,
-        threads: None,
-        // As Windows' commands do, which know the schemas before.
-        two_pass: true,
-        join: false,
-        json_strings64: false,
-        codepage: CodePage::default(),
-        custom: Vec::new(),
-        schemas,
-        wanted: Wanted::default(),
-        files,
-    })
+    let output = Some(output.to_owned());
+    run(&Arguments { format, output, schemas, files, two_pass: true, ..Arguments::default() })
 }
 
 fn code_page(label: &str) -> Result<CodePage, String> {

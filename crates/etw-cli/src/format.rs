@@ -13,9 +13,10 @@ use etw_decode::{Decoded, Style};
 use etw_types::{Clock, EventRecord};
 
 /// The format of a dump.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// A line for people
+    #[default]
     Text,
     /// A JSON object a line
     Json,

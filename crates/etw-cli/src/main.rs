@@ -117,9 +117,9 @@ fn main() -> ExitCode {
     let program = words.next().unwrap_or_default();
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
     if words.peek().is_none_or(|word| word != "daemon")
-        && let Some(run) = frontends::by_name(program.trim_end_matches(".exe"))
+        && let Some(frontend) = frontends::by_name(program.trim_end_matches(".exe"))
     {
-        return finish(run(&words.collect::<Vec<_>>()));
+        return finish((frontend.run)(&words.collect::<Vec<_>>()));
     }
     // A topic beside the commands that clap's own `help` knows.
     if std::env::args_os().skip(1).eq(["help", "where"]) {
@@ -160,7 +160,7 @@ fn main() -> ExitCode {
 
 fn frontend(name: &str, arguments: &[String]) -> Result<Outcome, output::Failure> {
     match frontends::by_name(name) {
-        Some(run) => run(arguments),
+        Some(frontend) => (frontend.run)(arguments),
         None => Err(output::Failure::new("no such command")),
     }
 }

@@ -19,32 +19,37 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-#[derive(Args)]
+#[derive(Args, Default)]
 pub struct Arguments {
-    /// Form of the output
+    /// Format of the output
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    pub format: Format,
+    /// Write to this file instead of standard output
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
     /// What the table counts
     #[arg(long, value_enum, default_value = "event")]
-    by: By,
+    pub by: By,
     #[command(flatten)]
-    schemas: Schemas,
+    pub schemas: Schemas,
     /// Traces, each counted by itself
     #[arg(required = true, value_name = "FILE.etl")]
-    files: Vec<PathBuf>,
+    pub files: Vec<PathBuf>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
     /// Tables for people
+    #[default]
     Text,
     /// A JSON object a file
     Json,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum By {
     /// Kinds of events
+    #[default]
     Event,
     /// Providers
     Provider,
@@ -60,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let catalog = arguments.schemas.load()?;
-    let mut output = Output::open(None, &[])?;
+    let mut output = Output::open(arguments.output.as_deref(), &arguments.files)?;
     let mut outcome = Outcome::Done;
     for trace in traces {
         let counted = count(trace, &catalog);

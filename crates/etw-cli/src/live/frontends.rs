@@ -1,19 +1,17 @@
-//! `tracelog`, `logman` and `xperf`: the everyday forms of Windows' controller commands, by name (`etw tracelog …`, or a link
-//! of that name). Forms and displays are those of Microsoft's documentation of the three.
+//! `tracelog`, `logman` and `xperf`: the everyday forms of Windows' controller commands. Forms and displays are those of
+//! Microsoft's documentation.
 //!
-//! Each command first turns all of its words into what they ask for, and only then asks a host: a command with a word that
-//! is not supported has done nothing. What is not supported is refused with a sentence, not ignored.
+//! A command parses all of its words before it asks a host: a command with a word that is not supported changes nothing.
 
-mod command_line;
-mod logman;
+pub mod logman;
 mod setup;
-mod tracelog;
-mod xperf;
+pub mod tracelog;
+pub mod xperf;
 
 use super::host::{self, Which, ask, ask_session};
 use super::options::{Named, resolve};
 use super::session;
-use crate::frontends::{Run, usage};
+use crate::frontends::usage;
 use crate::output::{Failure, Outcome};
 use crate::schemas;
 use etw_decode::Catalog;
@@ -22,23 +20,14 @@ use etw_types::{Guid, LevelKeyword, LogFileMode};
 use etw_wire::client::{Client, ClientError};
 use etw_wire::control::{ProviderStatus, Request, Response, SessionStatus, Start, Update};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
-/// The command that a name asks for.
-pub fn by_name(program: &str) -> Option<Run> {
-    match program {
-        "tracelog" => Some(tracelog::run),
-        "logman" => Some(logman::run),
-        "xperf" => Some(xperf::run),
-        _ => None,
-    }
-}
-
-/// Why no kernel flag is taken.
+/// Why the kernel's flags are rejected.
 const KERNEL: &str = "there is no NT kernel here whose events could be recorded; \
                       name a session and the providers of programs";
 
-/// A session's name, unless it is one of those that Windows reserves for its kernel.
+/// A session's name, unless Windows reserves it for its kernel.
 fn session_name(command: &str, name: &str) -> Result<String, Failure> {
     const RESERVED: [&str; 3] =
         ["NT Kernel Logger", "Circular Kernel Context Logger", "GlobalLogger"];
@@ -48,26 +37,26 @@ fn session_name(command: &str, name: &str) -> Result<String, Failure> {
     }
 }
 
-/// A provider and what is wanted of it, before its name is looked up.
+/// A provider, by GUID or name, and what is enabled of it.
 #[derive(Clone, Debug, PartialEq)]
-struct Wish {
+struct Enablement {
     provider: Named,
     info: EnableInfo,
 }
 
-impl Wish {
-    fn of(provider: Named, level: u8, any: u64, all: u64) -> Wish {
+impl Enablement {
+    fn new(provider: Named, level: u8, any: u64, all: u64) -> Enablement {
         let wanted = LevelKeyword { level, any, all, ignore_keyword_0: false };
-        Wish { provider, info: EnableInfo { wanted, ..EnableInfo::default() } }
+        Enablement { provider, info: EnableInfo { wanted, ..EnableInfo::default() } }
     }
 
-    fn parse(text: &str, level: u8, any: u64) -> Result<Wish, Failure> {
+    fn parse(text: &str, level: u8, any: u64) -> Result<Enablement, Failure> {
         let provider = text.parse().map_err(|error| usage(format!("{text:?}: {error}")))?;
-        Ok(Wish::of(provider, level, any, 0))
+        Ok(Enablement::new(provider, level, any, 0))
     }
 }
 
-/// The host of the user's sessions, and what the commands ask of it. Without one there is no session.
+/// A connection to the host of the user's sessions. Without a host there is no session.
 struct Controller {
     client: Client,
 }
@@ -77,7 +66,7 @@ impl Controller {
         Ok(Controller { client: Which::default().connect()? })
     }
 
-    /// `None`: nobody hosts sessions, so that there is nothing to show. A host that cannot be asked is another matter.
+    /// `None` if there is no host; an error if there is one that does not answer.
     fn if_there() -> Result<Option<Controller>, Failure> {
         match Client::connect(&Which::default().directory()) {
             Ok(client) => Ok(Some(Controller { client })),
@@ -86,7 +75,7 @@ impl Controller {
         }
     }
 
-    /// A host is started if there is none.
+    /// Starts a host if there is none.
     fn connect_or_start() -> Result<Controller, Failure> {
         Ok(Controller { client: Which::default().connect_or_start()? })
     }
@@ -96,9 +85,13 @@ impl Controller {
     }
 
     /// Starts a session with its providers: all or nothing.
-    fn start(&self, mut start: Start, wishes: Vec<Wish>) -> Result<SessionStatus, Failure> {
-        for wish in wishes {
-            start.enable.push((self.resolve(&wish.provider)?, wish.info));
+    fn start(
+        &self,
+        mut start: Start,
+        enablements: Vec<Enablement>,
+    ) -> Result<SessionStatus, Failure> {
+        for enablement in enablements {
+            start.enable.push((self.resolve(&enablement.provider)?, enablement.info));
         }
         let status = ask_session(&self.client, &Request::Start(Box::new(start)))?;
         if let Some(warning) = &status.error {
@@ -111,7 +104,7 @@ impl Controller {
         ask_session(&self.client, &Request::Query { session: name.to_owned() })
     }
 
-    /// Stops a session; what it has lost is told.
+    /// Stops a session and reports its losses.
     fn stop(&self, name: &str) -> Result<(SessionStatus, Outcome), Failure> {
         let status = ask_session(&self.client, &Request::Stop { session: name.to_owned() })?;
         let outcome = session::outcome(&status)?;
@@ -126,12 +119,12 @@ impl Controller {
     }
 
     /// Writes what a session in memory holds.
-    fn snapshot(&self, name: &str, file: &str) -> Result<(), Failure> {
-        let file = super::options::absolute(file.as_ref())?;
+    fn snapshot(&self, name: &str, file: &Path) -> Result<(), Failure> {
+        let file = super::options::absolute(file)?;
         ask(&self.client, &Request::Snapshot { session: name.to_owned(), file }).map(drop)
     }
 
-    /// Changes a session. Fewer buffers than there are would be no change to the host, and nobody would hear of it.
+    /// Changes a session. The host would ignore a number of buffers below the present one: it is an error here.
     fn update(&self, command: &str, name: &str, update: Update) -> Result<(), Failure> {
         if update == Update::default() {
             return Ok(());
@@ -140,17 +133,17 @@ impl Controller {
             let now = self.query(name)?.buffers;
             if buffers < now {
                 return Err(usage(format!(
-                    "{command}: session {name} has {now} buffers: a running session can be given \
-                     more of them, not fewer"
+                    "{command}: session {name} has {now} buffers, and {buffers} were asked for: a running session \
+                     can get more buffers, not fewer"
                 )));
             }
         }
         ask(&self.client, &Request::Update { session: name.to_owned(), update }).map(drop)
     }
 
-    fn enable(&self, name: &str, wish: &Wish, timeout_ms: u32) -> Result<(), Failure> {
-        let provider = self.resolve(&wish.provider)?;
-        let (session, info) = (name.to_owned(), wish.info.clone());
+    fn enable(&self, name: &str, enablement: &Enablement, timeout_ms: u32) -> Result<(), Failure> {
+        let provider = self.resolve(&enablement.provider)?;
+        let (session, info) = (name.to_owned(), enablement.info.clone());
         ask(&self.client, &Request::Enable { session, provider, info, timeout_ms }).map(drop)
     }
 
@@ -185,12 +178,12 @@ impl Controller {
     }
 }
 
-/// All sessions; none where nobody hosts any.
+/// All sessions; none if there is no host.
 fn all_sessions() -> Result<Vec<SessionStatus>, Failure> {
     Controller::if_there()?.map_or(Ok(Vec::new()), |controller| controller.sessions())
 }
 
-/// What a session has enabled, by the GUID of its provider.
+/// A session's enablements by provider.
 fn enabled(status: &SessionStatus) -> impl Iterator<Item = (Guid, &EnableInfo)> {
     status.enabled.iter().filter_map(|(id, info)| Some((id.parse().ok()?, info)))
 }
@@ -219,7 +212,7 @@ fn braced(id: &Guid) -> String {
     format!("{{{}}}", id.to_string().to_ascii_uppercase())
 }
 
-/// Names of a session's log mode bits: the way of the file, and what else holds.
+/// Names of a session's log mode bits: how its file is written, and the others.
 fn mode_names(mode: LogFileMode) -> (&'static str, Vec<&'static str>) {
     let file = [
         (LogFileMode::CIRCULAR, "Circular"),
@@ -235,19 +228,14 @@ fn mode_names(mode: LogFileMode) -> (&'static str, Vec<&'static str>) {
         (LogFileMode::NO_PER_PROCESSOR_BUFFERING, "LowCapacity"),
     ];
     let is_set = |(flag, _): &&(LogFileMode, &str)| mode.contains(*flag);
-    // As on Windows a session without a file has a way of it.
+    // As on Windows, a session without a file has a file mode, too.
     let file = file.iter().find(is_set).map_or("Sequential", |(_, name)| name);
     (file, others.iter().filter(is_set).map(|(_, name)| *name).collect())
 }
 
-/// A path, or nothing.
+/// The path of a session's file, or an empty text.
 fn shown_file(status: &SessionStatus) -> String {
     status.file.as_ref().map_or(String::new(), |file| file.display().to_string())
-}
-
-fn print(text: &str) -> Result<Outcome, Failure> {
-    session::print_text(text)?;
-    Ok(Outcome::Done)
 }
 
 fn worse(one: Outcome, other: Outcome) -> Outcome {

@@ -1,0 +1,109 @@
+//! Providers of `logman`: `-p`, `-pf`, and `query providers`.
+
+use super::super::{Controller, Enablement, KERNEL, ProviderNames, braced};
+use super::{DONE, TABLE};
+use crate::format::safe;
+use crate::frontends::words::number;
+use crate::frontends::{print, usage};
+use crate::live::options::{Named, resolve};
+use crate::output::{Failure, Outcome};
+use etw_types::Guid;
+use etw_wire::control::ProviderStatus;
+use std::fmt::Write;
+
+/// `PROVIDER [KEYWORDS [LEVEL]]`. Keywords and levels that are not given are all of them: logman shows level 255 for that.
+pub fn enablement(
+    provider: &str,
+    keywords: Option<&str>,
+    level: Option<&str>,
+) -> Result<Enablement, Failure> {
+    if provider.eq_ignore_ascii_case("Windows Kernel Trace") {
+        return Err(TABLE.wrong("p", format!("{provider}: {KERNEL}")));
+    }
+    let any = match keywords {
+        None => 0,
+        Some(text) => number(text).ok_or_else(|| {
+            let what = format!("{text:?} is not a mask of keywords; give a number such as 0x10");
+            TABLE.wrong("p", what)
+        })?,
+    };
+    let level = match level {
+        None => u8::MAX,
+        Some(text) => level_of(text).ok_or_else(|| {
+            let what =
+                format!("{text:?} is not a level; give 0 to 255, or win:Critical to win:Verbose");
+            TABLE.wrong("p", what)
+        })?,
+    };
+    Enablement::parse(provider, level, any)
+}
+
+pub fn level_of(text: &str) -> Option<u8> {
+    match number(text) {
+        Some(number) => u8::try_from(number).ok(),
+        None => {
+            let lower = text.to_ascii_lowercase();
+            crate::live::options::level(lower.strip_prefix("win:")?).ok()
+        }
+    }
+}
+
+/// The lines of a file of providers: `{GUID} flags level name`, or a name instead of the GUID.
+pub fn enablements_of_file(path: &str, text: &str) -> Result<Vec<Enablement>, Failure> {
+    let mut all = Vec::new();
+    for line in text.trim_start_matches('\u{feff}').lines().map(str::trim) {
+        if line.is_empty() {
+            continue;
+        }
+        let (provider, rest) = match line.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').ok_or_else(|| {
+                TABLE.wrong("pf", format!("{path}: a quotation mark is missing: {line}"))
+            })?,
+            None => line.split_once(char::is_whitespace).unwrap_or((line, "")),
+        };
+        let mut rest = rest.split_whitespace();
+        // The rest of the line is a name for people.
+        all.push(enablement(provider, rest.next(), rest.next())?);
+    }
+    match all.is_empty() {
+        true => Err(TABLE.wrong("pf", format!("{path}: the file contains no provider"))),
+        false => Ok(all),
+    }
+}
+
+/// `query providers`: all registered or enabled providers, those of a process, or one with its processes.
+pub fn show(name: Option<String>, pid: Option<u32>) -> Result<Outcome, Failure> {
+    let controller = Controller::if_there()?;
+    let known = controller.as_ref().map_or(Ok(Vec::new()), Controller::providers)?;
+    let names = ProviderNames::of(known.clone());
+    let mut text = format!("\n{:<41}{}\n{:-<79}\n", "Provider", "GUID", "");
+    let mut row = |id: &Guid| {
+        let guid = braced(id);
+        let name = names.get(id).unwrap_or(&guid);
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{:<41}{guid}", safe(name));
+    };
+    let Some(name) = name else {
+        let mut shown: Vec<&ProviderStatus> =
+            known.iter().filter(|each| pid.is_none_or(|pid| each.pids.contains(&pid))).collect();
+        shown.sort_by_key(|each| names.get(&each.id).unwrap_or("{").to_lowercase());
+        shown.iter().for_each(|each| row(&each.id));
+        return print(&format!("{text}\n{DONE}"));
+    };
+    if pid.is_some() {
+        return Err(
+            TABLE.wrong("pid", "it lists the providers of a process; give it without a name")
+        );
+    }
+    let named: Named = name.parse().map_err(|error| usage(format!("{name:?}: {error}")))?;
+    let id = resolve(&named, controller.as_ref().map(|c| &c.client))?;
+    row(&id);
+    let pids = known.iter().find(|each| each.id == id).map_or(&[][..], |each| &each.pids);
+    let _ = write!(text, "\n{:<20}Image\n{:-<79}\n", "PID", "");
+    for pid in pids {
+        let image = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let row = format!("{:<20}{}", format!("{pid:#010x}"), safe(&image.to_string_lossy()));
+        let _ = writeln!(text, "{}", row.trim_end());
+    }
+    print(&format!("{text}\n\n{DONE}"))
+}

@@ -1,0 +1,113 @@
+//! What `tracelog` shows of sessions and providers.
+
+use super::super::{Controller, enabled, mode_names, shown_file};
+use crate::format::safe;
+use crate::output::Failure;
+use etw_types::Guid;
+use etw_types::LogFileMode;
+use etw_wire::control::SessionStatus;
+use std::fmt::Write;
+
+/// The status of an operation, then the session.
+pub fn succeeded(status: &SessionStatus, with_providers: bool) -> String {
+    format!(
+        "Operation Status:       0L      The operation completed successfully.\n\n{}",
+        properties(status, with_providers)
+    )
+}
+
+/// The fields of tracelog's display, in its order, that sessions have here.
+pub fn properties(status: &SessionStatus, with_providers: bool) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| {
+        let line = format!("{:<24}{}", format!("{name}:"), safe(&value));
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}", line.trim_end());
+    };
+    let count = |value: u64| value.to_string();
+    row("Logger Name", status.name.clone());
+    row("Logger Id", format!("{:#x}", status.id));
+    row("Guid", status.guid.to_string());
+    row("Buffer Size", format!("{} Kb", status.buffer_size >> 10));
+    row("Maximum Buffers", status.buffers.to_string());
+    row("Minimum Buffers", status.buffers.to_string());
+    row("Number of Buffers", status.buffers.to_string());
+    row("Free Buffers", status.free_buffers.to_string());
+    row("Buffers Written", count(status.buffers_written));
+    row("Events Lost", count(status.lost));
+    row("Log Buffers Lost", count(status.buffers_lost));
+    row("Real Time Buffers Lost", count(status.real_time_buffers_lost));
+    row("Real Time Consumers", status.consumers.to_string());
+    row(
+        "ClockType",
+        match status.clock {
+            2 => "SystemTime",
+            3 => "CPUCycle",
+            _ => "PerfCounter",
+        }
+        .to_owned(),
+    );
+    let (file_mode, others) = mode_names(status.mode);
+    let is_buffering = status.mode.contains(LogFileMode::BUFFERING);
+    let modes: Vec<&str> = others.into_iter().chain([file_mode]).collect();
+    row(if is_buffering { "Mode" } else { "Log Mode" }, modes.join("  "));
+    row(
+        "Maximum File Size",
+        match status.max_size {
+            0 => "not set".to_owned(),
+            size if size % (1 << 20) == 0 => format!("{} Mb", size >> 20),
+            size => format!("{} Kb", size >> 10),
+        },
+    );
+    row(
+        "Buffer Flush Timer",
+        match status.flush_timer_ms {
+            0 => "not set".to_owned(),
+            ms if ms % 1000 == 0 => format!("{} secs", ms / 1000),
+            ms => format!("{ms} ms"),
+        },
+    );
+    row("Log Filename", shown_file(status));
+    if with_providers {
+        // tracelog's form is not documented; this one is ours.
+        row("Enabled Providers", status.enabled.len().to_string());
+        for (id, info) in enabled(status) {
+            let wanted = &info.wanted;
+            let _ = writeln!(
+                text,
+                "    {id}  Level {}  MatchAnyKeyword {:#x}  MatchAllKeyword {:#x}  EnableProperty {:#x}",
+                wanted.level, wanted.any, wanted.all, info.properties.0
+            );
+        }
+    }
+    text
+}
+
+/// A line for each session that has enabled a registered provider, and one for a provider without a session.
+pub fn registered_providers() -> Result<String, Failure> {
+    let mut text = "##     Guid                     Enabled  LoggerId Level Flags\n".to_owned();
+    let _ = writeln!(text, "{:-<60}", "");
+    if let Some(controller) = Controller::if_there()? {
+        let sessions = controller.sessions()?;
+        let registered =
+            controller.providers()?.into_iter().filter(|provider| !provider.pids.is_empty());
+        for provider in registered {
+            let before = text.len();
+            for status in &sessions {
+                let of = |id: &Guid| *id == provider.id || Some(*id) == provider.group;
+                for (_, info) in enabled(status).filter(|(id, _)| of(id)) {
+                    let (wanted, is) = (&info.wanted, "TRUE");
+                    let _ = writeln!(
+                        text,
+                        "{}     {is:>5}  {:<4} {:<4} {:#x}",
+                        provider.id, status.id, wanted.level, wanted.any
+                    );
+                }
+            }
+            if text.len() == before {
+                let _ = writeln!(text, "{}     FALSE  0    0    0", provider.id);
+            }
+        }
+    }
+    Ok(text)
+}
