@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(only) = arguments.only.as_deref().filter(|only| !GROUPS.contains(only)) {
         return Err(format!("no group {only}: there are {}", GROUPS.join(", ")).into());
     }
-    let etw = etw_command()?;
+    let etw = etw_command("release")?;
     let folder = root().join("target/bench");
     std::fs::create_dir_all(&folder)?;
     let mut bench = Bench {

@@ -1,4 +1,6 @@
-use crate::{Result, cargo, root};
+//! `cargo xtask install`: the `etw` command with its manual pages and completions, and `libetw` for C and C++.
+
+use crate::{Result, cargo, etw_command, root};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,10 +9,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The folder that programs find it in
+    /// The folder for bin, lib, include and share
     #[arg(long, default_value = "/usr/local")]
     prefix: PathBuf,
-    /// Put before the prefix, for a package that is unpacked elsewhere
+    /// Folder to install into for a package: it stands before the prefix
     #[arg(long)]
     destdir: Option<PathBuf>,
     /// Cargo's profile
@@ -18,7 +20,7 @@ pub struct Arguments {
     profile: String,
 }
 
-/// What a change of which breaks programs: of 0.x the minor number as well.
+/// The part of the version that changes when programs break: of 0.x the first two numbers.
 fn compatible() -> String {
     let mut numbers = VERSION.split('.');
     match (numbers.next(), numbers.next()) {
@@ -28,16 +30,49 @@ fn compatible() -> String {
     }
 }
 
-/// Installs libetw: libraries, headers, what pkg-config and CMake read, the manual page.
+/// Installs the command and the library.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let prefix = std::path::absolute(&arguments.prefix)?;
     let to = match &arguments.destdir {
         Some(folder) => folder.join(prefix.strip_prefix("/").unwrap_or(&prefix)),
         None => prefix.clone(),
     };
+    install_command(&arguments.profile, &to)?;
+    install_library(&arguments.profile, &prefix, &to)?;
+    println!("etw and libetw {VERSION} are in {}", to.display());
+    Ok(())
+}
+
+/// Installs `etw`, and the pages and completions that it writes itself.
+fn install_command(profile: &str, to: &Path) -> Result<()> {
+    let etw = etw_command(profile)?;
+    fs::create_dir_all(to.join("bin"))?;
+    replace(&etw, &to.join("bin/etw"))?;
+    let status = Command::new(&etw).arg("manual").arg(to.join("share/man/man1")).status()?;
+    if !status.success() {
+        return Err("etw manual has failed".into());
+    }
+    for (shell, file) in [
+        ("bash", "share/bash-completion/completions/etw"),
+        ("zsh", "share/zsh/site-functions/_etw"),
+        ("fish", "share/fish/vendor_completions.d/etw.fish"),
+    ] {
+        let output = Command::new(&etw).args(["completions", shell]).output()?;
+        if !output.status.success() {
+            return Err(format!("etw completions {shell} has failed").into());
+        }
+        let path = to.join(file);
+        fs::create_dir_all(path.parent().ok_or("a file without a folder")?)?;
+        fs::write(path, output.stdout)?;
+    }
+    Ok(())
+}
+
+/// Installs `libetw`: libraries, headers, files for pkg-config and CMake, the manual page.
+fn install_library(profile: &str, prefix: &Path, to: &Path) -> Result<()> {
     let version = compatible();
     let shared = format!("libetw.so.{version}");
-    let (archive, library) = build(&arguments.profile, &shared)?;
+    let (archive, library) = build(profile, &shared)?;
 
     let folder = to.join("lib");
     fs::create_dir_all(&folder)?;
@@ -73,11 +108,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         fs::create_dir_all(path.parent().ok_or("a file without a folder")?)?;
         fs::write(path, text)?;
     }
-    println!("libetw {VERSION} is in {}", to.display());
     Ok(())
 }
 
-/// `libetw.a` and `libetw.so`: in a target folder of their own, since the name that programs look for would be another one elsewhere.
+/// Builds `libetw.a` and `libetw.so`, in a target folder of their own: only this build gives the library its shared name.
 fn build(profile: &str, shared: &str) -> Result<(PathBuf, PathBuf)> {
     let link = format!("link-arg=-Wl,-soname,{shared}");
     let output = Command::new(cargo())
@@ -100,12 +134,12 @@ fn build(profile: &str, shared: &str) -> Result<(PathBuf, PathBuf)> {
         .collect();
     let named = |name: &str| {
         let found = files.iter().find(|path| path.file_name().is_some_and(|file| file == name));
-        found.cloned().ok_or_else(|| format!("cargo does not tell where {name} is"))
+        found.cloned().ok_or_else(|| format!("cargo reports no path of {name}"))
     };
     Ok((named("libetw.a")?, named("libetw.so")?))
 }
 
-/// A program that runs keeps the file that it has mapped.
+/// Replaces a file; a running program keeps the old one mapped.
 fn replace(from: &Path, to: &Path) -> Result<()> {
     let new = to.with_extension("new");
     fs::copy(from, &new)?;
@@ -205,6 +239,14 @@ mod tests {
             runs("cmake-shared");
             runs("cmake-static");
         }
+
+        let pages = fs::read_dir(prefix.join("share/man/man1")).unwrap().count();
+        assert!(pages > 20, "{pages} pages");
+        for file in ["bash-completion/completions/etw", "zsh/site-functions/_etw"] {
+            let script = fs::read_to_string(prefix.join("share").join(file)).unwrap();
+            assert!(script.contains("capture-state"), "{file}");
+        }
+        output(Command::new(prefix.join("bin/etw")).arg("--version"));
 
         if is_there("man") {
             let mut command = Command::new("man");

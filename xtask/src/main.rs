@@ -37,7 +37,7 @@ enum Chore {
     Sites,
     /// Remake the fixtures in testdata/
     Bless(bless::Arguments),
-    /// Install libetw for C and C++ on Linux: libraries, headers, what pkg-config and CMake read, the manual page
+    /// Install on Linux: the etw command with its manual pages and completions; libetw with headers, pkg-config and CMake files
     Install(install::Arguments),
     /// Torment the daemon of global sessions: kills, stops, hostile clients and full disks at random, from a seed
     Torture(torture::Arguments),
@@ -82,15 +82,15 @@ fn corpus() -> Option<PathBuf> {
     Some(root().join("../shared/corpus/etl")).filter(|path| path.is_dir())
 }
 
-/// Builds the `etw` command in release mode and returns its path.
-fn etw_command() -> Result<PathBuf> {
-    build_executable("etw", &["--package", "etw-cli", "--bin", "etw"])
+/// Builds the `etw` command with one of Cargo's profiles and returns its path.
+fn etw_command(profile: &str) -> Result<PathBuf> {
+    build_executable("etw", &["--package", "etw-cli", "--bin", "etw"], profile)
 }
 
-/// Builds one executable in release mode and returns its path.
-fn build_executable(name: &str, selection: &[&str]) -> Result<PathBuf> {
+/// Builds one executable with one of Cargo's profiles and returns its path.
+fn build_executable(name: &str, selection: &[&str], profile: &str) -> Result<PathBuf> {
     let output = Command::new(cargo())
-        .args(["build", "--release", "--locked", "--quiet"])
+        .args(["build", "--locked", "--quiet", "--profile", profile])
         .args(selection)
         .args(["--message-format", "json-render-diagnostics"])
         .current_dir(root())

@@ -26,7 +26,7 @@ pub fn run() -> Result<()> {
         return Ok(());
     }
     let selection = ["--package", "openetw", "--example", "sites"];
-    let executable = build_executable("sites", &selection)?;
+    let executable = build_executable("sites", &selection, "release")?;
     let listing = Command::new("objdump")
         .args(["-d", "--no-show-raw-insn"])
         .arg(executable)

@@ -10,6 +10,7 @@ mod frontends;
 mod join;
 #[cfg(target_os = "linux")]
 mod live;
+mod manual;
 mod output;
 mod output_file;
 mod pack;
@@ -22,7 +23,7 @@ mod stat;
 mod time_point;
 mod where_filter;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use output::Outcome;
 use std::process::ExitCode;
 
@@ -52,44 +53,6 @@ enum Command {
     Convert(convert::Arguments),
     /// Show a trace on one page of HTML
     Report(report::Arguments),
-    /// Windows' tracerpt, in its everyday forms
-    #[command(disable_help_flag = true)]
-    Tracerpt {
-        /// As tracerpt has them: tracerpt -h
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
-    /// Windows' tracefmt, in its everyday forms
-    #[command(disable_help_flag = true)]
-    Tracefmt {
-        /// As tracefmt has them: tracefmt -h
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
-    /// Windows' tracelog, in its everyday forms
-    #[cfg(target_os = "linux")]
-    #[command(disable_help_flag = true)]
-    Tracelog {
-        /// As tracelog has them: tracelog -h
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
-    /// Windows' logman with -ets, in its everyday forms
-    #[cfg(target_os = "linux")]
-    #[command(disable_help_flag = true)]
-    Logman {
-        /// As logman has them: logman -h
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
-    /// Windows' xperf, as a controller, in its everyday forms
-    #[cfg(target_os = "linux")]
-    #[command(disable_help_flag = true)]
-    Xperf {
-        /// As xperf has them: xperf -h
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
     /// Gather schemas into one file, or learn them from traces
     Pack(pack::Arguments),
     /// Complete a trace that its session did not, in place; a complete one stays as it is
@@ -109,23 +72,49 @@ enum Command {
     /// Host sessions, in the foreground: what a service runs
     #[cfg(target_os = "linux")]
     Daemon(live::DaemonArguments),
+    /// Print a script that completes the words of this command in a shell
+    Completions(manual::CompletionsArguments),
+    /// Write the manual pages to a folder
+    #[command(hide = true)]
+    Manual(manual::ManualArguments),
+}
+
+/// The command line, with Windows' commands in it.
+fn command() -> clap::Command {
+    let mut command = Arguments::command();
+    for frontend in frontends::FRONTENDS {
+        let words = clap::Arg::new("arguments")
+            .num_args(0..)
+            .trailing_var_arg(true)
+            .allow_hyphen_values(true)
+            .help(format!("As {0} takes them; etw {0} -h lists them", frontend.name));
+        let about = (frontend.help)().about;
+        let known = clap::Command::new(frontend.name).about(about).disable_help_flag(true);
+        command = command.subcommand(known.arg(words));
+    }
+    command
 }
 
 fn main() -> ExitCode {
-    // By a link's name. A copy or a hard link is the program that it starts its host with, too.
-    let mut words = std::env::args().peekable();
+    let mut words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     let program = words.next().unwrap_or_default();
     let program = program.rsplit(['/', '\\']).next().unwrap_or_default();
-    if words.peek().is_none_or(|word| word != "daemon")
-        && let Some(frontend) = frontends::by_name(program.trim_end_matches(".exe"))
-    {
-        return finish((frontend.run)(&words.collect::<Vec<_>>()));
+    let program = program.trim_end_matches(".exe");
+    let words: Vec<String> = words.collect();
+    let first = words.first().map_or("", String::as_str);
+    // By a link's name. A link is also the program that it starts its host with (`daemon`).
+    if let Some(frontend) = frontends::by_name(program).filter(|_| first != "daemon") {
+        return finish((frontend.run)(&words));
+    }
+    if let Some(frontend) = frontends::by_name(first) {
+        return finish((frontend.run)(&words[1..]));
     }
     // A topic beside the commands that clap's own `help` knows.
-    if std::env::args_os().skip(1).eq(["help", "where"]) {
+    if words == ["help", "where"] {
         return finish(where_filter::help());
     }
-    let arguments = Arguments::parse();
+    let matches = command().get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match &arguments.command {
         Command::Dump(arguments) => dump::run(arguments),
         Command::Stat(arguments) => stat::run(arguments),
@@ -134,14 +123,6 @@ fn main() -> ExitCode {
         Command::Relog(arguments) => rewrite::relog(arguments),
         Command::Convert(arguments) => convert::run(arguments),
         Command::Report(arguments) => report::run(arguments),
-        Command::Tracerpt { arguments } => frontend("tracerpt", arguments),
-        Command::Tracefmt { arguments } => frontend("tracefmt", arguments),
-        #[cfg(target_os = "linux")]
-        Command::Tracelog { arguments } => frontend("tracelog", arguments),
-        #[cfg(target_os = "linux")]
-        Command::Logman { arguments } => frontend("logman", arguments),
-        #[cfg(target_os = "linux")]
-        Command::Xperf { arguments } => frontend("xperf", arguments),
         Command::Pack(arguments) => pack::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
         #[cfg(target_os = "linux")]
@@ -154,15 +135,10 @@ fn main() -> ExitCode {
         Command::Provider(arguments) => live::provider(arguments),
         #[cfg(target_os = "linux")]
         Command::Daemon(arguments) => live::daemon(arguments),
+        Command::Completions(arguments) => manual::completions(arguments),
+        Command::Manual(arguments) => manual::manual(arguments),
     };
     finish(outcome)
-}
-
-fn frontend(name: &str, arguments: &[String]) -> Result<Outcome, output::Failure> {
-    match frontends::by_name(name) {
-        Some(frontend) => (frontend.run)(arguments),
-        None => Err(output::Failure::new("no such command")),
-    }
 }
 
 fn finish(outcome: Result<Outcome, output::Failure>) -> ExitCode {

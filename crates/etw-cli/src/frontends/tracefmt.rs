@@ -92,7 +92,7 @@ const ROWS: &[Row<Command>] = &[
 
 static TABLE: Table<Command> = Table {
     command: "tracefmt",
-    about: "Windows' tracefmt, in its everyday forms",
+    about: "Write the WPP messages of a trace, as Windows' tracefmt does",
     forms: &["FILE.etl [-o OUT] [-p DIR[;DIR]] [-tmf FILE] [-pdb FILE]"],
     repeatable: 0,
     actions: &[],

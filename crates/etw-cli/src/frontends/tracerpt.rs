@@ -130,7 +130,7 @@ const ROWS: &[Row<Command>] = &[
 
 static TABLE: Table<Command> = Table {
     command: "tracerpt",
-    about: "Windows' tracerpt, in its everyday forms",
+    about: "Write a trace as XML, CSV, HTML or a summary, as Windows' tracerpt does",
     forms: &[
         "FILE.etl... [-o [OUT]] [-of CSV|XML] [-summary [FILE]]",
         "FILE.etl... -report [FILE] [-f HTML]",

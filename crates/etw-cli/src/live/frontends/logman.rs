@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 static TABLE: Table<Command> = Table {
     command: "logman",
-    about: "Windows' logman for running sessions (-ets), in its everyday forms",
+    about: "Start, change, show and stop sessions, as Windows' logman -ets does",
     forms: &[
         "start NAME [options] -ets        (or: create trace NAME [options] -ets)",
         "update NAME [-p ...]... [--p PROVIDER]... [options] -ets",

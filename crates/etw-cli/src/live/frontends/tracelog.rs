@@ -19,7 +19,7 @@ use std::fmt::Write;
 
 static TABLE: Table<Command> = Table {
     command: "tracelog",
-    about: "Windows' tracelog, in its everyday forms",
+    about: "Start, change, show and stop sessions, as Windows' tracelog does",
     forms: &[
         "-start NAME [-f FILE] [-rt | -buffering] [options] [-guid PROVIDER]...",
         "-enable NAME -guid PROVIDER... [-level N] [-matchanykw MASK] [-timeout MS]",

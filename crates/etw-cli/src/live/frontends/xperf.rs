@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 static TABLE: Table<Command> = Table {
     command: "xperf",
-    about: "Windows' xperf for sessions of programs, in its everyday forms",
+    about: "Start and stop sessions and show traces, as Windows' xperf does",
     forms: &[
         "-start NAME -on PROVIDER+PROVIDER... [options] [-start NAME -on ...]...",
         "-stop NAME [NAME]... [-stop NAME]... [-d MERGED.etl]",
