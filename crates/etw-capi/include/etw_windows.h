@@ -1,24 +1,27 @@
 /*
- * What programs for Windows that use ETW take from its other headers: types, annotations, times, GUIDs and a few texts. For other
- * systems; needs no library but C's. The folder windows/ beside this file has headers of Windows' names that lead here
- * (-I .../windows).
+ * The parts of Windows' other headers that programs with ETW use: types, annotations, times, GUIDs and texts. For other systems; needs only
+ * the C library. The folder windows/ beside this file has headers with Windows' names, which include this one (-I .../windows).
  *
  * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs.
  *
- * Programs whose texts are L"..." and WCHAR at once are to be compiled with -fshort-wchar. Then wchar_t has 16 bits as on Windows, and
- * wprintf, wcslen and their like are this header's, since the C library's have 32: with %s a WCHAR text, %hs and %S one of bytes, and
- * numbers of l having 32 bits. printf and its like are this header's then, too. std::wstring works where windows.h (or
- * -include wmain.h) stands before all headers of the C++ library; its wide streams do not.
+ * Compile programs that use L"..." as WCHAR with -fshort-wchar. Then wchar_t has 16 bits as on Windows, and wprintf, wcslen and the like
+ * come from etw_windows_format.h, since the C library's have 32 bits: %s is a WCHAR text, %hs and %S are bytes, and l means 32 bits. printf
+ * and the like have these formats, too. With -I .../windows, std::wstring works in every file, whatever it includes and in whatever order
+ * (libstdc++; C++11 to C++23); the wide streams of C++ do not.
  */
 #ifndef ETW_WINDOWS_H
 #define ETW_WINDOWS_H
 
 #include "etw_base.h"
 #ifdef __cplusplus
-/* Also where a program includes windows.h in extern "C". <cwchar> and <cstdio> would undo this header's names, did they come later. */
+#if __SIZEOF_WCHAR_T__ == 2 && defined(_BASIC_STRING_H) && !defined(ETW_WINDOWS_FORMAT_H)
+#error "-fshort-wchar: give the compiler -I .../windows, or include this header before the C++ library, whose std::wstring has 32-bit units."
+#endif
+/* A program may include windows.h in extern "C". <cwchar> and <cstdio> come first because they would undo this header's names. */
 extern "C++" {
+#include <cstddef>
 #if __SIZEOF_WCHAR_T__ == 2
-/* What the C++ library has compiled of std::wstring is for a wchar_t of 32 bits. */
+/* libstdc++ contains std::wstring for a wchar_t of 32 bits. <cstddef> has set the macro, as has windows/bits/c++config.h. */
 #undef _GLIBCXX_EXTERN_TEMPLATE
 #define _GLIBCXX_EXTERN_TEMPLATE 0
 #endif

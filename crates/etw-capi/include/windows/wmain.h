@@ -1,16 +1,12 @@
 /*
- * The beginning of a program that begins with wmain, as Windows has it: a main that calls it. To be included by one file of the program, or
- * given to the compiler with it: -include wmain.h. For -fshort-wchar.
+ * A main that calls wmain, for programs that start with wmain as on Windows. One file of the program includes it, or the compiler does with
+ * that file: -include wmain.h. For -fshort-wchar.
  *
  * Part of openetw.
  */
 #ifndef ETW_WMAIN_H
 #define ETW_WMAIN_H
 
-#ifdef __cplusplus
-/* See ../etw_windows.h. */
-#define _GLIBCXX_EXTERN_TEMPLATE 0
-#endif
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,17 +21,17 @@ extern "C" {
 #endif
 typedef int etw_wmain_function(int, uint16_t **);
 
-/* As C has it, and as C++ does: without parameters, with wchar_t ** and with wchar_t *[] of constants. */
+/* The forms of wmain: in C; in C++ with wchar_t **, with const wchar_t **, with wchar_t *const *, and without parameters. */
 extern etw_wmain_function etw_wmain_of_c __asm__("wmain") __attribute__((weak));
 extern etw_wmain_function etw_wmain_of_cpp __asm__("_Z5wmainiPPw") __attribute__((weak));
 extern etw_wmain_function etw_wmain_of_cpp_const __asm__("_Z5wmainiPPKw") __attribute__((weak));
-extern etw_wmain_function etw_wmain_etw_wmain_of_cpp_const_array __asm__("_Z5wmainiPKPw") __attribute__((weak));
+extern etw_wmain_function etw_wmain_of_cpp_const_array __asm__("_Z5wmainiPKPw") __attribute__((weak));
 extern etw_wmain_function etw_wmain_of_cpp_without __asm__("_Z5wmainv") __attribute__((weak));
 #ifdef __cplusplus
 }
 #endif
 
-/* UTF-8 to UTF-16; what is none becomes U+FFFD. */
+/* Converts UTF-8 to UTF-16; invalid bytes become U+FFFD. */
 static inline uint16_t *etw_wmain_text(const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -64,7 +60,7 @@ static inline uint16_t *etw_wmain_text(const char *text)
 
 int main(int count, char **arguments)
 {
-    etw_wmain_function *all[] = {etw_wmain_of_c, etw_wmain_of_cpp, etw_wmain_of_cpp_const, etw_wmain_etw_wmain_of_cpp_const_array, etw_wmain_of_cpp_without};
+    etw_wmain_function *all[] = {etw_wmain_of_c, etw_wmain_of_cpp, etw_wmain_of_cpp_const, etw_wmain_of_cpp_const_array, etw_wmain_of_cpp_without};
     uint16_t **wides = (uint16_t **)calloc((size_t)count + 1, sizeof *wides);
     if (wides == NULL)
         abort();

@@ -14,5 +14,6 @@ mod storport;
 mod support;
 mod threads;
 mod tracelogging;
+mod wide_strings;
 mod windows_samples;
 mod write_calls;

@@ -105,6 +105,12 @@ pub fn compile_file(folder: &Folder, source: &Path, compiler: Compiler) -> Optio
     link(folder, source, compiler, &library)
 }
 
+/// Links a program of objects with the static library; whether that worked.
+pub fn link_with_library(linker: &mut Command, program: &Path) -> bool {
+    let linker = linker.arg(library()).args(["-lpthread", "-ldl", "-lm", "-o"]).arg(program);
+    linker.status().is_ok_and(|status| status.success())
+}
+
 fn link(folder: &Folder, source: &Path, compiler: Compiler, library: &Path) -> Option<PathBuf> {
     let program = folder.0.join("program");
     let output = Command::new(compiler.0)
