@@ -45,6 +45,7 @@ pub mod evntprov;
 pub mod evntrace;
 #[cfg(any(target_os = "linux", all(unix, feature = "session")))]
 mod fork;
+mod lock;
 mod macros;
 mod provider;
 mod registry;

@@ -1,0 +1,338 @@
+//! One connection to a host: its messages, and the pool that it needs.
+
+use std::collections::HashSet;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use etw_ring::{Bell, Control, Memory, PoolOptions, Writer};
+use etw_types::Status;
+use etw_wire::dir::{Directory, Word};
+use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
+use etw_wire::{Channel, Received};
+
+use super::DESCRIPTORS;
+use super::busy::Busy;
+use crate::lock::lock;
+use crate::provider::Provider;
+use crate::registry::{self, Enable, Host};
+use crate::stacks;
+
+/// How long a host may take for each of its messages. It takes well below a millisecond on an idle machine; on a busy one each of
+/// the threads in between waits for its turn, and a program that began without its sessions would lose its first events.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Messages that a registration waits for: the pool is asked for, what each of eight sessions wants, the answer.
+const MOST_MESSAGES: u32 = 10;
+
+/// How often is looked what has been loaded, while a session wants call stacks.
+const LOOK_FOR_MODULES: Duration = Duration::from_secs(1);
+
+/// Bytes, and one module more.
+const MODULES_OF_A_MESSAGE: usize = 32 << 10;
+
+/// Our descriptors are above those that programs count on.
+const LEAST_DESCRIPTOR: i32 = 200;
+
+/// A connection to a host.
+pub(super) struct Link {
+    pub(super) channel: ManuallyDrop<Channel>,
+    /// Tells the socket from whatever the program may put in its descriptor's place.
+    pub(super) inode: u64,
+    pub(super) next: AtomicUsize,
+    /// Registrations that the host has not answered.
+    pub(super) unanswered: Mutex<HashSet<u32>>,
+    /// Messages of the host so far.
+    pub(super) heard: AtomicU32,
+    pub(super) answered: Condvar,
+    /// The host's memory, and the pool's size.
+    pub(super) control: Arc<Memory>,
+    pub(super) bell: Bell,
+    pub(super) pool_size: u32,
+    pub(super) word: Option<Arc<Word>>,
+}
+
+/// Is this the process's only thread? `false` where that cannot be told.
+fn has_one_thread() -> bool {
+    // A folder for each, and its own two names.
+    std::fs::metadata("/proc/self/task")
+        .is_ok_and(|tasks| std::os::unix::fs::MetadataExt::nlink(&tasks) == 3)
+}
+
+impl Link {
+    pub(super) fn connect(directory: &Directory, word: Option<Arc<Word>>) -> io::Result<Link> {
+        let mut busy = Busy::new(word.as_deref());
+        let mut channel = directory.connect()?;
+        // Where the process may not have so many, it stays where it is.
+        let _ = channel.move_up(LEAST_DESCRIPTOR);
+        let hello = FromProgram::Hello { version: VERSION, role: Role::Program as u8 };
+        channel.send(&hello.to_bytes(), &[])?;
+        let received = loop {
+            match channel.receive_within(PATIENCE) {
+                Err(error) if error.kind() == io::ErrorKind::TimedOut && busy.is_busy() => {}
+                other => break other?,
+            }
+        };
+        let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+        let Some(FromHost::Welcome { version: VERSION, pool_size }) =
+            FromHost::read(&received.bytes)
+        else {
+            return Err(refused());
+        };
+        let [control, bell] =
+            <[OwnedFd; 2]>::try_from(received.descriptors).map_err(|_| refused())?;
+        let control = Memory::map_file(control.as_fd(), 0, Control::SIZE, false)?;
+        let bell = Memory::map_file(bell.as_fd(), 0, Bell::SIZE, false)?;
+        let control = Arc::new(control);
+        if has_one_thread() {
+            // What is not to be had is told when a pool is made.
+            let _ = Control::register_process(&control);
+        }
+        Ok(Link {
+            inode: channel.inode()?,
+            channel: ManuallyDrop::new(channel),
+            next: AtomicUsize::new(1),
+            unanswered: Mutex::default(),
+            heard: AtomicU32::new(0),
+            answered: Condvar::new(),
+            control,
+            bell: Bell::new(Arc::new(bell))?,
+            pool_size,
+            word,
+        })
+    }
+
+    /// Is the socket still behind its descriptor? Programs close all descriptors from some number on, and open others.
+    fn is_ours(&self) -> bool {
+        self.channel.inode().is_ok_and(|inode| inode == self.inode)
+    }
+
+    /// Serves the connection until its end.
+    pub(super) fn serve(&self, attachment: usize) {
+        let mut writer: Option<&'static Writer> = None;
+        // Offered to the host, which may be replaced before it has taken it: then it is offered again.
+        let mut pool = None;
+        let mut growing = None;
+        // The modules that the host knows of; 0: none.
+        let mut modules = 0;
+        while let Ok(received) = self.receive(attachment, &mut modules) {
+            // What a program has put in the descriptor's place is not ours to read on.
+            let message = FromHost::read(&received.bytes).filter(|_| self.is_ours());
+            let Some(message) = message else { break };
+            self.heard.fetch_add(1, Ordering::Relaxed);
+            let done = match message {
+                FromHost::Registered { number } => {
+                    lock(&self.unanswered).remove(&number);
+                    self.answered.notify_all();
+                    Ok(())
+                }
+                FromHost::NeedPool => match &pool {
+                    Some(pool) => self.offer_pool(pool),
+                    None => self.make_pool(attachment).and_then(|(made, memory)| {
+                        writer = Some(made);
+                        self.offer_pool(pool.insert(memory))
+                    }),
+                },
+                FromHost::Set {
+                    token,
+                    number,
+                    slot,
+                    wanted,
+                    source,
+                    filter_data,
+                    stacks,
+                    since,
+                } => {
+                    // Who wants something has the pool.
+                    pool = None;
+                    let told = match &stacks {
+                        // All of them: another session may know of none.
+                        Some(_) => {
+                            modules = 0;
+                            self.tell_modules(&mut modules)
+                        }
+                        None => Ok(()),
+                    };
+                    let wanted = Some((&wanted, stacks.as_ref(), since));
+                    let set = registry::set(attachment, number, slot, wanted, source, filter_data);
+                    told.and_then(|()| self.answer(token, set))
+                }
+                FromHost::Clear { token, number, slot, source } => {
+                    let cleared = registry::set(attachment, number, slot, None, source, &[]);
+                    self.answer(token, cleared)
+                }
+                FromHost::Capture { token, number, level, any, all, source } => {
+                    registry::capture(attachment, number, (level, any, all), source);
+                    self.answer(token, Ok(()))
+                }
+                FromHost::Grow { size } => {
+                    growing = growing.or_else(|| segment(size));
+                    self.offer_segment(growing.as_ref())
+                }
+                FromHost::Taken => {
+                    if let (Some(writer), Some((memory, _))) = (writer, growing.take()) {
+                        // A pool that cannot grow stays as it is.
+                        let _ = writer.grow(memory);
+                    }
+                    Ok(())
+                }
+                FromHost::Again => {
+                    modules = 0;
+                    self.introduce_again(attachment).and_then(|()| match &growing {
+                        Some(_) => self.offer_segment(growing.as_ref()),
+                        None => Ok(()),
+                    })
+                }
+                FromHost::Welcome { .. } | FromHost::Refused { .. } => break,
+            };
+            if done.is_err() {
+                break;
+            }
+        }
+        // Nobody waits for an answer any more.
+        lock(&self.unanswered).clear();
+        self.answered.notify_all();
+        DESCRIPTORS[attachment].store(0, Ordering::Release);
+        registry::detach(attachment);
+        if let Some(writer) = writer {
+            // Addresses stay, with zeros behind them; what the system cannot take back stays taken.
+            let _ = writer.retire();
+        }
+    }
+
+    /// Waits for a message; while a session wants call stacks, what has been loaded meanwhile is looked after.
+    fn receive(&self, attachment: usize, modules: &mut u64) -> io::Result<Received> {
+        while registry::wants_stacks(attachment) {
+            self.tell_modules(modules)?;
+            match self.channel.receive_within(LOOK_FOR_MODULES) {
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+                received => return received,
+            }
+        }
+        *modules = 0;
+        self.channel.receive()
+    }
+
+    /// Says what is loaded now, where that is another set than `seen` tells of.
+    fn tell_modules(&self, seen: &mut u64) -> io::Result<()> {
+        let Some(modules) = stacks::modules(seen) else { return Ok(()) };
+        let mut bytes = Vec::new();
+        for module in &modules {
+            if bytes.len() > MODULES_OF_A_MESSAGE {
+                self.say(&FromProgram::Modules { modules: &std::mem::take(&mut bytes) }, &[])?;
+            }
+            module.put(&mut bytes);
+        }
+        self.say(&FromProgram::Modules { modules: &bytes }, &[])
+    }
+
+    fn say(
+        &self,
+        message: &FromProgram<'_>,
+        descriptors: &[std::os::fd::BorrowedFd<'_>],
+    ) -> io::Result<()> {
+        // It may be a socket of the program's, whose peer would get this.
+        if !self.is_ours() {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        self.channel.send(&message.to_bytes(), descriptors)
+    }
+
+    /// A change is made, or is not.
+    fn answer(&self, token: u32, made: Result<(), Status>) -> io::Result<()> {
+        let status = made.err().map_or(0, |status| status.0);
+        self.say(&FromProgram::Done { token, status }, &[])
+    }
+
+    /// What was said to a host that has been replaced meanwhile may not have been heard.
+    fn introduce_again(&self, attachment: usize) -> io::Result<()> {
+        for (number, id, traits) in registry::introduced(attachment) {
+            self.say(&FromProgram::Register { number, id, traits: &traits }, &[])?;
+        }
+        Ok(())
+    }
+
+    /// A pool, and the descriptor of its memory.
+    fn make_pool(&self, attachment: usize) -> io::Result<(&'static Writer, OwnedFd)> {
+        // The rest is for bursts: hundreds of programs never have one.
+        let options = PoolOptions { chunk_size: self.pool_size as usize, prefault: 1 << 20 };
+        let mut memory = Memory::shared(options.memory_size())?;
+        let fd = memory.take_fd().ok_or(io::ErrorKind::Unsupported)?;
+        let writer = Writer::new(memory, self.control.clone(), options, attachment)?;
+        let writer: &'static Writer = Box::leak(Box::new(writer.with_bell(self.bell.clone())));
+        // Before the host answers with what is wanted, nothing is written.
+        registry::set_writer(attachment, writer);
+        Ok((writer, fd))
+    }
+
+    fn offer_pool(&self, memory: &OwnedFd) -> io::Result<()> {
+        self.say(&FromProgram::Pool, &[memory.as_fd()])
+    }
+
+    /// `None`: there is no memory for it.
+    fn offer_segment(&self, segment: Option<&(Memory, OwnedFd)>) -> io::Result<()> {
+        let descriptors = segment.map(|(_, memory)| memory.as_fd());
+        self.say(&FromProgram::Segment, descriptors.as_slice())
+    }
+}
+
+/// More memory for a pool, and its descriptor.
+fn segment(size: u32) -> Option<(Memory, OwnedFd)> {
+    let mut memory = Memory::shared(size as usize).ok()?;
+    let descriptor = memory.take_fd()?;
+    Some((memory, descriptor))
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            // SAFETY: once, and it is not used any more.
+            unsafe { ManuallyDrop::drop(&mut self.channel) };
+        }
+    }
+}
+
+impl Host for Link {
+    fn register(&self, provider: &Provider) -> (u32, Vec<Enable>) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed) as u32;
+        lock(&self.unanswered).insert(number);
+        let (id, traits) = (provider.id(), provider.traits());
+        if self.say(&FromProgram::Register { number, id, traits }, &[]).is_err() {
+            lock(&self.unanswered).remove(&number);
+        }
+        (number, Vec::new())
+    }
+
+    fn unregister(&self, registration: u32) {
+        // A connection that is gone has taken the registration with it.
+        let _ = self.say(&FromProgram::Unregister { number: registration }, &[]);
+    }
+
+    fn settle(&self, registration: u32) {
+        let mut unanswered = lock(&self.unanswered);
+        let before = self.heard.load(Ordering::Relaxed);
+        let mut heard = before;
+        let mut busy = Busy::new(self.word.as_deref());
+        while unanswered.contains(&registration) {
+            let (left, waited) = self
+                .answered
+                .wait_timeout_while(unanswered, PATIENCE, |left| left.contains(&registration))
+                .unwrap_or_else(PoisonError::into_inner);
+            unanswered = left;
+            let now = self.heard.load(Ordering::Relaxed);
+            let is_silent = now == heard || now.wrapping_sub(before) > MOST_MESSAGES;
+            if waited.timed_out() && is_silent && !busy.is_busy() {
+                // A host that does not answer is waited for once; what it says later holds then.
+                unanswered.clear();
+            }
+            heard = now;
+        }
+    }
+
+    fn is_elsewhere(&self) -> bool {
+        true
+    }
+}

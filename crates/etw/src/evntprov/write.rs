@@ -1,0 +1,235 @@
+//! The write calls.
+
+use std::sync::atomic::Ordering;
+
+use etw_ring::prefix::{self, Prefix};
+use etw_types::{EventDescriptor, EventFlags, EventProperty, Guid, Status};
+
+use super::handle::provider_of;
+use super::{EventDataDescriptor, MAX_DATA_DESCRIPTORS, RegHandle};
+use crate::write::{Event, Extras, Fill, Routes, size_on_disk, write_any, write_site_with};
+use crate::{activity, registry};
+
+/// Writes an event in the thread's current activity.
+#[doc(alias = "EventWrite")]
+pub fn event_write(
+    handle: RegHandle,
+    descriptor: Option<&EventDescriptor>,
+    data: &[EventDataDescriptor<'_>],
+) -> Status {
+    write(handle, descriptor, 0, 0, (None, None), data)
+}
+
+/// Writes an event of an activity (`None`: the thread's), with the one that it comes from.
+#[doc(alias = "EventWriteTransfer")]
+pub fn event_write_transfer(
+    handle: RegHandle,
+    descriptor: Option<&EventDescriptor>,
+    activity_id: Option<&Guid>,
+    related_activity_id: Option<&Guid>,
+    data: &[EventDataDescriptor<'_>],
+) -> Status {
+    write(handle, descriptor, 0, 0, (activity_id, related_activity_id), data)
+}
+
+/// As [`event_write_transfer`], but not to the sessions whose bits are set in `filter`: the provider's private sessions from
+/// bit 32 on. `flags`: 1 (no faulting) changes nothing here; 2 (in-private) keeps the event from sessions that exclude such events
+/// (`EnableProperties::EXCLUDE_INPRIVATE`); others are refused with
+/// `ERROR_INVALID_PARAMETER`.
+#[doc(alias = "EventWriteEx")]
+pub fn event_write_ex(
+    handle: RegHandle,
+    descriptor: Option<&EventDescriptor>,
+    filter: u64,
+    flags: u32,
+    activity_id: Option<&Guid>,
+    related_activity_id: Option<&Guid>,
+    data: &[EventDataDescriptor<'_>],
+) -> Status {
+    if descriptor.is_some() && flags & !3 != 0 {
+        return Status::ERROR_INVALID_PARAMETER;
+    }
+    let user = if flags & 2 != 0 { prefix::IN_PRIVATE } else { 0 };
+    write(handle, descriptor, user, filter, (activity_id, related_activity_id), data)
+}
+
+/// Writes a text: an event without an id, with the property `EVENT_HEADER_PROPERTY_LEGACY_EVENTLOG` and
+/// the flag `EVENT_HEADER_FLAG_STRING_ONLY`.
+#[doc(alias = "EventWriteString")]
+pub fn event_write_string(handle: RegHandle, level: u8, keyword: u64, text: &str) -> Status {
+    event_write_units(handle, level, keyword, &text.encode_utf16().collect::<Vec<u16>>())
+}
+
+/// [`event_write_string`] of UTF-16 units, which need not be valid; the zero unit at the end is added.
+pub fn event_write_units(handle: RegHandle, level: u8, keyword: u64, text: &[u16]) -> Status {
+    let units: Vec<u8> = text.iter().copied().chain([0]).flat_map(u16::to_le_bytes).collect();
+    let descriptor = EventDescriptor {
+        level: etw_types::Level(level),
+        keyword: etw_types::Keyword(keyword),
+        ..EventDescriptor::default()
+    };
+    let user =
+        u32::from(EventProperty::LEGACY_EVENTLOG.0) | u32::from(EventFlags::STRING_ONLY.0) << 16;
+    write(handle, Some(&descriptor), user, 0, (None, None), &[EventDataDescriptor::new(&units)])
+}
+
+/// The call on which the others rest, with the header's `EventProperty`: XML 1, forwarded XML 2, legacy event log 4,
+/// reloggable 8.
+#[doc(alias = "EtwEventWriteFull")]
+pub fn etw_event_write_full(
+    handle: RegHandle,
+    descriptor: Option<&EventDescriptor>,
+    event_property: u16,
+    activity_id: Option<&Guid>,
+    related_activity_id: Option<&Guid>,
+    data: &[EventDataDescriptor<'_>],
+) -> Status {
+    let user = u32::from(event_property);
+    write(handle, descriptor, user, 0, (activity_id, related_activity_id), data)
+}
+
+/// Writes an event whose descriptor and metadata were put together before, in the thread's current activity.
+#[doc(hidden)]
+pub fn event_write_site(
+    handle: RegHandle,
+    site: &'static crate::rt::Site,
+    payload: &[u8],
+) -> Status {
+    let Some((_, provider)) = provider_of(handle) else { return Status::ERROR_INVALID_HANDLE };
+    let (level, keyword) = site.level_and_keyword();
+    if !provider.has_level(level) {
+        return Status::ERROR_SUCCESS;
+    }
+    let routes = crate::rt::routes(provider, level, keyword);
+    if !routes.any() {
+        return Status::ERROR_SUCCESS;
+    }
+    crate::rt::write_site(provider, site, routes, payload.len(), &|room| room.put(payload))
+}
+
+/// The options of [`event_write_ex`], for a site.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SiteOptions {
+    /// Sessions that do not get the event.
+    pub filter: u64,
+    /// 1: no faulting, 2: in-private.
+    pub flags: u32,
+    /// Activity ids.
+    pub ids: Extras,
+}
+
+/// [`event_write_ex`] of a site.
+#[doc(hidden)]
+pub fn event_write_site_ex(
+    handle: RegHandle,
+    site: &'static crate::rt::Site,
+    options: SiteOptions,
+    payload_size: usize,
+    fill: &Fill<'_>,
+) -> Status {
+    let SiteOptions { filter, flags, ids } = options;
+    if flags & !3 != 0 {
+        return Status::ERROR_INVALID_PARAMETER;
+    }
+    let Some((_, provider)) = provider_of(handle) else { return Status::ERROR_INVALID_HANDLE };
+    let (level, keyword) = site.level_and_keyword();
+    if !provider.has_level(level) {
+        return Status::ERROR_SUCCESS;
+    }
+    match provider.routes(level, keyword) & !private_routes(filter) {
+        0 => Status::ERROR_SUCCESS,
+        routes => {
+            let user = if flags & 2 != 0 { prefix::IN_PRIVATE } else { 0 };
+            write_site_with(
+                provider,
+                site,
+                Routes(routes),
+                Extras { user, ..ids },
+                payload_size,
+                fill,
+            )
+        }
+    }
+}
+
+/// The routes of a filter: the provider's private sessions from bit 32 on.
+fn private_routes(filter: u64) -> u64 {
+    let excluded = (0..8).filter(|private| filter >> (32 + private) & 1 != 0);
+    excluded.fold(0, |routes, private| routes | registry::routes(private))
+}
+
+#[inline]
+fn write(
+    handle: RegHandle,
+    descriptor: Option<&EventDescriptor>,
+    user: u32,
+    exclude: u64,
+    (activity_id, related): (Option<&Guid>, Option<&Guid>),
+    data: &[EventDataDescriptor<'_>],
+) -> Status {
+    let Some(descriptor) = descriptor else { return Status::ERROR_INVALID_PARAMETER };
+    let Some((place, provider)) = provider_of(handle) else { return Status::ERROR_INVALID_HANDLE };
+    if !provider.has_level(descriptor.level.0) {
+        return Status::ERROR_SUCCESS;
+    }
+    let mut routes = provider.routes(descriptor.level.0, descriptor.keyword.0);
+    if exclude != 0 {
+        routes &= !private_routes(exclude);
+    }
+    if routes == 0 {
+        return Status::ERROR_SUCCESS;
+    }
+    let has_types = place.has_types.load(Ordering::Relaxed);
+    let mut prefix = Prefix { descriptor: Some(*descriptor), ..Prefix::default() };
+    let mut size = 0usize;
+    if data.len() > MAX_DATA_DESCRIPTORS {
+        return Status::ERROR_INVALID_PARAMETER;
+    }
+    for piece in data {
+        match if has_types { piece.kind } else { EventDataDescriptor::USER_DATA } {
+            EventDataDescriptor::USER_DATA => size = size.saturating_add(piece.data.len()),
+            EventDataDescriptor::EVENT_METADATA => prefix.metadata = piece.data,
+            EventDataDescriptor::PROVIDER_METADATA => prefix.traits = piece.data,
+            EventDataDescriptor::TIMESTAMP_OVERRIDE => match piece.data.try_into() {
+                Ok(bytes) => prefix.time = Some(i64::from_le_bytes(bytes)),
+                Err(_) => return Status::ERROR_INVALID_PARAMETER,
+            },
+            _ => return Status::ERROR_INVALID_PARAMETER,
+        }
+    }
+    for blob in [prefix.traits, prefix.metadata] {
+        // Each tells its own size; one that does not would be read past its end.
+        let told = blob.first_chunk().map(|size| usize::from(u16::from_le_bytes(*size)));
+        if !blob.is_empty() && (blob.len() < 4 || told != Some(blob.len())) {
+            return Status::ERROR_INVALID_PARAMETER;
+        }
+    }
+    // (Not for empty ones: comparing no bytes at an address of nothing costs 100 ns where it is done by masked loads.)
+    if !prefix.traits.is_empty() && prefix.traits == provider.traits() {
+        prefix.traits = &[];
+    }
+    let current = activity::current();
+    prefix.activity_id = Some(*activity_id.unwrap_or(&current)).filter(|id| !id.is_zero());
+    prefix.related_activity_id = related.copied();
+    let traits = match (prefix.metadata.is_empty(), prefix.traits.is_empty()) {
+        (true, _) => 0,
+        (false, true) => provider.traits().len(),
+        (false, false) => prefix.traits.len(),
+    };
+    let event = Event {
+        site: None,
+        prefix,
+        user,
+        payload_size: size.min(1 << 24) as u32,
+        event_size: size_on_disk(traits, prefix.metadata.len()),
+    };
+    write_any(provider, routes, &event, &|mut room| {
+        for piece in data {
+            if !has_types || piece.kind == EventDataDescriptor::USER_DATA {
+                room = room.put(piece.data);
+            }
+        }
+        room
+    })
+}

@@ -1,0 +1,127 @@
+//! Event classes: registered GUIDs, and instances of them.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use etw_types::{Guid, Status};
+
+use crate::lock::lock;
+
+/// Event classes that a process may have registered at a time.
+pub const MAX_CLASSES: usize = 4096;
+
+/// A registered event class: the number of its place in the low bits, and above it how often that place was used before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ClassHandle(pub u32);
+
+const CLASS_BITS: u32 = 13;
+const _: () = assert!(MAX_CLASSES < 1 << CLASS_BITS);
+
+/// A class's place: read without a lock, changed under that of `FREE_CLASSES`.
+struct Class {
+    /// Odd while it is used.
+    sequence: AtomicU32,
+    guid: [AtomicU64; 2],
+    /// The last instance.
+    instances: AtomicU32,
+}
+
+static CLASSES: [Class; MAX_CLASSES] = [const {
+    Class {
+        sequence: AtomicU32::new(0),
+        guid: [const { AtomicU64::new(0) }; 2],
+        instances: AtomicU32::new(0),
+    }
+}; MAX_CLASSES];
+
+/// Places that were used before; how many were ever used.
+static FREE_CLASSES: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
+
+fn handle_of(index: usize, sequence: u32) -> ClassHandle {
+    ClassHandle((index as u32 + 1) | sequence << CLASS_BITS)
+}
+
+fn class_of(handle: ClassHandle) -> Option<&'static Class> {
+    let index = (handle.0 & ((1 << CLASS_BITS) - 1)).checked_sub(1)? as usize;
+    let class = CLASSES.get(index)?;
+    let sequence = class.sequence.load(Ordering::Acquire);
+    (sequence & 1 == 1 && handle_of(index, sequence) == handle).then_some(class)
+}
+
+/// The GUID of a class. Async-signal-safe.
+pub(super) fn guid_of(handle: ClassHandle) -> Option<Guid> {
+    let class = class_of(handle)?;
+    let mut guid = [0; 16];
+    for (half, bytes) in class.guid.iter().zip(guid.chunks_mut(8)) {
+        bytes.copy_from_slice(&half.load(Ordering::Relaxed).to_le_bytes());
+    }
+    // Pairs with the fence of `register`: a GUID of a later registration comes with its sequence number.
+    fence(Ordering::Acquire);
+    class_of(handle).map(|_| Guid(guid))
+}
+
+/// Event classes, as long as this lives: for [instances](trace_event_instance).
+#[doc(alias = "TRACE_GUID_REGISTRATION")]
+#[derive(Debug, Default)]
+pub struct TraceClasses(Vec<ClassHandle>);
+
+impl TraceClasses {
+    /// Registers classes by their GUIDs; [`handles`](Self::handles) are in the same order.
+    ///
+    /// # Errors
+    /// `ERROR_NO_SYSTEM_RESOURCES` for more than 4096 in a process.
+    pub fn register(guids: &[Guid]) -> Result<TraceClasses, Status> {
+        let mut free = lock(&FREE_CLASSES);
+        if guids.len() > free.0.len() + (MAX_CLASSES - free.1) {
+            return Err(Status::ERROR_NO_SYSTEM_RESOURCES);
+        }
+        let mut handles = Vec::with_capacity(guids.len());
+        for guid in guids {
+            let index = free.0.pop().unwrap_or_else(|| {
+                free.1 += 1;
+                free.1 - 1
+            });
+            let class = &CLASSES[index];
+            // Pairs with the fence of `guid_of`: who finds part of this GUID finds that the place was let go.
+            fence(Ordering::Release);
+            for (half, bytes) in class.guid.iter().zip(guid.0.as_chunks::<8>().0) {
+                half.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+            }
+            class.instances.store(0, Ordering::Relaxed);
+            let sequence = class.sequence.fetch_add(1, Ordering::Release) + 1;
+            handles.push(handle_of(index, sequence));
+        }
+        Ok(TraceClasses(handles))
+    }
+
+    /// The handles.
+    pub fn handles(&self) -> &[ClassHandle] {
+        &self.0
+    }
+}
+
+impl Drop for TraceClasses {
+    fn drop(&mut self) {
+        let mut free = lock(&FREE_CLASSES);
+        for handle in &self.0 {
+            let index = (handle.0 & ((1 << CLASS_BITS) - 1)) as usize - 1;
+            CLASSES[index].sequence.fetch_add(1, Ordering::AcqRel);
+            free.0.push(index);
+        }
+    }
+}
+
+/// A number for a transaction of a class, unlike its last four billion ones; never 0.
+///
+/// # Errors
+/// `ERROR_INVALID_PARAMETER` for a handle that is none.
+#[doc(alias = "CreateTraceInstanceId")]
+pub fn create_trace_instance_id(class: ClassHandle) -> Result<u32, Status> {
+    let class = class_of(class).ok_or(Status::ERROR_INVALID_PARAMETER)?;
+    loop {
+        let instance = class.instances.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        if instance != 0 {
+            return Ok(instance);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! A slot of a provider: what sessions that want the same ask for, and their routes.
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use etw_types::{StackFilter, Wanted};
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    /// Level, and 0x100 for `ignore_keyword_0`.
+    pub(super) level: AtomicU32,
+    pub(super) any: AtomicU64,
+    pub(super) all: AtomicU64,
+    /// A bit for each session: attachment × 8 + session slot.
+    pub(super) route: AtomicU64,
+    /// Which events get a call stack; null: none.
+    pub(super) stacks: AtomicPtr<StackFilter>,
+}
+
+/// What a slot is for.
+pub(super) type Wish = (Wanted, Option<&'static StackFilter>);
+
+impl Slot {
+    pub(super) const fn new() -> Slot {
+        Slot {
+            level: AtomicU32::new(0),
+            any: AtomicU64::new(0),
+            all: AtomicU64::new(0),
+            route: AtomicU64::new(0),
+            stacks: AtomicPtr::new(std::ptr::null_mut()),
+        }
+    }
+
+    pub(super) fn stacks(&self) -> Option<&'static StackFilter> {
+        // SAFETY: null, or a filter that is kept for ever.
+        unsafe { self.stacks.load(Ordering::Acquire).as_ref() }
+    }
+
+    pub(super) fn is_for(&self, (wanted, stacks): &Wish) -> bool {
+        self.load() == *wanted && self.stacks() == *stacks
+    }
+
+    #[inline(always)]
+    pub(super) fn load(&self) -> Wanted {
+        let level = self.level.load(Ordering::Relaxed);
+        Wanted {
+            level: level as u8,
+            any: self.any.load(Ordering::Relaxed),
+            all: self.all.load(Ordering::Relaxed),
+            ignore_keyword_0: level & 0x100 != 0,
+        }
+    }
+
+    /// The session's route if it wants such an event, else 0.
+    #[inline(always)]
+    pub(super) fn route_of(&self, level: u8, keyword: u64) -> u64 {
+        match self.load().matches(level, keyword) {
+            true => self.route.load(Ordering::Relaxed),
+            false => 0,
+        }
+    }
+
+    pub(super) fn store(&self, (wanted, stacks): &Wish, route: u64) {
+        let stacks =
+            stacks.map_or(std::ptr::null_mut(), |filter| std::ptr::from_ref(filter).cast_mut());
+        self.stacks.store(stacks, Ordering::Release);
+        let flag = u32::from(wanted.ignore_keyword_0) << 8;
+        self.level.store(u32::from(wanted.level) | flag, Ordering::Relaxed);
+        self.any.store(wanted.any, Ordering::Relaxed);
+        self.all.store(wanted.all, Ordering::Relaxed);
+        self.route.store(route, Ordering::Relaxed);
+    }
+}
