@@ -3,6 +3,11 @@
 use super::Document;
 use crate::root;
 
+/// The folder that becomes a book, which has no other files.
+const BOOK: &str = "docs/";
+/// Code spans that begin so name a file or folder of the project.
+const FOLDERS: [&str; 6] = ["crates/", "xtask/", "bench/", "fuzz/", "testdata/", ".ci/"];
+
 pub fn faults(documents: &[Document]) -> Vec<String> {
     let mut faults = Vec::new();
     for document in documents.iter().filter(|document| document.has_extension("md")) {
@@ -12,8 +17,19 @@ pub fn faults(documents: &[Document]) -> Vec<String> {
                 faults.push(format!("{name}:{line}: {target}: {reason}"));
             }
         }
+        for (index, line) in document.text.lines().enumerate() {
+            for path in line.split('`').skip(1).step_by(2).filter(|span| is_missing_path(span)) {
+                faults.push(format!("{}:{}: {path}: no such file", document.name, index + 1));
+            }
+        }
     }
     faults
+}
+
+fn is_missing_path(span: &str) -> bool {
+    let is_path = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    let names_file = FOLDERS.iter().any(|folder| span.starts_with(folder));
+    names_file && span.chars().all(is_path) && !root().join(span).exists()
 }
 
 struct Link {
@@ -58,6 +74,9 @@ fn check(documents: &[Document], from: &Document, target: &str) -> Result<(), St
         None => (target, None),
     };
     let name = if path.is_empty() { from.name.clone() } else { resolve(&from.name, path)? };
+    if from.name.starts_with(BOOK) && !name.starts_with(BOOK) {
+        return Err("leads out of the book; name the file, or use its address".to_string());
+    }
     let document = documents.iter().find(|document| document.name == name);
     match (document, anchor) {
         (Some(document), Some(anchor)) if !has_heading(document, anchor) => {
@@ -103,6 +122,19 @@ fn slug(heading: &str) -> String {
 mod tests {
     use super::super::tests::document;
     use super::*;
+
+    #[test]
+    fn paths_in_code_spans_exist() {
+        let text = "`xtask/src/main.rs` `xtask/src/nothing.rs` `crates/*/src` `etw-ring/src`";
+        let faults = faults(&[document("a.md", text)]);
+        assert_eq!(faults, ["a.md:1: xtask/src/nothing.rs: no such file"]);
+    }
+
+    #[test]
+    fn the_book_links_only_to_itself() {
+        let documents = [document("docs/a.md", "[x](../b.md)"), document("b.md", "[a](docs/a.md)")];
+        assert_eq!(faults(&documents).len(), 1);
+    }
 
     #[test]
     fn dead_links_are_faults() {
