@@ -10,8 +10,8 @@ pub mod vocabulary;
 mod wire;
 
 pub use in_type::{InType, ValueSize, sid_size};
-pub use out_type::{FieldType, OutType, tdh_types};
-pub use wire::{Show, StatusKind, Wire};
+pub use out_type::{FieldType, OutType, Show, StatusKind, tdh_types};
+pub use wire::Wire;
 
 /// Bits of a field's two type bytes that are not the type.
 ///

@@ -4,7 +4,51 @@ use std::fmt;
 
 use super::in_type::{InType, constant, maybe};
 use super::tdh;
-use super::wire::{Show, StatusKind, Wire, wires};
+use super::wire::{Wire, wires};
+
+/// How a value is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Show {
+    /// As its wire form suggests: number, text, GUID, time, bytes.
+    Plain,
+    /// `0x…`
+    Hex,
+    /// true or false
+    Boolean,
+    /// One character.
+    Character,
+    /// A big-endian port number.
+    Port,
+    /// An IPv4 address.
+    Ipv4,
+    /// An IPv6 address.
+    Ipv6,
+    /// A socket address.
+    SocketAddress,
+    /// A FILETIME.
+    FileTime,
+    /// Signed, whatever the wire form.
+    Signed,
+    /// Unsigned, whatever the wire form.
+    Unsigned,
+    /// 8-bit text that is UTF-8.
+    Utf8,
+    /// A status code: its number, and for people its name.
+    Status(StatusKind),
+}
+
+/// What a status code is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StatusKind {
+    /// An NTSTATUS, as drivers return it.
+    NtStatus,
+    /// An HRESULT, as COM returns it.
+    HResult,
+    /// A Win32 error.
+    Win32,
+}
 
 /// A row of the table.
 struct Row {

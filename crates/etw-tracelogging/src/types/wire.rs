@@ -1,4 +1,4 @@
-//! [`Wire`]: how a value is stored. [`Show`]: how it is shown.
+//! [`Wire`]: how a value is stored.
 
 /// How one value is stored in a payload; numbers are little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,48 +116,4 @@ pub(crate) mod wires {
     pub const NARROW_TEXT: u8 = 16;
     pub const BYTES: u8 = 32;
     pub const ANY: u8 = 0xff;
-}
-
-/// How a value is shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Show {
-    /// As its wire form suggests: number, text, GUID, time, bytes.
-    Plain,
-    /// `0x…`
-    Hex,
-    /// true or false
-    Boolean,
-    /// One character.
-    Character,
-    /// A big-endian port number.
-    Port,
-    /// An IPv4 address.
-    Ipv4,
-    /// An IPv6 address.
-    Ipv6,
-    /// A socket address.
-    SocketAddress,
-    /// A FILETIME.
-    FileTime,
-    /// Signed, whatever the wire form.
-    Signed,
-    /// Unsigned, whatever the wire form.
-    Unsigned,
-    /// 8-bit text that is UTF-8.
-    Utf8,
-    /// A status code: its number, and for people its name.
-    Status(StatusKind),
-}
-
-/// What a status code is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum StatusKind {
-    /// An NTSTATUS, as drivers return it.
-    NtStatus,
-    /// An HRESULT, as COM returns it.
-    HResult,
-    /// A Win32 error.
-    Win32,
 }
