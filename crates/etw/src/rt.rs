@@ -22,10 +22,7 @@ pub use field::{
     text_slice,
 };
 pub use ids::Id;
-pub use plain::{
-    Bool8, Bool32, F32, F64, GuidCodec, I8, I16, I32, I64, Ipv4, Ipv6, Isize, Parts, Plain,
-    StdTime, Time32, Time64, U8, U16, U32, U64, Usize,
-};
+pub use plain::*;
 pub use site::{Const, HEX_POINTER, INT_POINTER, Part, UINT_POINTER, name, site_bytes, site_size};
 pub use text::{Bytes, Counted8, Counted16, Sid, Text, Units, Zero8, Zero16};
 
