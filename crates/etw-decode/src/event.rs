@@ -1,6 +1,6 @@
 //! [`Event`]: a record with its schema.
 
-use crate::decoder::Decoded;
+use crate::decoded::Decoded;
 use crate::field_path::FieldError;
 use crate::fields::Fields;
 use crate::from_field::FromField;

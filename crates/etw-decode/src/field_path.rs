@@ -1,8 +1,9 @@
 //! Paths to fields (`"Items[1].Sku"`): resolved against a schema, followed through a walk that decodes one field.
 
-use crate::decoder::{Decoded, Reason};
+use crate::decoded::Decoded;
 use crate::fields::{Builder, FieldValue};
 use crate::from_field::FromField;
+use crate::reason::Reason;
 use crate::schema::{Field, Kind, Schema};
 use crate::value::Value;
 use crate::walk::{PayloadError, Visitor};

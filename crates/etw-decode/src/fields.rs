@@ -1,6 +1,6 @@
 //! [`FieldValue`] and [`Fields`]: an event's fields as owned values.
 
-use crate::decoder::Decoded;
+use crate::decoded::Decoded;
 use crate::schema::Field;
 use crate::value::{Style, Value};
 use crate::walk::{PayloadError, Visitor};

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{Catalog, Decoder};
+use etw_types::{Guid, HeaderType, Level};
 use std::sync::Arc;
 
 const MANIFEST: &str = r#"<m><provider name="Maker" guid="{11111111-2222-3333-4444-555555555555}">

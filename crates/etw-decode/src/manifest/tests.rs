@@ -1,4 +1,5 @@
 use super::*;
+use crate::schema::{Count, Kind, Length};
 
 const SMALL: &str = r#"<?xml version="1.0"?>
 <m:instrumentationManifest xmlns:m="http://schemas.microsoft.com/win/2004/08/events">

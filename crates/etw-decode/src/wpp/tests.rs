@@ -1,6 +1,8 @@
+use super::printf::{Spec, WIDTH_LIMIT};
 use super::*;
+use crate::Style;
 use crate::{Catalog, Decoder, Source};
-use etw_types::{EventRecord, HeaderType};
+use etw_types::{EventRecord, FileTime, HeaderType};
 use std::sync::Arc;
 
 const TMF: &str = "// PDB:  driver.pdb\n\

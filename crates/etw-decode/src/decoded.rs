@@ -1,0 +1,150 @@
+//! [`Decoded`]: a record's schema, or the reason why it has none.
+
+use crate::field_texts::FieldTexts;
+use crate::reason::{Reason, Source};
+use crate::schema::Schema;
+use crate::value::Style;
+use crate::walk::{PayloadError, Visitor, walk};
+use etw_tracelogging::ProviderTraits;
+use etw_types::{EventRecord, Guid};
+use std::borrow::Cow;
+
+/// A record's schema, or the reason why it has none.
+pub struct Decoded<'d> {
+    pub(crate) schema: Option<&'d Schema>,
+    pub(crate) source: Option<Source>,
+    pub(crate) reason: Option<Reason>,
+    pub(crate) traits: Option<ProviderTraits<'d>>,
+    pub(crate) event_name: Option<Cow<'d, str>>,
+    /// Known though the event's schema does not tell it.
+    pub(crate) provider_name: Option<&'d str>,
+    /// Other than the record's.
+    pub(crate) pointer_size: Option<u8>,
+    pub(crate) event_info: Option<&'d [u8]>,
+}
+
+impl<'d> Decoded<'d> {
+    pub(crate) fn with(schema: &'d Schema, source: Source) -> Decoded<'d> {
+        Decoded {
+            schema: Some(schema),
+            source: Some(source),
+            reason: None,
+            traits: None,
+            event_name: None,
+            provider_name: None,
+            pointer_size: None,
+            event_info: None,
+        }
+    }
+
+    pub(crate) fn undecoded(reason: Reason) -> Decoded<'d> {
+        Decoded {
+            schema: None,
+            source: None,
+            reason: Some(reason),
+            traits: None,
+            event_name: None,
+            provider_name: None,
+            pointer_size: None,
+            event_info: None,
+        }
+    }
+
+    /// The schema.
+    pub fn schema(&self) -> Option<&'d Schema> {
+        self.schema
+    }
+
+    /// Where the schema came from.
+    pub fn source(&self) -> Option<Source> {
+        self.source
+    }
+
+    /// The TRACE_EVENT_INFO of the trace that the schema comes from.
+    pub fn event_info(&self) -> Option<&'d [u8]> {
+        self.event_info
+    }
+
+    /// The width of the record's pointers: its header's, unless its payload has the other.
+    pub fn pointer_size(&self, record: &EventRecord<'_>) -> u8 {
+        self.pointer_size.unwrap_or(record.pointer_size)
+    }
+
+    /// Why there is no schema.
+    pub fn reason(&self) -> Option<&Reason> {
+        self.reason.as_ref()
+    }
+
+    /// The provider's name: from the event's traits, else from the schema.
+    pub fn provider_name(&self) -> Option<Cow<'d, str>> {
+        if let Some(traits) = &self.traits {
+            let name = traits.name();
+            if !name.is_empty() {
+                return Some(String::from_utf8_lossy(name));
+            }
+        }
+        let name = self.schema.and_then(|schema| schema.names.provider.as_deref());
+        name.or(self.provider_name).map(Cow::Borrowed)
+    }
+
+    /// The provider group in the event's traits.
+    pub fn provider_group(&self) -> Option<Guid> {
+        self.traits.as_ref()?.group()
+    }
+
+    /// The event's name.
+    pub fn event_name(&self) -> Option<&str> {
+        match &self.event_name {
+            Some(name) => Some(name),
+            None => self.schema?.names.event.as_deref(),
+        }
+    }
+
+    /// Tells `visitor` the fields; `Ok(false)` where there is no schema.
+    ///
+    /// # Errors
+    /// The payload does not fit the schema; the fields before have been told.
+    pub fn visit(
+        &self,
+        record: &EventRecord<'_>,
+        visitor: &mut impl Visitor,
+    ) -> Result<bool, PayloadError> {
+        let Some(schema) = self.schema else { return Ok(false) };
+        walk(schema, record.payload, self.pointer_size(record), visitor)?;
+        Ok(true)
+    }
+
+    /// The top-level fields and their texts; arrays and structs in brackets.
+    ///
+    /// # Errors
+    /// As [`visit`](Decoded::visit).
+    pub fn fields_text(
+        &self,
+        record: &EventRecord<'_>,
+        style: &Style,
+    ) -> Result<Vec<(String, String)>, PayloadError> {
+        let mut texts = FieldTexts::new(style);
+        self.visit(record, &mut texts)?;
+        let names = self.schema.map_or(&[][..], |schema| &schema.fields[..schema.top_level]);
+        let pairs = names.iter().enumerate().map(|(number, field)| {
+            (field.name.clone(), texts.get(number).unwrap_or_default().into_owned())
+        });
+        Ok(pairs.collect())
+    }
+
+    /// The message with its inserts, where the schema has one and the payload fits it.
+    pub fn message(&self, record: &EventRecord<'_>, style: &Style) -> Option<String> {
+        let schema = self.schema?;
+        if let Some(format) = &schema.wpp {
+            let mut text = format.writer(style, record.pointer_size);
+            self.visit(record, &mut text).ok()?;
+            return Some(text.finish());
+        }
+        let message = schema.message.as_ref()?;
+        let mut texts = FieldTexts::new(style);
+        if message.has_inserts() {
+            self.visit(record, &mut texts).ok()?;
+        }
+        Some(message.format(|number| texts.get(number)))
+    }
+}

@@ -1,0 +1,248 @@
+//! The tree of an expression, and its evaluation.
+
+use super::test::{Literal, Operator, Subject, Test};
+use crate::decoded::Decoded;
+use crate::schema::Field;
+use crate::value::{Style, Value};
+use crate::walk::Visitor;
+use etw_types::{EventRecord, FileTime, Guid, HeaderType};
+
+#[derive(Debug)]
+pub(super) enum Node {
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    Not(Box<Node>),
+    Number(NumberName, Test),
+    Time(Test),
+    Provider(Test),
+    Guid(GuidName, Test),
+    Header(Test),
+    Text(TextName, Test),
+    Field(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum NumberName {
+    Pid,
+    Tid,
+    Cpu,
+    Id,
+    Version,
+    Level,
+    Opcode,
+    Channel,
+    Task,
+    Keyword,
+    RawTimestamp,
+    Size,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum GuidName {
+    Activity,
+    Related,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum TextName {
+    ProviderName,
+    Event,
+    Decoded,
+    Message,
+}
+
+/// The number of a header; `None` where the record has none.
+#[inline(always)]
+fn number(name: NumberName, record: &EventRecord<'_>) -> Option<i128> {
+    let descriptor = &record.descriptor;
+    let is_event = record.header.is_event();
+    let is_message = record.header == HeaderType::Message;
+    Some(match name {
+        NumberName::Pid => record.process_id?.into(),
+        NumberName::Tid => record.thread_id?.into(),
+        NumberName::Cpu => record.cpu.into(),
+        NumberName::Id => (is_event || is_message).then_some(descriptor.id)?.into(),
+        NumberName::Version => (!is_message).then_some(descriptor.version)?.into(),
+        NumberName::Level => {
+            (is_event || record.header.is_classic()).then_some(descriptor.level.0)?.into()
+        }
+        NumberName::Opcode => (!is_message).then_some(descriptor.opcode.0)?.into(),
+        NumberName::Channel => is_event.then_some(descriptor.channel.0)?.into(),
+        NumberName::Task => is_event.then_some(descriptor.task)?.into(),
+        NumberName::Keyword => is_event.then_some(descriptor.keyword.0)?.into(),
+        NumberName::RawTimestamp => record.raw_timestamp()?.into(),
+        NumberName::Size => record.payload.len() as i128,
+    })
+}
+
+pub(super) struct Context<'c> {
+    pub record: &'c EventRecord<'c>,
+    pub decoded: &'c Decoded<'c>,
+    pub time: Option<FileTime>,
+    pub style: &'c Style,
+    pub found: &'c [bool],
+}
+
+impl Node {
+    pub fn any(&self, is: &impl Fn(&Node) -> bool) -> bool {
+        is(self)
+            || match self {
+                Node::And(parts) | Node::Or(parts) => parts.iter().any(|part| part.any(is)),
+                Node::Not(inner) => inner.any(is),
+                _ => false,
+            }
+    }
+
+    pub fn by_header(&self, record: &EventRecord<'_>, time: Option<FileTime>) -> Option<bool> {
+        match self {
+            Node::And(parts) => {
+                let mut all = Some(true);
+                for part in parts {
+                    match part.by_header(record, time) {
+                        Some(false) => return Some(false),
+                        None => all = None,
+                        Some(true) => {}
+                    }
+                }
+                all
+            }
+            Node::Or(parts) => {
+                let mut any = Some(false);
+                for part in parts {
+                    match part.by_header(record, time) {
+                        Some(true) => return Some(true),
+                        None => any = None,
+                        Some(false) => {}
+                    }
+                }
+                any
+            }
+            Node::Not(inner) => inner.by_header(record, time).map(|known| !known),
+            // The usual test, without what others need.
+            Node::Number(name, Test::Compare(operator, Literal::Number(wanted))) => {
+                let ordering = number(*name, record).map(|number| number.cmp(wanted));
+                Some(ordering.is_some() && operator.holds(ordering))
+            }
+            Node::Number(name, test) => Some(
+                number(*name, record).is_some_and(|number| test.holds(Subject::Number(number))),
+            ),
+            Node::Time(test) => {
+                Some(time.is_some_and(|time| test.holds(Subject::Number(time.0.into()))))
+            }
+            Node::Guid(name, test) => {
+                let id = match name {
+                    GuidName::Activity => Some(record.activity_id).filter(|id| !id.is_zero()),
+                    GuidName::Related => record.related_activity_id(),
+                };
+                Some(id.is_some_and(|id| test.holds(Subject::Guid(id))))
+            }
+            Node::Header(test) => Some(test.holds(Subject::Text(record.header.name()))),
+            Node::Provider(test) => match test {
+                // A GUID tells by itself, a name only with the schema.
+                Test::Compare(_, Literal::Guid(_)) | Test::Is => {
+                    Some(provider(record).is_some_and(|guid| test.holds(Subject::Guid(guid))))
+                }
+                _ => None,
+            },
+            Node::Text(..) | Node::Field(_) => None,
+        }
+    }
+
+    pub fn holds(&self, context: &Context<'_>) -> bool {
+        match self {
+            Node::And(parts) => parts.iter().all(|part| part.holds(context)),
+            Node::Or(parts) => parts.iter().any(|part| part.holds(context)),
+            Node::Not(inner) => !inner.holds(context),
+            Node::Field(number) => context.found[*number],
+            Node::Provider(test) => {
+                let guid = provider(context.record);
+                let by_guid = guid.map(|guid| test.holds(Subject::Guid(guid)));
+                let name = context.decoded.provider_name();
+                let by_name = name.as_deref().map(|name| test.holds(Subject::Text(name)));
+                match test {
+                    // A name is other if every name of it is.
+                    Test::Compare(Operator::NotEqual, _) => {
+                        by_guid.unwrap_or(true) && by_name.unwrap_or(true)
+                    }
+                    _ => by_guid == Some(true) || by_name == Some(true),
+                }
+            }
+            Node::Text(name, test) => {
+                let text = match name {
+                    TextName::ProviderName => context.decoded.provider_name(),
+                    TextName::Event => context.decoded.event_name().map(Into::into),
+                    TextName::Decoded => {
+                        context.decoded.source().map(|source| source.name().into())
+                    }
+                    TextName::Message => {
+                        context.decoded.message(context.record, context.style).map(Into::into)
+                    }
+                };
+                text.is_some_and(|text| test.holds(Subject::Text(&text)))
+            }
+            known => known.by_header(context.record, context.time).unwrap_or(false),
+        }
+    }
+}
+
+/// The provider as shown: of kernel records their class.
+fn provider(record: &EventRecord<'_>) -> Option<Guid> {
+    record.provider.or_else(|| record.hook?.class_guid())
+}
+
+/// Looks for the fields that are asked about.
+pub(super) struct Finder<'f> {
+    pub fields: &'f [(Vec<String>, Test)],
+    pub found: &'f mut [bool],
+    /// Names of the structs that are open, in lower case.
+    pub path: Vec<String>,
+    pub style: &'f Style,
+}
+
+impl Finder<'_> {
+    fn asks(&self, number: usize, name: &str) -> bool {
+        let path = &self.fields[number].0;
+        let Some((last, above)) = path.split_last() else { return false };
+        name.eq_ignore_ascii_case(last) && self.path.ends_with(above)
+    }
+}
+
+impl Visitor for Finder<'_> {
+    fn value(&mut self, field: &Field, value: Value<'_>) {
+        for number in 0..self.fields.len() {
+            if self.found[number] || !self.asks(number, &field.name) {
+                continue;
+            }
+            let test = &self.fields[number].1;
+            let holds = match value {
+                Value::F32(value) => test.holds(Subject::Float(value.into())),
+                Value::F64(value) => test.holds(Subject::Float(value)),
+                Value::Guid(guid) => test.holds(Subject::Guid(guid)),
+                Value::Mapped { value, map } => match map.name_of(value) {
+                    Some(name) => test.holds(Subject::Named(value.into(), &name)),
+                    None => test.holds(Subject::Number(value.into())),
+                },
+                value => match value.as_integer() {
+                    Some(integer) => test.holds(Subject::Number(integer)),
+                    None => {
+                        let mut text = Vec::new();
+                        value.write_text(&mut text, self.style);
+                        test.holds(Subject::Text(&String::from_utf8_lossy(&text)))
+                    }
+                },
+            };
+            self.found[number] = holds;
+        }
+    }
+
+    fn begin_array(&mut self, _: &Field, _: usize) {}
+    fn end_array(&mut self, _: &Field) {}
+
+    fn begin_struct(&mut self, field: &Field) {
+        self.path.push(field.name.to_ascii_lowercase());
+    }
+
+    fn end_struct(&mut self, _: &Field) {
+        self.path.pop();
+    }
+}

@@ -1,0 +1,121 @@
+//! The elements of a manifest's text.
+
+use super::ManifestError;
+use quick_xml::events::{BytesStart, Event};
+use std::borrow::Cow;
+
+pub(super) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
+    match encoding_rs::Encoding::for_bom(bytes) {
+        Some((encoding, _)) => encoding.decode_with_bom_removal(bytes).0,
+        // UTF-16 without its mark begins with `<` and a zero.
+        None if bytes.starts_with(b"<\0") => encoding_rs::UTF_16LE.decode(bytes).0,
+        None => match std::str::from_utf8(bytes) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => encoding_rs::WINDOWS_1252.decode(bytes).0,
+        },
+    }
+}
+
+/// The elements of a text; an index, so that no depth of nesting matters.
+pub(super) struct Tree {
+    pub elements: Vec<Element>,
+}
+
+pub(super) struct Element {
+    pub name: String,
+    attributes: Vec<(String, String)>,
+    pub children: Vec<usize>,
+}
+
+impl Tree {
+    /// As far as it is XML; what ended it.
+    pub fn parse(text: &str) -> (Tree, Option<ManifestError>) {
+        let mut reader = quick_xml::Reader::from_str(text);
+        let config = reader.config_mut();
+        config.allow_unmatched_ends = true;
+        config.check_end_names = false;
+        let root = Element { name: String::new(), attributes: Vec::new(), children: Vec::new() };
+        let mut tree = Tree { elements: vec![root] };
+        let mut open = vec![0];
+        loop {
+            match reader.read_event() {
+                Ok(Event::Start(start)) => {
+                    let element = tree.add(&start, &open);
+                    open.push(element);
+                }
+                Ok(Event::Empty(start)) => {
+                    tree.add(&start, &open);
+                }
+                Ok(Event::End(_)) => {
+                    if open.len() > 1 {
+                        open.pop();
+                    }
+                }
+                Ok(Event::Eof) => return (tree, None),
+                Ok(_) => {}
+                Err(error) => {
+                    let offset = reader.error_position();
+                    let error = ManifestError::Xml { offset, what: error.to_string() };
+                    return (tree, Some(error));
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, start: &BytesStart<'_>, open: &[usize]) -> usize {
+        let name = String::from_utf8_lossy(start.local_name().into_inner()).into_owned();
+        let mut parts = start.attributes();
+        let attributes = parts.with_checks(false).flatten().map(|attribute| {
+            let key = String::from_utf8_lossy(attribute.key.local_name().into_inner()).into_owned();
+            let value = match attribute.unescape_value() {
+                Ok(value) => value.into_owned(),
+                // An entity that nobody knows stays as it is.
+                Err(_) => String::from_utf8_lossy(&attribute.value).into_owned(),
+            };
+            (key, value)
+        });
+        let element = Element { name, attributes: attributes.collect(), children: Vec::new() };
+        let number = self.elements.len();
+        self.elements.push(element);
+        if let Some(&parent) = open.last() {
+            self.elements[parent].children.push(number);
+        }
+        number
+    }
+
+    pub fn all(&self, name: &str) -> impl Iterator<Item = usize> {
+        (0..self.elements.len()).filter(move |number| self.elements[*number].name == name)
+    }
+
+    pub fn children(&self, parent: usize, name: &str) -> impl Iterator<Item = usize> {
+        let children = self.elements[parent].children.iter().copied();
+        children.filter(move |child| self.elements[*child].name == name)
+    }
+
+    /// Of all elements with the first name below a parent, those with the second.
+    pub fn grandchildren(
+        &self,
+        parent: usize,
+        list: &str,
+        name: &str,
+    ) -> impl Iterator<Item = usize> {
+        self.children(parent, list).flat_map(move |list| self.children(list, name))
+    }
+
+    pub fn get(&self, element: usize, name: &str) -> Option<&str> {
+        let attributes = &self.elements[element].attributes;
+        let found = attributes.iter().find(|(key, _)| key == name);
+        let found =
+            found.or_else(|| attributes.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)));
+        found.map(|(_, value)| value.trim())
+    }
+}
+
+/// A decimal or `0x…` number.
+pub(super) fn number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => u64::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    }
+}

@@ -1,0 +1,73 @@
+//! Classes in, schemas out; damaged texts.
+
+use super::*;
+use crate::{Catalog, Decoder, Source, Style};
+use etw_types::{EventRecord, HeaderType};
+use std::sync::Arc;
+
+const MOF: &str = r#"
+#pragma namespace("\\\\.\\root\\wmi")
+/* a provider */
+[Dynamic, Description("x; }") : amended toinstance, Guid("{11111111-2222-3333-4444-555555555555}"), locale("MS\\0x409")]
+class Maker : EventTrace { [Description("levels"), ValueDescriptions{"a","b"} : amended, ValueMap{"0x1"}] uint32 Flags; };
+[Guid("{aaaaaaaa-2222-3333-4444-555555555555}"), EventVersion(2), DisplayName("Job") : amended]
+class Job : Maker { };
+[EventType{10, 11}, EventTypeName{"Begin", "End"}]
+class Job_Type : Job
+{
+   [WmiDataId(2), read, Format("w"), StringTermination("NullTerminated")] string Name;
+   [WmiDataId(1), Pointer] uint32 Address;
+   [WmiDataId(3), Values{"No", "Yes"}, ValueType("index")] uint32 Answer;
+   [WmiDataId(4), Format("x")] uint32 Mask;
+   [WmiDataId(5), extension("IPAddr")] object Where;
+   [WmiDataId(6), read] uint8 Count;
+   [WmiDataId(7), WmiSizeIs("Count")] uint16 List[];
+   [WmiDataId(8), MAX(3)] char16 Text[3];
+};
+[EventType(1)] class Alone { [WmiDataId(1)] uint8 X; };
+"#;
+
+#[test]
+fn classes() {
+    let (events, warnings) = parse(MOF.as_bytes());
+    assert_eq!(events.len(), 2, "{warnings:?}");
+    assert!(warnings.iter().any(|warning| warning.contains("Alone")), "{warnings:?}");
+    let mut catalog = Catalog::default();
+    catalog.add_mof(MOF.as_bytes());
+    let mut decoder = Decoder::new();
+    decoder.set_catalog(Arc::new(catalog));
+    let payload = [
+        &0x1234u32.to_le_bytes()[..],
+        b"h\0i\0\0\0",
+        &1u32.to_le_bytes(),
+        &0xffu32.to_le_bytes(),
+        &[10, 0, 0, 1, 2],
+        &7u16.to_le_bytes(),
+        &8u16.to_le_bytes(),
+        b"a\0b\0\0\0",
+    ]
+    .concat();
+    let mut record = EventRecord::new(HeaderType::Full32, &payload);
+    record.provider = "aaaaaaaa-2222-3333-4444-555555555555".parse().ok();
+    record.pointer_size = 4;
+    record.descriptor.opcode.0 = 11;
+    record.descriptor.version = 2;
+    let decoded = decoder.decode(&record);
+    assert_eq!(decoded.source(), Some(Source::Mof), "{:?}", decoded.reason());
+    assert_eq!(decoded.event_name(), Some("Job/End"));
+    let fields = decoded.fields_text(&record, &Style::default()).unwrap();
+    let texts: Vec<_> = fields.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts, ["0x1234", "hi", "Yes", "0xff", "10.0.0.1", "2", "[7, 8]", "ab"]);
+}
+
+#[test]
+fn damaged_text() {
+    for end in 0..MOF.len() {
+        parse(&MOF.as_bytes()[..end]);
+        parse(&MOF.as_bytes()[end..]);
+    }
+    let loops = "[EventType(1)] class A : B {}; class B : A {};";
+    assert!(parse(loops.as_bytes()).0.is_empty());
+    parse("[".repeat(100_000).as_bytes());
+    parse("class A { [x{{{{".repeat(1000).as_bytes());
+}

@@ -1,0 +1,110 @@
+//! [`Source`]: where a schema comes from. [`Reason`]: why there is none.
+
+use crate::event_info::EventInfoError;
+use crate::tracelogging::SchemaError;
+use crate::walk::PayloadError;
+use std::fmt;
+
+/// Where a record's schema came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// Known of the EventTrace group.
+    Header,
+    /// The event's own metadata.
+    TraceLogging,
+    /// A TRACE_EVENT_INFO in the trace.
+    EventInfo,
+    /// A manifest that the user named.
+    Manifest,
+    /// A manifest that an EventSource wrote into the trace.
+    EventSource,
+    /// The table of the kernel's classes.
+    Kernel,
+    /// A MOF class that the user named.
+    Mof,
+    /// The format of a WPP message.
+    Wpp,
+    /// The payload is one string.
+    String,
+}
+
+impl Source {
+    /// The value of `decoded` in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Source::Header => "header",
+            Source::TraceLogging => "tracelogging",
+            Source::EventInfo => "event_info",
+            Source::Manifest => "manifest",
+            Source::EventSource => "eventsource",
+            Source::Kernel => "kernel",
+            Source::Mof => "mof",
+            Source::Wpp => "wpp",
+            Source::String => "string",
+        }
+    }
+}
+
+/// Why a record is not decoded, and what would help. The texts of variants without a cause are stable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// An event of `EventWrite` without a schema.
+    NoManifest,
+    /// An event that its provider's manifest does not have.
+    NotInManifest,
+    /// An event on the TraceLogging channel without its metadata.
+    NoMetadata,
+    /// A WPP message.
+    NoMessageFormat,
+    /// A WPP message that is in none of so many formats.
+    NotInFormats(usize),
+    /// A kernel record.
+    NoKernelClass,
+    /// A kernel record of a group that no source names.
+    UnknownGroup,
+    /// A classic event.
+    NoClass,
+    /// A record that stands for one that could not be written.
+    ErrorRecord,
+    /// An obsolete record.
+    Wnode,
+    /// The event's own metadata is bad.
+    TraceLogging(SchemaError),
+    /// The TRACE_EVENT_INFO in the trace is bad.
+    EventInfo(EventInfoError),
+    /// The payload does not fit the schema.
+    Payload(PayloadError),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NoManifest => f.write_str("no schema: the provider's manifest is needed"),
+            Reason::NotInManifest => f.write_str(
+                "no schema: the provider's manifest has no event of this id and version",
+            ),
+            Reason::NoMetadata => {
+                f.write_str("no schema: a TraceLogging event without its metadata")
+            }
+            Reason::NoMessageFormat => {
+                f.write_str("no schema: the TMF of this WPP message is needed")
+            }
+            Reason::NotInFormats(count) => write!(
+                f,
+                "no schema: the TMF of this WPP message is needed; it is not among the {count} messages of those given"
+            ),
+            Reason::NoKernelClass => f.write_str("no schema: kernel class not known"),
+            Reason::UnknownGroup => f.write_str("no schema: unknown kernel event group"),
+            Reason::NoClass => f.write_str("no schema: the MOF class of this GUID is needed"),
+            Reason::ErrorRecord => f.write_str("error record: an event could not be written"),
+            Reason::Wnode => f.write_str("obsolete WNODE record"),
+            Reason::TraceLogging(error) => write!(f, "bad TraceLogging metadata: {error}"),
+            Reason::EventInfo(error) => write!(f, "bad TRACE_EVENT_INFO: {error}"),
+            Reason::Payload(error) => write!(f, "payload does not fit the schema: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Reason {}

@@ -1,0 +1,279 @@
+//! The text of a message: its format and its arguments.
+
+use super::printf::{Spec, float, integer};
+use crate::schema::Field;
+use crate::status::status_text;
+use crate::value::{Style, Value};
+use crate::walk::Visitor;
+use etw_tracelogging::StatusKind;
+use etw_types::FileTime;
+use std::fmt::Write;
+
+/// Bytes of a formatted message, past which the rest is left out: a width can ask for any number of blanks.
+const SIZE_LIMIT: usize = 1 << 20;
+
+/// How the text of an argument is made, beyond what its format asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Item {
+    Plain,
+    Pointer,
+    Status(StatusKind),
+    Timestamp,
+    TimeDelta,
+    WaitTime,
+    Set,
+    MacAddress,
+    Guid,
+    /// Control characters become blanks.
+    Tidy,
+}
+
+/// The text of a message and its arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct WppFormat {
+    pub(super) parts: Vec<Part>,
+    /// Of each field: its number in the text, and how it is written.
+    pub(super) items: Vec<(usize, Item)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Part {
+    Text(String),
+    /// A field, by its place among all.
+    Argument(usize, Spec),
+}
+
+/// Cuts a format at its inserts.
+pub(super) fn parts(
+    format: &str,
+    items: &[(usize, Item)],
+    named: impl Fn(&str) -> String,
+    component: &str,
+    place: &str,
+) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut text = String::new();
+    let mut rest = format;
+    while let Some(at) = rest.find(['%', '\\']) {
+        text.push_str(&rest[..at]);
+        let escape = &rest[at..];
+        rest = &rest[at + 1..];
+        if escape.starts_with('\\') {
+            match rest.as_bytes().first() {
+                Some(b'n') => text.push('\n'),
+                Some(b't') => text.push('\t'),
+                Some(b'"') => text.push('"'),
+                Some(b'\\') => text.push('\\'),
+                _ => {
+                    text.push('\\');
+                    continue;
+                }
+            }
+            rest = &rest[1..];
+            continue;
+        }
+        let digits = rest.bytes().take(3).take_while(u8::is_ascii_digit).count();
+        if digits > 0 {
+            let number: usize = rest[..digits].parse().unwrap_or(0);
+            rest = &rest[digits..];
+            let spec = match rest.strip_prefix('!').and_then(|spec| spec.split_once('!')) {
+                Some((spec, behind)) => {
+                    rest = behind;
+                    Some(Spec::parse(spec))
+                }
+                None => None,
+            };
+            let field = items.iter().position(|(index, _)| *index == number && number >= 10);
+            match (number, field) {
+                // The prefix stands in columns of its own.
+                (0, _) => {}
+                (1, _) => text.push_str(component),
+                (2, _) => text.push_str(place),
+                (_, Some(field)) => {
+                    parts.push(Part::Text(std::mem::take(&mut text)));
+                    let spec = spec.unwrap_or(Spec { conversion: b's', ..Spec::default() });
+                    parts.push(Part::Argument(field, spec));
+                }
+                // Writing to a String cannot fail.
+                (_, None) => drop(write!(text, "%{number}")),
+            }
+        } else if let Some((name, behind)) =
+            rest.strip_prefix('!').and_then(|rest| rest.split_once('!'))
+        {
+            if name == "STDPREFIX" {
+                rest = behind;
+                continue;
+            }
+            text.push_str(&named(name));
+            rest = behind;
+        } else {
+            match rest.as_bytes().first() {
+                Some(b'%') => text.push('%'),
+                Some(b'n') => text.push('\n'),
+                _ => {
+                    text.push('%');
+                    continue;
+                }
+            }
+            rest = &rest[1..];
+        }
+    }
+    text.push_str(rest);
+    parts.push(Part::Text(text));
+    // What stands behind the prefix is set off from it.
+    if let Some(Part::Text(first)) = parts.first_mut() {
+        let trimmed = first.trim_start().len();
+        first.drain(..first.len() - trimmed);
+    }
+    parts.retain(|part| *part != Part::Text(String::new()));
+    parts
+}
+
+impl WppFormat {
+    /// A collector of arguments.
+    pub fn writer<'f>(&'f self, style: &'f Style, pointer_size: u8) -> WppText<'f> {
+        let texts = self.items.iter().map(|_| Vec::new()).collect();
+        WppText { format: self, style, pointer_size, place: 0, texts }
+    }
+
+    pub fn size(&self) -> usize {
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Text(text) => text.len(),
+            Part::Argument(..) => 0,
+        });
+        parts.sum::<usize>() + self.parts.len() * size_of::<Part>() + self.items.len() * 16
+    }
+}
+
+/// Collects the texts of the arguments as the format asks for them.
+pub(crate) struct WppText<'f> {
+    format: &'f WppFormat,
+    style: &'f Style,
+    pointer_size: u8,
+    place: usize,
+    /// Of each field, a text for each of its inserts.
+    texts: Vec<Vec<String>>,
+}
+
+impl WppText<'_> {
+    /// The message.
+    pub fn finish(self) -> String {
+        let mut out = String::new();
+        let mut used = vec![0; self.texts.len()];
+        for part in &self.format.parts {
+            let text = match part {
+                Part::Text(text) => text.as_str(),
+                Part::Argument(field, _) => {
+                    used[*field] += 1;
+                    self.texts[*field].get(used[*field] - 1).map_or("", String::as_str)
+                }
+            };
+            if out.len() + text.len() > SIZE_LIMIT {
+                out.push('…');
+                break;
+            }
+            out.push_str(text);
+        }
+        out
+    }
+}
+
+impl Visitor for WppText<'_> {
+    fn value(&mut self, _: &Field, value: Value<'_>) {
+        let place = self.place;
+        self.place += 1;
+        let Some((_, item)) = self.format.items.get(place) else { return };
+        for part in &self.format.parts {
+            if let Part::Argument(field, spec) = part
+                && *field == place
+            {
+                let mut text = String::new();
+                write_argument(&mut text, *item, spec, value, self.style, self.pointer_size);
+                self.texts[place].push(text);
+            }
+        }
+    }
+
+    fn begin_array(&mut self, _: &Field, _: usize) {}
+    fn end_array(&mut self, _: &Field) {}
+    fn begin_struct(&mut self, _: &Field) {}
+    fn end_struct(&mut self, _: &Field) {}
+}
+
+fn write_argument(
+    out: &mut String,
+    item: Item,
+    spec: &Spec,
+    value: Value<'_>,
+    style: &Style,
+    pointer_size: u8,
+) {
+    let number = match value {
+        Value::Bool(_) | Value::Mapped { .. } => None,
+        value => value.as_integer(),
+    };
+    let text = match (item, value, number) {
+        (Item::Status(kind), _, Some(code))
+            if !matches!(spec.conversion, b'x' | b'X' | b'd' | b'u') =>
+        {
+            status_text(kind, code as u32)
+        }
+        (Item::Pointer, _, Some(address)) if matches!(spec.conversion, b'p' | b's') => {
+            let width = usize::from(pointer_size) * 2;
+            format!("{address:0width$X}")
+        }
+        (Item::Timestamp, Value::FileTime(time), _) => short_time(time),
+        (Item::TimeDelta, _, Some(milliseconds)) => {
+            let (days, rest) = (milliseconds / 86_400_000, milliseconds % 86_400_000);
+            let (hours, minutes) = (rest / 3_600_000, rest / 60_000 % 60);
+            format!("{days}~{hours}:{minutes}:{}", rest / 1000 % 60)
+        }
+        (Item::WaitTime, _, Some(ticks)) if ticks < 0 => format!("{} ms from now", -ticks / 10_000),
+        (Item::WaitTime, _, Some(ticks)) => short_time(FileTime(ticks as i64)),
+        (Item::Set, Value::Mapped { value, map }, _) => {
+            let names = map.entries.iter().filter(|entry| u64::from(entry.0) & value != 0);
+            format!("[{}]", names.map(|entry| entry.1.as_str()).collect::<Vec<_>>().join(","))
+        }
+        (Item::Set, _, Some(_)) => "[]".to_owned(),
+        (Item::Guid, Value::Guid(guid), _) => format!("{{{guid}}}"),
+        (Item::MacAddress, Value::Binary(bytes), _) => {
+            bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join("-")
+        }
+        (_, Value::Mapped { value, map }, _) => match map.name_of(value) {
+            Some(name) => name.into_owned(),
+            None => value.to_string(),
+        },
+        (_, Value::F32(value), _) => float(f64::from(value), spec),
+        (_, Value::F64(value), _) => float(value, spec),
+        (Item::Tidy, value, _) => {
+            let text = plain(value, style);
+            text.replace(['\t', '\r', '\n'], " ").trim().to_owned()
+        }
+        (_, _, Some(number)) => integer(number, value, spec),
+        (_, value, None) => plain(value, style),
+    };
+    // A precision cuts texts.
+    let text = match spec.precision {
+        Some(precision) if number.is_none() && !matches!(value, Value::F32(_) | Value::F64(_)) => {
+            text.chars().take(precision).collect()
+        }
+        _ => text,
+    };
+    spec.pad(out, &text);
+}
+
+fn plain(value: Value<'_>, style: &Style) -> String {
+    let mut out = Vec::new();
+    value.write_text(&mut out, style);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// `MM/dd/yyyy-HH:mm:ss.fff`, UTC: a trace away from its machine has no local time.
+pub(super) fn short_time(time: FileTime) -> String {
+    let Some(text) = time.to_ascii() else { return time.0.to_string() };
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match (text.get(..4), text.get(5..7), text.get(8..10), text.get(11..23)) {
+        (Some(year), Some(month), Some(day), Some(time)) => format!("{month}/{day}/{year}-{time}"),
+        _ => text,
+    }
+}

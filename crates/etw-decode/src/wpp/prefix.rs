@@ -1,0 +1,92 @@
+//! The prefix of a message: thread, process, time, ….
+
+use super::format::short_time;
+use super::printf::{Spec, integer};
+use crate::value::Value;
+use etw_types::FileTime;
+
+/// What stands before a message: a format of `%1` component, `%2` file and line, `%3` thread, `%4` time, `%5` and `%6` kernel and user
+/// time, `%7` sequence number, `%8` process, `%9` CPU.
+#[derive(Clone, Debug)]
+pub struct Prefix {
+    parts: Vec<PrefixPart>,
+}
+
+#[derive(Clone, Debug)]
+enum PrefixPart {
+    Text(String),
+    Value(u8, Spec),
+}
+
+/// What a prefix tells of a message.
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct PrefixFacts<'f> {
+    pub component: &'f str,
+    pub place: &'f str,
+    pub thread: u32,
+    pub process: u32,
+    pub cpu: u16,
+    pub sequence: u32,
+    pub time: Option<FileTime>,
+}
+
+impl Prefix {
+    /// As `TRACE_FORMAT_PREFIX` is, unless set.
+    pub const DEFAULT: &'static str = "[%9!d!]%8!04X!.%3!04X!::%4!s! [%1!s!]";
+
+    /// Reads a format; what is no variable stays as it is.
+    pub fn parse(text: &str) -> Prefix {
+        let mut parts = Vec::new();
+        let mut plain = String::new();
+        let mut rest = text;
+        while let Some(at) = rest.find('%') {
+            plain.push_str(&rest[..at]);
+            rest = &rest[at + 1..];
+            let Some(number @ b'1'..=b'9') = rest.bytes().next() else {
+                plain.push('%');
+                rest = rest.strip_prefix('%').unwrap_or(rest);
+                continue;
+            };
+            rest = &rest[1..];
+            let spec = match rest.strip_prefix('!').and_then(|spec| spec.split_once('!')) {
+                Some((spec, behind)) => {
+                    rest = behind;
+                    Spec::parse(spec)
+                }
+                None => Spec { conversion: b's', ..Spec::default() },
+            };
+            parts.push(PrefixPart::Text(std::mem::take(&mut plain)));
+            parts.push(PrefixPart::Value(number - b'0', spec));
+        }
+        plain.push_str(rest);
+        parts.push(PrefixPart::Text(plain));
+        Prefix { parts }
+    }
+
+    /// Appends it.
+    pub fn write(&self, out: &mut String, facts: &PrefixFacts<'_>) {
+        for part in &self.parts {
+            let (number, spec) = match part {
+                PrefixPart::Text(text) => {
+                    out.push_str(text);
+                    continue;
+                }
+                PrefixPart::Value(number, spec) => (number, spec),
+            };
+            let count = |value: u32| integer(value.into(), Value::UInt(value.into()), spec);
+            let text = match number {
+                1 => facts.component.to_owned(),
+                2 => facts.place.to_owned(),
+                3 => count(facts.thread),
+                4 => facts.time.map(short_time).unwrap_or_default(),
+                7 => count(facts.sequence),
+                8 => count(facts.process),
+                9 => count(facts.cpu.into()),
+                // Kernel and user time: messages have none.
+                _ => count(0),
+            };
+            spec.pad(out, &text);
+        }
+    }
+}
