@@ -199,10 +199,9 @@ impl Decoder {
         if is_string_event(record) {
             return Decoded::with(string_schema(), Source::String);
         }
-        let name = [Some(&*self.named), source, Some(&*self.own)]
-            .into_iter()
-            .flatten()
-            .find_map(|catalog| catalog.provider_name(&provider));
+        let in_source = || source.and_then(|source| source.provider_name(&provider));
+        let in_own = || self.own.provider_name(&provider);
+        let name = self.named.provider_name(&provider).or_else(in_source).or_else(in_own);
         let channel = descriptor.channel == Channel::TRACE_LOGGING && descriptor.id == 0;
         let reason = match (channel, name) {
             (true, _) => Reason::NoMetadata,

@@ -15,8 +15,10 @@
 //!
 //! Source: Microsoft's tdh.h documentation; layouts checked against merged traces of Windows 8 to 11.
 
+use crate::field::{Count, Field, Kind, Length};
+use crate::map::{Map, MapKind};
 use crate::message::Message;
-use crate::schema::{Count, Field, Kind, Length, Map, MapKind, Names, Schema};
+use crate::schema::{Names, Schema};
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_tracelogging::{Show, Wire};
 use etw_types::{EventDescriptor, Guid, le};

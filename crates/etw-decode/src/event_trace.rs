@@ -3,7 +3,8 @@
 //! Field names are those of the kernel MOF; layouts as published for evntrace.h and seen in traces, where formats
 //! that were never seen stay undecoded.
 
-use crate::schema::{Count, Field, Names, Schema};
+use crate::field::{Count, Field};
+use crate::schema::{Names, Schema};
 use etw_tracelogging::{Show, Wire};
 
 /// The name of a type of the group, as `EventTrace/Type`.
@@ -75,7 +76,7 @@ fn guid(name: &str) -> Field {
 fn header() -> Vec<Field> {
     let mut time_zone = plain("TimeZoneInformation", Wire::Binary);
     // TIME_ZONE_INFORMATION and the padding behind it.
-    time_zone.length = crate::schema::Length::Fixed(0xb0);
+    time_zone.length = crate::field::Length::Fixed(0xb0);
     time_zone.no_print = true;
     vec![
         plain("BufferSize", Wire::U32),

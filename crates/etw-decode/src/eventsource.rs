@@ -8,9 +8,10 @@
 //!
 //! Source: the EventSource of .NET as published by Microsoft; seen in traces of .NET 4.5 to 8.
 
-use crate::catalog::Catalog;
+use crate::field::{Field, Length};
 use crate::manifest;
-use crate::schema::{Field, Length, Names, Schema};
+use crate::schema::{Names, Schema};
+use crate::schemas::Schemas;
 use etw_tracelogging::{Show, Wire};
 use etw_types::{EventRecord, Guid, le};
 use std::collections::HashMap;
@@ -46,7 +47,7 @@ struct Known {
     head: [u8; 3],
     /// Of its text: it comes again and again.
     hash: u64,
-    catalog: Arc<Catalog>,
+    catalog: Arc<Schemas>,
     text: Arc<[u8]>,
 }
 
@@ -127,7 +128,7 @@ impl EventSources {
         if size > room {
             return None;
         }
-        let mut catalog = Catalog::default();
+        let mut catalog = Schemas::default();
         for mut one in parsed.providers {
             // It speaks for itself alone: what it says of its GUID matters less than who said it.
             one.guid = provider;
@@ -149,7 +150,7 @@ impl EventSources {
     }
 
     #[inline]
-    pub fn catalog(&self, provider: &Guid) -> Option<&Catalog> {
+    pub fn catalog(&self, provider: &Guid) -> Option<&Schemas> {
         if self.known.is_empty() {
             return None;
         }

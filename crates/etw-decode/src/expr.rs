@@ -23,18 +23,18 @@
 //! name is a field of the event, at any depth, in any case; an array has a value if one of its elements has. Texts are those of JSON
 //! without their quotes. A test of what an event lacks is false.
 
+mod comparison;
 mod lexer;
 mod node;
 mod parser;
-mod test;
 
 use crate::decoded::Decoded;
 use crate::value::Style;
+use comparison::{Literal, Test};
 use etw_types::{EventRecord, FileTime};
 use node::{Context, Finder, Node};
 use parser::Parser;
 use std::fmt;
-use test::{Literal, Test};
 
 /// Why a text is no expression.
 #[derive(Clone, Debug, PartialEq, Eq)]

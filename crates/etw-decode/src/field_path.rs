@@ -1,12 +1,14 @@
 //! Paths to fields (`"Items[1].Sku"`): resolved against a schema, followed through a walk that decodes one field.
 
 use crate::decoded::Decoded;
+use crate::field::{Field, Kind};
 use crate::fields::{Builder, FieldValue};
 use crate::from_field::FromField;
 use crate::reason::Reason;
-use crate::schema::{Field, Kind, Schema};
+use crate::schema::Schema;
 use crate::value::Value;
-use crate::walk::{PayloadError, Visitor};
+use crate::visitor::Visitor;
+use crate::walk::PayloadError;
 use etw_types::EventRecord;
 use std::fmt;
 

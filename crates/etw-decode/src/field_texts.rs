@@ -1,8 +1,8 @@
 //! [`FieldTexts`]: the texts of an event's fields, for messages.
 
-use crate::schema::Field;
+use crate::field::Field;
 use crate::value::{Style, Value};
-use crate::walk::Visitor;
+use crate::visitor::Visitor;
 use std::borrow::Cow;
 
 /// Collects one text a top-level field.

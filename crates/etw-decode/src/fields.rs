@@ -1,9 +1,10 @@
 //! [`FieldValue`] and [`Fields`]: an event's fields as owned values.
 
 use crate::decoded::Decoded;
-use crate::schema::Field;
+use crate::field::Field;
 use crate::value::{Style, Value};
-use crate::walk::{PayloadError, Visitor};
+use crate::visitor::Visitor;
+use crate::walk::PayloadError;
 use etw_types::{EventRecord, FileTime, Guid, SystemTime};
 
 /// A field's value, owned.

@@ -1,6 +1,7 @@
 //! Classic classes of the kernel: a table of their fields, by class GUID, type and version.
 
-use crate::schema::{Count, Field, Length, Names, Schema};
+use crate::field::{Count, Field, Length};
+use crate::schema::{Names, Schema};
 use etw_tracelogging::{Show, Wire};
 use etw_types::Guid;
 use std::collections::HashMap;
@@ -129,7 +130,7 @@ fn field(name: &str, code: &str) -> Field {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::Kind;
+    use crate::field::Kind;
 
     #[test]
     fn the_table_is_whole() {

@@ -30,6 +30,8 @@
 
 mod activity;
 mod catalog;
+#[cfg(feature = "cbor")]
+mod cbor;
 mod custom;
 mod decoded;
 mod decoder;
@@ -38,25 +40,30 @@ pub mod event_info;
 pub mod event_trace;
 mod eventsource;
 pub mod expr;
+mod field;
 mod field_path;
 mod field_texts;
 mod fields;
 mod from_field;
 mod kernel;
 pub mod manifest;
+mod map;
 mod message;
 pub mod mof;
 pub mod pack;
+mod provider;
 mod read;
 mod reason;
 pub mod registered;
 mod schema;
+mod schemas;
 mod status;
 mod store;
 mod string_event;
 mod text;
 pub mod tracelogging;
 mod value;
+mod visitor;
 mod walk;
 pub mod wevt;
 pub mod wpp;
@@ -64,25 +71,29 @@ pub mod wpp;
 pub use activity::activity_path;
 pub use catalog::Catalog;
 #[cfg(feature = "cbor")]
-pub use custom::Cbor;
+pub use cbor::Cbor;
 pub use custom::{CustomDecoder, CustomDecoders, Rendered};
 pub use decoded::Decoded;
 pub use decoder::Decoder;
 pub use etw_tracelogging::tdh::{InType, OutType};
 pub use etw_tracelogging::{Show, StatusKind, Wire};
 pub use event::Event;
+pub use field::{Count, Field, Kind, Length};
 pub use field_path::FieldError;
 pub use fields::{FieldValue, Fields};
 pub use from_field::FromField;
+pub use map::{Map, MapKind};
 pub use message::Message;
 pub use reason::{Reason, Source};
-pub use schema::{Count, Field, Kind, Length, Map, MapKind, Names, Schema};
+pub use schema::{Names, Schema};
+pub use schemas::DescribedEvent;
 pub use status::{status_name, status_text};
 pub use store::Store;
 pub use string_event::is_string_event;
 pub use text::{CodePage, Text, write_json_string};
 pub use value::{Style, Value};
-pub use walk::{PayloadError, Visitor, walk};
+pub use visitor::Visitor;
+pub use walk::{PayloadError, walk};
 
 /// The example of `README.md`, as a doc-test.
 #[cfg(doctest)]

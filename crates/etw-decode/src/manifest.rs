@@ -8,11 +8,9 @@
 mod compiler;
 mod xml;
 
-use crate::schema::Schema;
+pub use crate::provider::ManifestProvider;
 use crate::wevt::WevtError;
 use compiler::Compiler;
-use etw_types::Guid;
-use std::collections::HashMap;
 use std::fmt;
 use xml::{Tree, decode_text};
 
@@ -72,21 +70,6 @@ pub struct Manifest {
     pub warnings: Vec<String>,
     /// Approximate bytes of memory that the events take.
     pub(crate) size: usize,
-}
-
-/// A provider and its events.
-#[derive(Clone, Debug, Default)]
-pub struct ManifestProvider {
-    /// Its GUID.
-    pub guid: Guid,
-    /// Another GUID by which sessions enable it.
-    pub control_guid: Option<Guid>,
-    /// Its name.
-    pub name: String,
-    /// By id and version.
-    pub events: HashMap<(u16, u8), Schema>,
-    /// What it can be enabled by: mask and name.
-    pub keywords: Vec<(u64, String)>,
 }
 
 /// Reads a manifest: UTF-8, or UTF-16 with its mark.

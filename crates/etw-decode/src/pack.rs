@@ -13,9 +13,10 @@
 //! A source is named by what it contains: the same one twice is kept once. Opening reads the index alone; a source is read when an event of
 //! one of its GUIDs comes, and its hash is checked then.
 
-use crate::catalog::Catalog;
 use crate::event_info::{EventInfo, map};
 use crate::schema::Schema;
+use crate::schemas::{DescribedEvent, Schemas};
+use crate::store::part;
 use crate::wevt::{self, Messages};
 use crate::{manifest, mof, wpp};
 use etw_types::{Guid, le};
@@ -274,7 +275,7 @@ struct Entry {
     size: u64,
     hash: [u8; 32],
     guids: Vec<Guid>,
-    parsed: OnceLock<Catalog>,
+    parsed: OnceLock<Schemas>,
 }
 
 impl fmt::Debug for Pack {
@@ -356,21 +357,22 @@ impl Pack {
     }
 
     /// A damaged source describes nothing.
-    fn catalog(&self, number: u32) -> &Catalog {
+    fn catalog(&self, number: u32) -> &Schemas {
         let entry = &self.entries[number as usize];
         entry.parsed.get_or_init(|| {
-            let mut catalog = Catalog::default();
+            let mut catalog = Schemas::default();
             let Some(source) = self.source(entry) else { return catalog };
             match entry.kind {
                 SourceKind::Manifest => {
-                    let _ = catalog.add_manifest(&source);
+                    let parsed = manifest::parse(&source).unwrap_or_default();
+                    parsed.providers.into_iter().for_each(|one| catalog.add_provider(one));
                 }
                 SourceKind::Compiled => {
                     for provider in compiled(&source).unwrap_or_default() {
                         catalog.add_provider(provider);
                     }
                 }
-                SourceKind::Tmf => drop(catalog.add_tmf(&source)),
+                SourceKind::Tmf => catalog.add_messages(wpp::parse_tmf(&wpp::text_of(&source)).0),
                 SourceKind::Mof => drop(catalog.add_mof(&source)),
                 SourceKind::Trace => add_trace(&mut catalog, &source),
             }
@@ -378,7 +380,7 @@ impl Pack {
         })
     }
 
-    fn catalogs(&self, guid: &Guid) -> impl Iterator<Item = &Catalog> {
+    fn catalogs(&self, guid: &Guid) -> impl Iterator<Item = &Schemas> {
         let numbers = self.by_guid.get(guid).map_or(&[][..], Vec::as_slice);
         numbers.iter().map(|number| self.catalog(*number))
     }
@@ -395,7 +397,7 @@ impl Pack {
         self.catalogs(&guid).find_map(|catalog| catalog.message(guid, number))
     }
 
-    pub(crate) fn events_of(&self, provider: &Guid) -> Vec<crate::catalog::DescribedEvent> {
+    pub(crate) fn events_of(&self, provider: &Guid) -> Vec<DescribedEvent> {
         self.catalogs(provider).flat_map(|catalog| catalog.events_of(provider)).collect()
     }
 
@@ -404,22 +406,17 @@ impl Pack {
     }
 }
 
-/// Part kinds of a trace's source.
-pub(crate) const EVENT_INFO: u8 = 1;
-pub(crate) const MAP_INFO: u8 = 2;
-pub(crate) const SOURCE_MANIFEST: u8 = 3;
-
-fn add_trace(catalog: &mut Catalog, joined: &[u8]) {
+fn add_trace(catalog: &mut Schemas, joined: &[u8]) {
     let parts = split(joined);
     let maps: HashMap<(Guid, String), Arc<crate::Map>> = parts
         .iter()
-        .filter(|(kind, _)| *kind == MAP_INFO)
+        .filter(|(kind, _)| *kind == part::MAP_INFO)
         .filter_map(|(_, part)| map(part))
         .map(|(guid, map)| ((guid, map.name.clone()), Arc::new(map)))
         .collect();
     for (kind, part) in parts {
         match kind {
-            EVENT_INFO => {
+            part::EVENT_INFO => {
                 let Ok(info) = EventInfo::parse(part) else { continue };
                 let provider = info.provider();
                 let find = |name: &str| maps.get(&(provider, name.to_owned())).cloned();
@@ -427,7 +424,7 @@ fn add_trace(catalog: &mut Catalog, joined: &[u8]) {
                     catalog.add_described(key, schema);
                 }
             }
-            SOURCE_MANIFEST => {
+            part::SOURCE_MANIFEST => {
                 let Some(guid) = Guid::read(part, 0) else { continue };
                 let Ok(parsed) = manifest::parse(&part[16..]) else { continue };
                 for provider in parsed.providers {

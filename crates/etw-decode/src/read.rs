@@ -1,6 +1,6 @@
 //! One value out of a payload, by its wire form.
 
-use crate::schema::{Field, Kind};
+use crate::field::{Field, Kind};
 use crate::text::Text;
 use crate::value::{Integer, Value};
 use etw_tracelogging::{Show, Wire};

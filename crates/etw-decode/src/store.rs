@@ -1,9 +1,9 @@
 //! Schemas that were learnt from a trace.
 
-use crate::catalog::Catalog;
 use crate::event_info::{self, EventInfo, EventKey};
 use crate::eventsource::{self, EventSources};
-use crate::schema::Map;
+use crate::map::Map;
+use crate::schemas::Schemas;
 use etw_types::{EVENT_METADATA, EventRecord, Guid};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,6 +11,13 @@ use std::sync::Arc;
 /// Types of the EventMetadata class.
 pub(crate) const EVENT_INFO: u8 = 32;
 pub(crate) const MAP_INFO: u8 = 33;
+
+/// Kinds of the parts in which a pack keeps what a trace described.
+pub(crate) mod part {
+    pub const EVENT_INFO: u8 = 1;
+    pub const MAP_INFO: u8 = 2;
+    pub const SOURCE_MANIFEST: u8 = 3;
+}
 
 /// Bytes of schemas that are kept; a trace that describes more is not a trace of one machine.
 const SIZE_LIMIT: usize = 16 << 20;
@@ -96,27 +103,26 @@ impl Store {
 
     /// What an EventSource has told of itself.
     #[inline]
-    pub(crate) fn source(&self, provider: &Guid) -> Option<&Catalog> {
+    pub(crate) fn source(&self, provider: &Guid) -> Option<&Schemas> {
         self.sources.catalog(provider)
     }
 
     /// What was learnt, by provider or class, as parts of a pack's source.
     pub(crate) fn parts(&self) -> std::collections::BTreeMap<Guid, Vec<(u8, Vec<u8>)>> {
-        use crate::pack;
         let mut parts: std::collections::BTreeMap<Guid, Vec<(u8, Vec<u8>)>> = Default::default();
         let mut add = |guid, kind, bytes| parts.entry(guid).or_default().push((kind, bytes));
         for (key, blob) in &self.events {
             let guid = match key {
                 EventKey::Event(guid, ..) | EventKey::Classic(guid, ..) => *guid,
             };
-            add(guid, pack::EVENT_INFO, blob.to_vec());
+            add(guid, part::EVENT_INFO, blob.to_vec());
         }
         for (guid, maps) in &self.maps {
             maps.values()
-                .for_each(|map| add(*guid, pack::MAP_INFO, event_info::map_blob(*guid, map)));
+                .for_each(|map| add(*guid, part::MAP_INFO, event_info::map_blob(*guid, map)));
         }
         for (guid, text) in self.sources.texts() {
-            add(guid, pack::SOURCE_MANIFEST, [&guid.0, text].concat());
+            add(guid, part::SOURCE_MANIFEST, [&guid.0, text].concat());
         }
         // The same trace gives the same bytes.
         parts.values_mut().for_each(|parts| parts.sort());

@@ -1,6 +1,7 @@
 //! Events of `EventWriteString`: one string without a schema.
 
-use crate::schema::{Field, Names, Schema};
+use crate::field::Field;
+use crate::schema::{Names, Schema};
 use etw_tracelogging::{Show, Wire};
 use etw_types::{EventFlags, EventProperty, EventRecord};
 use std::sync::OnceLock;

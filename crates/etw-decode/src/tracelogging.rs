@@ -1,6 +1,7 @@
 //! Schemas from TraceLogging metadata, which travels with each event.
 
-use crate::schema::{Count, Field, Kind, Length, Names, Schema};
+use crate::field::{Count, Field, Kind, Length};
+use crate::schema::{Names, Schema};
 use etw_tracelogging::{self as tl, EventMetadata, FieldType, InType, Show, Wire, tdh};
 use std::collections::VecDeque;
 use std::fmt;

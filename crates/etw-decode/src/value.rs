@@ -1,7 +1,7 @@
 //! One value of a field, and its text and JSON.
 
 use crate::custom::{CustomDecoders, Rendered};
-use crate::schema::Map;
+use crate::map::Map;
 use crate::status::status_text;
 use crate::text::{CodePage, Text, write_json_string};
 use etw_tracelogging::{Show, StatusKind};

@@ -1,41 +1,13 @@
 //! A schema over a payload.
 
+use crate::field::{Count, Field, Kind, Length};
 use crate::read::{counted, read, stored_integer};
-use crate::schema::{Count, Field, Kind, Length, Schema};
+use crate::schema::Schema;
 use crate::text::Text;
 use crate::value::Value;
+use crate::visitor::Visitor;
 use etw_types::le;
 use std::fmt;
-use std::ops::Range;
-
-/// Is told the fields of an event in order.
-pub trait Visitor {
-    /// A value: of a single field, or the next of the array that was begun last.
-    fn value(&mut self, field: &Field, value: Value<'_>);
-    /// `count` values or structs follow.
-    fn begin_array(&mut self, field: &Field, count: usize);
-    /// The array begun last is complete.
-    fn end_array(&mut self, field: &Field);
-    /// The members of a struct follow.
-    fn begin_struct(&mut self, field: &Field);
-    /// The struct begun last is complete.
-    fn end_struct(&mut self, field: &Field);
-    /// Which bytes of the payload the value takes that is told next, for those who need them.
-    fn place(&mut self, _bytes: Range<usize>) {}
-    /// Whether the walk can end here. The walk asks after each field and after each element of an array.
-    fn is_done(&self) -> bool {
-        false
-    }
-}
-
-/// Is told, and forgets: for what a walk costs and whether it comes to its end.
-impl Visitor for () {
-    fn value(&mut self, _: &Field, _: Value<'_>) {}
-    fn begin_array(&mut self, _: &Field, _: usize) {}
-    fn end_array(&mut self, _: &Field) {}
-    fn begin_struct(&mut self, _: &Field) {}
-    fn end_struct(&mut self, _: &Field) {}
-}
 
 /// Why a payload does not fit its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,9 +13,11 @@
 //! Offsets count from CRIM; texts are u32 size with itself, UTF-16, NUL. Source: the format as documented by the libfwevt project and
 //! Microsoft's manifest schema; flags of items and the bytes of structs are a guess by TRACE_EVENT_INFO, which has the same.
 
-use crate::manifest::ManifestProvider;
+use crate::field::{Count, Field, Kind, Length};
+use crate::map::{Map, MapKind};
 use crate::message::Message;
-use crate::schema::{Count, Field, Kind, Length, Map, MapKind, Names, Schema};
+use crate::provider::ManifestProvider;
+use crate::schema::{Names, Schema};
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_tracelogging::{Show, Wire};
 use etw_types::{Guid, le};

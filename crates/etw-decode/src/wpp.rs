@@ -16,14 +16,13 @@ use crate::schema::Schema;
 use crate::text::CodePage;
 use etw_types::Guid;
 
-mod format;
+pub(crate) mod format;
 #[cfg(feature = "pdb")]
 pub mod pdb;
 mod prefix;
 mod printf;
 mod tmf;
 
-pub(crate) use format::WppFormat;
 pub use prefix::{Prefix, PrefixFacts};
 pub use tmf::parse_tmf;
 

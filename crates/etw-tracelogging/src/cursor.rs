@@ -1,5 +1,7 @@
+//! A cursor over a blob of metadata; its errors say at which offset.
+
+use crate::error::{MetadataError, MetadataErrorKind};
 use crate::flags;
-use crate::meta::{MetadataError, MetadataErrorKind};
 
 /// A place in a blob from which the next part is read; every failure names the offset of the part it failed at.
 #[derive(Clone, Debug)]

@@ -1,3 +1,5 @@
+//! Metadata blobs, written.
+
 use std::error::Error;
 use std::fmt;
 

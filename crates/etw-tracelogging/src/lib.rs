@@ -39,15 +39,15 @@
 
 mod cursor;
 mod encode;
+mod error;
 mod meta;
 mod payload;
 mod traits;
 mod types;
 
 pub use encode::{EncodeError, MetadataBuilder, provider_traits};
-pub use meta::{
-    Count, Custom, EventMetadata, Field, Fields, MetadataError, MetadataErrorKind, event_name,
-};
+pub use error::{MetadataError, MetadataErrorKind};
+pub use meta::{Count, Custom, EventMetadata, Field, Fields, event_name};
 pub use payload::PayloadBuilder;
 pub use traits::{ProviderTraits, TraitType, Traits};
 #[doc(hidden)]

@@ -1,8 +1,9 @@
-use std::error::Error;
-use std::fmt;
+//! [`EventMetadata`]: the metadata of an event, read in place.
+
 use std::iter::FusedIterator;
 
 use crate::cursor::Cursor;
+use crate::error::MetadataError;
 use crate::types::{InType, OutType, flags};
 
 /// The metadata of one event: its name, its tag, and its fields.
@@ -178,78 +179,6 @@ impl<'a> Iterator for Fields<'a> {
 
 impl FusedIterator for Fields<'_> {}
 
-/// A blob of event metadata or provider traits is damaged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MetadataError {
-    /// Where in the blob the part begins that could not be read.
-    pub offset: usize,
-    /// What is wrong with it.
-    pub kind: MetadataErrorKind,
-}
-
-/// What is wrong with a part of a blob.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum MetadataErrorKind {
-    /// The blob's own size is too small for its head, or larger than the `room` bytes there are.
-    BadSize {
-        /// As the blob says.
-        size: u16,
-        /// The bytes that were given.
-        room: usize,
-    },
-    /// The blob ends within a number or a custom schema.
-    Truncated {
-        /// The bytes this part takes.
-        needed: usize,
-        /// The bytes left.
-        room: usize,
-    },
-    /// A name has no NUL.
-    UnterminatedName,
-    /// Every byte from here to the end says that another byte of the tag follows.
-    UnterminatedTag,
-    /// The size of a trait is below 3, which its own head takes, or more than is left.
-    BadTraitSize {
-        /// As the trait says, its head included.
-        size: u16,
-        /// The bytes left, its head included.
-        room: usize,
-    },
-}
-
-impl MetadataErrorKind {
-    pub(crate) fn at(self, offset: usize) -> MetadataError {
-        MetadataError { offset, kind: self }
-    }
-}
-
-impl fmt::Display for MetadataErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            MetadataErrorKind::BadSize { size, room } => {
-                write!(f, "size {size} of a blob that has {room} bytes")
-            }
-            MetadataErrorKind::Truncated { needed, room } => {
-                write!(f, "{needed} bytes needed, {room} left")
-            }
-            MetadataErrorKind::UnterminatedName => f.write_str("name without NUL"),
-            MetadataErrorKind::UnterminatedTag => f.write_str("tag without last byte"),
-            MetadataErrorKind::BadTraitSize { size, room } => {
-                write!(f, "trait size {size} where {room} bytes are left")
-            }
-        }
-    }
-}
-
-impl fmt::Display for MetadataError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TraceLogging metadata, offset {}: {}", self.offset, self.kind)
-    }
-}
-
-impl Error for MetadataError {}
-
 /// The name in an event's metadata (`u16` size, tag bytes, name, NUL), for filters: the rest is not looked at. Async-signal-safe.
 pub fn event_name(metadata: &[u8]) -> Option<&[u8]> {
     let behind_size = metadata.get(2..)?;
@@ -261,6 +190,7 @@ pub fn event_name(metadata: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::MetadataErrorKind;
 
     /// The head of an event named `E`, then `fields`, then two bytes that are not the blob's.
     fn blob(fields: &[u8]) -> Vec<u8> {

@@ -1,3 +1,5 @@
+//! [`PayloadBuilder`]: values, written.
+
 use etw_types::{FileTime, Guid, SystemTime};
 
 use crate::encode::{EncodeError, MAX_SIZE};

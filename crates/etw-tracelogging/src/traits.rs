@@ -1,10 +1,12 @@
+//! [`ProviderTraits`]: a provider's name and group, read in place.
+
 use std::fmt;
 use std::iter::FusedIterator;
 
 use etw_types::Guid;
 
 use crate::cursor::Cursor;
-use crate::meta::{MetadataError, MetadataErrorKind};
+use crate::error::{MetadataError, MetadataErrorKind};
 
 /// What a provider says of itself: its name, and perhaps the group it belongs to.
 ///

@@ -1,10 +1,10 @@
 //! The tree of an expression, and its evaluation.
 
-use super::test::{Literal, Operator, Subject, Test};
+use super::comparison::{Literal, Operator, Subject, Test};
 use crate::decoded::Decoded;
-use crate::schema::Field;
+use crate::field::Field;
 use crate::value::{Style, Value};
-use crate::walk::Visitor;
+use crate::visitor::Visitor;
 use etw_types::{EventRecord, FileTime, Guid, HeaderType};
 
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! The grammar: from text to a tree.
 
+use super::comparison::{Literal, Operator, Test};
 use super::lexer::Lexer;
 use super::node::{GuidName, Node, NumberName, TextName};
-use super::test::{Literal, Operator, Test};
 use super::{DEPTH, ExprError};
 use etw_types::{FileTime, Guid, Level};
 use regex_lite::Regex;

@@ -1,3 +1,5 @@
+//! Expressions on a record; errors and where they point.
+
 use super::*;
 use crate::{Catalog, Decoder};
 use etw_types::{Guid, HeaderType, Level};

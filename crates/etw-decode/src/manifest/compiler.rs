@@ -2,8 +2,10 @@
 
 use super::xml::{Tree, number};
 use super::{Manifest, ManifestProvider, WARNING_LIMIT};
+use crate::field::{Count, Field, Kind, Length};
+use crate::map::{Map, MapKind};
 use crate::message::Message;
-use crate::schema::{Count, Field, Kind, Length, Map, MapKind, Names, Schema};
+use crate::schema::{Names, Schema};
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_tracelogging::{Show, Wire};
 use etw_types::Guid;

@@ -1,5 +1,7 @@
+//! Manifests, sloppy ones and damaged ones.
+
 use super::*;
-use crate::schema::{Count, Kind, Length};
+use crate::field::{Count, Kind, Length};
 
 const SMALL: &str = r#"<?xml version="1.0"?>
 <m:instrumentationManifest xmlns:m="http://schemas.microsoft.com/win/2004/08/events">

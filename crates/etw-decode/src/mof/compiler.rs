@@ -2,7 +2,9 @@
 
 use super::parser::{Class, Property, Value, parse_number};
 use super::{COPY_LIMIT, DEPTH_LIMIT, MofEvent};
-use crate::schema::{Count, Field, Length, Map, MapKind, Names, Schema};
+use crate::field::{Count, Field, Length};
+use crate::map::{Map, MapKind};
+use crate::schema::{Names, Schema};
 use etw_tracelogging::{Show, Wire};
 use etw_types::Guid;
 use std::collections::HashMap;

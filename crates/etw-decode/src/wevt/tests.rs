@@ -1,3 +1,5 @@
+//! A compiled manifest made here, whole and damaged.
+
 use super::*;
 
 const GUID: Guid = Guid::from_u128(0x11111111_2222_3333_4444_555555555555);

@@ -1,10 +1,10 @@
 //! The text of a message: its format and its arguments.
 
 use super::printf::{Spec, float, integer};
-use crate::schema::Field;
+use crate::field::Field;
 use crate::status::status_text;
 use crate::value::{Style, Value};
-use crate::walk::Visitor;
+use crate::visitor::Visitor;
 use etw_tracelogging::StatusKind;
 use etw_types::FileTime;
 use std::fmt::Write;

@@ -1,3 +1,5 @@
+//! Messages of a TMF and their texts; damaged files.
+
 use super::printf::{Spec, WIDTH_LIMIT};
 use super::*;
 use crate::Style;

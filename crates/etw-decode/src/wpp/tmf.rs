@@ -2,7 +2,9 @@
 
 use super::WppMessage;
 use super::format::{Item, WppFormat, parts};
-use crate::schema::{Field, Kind, Length, Map, MapKind, Names, Schema};
+use crate::field::{Field, Kind, Length};
+use crate::map::{Map, MapKind};
+use crate::schema::{Names, Schema};
 use etw_tracelogging::{Show, StatusKind, Wire};
 use etw_types::Guid;
 use std::sync::Arc;

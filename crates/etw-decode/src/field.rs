@@ -1,0 +1,180 @@
+//! [`Field`]: name, type, count and length of one field.
+
+use crate::map::Map;
+use crate::text::write_json_string;
+use etw_tracelogging::tdh::{InType, OutType};
+use etw_tracelogging::{Show, Wire, tdh_types};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// One field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// As the schema has it.
+    pub name: String,
+    /// What is stored.
+    pub kind: Kind,
+    /// The types by which TDH tells it: those of the schema, or what stands for them. They say nothing of a struct.
+    pub types: (InType, OutType),
+    /// How often.
+    pub count: Count,
+    /// How long, for text and bytes that do not tell; a custom field of its own length has a `u16` before it.
+    pub length: Length,
+    /// Names of its values.
+    pub map: Option<Arc<Map>>,
+    /// 28 bits that only consumers give a meaning.
+    pub tag: u32,
+    /// Asks not to be shown to people.
+    pub no_print: bool,
+    /// The length of the custom-serialised field behind it: JSON, CSV and text show the two as one.
+    pub is_custom_length: bool,
+    /// The name as a JSON key with quotes and colon, made unique among its siblings.
+    pub(crate) json_key: Box<[u8]>,
+}
+
+/// What a field stores.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// A value.
+    Scalar {
+        /// How it lies in the payload.
+        wire: Wire,
+        /// What it is shown as.
+        show: Show,
+    },
+    /// Other fields, one after the other.
+    Struct {
+        /// Index of the first.
+        first: usize,
+        /// How many.
+        count: usize,
+    },
+    /// A custom-serialised value; to decoders that do not know this, BINARY with a length.
+    Custom {
+        /// 0–31
+        protocol: u8,
+        /// For the protocol's decoder.
+        schema: Box<[u8]>,
+    },
+    /// A text of the schema's: no bytes of the payload.
+    Constant(Box<str>),
+}
+
+/// How many values a field has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// One, which is no array.
+    One,
+    /// An array of so many.
+    Fixed(u16),
+    /// An array; a `u16` before it tells.
+    Prefixed,
+    /// An array; the field with this index tells.
+    Field(usize),
+    /// An array; as many as the rest of the payload holds, of a type whose size does not depend on the payload.
+    Rest,
+}
+
+/// How long a text or binary value is: characters or bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// As its type says.
+    Own,
+    /// So long.
+    Fixed(u16),
+    /// The field with this index tells.
+    Field(usize),
+}
+
+impl Field {
+    /// A single value.
+    pub fn new(name: impl Into<String>, wire: Wire, show: Show) -> Field {
+        Field {
+            name: name.into(),
+            kind: Kind::Scalar { wire, show },
+            types: tdh_types(wire, show),
+            count: Count::One,
+            length: Length::Own,
+            map: None,
+            tag: 0,
+            no_print: false,
+            is_custom_length: false,
+            json_key: Box::default(),
+        }
+    }
+
+    /// The name as a JSON key with quotes and colon; a name that a sibling had before has `#2`, `#3`, … behind it.
+    #[inline]
+    pub fn json_key(&self) -> &[u8] {
+        &self.json_key
+    }
+
+    /// The name, made unique among its siblings like [`json_key`](Field::json_key).
+    pub(crate) fn unique_name(&self) -> &str {
+        let key = self.json_key.strip_prefix(b"\"").and_then(|key| key.strip_suffix(b"\":"));
+        match key.map(std::str::from_utf8) {
+            // A name with escapes stays as it is.
+            Some(Ok(key)) if !key.contains('\\') => key,
+            _ => &self.name,
+        }
+    }
+
+    /// Whether it is a struct, or an array of structs.
+    pub fn is_struct(&self) -> bool {
+        matches!(self.kind, Kind::Struct { .. })
+    }
+
+    /// Whether it is an array.
+    pub fn is_array(&self) -> bool {
+        self.count != Count::One
+    }
+}
+
+/// JSON keys: a name that a sibling had before gets `#2`, `#3`, …, whichever is free.
+pub(crate) fn name_siblings(fields: &mut [Field]) {
+    // Of each key that is taken, the number to try next.
+    let mut taken: HashMap<String, u32> = HashMap::new();
+    for field in fields {
+        if field.is_custom_length {
+            continue;
+        }
+        let mut name = Cow::Borrowed(field.name.as_str());
+        if let Some(&(mut number)) = taken.get(&*name) {
+            while taken.contains_key(&*name) {
+                name = Cow::Owned(format!("{}#{number}", field.name));
+                number += 1;
+            }
+            taken.insert(field.name.clone(), number);
+        }
+        let mut key = Vec::with_capacity(name.len() + 3);
+        write_json_string(&mut key, &name);
+        key.push(b':');
+        taken.insert(name.into_owned(), 2);
+        field.json_key = key.into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{Names, Schema};
+
+    #[test]
+    fn repeated_names_are_numbered() {
+        let fields = ["a", "b", "a", "a"].map(|name| Field::new(name, Wire::U8, Show::Plain));
+        let schema = Schema::new(Names::default(), fields.to_vec(), 4);
+        let keys: Vec<_> = schema.fields.iter().map(|f| &*f.json_key).collect();
+        assert_eq!(keys, [&b"\"a\":"[..], b"\"b\":", b"\"a#2\":", b"\"a#3\":"]);
+    }
+
+    #[test]
+    fn keys_are_unique_beside_names_that_look_numbered() {
+        let fields =
+            ["a", "a#2", "a", "a", "a#2"].map(|name| Field::new(name, Wire::U8, Show::Plain));
+        let schema = Schema::new(Names::default(), fields.to_vec(), 5);
+        let keys: Vec<_> =
+            schema.fields.iter().map(|f| String::from_utf8_lossy(&f.json_key)).collect();
+        assert_eq!(keys, ["\"a\":", "\"a#2\":", "\"a#3\":", "\"a#4\":", "\"a#2#2\":"]);
+    }
+}

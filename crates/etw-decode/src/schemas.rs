@@ -1,0 +1,128 @@
+//! [`Schemas`]: schemas by what they describe.
+
+use crate::event_info::EventKey;
+use crate::mof;
+use crate::provider::ManifestProvider;
+use crate::schema::Schema;
+use crate::wpp::WppMessage;
+use etw_types::Guid;
+use std::collections::HashMap;
+
+/// Versions of a class's event; `None` stands for versions without a schema of their own.
+type Versions = Vec<(Option<u8>, Schema)>;
+
+/// Schemas by what they describe. Of two schemas for one event, the one added first is kept.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Schemas {
+    pub events: HashMap<(Guid, u16, u8), Schema, foldhash::fast::RandomState>,
+    pub providers: HashMap<Guid, String, foldhash::fast::RandomState>,
+    messages: HashMap<(Guid, u16), Schema, foldhash::fast::RandomState>,
+    /// By class and type.
+    classes: HashMap<(Guid, u8), Versions, foldhash::fast::RandomState>,
+}
+
+impl Schemas {
+    pub fn add_provider(&mut self, provider: ManifestProvider) {
+        for guid in [Some(provider.guid), provider.control_guid].into_iter().flatten() {
+            self.providers.entry(guid).or_insert_with(|| provider.name.clone());
+        }
+        for ((id, version), schema) in provider.events {
+            if let Some(control) = provider.control_guid {
+                self.events.entry((control, id, version)).or_insert_with(|| schema.clone());
+            }
+            self.events.entry((provider.guid, id, version)).or_insert(schema);
+        }
+    }
+
+    pub fn add_messages(&mut self, messages: impl IntoIterator<Item = WppMessage>) {
+        for message in messages {
+            self.messages.entry((message.guid, message.number)).or_insert(message.schema);
+        }
+    }
+
+    /// Adds the classes of a MOF file; returns warnings about what was left out.
+    pub fn add_mof(&mut self, text: &[u8]) -> Vec<String> {
+        let (events, warnings) = mof::parse(text);
+        for event in events {
+            let versions = self.classes.entry((event.class, event.kind)).or_default();
+            if !versions.iter().any(|(version, _)| *version == event.version) {
+                versions.push((event.version, event.schema));
+            }
+        }
+        warnings
+    }
+
+    /// Adds a schema that a trace described.
+    pub fn add_described(&mut self, key: EventKey, schema: Schema) {
+        match key {
+            EventKey::Event(provider, id, version) => {
+                if let Some(name) = &schema.names.provider {
+                    self.providers.entry(provider).or_insert_with(|| name.clone());
+                }
+                self.events.entry((provider, id, version)).or_insert(schema);
+            }
+            EventKey::Classic(class, kind, version) => {
+                self.classes.entry((class, kind)).or_default().push((Some(version), schema));
+            }
+        }
+    }
+
+    #[inline]
+    pub fn event(&self, provider: Guid, id: u16, version: u8) -> Option<&Schema> {
+        self.events.get(&(provider, id, version))
+    }
+
+    pub fn message(&self, guid: Guid, number: u16) -> Option<&Schema> {
+        self.messages.get(&(guid, number))
+    }
+
+    /// The schema of the record's version, else the one without a version.
+    pub fn class(&self, class: Guid, kind: u8, version: u8) -> Option<&Schema> {
+        let versions = self.classes.get(&(class, kind))?;
+        let of = |wanted| versions.iter().find(|(version, _)| *version == wanted);
+        of(Some(version)).or_else(|| of(None)).map(|(_, schema)| schema)
+    }
+
+    pub fn provider_name(&self, provider: &Guid) -> Option<&str> {
+        self.providers.get(provider).map(String::as_str)
+    }
+
+    pub fn message_count(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// How many events, messages and classes it describes.
+    pub fn len(&self) -> usize {
+        self.events.len() + self.messages.len() + self.classes.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.providers.is_empty() && self.messages.is_empty() && self.classes.is_empty()
+    }
+
+    /// The events of a provider, in no order.
+    pub fn events_of(&self, provider: &Guid) -> impl Iterator<Item = DescribedEvent> {
+        let own = self.events.iter().filter(move |((guid, ..), _)| guid == provider);
+        own.map(|((_, id, version), schema)| DescribedEvent {
+            id: *id,
+            version: *version,
+            name: schema.names.event.clone().unwrap_or_default(),
+            level: schema.names.level.clone(),
+            keywords: schema.names.keywords.clone(),
+            fields: schema.fields[..schema.top_level].iter().map(|f| f.name.clone()).collect(),
+        })
+    }
+}
+
+/// An event that a manifest describes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct DescribedEvent {
+    pub id: u16,
+    pub version: u8,
+    pub name: String,
+    pub level: Option<String>,
+    pub keywords: Vec<String>,
+    /// Names of its top-level fields.
+    pub fields: Vec<String>,
+}
