@@ -3,7 +3,7 @@
 use etw_decode::manifest::ManifestProvider;
 use etw_decode::wevt::Messages;
 use etw_decode::{Catalog, Decoder, Field, Style, Value, Visitor};
-use etw_types::{EVENT_METADATA, EventRecord, ExtType, ExtendedItems, Guid, HeaderType, Opcode};
+use etw_types::{EVENT_METADATA, EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType, Opcode};
 
 /// Makes the text of every value, and counts what all of it comes to.
 #[derive(Default)]
@@ -63,17 +63,11 @@ fn decode(decoder: &mut Decoder, record: &EventRecord<'_>) {
 /// `u16` length, TraceLogging metadata, payload.
 pub fn event_metadata(data: &[u8]) {
     let Some((blob, payload)) = split(data) else { return };
-    let Ok(length) = u16::try_from(blob.len()) else { return };
-    let Ok(total) = u16::try_from((blob.len() + 8).next_multiple_of(8)) else { return };
-    let mut chain = total.to_le_bytes().to_vec();
-    chain.extend(ExtType::EVENT_SCHEMA_TL.0.to_le_bytes());
-    chain.extend([0, 0]);
-    chain.extend(length.to_le_bytes());
-    chain.extend(blob);
-    chain.resize(usize::from(total), 0);
-    let Ok((items, _)) = ExtendedItems::parse_chain(&chain) else { return };
+    let Ok(items) = ExtendedItemsBuf::from_items(&[(ExtType::EVENT_SCHEMA_TL, blob)]) else {
+        return;
+    };
     let mut record = EventRecord::new(HeaderType::Event64, payload);
-    record.extended = items;
+    record.extended = items.as_items();
     decode(&mut Decoder::new(), &record);
 }
 

@@ -4,7 +4,7 @@ use etw_etl::record::{self, RecordContext};
 use etw_host::registrations::{Given, Origin, Provider, Registrations};
 use etw_ring::Record;
 use etw_session::{EnableInfo, Event, Router, Session, SessionOptions, recover};
-use etw_types::Guid;
+use etw_types::{BufferHeader, Guid};
 
 /// The beginning of a `.part` file; what is not there is zero.
 pub fn part_header(data: &[u8]) {
@@ -18,8 +18,8 @@ pub fn recover(data: &[u8]) {
     let found = recover::recover(rest.chunks(1024), batch);
     for buffer in found.buffers {
         assert_eq!(buffer.bytes.len(), 1024);
-        let filled = u32::from_le_bytes(buffer.bytes[0x30..0x34].try_into().expect("four bytes"));
-        assert!((72..=1024).contains(&filled));
+        let filled = BufferHeader::OFFSET.get(&buffer.bytes).expect("a whole header") as usize;
+        assert!((BufferHeader::SIZE..=1024).contains(&filled));
     }
 }
 
@@ -98,7 +98,7 @@ fn stored(event: &Event<'_>) {
     session.stop(i64::MAX);
     session.seal(1);
     let full = session.take_full().expect("a sealed buffer");
-    let record = &full.bytes()[72..full.filled()];
+    let record = &full.bytes()[BufferHeader::SIZE..full.filled()];
     let context = RecordContext::default();
     let frame = record::frame(record, &context).expect("a record");
     assert_eq!(frame.size as usize, event.size(&[]));

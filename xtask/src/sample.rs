@@ -1,11 +1,11 @@
 //! The trace that the README shows: a small web shop under ETW, with one of everything that a reader meets.
 
 use crate::Result;
-use etw_etl::write::{FileBuilder, encode, extended_chain};
+use etw_etl::write::{FileBuilder, encode};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
 use etw_types::{
-    EVENT_METADATA, EventRecord, ExtType, ExtendedItems, FileTime, Guid, HeaderType, Hook, Level,
-    MessageFlags, Opcode,
+    EVENT_METADATA, EventRecord, ExtType, ExtendedItemsBuf, FileTime, Guid, HeaderType, Hook,
+    Level, MessageFlags, Opcode,
 };
 
 const SHOP: Guid = Guid::from_u128(0x5b1c7e0a_3d52_4f6b_9a77_1f0e8d2c4b60);
@@ -172,10 +172,9 @@ impl Shop<'_> {
         }
         items.push((ExtType::PROV_TRAITS, &traits));
         items.push((ExtType::EVENT_SCHEMA_TL, &metadata));
-        let chain = extended_chain(&items)?;
+        let items = ExtendedItemsBuf::from_items(&items)?;
         let mut record = EventRecord::new(HeaderType::Event64, &payload);
-        let items = ExtendedItems::parse_chain(&chain).map_err(|at| format!("item at {at}"))?;
-        record.extended = items.0;
+        record.extended = items.as_items();
         record.provider = Some(SHOP);
         record.descriptor.channel.0 = 11;
         record.descriptor.level = level;

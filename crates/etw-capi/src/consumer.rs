@@ -16,7 +16,6 @@ use etw_api::Status;
 use crate::abi::{array, guarded, read, utf16_of};
 use crate::last_error::SetLastError;
 use crate::status::{ERROR_INVALID_TIME, ERROR_WMI_ALREADY_ENABLED};
-pub use event::header_of;
 pub use layout::RawRecord;
 use layout::{ProcessTraceMode, RawLogfile};
 use process::{Processing, Taken};

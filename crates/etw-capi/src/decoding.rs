@@ -7,12 +7,12 @@ use std::sync::Arc;
 use etw_api::Guid;
 use etw_decode::{Catalog, Decoded, Decoder, Source};
 use etw_types::{
-    Channel, EventDescriptor, EventFlags, EventProperty, EventRecord, ExtendedItems, HeaderType,
-    Hook, Keyword, Level, Opcode,
+    Channel, EventDescriptor, EventFlags, EventProperty, EventRecord, ExtType, ExtendedItemsBuf,
+    HeaderType, Hook, Keyword, Level, Opcode,
 };
 
 use crate::abi::{bytes, pointer};
-use crate::consumer::{RawRecord, header_of};
+use crate::consumer::RawRecord;
 use crate::loaded;
 use crate::tdh::places::Places;
 
@@ -97,8 +97,8 @@ impl Drop for InProgress {
 pub struct Event {
     raw: RawRecord,
     address: usize,
-    /// The extended items, as a chain in their stored form.
-    chain: Vec<u8>,
+    /// The items that decoding needs.
+    items: ExtendedItemsBuf,
 }
 
 impl Event {
@@ -110,30 +110,20 @@ impl Event {
         }
         // SAFETY: ONE.
         let raw = unsafe { record.read_unaligned() };
-        let mut chain: Vec<u8> = Vec::new();
-        let mut last = None;
+        let mut items = ExtendedItemsBuf::new();
         let count = if raw.items.is_null() { 0 } else { usize::from(raw.item_count) };
         for number in 0..count {
             // SAFETY: ARRAY.
             let item = unsafe { raw.items.add(number).read_unaligned() };
-            let total = (8 + usize::from(item.size)).next_multiple_of(8);
-            let Ok(stored) = u16::try_from(total) else { continue };
             // SAFETY: BYTES.
             let Some(data) = (unsafe { bytes(pointer(item.address), usize::from(item.size)) })
             else {
                 continue;
             };
-            last = Some(chain.len());
-            for word in [stored, item.kind, 1, item.size] {
-                chain.extend(word.to_le_bytes());
-            }
-            chain.extend(data);
-            chain.resize(chain.len().next_multiple_of(8), 0);
+            // An item that no record could hold is left out.
+            let _ = items.push(ExtType(item.kind), data);
         }
-        if let Some(last) = last {
-            chain[last + 4] = 0;
-        }
-        Some(Event { raw, address: record.addr(), chain })
+        Some(Event { raw, address: record.addr(), items })
     }
 
     /// An event of which only the provider and the descriptor are known.
@@ -150,7 +140,8 @@ impl Event {
         let flags = EventFlags(header.flags);
         // SAFETY: BYTES, from `new`.
         let payload = unsafe { bytes(self.raw.data.cast(), usize::from(self.raw.data_size)) };
-        let kind = header_of(header.header_type).filter(|kind| {
+        let number = u8::try_from(header.header_type).ok();
+        let kind = number.and_then(HeaderType::from_number).filter(|kind| {
             // A record that the program has made has flags, and no header type that agrees with them.
             let is_classic = kind.is_classic() || kind.is_kernel();
             is_classic == flags.contains(EventFlags::CLASSIC_HEADER)
@@ -190,11 +181,7 @@ impl Event {
                 (0..=u8::MAX).map(|group| Hook(u16::from(group) << 8 | u16::from(d.opcode)));
             record.hook = hooks.into_iter().find(|hook| hook.class_guid() == Some(provider));
         }
-        if !self.chain.is_empty()
-            && let Ok((items, _)) = ExtendedItems::parse_chain(&self.chain)
-        {
-            record.extended = items;
-        }
+        record.extended = self.items.as_items();
         record
     }
 

@@ -8,10 +8,9 @@ use clap::{Args, ValueEnum};
 use etw_decode::activity_path;
 use etw_decode::{Catalog, Decoder, Source, Store};
 use etw_etl::read::{Records, TraceFile};
-use etw_etl::write::extended_chain;
 use etw_host::Loss;
 use etw_types::{
-    EventRecord, ExtType, ExtendedItems, FileTime, Guid, HeaderType, Hook, LOST_EVENT,
+    EventRecord, ExtType, ExtendedItemsBuf, FileTime, Guid, HeaderType, Hook, LOST_EVENT,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -246,7 +245,7 @@ fn resolve(decoder: &mut Decoder, key: RowKey, row: &Row) -> EventRow {
     let mut items: Vec<(ExtType, &[u8])> =
         vec![(ExtType::PROV_TRAITS, &key.traits), (ExtType::EVENT_SCHEMA_TL, &key.metadata)];
     items.retain(|(_, data)| !data.is_empty());
-    let chain = extended_chain(&items).unwrap_or_default();
+    let items = ExtendedItemsBuf::from_items(&items).unwrap_or_default();
     // Only its length matters; the text of a string event is one that every reader takes for one.
     let payload = if key.string { b"x\0\0\0".to_vec() } else { vec![0xff; row.payload_size] };
     let mut record = EventRecord::new(key.header, &payload);
@@ -255,9 +254,7 @@ fn resolve(decoder: &mut Decoder, key: RowKey, row: &Row) -> EventRow {
     record.descriptor.id = key.id;
     record.descriptor.version = key.version;
     record.descriptor.opcode.0 = key.opcode;
-    if let Ok((items, _)) = ExtendedItems::parse_chain(&chain) {
-        record.extended = items;
-    }
+    record.extended = items.as_items();
     let decoded = decoder.decode(&record);
     let is_event = key.header.is_event();
     let is_message = key.header == HeaderType::Message;

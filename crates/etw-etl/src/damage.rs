@@ -1,4 +1,5 @@
 use crate::lzxpress::LzxpressErrorKind;
+use etw_types::BufferHeader;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -106,7 +107,8 @@ impl fmt::Display for DamageKind {
             }
             DamageKind::FilledLength { found, limit } => write!(
                 f,
-                "filled length {found} is outside 72..={limit}; read up to the first bad record"
+                "filled length {found} is outside {}..={limit}; read up to the first bad record",
+                BufferHeader::SIZE
             ),
             DamageKind::Truncated { missing_bytes, missing_buffers: 0 } => {
                 write!(f, "the file ends {missing_bytes} bytes before its last buffer does")

@@ -25,14 +25,10 @@
 
 use crate::DamageKind;
 use etw_types::{
-    Channel, EventDescriptor, EventFlags, EventProperty, EventRecord, ExtendedItems, Guid,
+    Channel, EventDescriptor, EventFlags, EventHeader, EventRecord, ExtendedItems, Guid,
     HeaderType, Hook, Keyword, Level, MessageFlags, Opcode, le,
 };
 
-/// Marker byte 3 of every trace header: TRACE_HEADER_FLAG and TRACE_HEADER_EVENT_TRACE.
-pub(crate) const TRACE_HEADER: u8 = 0xc0;
-/// Marker byte 3 of a WPP message.
-pub(crate) const MESSAGE_HEADER: u8 = 0x90;
 /// In the version word of kernel headers: a PEBS index stands behind the header.
 pub(crate) const PEBS_INDEX: u16 = 0x8000;
 /// In the version word of kernel headers: how many performance counters stand behind it.
@@ -79,36 +75,31 @@ pub fn frame(room: &[u8], context: &RecordContext) -> Result<Frame, DamageKind> 
         return Err(size_error(room.len() as u32, room));
     };
     let low = u16::from_le_bytes([b0, b1]);
-    if flags & 0xc0 != TRACE_HEADER {
+    if flags & 0xc0 != HeaderType::MARKER {
         return frame_without_type(room, low, kind, flags);
     }
+    let Some(header) = HeaderType::from_number(kind) else { return Err(unknown(room)) };
+    let fixed = header.header_size() as u32;
     let size_word = |at: usize| le::u16(room, at).map_or(0, u32::from);
-    // Where the time stands, and how long the header is.
-    let (header, size, time_at, header_size) = match kind {
-        0x12 => (Event32, u32::from(low), 0x10, 0x50),
-        0x13 => (Event64, u32::from(low), 0x10, 0x50),
-        0x10 => (PerfInfo32, size_word(4), 0x08, 0x10 + counter_bytes(low)),
-        0x11 => (PerfInfo64, size_word(4), 0x08, 0x10 + counter_bytes(low)),
-        0x01 => (System32, size_word(4), 0x10, 0x20 + counter_bytes(low)),
-        0x02 => (System64, size_word(4), 0x10, 0x20 + counter_bytes(low)),
-        0x03 => (Compact32, size_word(4), 0x10, 0x18 + counter_bytes(low)),
-        0x04 => (Compact64, size_word(4), 0x10, 0x18 + counter_bytes(low)),
-        0x0a => (Full32, u32::from(low), 0x10, 0x30),
-        0x14 => (Full64, u32::from(low), 0x10, 0x30),
-        0x0b => (Instance32, u32::from(low), 0x10, instance_size(context)),
-        0x15 => (Instance64, u32::from(low), 0x10, instance_size(context)),
-        0x0d => (Error, u32::from(low), 0x10, 0x50),
+    let (size, time_offset, header_size) = match header {
+        Event32 | Event64 => (u32::from(low), 0x10, fixed),
+        PerfInfo32 | PerfInfo64 => (size_word(4), 0x08, fixed + counter_bytes(low)),
+        System32 | System64 => (size_word(4), 0x10, fixed + counter_bytes(low)),
+        Compact32 | Compact64 => (size_word(4), 0x10, fixed + counter_bytes(low)),
+        Full32 | Full64 => (u32::from(low), 0x10, fixed),
+        Instance32 | Instance64 => (u32::from(low), 0x10, instance_size(context)),
+        Error => (u32::from(low), 0x10, fixed),
         _ => return Err(unknown(room)),
     };
     if size < header_size || size as usize > room.len() {
         return Err(size_error(size, room));
     }
-    Ok(Frame { header, size, time: le::i64(room, time_at) })
+    Ok(Frame { header, size, time: le::i64(room, time_offset) })
 }
 
 #[inline(never)]
 fn frame_without_type(room: &[u8], low: u16, kind: u8, flags: u8) -> Result<Frame, DamageKind> {
-    if flags & 0xd0 == MESSAGE_HEADER && flags != 0xb0 {
+    if flags & 0xd0 == HeaderType::MESSAGE_MARKER && flags != 0xb0 {
         let size = u32::from(low);
         let parts = le::u16(room, 6).map(|word| message_parts(MessageFlags(word)));
         let Some(parts) = parts else { return Err(size_error(size, room)) };
@@ -141,7 +132,7 @@ fn counter_bytes(version: u16) -> u32 {
 }
 
 fn instance_size(context: &RecordContext) -> u32 {
-    if context.old_instance { 0x38 } else { 0x48 }
+    if context.old_instance { 0x38 } else { HeaderType::Instance64.header_size() as u32 }
 }
 
 /// Offsets of the optional parts of a message, in their fixed order.
@@ -155,7 +146,7 @@ struct MessageParts {
 }
 
 fn message_parts(flags: MessageFlags) -> MessageParts {
-    let mut at = 8;
+    let mut at = HeaderType::Message.header_size();
     let mut part = |present: bool, size: usize| {
         let start = at;
         at += if present { size } else { 0 };
@@ -229,49 +220,34 @@ pub(crate) fn parse_framed<'a>(
 }
 
 #[inline(always)]
-fn event(bytes: &[u8], header: HeaderType) -> Option<EventRecord<'_>> {
-    let (head, rest) = bytes.split_first_chunk::<0x50>()?;
-    let flags = EventFlags(le::u16(head, 0x04)?);
-    let (extended, taken) = if flags.contains(EventFlags::EXTENDED_INFO) {
+fn event(bytes: &[u8], header_type: HeaderType) -> Option<EventRecord<'_>> {
+    let (head, rest) = bytes.split_first_chunk()?;
+    let header = EventHeader::read_as(header_type, head)?;
+    let (extended, taken) = if header.flags.contains(EventFlags::EXTENDED_INFO) {
         ExtendedItems::parse_chain(rest).ok()?
     } else {
         (ExtendedItems::NONE, 0)
     };
-    let mut event = EventRecord::new(header, &rest[taken..]);
+    let mut event = EventRecord::new(header_type, &rest[taken..]);
     event.extended = extended;
-    event.flags = flags;
-    event.property = EventProperty(le::u16(head, 0x06)?);
-    event.thread_id = le::u32(head, 0x08);
-    event.process_id = le::u32(head, 0x0c);
-    event.provider = Guid::read(head, 0x18);
-    event.descriptor = EventDescriptor::read(head, 0x28)?;
-    event.cpu_times = le::u32(head, 0x38).zip(le::u32(head, 0x3c));
-    event.activity_id = Guid::read(head, 0x40)?;
+    event.property = header.property;
+    event.set_event_header(&header);
     Some(event)
 }
 
-/// EVENT-like by what little is published; extended items are not expected.
+/// Like an EVENT by what little is published. Extended items are not expected.
 fn error(bytes: &[u8]) -> Option<EventRecord<'_>> {
-    let mut event = EventRecord::new(HeaderType::Error, bytes.get(0x50..)?);
+    let (head, payload) = bytes.split_first_chunk()?;
+    let mut event = EventRecord::new(HeaderType::Error, payload);
     event.pointer_size = 0;
-    event.flags = EventFlags(le::u16(bytes, 0x04)?);
-    event.thread_id = le::u32(bytes, 0x08);
-    event.process_id = le::u32(bytes, 0x0c);
-    event.provider = Guid::read(bytes, 0x18);
-    event.descriptor = EventDescriptor::read(bytes, 0x28)?;
-    event.cpu_times = le::u32(bytes, 0x38).zip(le::u32(bytes, 0x3c));
-    event.activity_id = Guid::read(bytes, 0x40)?;
+    event.set_event_header(&EventHeader::read_as(HeaderType::Error, head)?);
     Some(event)
 }
 
 #[inline(always)]
 fn kernel(bytes: &[u8], header: HeaderType) -> Option<EventRecord<'_>> {
     use HeaderType::*;
-    let head_size = match header {
-        PerfInfo32 | PerfInfo64 => 0x10,
-        Compact32 | Compact64 => 0x18,
-        _ => 0x20,
-    };
+    let head_size = header.header_size();
     let version = le::u16(bytes, 0x00)?;
     let counters = counter_bytes(version) as usize;
     let (counters, payload) = bytes.get(head_size..)?.split_at_checked(counters)?;
@@ -282,11 +258,11 @@ fn kernel(bytes: &[u8], header: HeaderType) -> Option<EventRecord<'_>> {
     event.provider = hook.class_guid();
     event.descriptor.version = version as u8;
     event.descriptor.opcode = Opcode(hook.kind());
-    if head_size > 0x10 {
+    if !matches!(header, PerfInfo32 | PerfInfo64) {
         event.thread_id = le::u32(bytes, 0x08);
         event.process_id = le::u32(bytes, 0x0c);
     }
-    if head_size == 0x20 {
+    if matches!(header, System32 | System64) {
         event.cpu_times = le::u32(bytes, 0x18).zip(le::u32(bytes, 0x1c));
     }
     Some(event)
@@ -299,7 +275,7 @@ fn classic<'a>(
 ) -> Option<EventRecord<'a>> {
     let instance = matches!(header, HeaderType::Instance32 | HeaderType::Instance64);
     let old = instance && context.old_instance;
-    let head_size = if instance { instance_size(context) as usize } else { 0x30 };
+    let head_size = if instance { instance_size(context) as usize } else { header.header_size() };
     let mut event = EventRecord::new(header, bytes.get(head_size..)?);
     if instance {
         // An old header knows its class and its parent's by handles that mean nothing outside their process.
@@ -347,7 +323,8 @@ fn message(bytes: &[u8]) -> Option<EventRecord<'_>> {
 }
 
 fn wnode(bytes: &[u8]) -> Option<EventRecord<'_>> {
-    let mut event = EventRecord::new(HeaderType::Wnode, bytes.get(0x30..)?);
+    let mut event =
+        EventRecord::new(HeaderType::Wnode, bytes.get(HeaderType::Wnode.header_size()..)?);
     event.pointer_size = 0;
     event.provider = Guid::read(bytes, 0x18);
     Some(event)

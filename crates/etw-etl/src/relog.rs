@@ -19,12 +19,13 @@
 //! ```
 
 use crate::Error;
-use crate::header::{BufferHeader, LogfileHeader};
+use crate::header::LogfileHeader;
 use crate::read::{OrderTime, Records, RecordsOptions, TraceFile};
 use crate::record;
 use crate::write::{FileHeader, TraceWriter, WriteError, WriterOptions, logfile_builder};
 use etw_types::{
-    Clock, ClockType, EventRecord, FileTime, HeaderType, Hook, LogFileMode, MessageFlags,
+    BufferHeader, Clock, ClockType, EventRecord, FileTime, HeaderType, Hook, LogFileMode,
+    MessageFlags,
 };
 use std::io::{Seek, Write};
 
@@ -436,7 +437,7 @@ fn unknown_header() -> LogfileHeader {
         pointer_size: 8,
         events_lost: 0,
         cpu_speed_mhz: 0,
-        timer_sources: (0, 0),
+        timer_sources: [0; 2],
         time_zone: [0; LogfileHeader::TIME_ZONE_SIZE],
         boot_time: FileTime(0),
         perf_freq: 0,

@@ -4,12 +4,12 @@
 //! last. Nothing is written before every buffer was indexed and every record walked; the header comes last, so that a
 //! repair that is itself killed is simply done again.
 
-use crate::header::{BufferHeader, LogfileHeader};
+use crate::header::LogfileHeader;
 use crate::read::{Records, TraceFile};
 use crate::record::{self, RecordContext};
 use crate::write::BufferBuilder;
 use crate::{DamageKind, DamageLog, Error};
-use etw_types::FileTime;
+use etw_types::{BufferFlags, BufferHeader, FileTime};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -174,8 +174,10 @@ impl Tail {
             return Ok(tail);
         }
         let mut buffer = BufferBuilder::new(0, 0);
-        buffer.header =
-            BufferHeader { flags: last.header.flags & !BufferHeader::COMPRESSED, ..last.header };
+        buffer.header = BufferHeader {
+            flags: last.header.flags.without(BufferFlags::COMPRESSED),
+            ..last.header
+        };
         buffer.push_bytes(&last.records);
         if last.uniform {
             buffer.header.buffer_size = last.size;
@@ -223,15 +225,15 @@ impl Facts {
             // It was read a moment ago.
             return Err(io::Error::from(io::ErrorKind::InvalidData));
         };
-        let start = (BufferHeader::SIZE + size - payload_size) as u64;
-        let fields: [(u64, &[u8]); 3] = [
-            (LogfileHeader::PROCESSORS_OFFSET, &self.cpus.to_le_bytes()),
-            (LogfileHeader::BUFFERS_WRITTEN_OFFSET, &self.buffers.to_le_bytes()),
+        let start = BufferHeader::SIZE + size - payload_size;
+        let fields: [(usize, &[u8]); 3] = [
+            (LogfileHeader::NUMBER_OF_PROCESSORS.offset(), &self.cpus.to_le_bytes()),
+            (LogfileHeader::BUFFERS_WRITTEN.offset(), &self.buffers.to_le_bytes()),
             // Last: with it the file is finalised.
-            (LogfileHeader::END_TIME_OFFSET, &self.end_time.0.to_le_bytes()),
+            (LogfileHeader::END_TIME.offset(), &self.end_time.0.to_le_bytes()),
         ];
         for (offset, field) in fields {
-            file.seek(SeekFrom::Start(start + offset))?;
+            file.seek(SeekFrom::Start((start + offset) as u64))?;
             file.write_all(field)?;
         }
         file.sync_all()

@@ -350,7 +350,7 @@ impl<S: Sink> Engine<S> {
         facts.header.log_file_name = path.to_string_lossy().into_owned();
         let mut files = Files::create(path, facts, 0)?;
         for (number, bytes) in copies.iter().enumerate() {
-            let header = &bytes[..etw_etl::header::BufferHeader::SIZE];
+            let header = &bytes[..etw_types::BufferHeader::SIZE];
             files.store(1, number as u64 + 1, header, bytes, closing)?;
         }
         files.finish(closing)?;

@@ -67,7 +67,7 @@ impl SessionFacts {
                 pointer_size: 8,
                 events_lost: 0,
                 cpu_speed_mhz: cycles.map_or(1000, |(_, mhz)| mhz.max(1)),
-                timer_sources: (0, 0),
+                timer_sources: [0; 2],
                 time_zone: [0; LogfileHeader::TIME_ZONE_SIZE],
                 boot_time: FileTime(now.0 - qpc),
                 perf_freq: QPC_FREQUENCY,

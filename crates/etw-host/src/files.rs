@@ -5,9 +5,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use etw_etl::header::BufferHeader;
 use etw_etl::write::compress_buffer;
-use etw_types::LogFileMode;
+use etw_types::{BufferHeader, LogFileMode};
 
 use crate::facts::{SessionFacts, file_name};
 use crate::output_file::{OutFile, Piece, write_at};

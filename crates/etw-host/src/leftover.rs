@@ -9,12 +9,12 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use etw_etl::header::BufferHeader;
+use etw_etl::header::LogfileHeader;
 use etw_etl::read::Source as EtlSource;
 use etw_ring::{Cause as RingCause, Control, DrainOptions, Memory, Reader, Source};
 use etw_session::recover::recover;
 use etw_session::{EnableInfo, EnableProperties, LogMode, Place, Session, SessionOptions};
-use etw_types::{LogFileMode, le};
+use etw_types::{BufferHeader, EventHeader, HeaderType, LogFileMode, le};
 
 use crate::clock::ClockMap;
 use crate::facts::SessionTime;
@@ -143,7 +143,7 @@ fn collect(file: &File, header: &PartHeader, out: &Path) -> io::Result<Leftover>
         if buffer.sequence == 0 {
             // It was open: behind all that were closed.
             sequence += 1;
-            buffer.bytes[0x18..0x20].copy_from_slice(&sequence.to_le_bytes());
+            BufferHeader::SEQUENCE_NUMBER.put(&mut buffer.bytes, sequence);
         }
         // Sequence numbers and places rise together.
         let place = buffer.place.or_else(|| places.next(last));
@@ -229,7 +229,7 @@ fn drain(
         session.seal(batch);
         while let Some(full) = session.take_full() {
             let mut bytes = full.bytes().to_vec();
-            bytes[..72].copy_from_slice(&full.header());
+            bytes[..BufferHeader::SIZE].copy_from_slice(&full.header());
             match places.next(last) {
                 Some(place) => {
                     last = place;
@@ -330,12 +330,13 @@ impl Walked {
     }
 }
 
-/// Events in a buffer of ours, by their sizes.
+/// Events in a buffer that a session of ours wrote, by their sizes.
 fn count_events(bytes: &[u8]) -> u64 {
-    let filled = etw_types::le::u32(bytes, 0x30).unwrap_or(0) as usize;
-    let (mut at, mut count) = (72, 0);
-    while let Some(size) = etw_types::le::u16(bytes, at).map(usize::from) {
-        if at >= filled || size < 0x50 {
+    let filled = BufferHeader::OFFSET.get(bytes).unwrap_or(0) as usize;
+    let (mut at, mut count) = (BufferHeader::SIZE, 0);
+    while let Some(size) = bytes.get(at..).and_then(|rest| EventHeader::RECORD_SIZE.get(rest)) {
+        let size = usize::from(size);
+        if at >= filled || size < EventHeader::SIZE {
             break;
         }
         (at, count) = (at + size.next_multiple_of(8), count + 1);
@@ -409,8 +410,10 @@ impl Places {
     }
 }
 
-/// EventsLost in the first buffer of a session's file: its header, that of the record, and 48 bytes of the logfile header.
-const EVENTS_LOST: u64 = 72 + 32 + 0x30;
+/// Offset of `EventsLost` in a file: the first buffer's header, the header of its first record, the logfile header.
+const EVENTS_LOST: u64 = (BufferHeader::SIZE
+    + HeaderType::System64.header_size()
+    + LogfileHeader::EVENTS_LOST.offset()) as u64;
 
 /// EventsLost of a file, which a killed program did not come to update: what is larger is newer.
 fn events_lost(file: Option<&File>, lost: u64) -> io::Result<[u8; 4]> {

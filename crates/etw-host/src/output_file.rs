@@ -240,7 +240,7 @@ mod tests {
         for (n, byte) in memory.0.iter_mut().enumerate() {
             *byte = (n / 100) as u8;
         }
-        let header = [0xaa; 72];
+        let header = [0xaa; etw_types::BufferHeader::SIZE];
         for length in [BLOCK, 2 * BLOCK, 1000] {
             let pieces: Vec<Piece<'_>> = memory.0[..2 * length]
                 .chunks(length)
@@ -249,7 +249,7 @@ mod tests {
             let mut expected = vec![0; BLOCK];
             for piece in &pieces {
                 expected.extend(&header);
-                expected.extend(&piece.bytes[72..]);
+                expected.extend(&piece.bytes[etw_types::BufferHeader::SIZE..]);
             }
             for direct in [false, true] {
                 let mut file = OutFile::open(&path, true).unwrap();

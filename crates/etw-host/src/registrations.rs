@@ -9,7 +9,9 @@ use etw_ring::prefix::{self, Prefix};
 use etw_ring::{Record, classic};
 use etw_session::{Event, ProcessFacts, Router, Shape, Shaped};
 use etw_tracelogging::ProviderTraits;
-use etw_types::{Classic, ClassicHeader, EventDescriptor, ExtType, Guid, is_system_class};
+use etw_types::{
+    Classic, ClassicHeader, EventDescriptor, ExtType, ExtendedItemsBuf, Guid, is_system_class,
+};
 
 /// A provider as a process registered it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,9 +64,9 @@ pub struct Registrations {
     /// By site and registration: a site is nearly always written through one provider.
     templates: HashMap<(u32, u32), Option<Arc<Template>>, BuildHasherDefault<NumberHasher>>,
     last: Option<((u32, u32), Arc<Template>)>,
-    chain: Chain,
+    items: ExtendedItemsBuf,
     classic: Option<Classic>,
-    stack: Vec<u8>,
+    stack: ExtendedItemsBuf,
 }
 
 /// Knows the providers of numbers that were not set.
@@ -100,8 +102,8 @@ impl Hasher for NumberHasher {
 #[derive(Debug)]
 struct Template {
     shape: Shape,
-    /// Where the last of its extended items begins.
-    last_item: usize,
+    /// Its extended items, as in the shape.
+    items: ExtendedItemsBuf,
 }
 
 impl Template {
@@ -279,10 +281,10 @@ impl Registrations {
         let provider = self.get(registration)?;
         let site = sites(site)?;
         let descriptor = EventDescriptor::read(&site, 0)?;
-        let mut chain = Chain::default();
-        chain.push_schema(&provider.traits, site.get(16..)?);
-        let shape = Shape::new(provider.id, provider.group(), descriptor, &chain.bytes);
-        Some(Template { shape, last_item: chain.last })
+        let mut items = ExtendedItemsBuf::new();
+        push_schema(&mut items, &provider.traits, site.get(16..)?);
+        let shape = Shape::new(provider.id, provider.group(), descriptor, items.as_bytes());
+        Some(Template { shape, items })
     }
 
     /// Events with a prefix, or without a site.
@@ -307,22 +309,22 @@ impl Registrations {
             [] => self.stack.clear(),
             addresses => etw_session::stack_item(addresses, &mut self.stack),
         }
-        let chain = &mut self.chain;
-        chain.clear();
+        let items = &mut self.items;
+        items.clear();
         if let Some(related) = &found.related_activity_id {
-            chain.push(ExtType::RELATED_ACTIVITYID, &related.0);
+            let _ = items.push(ExtType::RELATED_ACTIVITYID, &related.0);
         }
         let (id, group, descriptor);
         if record.site != 0 && found.traits.is_empty() && found.metadata.is_empty() {
             let (_, template) = self.last.as_ref()?;
             let shape = &template.shape;
             (id, group, descriptor) = (shape.provider(), shape.group(), shape.descriptor());
-            chain.append(shape.chain(), template.last_item);
+            items.append(&template.items);
         } else {
             let provider = self.by_number.get(record.registration as usize)?.as_ref()?;
             (id, group, descriptor) = (provider.id, provider.group(), found.descriptor?);
             let traits = if found.traits.is_empty() { &provider.traits[..] } else { found.traits };
-            chain.push_schema(traits, found.metadata);
+            push_schema(items, traits, found.metadata);
         }
         Some(Event {
             time: found.time.unwrap_or(origin.time),
@@ -337,9 +339,9 @@ impl Registrations {
             property: record.user as u16,
             in_private: record.user & prefix::IN_PRIVATE != 0,
             activity_id: found.activity_id.unwrap_or(Guid::ZERO),
-            chain: &self.chain.bytes,
+            chain: self.items.as_bytes(),
             payload,
-            stack: &self.stack,
+            stack: self.stack.as_bytes(),
             process: origin.process,
             classic: None,
         })
@@ -381,63 +383,17 @@ impl Registrations {
     }
 }
 
-/// Extended items in on-disk form:
+/// Appends provider traits and event metadata, as TraceLogging events carry them (in this order in Windows' traces).
 ///
-/// ```text
-/// 0 u16 size, a multiple of eight    2 u16 type    4 u16 bit 0: another one follows    6 u16 size of the data    8 data
-/// ```
-#[derive(Clone, Debug, Default)]
-struct Chain {
-    bytes: Vec<u8>,
-    /// Where the last item begins.
-    last: usize,
-}
-
-impl Chain {
-    fn clear(&mut self) {
-        self.bytes.clear();
+/// A writer rejects an item that is too long for its size field; a hostile writer's item is left out.
+fn push_schema(items: &mut ExtendedItemsBuf, traits: &[u8], metadata: &[u8]) {
+    if metadata.is_empty() {
+        return;
     }
-
-    /// Appends an item. What is too long for its size field was refused by the writer; a hostile one's is left out.
-    fn push(&mut self, ext_type: ExtType, data: &[u8]) {
-        let start = self.bytes.len();
-        let Ok(size) = u16::try_from((8 + data.len()).next_multiple_of(8)) else { return };
-        self.link();
-        self.bytes.extend(size.to_le_bytes());
-        self.bytes.extend(ext_type.0.to_le_bytes());
-        self.bytes.extend([0; 2]);
-        self.bytes.extend((data.len() as u16).to_le_bytes());
-        self.bytes.extend(data);
-        self.bytes.resize(start + usize::from(size), 0);
-        self.last = start;
+    if !traits.is_empty() {
+        let _ = items.push(ExtType::PROV_TRAITS, traits);
     }
-
-    /// Provider traits and event metadata, as TraceLogging events carry them (in this order in Windows' traces).
-    fn push_schema(&mut self, traits: &[u8], metadata: &[u8]) {
-        if metadata.is_empty() {
-            return;
-        }
-        if !traits.is_empty() {
-            self.push(ExtType::PROV_TRAITS, traits);
-        }
-        self.push(ExtType::EVENT_SCHEMA_TL, metadata);
-    }
-
-    /// Appends items of which the last begins at `last`.
-    fn append(&mut self, more: &[u8], last: usize) {
-        if !more.is_empty() {
-            self.link();
-            self.last = self.bytes.len() + last;
-            self.bytes.extend(more);
-        }
-    }
-
-    /// Another item follows the last one.
-    fn link(&mut self) {
-        if let Some(linkage) = self.bytes.get_mut(self.last + 4) {
-            *linkage |= 1;
-        }
-    }
+    let _ = items.push(ExtType::EVENT_SCHEMA_TL, metadata);
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use etw_session::{Event, Ledger};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
-use etw_types::{EventDescriptor, EventRecord, ExtType, Guid, Level, LoadedModule, le};
+use etw_types::{
+    EventDescriptor, EventRecord, ExtType, ExtendedItemsBuf, Guid, Level, LoadedModule, le,
+};
 
 /// The provider that tells of sessions.
 pub const LEDGER_PROVIDER_NAME: &str = "OpenEtw.Session";
@@ -158,6 +160,6 @@ fn report_of(metadata: MetadataBuilder, payload: Vec<u8>, level: Level) -> Optio
     let traits = provider_traits(LEDGER_PROVIDER_NAME, None).ok()?;
     let metadata = metadata.finish().ok()?;
     let items = [(ExtType::PROV_TRAITS, &traits[..]), (ExtType::EVENT_SCHEMA_TL, &metadata[..])];
-    let chain = etw_etl::write::extended_chain(&items).ok()?;
-    Some(Report { chain, payload, level })
+    let items = ExtendedItemsBuf::from_items(&items).ok()?;
+    Some(Report { chain: items.into_bytes(), payload, level })
 }

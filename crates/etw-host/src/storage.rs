@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use etw_session::FullBuffer;
+use etw_types::BufferHeader;
 
 use crate::files::{Closing, Files};
 use crate::output_file::Piece;
@@ -198,7 +199,7 @@ fn run(shared: &Shared, mut sink: Sink) {
                     }
                     Sink::Consumer(consumer) => {
                         let mut bytes = full.bytes().to_vec();
-                        bytes[..72].copy_from_slice(&full.header());
+                        bytes[..BufferHeader::SIZE].copy_from_slice(&full.header());
                         // A panic has been told by its hook. Who panicked once is called no more.
                         let call = || consumer(&bytes);
                         let result = std::panic::catch_unwind(AssertUnwindSafe(call));

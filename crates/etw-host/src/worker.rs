@@ -12,6 +12,7 @@ use etw_ring::{
     Source, Writer,
 };
 use etw_session::{Cause, Ledger, LogMode, ProcessFacts, Router, Session, State};
+use etw_types::BufferHeader;
 
 use crate::clock::{ClockMap, Pair};
 use crate::facts::{SessionFacts, SessionTime};
@@ -306,7 +307,7 @@ impl Worker {
         facts.header.log_file_name = path.to_string_lossy().into_owned();
         let mut files = Files::create(path, facts, 0)?;
         for (number, bytes) in copies.iter().enumerate() {
-            files.store(1, number as u64 + 1, &bytes[..72], bytes, closing)?;
+            files.store(1, number as u64 + 1, &bytes[..BufferHeader::SIZE], bytes, closing)?;
         }
         files.finish(closing)?;
         Ok(copies.len() as u64)

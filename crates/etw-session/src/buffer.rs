@@ -1,28 +1,14 @@
 //! One buffer: on-disk layout from the first byte on, so that handing it out copies nothing.
 //!
-//! ```text
-//! 00 u32 BufferSize   04 u32 SavedOffset   08 u32 CurrentOffset   10 i64 TimeStamp   18 i64 SequenceNumber
-//! 20 u64 place *      28 u16 CPU           2A u16 LoggerId        2C u32 State       30 u32 Offset
-//! 34 u16 BufferFlag   36 u16 BufferType    38 u64 mark A *        40 u64 mark B *    48 records
-//! ```
-//!
-//! What is marked * is zero on disk and serves [recovery](crate::recover) while the buffer is in memory.
+//! The header is a [`BufferHeader`]. While the buffer is in memory its runtime words serve [recovery](crate::recover):
+//! the place of a full buffer, and two marks.
 
-/// `WMI_BUFFER_HEADER`.
-pub(crate) const HEADER_SIZE: usize = 0x48;
-pub(crate) const PLACE: usize = 0x20;
-pub(crate) const STATE: usize = 0x2c;
-pub(crate) const MARKS: [usize; 2] = [0x38, 0x40];
+use etw_types::{BufferFlags, BufferHeader, Field};
 
-pub(crate) const FREE: u32 = 0;
-pub(crate) const IN_USE: u32 = 1;
-/// The state that a buffer has on disk.
-pub(crate) const FULL: u32 = 3;
-
-const FLUSH_MARKER: u16 = 1;
-const EVENTS_LOST: u16 = 2;
-const BUFFER_LOST: u16 = 4;
-const PROC_INDEX: u16 = 0x20;
+pub(crate) const HEADER_SIZE: usize = BufferHeader::SIZE;
+pub(crate) const PLACE: Field<u64> = BufferHeader::RUNTIME_WORDS[0];
+pub(crate) const MARKS: [Field<u64>; 2] =
+    [BufferHeader::RUNTIME_WORDS[1], BufferHeader::RUNTIME_WORDS[2]];
 
 /// Where a buffer belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,10 +35,6 @@ pub(crate) fn mark(batch: u64, filled: usize) -> u64 {
     batch << 24 | (filled as u64 / 8) & 0xff_ffff
 }
 
-pub(crate) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
-    bytes[at..at + value.len()].copy_from_slice(value);
-}
-
 /// Bytes that a record of `size` bytes takes.
 #[inline]
 pub(crate) fn padded(size: usize) -> usize {
@@ -76,27 +58,25 @@ pub(crate) struct Buffer<B> {
     pub reports: u64,
     pub first_time: i64,
     pub last_time: i64,
-    pub flags: u16,
+    pub flags: BufferFlags,
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
     /// Begins a buffer: `FREE` with both marks 0, then the header, then `IN_USE`.
     pub fn begin(mut memory: B, cpu: u16, logger_id: u16) -> Buffer<B> {
         let bytes = memory.as_mut();
-        put(bytes, STATE, &FREE.to_le_bytes());
-        for at in MARKS {
-            put(bytes, at, &[0; 8]);
+        BufferHeader::STATE.put(bytes, BufferHeader::STATE_FREE);
+        for mark in MARKS {
+            mark.put(bytes, 0);
         }
-        let size = bytes.len() as u32;
-        put(bytes, 0x00, &size.to_le_bytes());
-        // Lengths, time, sequence number, place.
-        put(bytes, 0x04, &[0; 36]);
-        put(bytes, 0x28, &cpu.to_le_bytes());
-        put(bytes, 0x2a, &logger_id.to_le_bytes());
-        put(bytes, 0x30, &(HEADER_SIZE as u32).to_le_bytes());
-        put(bytes, 0x34, &PROC_INDEX.to_le_bytes());
-        put(bytes, 0x36, &[0; 2]);
-        put(bytes, STATE, &IN_USE.to_le_bytes());
+        let header = BufferHeader {
+            logger_id,
+            offset: HEADER_SIZE as u32,
+            state: BufferHeader::STATE_FREE,
+            ..BufferHeader::new(bytes.len() as u32, cpu)
+        };
+        bytes[..HEADER_SIZE].copy_from_slice(&header.to_bytes());
+        BufferHeader::STATE.put(bytes, BufferHeader::STATE_IN_USE);
         Buffer {
             memory,
             cpu,
@@ -108,7 +88,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
             reports: 0,
             first_time: 0,
             last_time: 0,
-            flags: PROC_INDEX,
+            flags: BufferFlags::PROC_INDEX,
         }
     }
 
@@ -140,8 +120,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
             return;
         }
         self.last_mark ^= 1;
-        let at = MARKS[self.last_mark];
-        put(self.memory.as_mut(), at, &mark(batch, self.filled).to_le_bytes());
+        MARKS[self.last_mark].put(self.memory.as_mut(), mark(batch, self.filled));
         self.sealed = self.filled;
     }
 
@@ -156,46 +135,41 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
     /// What [`close`](Buffer::close) would make of it, as it lies in a file.
     pub fn copy(&self, sequence: i64, now: i64, is_last: bool) -> Vec<u8> {
         let mut bytes = self.memory.as_ref().to_vec();
-        let flags = self.flags | if is_last { FLUSH_MARKER } else { 0 };
+        let flags = self.flags | BufferFlags::FLUSH_MARKER.when(is_last);
         finish(&mut bytes, self.filled, self.last_time.max(now), sequence, flags);
-        put(&mut bytes, STATE, &FULL.to_le_bytes());
-        for at in [PLACE, MARKS[0], MARKS[1]] {
-            put(&mut bytes, at, &[0; 8]);
-        }
+        BufferHeader::STATE.put(&mut bytes, BufferHeader::STATE_FULL);
+        BufferHeader::clear_runtime_words(&mut bytes);
         bytes
     }
 
     pub fn mark_flush(&mut self) {
-        self.flags |= FLUSH_MARKER;
+        self.flags |= BufferFlags::FLUSH_MARKER;
     }
 
     pub fn mark_events_lost(&mut self) {
-        self.flags |= EVENTS_LOST;
+        self.flags |= BufferFlags::EVENTS_LOST;
     }
 
     pub fn mark_buffer_lost(&mut self) {
-        self.flags |= BUFFER_LOST;
+        self.flags |= BufferFlags::BUFFER_LOST;
     }
 
     /// Its place is fixed: first the place, then the state that makes recovery use it.
     pub fn hand_out(mut self, place: Place) -> FullBuffer<B> {
         let flags = self.flags;
         let bytes = self.memory.as_mut();
-        put(bytes, 0x34, &flags.to_le_bytes());
-        put(bytes, PLACE, &place.pack().to_le_bytes());
-        put(bytes, STATE, &FULL.to_le_bytes());
+        BufferHeader::FLAGS.put(bytes, flags.0);
+        PLACE.put(bytes, place.pack());
+        BufferHeader::STATE.put(bytes, BufferHeader::STATE_FULL);
         FullBuffer { buffer: self, place }
     }
 }
 
-fn finish(bytes: &mut [u8], filled: usize, time: i64, sequence: i64, flags: u16) {
-    let end = (filled as u32).to_le_bytes();
-    put(bytes, 0x04, &end);
-    put(bytes, 0x08, &end);
-    put(bytes, 0x10, &time.to_le_bytes());
-    put(bytes, 0x18, &sequence.to_le_bytes());
-    put(bytes, 0x30, &end);
-    put(bytes, 0x34, &flags.to_le_bytes());
+fn finish(bytes: &mut [u8], filled: usize, time: i64, sequence: i64, flags: BufferFlags) {
+    BufferHeader::put_filled(bytes, filled as u32);
+    BufferHeader::TIME_STAMP.put(bytes, time);
+    BufferHeader::SEQUENCE_NUMBER.put(bytes, sequence);
+    BufferHeader::FLAGS.put(bytes, flags.0);
     bytes[filled..].fill(0xff);
 }
 
@@ -228,13 +202,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> FullBuffer<B> {
         self.buffer.events - self.buffer.reports
     }
 
-    /// The header as it is on disk: to be written in place of the first 72 of [`bytes`](FullBuffer::bytes).
+    /// The header as it is on disk: to be written in place of the first bytes of [`bytes`](FullBuffer::bytes).
     pub fn header(&self) -> [u8; HEADER_SIZE] {
         let mut header = [0; HEADER_SIZE];
         header.copy_from_slice(&self.buffer.memory.as_ref()[..HEADER_SIZE]);
-        for at in [PLACE, MARKS[0], MARKS[1]] {
-            put(&mut header, at, &[0; 8]);
-        }
+        BufferHeader::clear_runtime_words(&mut header);
         header
     }
 

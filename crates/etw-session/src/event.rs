@@ -1,26 +1,23 @@
 use std::sync::atomic::AtomicU64;
 
-use etw_types::{Classic, EventDescriptor, ExtType, Guid, le};
+use etw_types::{
+    Classic, EventDescriptor, EventFlags, EventHeader, EventProperty, ExtType, ExtendedItems,
+    ExtendedItemsBuf, Guid,
+};
 
 use crate::enable::{EnableInfo, EnableProperties};
 
 /// ETW's limit for a whole event: its size is a u16.
 pub const MAX_EVENT_SIZE: usize = 65535;
-/// `EVENT_HEADER`.
-const HEADER_SIZE: usize = 0x50;
-/// `EVENT_HEADER_FLAG_EXTENDED_INFO`
-const EXTENDED_INFO: u16 = 1;
+/// The flags as stored: whether items follow is known here alone.
+#[inline(always)]
+fn stored_flags(flags: u16, has_items: bool) -> EventFlags {
+    EventFlags(flags).without(EventFlags::EXTENDED_INFO) | EventFlags::EXTENDED_INFO.when(has_items)
+}
 
 /// One event as a host hands it over.
 ///
-/// On disk it becomes an `EVENT_HEADER64` record:
-///
-/// ```text
-/// 00 u16 size, exact    02 u16 0xC013     04 u16 flags      06 u16 property
-/// 08 u32 thread         0C u32 process    10 i64 time       18 GUID provider
-/// 28 16 bytes descriptor                  38 u64 0          40 GUID activity
-/// 50 extended items, then the payload, then zeros to a multiple of eight
-/// ```
+/// On disk it becomes an EVENT record: an [`EventHeader`], extended items, the payload, zeros up to a multiple of eight.
 ///
 /// A classic event becomes a FULL, INSTANCE or MESSAGE record instead, without activity and extended items.
 #[derive(Clone, Copy, Debug, Default)]
@@ -103,7 +100,7 @@ impl Shape {
 
     /// The extended items.
     pub fn chain(&self) -> &[u8] {
-        &self.head[HEADER_SIZE..]
+        &self.head[EventHeader::SIZE..]
     }
 }
 
@@ -176,35 +173,18 @@ impl<'a> Shaped<'a> {
             rest.copy_from_slice(self.payload);
         }
         head.copy_from_slice(&self.shape.head);
-        let Some(head) = head.first_chunk_mut::<HEADER_SIZE>() else { return };
-        put_first(head, size, self.flags, self.shape.has_items, self.property);
-        put_ids(head, self.thread_id, self.process_id);
-        put_time(head, time);
+        let Some(head) = head.first_chunk_mut::<{ EventHeader::SIZE }>() else { return };
+        let header = EventHeader {
+            size: size as u16,
+            flags: stored_flags(self.flags, self.shape.has_items),
+            property: EventProperty(self.property),
+            thread_id: self.thread_id,
+            process_id: self.process_id,
+            time_stamp: time,
+            ..EventHeader::default()
+        };
+        header.put_start(head);
     }
-}
-
-#[inline(always)]
-fn put_first(
-    head: &mut [u8; HEADER_SIZE],
-    size: usize,
-    flags: u16,
-    has_items: bool,
-    property: u16,
-) {
-    let flags = flags & !EXTENDED_INFO | u16::from(has_items);
-    let first = size as u64 | 0xc013 << 16 | u64::from(flags) << 32 | u64::from(property) << 48;
-    head[0x00..0x08].copy_from_slice(&first.to_le_bytes());
-}
-
-#[inline(always)]
-fn put_ids(head: &mut [u8; HEADER_SIZE], thread_id: u32, process_id: u32) {
-    let ids = u64::from(thread_id) | u64::from(process_id) << 32;
-    head[0x08..0x10].copy_from_slice(&ids.to_le_bytes());
-}
-
-#[inline(always)]
-fn put_time(head: &mut [u8; HEADER_SIZE], time: i64) {
-    head[0x10..0x18].copy_from_slice(&time.to_le_bytes());
 }
 
 /// Extended items that a session asks for and a host knows of a process, in on-disk form without linkage.
@@ -299,37 +279,21 @@ impl<'a> ExtraItems<'a> {
     }
 }
 
-/// The item of a call stack, in place of what `out` held:
-///
-/// ```text
-/// 0 u16 size    2 u16 6: EVENT_HEADER_EXT_TYPE_STACK_TRACE64    4 u16 linkage    6 u16 size of what follows
-/// 8 u64 match id, 0: this is the whole stack    10 u64 addresses, innermost first
-/// ```
+/// Writes a call stack as an item in its stored form, in place of what `out` held: match id 0 (the stack is whole), then
+/// the addresses, innermost first.
 ///
 /// `addresses`: eight bytes each, at most 192.
-pub fn stack_item(addresses: &[u8], out: &mut Vec<u8>) {
-    let size = 16 + addresses.len();
+pub fn stack_item(addresses: &[u8], out: &mut ExtendedItemsBuf) {
     out.clear();
-    out.extend((size as u16).to_le_bytes());
-    out.extend(ExtType::STACK_TRACE64.0.to_le_bytes());
-    out.extend([0, 0]);
-    out.extend((size as u16 - 8).to_le_bytes());
-    out.extend([0; 8]);
-    out.extend(addresses);
+    // So few addresses always fit.
+    let _ = out.push_parts(ExtType::STACK_TRACE64, &[&[0; 8], addresses]);
 }
 
 fn item(ext_type: ExtType, data: &[u8]) -> Vec<u8> {
     // A SID has at most 68 bytes.
     let data = &data[..data.len().min(1024)];
-    let size = (8 + data.len()).next_multiple_of(8);
-    let mut bytes = Vec::with_capacity(size);
-    bytes.extend((size as u16).to_le_bytes());
-    bytes.extend(ext_type.0.to_le_bytes());
-    bytes.extend([0, 0]);
-    bytes.extend((data.len() as u16).to_le_bytes());
-    bytes.extend(data);
-    bytes.resize(size, 0);
-    bytes
+    ExtendedItemsBuf::from_items(&[(ext_type, data)])
+        .map_or(Vec::new(), ExtendedItemsBuf::into_bytes)
 }
 
 impl<'a> Event<'a> {
@@ -341,7 +305,7 @@ impl<'a> Event<'a> {
             return classic.size() + self.payload.len();
         }
         let extra: usize = extra.iter().map(|item| item.len()).sum();
-        HEADER_SIZE + self.chain.len() + extra + self.payload.len()
+        EventHeader::SIZE + self.chain.len() + extra + self.payload.len()
     }
 
     /// Writes it to the front of `out`, which has room for [`size`](Event::size) rounded up to eight. `time`: as the session shows it.
@@ -351,14 +315,22 @@ impl<'a> Event<'a> {
             return crate::classic::encode(self, time, classic, out);
         }
         let has_items = !self.chain.is_empty() || !extra.is_empty();
-        let Some((head, rest)) = out.split_first_chunk_mut::<HEADER_SIZE>() else { return };
-        put_first(head, size, self.flags, has_items, self.property);
-        put_ids(head, self.thread_id, self.process_id);
-        put_time(head, time);
-        head[0x18..0x28].copy_from_slice(&self.provider.0);
-        head[0x28..0x38].copy_from_slice(&self.descriptor.to_bytes());
-        head[0x38..0x40].fill(0);
-        head[0x40..0x50].copy_from_slice(&self.activity_id.0);
+        let Some((head, rest)) = out.split_first_chunk_mut::<{ EventHeader::SIZE }>() else {
+            return;
+        };
+        let header = EventHeader {
+            size: size as u16,
+            flags: stored_flags(self.flags, has_items),
+            property: EventProperty(self.property),
+            thread_id: self.thread_id,
+            process_id: self.process_id,
+            time_stamp: time,
+            provider: self.provider,
+            descriptor: self.descriptor,
+            activity_id: self.activity_id,
+            ..EventHeader::default()
+        };
+        *head = header.to_bytes();
         // The room ends at a multiple of eight: what fills it up is in its last word, before what belongs there is.
         if let Some(last) = rest.last_chunk_mut::<8>() {
             *last = [0; 8];
@@ -374,7 +346,7 @@ impl<'a> Event<'a> {
         }
         put(self.payload);
         if !extra.is_empty() {
-            link(&mut out[HEADER_SIZE..size - self.payload.len()]);
+            ExtendedItems::link(&mut out[EventHeader::SIZE..size - self.payload.len()]);
         }
     }
 
@@ -385,30 +357,7 @@ impl<'a> Event<'a> {
 
     /// Its TraceLogging metadata.
     pub(crate) fn metadata(&self) -> Option<&'a [u8]> {
-        Some(self.items().find(|(kind, _)| *kind == ExtType::EVENT_SCHEMA_TL.0)?.1)
-    }
-
-    fn items(&self) -> impl Iterator<Item = (u16, &'a [u8])> + use<'a> {
-        let mut rest = self.chain;
-        std::iter::from_fn(move || {
-            let size = usize::from(le::u16(rest, 0)?);
-            let data_size = usize::from(le::u16(rest, 6)?);
-            let item = rest.get(..size)?;
-            let data = item.get(8..8 + data_size)?;
-            rest = &rest[size..];
-            Some((le::u16(item, 2)?, data))
-        })
-    }
-}
-
-/// Sets the linkage of all items but the last.
-fn link(chain: &mut [u8]) {
-    let mut at = 0;
-    while let Some(size) = le::u16(chain, at).map(usize::from).filter(|size| *size > 0) {
-        if at + size >= chain.len() {
-            return;
-        }
-        chain[at + 4] |= 1;
-        at += size;
+        let mut items = ExtendedItems::unlinked(self.chain);
+        Some(items.find(|item| item.ext_type == ExtType::EVENT_SCHEMA_TL)?.data)
     }
 }

@@ -19,9 +19,9 @@
 //! The memory is not trusted: a buffer whose header cannot be is counted and left out; its records are checked by whoever
 //! reads them.
 
-use etw_types::le;
+use etw_types::{BufferHeader, EventHeader};
 
-use crate::buffer::{FREE, FULL, HEADER_SIZE, IN_USE, MARKS, PLACE, Place, STATE, put};
+use crate::buffer::{HEADER_SIZE, MARKS, PLACE, Place};
 
 /// A buffer that was not in its file yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,23 +60,23 @@ pub fn recover<'a>(memories: impl IntoIterator<Item = &'a [u8]>, batch: u64) -> 
 }
 
 fn one(memory: &[u8], batch: u64) -> Result<Option<Recovered>, ()> {
-    let state = le::u32(memory, STATE).ok_or(())?;
-    let word = |at| le::u64(memory, at).unwrap_or(0);
+    let state = BufferHeader::STATE.get(memory).ok_or(())?;
+    let word = |field: etw_types::Field<u64>| field.get(memory).unwrap_or(0);
     let (place, filled) = match state {
-        FREE => return Ok(None),
-        IN_USE => {
+        BufferHeader::STATE_FREE => return Ok(None),
+        BufferHeader::STATE_IN_USE => {
             let marks =
                 MARKS.map(word).into_iter().filter(|mark| *mark != 0 && mark >> 24 <= batch);
             let Some(mark) = marks.max() else { return Ok(None) };
             (None, (mark & 0xff_ffff) as usize * 8)
         }
-        FULL => {
+        BufferHeader::STATE_FULL => {
             let place = Place::unpack(word(PLACE)).ok_or(())?;
-            (Some(place), le::u32(memory, 0x30).ok_or(())? as usize)
+            (Some(place), BufferHeader::OFFSET.get(memory).ok_or(())? as usize)
         }
         _ => return Err(()),
     };
-    let size = le::u32(memory, 0).ok_or(())? as usize;
+    let size = BufferHeader::BUFFER_SIZE.get(memory).ok_or(())? as usize;
     if size != memory.len() || !(HEADER_SIZE..=size).contains(&filled) || !filled.is_multiple_of(8)
     {
         return Err(());
@@ -84,35 +84,39 @@ fn one(memory: &[u8], batch: u64) -> Result<Option<Recovered>, ()> {
     if filled == HEADER_SIZE {
         return Ok(None);
     }
-    let sequence = le::i64(memory, 0x18).ok_or(())?;
-    let cpu = le::u16(memory, 0x28).ok_or(())?;
+    let sequence = BufferHeader::SEQUENCE_NUMBER.get(memory).ok_or(())?;
+    let cpu = BufferHeader::PROCESSOR.get(memory).ok_or(())?;
     let mut bytes = memory.to_vec();
-    let length = (filled as u32).to_le_bytes();
-    for at in [0x04, 0x08, 0x30] {
-        put(&mut bytes, at, &length);
-    }
-    for at in [PLACE, MARKS[0], MARKS[1]] {
-        put(&mut bytes, at, &[0; 8]);
-    }
-    put(&mut bytes, STATE, &FULL.to_le_bytes());
-    if le::i64(memory, 0x10) == Some(0) {
+    BufferHeader::put_filled(&mut bytes, filled as u32);
+    BufferHeader::clear_runtime_words(&mut bytes);
+    BufferHeader::STATE.put(&mut bytes, BufferHeader::STATE_FULL);
+    if BufferHeader::TIME_STAMP.get(memory) == Some(0) {
         let last = last_time(&bytes[HEADER_SIZE..filled]);
-        put(&mut bytes, 0x10, &last.to_le_bytes());
+        BufferHeader::TIME_STAMP.put(&mut bytes, last);
     }
     bytes[filled..].fill(0xff);
     Ok(Some(Recovered { place, sequence, cpu, bytes }))
 }
 
-/// The largest time of the records of ours, by their sizes; a record that cannot be ends the walk.
-fn last_time(mut records: &[u8]) -> i64 {
-    let mut last = 0;
-    while let (Some(size), Some(time)) = (le::u16(records, 0), le::i64(records, 0x10)) {
+/// The largest time of the records.
+fn last_time(records: &[u8]) -> i64 {
+    own_records(records).map(|(_, time)| time).max().unwrap_or(0).max(0)
+}
+
+/// Records that a session of ours has stored, each with its time. An invalid size ends the walk.
+pub(crate) fn own_records(records: &[u8]) -> impl Iterator<Item = (&[u8], i64)> {
+    /// Bytes up to the end of the time.
+    const SHORTEST: usize = 0x18;
+    let mut rest = records;
+    std::iter::from_fn(move || {
+        let size = EventHeader::RECORD_SIZE.get(rest)?;
+        let time = EventHeader::TIME_STAMP.get(rest)?;
         let step = usize::from(size).next_multiple_of(8);
-        if step < 0x18 || step > records.len() {
-            break;
+        if step < SHORTEST || step > rest.len() {
+            return None;
         }
-        last = last.max(time);
-        records = &records[step..];
-    }
-    last
+        let record;
+        (record, rest) = rest.split_at(step);
+        Some((record, time))
+    })
 }

@@ -3,9 +3,9 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use etw_types::Guid;
+use etw_types::{BufferHeader, Guid};
 
-use crate::buffer::{Buffer, FREE, FullBuffer, HEADER_SIZE, Place, STATE, put};
+use crate::buffer::{Buffer, FullBuffer, HEADER_SIZE, Place};
 use crate::enable::{EnableInfo, EnableProperties};
 use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE, Shape, Shaped};
 use crate::ledger::{Cause, Ledger};
@@ -232,7 +232,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     }
 
     fn release(&mut self, mut memory: B) {
-        put(memory.as_mut(), STATE, &FREE.to_le_bytes());
+        BufferHeader::STATE.put(memory.as_mut(), BufferHeader::STATE_FREE);
         self.free.push(memory);
     }
 

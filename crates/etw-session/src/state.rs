@@ -15,16 +15,14 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use etw_types::{Guid, le};
+use etw_types::{BufferFlags, BufferHeader, EventHeader, Field, Guid, HeaderType, le};
 
-use crate::buffer::{Buffer, FREE, HEADER_SIZE, IN_USE, MARKS, PLACE, Place, STATE, mark, put};
+use crate::buffer::{Buffer, HEADER_SIZE, MARKS, PLACE, Place, mark};
 use crate::ledger::{Cause, Ledger};
 use crate::mode::{LogMode, SessionError, SessionOptions};
-use crate::recover::{Found, Recovered};
+use crate::recover::{Found, Recovered, own_records};
 use crate::session::{Facts, Session};
 
-/// The header type of an event with `EVENT_HEADER`, of a program of 64 bits.
-const EVENT_HEADER_TYPE: u8 = 0x13;
 /// Bytes of memory for a session's numbers.
 pub const STATE_SIZE: usize = 4096;
 const SLOTS: [usize; 2] = [0x100, 0x200];
@@ -97,12 +95,12 @@ impl Saved {
 }
 
 pub(crate) fn save_place(memory: &mut [u8], place: Place) {
-    put(memory, 0, &place.pack().to_le_bytes());
+    Field::at(0).put(memory, place.pack());
 }
 
 pub(crate) fn save_lost(memory: &mut [u8], events: u64, buffers: u64) {
-    put(memory, 8, &events.to_le_bytes());
-    put(memory, 16, &buffers.to_le_bytes());
+    Field::at(8).put(memory, events);
+    Field::at(16).put(memory, buffers);
 }
 
 pub(crate) fn save(
@@ -113,7 +111,7 @@ pub(crate) fn save(
     facts: &Facts,
 ) {
     let at = SLOTS[(batch % 2) as usize];
-    put(memory, at, &[0; 8]);
+    Field::at(at).put(memory, 0u64);
     // A kill between two instructions finds the writes in the order of the program: the fences keep the compiler to it.
     compiler_fence(Ordering::SeqCst);
     let head = [sequence as u64, begun];
@@ -130,10 +128,10 @@ pub(crate) fn save(
     let words = head.into_iter().chain(counts).chain(lost).chain(rest);
     let words = words.chain([u64::from(is_stopped)]);
     for (word, at) in words.zip((at + 8..).step_by(8)) {
-        put(memory, at, &word.to_le_bytes());
+        Field::at(at).put(memory, word);
     }
     compiler_fence(Ordering::SeqCst);
-    put(memory, at, &batch.to_le_bytes());
+    Field::at(at).put(memory, batch);
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
@@ -186,7 +184,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         for mut buffer in waiting {
             if buffer.sequence == 0 {
                 buffer.sequence = session.take_sequence();
-                put(&mut buffer.bytes, 0x18, &buffer.sequence.to_le_bytes());
+                BufferHeader::SEQUENCE_NUMBER.put(&mut buffer.bytes, buffer.sequence);
             }
             session.restore_full(&buffer, batch, reports);
         }
@@ -202,34 +200,33 @@ pub(crate) fn restored<B: AsRef<[u8]> + AsMut<[u8]>>(
     of_reports: &Guid,
 ) -> Buffer<B> {
     let from = &found.bytes[..];
-    let filled = le::u32(from, 0x30).map_or(HEADER_SIZE, |filled| filled as usize);
+    let filled = BufferHeader::OFFSET.get(from).map_or(HEADER_SIZE, |filled| filled as usize);
     let bytes = memory.as_mut();
-    put(bytes, STATE, &FREE.to_le_bytes());
+    let state = BufferHeader::STATE;
+    state.put(bytes, BufferHeader::STATE_FREE);
     compiler_fence(Ordering::SeqCst);
-    put(bytes, 0, &from[..STATE]);
-    put(bytes, STATE + 4, &from[STATE + 4..]);
-    put(bytes, PLACE, &[0; 8]);
-    put(bytes, MARKS[0], &mark(batch, filled).to_le_bytes());
-    put(bytes, MARKS[1], &[0; 8]);
+    let (before, behind) = (..state.offset(), state.offset() + 4..from.len());
+    bytes[before].copy_from_slice(&from[before]);
+    bytes[behind.clone()].copy_from_slice(&from[behind]);
+    PLACE.put(bytes, 0);
+    MARKS[0].put(bytes, mark(batch, filled));
+    MARKS[1].put(bytes, 0);
     compiler_fence(Ordering::SeqCst);
-    put(bytes, STATE, &IN_USE.to_le_bytes());
+    state.put(bytes, BufferHeader::STATE_IN_USE);
     let (mut events, mut reports, mut first_time) = (0, 0, 0);
-    let mut records = &from[HEADER_SIZE..filled.max(HEADER_SIZE)];
-    while let (Some(size), Some(time)) = (le::u16(records, 0), le::i64(records, 0x10)) {
-        let step = usize::from(size).next_multiple_of(8);
-        if step < 0x18 || step > records.len() {
-            break;
-        }
+    for (record, time) in own_records(&from[HEADER_SIZE..filled.max(HEADER_SIZE)]) {
         if events == 0 {
             first_time = time;
         }
         events += 1;
-        let is_event = records.get(2) == Some(&EVENT_HEADER_TYPE);
-        reports += u64::from(is_event && records.get(0x18..0x28) == Some(&of_reports.0));
-        records = &records[step..];
+        let header = record.first_chunk().and_then(EventHeader::read);
+        let is_report = header.is_some_and(|header| {
+            header.header_type == HeaderType::Event64 && header.provider == *of_reports
+        });
+        reports += u64::from(is_report);
     }
-    let last_time = le::i64(from, 0x10).unwrap_or(0);
-    let flags = le::u16(from, 0x34).unwrap_or(0);
+    let last_time = BufferHeader::TIME_STAMP.get(from).unwrap_or(0);
+    let flags = BufferFlags(BufferHeader::FLAGS.get(from).unwrap_or(0));
     Buffer {
         memory,
         cpu: found.cpu,

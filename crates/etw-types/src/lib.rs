@@ -30,12 +30,18 @@
 #[macro_use]
 mod flags;
 
+mod buffer_header;
 mod classic;
 mod descriptor;
 mod enable;
+mod event_flags;
+mod event_header;
+mod extended_item;
 mod filter;
 mod guid;
+mod header_type;
 mod kernel_group;
+mod layout;
 pub mod le;
 mod log_file_mode;
 mod module;
@@ -43,18 +49,23 @@ mod record;
 mod status;
 mod time;
 
+pub use buffer_header::{BufferFlags, BufferHeader, BufferType};
 pub use classic::{Classic, ClassicHeader, EventClass, MessageId};
 pub use descriptor::{Channel, EventDescriptor, Keyword, Level, Opcode};
 pub use enable::{LevelKeyword, Wanted};
+pub use event_flags::{EventFlags, EventProperty, MessageFlags};
+pub use event_header::EventHeader;
+pub use extended_item::{
+    ExtType, ExtendedItem, ExtendedItems, ExtendedItemsBuf, ExtendedIter, ItemTooLarge,
+};
 pub use filter::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use guid::{Guid, ParseGuidError};
+pub use header_type::HeaderType;
 pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT, is_system_class};
+pub use layout::{Field, FieldValue};
 pub use log_file_mode::LogFileMode;
 pub use module::LoadedModule;
-pub use record::{
-    EventFlags, EventProperty, EventRecord, ExtType, ExtendedItem, ExtendedItems, HeaderType,
-    MessageFlags, Position,
-};
+pub use record::{EventRecord, Position};
 pub use status::Status;
 pub use time::{Clock, ClockType, FileTime, SystemTime};
 

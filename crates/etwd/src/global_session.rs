@@ -19,7 +19,7 @@ use etw_session::state::STATE_SIZE;
 use etw_session::{
     EventClock, Ledger, LogMode, Session, SessionOptions, State, check_log_file_mode,
 };
-use etw_types::{ClockType, Guid, LogFileMode, Status};
+use etw_types::{BufferHeader, ClockType, Guid, LogFileMode, Status};
 use etw_wire::control::{
     FileMode, LossStatus, MAX_LOSSES, MAX_REFUSALS, RefusalStatus, Response, SessionStatus, Start,
     stream,
@@ -277,7 +277,7 @@ impl GlobalSession {
         while let Some(full) = session.take_full() {
             if !self.consumers.is_empty() {
                 let mut bytes = full.bytes()[..full.filled()].to_vec();
-                bytes[..72].copy_from_slice(&full.header());
+                bytes[..BufferHeader::SIZE].copy_from_slice(&full.header());
                 let bytes: Arc<[u8]> = bytes.into();
                 for consumer in &self.consumers {
                     self.consumer_losses += u64::from(!consumer.offer(&bytes, full.events()));

@@ -1,12 +1,14 @@
 //! Long traces from a short one: its buffers repeated, the times of each round shifted by the trace's length.
 
 use crate::{Result, corpus};
-use etw_etl::header::{BufferHeader, LogfileHeader};
+use etw_etl::header::LogfileHeader;
 use etw_etl::lzxpress;
 use etw_etl::read::{TraceFile, buffer};
 use etw_etl::record::{self, RecordContext};
 use etw_etl::write::FileBuilder;
-use etw_types::{EventRecord, Guid, HeaderType, LogFileMode};
+use etw_types::{
+    BufferFlags, BufferHeader, BufferType, EventRecord, Guid, HeaderType, LogFileMode,
+};
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -62,7 +64,7 @@ impl Round {
         let mut rest = bytes;
         while !rest.is_empty() {
             let (header, records) = buffer::open(rest, 1 << 24).map_err(|e| e.to_string())?;
-            if header.buffer_type != BufferHeader::HEADER {
+            if header.buffer_type != BufferType::HEADER {
                 buffers.push(Buffer::new(header, records.into_owned()));
             }
             rest = &rest[(header.buffer_size as usize).min(rest.len())..];
@@ -111,7 +113,7 @@ impl Round {
         let template = self.buffers.first().ok_or("the trace has no buffers")?.header;
         let header = |cpu: usize, time_stamp| BufferHeader {
             processor: cpu as u16,
-            flags: BufferHeader::PROC_INDEX,
+            flags: BufferFlags::PROC_INDEX,
             buffer_size,
             time_stamp,
             ..template
@@ -265,7 +267,7 @@ impl<'r> Output<'r> {
             let mut stream = Vec::with_capacity(body.len());
             lzxpress::compress(&body, &mut stream);
             body = stream;
-            header.flags |= BufferHeader::COMPRESSED;
+            header.flags |= BufferFlags::COMPRESSED;
             header.buffer_size = (BufferHeader::SIZE + body.len()) as u32;
         } else {
             body.resize(header.buffer_size as usize - BufferHeader::SIZE, 0xff);

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use etw_types::{EventFlags, EventRecord, ExtType, HeaderType, MessageFlags, le};
+use etw_types::{EventFlags, EventRecord, ExtType, ExtendedItem, HeaderType, MessageFlags, le};
 
 use super::layout::{RawBufferContext, RawItem, RawRecord, RawTrace, RawTraceHeader};
 use crate::abi::{RawDescriptor, RawGuid};
@@ -71,7 +71,7 @@ impl Event {
         RawRecord {
             header: super::layout::RawHeader {
                 size: stored_size(record).min(usize::from(u16::MAX)) as u16,
-                header_type: u16::from(header_number(record.header)),
+                header_type: u16::from(record.header.number()),
                 flags: flags(record, facts.is_private),
                 property: record.property.0,
                 // Of records that do not tell, as Windows gives them.
@@ -114,8 +114,8 @@ impl Event {
         RawTrace {
             header: RawTraceHeader {
                 size: stored_size(record).min(usize::from(u16::MAX)) as u16,
-                header_type: header_number(record.header),
-                marker: 0xc0,
+                header_type: record.header.number(),
+                marker: HeaderType::MARKER,
                 kind: d.opcode.0,
                 level: d.level.0,
                 version: u16::from(d.version),
@@ -157,50 +157,17 @@ fn flags(record: &EventRecord<'_>, is_private: bool) -> u16 {
     flags
 }
 
-/// The numbers of `TRACE_HEADER_TYPE`, which stand in the marker of a stored record.
-const NUMBERS: [(HeaderType, u8); 16] = [
-    (HeaderType::System32, 0x01),
-    (HeaderType::System64, 0x02),
-    (HeaderType::Compact32, 0x03),
-    (HeaderType::Compact64, 0x04),
-    (HeaderType::Full32, 0x0a),
-    (HeaderType::Instance32, 0x0b),
-    (HeaderType::Timed, 0x0c),
-    (HeaderType::Error, 0x0d),
-    (HeaderType::Wnode, 0x0e),
-    (HeaderType::Message, 0x0f),
-    (HeaderType::PerfInfo32, 0x10),
-    (HeaderType::PerfInfo64, 0x11),
-    (HeaderType::Event32, 0x12),
-    (HeaderType::Event64, 0x13),
-    (HeaderType::Full64, 0x14),
-    (HeaderType::Instance64, 0x15),
-];
-
-fn header_number(header: HeaderType) -> u8 {
-    NUMBERS.iter().find(|row| row.0 == header).map_or(0, |row| row.1)
-}
-
-/// [`header_number`]'s other way.
-pub fn header_of(number: u16) -> Option<HeaderType> {
-    NUMBERS.iter().find(|row| u16::from(row.1) == number).map(|row| row.0)
-}
-
 /// Bytes that a record took in its buffer.
 pub fn stored_size(record: &EventRecord<'_>) -> usize {
     let items = || -> usize {
-        record.extended.into_iter().map(|item| (8 + item.data.len()).next_multiple_of(8)).sum()
+        record.extended.into_iter().map(|item| ExtendedItem::stored_size(item.data.len())).sum()
     };
     let bare = || -> usize { record.extended.into_iter().map(|item| item.data.len()).sum() };
     let part = |flag: MessageFlags, size| {
         if record.message_flags.contains(flag) { size } else { 0 }
     };
-    let head = match record.header {
-        HeaderType::Event32 | HeaderType::Event64 | HeaderType::Error => 0x50 + items(),
-        HeaderType::System32 | HeaderType::System64 => 0x20 + bare(),
-        HeaderType::Compact32 | HeaderType::Compact64 => 0x18 + bare(),
-        HeaderType::PerfInfo32 | HeaderType::PerfInfo64 => 0x10 + bare(),
-        HeaderType::Instance32 | HeaderType::Instance64 => 0x30 + bare(),
+    let parts = match record.header {
+        HeaderType::Event32 | HeaderType::Event64 | HeaderType::Error => items(),
         HeaderType::Message => {
             let id = if record.message_flags.contains(MessageFlags::COMPONENT_ID) {
                 4
@@ -212,9 +179,12 @@ pub fn stored_size(record: &EventRecord<'_>) -> usize {
             } else {
                 part(MessageFlags::PERFORMANCE_TIMESTAMP, 8)
             };
-            8 + part(MessageFlags::SEQUENCE, 4) + id + time + part(MessageFlags::SYSTEM_INFO, 8)
+            part(MessageFlags::SEQUENCE, 4) + id + time + part(MessageFlags::SYSTEM_INFO, 8)
         }
-        _ => 0x30,
+        _ => bare(),
     };
-    head + record.payload.len()
+    // An INSTANCE header is that of FULL and the item, whose size depends on the file's version.
+    let is_instance = matches!(record.header, HeaderType::Instance32 | HeaderType::Instance64);
+    let header = if is_instance { HeaderType::Full64 } else { record.header };
+    header.header_size() + parts + record.payload.len()
 }

@@ -9,9 +9,8 @@ use std::sync::Arc;
 
 use etw_api::Status;
 use etw_decode::Store;
-use etw_etl::header::BufferHeader;
 use etw_etl::read::{HeaderRecord, Records};
-use etw_types::{EventRecord, FileTime, LogFileMode};
+use etw_types::{BufferHeader, EventRecord, FileTime, LogFileMode};
 
 use super::event::{Event, Facts, stored_size};
 use super::layout::{EventCallback, ProcessTraceMode, RawRecord, RawTrace};

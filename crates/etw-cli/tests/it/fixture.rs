@@ -1,8 +1,8 @@
 //! Traces made for the tests, and the command run on them.
 
-use etw_etl::write::{FileBuilder, extended_chain, sample};
+use etw_etl::write::{FileBuilder, sample};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
-use etw_types::{EventRecord, ExtType, ExtendedItems, Guid, HeaderType};
+use etw_types::{EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -88,7 +88,7 @@ pub fn push_tracelogging(file: &mut FileBuilder, cpu: u16, after: i64, text: &st
 /// Pushes a TraceLogging event of any shape.
 pub fn push_event(file: &mut FileBuilder, cpu: u16, after: i64, metadata: &[u8], payload: &[u8]) {
     let traits = provider_traits("Test.Provider", Some(Guid::from_u128(7))).unwrap();
-    let chain = extended_chain(&[
+    let items = ExtendedItemsBuf::from_items(&[
         (ExtType::PROV_TRAITS, &traits[..]),
         (ExtType::EVENT_SCHEMA_TL, metadata),
     ])
@@ -98,7 +98,7 @@ pub fn push_event(file: &mut FileBuilder, cpu: u16, after: i64, metadata: &[u8],
     record.descriptor.channel.0 = 11;
     record.descriptor.level.0 = 4;
     (record.process_id, record.thread_id) = (Some(10), Some(20));
-    record.extended = ExtendedItems::parse_chain(&chain).unwrap().0;
+    record.extended = items.as_items();
     record.order_time = file.header.start_raw + after;
     file.push(cpu, &record).unwrap();
 }

@@ -18,7 +18,7 @@ fn the_logfile_header_in_both_widths() {
     for (pointer_size, header) in [(4, HeaderType::System32), (8, HeaderType::System64)] {
         let mut logfile = FileBuilder::new().header.logfile;
         logfile.pointer_size = pointer_size;
-        logfile.timer_sources = (10, 7);
+        logfile.timer_sources = [10, 7];
         let payload = logfile.to_payload();
         let mut record = EventRecord::new(header, &payload);
         record.hook = Some(Hook(0));

@@ -1,6 +1,5 @@
 use etw_decode::{Decoded, Decoder, Field, PayloadError, Style, Value, Visitor};
-use etw_etl::write::extended_chain;
-use etw_types::{EventRecord, ExtType, ExtendedItems, Guid, HeaderType};
+use etw_types::{EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType};
 
 pub const PROVIDER: Guid = Guid::from_u128(0xaaaaaaaa_bbbb_cccc_dddd_eeeeeeeeeeee);
 
@@ -64,11 +63,11 @@ pub fn with_tracelogging<R>(
     payload: &[u8],
     then: impl FnOnce(&Decoded<'_>, &EventRecord<'_>) -> R,
 ) -> R {
-    let chain = extended_chain(&[(ExtType::EVENT_SCHEMA_TL, blob)]).unwrap();
+    let items = ExtendedItemsBuf::from_items(&[(ExtType::EVENT_SCHEMA_TL, blob)]).unwrap();
     let mut record = EventRecord::new(HeaderType::Event64, payload);
     record.provider = Some(PROVIDER);
     record.descriptor.channel.0 = 11;
-    record.extended = ExtendedItems::parse_chain(&chain).unwrap().0;
+    record.extended = items.as_items();
     let mut decoder = Decoder::new();
     let decoded = decoder.decode(&record);
     then(&decoded, &record)

@@ -4,9 +4,8 @@ use crate::support::{
 use etw_decode::{
     CodePage, Decoder, Field, Kind, PayloadError, Reason, Source, Style, Value, Visitor,
 };
-use etw_etl::write::extended_chain;
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
-use etw_types::{EventRecord, ExtType, ExtendedItems, Guid, HeaderType};
+use etw_types::{EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType};
 
 /// One field `f` of the given types.
 fn field(in_type: InType, out_type: OutType, count: Count) -> Vec<u8> {
@@ -430,10 +429,10 @@ fn provider_traits_give_name_and_group() {
         for cut in [0, 1] {
             let traits = &traits[..traits.len() - cut];
             let items = [(ExtType::PROV_TRAITS, traits), (ExtType::EVENT_SCHEMA_TL, &blob)];
-            let chain = extended_chain(&items).unwrap();
+            let items = ExtendedItemsBuf::from_items(&items).unwrap();
             let mut record = EventRecord::new(HeaderType::Event64, &[1]);
             record.provider = Some(PROVIDER);
-            record.extended = ExtendedItems::parse_chain(&chain).unwrap().0;
+            record.extended = items.as_items();
             let mut decoder = Decoder::new();
             let decoded = decoder.decode(&record);
             assert_eq!(decoded.source(), Some(Source::TraceLogging), "bad traits harm no event");

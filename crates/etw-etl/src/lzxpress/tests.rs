@@ -2,7 +2,7 @@
 
 use super::encoder::NICE_LENGTH;
 use super::*;
-use crate::header::BufferHeader;
+use etw_types::BufferHeader;
 use std::time::{Duration, Instant};
 
 /// xorshift64*, so that a failure can be run again from its seed.

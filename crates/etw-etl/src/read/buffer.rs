@@ -15,10 +15,9 @@
 //! ```
 
 use crate::DamageKind;
-use crate::header::BufferHeader;
 use crate::lzxpress;
 use crate::record::{self, RecordContext};
-use etw_types::EventRecord;
+use etw_types::{BufferHeader, EventRecord};
 use std::borrow::Cow;
 
 /// The header and the decompressed, filled part of the buffer at the front of `bytes`.

@@ -4,10 +4,9 @@ use super::buffer::{next_record, place};
 use super::byte_source::{Source, read_full};
 use super::index::Entry;
 use crate::DamageKind;
-use crate::header::BufferHeader;
 use crate::lzxpress::{self, LzxpressErrorKind};
 use crate::record::{self, RecordContext};
-use etw_types::{EventFlags, ExtendedItems, HeaderType, le};
+use etw_types::{BufferHeader, EventFlags, ExtendedItems, HeaderType, le};
 
 /// What every buffer of a file is loaded with.
 pub(crate) struct LoadContext {

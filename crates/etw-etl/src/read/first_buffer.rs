@@ -2,9 +2,9 @@
 
 use super::byte_source::{Source, read_full};
 use super::resync::find_buffer;
-use crate::header::{BufferHeader, LogfileHeader};
+use crate::header::LogfileHeader;
 use crate::record::{self, RecordContext};
-use etw_types::{HeaderType, Hook};
+use etw_types::{BufferHeader, HeaderType, Hook};
 use std::io;
 
 /// How far into a file without a readable header a first buffer is looked for.

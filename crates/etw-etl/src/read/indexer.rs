@@ -9,9 +9,8 @@ use super::file::{Core, Totals};
 use super::first_buffer::{Start, first_bytes, read_logfile};
 use super::index::{Entry, Index};
 use super::resync::{find_buffer, has_record, header_at, is_buffer, is_zero};
-use crate::header::BufferHeader;
 use crate::{Damage, DamageKind, DamageLog};
-use etw_types::{Clock, LogFileMode};
+use etw_types::{BufferFlags, BufferHeader, Clock, LogFileMode};
 use std::io;
 use std::path::PathBuf;
 
@@ -316,7 +315,7 @@ impl Walk {
             self.set_real_size(offset, size);
         }
         self.last = Some((offset, size));
-        if header.buffer_type == BufferHeader::HEADER && offset > self.start.first_offset {
+        if header.is_header() && offset > self.start.first_offset {
             // Another file behind this one: its buffers may be larger.
             let other = read_logfile(&first_bytes(&*self.source, offset)?);
             let size = other.map_or(0, |(other, ..)| other.buffer_size);
@@ -328,10 +327,10 @@ impl Walk {
         let totals = &mut self.totals;
         totals.buffers += 1;
         totals.compressed_buffers += u64::from(header.is_compressed());
-        let lossy = BufferHeader::EVENTS_LOST | BufferHeader::BUFFER_LOST;
-        totals.lossy_buffers += u64::from(header.flags & lossy != 0);
+        let lossy = BufferFlags::EVENTS_LOST | BufferFlags::BUFFER_LOST;
+        totals.lossy_buffers += u64::from(header.flags.intersects(lossy));
         totals.largest_buffer = totals.largest_buffer.max(size).max(header.offset.min(self.limit));
-        if header.buffer_type != BufferHeader::HEADER {
+        if !header.is_header() {
             self.data_buffers += 1;
             self.highest_sequence = self.highest_sequence.max(header.sequence_number);
         }

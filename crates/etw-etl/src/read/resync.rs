@@ -3,8 +3,8 @@
 use super::buffer_loader::decompress_into;
 use super::byte_source::{Source, read_full};
 use crate::DamageKind;
-use crate::header::BufferHeader;
 use crate::record::{self, RecordContext};
+use etw_types::BufferHeader;
 use std::io;
 
 /// How much is read at once while searching, at most.

@@ -1,6 +1,5 @@
-use crate::header::BufferHeader;
 use crate::lzxpress;
-use etw_types::EventRecord;
+use etw_types::{BufferFlags, BufferHeader, EventRecord};
 use std::io::{self, Write};
 
 use super::record::{EncodeError, encode};
@@ -18,20 +17,7 @@ impl BufferBuilder {
     /// An empty buffer of `buffer_size` bytes for the events of one CPU.
     pub fn new(buffer_size: u32, cpu: u16) -> BufferBuilder {
         BufferBuilder {
-            header: BufferHeader {
-                buffer_size,
-                saved_offset: 0,
-                current_offset: 0,
-                reference_count: 0,
-                time_stamp: 0,
-                sequence_number: 0,
-                processor: cpu,
-                logger_id: 1,
-                state: 3,
-                offset: 0,
-                flags: BufferHeader::PROC_INDEX,
-                buffer_type: BufferHeader::GENERIC,
-            },
+            header: BufferHeader::new(buffer_size, cpu),
             bytes: vec![0; BufferHeader::SIZE],
         }
     }
@@ -150,7 +136,7 @@ pub fn compress_buffer(header: &BufferHeader, records: &[u8], out: &mut Vec<u8>)
     out.resize(start + BufferHeader::SIZE, 0);
     lzxpress::compress(records, out);
     if out.len() - start < BufferHeader::SIZE + records.len() {
-        header.flags |= BufferHeader::COMPRESSED;
+        header.flags |= BufferFlags::COMPRESSED;
     } else {
         out.truncate(start + BufferHeader::SIZE);
         out.extend_from_slice(records);

@@ -2,8 +2,8 @@ use super::buffer_builder::BufferBuilder;
 use super::header_buffer::{FileHeader, logfile_builder};
 use super::open_buffers::OpenBuffers;
 use super::record::{EncodeError, encode};
-use crate::header::{BufferHeader, LogfileHeader};
-use etw_types::{ClockType, EventRecord, FileTime, LogFileMode};
+use crate::header::LogfileHeader;
+use etw_types::{BufferFlags, ClockType, EventRecord, FileTime, LogFileMode};
 
 /// A whole file in memory: what readers depend on is filled in as Windows does.
 ///
@@ -49,7 +49,7 @@ impl FileBuilder {
                     pointer_size: 8,
                     events_lost: 0,
                     cpu_speed_mhz: 2_600,
-                    timer_sources: (0, 0),
+                    timer_sources: [0; 2],
                     time_zone: [0; LogfileHeader::TIME_ZONE_SIZE],
                     boot_time: FileTime(start_time.0 - 36_000_000_000),
                     perf_freq: 10_000_000,
@@ -125,7 +125,7 @@ impl FileBuilder {
         for (number, &cpu) in cpus.iter().enumerate() {
             // The last of a flush: everything older is in the file.
             if number + 1 == cpus.len() {
-                self.buffer(cpu).header.flags |= BufferHeader::FLUSH_MARKER;
+                self.buffer(cpu).header.flags |= BufferFlags::FLUSH_MARKER;
             }
             self.flush(cpu);
         }

@@ -1,7 +1,9 @@
 use super::buffer_builder::BufferBuilder;
 use super::record::{EncodeError, encode};
-use crate::header::{BufferHeader, LogfileHeader};
-use etw_types::{EventRecord, FileTime, HeaderType, Hook, LogFileMode};
+use crate::header::LogfileHeader;
+use etw_types::{
+    BufferFlags, BufferHeader, BufferType, EventRecord, FileTime, HeaderType, Hook, LogFileMode,
+};
 
 /// The logfile header and what stands around it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,8 +99,8 @@ pub fn logfile_builder(
     let mut bytes = Vec::new();
     encode(&record, &mut bytes)?;
     let mut buffer = BufferBuilder::new(buffer_size, 0);
-    buffer.header.buffer_type = BufferHeader::HEADER;
-    buffer.header.flags |= BufferHeader::FLUSH_MARKER;
+    buffer.header.buffer_type = BufferType::HEADER;
+    buffer.header.flags |= BufferFlags::FLUSH_MARKER;
     if !buffer.has_room(bytes.len()) {
         return Err(no_room(bytes.len(), &buffer));
     }

@@ -1,5 +1,10 @@
-use crate::record::{MESSAGE_HEADER, PEBS_INDEX, TRACE_HEADER, WNODE_TRACED_GUID};
-use etw_types::{EventFlags, EventRecord, ExtType, Guid, HeaderType, MessageFlags};
+//! Records in their on-disk form.
+
+use crate::record::{PEBS_INDEX, WNODE_TRACED_GUID};
+use etw_types::{
+    EventFlags, EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType, ItemTooLarge,
+    MessageFlags,
+};
 use std::fmt;
 
 /// A record that has no on-disk form.
@@ -39,24 +44,10 @@ impl fmt::Display for EncodeError {
 
 impl std::error::Error for EncodeError {}
 
-/// The on-disk chain of extended items, for [`ExtendedItems::parse_chain`](etw_types::ExtendedItems::parse_chain).
-///
-/// # Errors
-/// `TooLarge` where an item's length does not fit its field.
-pub fn extended_chain(items: &[(ExtType, &[u8])]) -> Result<Vec<u8>, EncodeError> {
-    let mut bytes = Vec::new();
-    for (number, (ext_type, data)) in items.iter().enumerate() {
-        let size = (8 + data.len()).next_multiple_of(8);
-        let total = u16::try_from(size).map_err(|_| EncodeError::TooLarge { size })?;
-        let start = bytes.len();
-        bytes.extend(total.to_le_bytes());
-        bytes.extend(ext_type.0.to_le_bytes());
-        bytes.extend(u16::from(number + 1 < items.len()).to_le_bytes());
-        bytes.extend((data.len() as u16).to_le_bytes());
-        bytes.extend(*data);
-        bytes.resize(start + size, 0);
+impl From<ItemTooLarge> for EncodeError {
+    fn from(error: ItemTooLarge) -> EncodeError {
+        EncodeError::TooLarge { size: error.data_size }
     }
-    Ok(bytes)
 }
 
 /// Appends a record in its on-disk form, unpadded.
@@ -69,19 +60,11 @@ pub fn encode(record: &EventRecord<'_>, out: &mut Vec<u8>) -> Result<(), EncodeE
     use HeaderType::*;
     let start = out.len();
     match record.header {
-        Event32 => event(record, 0x12, out),
-        Event64 => event(record, 0x13, out),
-        Error => event(record, 0x0d, out),
-        System32 => kernel(record, 0x01, out)?,
-        System64 => kernel(record, 0x02, out)?,
-        Compact32 => kernel(record, 0x03, out)?,
-        Compact64 => kernel(record, 0x04, out)?,
-        PerfInfo32 => kernel(record, 0x10, out)?,
-        PerfInfo64 => kernel(record, 0x11, out)?,
-        Full32 => classic(record, 0x0a, out),
-        Full64 => classic(record, 0x14, out),
-        Instance32 => classic(record, 0x0b, out),
-        Instance64 => classic(record, 0x15, out),
+        Event32 | Event64 | Error => event(record, out)?,
+        System32 | System64 | Compact32 | Compact64 | PerfInfo32 | PerfInfo64 => {
+            kernel(record, out)?
+        }
+        Full32 | Full64 | Instance32 | Instance64 => classic(record, out),
         Message => message(record, out),
         Wnode => wnode(record, out),
         other => return Err(EncodeError::HeaderType(other)),
@@ -118,33 +101,24 @@ fn put_cpu_times(head: &mut [u8], at: usize, record: &EventRecord<'_>) {
     put(head, at + 4, &user.to_le_bytes());
 }
 
-fn event(record: &EventRecord<'_>, kind: u8, out: &mut Vec<u8>) {
-    let mut head = [0; 0x50];
-    head[2] = kind;
-    head[3] = TRACE_HEADER;
+fn event(record: &EventRecord<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    let mut header = record.event_header();
     let extended = !record.extended.is_empty() && record.header != HeaderType::Error;
-    let flags = record.flags.0 & !EventFlags::EXTENDED_INFO.0 | u16::from(extended);
-    put(&mut head, 0x04, &flags.to_le_bytes());
-    put(&mut head, 0x06, &record.property.0.to_le_bytes());
-    put_ids(&mut head, record);
-    put(&mut head, 0x18, &record.provider.unwrap_or(Guid::ZERO).0);
-    put(&mut head, 0x28, &record.descriptor.to_bytes());
-    put_cpu_times(&mut head, 0x38, record);
-    put(&mut head, 0x40, &record.activity_id.0);
-    out.extend(head);
+    header.flags =
+        record.flags.without(EventFlags::EXTENDED_INFO) | EventFlags::EXTENDED_INFO.when(extended);
+    let mut items = ExtendedItemsBuf::new();
     if extended {
-        let items: Vec<_> = record.extended.into_iter().map(|i| (i.ext_type, i.data)).collect();
-        // Items of a record that was read fit by construction; the record's own size is checked at the end.
-        out.extend(extended_chain(&items).unwrap_or_else(|_| vec![0; 0x10000]));
+        for item in record.extended {
+            items.push(item.ext_type, item.data)?;
+        }
     }
+    out.extend(header.to_bytes());
+    out.extend(items.as_bytes());
+    Ok(())
 }
 
-fn kernel(record: &EventRecord<'_>, kind: u8, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-    let size = match kind {
-        0x10 | 0x11 => 0x10,
-        0x03 | 0x04 => 0x18,
-        _ => 0x20,
-    };
+fn kernel(record: &EventRecord<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+    let size = record.header.header_size();
     let pebs = record.extended.find(ExtType::PEBS_INDEX).unwrap_or_default();
     let counters = record.extended.find(ExtType::PMC_COUNTERS).unwrap_or_default();
     if ![0, 8].contains(&pebs.len()) || !counters.len().is_multiple_of(8) || counters.len() > 7 * 8
@@ -153,12 +127,12 @@ fn kernel(record: &EventRecord<'_>, kind: u8, out: &mut Vec<u8>) -> Result<(), E
     }
     let mut version = u16::from(record.descriptor.version) | (counters.len() as u16 / 8) << 8;
     version |= if pebs.is_empty() { 0 } else { PEBS_INDEX };
-    let mut head = [0; 0x20];
+    let mut head = [0; HeaderType::System64.header_size()];
     put(&mut head, 0x00, &version.to_le_bytes());
-    head[2] = kind;
-    head[3] = TRACE_HEADER;
+    head[2] = record.header.number();
+    head[3] = HeaderType::MARKER;
     put(&mut head, 0x06, &record.hook.map_or(0, |hook| hook.0).to_le_bytes());
-    if size == 0x10 {
+    if matches!(record.header, HeaderType::PerfInfo32 | HeaderType::PerfInfo64) {
         put(&mut head, 0x08, &record.order_time.to_le_bytes());
     } else {
         put_ids(&mut head, record);
@@ -170,10 +144,10 @@ fn kernel(record: &EventRecord<'_>, kind: u8, out: &mut Vec<u8>) -> Result<(), E
     Ok(())
 }
 
-fn classic(record: &EventRecord<'_>, kind: u8, out: &mut Vec<u8>) {
-    let mut head = [0; 0x48];
-    head[2] = kind;
-    head[3] = TRACE_HEADER;
+fn classic(record: &EventRecord<'_>, out: &mut Vec<u8>) {
+    let mut head = [0; HeaderType::Instance64.header_size()];
+    head[2] = record.header.number();
+    head[3] = HeaderType::MARKER;
     head[4] = record.descriptor.opcode.0;
     head[5] = record.descriptor.level.0;
     head[6] = record.descriptor.version;
@@ -183,13 +157,12 @@ fn classic(record: &EventRecord<'_>, kind: u8, out: &mut Vec<u8>) {
     let instance = record.extended.find(ExtType::INSTANCE_INFO).unwrap_or_default();
     let taken = instance.len().min(0x18);
     put(&mut head, 0x30, &instance[..taken]);
-    let full = matches!(kind, 0x0a | 0x14);
-    out.extend(&head[..if full { 0x30 } else { 0x48 }]);
+    out.extend(&head[..record.header.header_size()]);
 }
 
 fn message(record: &EventRecord<'_>, out: &mut Vec<u8>) {
     let flags = record.message_flags;
-    out.extend([0, 0, 0, MESSAGE_HEADER]);
+    out.extend([0, 0, 0, HeaderType::MESSAGE_MARKER]);
     out.extend(record.descriptor.id.to_le_bytes());
     out.extend(flags.0.to_le_bytes());
     if flags.contains(MessageFlags::SEQUENCE) {
@@ -212,7 +185,7 @@ fn message(record: &EventRecord<'_>, out: &mut Vec<u8>) {
 }
 
 fn wnode(record: &EventRecord<'_>, out: &mut Vec<u8>) {
-    let mut head = [0; 0x30];
+    let mut head = [0; HeaderType::Wnode.header_size()];
     put(&mut head, 0x10, &record.order_time.to_le_bytes());
     put(&mut head, 0x18, &record.provider.unwrap_or(Guid::ZERO).0);
     put(&mut head, 0x2c, &WNODE_TRACED_GUID.to_le_bytes());

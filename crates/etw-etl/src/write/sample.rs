@@ -1,8 +1,9 @@
 //! A small valid trace with every header type that can be written.
 
-use super::{FileBuilder, extended_chain};
+use super::FileBuilder;
 use etw_types::{
-    EventRecord, ExtType, ExtendedItems, Guid, HeaderType, Hook, Level, MessageFlags, Opcode,
+    EventRecord, ExtType, ExtendedItems, ExtendedItemsBuf, Guid, HeaderType, Hook, Level,
+    MessageFlags, Opcode,
 };
 
 /// One record of every header type that [`encode`](super::encode) writes, times 10, 20, 30, … after the start on two
@@ -54,7 +55,7 @@ pub fn with_record<R>(header: HeaderType, then: impl FnOnce(&mut EventRecord<'_>
         .iter()
         .flat_map(|frame| frame.to_le_bytes())
         .collect();
-    let chain = extended_chain(&[
+    let items = ExtendedItemsBuf::from_items(&[
         (ExtType::RELATED_ACTIVITYID, &related.0),
         (ExtType::STACK_TRACE64, &stack),
         (ExtType::SID, &[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0]),
@@ -81,9 +82,7 @@ pub fn with_record<R>(header: HeaderType, then: impl FnOnce(&mut EventRecord<'_>
         record.descriptor.keyword.0 = 0x8000_0000_0000_0001;
         record.descriptor.channel.0 = 16;
         record.activity_id = Guid::from_u128(0x99);
-        if let Ok((items, _)) = ExtendedItems::parse_chain(&chain) {
-            record.extended = items;
-        }
+        record.extended = items.as_items();
     } else if header == HeaderType::Message {
         record.descriptor.id = 11;
         record.message_flags = MessageFlags(0xab);

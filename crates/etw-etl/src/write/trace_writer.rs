@@ -2,8 +2,7 @@ use super::buffer_builder::BufferBuilder;
 use super::header_buffer::{FileHeader, logfile_builder, no_room};
 use super::open_buffers::OpenBuffers;
 use super::record::{EncodeError, encode};
-use crate::header::BufferHeader;
-use etw_types::{EventRecord, FileTime};
+use etw_types::{BufferFlags, BufferHeader, EventRecord, FileTime};
 use std::fmt;
 use std::io::{self, Seek, SeekFrom, Write};
 
@@ -213,7 +212,7 @@ impl<W: Write + Seek> TraceWriter<W> {
         if !BufferBuilder::new(buffer_size, cpu).has_room(size) {
             return Err(no_room(size, &BufferBuilder::new(buffer_size, cpu)).into());
         }
-        self.write_open(cpu, 0)?;
+        self.write_open(cpu, BufferFlags::NONE)?;
         Ok(())
     }
 
@@ -226,7 +225,7 @@ impl<W: Write + Seek> TraceWriter<W> {
         let cpus = self.open.cpus();
         for (number, &cpu) in cpus.iter().enumerate() {
             let last = number + 1 == cpus.len();
-            self.write_open(cpu, if last { BufferHeader::FLUSH_MARKER } else { 0 })?;
+            self.write_open(cpu, BufferFlags::FLUSH_MARKER.when(last))?;
         }
         self.out.flush()?;
         Ok(())
@@ -251,7 +250,7 @@ impl<W: Write + Seek> TraceWriter<W> {
         Ok(self.out)
     }
 
-    fn write_open(&mut self, cpu: u16, flags: u16) -> Result<(), WriteError> {
+    fn write_open(&mut self, cpu: u16, flags: BufferFlags) -> Result<(), WriteError> {
         self.write_first()?;
         let Some(mut buffer) = self.open.take(cpu) else { return Ok(()) };
         buffer.header.flags |= flags;

@@ -4,11 +4,10 @@ use crate::support::{
     Outcome, Rng, Row, buffer_offsets, builder, event, event_bytes, numbered, numbered_compressed,
     open, options, push_numbered, put_u32, read, read_files, read_once, u32_at,
 };
-use etw_etl::header::BufferHeader;
 use etw_etl::read::{Records, Source, TraceFile};
-use etw_etl::write::{BufferBuilder, FileBuilder, extended_chain};
+use etw_etl::write::{BufferBuilder, FileBuilder};
 use etw_etl::{DamageKind, Error};
-use etw_types::{ExtType, ExtendedItems, LogFileMode};
+use etw_types::{BufferHeader, ExtType, ExtendedItemsBuf, LogFileMode};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -544,10 +543,10 @@ fn unknown_record_types() {
 fn malicious_extended_chains() {
     let good = event_bytes(500, start_raw() + 5);
     let behind = event_bytes(501, start_raw() + 7);
-    let chain = extended_chain(&[(ExtType::RELATED_ACTIVITYID, &[7; 16])]).unwrap();
+    let items = ExtendedItemsBuf::from_items(&[(ExtType::RELATED_ACTIVITYID, &[7; 16])]).unwrap();
     let bad = event(502, start_raw(), |record| {
         let mut record = *record;
-        record.extended = ExtendedItems::parse_chain(&chain).unwrap().0;
+        record.extended = items.as_items();
         record.order_time = start_raw() + 6;
         let mut bytes = Vec::new();
         etw_etl::write::encode(&record, &mut bytes).unwrap();

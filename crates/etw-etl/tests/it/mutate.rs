@@ -4,10 +4,9 @@
 
 use crate::alloc::peak;
 use crate::support::{Rng, builder, numbered, numbered_compressed, push_numbered};
-use etw_etl::header::BufferHeader;
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::write::sample;
-use etw_types::LogFileMode;
+use etw_types::{BufferHeader, LogFileMode};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

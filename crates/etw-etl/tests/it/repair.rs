@@ -5,7 +5,7 @@ use etw_etl::header::LogfileHeader;
 use etw_etl::read::TraceFile;
 use etw_etl::repair::{RepairOutcome, RepairReport, repair};
 use etw_etl::{DamageKind, Error};
-use etw_types::{EventRecord, FileTime, HeaderType};
+use etw_types::{BufferHeader, EventRecord, FileTime, HeaderType};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -79,7 +79,11 @@ fn the_header_is_what_the_session_would_have_written() {
 #[test]
 fn a_stale_count_of_cpus_is_put_right() {
     let mut bytes = unfinished(false, 100);
-    support::put_u32(&mut bytes, 0x48 + 0x20 + LogfileHeader::PROCESSORS_OFFSET as usize, 1);
+    support::put_u32(
+        &mut bytes,
+        BufferHeader::SIZE + 0x20 + LogfileHeader::NUMBER_OF_PROCESSORS.offset(),
+        1,
+    );
     let (bytes, _) = repaired(&bytes);
     let trace = support::open(&bytes).unwrap();
     assert_eq!(trace.header().unwrap().number_of_processors, 3);

@@ -6,7 +6,7 @@ use etw_etl::read::{Records, TraceFile};
 use etw_etl::write::{
     self, EncodeError, FileBuilder, FileHeader, TraceWriter, WriteError, WriterOptions, sample,
 };
-use etw_types::{FileTime, LogFileMode};
+use etw_types::{BufferFlags, BufferType, FileTime, LogFileMode};
 use std::io::{self, Cursor, Seek, SeekFrom, Write};
 
 fn header(buffer_size: u32) -> FileHeader {
@@ -253,11 +253,18 @@ fn the_buffers_are_marked_as_a_session_does() {
     let mut sequences = Vec::new();
     for number in 0..count {
         let head = bytes[number * 0x400..].first_chunk().unwrap();
-        let head = etw_etl::header::BufferHeader::read(head);
+        let head = etw_types::BufferHeader::read(head);
         let ends = number == 0 || number + 1 == count;
-        assert_eq!(head.flags, if ends { 0x21 } else { 0x20 }, "{number}");
+        assert_eq!(
+            head.flags,
+            BufferFlags::PROC_INDEX | BufferFlags::FLUSH_MARKER.when(ends),
+            "{number}"
+        );
         assert_eq!((head.state, head.logger_id), (3, 1));
-        assert_eq!(head.buffer_type, if number == 0 { 4 } else { 0 });
+        assert_eq!(
+            head.buffer_type,
+            if number == 0 { BufferType::HEADER } else { BufferType::GENERIC }
+        );
         sequences.push(head.sequence_number);
     }
     sequences.sort_unstable();

@@ -2,7 +2,7 @@
 use crate::support::*;
 use etw_session::*;
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder};
-use etw_types::{ExtType, Guid};
+use etw_types::{ExtType, ExtendedItemsBuf, Guid};
 
 const ID: Guid = Guid::from_u128(0x0102_0304);
 
@@ -46,7 +46,7 @@ fn payload() -> Vec<u8> {
 }
 
 fn chain(metadata: &[u8]) -> Vec<u8> {
-    etw_etl::write::extended_chain(&[(ExtType::EVENT_SCHEMA_TL, metadata)]).unwrap()
+    ExtendedItemsBuf::from_items(&[(ExtType::EVENT_SCHEMA_TL, metadata)]).unwrap().into_bytes()
 }
 
 fn passes(filters: Vec<PayloadFilter>, event: &Event<'_>) -> bool {

@@ -1,7 +1,9 @@
 //! Who gets an event.
 use crate::support::*;
 use etw_session::*;
-use etw_types::{Channel, EventDescriptor, Guid, Keyword, Level, LevelKeyword, Opcode};
+use etw_types::{
+    Channel, EventDescriptor, ExtendedItemsBuf, Guid, Keyword, Level, LevelKeyword, Opcode,
+};
 
 fn router(independent: [bool; 3], buffers: [usize; 3]) -> Router<Vec<u8>> {
     let mut router = Router::default();
@@ -76,7 +78,9 @@ fn filters() {
     let metadata = |name: &str| {
         let size = (3 + name.len() + 1) as u16;
         let blob = [&size.to_le_bytes()[..], &[0], name.as_bytes(), &[0]].concat();
-        etw_etl::write::extended_chain(&[(etw_types::ExtType::EVENT_SCHEMA_TL, &blob[..])]).unwrap()
+        ExtendedItemsBuf::from_items(&[(etw_types::ExtType::EVENT_SCHEMA_TL, &blob[..])])
+            .unwrap()
+            .into_bytes()
     };
     let (sold, bought) = (metadata("Sold"), metadata("Bought"));
     let mut manifest = event(&number, 1, 0);
@@ -143,10 +147,9 @@ fn filters() {
 fn properties_become_extended_items() {
     let facts = ProcessFacts::new(&[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0], 3, 4, "shop");
     let number = 1u64.to_le_bytes();
-    let chain =
-        etw_etl::write::extended_chain(&[(etw_types::ExtType::RELATED_ACTIVITYID, &[9; 16])])
-            .unwrap();
-    let event = Event { process: Some(&facts), chain: &chain, ..event(&number, 1, 0) };
+    let chain = ExtendedItemsBuf::from_items(&[(etw_types::ExtType::RELATED_ACTIVITYID, &[9; 16])])
+        .unwrap();
+    let event = Event { process: Some(&facts), chain: chain.as_bytes(), ..event(&number, 1, 0) };
     let mut session = session(LogMode::RealTime, 4);
     let all = EnableProperties(1 | 2 | 0x80);
     session.enable(PROVIDER, EnableInfo { properties: all, ..EnableInfo::default() });

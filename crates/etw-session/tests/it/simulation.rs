@@ -7,6 +7,7 @@ use crate::support::*;
 use etw_session::recover::recover;
 use etw_session::state::{STATE_SIZE, Saved};
 use etw_session::*;
+use etw_types::BufferHeader;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -231,7 +232,7 @@ impl World {
             let mut sequence = disk
                 .slots
                 .values()
-                .map(|b| i64::from_le_bytes(b[0x18..0x20].try_into().unwrap()))
+                .map(|b| BufferHeader::SEQUENCE_NUMBER.get(b).unwrap())
                 .max()
                 .unwrap_or(0);
             for mut buffer in found.buffers {
@@ -239,7 +240,7 @@ impl World {
                 last = last.max(place);
                 if buffer.sequence == 0 {
                     buffer.sequence = sequence + 1;
-                    buffer.bytes[0x18..0x20].copy_from_slice(&buffer.sequence.to_le_bytes());
+                    BufferHeader::SEQUENCE_NUMBER.put(&mut buffer.bytes, buffer.sequence);
                 }
                 sequence = sequence.max(buffer.sequence);
                 disk.write(place, buffer.bytes);
@@ -314,10 +315,10 @@ impl World {
             let mut streams: BTreeMap<u16, u64> = BTreeMap::new();
             let mut last_sequence = 0;
             for bytes in disk.slots.values() {
-                let sequence = i64::from_le_bytes(bytes[0x18..0x20].try_into().unwrap());
+                let sequence = BufferHeader::SEQUENCE_NUMBER.get(bytes).unwrap();
                 assert!(sequence > last_sequence, "places and sequence numbers rise together");
                 last_sequence = sequence;
-                let cpu = u16::from_le_bytes([bytes[0x28], bytes[0x29]]);
+                let cpu = BufferHeader::PROCESSOR.get(bytes).unwrap();
                 for number in numbers(bytes) {
                     assert!(
                         streams.insert(cpu, number).is_none_or(|last| last < number),

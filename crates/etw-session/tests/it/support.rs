@@ -1,6 +1,6 @@
 //! Sessions without a host: events by hand, buffers read back.
 use etw_session::*;
-use etw_types::{Guid, Level};
+use etw_types::{BufferFlags, BufferHeader, BufferType, Guid, Level};
 
 pub const PROVIDER: Guid = Guid::from_u128(0x1234);
 
@@ -39,14 +39,15 @@ pub fn push(session: &mut Session<Vec<u8>>, number: u64, cpu: u16) -> Result<(),
 /// A buffer as it would be in its file.
 pub fn on_disk<B: AsRef<[u8]> + AsMut<[u8]>>(full: &FullBuffer<B>) -> Vec<u8> {
     let mut bytes = full.bytes().to_vec();
-    bytes[..72].copy_from_slice(&full.header());
+    bytes[..BufferHeader::SIZE].copy_from_slice(&full.header());
     bytes
 }
 
 /// The numbers of a buffer's events, read by the container's own reader; whether it is sound comes with it.
 pub fn numbers(bytes: &[u8]) -> Vec<u64> {
     let (header, records) = etw_etl::read::buffer::open(bytes, 1 << 24).unwrap();
-    assert_eq!((header.state, header.buffer_type, header.flags & 0x20), (3, 0, 0x20));
+    assert_eq!((header.state, header.buffer_type), (BufferHeader::STATE_FULL, BufferType::GENERIC));
+    assert!(header.flags.contains(BufferFlags::PROC_INDEX));
     let mut found = Vec::new();
     let mut at = 0;
     let mut last = i64::MIN;

@@ -22,7 +22,7 @@ use etw_ring::{Control, Memory, Reader, Source};
 use etw_session::recover::recover;
 use etw_session::state::{STATE_SIZE, Saved};
 use etw_session::{LogMode, Place, Session};
-use etw_types::le;
+use etw_types::{BufferHeader, le};
 use etw_wire::control::{FileMode, Start};
 use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
@@ -83,7 +83,7 @@ fn restore_file(
         if sequence.is_some_and(|last| le::i64(&bytes, 0x18).is_none_or(|number| number <= last)) {
             continue;
         }
-        let stored = files.store(number, place.slot, &bytes[..72], &bytes, closing);
+        let stored = files.store(number, place.slot, &bytes[..BufferHeader::SIZE], &bytes, closing);
         lost.extend(stored.err().map(|error| (bytes, error)));
     }
     Ok(files)
@@ -147,7 +147,8 @@ fn restore_series(
         let mut last_time = facts.start_raw.max(last_time);
         for (place, bytes) in buffers {
             last_time = last_time.max(le::i64(&bytes, 0x10).unwrap_or(0));
-            let stored = files.store(place.file, place.slot, &bytes[..72], &bytes, closing);
+            let stored =
+                files.store(place.file, place.slot, &bytes[..BufferHeader::SIZE], &bytes, closing);
             lost.extend(stored.err().map(|error| (bytes, error)));
         }
         if number < most {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use etw_host::files::Files;
 use etw_ring::RawClock;
 use etw_session::{EnableInfo, LogMode, SLOTS, Session};
-use etw_types::{Guid, Status};
+use etw_types::{BufferHeader, Guid, Status};
 use etw_wire::control::{ProviderStatus, Request, Response, Start, Update};
 use etw_wire::message::FromHost;
 
@@ -565,7 +565,7 @@ impl HostThread {
         let write = || -> std::io::Result<()> {
             let mut files = Files::create(file, facts, 0)?;
             for (number, bytes) in copies.iter().enumerate() {
-                files.store(1, number as u64 + 1, &bytes[..72], bytes, closing)?;
+                files.store(1, number as u64 + 1, &bytes[..BufferHeader::SIZE], bytes, closing)?;
             }
             files.finish(closing)
         };
