@@ -2,6 +2,7 @@
 
 use etw_evtx::Log;
 use etw_evtx::chunk::{Chunk, Options};
+use etw_evtx::query::{Query, QueryList};
 
 /// A chunk's records, which may be short of 65536 bytes; the first byte chooses the options.
 pub fn evtx_chunk(data: &[u8]) {
@@ -24,6 +25,16 @@ pub fn evtx_log(data: &[u8]) {
     }
     let mut records = log.records();
     while let Ok(Some(_)) = records.next() {}
+}
+
+/// A query or a query list.
+pub fn evtx_query(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match text.parse::<Query>() {
+        Ok(query) => assert!(text.parse::<Query>().is_ok_and(|again| again == query)),
+        Err(error) => assert!(error.column() <= text.chars().count() + 1),
+    }
+    let _ = QueryList::parse(text);
 }
 
 fn show(mut chunk: Chunk) {

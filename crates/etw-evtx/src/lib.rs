@@ -10,6 +10,7 @@
 //! | chunk | [`chunk`] | records of one chunk, found again behind damage |
 //! | log | [`log`] | a file: its chunks in the order of their records |
 //! | text | [`xml`], [`json`] | Windows' XML, JSON |
+//! | search | [`query`] | XPath and query lists |
 //! | write | [`write`] | chunks and files |
 //!
 //! ```no_run
@@ -42,6 +43,7 @@ pub mod json;
 pub mod layout;
 pub mod log;
 mod parse;
+pub mod query;
 pub mod record;
 pub mod system;
 pub mod tree;

@@ -167,7 +167,22 @@ impl Log {
 
     /// All records, oldest first.
     pub fn records(&self) -> Records<'_> {
-        Records { log: self, next: 0, chunk: None, damage: self.damage.clone() }
+        self.records_in(0..=u64::MAX)
+    }
+
+    /// The records of all chunks whose headers claim ids in a range, and of chunks without a header. Other chunks are
+    /// not read. While the log is dirty, the chunk with the newest records may hold more than its header claims.
+    pub fn records_in(&self, ids: std::ops::RangeInclusive<u64>) -> Records<'_> {
+        Records { log: self, ids, next: 0, chunk: None, damage: self.damage.clone() }
+    }
+
+    fn may_hold(&self, location: &ChunkLocation, ids: &std::ops::RangeInclusive<u64>) -> bool {
+        let has_header = location.first_id != 0;
+        let newest = self.locations.last().map(|last| last.offset);
+        let is_open = self.options.is_dirty && newest == Some(location.offset);
+        !has_header
+            || self.options.stale
+            || location.first_id <= *ids.end() && (is_open || *ids.start() <= location.last_id)
     }
 }
 
@@ -194,6 +209,7 @@ fn in_order(locations: &mut [ChunkLocation]) {
 #[derive(Debug)]
 pub struct Records<'l> {
     log: &'l Log,
+    ids: std::ops::RangeInclusive<u64>,
     next: usize,
     chunk: Option<Chunk>,
     damage: Vec<Damage>,
@@ -209,8 +225,11 @@ impl Records<'_> {
         loop {
             if self.chunk.is_none() {
                 let Some(location) = self.log.locations.get(self.next) else { return Ok(None) };
-                self.chunk = Some(self.log.chunk(location)?);
                 self.next += 1;
+                if !self.log.may_hold(location, &self.ids) {
+                    continue;
+                }
+                self.chunk = Some(self.log.chunk(location)?);
             }
             // Two steps, because a record that a loop returns borrows the chunk for the whole loop.
             if self.chunk.as_mut().is_some_and(Chunk::has_next) {

@@ -97,6 +97,15 @@ fn a_log_that_wraps_keeps_its_newest_records() {
     let ids = ids(&path);
     assert_eq!(ids, (overwritten + 1..=3000).collect::<Vec<_>>());
     assert!(overwritten > 0 && ids.len() > 600, "{} kept", ids.len());
+    // A range of ids reads the chunks that hold it.
+    let log = Log::open(&path).unwrap();
+    let mut records = log.records_in(2990..=2995);
+    let mut found = Vec::new();
+    while let Some(record) = records.next().unwrap() {
+        found.push(record.id());
+    }
+    assert!((2990..=2995).all(|id| found.contains(&id)));
+    assert!(found.len() < ids.len() / 2);
 }
 
 #[test]

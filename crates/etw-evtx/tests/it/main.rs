@@ -3,5 +3,6 @@
 mod corpus;
 mod hostile;
 mod log_writer;
+mod query;
 mod reencode;
 mod replay;

@@ -107,3 +107,12 @@ fn logs_of_any_bytes_are_read() {
     let seeds = [("whole", [header.to_bytes(), chunk()].concat())];
     replaying::replay("evtx_log", &seeds, targets::evtx_log);
 }
+
+/// P5
+#[test]
+fn queries_of_any_text_are_read_or_refused() {
+    let query = "*[System[(EventID=4624 or band(Keywords,0x1)!=0) and TimeCreated[timediff(@SystemTime)<=1.5]]]";
+    let list = "<QueryList><Query Path='A'><Select>*[EventData[Data[2]='x &amp; y']]</Select></Query></QueryList>";
+    let seeds = [("query", query.as_bytes().to_vec()), ("list", list.as_bytes().to_vec())];
+    replaying::replay("evtx_query", &seeds, targets::evtx_query);
+}
