@@ -1,5 +1,5 @@
 /*
- * What events cost from C: TraceLoggingWrite, EventWriteTransfer and the log sink, beside a hand-written floor in the same run.
+ * The cost of events from C: TraceLoggingWrite, EventWriteTransfer and the log sink, beside a hand-written floor in the same run.
  * One JSON object a figure.
  */
 #define _GNU_SOURCE
@@ -46,7 +46,7 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The first quartiles of many bursts of each, in turn. The session's pool takes a burst whole, and is drained off the clock. */
+/* First quartiles of many bursts, in turn. The session's pool holds a whole burst and is drained outside of the measured time. */
 static void costs(ETW_SESSION session, int rounds, int burst, int kinds, void (*const of[])(int), double *cost)
 {
     enum { KINDS = 4 };
@@ -67,8 +67,8 @@ static void costs(ETW_SESSION session, int rounds, int burst, int kinds, void (*
     }
 }
 
-/* All threads from now on on this processor: memory that another one has read costs more to write to, which the floor, read by
- * nobody, does not know. */
+/* Keeps all threads on this processor: writing to memory that another processor has read costs more, and nobody reads the floor's
+ * memory. */
 static void stay_here(void)
 {
     cpu_set_t one;
@@ -99,7 +99,7 @@ __attribute__((noinline)) static void event_write(int n)
     EventWriteTransfer(classic, &descriptor, NULL, NULL, 2, data);
 }
 
-/* Gate, clock, an 80-byte header and two pieces copied into 16 MiB that nobody reads, one release store. */
+/* Gate, clock, an 80-byte header and two pieces copied into 16 MiB without a reader, one release store. */
 static uint64_t *memory;
 static size_t at;
 static uint64_t head, gate = 1;
@@ -151,7 +151,7 @@ static double disabled(void (*one)(int))
     return (now() - start) / MANY;
 }
 
-/* Beside a turn of the same loop without it. */
+/* Compared with an empty turn of the same loop. */
 static inline __attribute__((always_inline)) double turns(bool with_event)
 {
     double best = 1e9;
@@ -207,7 +207,7 @@ int main(void)
     figure("C: TraceLoggingWrite, disabled / empty loop turn", with_event / empty, "x");
     figure("C: TraceLoggingWrite, disabled, a call around it", disabled(trace_logging), "ns");
     figure("C: log sink, not enabled", disabled(log_line), "ns");
-    /* As the examples of the Rust crates, whose figures these are compared with. */
+    /* The same as in the Rust examples, with whose figures these are compared. */
     const ETW_SESSION_OPTIONS options = {sizeof options, 0, 0, 16384, 16384};
     if (etw_session_start_ex("cost", NULL, &options, &session) != 0)
         return 1;

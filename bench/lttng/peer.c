@@ -76,10 +76,10 @@ static void cost(void)
     double one[ROUNDS];
     for (int round = 0; round < ROUNDS; round++) {
         one[round] = burst();
-        pause_ms(10); /* The consumer empties the buffers off the clock. */
+        pause_ms(10); /* The consumer empties the buffers outside of the measured time. */
     }
     qsort(one, ROUNDS, sizeof *one, compare);
-    figure("enabled, one thread", one[ROUNDS / 4], "ns"); /* As in `cost`. */
+    figure("enabled, one thread", one[ROUNDS / 4], "ns"); /* The same as in `cost`. */
 
     double two[2 * ROUNDS];
     pthread_t threads[2];

@@ -1,3 +1,1 @@
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| etw_fuzz::evtx::evtx_chunk(data));
+//! One chunk of an event log.

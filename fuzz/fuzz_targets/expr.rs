@@ -1,3 +1,4 @@
+//! Expressions of `--where`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| etw_fuzz::decode::expr(data));

@@ -1,3 +1,4 @@
+//! A whole `.etl` file.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| etw_fuzz::etl::file(data));

@@ -1,3 +1,4 @@
+//! XML manifests.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| etw_fuzz::decode::manifest(data));

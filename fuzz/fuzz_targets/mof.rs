@@ -1,3 +1,4 @@
+//! MOF classes.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| etw_fuzz::decode::mof(data));

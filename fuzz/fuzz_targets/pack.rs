@@ -1,3 +1,4 @@
+//! Schema packs.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| etw_fuzz::decode::pack(data));

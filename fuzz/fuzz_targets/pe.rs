@@ -1,3 +1,4 @@
+//! Programs and libraries with compiled manifests.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| etw_fuzz::decode::pe(data));

@@ -5,7 +5,7 @@ use etw_decode::wevt::Messages;
 use etw_decode::{Catalog, Decoder, Field, Style, Value, Visitor};
 use etw_types::{EVENT_METADATA, EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType, Opcode};
 
-/// Makes the text of every value, and counts what all of it comes to.
+/// Formats every value and counts the bytes of all.
 #[derive(Default)]
 struct Writer {
     text: Vec<u8>,
@@ -43,7 +43,7 @@ impl Visitor for Writer {
     }
 }
 
-/// Two bytes that tell how the rest is cut in two.
+/// Splits the input: a `u16` length, that many bytes, the rest.
 fn split(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let (at, rest) = data.split_first_chunk::<2>()?;
     Some(rest.split_at(usize::from(u16::from_le_bytes(*at)).min(rest.len())))
@@ -188,7 +188,7 @@ pub fn pack(data: &[u8]) {
     }
 }
 
-/// An expression, and an event to ask it of.
+/// An expression, and an event that it is applied to.
 pub fn expr(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let time =

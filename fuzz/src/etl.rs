@@ -1,4 +1,4 @@
-//! Entrances to `etw-etl`. Also compiled by its tests.
+//! Fuzz targets of `etw-etl`; its tests compile them, too.
 
 use etw_etl::lzxpress;
 use etw_etl::read::{BufferRecords, Item, Records, TraceFile, buffer};
@@ -19,7 +19,7 @@ pub fn file(data: &[u8]) {
     }
 }
 
-/// One buffer; the first byte chooses what its records need to know.
+/// One buffer; the first byte chooses the context of its records.
 pub fn buffer(data: &[u8]) {
     let Some((&choice, data)) = data.split_first() else { return };
     let context = RecordContext {
@@ -41,7 +41,7 @@ pub fn buffer(data: &[u8]) {
     }
 }
 
-/// A stream; the first two bytes say how much it is to give. The same bytes, compressed, come back.
+/// A stream; the first two bytes are its decompressed size. The same bytes are also compressed and decompressed.
 pub fn lzxpress(data: &[u8]) {
     let Some((head, stream)) = data.split_first_chunk::<2>() else { return };
     let length = usize::from(u16::from_le_bytes(*head));
@@ -51,7 +51,7 @@ pub fn lzxpress(data: &[u8]) {
         Err(error) => {
             assert!(error.output_len < length || length == 0);
             assert!(error.input_offset <= stream.len());
-            // What came before the damage can be had alone.
+            // The part before the damage decompresses alone.
             let mut front = vec![0; error.output_len];
             lzxpress::decompress(stream, &mut front).expect("the part before the damage");
             assert!(front == output[..error.output_len]);

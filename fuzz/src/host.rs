@@ -1,4 +1,4 @@
-//! What a crashed or hostile program leaves: `.part` headers, session buffers, records of a pool.
+//! Memory of crashed or hostile programs: `.part` headers, session buffers, records of a pool.
 
 use etw_etl::record::{self, RecordContext};
 use etw_host::registrations::{Given, Origin, Provider, Registrations};
@@ -6,7 +6,7 @@ use etw_ring::Record;
 use etw_session::{EnableInfo, Event, Router, Session, SessionOptions, recover};
 use etw_types::{BufferHeader, Guid};
 
-/// The beginning of a `.part` file; what is not there is zero.
+/// The first bytes of a `.part` file; missing ones are zero.
 pub fn part_header(data: &[u8]) {
     let _ = etw_host::part::check_header(data, 1 << 30);
 }
@@ -80,14 +80,14 @@ fn session(provider: Guid) -> Session<Vec<u8>> {
     session
 }
 
-/// The records that it has stored.
+/// The records that the session stored.
 fn taken(session: &mut Session<Vec<u8>>) -> Option<Vec<u8>> {
     session.stop(i64::MAX);
     session.seal(1);
     Some(session.take_full()?.bytes().to_vec())
 }
 
-/// Whatever a program claims becomes one sound record of that size.
+/// Any record of a program becomes one sound record of the announced size.
 fn stored(event: &Event<'_>) {
     let options = SessionOptions { buffer_size: 4096, ..SessionOptions::default() };
     let mut session = Session::new(options, vec![vec![0; 4096]; 2]).expect("options that can be");

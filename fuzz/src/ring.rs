@@ -1,4 +1,4 @@
-//! A pool that its owner has written over.
+//! A pool that its program has overwritten.
 
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
@@ -11,12 +11,12 @@ use etw_ring::{
 
 const DATA_SIZE: usize = 256 << 10;
 const PAGE: usize = 4096;
-/// The tables of a pool (`etw_ring::layout`), so that the input meets what is looked at; then the data.
+/// The tables of a pool (`etw_ring::layout`), so that inputs hit the words that a host reads; then the data.
 const AREAS: [usize; 8] = [0, 0x1000, 0x2000, 0x6000, 0x8_6000, 0xc_6000, 0x1c_6000, DATA_OFFSET];
-/// What stands for an area, and lets the host drain.
+/// In the position of an area: the host drains.
 const DRAIN: u8 = 0xff;
 
-/// Pages by their place.
+/// Pages by their offset.
 type Pages = Vec<(usize, Vec<u8>)>;
 
 fn control() -> Control {
@@ -30,7 +30,7 @@ fn control() -> Control {
     control
 }
 
-/// The pages of a pool with records of every kind that are not zeros, by their place.
+/// The non-zero pages, by offset, of a pool with records of every kind.
 fn valid() -> &'static (usize, Pages) {
     static POOL: OnceLock<(usize, Pages)> = OnceLock::new();
     POOL.get_or_init(|| {
@@ -41,7 +41,7 @@ fn valid() -> &'static (usize, Pages) {
         let file = memory.fd().expect("a descriptor").try_clone_to_owned().expect("another");
         let writer = Writer::new(memory, control.memory().clone(), options, 7).expect("a writer");
         let (writer, cache) = (&writer, SiteCache::new());
-        // Threads of their own: one that has ended, whose chunk is nobody's, is among what a host meets.
+        // Separate threads: a host also finds chunks of threads that have ended.
         std::thread::scope(|scope| {
             for thread in 0..3u8 {
                 let cache = &cache;
@@ -80,8 +80,8 @@ fn valid() -> &'static (usize, Pages) {
     })
 }
 
-/// Steps of eleven bytes: an area of the pool, a u16 of words from its beginning, the word that is put there; or, for an area of
-/// 255, a drain. The first byte: how the host drains. No record is outside of its pool, and no drain gives more than a pool holds.
+/// The first byte says how the host drains. Then steps of eleven bytes: an area of the pool (255: drain), a `u16` index of a word
+/// in it, and the new word. No record lies outside of its pool, and no drain returns more than a pool holds.
 pub fn pool(data: &[u8]) {
     let Some((how, steps)) = data.split_first() else { return };
     let (size, pages) = valid();
@@ -91,7 +91,7 @@ pub fn pool(data: &[u8]) {
         file.write_all_at(page, *at as u64).expect("room");
     }
     let source = file.try_clone().expect("a descriptor");
-    // Sealed memory, as it comes from a program.
+    // Sealed memory, as programs send it.
     let source = Source::received(source.into()).expect("a pool of ours");
     let poke = |step: &[u8; 11]| {
         let area = AREAS[usize::from(step[0]) % AREAS.len()];
@@ -100,7 +100,7 @@ pub fn pool(data: &[u8]) {
             file.write_all_at(&step[3..], at as u64).expect("room");
         }
     };
-    // Some of it is there before the host sees the pool: it need not take it then.
+    // Some steps precede the host's first look at the pool, which it may reject then.
     let (steps, _) = steps.as_chunks::<11>();
     let before = if how & 4 != 0 { steps.len() / 2 } else { 0 };
     steps[..before].iter().filter(|step| step[0] != DRAIN).for_each(poke);

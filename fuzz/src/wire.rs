@@ -1,11 +1,11 @@
-//! What comes over a host's socket: messages of programs and hosts, requests of controllers.
+//! Messages on a host's socket: of programs and hosts, and requests of controllers.
 
 use etw_session::EnableInfo;
 use etw_types::LoadedModule;
 use etw_wire::control::{Request, Response};
 use etw_wire::message::{FromHost, FromProgram};
 
-/// A message. What is read as one, written again, is the same bytes: nothing of it was passed over.
+/// A message. If it is valid, writing it gives the same bytes: no byte was ignored.
 pub fn message(data: &[u8]) {
     let from_program = FromProgram::read(data);
     if let Some(message) = &from_program {
@@ -27,7 +27,7 @@ pub fn message(data: &[u8]) {
     assert!(from_program.is_none() || from_host.is_none(), "a message of both sides");
 }
 
-/// A controller's request, and a host's answer. What is read comes back when it is written.
+/// A controller's request and a host's answer. Writing and reading a valid one gives the same.
 pub fn request(data: &[u8]) {
     if let Ok(request) = serde_json::from_slice::<Request>(data) {
         let infos: Vec<&EnableInfo> = match &request {
@@ -42,7 +42,7 @@ pub fn request(data: &[u8]) {
         }
         let text = serde_json::to_vec(&request).expect("what was read");
         let again = serde_json::from_slice::<Request>(&text).expect("what was just written");
-        // As texts: a condition's value may be no number, which equals nothing.
+        // Compared as texts: a condition's value may be NaN, which equals nothing.
         let text_again = serde_json::to_vec(&again).expect("what was read");
         assert!(text_again == text, "{request:?} came back as {again:?}");
     }

@@ -1,7 +1,7 @@
 //! `cargo xtask bench`: every figure that the project claims, measured, with the command that reproduces it.
 //!
-//! Best and median of several runs: machines are shared, and what a run can reach is what the code costs. Peers and the
-//! floor run in turn with ours, so that both meet the machine in the same moods; their ratio is what lasts.
+//! Each figure is the best of several runs, beside the median: other users of a machine make single runs slower. Peers and
+//! the floor run in turn with ours under the same load, so their ratio is stable.
 
 mod decode;
 mod inputs;
@@ -25,7 +25,7 @@ pub struct Arguments {
     /// log, c, tracing, global, rate, memory
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Also what takes 10 GB of disk and some minutes: the groups `rate` and `memory`
+    /// Also measure the groups `rate` and `memory`, which take 10 GB of disk and some minutes
     #[arg(long)]
     full: bool,
     /// One JSON object a figure
@@ -40,7 +40,7 @@ pub struct Arguments {
 }
 
 const MIB: u64 = 1 << 20;
-/// What a merge may take beside its open buffers.
+/// Memory that a merge may take beside its open buffers.
 const MERGE_ALLOWANCE: u64 = 32 * MIB;
 const GROUPS: [&str; 15] = [
     "reader",
@@ -158,7 +158,7 @@ impl Bench {
         self.rate_and_memory("circular: wrapped, 64 CPUs, 1 MiB buffers", &path, "circular")
     }
 
-    /// Without the disk: what is written goes nowhere.
+    /// Without the disk: output is discarded.
     fn relog(&mut self) -> Result<()> {
         let path = self.inputs.plain()?;
         let (mut plain, mut compressed) = (Rate::default(), Rate::default());
@@ -213,8 +213,7 @@ impl Bench {
         self.peer(records, &files)
     }
 
-    /// babeltrace2 beside our text, one thread each. The traces are of two kinds: its events have two fields, ours what
-    /// real ones have.
+    /// babeltrace2 beside our text output, one thread each. The traces differ: its events have two fields, ours are real ones.
     fn peer(&mut self, records: u64, files: &[PathBuf]) -> Result<()> {
         if !peer::is_installed() {
             self.report.skip("dump: babeltrace2", "it is not installed");

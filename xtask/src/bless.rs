@@ -49,7 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Run in testdata/, so that no path of this machine gets into a fixture.
+/// Runs the command in testdata/, so that fixtures contain no path of this machine.
 fn output_of(etw: &Path, command: &[&str]) -> Result<Vec<u8>> {
     let folder = root().join("testdata");
     let output = Command::new(etw).args(command).arg("sample.etl").current_dir(folder).output()?;

@@ -29,17 +29,17 @@ enum Chore {
     Lint,
     /// Compile each crate with each of its features alone
     Features,
-    /// Print every figure that the project claims, with the command that reproduces it
+    /// Print every figure of BENCHMARKS.md, with the command that measures it again
     Bench(bench::Arguments),
-    /// List requirement ids, and the tests that ran and passed for them
+    /// List requirement ids with the tests that ran and passed for them
     Requirements(requirements::Arguments),
-    /// Count the instructions of an event that nobody wants
+    /// Count the instructions of an event that no session wants
     Sites,
     /// Remake the fixtures in testdata/
     Bless(bless::Arguments),
     /// Install on Linux: the etw command with its manual pages and completions; libetw with headers, pkg-config and CMake files
     Install(install::Arguments),
-    /// Torment the daemon of global sessions: kills, stops, hostile clients and full disks at random, from a seed
+    /// Attack the daemon of global sessions at random, from a seed: kills, stops, hostile clients, full disks
     Torture(torture::Arguments),
 }
 
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The steps are listed in one place, the script that CI runs.
+/// Runs the script of CI, which lists the steps.
 fn ci() -> Result<()> {
     let status = Command::new("bash").arg(root().join(".ci/run")).status()?;
     if status.success() { Ok(()) } else { Err("CI failed".into()) }
@@ -77,7 +77,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
 }
 
-/// Real traces, where they lie beside the project.
+/// The folder of real traces beside the project, if it is there.
 fn corpus() -> Option<PathBuf> {
     Some(root().join("../shared/corpus/etl")).filter(|path| path.is_dir())
 }
@@ -108,7 +108,7 @@ fn build_executable(name: &str, selection: &[&str], profile: &str) -> Result<Pat
         .ok_or_else(|| format!("cargo does not name the executable of {name}").into())
 }
 
-/// The cargo that runs us.
+/// The cargo that runs this program.
 fn cargo() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }

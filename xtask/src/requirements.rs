@@ -1,4 +1,4 @@
-//! `cargo xtask requirements`: which requirement ids have a test that ran and passed.
+//! `cargo xtask requirements`: the requirement ids with a test that ran and passed.
 //!
 //! A test names its ids in the documentation lines above it: `/// TC-2, TC-4: what is shown`. At most five ids a test,
 //! unless the lines say `table of cases`.
@@ -16,9 +16,9 @@ pub struct Arguments {
     log: Option<PathBuf>,
 }
 
-/// Ids a test may name that is no table of cases.
+/// Ids that a test may name unless it is a table of cases.
 const LIMIT: usize = 5;
-/// Behind these an id goes on with a number.
+/// An id is one of these and a number.
 const PREFIXES: [&str; 6] = ["SRS_LOG_SINK_ETW_01_", "TC-", "OV-", "WF-", "SP-", "P"];
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -50,15 +50,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if summary.faults.is_empty() { Ok(()) } else { Err("requirements have faults".into()) }
 }
 
-/// Every id there is.
+/// All ids.
 struct List {
     known: BTreeSet<String>,
-    /// Those that nothing fulfils yet, or not to the end.
+    /// Ids that are not fulfilled yet, or not completely.
     planned: BTreeSet<String>,
 }
 
 impl List {
-    /// One id a line, and `planned` behind it where that holds.
+    /// Each line is an id, optionally followed by `planned`.
     fn parse(text: &str) -> Result<List> {
         let mut list = List { known: BTreeSet::new(), planned: BTreeSet::new() };
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -79,11 +79,11 @@ impl List {
     }
 }
 
-/// What the sources say of tests.
+/// Tests and their ids, from the sources.
 #[derive(Default)]
 struct Sources {
     named: Vec<NamedTest>,
-    /// How many tests have a name.
+    /// The number of tests by function name.
     count: BTreeMap<String, usize>,
 }
 
@@ -142,7 +142,7 @@ impl Sources {
     }
 }
 
-/// Whatever has the form of an id, so that one that does not exist is found, too.
+/// All words in the form of an id, so that ids which do not exist are found, too.
 fn ids_in(docs: &str) -> BTreeSet<String> {
     let is_id = |word: &&str| {
         PREFIXES.iter().any(|prefix| {
@@ -157,14 +157,14 @@ fn ids_in(docs: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Runs the tests; what they and cargo print.
+/// Runs the tests and returns their output and cargo's.
 fn run_tests() -> Result<String> {
     let (mut reader, writer) = std::io::pipe()?;
     let mut command = Command::new(cargo());
     command.args(["test", "--workspace", "--locked"]).current_dir(root());
     let mut child =
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).spawn()?;
-    // The command holds our ends of the pipe, and there is no end of file before they are gone.
+    // The command holds our ends of the pipe; until they are closed there is no end of file.
     drop(command);
     let mut log = Vec::new();
     reader.read_to_end(&mut log)?;
@@ -172,8 +172,8 @@ fn run_tests() -> Result<String> {
     if child.wait()?.success() { Ok(log) } else { Err(format!("{log}\nthe tests fail").into()) }
 }
 
-/// How many tests of each name ran and passed: `test a::b::name ... ok`. The harness writes the end of such a line by itself: what another
-/// process says at that moment is between.
+/// Counts tests that ran and passed by name: `test a::b::name ... ok`. The harness writes the end of such a line separately, so output of
+/// another process can stand between.
 fn passed_tests(log: &str) -> BTreeMap<&str, usize> {
     let mut passed = BTreeMap::new();
     let mut begun = None;
@@ -220,7 +220,7 @@ fn summarise<'a>(
             faults.push(format!("{} names {count} ids; {LIMIT} are allowed", test.place));
             continue;
         }
-        // The log does not say whose test of a name it was, so all of that name have to pass.
+        // The log does not say which crate's test it was, so all tests of that name have to pass.
         let name = test.function.as_str();
         if passed.get(name).copied().unwrap_or(0) < sources.count[name] {
             faults.push(format!("{} names ids and did not run and pass", test.place));
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn ids_count_only_above_tests() {
-        let text = "/// TC-1: said of a function\nfn helper() {}\n\n/// TC-1, P1 (see XTC-10, P1x)\n/// table of cases\n\
+        let text = "/// TC-1: about a function\nfn helper() {}\n\n/// TC-1, P1 (see XTC-10, P1x)\n/// table of cases\n\
                     #[test]\n#[ignore]\nfn named() {}\n#[test]\nfn unnamed() {}\n";
         let mut sources = Sources::default();
         sources.scan_text("a.rs", text);
@@ -282,7 +282,7 @@ mod tests {
     fn only_tests_that_passed_count() {
         let log = "test a::b::one ... ok\ntest two ... FAILED\ntest three ... ignored\n\
                    test c::four - should panic ... ok\ntest d::one ... ok\n\
-                   test e::five ... a host says\nmore\nok\nok\ntest f::six ... FAILED\nok\n";
+                   test e::five ... a host writes\nmore\nok\nok\ntest f::six ... FAILED\nok\n";
         assert_eq!(passed_tests(log), BTreeMap::from([("one", 2), ("four", 1), ("five", 1)]));
     }
 

@@ -1,4 +1,4 @@
-//! The trace that the README shows: a small web shop under ETW, with one of everything that a reader meets.
+//! The trace of the README: a small web shop, with one record of every kind that readers have to handle.
 
 use crate::Result;
 use etw_etl::write::{FileBuilder, encode};
@@ -13,7 +13,7 @@ const GROUP: Guid = Guid::from_u128(0x0d9f1c44_6a1b_4e0e_8c55_b7a2d0e4f311);
 const STORAGE: Guid = Guid::from_u128(0x91f0c3d2_7e44_4c0b_a6d5_2e8b7f1a9c03);
 const WPP: Guid = Guid::from_u128(0x2818ef08_6a54_396f_2244_5a6ea4a98cf0);
 
-/// Builds it; the same bytes every time.
+/// Builds the trace; its bytes are the same every time.
 pub fn trace() -> Result<Vec<u8>> {
     let mut file = FileBuilder::new();
     file.header.logfile.buffer_size = 0x2000;

@@ -1,7 +1,7 @@
-//! `cargo xtask sites`: how many instructions an event costs that nobody wants.
+//! `cargo xtask sites`: instructions of an event that no session wants.
 //!
-//! Example `sites` of crate `etw` is disassembled with `objdump`. The way through its function that runs the fewest
-//! instructions is the one on which no event is wanted: every other one calls something.
+//! `objdump` disassembles the example `sites` of `openetw`. On the path with the fewest instructions through its function no
+//! event is wanted, because every other path calls a function.
 
 use crate::{Result, build_executable};
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 const SITES: usize = 64;
 /// Load, compare, branch.
 const PER_SITE: usize = 3;
-/// The function's own: it saves and loads what it needs.
+/// Instructions of the function itself, which saves and loads registers.
 const OVERHEAD: usize = 40;
 
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-/// The code of the function whose symbol holds `name`, by address.
+/// The code, by address, of the function whose symbol contains `name`.
 fn function(listing: &str, name: &str) -> Result<(u64, BTreeMap<u64, Instruction>)> {
     let mut lines =
         listing.lines().skip_while(|line| !(line.ends_with(">:") && line.contains(name)));
@@ -58,7 +58,7 @@ fn function(listing: &str, name: &str) -> Result<(u64, BTreeMap<u64, Instruction
     for line in lines.take_while(|line| !line.is_empty()) {
         let Some((address, text)) = line.trim_start().split_once(":\t") else { continue };
         let address = u64::from_str_radix(address, 16)?;
-        // A comment names the address that an operand comes to.
+        // objdump appends the operand's address as a comment.
         let text = text.split('#').next().unwrap_or_default().trim();
         let (mnemonic, operands) = text.split_once(' ').unwrap_or((text, ""));
         let operands = operands.trim().to_owned();
@@ -67,10 +67,10 @@ fn function(listing: &str, name: &str) -> Result<(u64, BTreeMap<u64, Instruction
     Ok((start, code))
 }
 
-/// Instructions on the shortest way from `start` to a return, calls being no way.
+/// Instructions on the shortest path from `start` to a return without a call.
 fn shortest(start: u64, code: &BTreeMap<u64, Instruction>) -> Result<usize> {
     let mut distances = BTreeMap::from([(start, 1)]);
-    // Each step is one instruction, so that the first visit is the shortest.
+    // Breadth first: the first visit is the shortest.
     let mut now = vec![start];
     while !now.is_empty() {
         let mut next = Vec::new();
@@ -98,7 +98,7 @@ fn shortest(start: u64, code: &BTreeMap<u64, Instruction>) -> Result<usize> {
         }
         now = next;
     }
-    Err("no way through the function".into())
+    Err("no path through the function without a call".into())
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
 ";
 
     #[test]
-    fn the_way_without_calls_is_counted() {
+    fn the_path_without_calls_is_counted() {
         let (start, code) = function(LISTING, "all_sites").unwrap();
         assert_eq!((start, code.len()), (0x100, 8));
         assert_eq!(shortest(start, &code).unwrap(), 5);

@@ -1,18 +1,18 @@
-//! `cargo xtask torture`: the daemon's seeded torture (`crates/etwd/tests/it/torture`) for as long as one likes.
+//! `cargo xtask torture`: the daemon's seeded torture (`crates/etwd/tests/it/torture`) for a number of minutes.
 
 use crate::{Result, cargo, root};
 use std::process::Command;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
-Each round has a seed of its own: the first one's is --seed, and each further one's is one more. A round that fails \
-prints its seed and leaves its directory, which it has named at its beginning; `--minutes 0 --seed SEED` repeats that \
-round alone, and ETW_TORTURE_DEEDS=1 tells each of its deeds. Only root can mount the small disk that sessions fill.")]
+The first round has the seed of --seed, each further one the next number. A round that fails prints its seed and keeps \
+its directory, whose name it has printed at its start; `--minutes 0 --seed SEED` repeats that round alone, and \
+ETW_TORTURE_DEEDS=1 prints each of its actions. Only root can mount the small disk that sessions fill.")]
 pub struct Arguments {
-    /// How long; the round that is running then comes to its end
+    /// Duration; the round that runs at its end is completed
     #[arg(long, value_name = "N", default_value_t = 10)]
     minutes: u64,
-    /// The seed of the first round; a new one each time if it is not given
+    /// The seed of the first round; default: the time
     #[arg(long)]
     seed: Option<u64>,
 }

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Sees every value.
+/// Visits every value of an event.
 struct All(u64);
 
 impl Visitor for All {
@@ -26,7 +26,7 @@ impl Visitor for All {
     fn end_struct(&mut self, _: &Field) {}
 }
 
-/// Events and seconds.
+/// Decodes a whole file; events and seconds.
 fn visit_all(path: &Path, catalog: &Arc<Catalog>) -> Result<(u64, f64)> {
     let trace = TraceFile::open(path)?;
     let mut decoder = Decoder::new();
@@ -42,7 +42,7 @@ fn visit_all(path: &Path, catalog: &Arc<Catalog>) -> Result<(u64, f64)> {
     Ok((count, start.elapsed().as_secs_f64()))
 }
 
-/// A manifest with so many events, a template to five of them.
+/// A manifest with `events` events; five events share a template.
 fn manifest(number: u32, events: u32) -> String {
     let mut text = format!(
         "<instrumentationManifest xmlns=\"http://schemas.microsoft.com/win/2004/08/events\"><instrumentation><events>\
@@ -112,7 +112,7 @@ impl Bench {
             }
             _ => self.report.skip("decode: a real trace", "../shared/corpus is absent"),
         }
-        // One CPU of thousands of wanted records: the header tells.
+        // The header decides: few records match.
         let plain = self.inputs.plain()?;
         let records = super::measure::read_all(&plain, 0)?.0;
         let mut selected = Rate::default();

@@ -4,7 +4,7 @@ use super::round::{Form, Round};
 use crate::{Result, corpus, sample};
 use std::path::{Path, PathBuf};
 
-/// Where the traces lie between runs, and how large they are.
+/// The folder in which traces are kept between runs, and their size.
 pub struct Inputs {
     folder: PathBuf,
     size: u64,
@@ -65,7 +65,7 @@ impl Inputs {
         })
     }
 
-    /// The trace of that name and size: as it was left by an earlier run, else made.
+    /// The path of a trace, which is made unless an earlier run left it.
     fn made(
         &self,
         name: &str,

@@ -7,36 +7,36 @@ use std::time::{Duration, Instant};
 
 const SESSION: &str = "openetw-bench";
 
-/// The peer's program, built, and a session daemon that runs.
+/// The peer's program, built, and its running session daemon.
 pub struct Lttng {
     program: PathBuf,
     home: PathBuf,
-    /// Ours, to be ended; none where one was running.
+    /// The daemon that we started and have to end; `None` if one was running.
     daemon: Option<Child>,
 }
 
-/// Who writes.
+/// The writers of a measurement.
 #[derive(Clone, Copy)]
 pub enum Writers {
-    /// Of one program.
+    /// Threads of one program.
     Threads(u32),
-    /// Of one thread each.
+    /// Programs with one thread each.
     Programs(u32),
 }
 
-/// What a rate was offered, and what became of it.
+/// The outcome of one offered rate.
 pub struct Offered {
     pub events: u64,
     pub seconds: f64,
-    /// Discarded, or not offered in time.
+    /// Events that were discarded, or not offered in time.
     pub lost: u64,
-    /// Of the trace.
+    /// Bytes of the trace.
     pub size: u64,
 }
 
 impl Lttng {
     /// # Errors
-    /// What is missing.
+    /// Names the part that is not installed.
     pub fn start(folder: &Path) -> Result<Lttng> {
         let home = folder.join("lttng");
         std::fs::create_dir_all(&home)?;
@@ -84,20 +84,20 @@ impl Lttng {
         }
     }
 
-    /// Its sessions, if the daemon answers.
+    /// Lists the daemon's sessions; `None` if it does not answer.
     fn list(&self) -> Option<String> {
         self.command(&["list"]).ok()
     }
 
-    /// Runs the program, so many of it at a time, under a session of its own; their figures, what was discarded, and the size of the
-    /// trace.
+    /// Runs `programs` copies of the program under a session of their own. Returns their figures, the number of discarded events,
+    /// and the size of the trace.
     fn record(&self, programs: u32, arguments: &[&str]) -> Result<(Vec<Figures>, u64, u64)> {
         let trace = self.home.join("trace");
         let _ = self.command(&["destroy", SESSION]);
         let _ = std::fs::remove_dir_all(&trace);
         self.command(&["create", SESSION, &format!("--output={}", trace.display())])?;
         let result = self.record_here(programs, arguments);
-        // Whatever went wrong: nothing of ours stays.
+        // Session and trace are removed after a failure, too.
         let _ = self.command(&["destroy", SESSION]);
         let size = size_of(&trace);
         let _ = std::fs::remove_dir_all(&trace);
@@ -123,7 +123,7 @@ impl Lttng {
             let program = Command::new(&self.program)
                 .args(arguments)
                 .env("LTTNG_HOME", &self.home)
-                // Registered before its first event.
+                // The program registers before its first event.
                 .env("LTTNG_UST_REGISTER_TIMEOUT", "-1")
                 .stdout(Stdio::piped())
                 .stderr(Stdio::inherit())
@@ -132,7 +132,7 @@ impl Lttng {
         }
         let mut figures = Vec::new();
         for program in started {
-            // All are waited for, whatever became of one.
+            // A failed program must not leave others running.
             figures.push(program.wait_with_output().map_err(Into::into).and_then(figures_of));
         }
         let figures = figures.into_iter().collect::<Result<Vec<_>>>()?;
@@ -146,7 +146,7 @@ impl Lttng {
         Ok((figures, discarded))
     }
 
-    /// What an event costs: figures by name, in nanoseconds.
+    /// Measures the cost of an event: figures by name, in nanoseconds.
     pub fn cost(&self) -> Result<Figures> {
         let (mut figures, discarded, size) = self.record(1, &["cost"])?;
         if size == 0 || discarded > 0 {
@@ -155,7 +155,7 @@ impl Lttng {
         figures.pop().ok_or_else(|| "LTTng's program said nothing".into())
     }
 
-    /// Paced writers.
+    /// Offers a rate by paced writers.
     pub fn offer(&self, writers: Writers, rate: f64, seconds: u32) -> Result<Offered> {
         let (programs, threads) = match writers {
             Writers::Threads(threads) => (1, threads),
@@ -177,7 +177,7 @@ impl Lttng {
     }
 }
 
-/// A program's, by name.
+/// A program's figures by name.
 pub type Figures = serde_json::Value;
 
 fn figures_of(output: std::process::Output) -> Result<Figures> {
@@ -196,7 +196,7 @@ fn figures_of(output: std::process::Output) -> Result<Figures> {
 impl Drop for Lttng {
     fn drop(&mut self) {
         if let Some(daemon) = &mut self.daemon {
-            // Its consumers end with it on SIGTERM, not on SIGKILL.
+            // SIGTERM also ends the daemon's consumers; SIGKILL would not.
             let _ = Command::new("kill").arg(daemon.id().to_string()).status();
             let _ = daemon.wait();
         }

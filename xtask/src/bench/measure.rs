@@ -64,8 +64,8 @@ pub fn relog(path: &Path, compressed: bool) -> Result<(u64, f64)> {
     Ok((relog.summary().records, seconds))
 }
 
-/// The floor: record headers walked by hand, buffer by buffer as they lie in the file; nothing is checked but that every
-/// step stays in its buffer, nothing is sorted and nothing of the project is used.
+/// The floor: walks record headers in file order with hand-written code that uses nothing of the project. It sorts nothing
+/// and checks only that every step stays in its buffer.
 pub fn walk_headers(path: &Path) -> Result<(u64, f64)> {
     const HEAD: usize = 0x48;
     let start = Instant::now();
@@ -86,7 +86,7 @@ pub fn walk_headers(path: &Path) -> Result<(u64, f64)> {
         let mut at = 0;
         while at + 0x18 <= records.len() {
             let marker = word(records, at);
-            // SYSTEM, COMPACT and PERFINFO have their size behind the marker, others in it; PERFINFO its time early.
+            // SYSTEM, COMPACT and PERFINFO store their size behind the marker, others in it. PERFINFO stores its time earlier.
             let (size, time_at) = match marker >> 16 & 0xff {
                 0x10 | 0x11 => (word(records, at + 4) & 0xffff, at + 0x08),
                 0x01..=0x04 => (word(records, at + 4) & 0xffff, at + 0x10),
@@ -143,7 +143,7 @@ pub fn dump_all(
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// What `etw dump` prints with so many threads.
+/// The output of `etw dump` with a number of threads.
 pub fn output(etw: &Path, format: &str, threads: u32, files: &[PathBuf]) -> Result<Vec<u8>> {
     let mut command = Command::new(etw);
     command.args(["dump", "--raw", "--format", format, "--threads", &threads.to_string()]);
@@ -154,7 +154,7 @@ pub fn output(etw: &Path, format: &str, threads: u32, files: &[PathBuf]) -> Resu
     Ok(output.stdout)
 }
 
-/// Highest anonymous memory of a run, sampled; `None` where the system does not tell.
+/// Highest anonymous memory of a run, sampled; `None` if the system does not report it.
 pub fn peak_memory(etw: &Path, command: &[&str], file: &Path) -> Result<Option<u64>> {
     let mut child = Command::new(etw)
         .args(command)

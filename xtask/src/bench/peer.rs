@@ -1,6 +1,6 @@
 //! The peer beside `etw dump`: babeltrace2 on a trace as LTTng-UST writes it.
 //!
-//! The trace is written here, so that no session has to run: CTF 1.8 with LTTng's packet header, packet context, compact
+//! This module writes the trace, so no session has to run: CTF 1.8 with LTTng's packet header, packet context, compact
 //! event header and process ids, and events of an integer and a string of 32 characters.
 
 use crate::Result;
@@ -45,13 +45,13 @@ stream {
 event { name = "shop:order"; id = 0; stream_id = 0; fields := struct { int32_t _number; string _text; }; };
 "#;
 
-/// Whether babeltrace2 can be run.
+/// Returns whether babeltrace2 can be run.
 pub fn is_installed() -> bool {
     let command = Command::new("babeltrace2").arg("--version").stdout(Stdio::null()).status();
     command.is_ok_and(|status| status.success())
 }
 
-/// Writes a trace of at least `events` events into a folder; how many there are.
+/// Writes a trace of at least `events` events into a folder and returns their number.
 pub fn make(folder: &Path, events: u64) -> Result<u64> {
     std::fs::create_dir_all(folder)?;
     std::fs::write(folder.join("metadata"), METADATA)?;
@@ -67,9 +67,9 @@ pub fn make(folder: &Path, events: u64) -> Result<u64> {
     Ok(each * u64::from(CPUS))
 }
 
-/// As many events as fit, from `number` on.
+/// A packet with as many events as fit, from `number` on.
 fn packet(cpu: u32, number: &mut u64, end: u64) -> Vec<u8> {
-    // Every CPU has an event each microsecond, a little after its neighbour.
+    // Each CPU has an event every microsecond, 200 ns after its neighbour.
     let time = |number: u64| number * 1000 + u64::from(cpu) * 200;
     let first = *number;
     let mut events = Vec::with_capacity(PACKET_SIZE);
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_tell_their_size() {
+    fn a_packet_has_its_size_in_bits() {
         let mut number = 0;
         let first = packet(1, &mut number, 10_000);
         assert!(first.len() <= PACKET_SIZE && number > 1_000);

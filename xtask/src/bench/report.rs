@@ -1,4 +1,4 @@
-//! What is printed: a table for people, or a JSON object a line.
+//! Output of the bench: a table for people, or a JSON object a line.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ pub struct Figure<'f> {
     pub median: Option<f64>,
     pub unit: Unit,
     pub goal: Goal,
-    /// What `--only` has to be given to measure it again, with what else it needs.
+    /// The value of `--only` that measures it again, with further options.
     pub only: &'f str,
 }
 
@@ -24,9 +24,9 @@ pub enum Unit {
     GigabytesPerSecond,
     Bytes,
     Events,
-    /// Of two figures of the same run.
+    /// The ratio of two figures of the same run.
     Ratio,
-    /// Outputs that differ from the first.
+    /// The number of outputs that differ from the first.
     Differences,
 }
 
@@ -64,7 +64,7 @@ impl Unit {
 }
 
 impl Goal {
-    /// `None` where there is no goal.
+    /// `None` if there is no goal.
     fn is_met(self, value: f64) -> Option<bool> {
         match self {
             Goal::None => None,
@@ -133,7 +133,7 @@ impl Report {
         );
     }
 
-    /// Says aloud what was not measured, and why.
+    /// Reports a figure that was not measured, and why.
     pub fn skip(&self, what: &str, why: &str) {
         if self.json {
             println!("{}", json!({ "figure": what, "skipped": why }));
@@ -142,7 +142,7 @@ impl Report {
         }
     }
 
-    /// How many goals were missed.
+    /// Reports the number of missed goals.
     pub fn finish(self) -> u32 {
         if !self.json {
             println!("{} goals missed", self.missed);

@@ -13,12 +13,12 @@ use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// How a trace is written.
+/// The form in which a trace is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Form {
     Plain,
     Compressed,
-    /// Wrapped: the newest buffers have overwritten the oldest, and stand in front of what is left of them.
+    /// Wrapped: the newest buffers have overwritten the oldest and precede those that remain.
     Circular,
 }
 
@@ -37,18 +37,18 @@ struct Buffer {
     records: Vec<Record>,
 }
 
-/// A record's place in its buffer.
+/// A record's position in its buffer.
 #[derive(Clone, Copy)]
 struct Record {
     start: usize,
-    /// With the padding behind it.
+    /// The record's size with its padding.
     end: usize,
-    /// Where the time stands, counted from the start; messages keep theirs in places of their own and are not moved.
+    /// Offset of the time from the record's start. Messages store their times elsewhere and are not shifted.
     time_at: Option<usize>,
 }
 
 impl Round {
-    /// From a corpus file, or from events of our own where there is none.
+    /// Reads a corpus file, or makes events if there is none.
     pub fn of(name: &str) -> Result<Round> {
         match corpus() {
             Some(corpus) => Round::from_trace(&std::fs::read(corpus.join(name))?),
@@ -96,7 +96,7 @@ impl Round {
         Ok(())
     }
 
-    /// As [`repeat`](Round::repeat), the records dealt out to more CPUs, in larger buffers.
+    /// As [`repeat`](Round::repeat), with the records distributed over more CPUs and larger buffers.
     pub fn spread(
         &self,
         path: &Path,
@@ -124,7 +124,7 @@ impl Round {
         for number in 0.. {
             let ticks = number * self.length;
             for &(time, record, bytes) in &in_order {
-                // A thread writes some records before another CPU has its turn.
+                // A thread writes several records before the next CPU's.
                 let cpu = dealt / 3 % open.len();
                 dealt += 1;
                 if open[cpu].len() + bytes.len() > room {
@@ -142,7 +142,7 @@ impl Round {
         Ok(())
     }
 
-    /// All records by time; one without a time stays behind its predecessor.
+    /// All records by time; a record without a time stays behind its predecessor.
     fn in_order(&self) -> Vec<(i64, Record, &[u8])> {
         let mut all = Vec::new();
         for buffer in &self.buffers {
@@ -202,14 +202,14 @@ struct Output<'r> {
     logfile: LogfileHeader,
     form: Form,
     size: u64,
-    /// Bytes of buffer headers and records so far, decompressed.
+    /// Bytes of buffer headers and records written so far, decompressed.
     filled: u64,
-    /// Buffers so far.
+    /// Buffers written so far.
     written: u64,
     last_raw: i64,
 }
 
-/// A wrapped file has been gone round this often when it is stopped ...
+/// A wrapped file has been overwritten this often when it is stopped ...
 const LAPS: u64 = 7;
 
 impl<'r> Output<'r> {
@@ -236,7 +236,7 @@ impl<'r> Output<'r> {
         self.size.div_ceil(u64::from(self.logfile.buffer_size)).max(3)
     }
 
-    /// ... and the oldest buffer that is left lies here.
+    /// ... and the oldest remaining buffer has this index.
     fn first_slot(&self) -> u64 {
         self.slots() / 3
     }
@@ -308,7 +308,7 @@ impl<'r> Output<'r> {
     }
 }
 
-/// Events on four CPUs, sizes as in a kernel trace.
+/// Events on four CPUs with the sizes of a kernel trace.
 fn synthetic(events: i64) -> Result<Vec<u8>> {
     let mut file = FileBuilder::new();
     let payload = [0x5a; 96];
@@ -327,7 +327,7 @@ mod tests {
     use super::*;
     use etw_etl::read::Records;
 
-    /// Reads a trace that was made, checks it, and gives its file, records and last time.
+    /// Reads and checks a trace that was made; returns its file, records and last time.
     fn checked(make: impl FnOnce(&Round, &Path) -> Result<()>) -> (TraceFile, u64) {
         let round = Round::from_trace(&synthetic(5_000).unwrap()).unwrap();
         let path = std::env::temp_dir().join(format!(

@@ -1,5 +1,5 @@
-//! What events cost, and which rates go without loss: the examples `cost` and `rate` of crate `etw`, which measure ours and
-//! the floor in turn, and LTTng-UST's program after them.
+//! The cost of events and the rates without loss: the examples `cost` and `rate` of `openetw`, which measure ours and the
+//! floor in turn, then LTTng-UST's program.
 
 use super::Bench;
 use super::lttng::{Lttng, Writers};
@@ -8,7 +8,7 @@ use crate::{Result, cargo, root};
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
 
-/// The goals, by the name that the example gives the figure.
+/// Goals by the example's name of the figure.
 const GOALS: [(&str, Goal); 7] = [
     ("disabled / empty loop turn", Goal::AtMost(1.1)),
     ("filtered by keyword", Goal::AtMost(2.0)),
@@ -19,7 +19,7 @@ const GOALS: [(&str, Goal); 7] = [
     ("offered / what file and core take, two threads", Goal::AtLeast(0.7)),
 ];
 
-/// Ours and theirs are measured so often in turn.
+/// Ours and theirs are measured in turn this often.
 const TURNS: usize = 3;
 
 impl Bench {
@@ -54,7 +54,7 @@ impl Bench {
             let their = median(theirs.iter().filter_map(|figures| figures[their_name].as_f64()));
             let title = format!("write: LTTng-UST, {name}");
             self.add(&title, their, Unit::Nanoseconds, Goal::None, only);
-            // Below a nanosecond the clock sees nothing.
+            // Differences below a nanosecond are below the clock's resolution.
             self.add(&format!("{title} / ours"), their / ours.max(1.0), Unit::Ratio, goal, only);
         }
         Ok(())
@@ -74,7 +74,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Global sessions: their programs, their host, and who watches.
+    /// Global sessions: programs, host and readers.
     pub fn global(&mut self) -> Result<()> {
         let etw = self.etw.to_str().ok_or("a folder whose name is not Unicode")?.to_owned();
         for (name, value, unit) in self.example("etwd", "global_cost", &[&etw])? {
@@ -171,7 +171,7 @@ impl Bench {
                 "C: log sink, not enabled" => Goal::AtMost(5.0),
                 "C: log sink, enabled, beyond formatting" => Goal::AtMost(60.0),
                 "C: EventWriteTransfer / floor" => Goal::AtMost(1.4),
-                // Rust's, of the same floor, and a tenth more.
+                // Rust's ratio to the same floor, plus a tenth.
                 "C: TraceLoggingWrite / floor" => Goal::AtMost(1.375),
                 "C: lost while measuring" => Goal::AtMost(0.0),
                 _ => Goal::None,
@@ -181,7 +181,7 @@ impl Bench {
         Ok(())
     }
 
-    /// `seconds`: how long each offered rate is held.
+    /// Offers each rate for `seconds`.
     pub fn offered_rates(&mut self, seconds: u32) -> Result<()> {
         let only = "rate --full";
         let path = self.folder.join("rate.etl").display().to_string();
@@ -233,7 +233,7 @@ impl Bench {
         self.add(&format!("{group}: {name}"), value, unit, goal, only);
     }
 
-    /// Runs an example; the figures that it prints.
+    /// Runs an example and returns the figures that it prints.
     fn example(
         &self,
         package: &str,
@@ -262,7 +262,7 @@ fn highest_of(lttng: &Lttng, writers: Writers, seconds: u32) -> Result<(f64, f64
         let rate = if good == 0.0 { bad / 4.0 } else { (good * bad).sqrt() };
         let mut offered = lttng.offer(writers, rate, seconds)?;
         if offered.lost > 0 {
-            // As ours: other users of the machine make some fail.
+            // Other users of the machine make some attempts fail, as they do with ours.
             offered = lttng.offer(writers, rate, seconds)?;
         }
         if offered.lost == 0 {
@@ -281,7 +281,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// What a program prints: a JSON object a line.
+/// Reads a program's output: a JSON object a line.
 fn figures(text: &[u8]) -> Result<Vec<(String, f64, Unit)>> {
     let mut figures = Vec::new();
     for line in String::from_utf8_lossy(text).lines() {

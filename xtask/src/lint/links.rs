@@ -140,7 +140,10 @@ mod tests {
     fn dead_links_are_faults() {
         let documents = [
             document("docs/a.md", "# One, two\n[b](guide/b.md#the-end) [c](#one-two)\n"),
-            document("docs/guide/b.md", "## The end\n[up](../a.md) [x](c.md) [y](../a.md#three)\n"),
+            document(
+                "docs/guide/b.md",
+                "## The end\n[up](../a.md) [x](nowhere.md) [y](../a.md#three)\n",
+            ),
             document(
                 "README.md",
                 "`[code](dead.md)` [web](https://example.org)\n```\n[d](d.md)\n```\n",
@@ -150,7 +153,7 @@ mod tests {
         assert_eq!(
             faults,
             [
-                "docs/guide/b.md:2: c.md: no such file",
+                "docs/guide/b.md:2: nowhere.md: no such file",
                 "docs/guide/b.md:2: ../a.md#three: no such heading",
             ]
         );

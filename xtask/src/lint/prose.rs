@@ -47,11 +47,11 @@ mod tests {
 
     #[test]
     fn only_whole_words_are_faults() {
-        let wish = PHRASES[7];
+        let verb = PHRASES[7];
         for (line, count) in [
-            (format!("The session's {wish}es."), 1),
-            (format!("What programs {wish}"), 1),
-            (format!("un{wish}ed, {wish}ful, a {wish}_list"), 0),
+            (format!("The session's {verb}es."), 1),
+            (format!("What programs {verb}"), 1),
+            (format!("un{verb}ed, {verb}ful, a {verb}_list"), 0),
             (format!("{} it", PHRASES[0].to_uppercase()), 1),
         ] {
             assert_eq!(faults(&[document("a.md", &line)]).len(), count, "{line}");
