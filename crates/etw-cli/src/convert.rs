@@ -9,7 +9,7 @@ use crate::join::{Names, Picked};
 use crate::output::{Failure, Outcome, Output, Progress};
 use crate::output_file::NewFile;
 use crate::schemas::{self, Schemas};
-use crate::where_filter::Wanted;
+use crate::where_filter::WhereOption;
 use clap::{Args, ValueEnum};
 use etw_decode::{Decoded, Decoder, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
@@ -29,7 +29,7 @@ pub struct Arguments {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    wanted: Wanted,
+    filter: WhereOption,
     #[command(flatten)]
     schemas: Schemas,
     /// Traces; several are merged by time
@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
-    let wanted = arguments.wanted.compile(start.unwrap_or(FileTime(0)))?;
+    let filter = arguments.filter.compile(start.unwrap_or(FileTime(0)))?;
     let (catalog, own) = (arguments.schemas.load()?, schemas::own());
     let records = || Records::with_options(traces.clone(), RecordsOptions::default());
     let decoder = |store| {
@@ -116,7 +116,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut decoder = decoder(store);
     let mut records = records();
     let mut progress = Progress::start();
-    let mut count = 0;
+    let (mut count, mut shown) = (0, 0);
     let clocks: Vec<_> = traces.iter().map(|trace| *trace.clock()).collect();
     let style = Style::default();
     while let Some(record) = records.next() {
@@ -127,11 +127,12 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         let clock = &clocks[record.position.file_index as usize];
         let Some(time) = record.timestamp(clock) else { continue };
         let decoded = decoder.decode(&record);
-        if wanted
-            .as_ref()
-            .is_some_and(|wanted| !wanted.matches(&record, &decoded, Some(time), &style))
-        {
-            continue;
+        if let Some(filter) = &filter {
+            if !filter.matches(&record, &decoded, Some(time), &style) {
+                continue;
+            }
+            filter.check_shown(&decoded);
+            shown += 1;
         }
         let name = decoded.event_name().map(str::to_owned);
         let name = name.unwrap_or_else(|| match record.header.is_event() {
@@ -160,6 +161,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     drop(target);
     new.keep()?;
     let outcome = files::report(&records);
+    if let Some(filter) = &filter {
+        let again = || Records::with_options(traces, RecordsOptions::default());
+        filter.report(shown, again, decoder);
+    }
     let mut output = Output::open(None, &[])?;
     let text = format!("{}: {written} {what}, of {count} records\n", arguments.output.display());
     output.write(text.as_bytes())?;

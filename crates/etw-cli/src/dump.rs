@@ -7,7 +7,7 @@ use crate::output::{Failure, Outcome, Output};
 use crate::pipeline::{self, Selection};
 use crate::schemas::{self, Schemas};
 use crate::time_point::When;
-use crate::where_filter::Wanted;
+use crate::where_filter::WhereOption;
 use clap::Args;
 use etw_decode::{Cbor, CodePage, CustomDecoders, Decoder, Store, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
@@ -57,7 +57,7 @@ pub struct Arguments {
     #[command(flatten)]
     pub schemas: Schemas,
     #[command(flatten)]
-    pub wanted: Wanted,
+    pub filter: WhereOption,
     /// Traces; several are merged by time
     #[arg(required = true, value_name = "FILE.etl")]
     pub files: Vec<PathBuf>,
@@ -127,7 +127,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         gathered,
         catalog: catalog.clone(),
         own: schemas::own(),
-        wanted: arguments.wanted.compile(start)?,
+        filter: arguments.filter.compile(start)?,
     };
     let options = Options {
         names,
@@ -141,7 +141,12 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     let mut output = Output::open(arguments.output.as_deref(), &arguments.files)?;
     let mut records = Records::with_options(traces, read_options);
-    pipeline::run(&mut records, &selection, &options, threads, &mut output)?;
+    let shown = pipeline::run(&mut records, &selection, &options, threads, &mut output)?;
+    if let Some(filter) = &selection.filter {
+        let traces = records.files().to_vec();
+        let again = || Records::with_options(traces, read_options);
+        filter.report(shown, again, selection.decoder());
+    }
     Ok(files::report(&records))
 }
 

@@ -10,7 +10,7 @@
 
 use crate::format::{FileFacts, Options};
 use crate::output::{Failure, Output, Progress};
-use etw_decode::expr::Expr;
+use crate::where_filter::Filter;
 use etw_decode::{Catalog, Decoder, Store};
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::record;
@@ -37,35 +37,38 @@ pub struct Selection {
     pub catalog: Arc<Catalog>,
     /// Schemas that the user keeps.
     pub own: Arc<Catalog>,
-    /// What else is asked of a record.
-    pub wanted: Option<Expr>,
+    /// `--where`.
+    pub filter: Option<Filter>,
 }
 
-/// Writes the records of `records` to `output`.
+impl Selection {
+    /// A decoder with the selection's schemas.
+    pub fn decoder(&self) -> Decoder {
+        let mut decoder = Decoder::with_store(self.gathered.clone().unwrap_or_default());
+        decoder.set_learning(self.gathered.is_none());
+        decoder.set_catalog(self.catalog.clone());
+        decoder.set_own_catalog(self.own.clone());
+        decoder
+    }
+}
+
+/// Writes the records of `records` to `output`, and returns how many it has written.
 pub fn run(
     records: &mut Records,
     selection: &Selection,
     options: &Options,
     threads: usize,
     output: &mut Output,
-) -> Result<(), Failure> {
+) -> Result<u64, Failure> {
     let facts: Vec<FileFacts> = records.files().iter().map(file_facts).collect();
-    let shared = Shared {
-        files: records.files().to_vec(),
-        facts,
-        options,
-        learning: selection.gathered.is_none(),
-        catalog: selection.catalog.clone(),
-        own: selection.own.clone(),
-        wanted: selection.wanted.as_ref(),
-    };
+    let shared = Shared { files: records.files().to_vec(), facts, options, selection };
     output.write(options.prologue().as_bytes())?;
     let mut reader = Reader::new(records, selection);
+    let mut limit = Limit::of(selection);
     if threads <= 1 {
-        let mut decoder = shared.decoder();
+        let mut decoder = shared.selection.decoder();
         let mut batch = Batch::default();
         let mut text = Vec::new();
-        let mut limit = Limit::of(selection);
         while reader.fill(&mut batch) {
             text.clear();
             shared.format(&mut decoder, &mut batch, &mut text);
@@ -75,10 +78,11 @@ pub fn run(
             }
         }
     } else {
-        run_parallel(&mut reader, &shared, threads, Limit::of(selection), output)?;
+        run_parallel(&mut reader, &shared, threads, &mut limit, output)?;
     }
     output.write(options.epilogue().as_bytes())?;
-    output.finish()
+    output.finish()?;
+    Ok(limit.shown)
 }
 
 fn file_facts(file: &TraceFile) -> FileFacts {
@@ -96,7 +100,7 @@ fn run_parallel(
     reader: &mut Reader<'_>,
     shared: &Shared<'_>,
     threads: usize,
-    mut limit: Limit,
+    limit: &mut Limit,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let in_flight = threads + 2;
@@ -135,7 +139,7 @@ fn run_parallel(
 }
 
 fn format_jobs(queue: &Mutex<Receiver<Job>>, shared: &Shared<'_>) {
-    let mut decoder = shared.decoder();
+    let mut decoder = shared.selection.decoder();
     loop {
         let job = match queue.lock() {
             Ok(queue) => queue.recv(),
@@ -154,21 +158,10 @@ struct Shared<'o> {
     files: Vec<TraceFile>,
     facts: Vec<FileFacts>,
     options: &'o Options,
-    learning: bool,
-    catalog: Arc<Catalog>,
-    own: Arc<Catalog>,
-    wanted: Option<&'o Expr>,
+    selection: &'o Selection,
 }
 
 impl Shared<'_> {
-    fn decoder(&self) -> Decoder {
-        let mut decoder = Decoder::new();
-        decoder.set_learning(self.learning);
-        decoder.set_catalog(self.catalog.clone());
-        decoder.set_own_catalog(self.own.clone());
-        decoder
-    }
-
     fn format(&self, decoder: &mut Decoder, batch: &mut Batch, text: &mut Vec<u8>) {
         decoder.set_store(Arc::clone(&batch.store));
         let mut start = 0;
@@ -184,12 +177,13 @@ impl Shared<'_> {
             record.order_time = item.order_time;
             record.position = item.position;
             let decoded = decoder.decode(&record);
-            if let Some(wanted) = self.wanted {
+            if let Some(filter) = &self.selection.filter {
                 let clock = &self.facts[file].clock;
-                let time = wanted.needs_time().then(|| record.timestamp(clock)).flatten();
-                if !wanted.matches(&record, &decoded, time, &self.options.style) {
+                let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
+                if !filter.matches(&record, &decoded, time, &self.options.style) {
                     continue;
                 }
+                filter.check_shown(&decoded);
             }
             self.options.write(text, &record, &decoded, &self.facts[file]);
             batch.ends.push(text.len());
@@ -208,14 +202,15 @@ struct Batch {
     ends: Vec<usize>,
 }
 
-/// How many more are shown: whether a record is wanted is known only when it is decoded.
+/// Counts shown records: whether a record is shown is known only when it is decoded.
 struct Limit {
     left: u64,
+    shown: u64,
 }
 
 impl Limit {
     fn of(selection: &Selection) -> Limit {
-        Limit { left: selection.limit.unwrap_or(u64::MAX) }
+        Limit { left: selection.limit.unwrap_or(u64::MAX), shown: 0 }
     }
 
     /// The text of those that are shown.
@@ -227,6 +222,7 @@ impl Limit {
             }
             _ => text,
         };
+        self.shown += shown.min(self.left);
         self.left = self.left.saturating_sub(shown);
         text
     }
@@ -267,8 +263,8 @@ impl<'r> Reader<'r> {
         batch.store = Arc::clone(&self.store);
         let timed = self.selection.from.is_some() || self.selection.to.is_some();
         while batch.items.len() < BATCH_RECORDS && batch.bytes.len() < BATCH_BYTES {
-            // Of those that are only maybe wanted the writer counts.
-            let all_shown = self.selection.wanted.is_none();
+            // The writer counts the others.
+            let all_shown = self.selection.filter.is_none();
             if all_shown && self.selection.limit.is_some_and(|limit| self.given >= limit) {
                 break;
             }
@@ -280,12 +276,14 @@ impl<'r> Reader<'r> {
             }
             let has_time = record.has_time;
             self.seen += 1;
-            let is_wanted = self.selection.wanted.as_ref().is_none_or(|wanted| {
+            let may_be_shown = self.selection.filter.as_ref().is_none_or(|filter| {
                 let clock = &self.clocks[position.file_index as usize];
-                let time = wanted.needs_time().then(|| record.timestamp(clock)).flatten();
-                wanted.by_header(&record, time) != Some(false)
+                let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
+                filter.by_header(&record, time) != Some(false)
             });
-            if !is_wanted || timed && !(has_time && self.selects(order_time, position.file_index)) {
+            if !may_be_shown
+                || timed && !(has_time && self.selects(order_time, position.file_index))
+            {
                 // The record is not shown, but those behind it need what it says.
                 match learns {
                     true if batch.items.is_empty() => batch.store = Arc::clone(&self.store),

@@ -4,9 +4,8 @@ use crate::files;
 use crate::output::{Failure, Outcome, Output, Progress};
 use crate::output_file::NewFile;
 use crate::schemas::Schemas;
-use crate::where_filter::Wanted;
+use crate::where_filter::{Filter, WhereOption};
 use clap::Args;
-use etw_decode::expr::Expr;
 use etw_decode::{Catalog, Decoder, Store, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_etl::relog::{Relog, RelogOptions};
@@ -31,7 +30,7 @@ pub struct RelogArguments {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
-    wanted: Wanted,
+    filter: WhereOption,
     #[command(flatten)]
     schemas: Schemas,
     /// The trace
@@ -65,17 +64,18 @@ pub fn merge_to(output: PathBuf, files: &[PathBuf]) -> Result<Outcome, Failure> 
 pub fn relog(arguments: &RelogArguments) -> Result<Outcome, Failure> {
     let start =
         files::open(&arguments.file)?.header().map_or(FileTime(0), |header| header.start_time);
-    let filter = match arguments.wanted.compile(start)? {
-        Some(wanted) => Some((wanted, arguments.schemas.load()?)),
+    let filter = match arguments.filter.compile(start)? {
+        Some(filter) => Some((filter, arguments.schemas.load()?)),
         None => None,
     };
     run(&arguments.target, std::slice::from_ref(&arguments.file), filter)
 }
 
-/// An expression, and the schemas that it may need.
-type Filter = (Expr, Arc<Catalog>);
-
-fn run(target: &Target, paths: &[PathBuf], filter: Option<Filter>) -> Result<Outcome, Failure> {
+fn run(
+    target: &Target,
+    paths: &[PathBuf],
+    filter: Option<(Filter, Arc<Catalog>)>,
+) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> = paths.iter().map(files::open).collect::<Result<_, _>>()?;
     let mut read = RecordsOptions::default();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -91,29 +91,32 @@ fn run(target: &Target, paths: &[PathBuf], filter: Option<Filter>) -> Result<Out
     let clocks: Vec<_> = relog.records().files().iter().map(|file| *file.clock()).collect();
     let mut decoder = Decoder::new();
     let style = Style::default();
+    let mut kept = 0;
     let written = match &filter {
         None => relog.run(out, |records| progress.update(records)).map(drop),
-        Some((wanted, catalog)) => {
+        Some((filter, catalog)) => {
             decoder.set_catalog(catalog.clone());
             decoder.set_own_catalog(crate::schemas::own());
-            if wanted.needs_schema() {
-                // Merged traces tell of their events at their end.
+            if filter.needs_schema() {
+                // Merged traces describe their events at their end.
                 let traces = relog.records().files().to_vec();
                 decoder.set_store(crate::dump::gather(Records::with_options(traces, read)));
                 decoder.set_learning(false);
             }
             let keep = |record: &EventRecord<'_>| {
-                // Those that are kept need what describes them.
+                // Kept records need the records that describe them.
                 if Store::is_schema_record(record) {
                     decoder.decode(record);
                     return true;
                 }
                 let clock = &clocks[record.position.file_index as usize];
-                let time = wanted.needs_time().then(|| record.timestamp(clock)).flatten();
-                match wanted.by_header(record, time) {
+                let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
+                let is_kept = match filter.by_header(record, time) {
                     Some(known) => known,
-                    None => wanted.matches(record, &decoder.decode(record), time, &style),
-                }
+                    None => filter.matches(record, &decoder.decode(record), time, &style),
+                };
+                kept += u64::from(is_kept);
+                is_kept
             };
             relog.run_selected(out, |records| progress.update(records), keep).map(drop)
         }
@@ -127,6 +130,10 @@ fn run(target: &Target, paths: &[PathBuf], filter: Option<Filter>) -> Result<Out
     let mut outcome = files::report(relog.records());
     if report(&relog) == Outcome::Damaged {
         outcome = Outcome::Damaged;
+    }
+    if let Some((filter, _)) = &filter {
+        let traces = relog.records().files().to_vec();
+        filter.report(kept, || Records::with_options(traces, read), decoder);
     }
     let summary = relog.summary();
     let count = paths.len();

@@ -1,28 +1,234 @@
-//! `--where`
+//! `--where`: the option, its errors, and notes on names that no record has.
 
 use crate::output::{Failure, Outcome};
 use crate::time_point::When;
 use clap::Args;
 use etw_decode::expr::{Expr, ExprError};
-use etw_types::FileTime;
+use etw_decode::{Decoded, Decoder};
+use etw_etl::read::Records;
+use etw_types::{EventRecord, FileTime, Guid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 #[derive(Args, Clone, Debug, Default)]
-pub struct Wanted {
+pub struct WhereOption {
     /// Only records for which EXPR holds: pid == 4 and Status != 0 (see `etw help where`)
     #[arg(long = "where", value_name = "EXPR")]
     expression: Option<String>,
 }
 
-impl Wanted {
-    /// The expression; `start`: what `+1.5s` counts from.
-    pub fn compile(&self, start: FileTime) -> Result<Option<Expr>, Failure> {
+impl WhereOption {
+    /// Compiles the expression; `+1.5s` counts from `start`.
+    pub fn compile(&self, start: FileTime) -> Result<Option<Filter>, Failure> {
         let Some(text) = &self.expression else { return Ok(None) };
         let time = |text: &str| text.parse::<When>().map(|when| when.resolve(start));
-        Expr::parse(text, time).map(Some).map_err(|error| Failure::Usage(pointed(text, &error)))
+        let expr =
+            Expr::parse(text, time).map_err(|error| Failure::Usage(pointed(text, &error)))?;
+        Ok(Some(Filter { expr, checked: AtomicU32::new(0), hidden: Mutex::default() }))
     }
 }
 
-/// The error with a mark below its character.
+/// Shown records that are checked for fields with names of header values.
+const CHECKED_RECORDS: u32 = 1000;
+
+/// A compiled `--where`.
+#[derive(Debug)]
+pub struct Filter {
+    expr: Expr,
+    checked: AtomicU32,
+    /// Header values in the expression that are also names of fields.
+    hidden: Mutex<BTreeSet<String>>,
+}
+
+impl std::ops::Deref for Filter {
+    type Target = Expr;
+
+    fn deref(&self) -> &Expr {
+        &self.expr
+    }
+}
+
+impl Filter {
+    /// Looks at a shown record.
+    pub fn check_shown(&self, decoded: &Decoded<'_>) {
+        if self.checked.load(Ordering::Relaxed) >= CHECKED_RECORDS {
+            return;
+        }
+        self.checked.fetch_add(1, Ordering::Relaxed);
+        let Some(schema) = decoded.schema() else { return };
+        for header in self.names().headers {
+            if schema.fields.iter().any(|field| field.name.eq_ignore_ascii_case(&header)) {
+                let mut hidden = self.hidden.lock().unwrap_or_else(|lock| lock.into_inner());
+                hidden.insert(header);
+            }
+        }
+    }
+
+    /// Prints notes after a run that has shown `shown` records. The trace is read again if a name in the expression may be
+    /// wrong: if nothing was shown, or no record had a field.
+    pub fn report(&self, shown: u64, records: impl FnOnce() -> Records, mut decoder: Decoder) {
+        let mut trace = TraceNames::default();
+        if shown == 0 || !self.names().missing_fields.is_empty() {
+            let mut records = records();
+            while let Some(record) = records.next() {
+                let decoded = decoder.decode(&record);
+                trace.add(&record, &decoded);
+            }
+        }
+        self.report_names(shown, &trace);
+    }
+
+    /// Prints notes from the names of a trace.
+    pub fn report_names(&self, shown: u64, trace: &TraceNames) {
+        for note in self.notes(shown, trace) {
+            eprintln!("etw: note: --where: {note}");
+        }
+    }
+
+    fn notes(&self, shown: u64, trace: &TraceNames) -> Vec<String> {
+        let names = self.names();
+        let mut notes = Vec::new();
+        for path in &names.missing_fields {
+            let name = path.rsplit('.').next().unwrap_or(path);
+            if trace.is_empty() || trace.fields.contains_key(&name.to_ascii_lowercase()) {
+                continue;
+            }
+            let fields = trace.fields.values().map(String::as_str);
+            let meant = closest(name, HEADER_NAMES.into_iter().chain(fields));
+            notes.push(match meant {
+                Some(meant) => format!("no event has a field {path}; did you mean {meant}?"),
+                None => format!(
+                    "no event has a field {path}; etw dump --limit 5 shows what events have"
+                ),
+            });
+        }
+        if shown == 0 && !trace.is_empty() {
+            notes.extend(names.providers.iter().filter_map(|name| trace.note_on_provider(name)));
+        }
+        let mut hidden = self.hidden.lock().unwrap_or_else(|lock| lock.into_inner()).clone();
+        if shown == 0 {
+            let headers = names.headers.iter();
+            hidden.extend(headers.filter(|name| trace.fields.contains_key(*name)).cloned());
+        }
+        notes.extend(hidden.iter().map(|name| {
+            format!("{name} is the header's; events also have a field of this name: fields.{name}")
+        }));
+        notes
+    }
+}
+
+/// Names of every record.
+const HEADER_NAMES: [&str; 21] = [
+    "provider",
+    "provider_name",
+    "event",
+    "id",
+    "version",
+    "level",
+    "opcode",
+    "channel",
+    "task",
+    "keyword",
+    "pid",
+    "tid",
+    "cpu",
+    "time",
+    "raw_timestamp",
+    "header",
+    "decoded",
+    "message",
+    "activity_id",
+    "related_activity_id",
+    "size",
+];
+
+/// More names than this come from a hostile trace.
+const NAME_LIMIT: usize = 1 << 16;
+
+/// Names that occur in a trace.
+#[derive(Debug, Default)]
+pub struct TraceNames {
+    /// Fields by their name in lower case.
+    fields: BTreeMap<String, String>,
+    /// Providers, with their name where it is known.
+    providers: BTreeMap<Guid, Option<String>>,
+}
+
+impl TraceNames {
+    /// Adds the names of a record.
+    pub fn add(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+        if let Some(provider) = record.provider
+            && self.providers.len() < NAME_LIMIT
+        {
+            let name = self.providers.entry(provider).or_default();
+            if name.is_none() {
+                *name = decoded.provider_name().map(|name| name.into_owned());
+            }
+        }
+        for field in decoded.schema().map_or(&[][..], |schema| &schema.fields) {
+            let lower = field.name.to_ascii_lowercase();
+            if self.fields.len() < NAME_LIMIT && !self.fields.contains_key(&lower) {
+                self.fields.insert(lower, field.name.clone());
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.providers.is_empty()
+    }
+
+    /// Why no record is of a provider.
+    fn note_on_provider(&self, name: &str) -> Option<String> {
+        let known = || self.providers.values().flatten().map(String::as_str);
+        if known().any(|known| known == name) {
+            return None;
+        }
+        let mut ids = vec![Guid::from_name(name)];
+        ids.extend(crate::schemas::own().providers_named(name));
+        if let Some(id) = ids.into_iter().find(|id| self.providers.contains_key(id)) {
+            let named = self.providers.get(&id).and_then(Option::as_deref);
+            return Some(match named {
+                Some(named) => format!("the provider {name} is called {named} in this trace"),
+                None => format!(
+                    "no record names the provider {name:?}, but some have its GUID: \
+                     provider == {id}"
+                ),
+            });
+        }
+        Some(match closest(name, known()) {
+            Some(meant) => format!("no record is of a provider {name:?}; did you mean {meant:?}?"),
+            None => format!(
+                "no record is of a provider {name:?}; etw stat --by provider lists the trace's providers"
+            ),
+        })
+    }
+}
+
+/// The name that differs least, if it does not differ much.
+pub fn closest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let lower = name.to_lowercase();
+    let most = lower.chars().count() / 3;
+    let scored = known.map(|known| (distance(&lower, &known.to_lowercase()), known));
+    scored.filter(|(distance, _)| *distance <= most).min().map(|(_, known)| known)
+}
+
+/// Insertions, deletions and replacements that make one text of the other.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (number, c) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], number + 1);
+        for (column, other) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(c != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+/// The error, with a mark below the character that it is about.
 fn pointed(text: &str, error: &ExprError) -> String {
     let before = text.get(..error.at).unwrap_or(text);
     let (line_start, line) = match before.rfind('\n') {
@@ -65,6 +271,20 @@ Of the event
            an array has a value if one of its elements has it
            a name alone: the event has it, and it is neither zero nor empty
 
-A test of what an event lacks is false; != is true of what is there and other.
-What the header tells is asked before anything is decoded.
+A test of a field that an event does not have is false; != needs a field with another value.
+Names of the header are tested before anything is decoded.
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspelt_names_have_a_closest_one() {
+        let names = || HEADER_NAMES.into_iter();
+        assert_eq!(closest("provder", names()), Some("provider"));
+        assert_eq!(closest("Levle", names()), Some("level"));
+        assert_eq!(closest("Status", names()), None);
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

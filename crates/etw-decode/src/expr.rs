@@ -35,6 +35,7 @@ use etw_types::{EventRecord, FileTime};
 use node::{Context, Finder, Node};
 use parser::Parser;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Why a text is no expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +65,34 @@ pub struct Expr {
     root: Node,
     needs_time: bool,
     /// Tests of fields, by number.
-    fields: Vec<(Vec<String>, Test)>,
+    fields: Vec<FieldTest>,
+    /// Names of header values, in lower case.
+    headers: Vec<String>,
+}
+
+/// A test of a field.
+#[derive(Debug)]
+struct FieldTest {
+    /// The path as it was written.
+    name: String,
+    /// Names of the structs around it, in lower case, then its own.
+    path: Vec<String>,
+    test: Test,
+    /// Whether a record had such a field.
+    was_found: AtomicBool,
+}
+
+/// Names in an expression.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExprNames {
+    /// Fields, with a dot between their parts.
+    pub fields: Vec<String>,
+    /// Fields that no record had for which the expression was evaluated.
+    pub missing_fields: Vec<String>,
+    /// Header values, in lower case.
+    pub headers: Vec<String>,
+    /// Names of providers.
+    pub providers: Vec<String>,
 }
 
 impl Expr {
@@ -86,7 +114,20 @@ impl Expr {
             return parser.lexer.error("an operator or the end was expected");
         }
         let needs_time = root.any(&|node| matches!(node, Node::Time(_)));
-        Ok(Expr { root, needs_time, fields: parser.fields })
+        Ok(Expr { root, needs_time, fields: parser.fields, headers: parser.headers })
+    }
+
+    /// The names in the expression.
+    pub fn names(&self) -> ExprNames {
+        let mut names = ExprNames { headers: self.headers.clone(), ..ExprNames::default() };
+        for field in &self.fields {
+            if !field.was_found.load(Ordering::Relaxed) {
+                names.missing_fields.push(field.name.clone());
+            }
+            names.fields.push(field.name.clone());
+        }
+        self.root.put_providers(&mut names.providers);
+        names
     }
 
     /// Whether it asks for times.

@@ -6,7 +6,7 @@ use super::session::refusals;
 use crate::format::{FileFacts, Format, Options};
 use crate::output::{Failure, Outcome, Output};
 use crate::schemas::{self, Schemas};
-use crate::where_filter::Wanted;
+use crate::where_filter::{TraceNames, WhereOption};
 use ::etw::{Consumer, Controller, Lost, Missed};
 use clap::{Args, ValueEnum};
 use etw_decode::{Decoder, Style};
@@ -33,7 +33,7 @@ pub struct Arguments {
     #[command(flatten)]
     schemas: Schemas,
     #[command(flatten)]
-    wanted: Wanted,
+    filter: WhereOption,
     #[command(flatten)]
     which: Which,
 }
@@ -82,7 +82,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         clock: *events.trace().clock(),
         timer_resolution: header.map_or(0, |header| header.timer_resolution),
     };
-    let expression = arguments.wanted.compile(start)?;
+    let filter = arguments.filter.compile(start)?;
+    let mut names = TraceNames::default();
+    let mut shown = 0;
     let mut decoder = Decoder::new();
     decoder.set_catalog(arguments.schemas.load()?);
     decoder.set_own_catalog(schemas::own());
@@ -110,20 +112,17 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             if left == 0 {
                 return;
             }
-            if let Some(wanted) = &expression {
-                let time = wanted.needs_time().then(time).flatten();
-                if wanted.by_header(record, time) == Some(false) {
-                    return;
-                }
-            }
             let decoded = decoder.decode(record);
-            if let Some(wanted) = &expression {
-                let time = wanted.needs_time().then(time).flatten();
-                if !wanted.matches(record, &decoded, time, &options.style) {
+            if let Some(filter) = &filter {
+                names.add(record, &decoded);
+                let time = filter.needs_time().then(time).flatten();
+                if !filter.matches(record, &decoded, time, &options.style) {
                     return;
                 }
+                filter.check_shown(&decoded);
             }
             left -= 1;
+            shown += 1;
             let colour = if colours { colour(record) } else { "" };
             text.extend_from_slice(colour.as_bytes());
             options.write(&mut text, record, &decoded, &facts);
@@ -157,6 +156,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         if !goes_on || left == 0 {
             break;
         }
+    }
+    if let Some(filter) = &filter {
+        filter.report_names(shown, &names);
     }
     let mut whole = events.lost() == Lost::default() && events.missed().events == 0;
     if arguments.session.is_none() {

@@ -1,8 +1,10 @@
 use crate::fixture::{
-    PROVIDER, TempFile, etw, every_header, greetings, json_lines, push_tracelogging, stderr, stdout,
+    PROVIDER, TempFile, etw, every_header, greetings, json_lines, push_event, push_tracelogging,
+    stderr, stdout,
 };
 use etw_etl::write::FileBuilder;
-use etw_types::{EVENT_METADATA, EventRecord, HeaderType, Opcode};
+use etw_tracelogging::{Count, InType, MetadataBuilder, OutType};
+use etw_types::{EVENT_METADATA, EventRecord, Guid, HeaderType, Opcode};
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 
@@ -421,4 +423,70 @@ fn several_files_merge_by_time() {
     let times: Vec<&str> = lines.iter().map(|line| line["timestamp"].as_str().unwrap()).collect();
     assert_eq!(times.len(), 102);
     assert!(times.is_sorted());
+}
+
+/// Names in `--where` that no record has give notes; the answer stays.
+#[test]
+fn unknown_names_in_an_expression_give_notes() {
+    let file = TempFile::new(&greetings(3));
+    let out = std::env::temp_dir().join(format!("etw-notes-{}.etl", std::process::id()));
+    let out_name = out.to_str().unwrap();
+    let relog = ["relog", "--force", "-o", out_name];
+    for (expression, note) in [
+        ("provder == \"x\"", "no event has a field provder; did you mean provider?"),
+        ("not (Numbr == 1)", "no event has a field Numbr; did you mean number?"),
+        ("Nothing.Alike == 1", "no event has a field Nothing.Alike; etw dump --limit 5"),
+        ("provider == \"Test.Providr\"", "did you mean \"Test.Provider\"?"),
+        ("provider == \"Nobody\"", "etw stat --by provider lists"),
+        ("provider in (\"test.provider\", *X)", "did you mean \"Test.Provider\"?"),
+    ] {
+        for command in [&["dump"][..], &["dump", "--threads", "1"], &relog] {
+            let output = etw(&[command, &["--where", expression]].concat(), &[file.path()]);
+            assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+            assert!(
+                stderr(&output).contains(note),
+                "{command:?} {expression}: {}",
+                stderr(&output)
+            );
+        }
+    }
+    for expression in
+        ["Number == 7", "Number == 1", "pid == 0xffffff", "provider == \"Test.Provider\""]
+    {
+        let output = etw(&["dump", "--where", expression], &[file.path()]);
+        assert_eq!(stderr(&output), "", "{expression}");
+    }
+    std::fs::remove_file(out).unwrap();
+}
+
+/// A provider without a name, and fields that a name of the header hides.
+#[test]
+fn guids_and_hidden_fields_give_notes() {
+    let mut file = FileBuilder::new();
+    let id = Guid::from_name("Only.By.Guid");
+    let mut event = EventRecord::new(HeaderType::Event64, &[]);
+    event.provider = Some(id);
+    event.order_time = file.header.start_raw + 1;
+    file.push(0, &event).unwrap();
+    let file = TempFile::new(&file.finish());
+    let output = etw(&["dump", "--where", "provider == 'Only.By.Guid'"], &[file.path()]);
+    assert!(
+        stderr(&output).contains(&format!("have its GUID: provider == {id}")),
+        "{}",
+        stderr(&output)
+    );
+
+    let mut file = FileBuilder::new();
+    let metadata = MetadataBuilder::new("Order", 0)
+        .field("id", InType::UINT32, OutType::NULL, Count::Scalar, 0)
+        .finish()
+        .unwrap();
+    push_event(&mut file, 0, 1, &metadata, &17u32.to_le_bytes());
+    let file = TempFile::new(&file.finish());
+    for expression in ["id == 17", "id == 0"] {
+        let output = etw(&["dump", "--where", expression], &[file.path()]);
+        assert!(stderr(&output).contains("fields.id"), "{expression}: {}", stderr(&output));
+    }
+    let output = etw(&["dump", "--where", "fields.id == 17"], &[file.path()]);
+    assert_eq!((stderr(&output).as_str(), output.stdout.is_empty()), ("", false));
 }

@@ -1,11 +1,13 @@
 //! The tree of an expression, and its evaluation.
 
+use super::FieldTest;
 use super::comparison::{Literal, Operator, Subject, Test};
 use crate::decoded::Decoded;
 use crate::field::Field;
 use crate::value::{Style, Value};
 use crate::visitor::Visitor;
 use etw_types::{EventRecord, FileTime, Guid, HeaderType};
+use std::sync::atomic::Ordering;
 
 #[derive(Debug)]
 pub(super) enum Node {
@@ -84,6 +86,25 @@ pub(super) struct Context<'c> {
 }
 
 impl Node {
+    /// Collects the names that providers are compared with.
+    pub fn put_providers(&self, names: &mut Vec<String>) {
+        let mut put = |literal: &Literal| {
+            if let Literal::Text(name) = literal {
+                names.push(name.clone());
+            }
+        };
+        match self {
+            Node::And(parts) | Node::Or(parts) => {
+                parts.iter().for_each(|part| part.put_providers(names));
+            }
+            Node::Not(inner) => inner.put_providers(names),
+            Node::Provider(Test::Compare(_, literal))
+            | Node::Text(TextName::ProviderName, Test::Compare(_, literal)) => put(literal),
+            Node::Provider(Test::In(members)) => members.iter().for_each(|(first, _)| put(first)),
+            _ => {}
+        }
+    }
+
     pub fn any(&self, is: &impl Fn(&Node) -> bool) -> bool {
         is(self)
             || match self {
@@ -192,7 +213,7 @@ fn provider(record: &EventRecord<'_>) -> Option<Guid> {
 
 /// Looks for the fields that are asked about.
 pub(super) struct Finder<'f> {
-    pub fields: &'f [(Vec<String>, Test)],
+    pub fields: &'f [FieldTest],
     pub found: &'f mut [bool],
     /// Names of the structs that are open, in lower case.
     pub path: Vec<String>,
@@ -201,7 +222,7 @@ pub(super) struct Finder<'f> {
 
 impl Finder<'_> {
     fn asks(&self, number: usize, name: &str) -> bool {
-        let path = &self.fields[number].0;
+        let path = &self.fields[number].path;
         let Some((last, above)) = path.split_last() else { return false };
         name.eq_ignore_ascii_case(last) && self.path.ends_with(above)
     }
@@ -213,7 +234,10 @@ impl Visitor for Finder<'_> {
             if self.found[number] || !self.asks(number, &field.name) {
                 continue;
             }
-            let test = &self.fields[number].1;
+            let FieldTest { test, was_found, .. } = &self.fields[number];
+            if !was_found.load(Ordering::Relaxed) {
+                was_found.store(true, Ordering::Relaxed);
+            }
             let holds = match value {
                 Value::F32(value) => test.holds(Subject::Float(value.into())),
                 Value::F64(value) => test.holds(Subject::Float(value)),

@@ -3,16 +3,19 @@
 use super::comparison::{Literal, Operator, Test};
 use super::lexer::Lexer;
 use super::node::{GuidName, Node, NumberName, TextName};
-use super::{DEPTH, ExprError};
+use super::{DEPTH, ExprError, FieldTest};
 use etw_types::{FileTime, Guid, Level};
 use regex_lite::Regex;
+use std::sync::atomic::AtomicBool;
 
 /// Builds the tree of an expression.
 pub(super) struct Parser<'t> {
     pub lexer: Lexer<'t>,
     depth: usize,
-    /// Tests of fields: the path in parts, and the test.
-    pub fields: Vec<(Vec<String>, Test)>,
+    /// Tests of fields.
+    pub fields: Vec<FieldTest>,
+    /// Names of header values, in lower case.
+    pub headers: Vec<String>,
     time: &'t dyn Fn(&str) -> Result<FileTime, String>,
 }
 
@@ -30,7 +33,13 @@ enum Kind {
 
 impl<'t> Parser<'t> {
     pub fn new(text: &'t str, time: &'t dyn Fn(&str) -> Result<FileTime, String>) -> Parser<'t> {
-        Parser { lexer: Lexer { text, at: 0 }, depth: 0, fields: Vec::new(), time }
+        Parser {
+            lexer: Lexer { text, at: 0 },
+            depth: 0,
+            fields: Vec::new(),
+            headers: Vec::new(),
+            time,
+        }
     }
 
     pub fn or(&mut self) -> Result<Node, ExprError> {
@@ -106,6 +115,9 @@ impl<'t> Parser<'t> {
         let is_header = !is_field && name.len() == 1;
         let kind = if is_header && lower == "provider" { Kind::Text } else { kind };
         let test = self.operator(kind, is_header && lower == "provider")?;
+        if is_header && kind != Kind::Any {
+            self.headers.push(lower.clone());
+        }
         if let Some(name) = header {
             return Ok(Node::Number(name, test));
         }
@@ -126,10 +138,12 @@ impl<'t> Parser<'t> {
         if self.fields.len() >= 1000 {
             return self.lexer.error_at(start, "more than 1000 tests of fields");
         }
+        let written = name.join(".");
         if let Some((_, above)) = name.split_last_mut() {
             above.iter_mut().for_each(|part| *part = part.to_ascii_lowercase());
         }
-        self.fields.push((name, test));
+        let was_found = AtomicBool::new(false);
+        self.fields.push(FieldTest { name: written, path: name, test, was_found });
         Ok(Node::Field(self.fields.len() - 1))
     }
 
