@@ -55,6 +55,7 @@ pub(crate) fn begin() {
     if before == process_generation() || (before != 0 && !registry::begin_anew()) {
         return;
     }
+    let _ = crate::fork::IN_CHILD.descriptors.set(forget_descriptors);
     crate::fork::install();
     for place in PLACES.get_or_init(dir::of_program) {
         // Where nothing can be had, there is no host.
@@ -95,7 +96,7 @@ pub(crate) fn renew() -> bool {
 }
 
 /// In the child of a fork: the connections are the parent's. Async-signal-safe.
-pub(crate) fn forget_descriptors() {
+fn forget_descriptors() {
     for descriptor in &DESCRIPTORS {
         let descriptor = descriptor.swap(0, Ordering::AcqRel);
         if descriptor > 0 {

@@ -1,10 +1,10 @@
-//! A child made by `fork` begins anew: the registry's lock is not left held by a thread that is not there, the parent's
-//! hosts are forgotten, and the child may have sessions of its own.
+//! A child made by `fork` starts anew: the registry's lock is not left held by a thread of the parent, the parent's hosts are
+//! forgotten, and the child may have sessions of its own.
 //!
-//! Children made otherwise (`clone`, `vfork`) run no handlers: there the ring refuses every write, which needs no lock.
+//! Children made by `clone` or `vfork` run no handlers: there the ring refuses every write, which needs no lock.
 
 use std::cell::UnsafeCell;
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
 use crate::registry;
 
@@ -15,11 +15,28 @@ unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
 
+/// What a child forgets beside the registry's hosts. Async-signal-safe functions, set before [`install`].
+pub(crate) struct InChild {
+    /// The descriptors of connections to hosts.
+    #[cfg(target_os = "linux")]
+    pub descriptors: OnceLock<fn()>,
+    /// Private sessions.
+    #[cfg(feature = "session")]
+    pub sessions: OnceLock<fn()>,
+}
+
+pub(crate) static IN_CHILD: InChild = InChild {
+    #[cfg(target_os = "linux")]
+    descriptors: OnceLock::new(),
+    #[cfg(feature = "session")]
+    sessions: OnceLock::new(),
+};
+
 /// Installs the handlers, once.
 pub(crate) fn install() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: handlers without arguments. Where there is no room for them, a fork is as unsafe as before.
+        // SAFETY: handlers without arguments. If there is no memory for them, a fork is as unsafe as without them.
         unsafe {
             libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child));
         }
@@ -28,7 +45,7 @@ pub(crate) fn install() {
 
 extern "C" fn prepare() {
     let lock = registry::lock();
-    // SAFETY: we hold the lock, so no other thread is between the handlers.
+    // SAFETY: this thread holds the lock, so no other thread is between the handlers.
     unsafe { *HELD.0.get() = Some(lock) };
 }
 
@@ -42,8 +59,12 @@ extern "C" fn in_child() {
     if let Some(mut lock) = unsafe { (*HELD.0.get()).take() } {
         registry::forget_hosts(&mut lock);
         #[cfg(target_os = "linux")]
-        crate::attach::forget_descriptors();
+        if let Some(forget) = IN_CHILD.descriptors.get() {
+            forget();
+        }
         #[cfg(feature = "session")]
-        crate::session::forget_all();
+        if let Some(forget) = IN_CHILD.sessions.get() {
+            forget();
+        }
     }
 }

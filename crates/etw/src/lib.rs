@@ -47,7 +47,9 @@ pub mod evntrace;
 mod fork;
 mod lock;
 mod macros;
+mod pools;
 mod provider;
+mod registration;
 mod registry;
 #[doc(hidden)]
 pub mod rt;
@@ -83,9 +85,8 @@ pub use etw_types::{
     Channel, EventClass, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status,
     SystemTime,
 };
-pub use provider::{
-    ControlCode, EnableCallback, EnableChange, MAX_SESSIONS, Provider, Registration,
-};
+pub use provider::{ControlCode, EnableCallback, EnableChange, MAX_SESSIONS, Provider};
+pub use registration::Registration;
 #[cfg(feature = "session")]
 pub use session::{MAX_PRIVATE_SESSIONS, Session, SessionBuilder, SessionError};
 #[cfg(any(feature = "session", feature = "control"))]

@@ -20,21 +20,20 @@ use std::sync::{Arc, Mutex};
 use etw_ring::MAX_ATTACHMENTS;
 use etw_types::{EventDescriptor, Guid, Level, Status};
 
-use crate::registry;
-use crate::write::EVENT_HEADER_SIZE;
-
 mod callback;
 mod classic;
 mod enablement;
-mod registration;
+mod reference;
 mod slot;
 
 use callback::Callback;
 pub use callback::{ControlCode, EnableCallback, EnableChange};
 pub(crate) use classic::{ClassicWish, MAX_SERIAL};
-pub(crate) use registration::ProviderRef;
-pub use registration::Registration;
+pub(crate) use reference::ProviderRef;
 use slot::Slot;
+
+/// Size of `EVENT_HEADER` on disk.
+pub(crate) const EVENT_HEADER_SIZE: u32 = 0x50;
 
 /// Sessions that may have one provider enabled at a time.
 pub const MAX_SESSIONS: usize = 8;
@@ -146,31 +145,6 @@ impl Provider {
     /// The provider group it belongs to.
     pub fn group(&self) -> Option<Guid> {
         etw_tracelogging::ProviderTraits::parse(self.traits()).ok()?.group()
-    }
-
-    /// Registers the provider, so that sessions can enable it. May be called from several places.
-    pub fn register(&'static self) -> Registration {
-        registry::register(ProviderRef::Static(self), None)
-    }
-
-    /// As [`register`](Self::register), with a callback for every change of the enablement (OV-15): at once when it is
-    /// enabled already.
-    ///
-    /// The callback may write events. It may run at the same time as writes of other threads, and must not register or
-    /// unregister its own provider.
-    pub fn register_with(
-        &'static self,
-        callback: impl Fn(&EnableChange<'_>) + Send + Sync + 'static,
-    ) -> Registration {
-        registry::register(ProviderRef::Static(self), Some(Arc::new(callback)))
-    }
-
-    /// Registers a provider made at run time.
-    pub fn register_shared(
-        self: &Arc<Self>,
-        callback: Option<Arc<EnableCallback>>,
-    ) -> Registration {
-        registry::register(ProviderRef::Shared(self.clone()), callback)
     }
 
     /// The gate of every event: does some session want events of this level?

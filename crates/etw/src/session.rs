@@ -15,7 +15,7 @@ use etw_session::LogMode;
 use etw_types::{Guid, Level, LevelKeyword, Status};
 
 use crate::provider::Provider;
-use crate::registry::{self, Enable, Host};
+use crate::registry::{self, Enable, Host, Providers};
 use crate::target::EnableTarget;
 
 /// Private sessions that a process may have at a time.
@@ -237,7 +237,10 @@ impl SessionBuilder {
             self.options.output = Output::File { path, mode, preallocate, compressed };
         }
         #[cfg(unix)]
-        crate::fork::install();
+        {
+            let _ = crate::fork::IN_CHILD.sessions.set(forget_all);
+            crate::fork::install();
+        }
         let taken = RUNNING.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |running| {
             (running < MAX_PRIVATE_SESSIONS).then_some(running + 1)
         });
@@ -310,10 +313,11 @@ impl Session {
         }
         let schematized = info.filters.as_ref().map(|filters| filters.schematized.clone());
         let since = self.host.enable(id, info);
-        let wanted = Some((&wanted, stacks.as_ref(), since));
-        let data = schematized.unwrap_or_default();
-        registry::enable(self.attachment, 0, id, wanted, self.source, &data).map_err(|_| {
-            let _ = registry::enable(self.attachment, 0, id, None, self.source, &[]);
+        let filter_data = schematized.unwrap_or_default();
+        let enable = Enable { slot: 0, wanted, stacks, since, filter_data };
+        let providers = Providers::Id(id);
+        registry::set(self.attachment, 0, providers, Some(&enable), self.source).map_err(|_| {
+            let _ = registry::set(self.attachment, 0, providers, None, self.source);
             self.host.disable(id);
             SessionError::Limit("the provider is enabled in eight sessions already")
         })
@@ -323,13 +327,15 @@ impl Session {
     pub fn disable(&self, provider: &impl EnableTarget) {
         let id = provider.guid();
         // Only adding a session can be refused.
-        let _ = registry::enable(self.attachment, 0, id, None, self.source, &[]);
+        let _ = registry::set(self.attachment, 0, Providers::Id(id), None, self.source);
         self.host.disable(id);
     }
 
     /// Asks a provider for the state that its later events build on: its callback answers with rundown events.
     pub fn capture_state(&self, provider: &impl EnableTarget, level: Level, any: u64) {
-        registry::capture_state(provider.guid(), level.0, any, 0, self.source);
+        let wanted = LevelKeyword { level: level.0, any, ..LevelKeyword::ALL };
+        let providers = Providers::Id(provider.guid());
+        registry::capture_state(self.attachment, providers, &wanted, self.source);
     }
 
     /// What was written before this call is in the file when it returns.
@@ -419,7 +425,7 @@ impl Host for PrivateSession {
 
 /// In a child made by `fork`: the sessions are the parent's.
 #[cfg(unix)]
-pub(crate) fn forget_all() {
+fn forget_all() {
     RUNNING.store(0, Ordering::Release);
     // One that another thread was adding at that moment leaves the list locked: then it stays as it is, and its sessions
     // know by themselves that they are not this process's.

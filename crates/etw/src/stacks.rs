@@ -2,10 +2,12 @@
 //!
 //! Without the feature `stacks`, and where the crate `etw-stack` knows no way, events have none; sessions count them as without.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use etw_ring::prefix::MAX_FRAMES;
 use etw_types::{LoadedModule, StackFilter};
+
+use crate::lock::lock;
 
 /// Addresses of a stack, as they stand in a record.
 pub(crate) struct Frames([u64; MAX_FRAMES], usize);
@@ -21,7 +23,7 @@ pub(crate) fn intern(filter: &StackFilter) -> &'static StackFilter {
     if *filter == ALL {
         return &ALL;
     }
-    let mut filters = FILTERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut filters = lock(&FILTERS);
     if let Some(known) = filters.iter().find(|known| **known == filter) {
         return known;
     }

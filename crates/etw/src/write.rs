@@ -55,8 +55,6 @@ use etw_ring::layout::MAX_PAYLOAD_SIZE;
 
 use crate::provider::Provider;
 
-/// `EVENT_HEADER` on disk.
-pub(crate) const EVENT_HEADER_SIZE: u32 = 0x50;
 /// An extended item with a GUID.
 const GUID_ITEM_SIZE: u32 = 24;
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use etw_ring::{Bell, Control, Memory, PoolOptions, Writer};
-use etw_types::Status;
+use etw_types::{LevelKeyword, Status};
 use etw_wire::dir::{Directory, Word};
 use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
 use etw_wire::{Channel, Received};
@@ -17,8 +17,9 @@ use etw_wire::{Channel, Received};
 use super::DESCRIPTORS;
 use super::busy::Busy;
 use crate::lock::lock;
+use crate::pools;
 use crate::provider::Provider;
-use crate::registry::{self, Enable, Host};
+use crate::registry::{self, Enable, Host, Providers};
 use crate::stacks;
 
 /// How long a host may take for each of its messages. It takes well below a millisecond on an idle machine; on a busy one each of
@@ -156,16 +157,21 @@ impl Link {
                         }
                         None => Ok(()),
                     };
-                    let wanted = Some((&wanted, stacks.as_ref(), since));
-                    let set = registry::set(attachment, number, slot, wanted, source, filter_data);
+                    let filter_data = filter_data.to_vec();
+                    let enable = Enable { slot, wanted, stacks, since, filter_data };
+                    let provider = Providers::Number(number);
+                    let set = registry::set(attachment, slot, provider, Some(&enable), source);
                     told.and_then(|()| self.answer(token, set))
                 }
                 FromHost::Clear { token, number, slot, source } => {
-                    let cleared = registry::set(attachment, number, slot, None, source, &[]);
+                    let provider = Providers::Number(number);
+                    let cleared = registry::set(attachment, slot, provider, None, source);
                     self.answer(token, cleared)
                 }
                 FromHost::Capture { token, number, level, any, all, source } => {
-                    registry::capture(attachment, number, (level, any, all), source);
+                    let wanted = LevelKeyword { level, any, all, ..LevelKeyword::ALL };
+                    let provider = Providers::Number(number);
+                    registry::capture_state(attachment, provider, &wanted, source);
                     self.answer(token, Ok(()))
                 }
                 FromHost::Grow { size } => {
@@ -249,7 +255,7 @@ impl Link {
 
     /// What was said to a host that has been replaced meanwhile may not have been heard.
     fn introduce_again(&self, attachment: usize) -> io::Result<()> {
-        for (number, id, traits) in registry::introduced(attachment) {
+        for registry::Introduced { number, id, traits } in registry::introduced(attachment) {
             self.say(&FromProgram::Register { number, id, traits: &traits }, &[])?;
         }
         Ok(())
@@ -264,7 +270,7 @@ impl Link {
         let writer = Writer::new(memory, self.control.clone(), options, attachment)?;
         let writer: &'static Writer = Box::leak(Box::new(writer.with_bell(self.bell.clone())));
         // Before the host answers with what is wanted, nothing is written.
-        registry::set_writer(attachment, writer);
+        pools::set_writer(attachment, writer);
         Ok((writer, fd))
     }
 

@@ -1,12 +1,13 @@
 //! Registrations by handle.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use etw_types::{EventDescriptor, Guid, Status};
 
-use crate::provider::{EnableCallback, Provider, ProviderRef, Registration};
-use crate::registry;
+use crate::lock::lock;
+use crate::provider::{EnableCallback, Provider, ProviderRef};
+use crate::registration::{self, Registration};
 
 /// Registrations that a process may have at a time through these calls.
 pub const MAX_REGISTRATIONS: usize = 2048;
@@ -87,7 +88,7 @@ struct Registered {
 static TABLE: Mutex<Table> = Mutex::new(Table { seats: Vec::new(), uses: 0, idle: Vec::new() });
 
 fn table() -> std::sync::MutexGuard<'static, Table> {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&TABLE)
 }
 
 #[inline]
@@ -120,7 +121,7 @@ fn provider_for(table: &mut Table, id: Guid, traits: &[u8]) -> &'static Provider
 }
 
 fn register(provider: &'static Provider, callback: Option<Arc<EnableCallback>>) -> Registration {
-    registry::register(ProviderRef::Static(provider), callback)
+    registration::register(ProviderRef::Static(provider), callback)
 }
 
 /// Registers a provider by its GUID.

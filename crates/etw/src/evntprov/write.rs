@@ -8,7 +8,7 @@ use etw_types::{EventDescriptor, EventFlags, EventProperty, Guid, Status};
 use super::handle::provider_of;
 use super::{EventDataDescriptor, MAX_DATA_DESCRIPTORS, RegHandle};
 use crate::write::{Event, Extras, Fill, Routes, size_on_disk, write_any, write_site_with};
-use crate::{activity, registry};
+use crate::{activity, pools};
 
 /// Writes an event in the thread's current activity.
 #[doc(alias = "EventWrite")]
@@ -156,7 +156,7 @@ pub fn event_write_site_ex(
 /// The routes of a filter: the provider's private sessions from bit 32 on.
 fn private_routes(filter: u64) -> u64 {
     let excluded = (0..8).filter(|private| filter >> (32 + private) & 1 != 0);
-    excluded.fold(0, |routes, private| routes | registry::routes(private))
+    excluded.fold(0, |routes, private| routes | pools::routes(private))
 }
 
 #[inline]

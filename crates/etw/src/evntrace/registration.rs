@@ -8,10 +8,8 @@ use etw_types::{Guid, Status};
 use super::class::TraceClasses;
 use super::handle::{LoggerHandle, MAX_REGISTRATIONS, TraceHandle};
 use crate::lock::lock;
-use crate::provider::{
-    ClassicWish, ControlCode, EnableChange, Provider, ProviderRef, Registration,
-};
-use crate::registry;
+use crate::provider::{ClassicWish, ControlCode, EnableChange, Provider, ProviderRef};
+use crate::registration::{self, Registration};
 
 /// What a provider is told.
 #[doc(alias = "WMIDPREQUESTCODE")]
@@ -129,7 +127,8 @@ pub fn register_trace_guids(
         }
     };
     // The callback runs within, and may write: so the place is taken by now.
-    let registration = registry::register(ProviderRef::Static(provider), Some(Arc::new(callback)));
+    let registration =
+        registration::register(ProviderRef::Static(provider), Some(Arc::new(callback)));
     lock(&TABLE).registered[index] = Some(Registered { registration, _classes: classes, provider });
     let handle = TraceHandle((index as u64 + 1) | u64::from(sequence as u16) << 48);
     Ok((handle, Status(told.answer.load(Ordering::Relaxed))))

@@ -1,7 +1,7 @@
 //! Changes of a provider's enable state, under the registry's lock.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use etw_ring::MAX_ATTACHMENTS;
 use etw_types::{LevelKeyword, StackFilter, Status, Wanted};
@@ -9,12 +9,11 @@ use etw_types::{LevelKeyword, StackFilter, Status, Wanted};
 use super::callback::{Callback, EnableCallback};
 use super::slot::{Slot, Wish};
 use super::{MAX_SESSIONS, Provider, STACKS, State};
-use crate::{registry, stacks};
+use crate::{pools, stacks};
 
 impl Provider {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        // A callback that panicked leaves nothing half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::lock::lock(&self.state)
     }
 
     /// The slots in use, in their order.
@@ -108,8 +107,8 @@ impl Provider {
     pub(crate) fn forget_detached(&self) {
         let mut gone = 0;
         for attachment in 0..MAX_ATTACHMENTS {
-            if !registry::is_attached(attachment) {
-                gone |= registry::routes(attachment);
+            if !pools::is_attached(attachment) {
+                gone |= pools::routes(attachment);
             }
         }
         self.clear_slots(gone);
@@ -133,7 +132,7 @@ impl Provider {
 
     /// Does a session of the attachment want call stacks?
     pub(crate) fn wants_stacks(&self, attachment: usize) -> bool {
-        let routes = registry::routes(attachment);
+        let routes = pools::routes(attachment);
         self.used().any(|(_, slot)| {
             slot.route.load(Ordering::Relaxed) & routes != 0 && slot.stacks().is_some()
         })

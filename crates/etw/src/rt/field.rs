@@ -4,11 +4,8 @@ use std::marker::PhantomData;
 
 use etw_ring::Room;
 
-use super::plain::Plain;
+use super::plain::{Plain, REFUSED, put_plain};
 use super::text::Text;
-
-/// A size that no event has.
-pub(super) const REFUSED: usize = usize::MAX;
 
 /// A field whose value was evaluated.
 pub trait Field {
@@ -16,20 +13,6 @@ pub trait Field {
     fn size(&self) -> usize;
     /// Puts as many.
     fn put<'r>(&self, room: Room<'r>) -> Room<'r>;
-}
-
-/// UTF-16LE.
-#[inline(always)]
-pub(super) fn put_units<'r>(units: &[u16], room: Room<'r>) -> Room<'r> {
-    put_plain::<super::plain::U16>(units, room)
-}
-
-#[inline(always)]
-fn put_plain<'r, P: Plain>(values: &[P::Value], room: Room<'r>) -> Room<'r> {
-    match P::as_bytes(values) {
-        Some(bytes) => room.put(bytes),
-        None => values.iter().fold(room, |room, value| room.put(P::encode(value).as_ref())),
-    }
 }
 
 /// The bytes of one or of many values of a plain codec.

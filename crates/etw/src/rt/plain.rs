@@ -4,6 +4,7 @@ use std::marker::PhantomData;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use etw_ring::Room;
 use etw_types::{FileTime, Guid};
 
 /// A codec of values of constant size.
@@ -22,6 +23,23 @@ pub trait Plain {
     #[inline(always)]
     fn as_bytes(_: &[Self::Value]) -> Option<&[u8]> {
         None
+    }
+}
+
+/// A size that no event can have.
+pub(super) const REFUSED: usize = usize::MAX;
+
+/// UTF-16LE.
+#[inline(always)]
+pub(super) fn put_units<'r>(units: &[u16], room: Room<'r>) -> Room<'r> {
+    put_plain::<U16>(units, room)
+}
+
+#[inline(always)]
+pub(super) fn put_plain<'r, P: Plain>(values: &[P::Value], room: Room<'r>) -> Room<'r> {
+    match P::as_bytes(values) {
+        Some(bytes) => room.put(bytes),
+        None => values.iter().fold(room, |room, value| room.put(P::encode(value).as_ref())),
     }
 }
 

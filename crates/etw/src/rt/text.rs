@@ -3,7 +3,7 @@
 use etw_ring::Room;
 use etw_tracelogging::sid_size;
 
-use super::field::{REFUSED, put_units};
+use super::plain::{REFUSED, put_units};
 
 /// A codec of slices.
 pub trait Text {

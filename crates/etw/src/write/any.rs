@@ -7,9 +7,9 @@ use etw_ring::{MAX_ATTACHMENTS, Refused, Request, Writer, prefix::Prefix};
 use etw_types::{EventDescriptor, Status};
 
 use super::status::{first_failure, refused_status, status};
-use super::{EVENT_HEADER_SIZE, Fill, GUID_ITEM_SIZE, Site};
-use crate::provider::{Provider, STACKS};
-use crate::registry::writer;
+use super::{Fill, GUID_ITEM_SIZE, Site};
+use crate::pools::writer;
+use crate::provider::{EVENT_HEADER_SIZE, Provider, STACKS};
 use crate::stacks::Frames;
 
 /// A payload size that no event can have, and that overflows no sum.

@@ -12,8 +12,8 @@ use super::any::{Event, TOO_LARGE, write_any};
 use super::status::status;
 use super::{Fill, GUID_ITEM_SIZE, Routes};
 use crate::activity;
+use crate::pools::writer;
 use crate::provider::{Provider, STACKS};
-use crate::registry::writer;
 
 /// An event's descriptor (its sixteen bytes as two words) and the activity ids that the caller gives.
 #[derive(Clone, Copy, Debug)]

@@ -10,8 +10,8 @@ use super::any::{Event, TOO_LARGE, write_any};
 use super::status::status;
 use super::{Fill, Routes, Site};
 use crate::activity;
+use crate::pools::writer;
 use crate::provider::{Provider, STACKS};
-use crate::registry::writer;
 
 /// The parts of a site's event that are not static.
 #[derive(Clone, Copy, Debug, Default)]

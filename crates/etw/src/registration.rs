@@ -1,0 +1,72 @@
+//! Registrations: a provider that sessions can enable, for as long as one of them lives.
+
+use std::sync::Arc;
+
+use crate::provider::{EnableCallback, EnableChange, Provider, ProviderRef};
+use crate::registry;
+
+/// Keeps a provider registered; dropping it unregisters the provider.
+///
+/// Several parts of a program may register the same provider: it stays registered until the last registration is dropped.
+#[derive(Debug)]
+#[must_use = "the provider is unregistered when this is dropped: keep it in a variable like `_registration` (`let _ =` drops it at once), or call `forever()`"]
+pub struct Registration {
+    provider: ProviderRef,
+    callback: Option<u64>,
+}
+
+/// Registers a provider, and connects to the hosts of global sessions if this is the process's first registration.
+pub(crate) fn register(
+    provider: ProviderRef,
+    callback: Option<Arc<EnableCallback>>,
+) -> Registration {
+    #[cfg(target_os = "linux")]
+    crate::attach::begin();
+    let callback = registry::register(&provider, callback);
+    Registration { provider, callback }
+}
+
+impl Registration {
+    /// The provider.
+    pub fn provider(&self) -> &Provider {
+        &self.provider
+    }
+
+    /// Keeps the provider registered for as long as the process lives.
+    pub fn forever(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        registry::unregister(&self.provider, self.callback);
+    }
+}
+
+impl Provider {
+    /// Registers the provider, so that sessions can enable it. Several parts of a program may do so.
+    pub fn register(&'static self) -> Registration {
+        register(ProviderRef::Static(self), None)
+    }
+
+    /// [`register`](Self::register) with a callback for every change of the enable state. If a session has enabled the provider
+    /// already, the callback runs before this returns (OV-15).
+    ///
+    /// The callback may write events. Other threads may write at the same time. The callback must not register or unregister
+    /// its own provider.
+    pub fn register_with(
+        &'static self,
+        callback: impl Fn(&EnableChange<'_>) + Send + Sync + 'static,
+    ) -> Registration {
+        register(ProviderRef::Static(self), Some(Arc::new(callback)))
+    }
+
+    /// Registers a provider made at run time.
+    pub fn register_shared(
+        self: &Arc<Self>,
+        callback: Option<Arc<EnableCallback>>,
+    ) -> Registration {
+        register(ProviderRef::Shared(self.clone()), callback)
+    }
+}

@@ -1,0 +1,83 @@
+//! Changes that hosts' sessions ask for: enable, disable, capture state.
+
+use etw_types::{Guid, LevelKeyword, Status};
+
+use super::callbacks::{call, enable_state};
+use super::{Enable, Registry, number_of, with};
+use crate::pools::route;
+use crate::provider::{ControlCode, EnableChange, ProviderRef};
+
+/// The providers that a request is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Providers {
+    /// The one that the host knows by this number.
+    #[cfg(target_os = "linux")]
+    Number(u32),
+    /// Those of this GUID, and those of this provider group.
+    Id(Guid),
+}
+
+impl Providers {
+    fn find(self, registry: &Registry, attachment: usize) -> Vec<ProviderRef> {
+        let matches = |provider: &&ProviderRef| match self {
+            #[cfg(target_os = "linux")]
+            Providers::Number(number) => number_of(provider, attachment) == number,
+            Providers::Id(id) => provider.id() == id || provider.group() == Some(id),
+        };
+        registry.providers.iter().filter(matches).cloned().collect()
+    }
+}
+
+/// Enables the providers for the session in `slot` of a host (`Some`), or disables them. `source`: the session's id, for
+/// callbacks. A provider that has unregistered meanwhile refuses nothing.
+///
+/// # Errors
+/// `ERROR_NO_SYSTEM_RESOURCES` if a provider has eight sessions already, of all hosts together. That provider, and those behind
+/// it, are unchanged.
+pub(crate) fn set(
+    attachment: usize,
+    slot: u8,
+    providers: Providers,
+    enable: Option<&Enable>,
+    source: Guid,
+) -> Result<(), Status> {
+    let route = route(attachment, slot);
+    let mut changed = Vec::new();
+    let result = with(|registry| {
+        for provider in providers.find(registry, attachment) {
+            let has_changed = match enable {
+                Some(it) => provider.want(route, &it.wanted, it.stacks.as_ref(), it.since)?,
+                None => provider.clear_slots(route),
+            };
+            if has_changed {
+                changed.push(provider);
+            }
+        }
+        Ok(())
+    });
+    let filter_data = enable.map_or(&[][..], |enable| &enable.filter_data);
+    for provider in changed {
+        call(&provider, None, |provider| enable_state(provider, source, false), filter_data);
+    }
+    result
+}
+
+/// Calls the providers' callbacks with [`ControlCode::CaptureState`] and the level and masks of the request.
+pub(crate) fn capture_state(
+    attachment: usize,
+    providers: Providers,
+    wanted: &LevelKeyword,
+    source: Guid,
+) {
+    let change = EnableChange {
+        control: ControlCode::CaptureState,
+        level: wanted.level,
+        any: wanted.any,
+        all: wanted.all,
+        source,
+        filter_data: &[],
+    };
+    for provider in with(|registry| providers.find(registry, attachment)) {
+        call(&provider, None, |_| Some(change), &[]);
+    }
+}
