@@ -35,6 +35,8 @@ const TOLD: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Controller {
     client: Arc<Mutex<Client>>,
+    /// Consumers connect to it with a connection of their own.
+    #[cfg_attr(not(feature = "consumer"), allow(dead_code))]
     directory: PathBuf,
 }
 
