@@ -3,7 +3,7 @@
 use etw_etl::record::{self, RecordContext};
 use etw_host::registrations::{Given, Origin, Provider, Registrations};
 use etw_ring::Record;
-use etw_session::{EnableInfo, Event, Router, Session, SessionOptions, recover};
+use etw_session::{EnableInfo, Event, HostFacts, Router, Session, SessionConfig, recover};
 use etw_types::{BufferHeader, Guid};
 
 /// The first bytes of a `.part` file; missing ones are zero.
@@ -73,9 +73,10 @@ pub fn record(data: &[u8]) {
 }
 
 fn session(provider: Guid) -> Session<Vec<u8>> {
-    let options =
-        SessionOptions { buffer_size: 4096, per_processor: false, ..SessionOptions::default() };
-    let mut session = Session::new(options, vec![vec![0; 4096]; 2]).expect("options that can be");
+    let config =
+        SessionConfig { buffer_size: 4096, per_processor: false, ..SessionConfig::default() };
+    let mut session = Session::new(&config, HostFacts::default(), vec![vec![0; 4096]; 2])
+        .expect("options that can be");
     session.enable(provider, EnableInfo::default());
     session
 }
@@ -89,8 +90,9 @@ fn taken(session: &mut Session<Vec<u8>>) -> Option<Vec<u8>> {
 
 /// Any record of a program becomes one sound record of the announced size.
 fn stored(event: &Event<'_>) {
-    let options = SessionOptions { buffer_size: 4096, ..SessionOptions::default() };
-    let mut session = Session::new(options, vec![vec![0; 4096]; 2]).expect("options that can be");
+    let config = SessionConfig { buffer_size: 4096, ..SessionConfig::default() };
+    let mut session = Session::new(&config, HostFacts::default(), vec![vec![0; 4096]; 2])
+        .expect("options that can be");
     session.enable(event.provider, EnableInfo::default());
     if session.push(&Event { cpu: 0, ..*event }).is_err() {
         return;

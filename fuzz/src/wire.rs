@@ -31,7 +31,9 @@ pub fn message(data: &[u8]) {
 pub fn request(data: &[u8]) {
     if let Ok(request) = serde_json::from_slice::<Request>(data) {
         let infos: Vec<&EnableInfo> = match &request {
-            Request::Start(start) => start.enable.iter().map(|(_, info)| info).collect(),
+            Request::Start(start) => {
+                start.config.enable.iter().map(|enable| &enable.info).collect()
+            }
             Request::Enable { info, .. } => vec![info],
             _ => Vec::new(),
         };

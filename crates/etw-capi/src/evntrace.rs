@@ -115,13 +115,13 @@ unsafe fn start(
     // SAFETY: TEXT.
     let (name, properties) = unsafe { (text.name(name), Properties::read(properties, text)?) };
     let name = name?.ok_or(Status::ERROR_INVALID_PARAMETER)?;
-    let wanted = start::start_of(&name, &properties)?;
+    let config = start::config_of(&name, &properties)?;
     let mode = properties.raw.mode;
     let started = if mode.intersects(start::PRIVATE) {
-        private::start(wanted, mode)?
+        private::start(config, mode)?
     } else {
         let client = host::connect_or_start()?;
-        sessions::session(host::ask(&client, &Request::Start(Box::new(wanted)))?)?
+        sessions::session(host::ask(&client, &Request::start(config))?)?
     };
     // SAFETY: OUT.
     unsafe { store(handle, sessions::handle_of(&started)) };

@@ -5,22 +5,10 @@ use std::path::{Path, PathBuf};
 
 use etw_etl::header::LogfileHeader;
 use etw_ring::RawClock;
+use etw_session::{LogMode, LogPolicy, SessionClock};
 use etw_types::{Clock, ClockType, FileTime, LogFileMode, le};
 
 use crate::clock::{ClockMap, QPC_FREQUENCY, filetime_now, qpc_now};
-
-/// Clock of a session's timestamps on disk.
-#[doc(alias = "Wnode.ClientContext")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum SessionClock {
-    /// 1: the performance counter, 10 MHz.
-    #[default]
-    Qpc,
-    /// 2: system time, FILETIME.
-    System,
-    /// 3: the processor's cycle counter; the performance counter where the pool's raw clock is no cycle counter.
-    Cycles,
-}
 
 /// The logfile header of a session, and what stands around it in the first record.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,6 +74,13 @@ impl SessionFacts {
     /// Are the buffers of its files compressed?
     pub fn is_compressed(&self) -> bool {
         self.header.log_file_mode.contains(LogFileMode::COMPRESSED)
+    }
+
+    /// The policy of the session's log mode.
+    pub fn log_policy(&self) -> LogPolicy {
+        // Our sessions state their maximum size in KiB.
+        let max_size = u64::from(self.header.maximum_file_size) << 10;
+        LogMode::of_header(self.header.log_file_mode, max_size).policy()
     }
 
     /// The meaning of the session's timestamps.

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use etw_etl::write::compress_buffer;
-use etw_types::{BufferHeader, LogFileMode};
+use etw_types::BufferHeader;
 
 use crate::facts::{SessionFacts, file_name};
 use crate::output_file::{OutFile, Piece, write_at};
@@ -286,13 +286,11 @@ impl Files {
     #[cfg(unix)]
     fn close_holes(&mut self) -> io::Result<()> {
         let size = u64::from(self.facts.header.buffer_size);
-        let mode = self.facts.header.log_file_mode;
-        let is_circular = mode.contains(LogFileMode::CIRCULAR);
         let Some(current) = &mut self.current else { return Ok(()) };
         let mut holes = std::mem::take(&mut current.holes);
         // Behind the last buffer there is nothing; in a circle an older buffer may be in the place, and the order is not the slots'.
         holes.retain(|slot| *slot < current.slots);
-        if holes.is_empty() || is_circular {
+        if holes.is_empty() || self.facts.log_policy().overwrites_file() {
             return Ok(());
         }
         let closed = take_out(current.file.file(), size, &holes, &mut current.slots);

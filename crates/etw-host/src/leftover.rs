@@ -13,7 +13,10 @@ use etw_etl::header::LogfileHeader;
 use etw_etl::read::Source as EtlSource;
 use etw_ring::{Cause as RingCause, Control, DrainOptions, Memory, Reader, Source};
 use etw_session::recover::recover;
-use etw_session::{EnableInfo, EnableProperties, LogMode, Place, Session, SessionOptions};
+use etw_session::{
+    EnableInfo, EnableProperties, FileEnd, HostFacts, LogMode, LogPolicy, Place, Session,
+    SessionConfig,
+};
 use etw_types::{BufferHeader, EventHeader, HeaderType, LogFileMode, le};
 
 use crate::clock::ClockMap;
@@ -204,20 +207,22 @@ fn drain(
     let clock = ClockMap::between(header.pairs.0, header.pairs.1, header.raw_clock);
     let facts = &leftover.facts;
     let to_session = SessionTime::of(facts);
-    let options = SessionOptions {
+    let config = SessionConfig {
         buffer_size: header.buffer_size,
-        mode: LogMode::Append { first_slot: 1, last_sequence: sequence },
+        mode: LogMode::Append,
         per_processor: !facts
             .header
             .log_file_mode
             .contains(LogFileMode::NO_PER_PROCESSOR_BUFFERING),
-        ..SessionOptions::default()
+        ..SessionConfig::default()
     };
+    let append_to = Some(FileEnd { slots: 1, last_sequence: sequence });
+    let host = HostFacts { append_to, ..HostFacts::default() };
     // Enough for any pool: it takes buffers as it fills them.
     let size = header.buffer_size as usize;
     let cpus = leftover.facts.header.number_of_processors.clamp(1, 4096) as usize;
     let spare = (0..cpus + 2).map(|_| vec![0; size]).collect();
-    let mut session = Session::new(options, spare)
+    let mut session = Session::new(&config, host, spare)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
     // Above all that were given: the last one is not known.
     session.number_messages_after(reader.ledger().attempted[0] as u32);
@@ -344,41 +349,28 @@ fn count_events(bytes: &[u8]) -> u64 {
     count
 }
 
-/// Where buffers go, by the session's log mode.
+/// The places of buffers in the files of a session that was killed.
 struct Places {
-    slots: u64,
-    is_circular: bool,
-    is_series: bool,
+    policy: LogPolicy,
+    slots: Option<u64>,
 }
 
 impl Places {
     fn of(facts: &SessionFacts) -> Places {
-        let header = &facts.header;
-        let mode = header.log_file_mode;
-        // Our sessions tell KiB.
-        let size = u64::from(header.maximum_file_size) << 10;
-        let slots = size / u64::from(header.buffer_size.max(1));
-        Places {
-            slots: if slots < 3 { u64::MAX } else { slots },
-            is_circular: mode.contains(LogFileMode::CIRCULAR),
-            is_series: mode.contains(LogFileMode::NEWFILE),
-        }
+        let policy = facts.log_policy();
+        // A damaged header states less than a session can have.
+        let slots = policy.slots(facts.header.buffer_size).filter(|slots| *slots >= 3);
+        Places { policy, slots }
     }
 
     fn next(&self, last: Place) -> Option<Place> {
-        let next = Place { slot: last.slot + 1, ..last };
-        match next.slot < self.slots {
-            true => Some(next),
-            false if self.is_circular => Some(Place { slot: 1, ..last }),
-            false if self.is_series => Some(Place { file: last.file + 1, slot: 1 }),
-            false => None,
-        }
+        self.policy.place_after(last, self.slots)
     }
 
-    /// A place that the session can have given.
+    /// Whether the session can have assigned this place.
     fn holds(&self, place: Place) -> bool {
-        place.slot < self.slots.min(1 << 32)
-            && (self.is_series || place.file == 1)
+        place.slot < self.slots.unwrap_or(u64::MAX).min(1 << 32)
+            && (self.policy.is_series() || place.file == 1)
             && place.file < 1 << 20
     }
 
@@ -401,7 +393,7 @@ impl Places {
                     last = (Place { file: number, slot }, header.sequence_number);
                 }
             }
-            if !self.is_series {
+            if !self.policy.is_series() {
                 break;
             }
             number += 1;

@@ -28,15 +28,16 @@ pub mod thread_ids;
 mod worker;
 
 pub use etw_session::{
-    Cause, Condition, EnableInfo, EnableProperties, EventKey, FilterError, Filters, IdFilter,
-    Ledger, LevelKeywordFilter, NameFilter, PayloadFilter, PayloadOp, StackFilter,
+    Cause, Condition, ConfigError, ConfigOption, EnableInfo, EnableProperties, Enablement,
+    EventKey, FileMode, FilterError, Filters, IdFilter, Ledger, LevelKeywordFilter, LogMode,
+    NameFilter, PayloadFilter, PayloadOp, SessionClock, SessionConfig, StackFilter,
 };
-pub use facts::SessionClock;
 pub use private::{
-    Consumer, LoadedModules, Output, PrivateOptions, PrivateSession, SessionStatistics, StartError,
-    provider_of,
+    Consumer, LoadedModules, PoolSize, PrivateOptions, PrivateSession, SessionStatistics,
+    StartError, provider_of,
 };
 pub use report::{LEDGER_PROVIDER, LEDGER_PROVIDER_NAME, Loss};
+pub use setup::AppendError;
 
 /// A thread of ours: all signals blocked from its first instruction on, so that no handler of the program runs on it.
 ///

@@ -72,19 +72,16 @@ impl Modules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use etw_session::{LogMode, SessionOptions};
+    use etw_session::{HostFacts, SessionConfig};
 
     fn module(base: u64, path: usize) -> LoadedModule {
         LoadedModule { base, path: "x".repeat(path), ..LoadedModule::default() }
     }
 
     fn session() -> Session<Vec<u8>> {
-        let options = SessionOptions {
-            buffer_size: 4096,
-            mode: LogMode::RealTime,
-            ..SessionOptions::default()
-        };
-        Session::new(options, vec![vec![0; 4096]; 2]).unwrap()
+        let config =
+            SessionConfig { buffer_size: 4096, real_time: true, ..SessionConfig::default() };
+        Session::new(&config, HostFacts::default(), vec![vec![0; 4096]; 2]).unwrap()
     }
 
     #[test]

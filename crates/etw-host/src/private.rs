@@ -13,40 +13,44 @@ use etw_ring::{
     Admission, Barrier, Control, Memory, PoolOptions, RawClock, Reader, Source, Writer,
 };
 use etw_session::{
-    EnableInfo, EventClock, Facts, Ledger, LogMode, Router, Session, SessionOptions,
+    ConfigError, EnableInfo, Facts, Ledger, LogMode, Router, Session, SessionConfig, SessionError,
 };
 use etw_types::{Guid, LoadedModule, LogFileMode, Status};
 
 use crate::clock::{ClockMap, Pair};
-use crate::facts::{SessionClock, SessionFacts, file_name};
-use crate::files::Files;
+use crate::facts::{SessionFacts, file_name};
 use crate::modules::Modules;
 use crate::part::Part;
 use crate::registrations::{Provider, Registrations};
-use crate::setup;
+use crate::setup::{self, AppendError, Prepared};
 use crate::storage::{BufferMemory, Sink, Storage};
 use crate::worker::{LONGEST_PAUSE, Worker};
 
-/// How a private session is set up.
+/// A private session to start.
 pub struct PrivateOptions {
-    /// Its name, in the logfile header.
-    pub name: String,
-    /// Where the events go.
-    pub output: Output,
-    /// Bytes of a buffer: a multiple of 1 KiB, from 4 KiB to 16 MiB.
-    pub buffer_size: u32,
-    /// Number of buffers; at least 2.
-    pub buffers: u32,
-    /// Partly filled buffers are stored after this time.
-    pub flush_timer: Option<Duration>,
-    /// Clock of the timestamps.
-    pub clock: SessionClock,
-    /// Bytes of the pool that threads write to, and up to where it may grow.
-    pub pool_size: (usize, usize),
-    /// One stream for all CPUs when false.
-    pub per_processor: bool,
-    /// What is loaded in this process: asked while call stacks are wanted.
+    /// The session.
+    pub config: SessionConfig,
+    /// Receives the events of a session with real-time delivery.
+    pub consumer: Option<Consumer>,
+    /// The memory that threads write to.
+    pub pool: PoolSize,
+    /// Lists what is loaded in this process; called while some provider is enabled with call stacks.
     pub modules: LoadedModules,
+}
+
+/// Bytes of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSize {
+    /// At the start.
+    pub initial: usize,
+    /// The pool grows up to this size.
+    pub limit: usize,
+}
+
+impl Default for PoolSize {
+    fn default() -> PoolSize {
+        PoolSize { initial: 1 << 20, limit: 16 << 20 }
+    }
 }
 
 /// What is loaded now, where that is another set than the number tells of, which becomes this one's.
@@ -55,36 +59,12 @@ pub type LoadedModules = fn(&mut u64) -> Option<Vec<LoadedModule>>;
 /// What is given whole buffers, as they lie in files.
 pub type Consumer = Box<dyn FnMut(&[u8]) + Send>;
 
-/// Where a session's events go.
-pub enum Output {
-    /// To a file, or a series of files.
-    File {
-        /// Its name; with `%d` for a series.
-        path: PathBuf,
-        /// `Sequential`, `Append` (its places are found here), `Circular`, `NewFile`.
-        mode: LogMode,
-        /// Reserve the maximum size.
-        preallocate: bool,
-        /// Compress each buffer: a sequential file without a maximum size.
-        compressed: bool,
-    },
-    /// To memory, the oldest overwritten; [`PrivateSession::snapshot`] writes a file.
-    Memory,
-    /// To a consumer in this process: whole buffers, as they lie in files, in the order in which they filled.
-    Consumer(Consumer),
-}
-
 impl Default for PrivateOptions {
     fn default() -> PrivateOptions {
         PrivateOptions {
-            name: String::new(),
-            output: Output::Memory,
-            buffer_size: 64 << 10,
-            buffers: 64,
-            flush_timer: None,
-            clock: SessionClock::default(),
-            pool_size: (1 << 20, 16 << 20),
-            per_processor: true,
+            config: SessionConfig { mode: LogMode::Buffering, ..SessionConfig::default() },
+            consumer: None,
+            pool: PoolSize::default(),
             modules: |_| None,
         }
     }
@@ -94,8 +74,12 @@ impl Default for PrivateOptions {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// Options that cannot be.
-    Options(String),
+    /// An option breaks a rule.
+    Config(ConfigError),
+    /// The session cannot append to its file.
+    Append(AppendError),
+    /// The buffers cannot be created.
+    Session(SessionError),
     /// A `.part` file is there: a program was killed, and `etw repair` can fold in what it left.
     Unrepaired(PathBuf),
     /// Another session records to this file.
@@ -108,7 +92,8 @@ impl StartError {
     /// As `StartTrace` would say it.
     pub fn status(&self) -> Status {
         match self {
-            StartError::Options(_) => Status::ERROR_INVALID_PARAMETER,
+            StartError::Config(error) => error.status(),
+            StartError::Append(_) | StartError::Session(_) => Status::ERROR_INVALID_PARAMETER,
             StartError::Unrepaired(_) => Status::ERROR_ALREADY_EXISTS,
             StartError::InUse(_) => Status::ERROR_BAD_PATHNAME,
             StartError::Io(error) => match error.kind() {
@@ -129,7 +114,9 @@ impl StartError {
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            StartError::Options(what) => f.write_str(what),
+            StartError::Config(error) => error.fmt(f),
+            StartError::Append(error) => error.fmt(f),
+            StartError::Session(error) => error.fmt(f),
             StartError::Unrepaired(path) => write!(
                 f,
                 "{} is there: a killed program left it; `etw repair` folds it in",
@@ -143,7 +130,23 @@ impl std::fmt::Display for StartError {
     }
 }
 
-impl std::error::Error for StartError {}
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            StartError::Config(error) => Some(error),
+            StartError::Append(error) => Some(error),
+            StartError::Session(error) => Some(error),
+            StartError::Io(error) => Some(error),
+            StartError::Unrepaired(_) | StartError::InUse(_) => None,
+        }
+    }
+}
+
+impl From<AppendError> for StartError {
+    fn from(error: AppendError) -> StartError {
+        StartError::Append(error)
+    }
+}
 
 impl From<io::Error> for StartError {
     fn from(error: io::Error) -> StartError {
@@ -219,57 +222,23 @@ impl PrivateSession {
     pub fn start(options: PrivateOptions, attachment: usize) -> Result<PrivateSession, StartError> {
         let raw = RawClock::best();
         let first = Pair::now(raw);
-        let (mode, maximum) = setup::mode_bits(&options.output, options.per_processor)?;
-        let mode = match &options.output {
-            // `REAL_TIME` does not go with a session of one process.
-            Output::Consumer(_) => mode.without(LogFileMode::REAL_TIME) | LogFileMode::BUFFERING,
-            _ => mode,
-        };
-        let mode = mode | LogFileMode::PRIVATE_LOGGER | LogFileMode::PRIVATE_IN_PROC;
-        let path = match &options.output {
-            Output::File { path, .. } => Some(path.clone()),
-            _ => None,
-        };
-        let cycles = (raw == RawClock::Tsc && options.clock == SessionClock::Cycles)
-            .then(|| (raw, setup::cycles_mhz(raw)));
-        let mut facts = SessionFacts::new(&options.name, path.as_deref(), options.clock, cycles);
-        facts.header.buffer_size = options.buffer_size;
-        facts.header.log_file_mode = mode;
-        if facts.is_compressed() || options.buffer_size > 1 << 20 {
-            // The layout of such files (formats/01, section 2).
-            facts.header.version[2..].copy_from_slice(&[2, 0]);
-        }
-        facts.header.maximum_file_size = maximum;
+        let config = &options.config;
+        let prepared = setup::prepare(config, raw, attachment as u16 + 1)?;
+        let mut facts = prepared.facts.clone();
+        let mode = facts.header.log_file_mode | LogFileMode::PRIVATE_LOGGER;
+        facts.header.log_file_mode = match options.consumer {
+            // ETW excludes `REAL_TIME` from private sessions.
+            Some(_) => mode.without(LogFileMode::REAL_TIME) | LogFileMode::BUFFERING,
+            None => mode,
+        } | LogFileMode::PRIVATE_IN_PROC;
         facts.ids = (std::process::id(), thread_id());
-        let mut session_options = SessionOptions {
-            buffer_size: options.buffer_size,
-            mode: LogMode::Memory,
-            flush_timer: None,
-            per_processor: options.per_processor,
-            independent: false,
-            logger_id: attachment as u16 + 1,
-            clock: EventClock::Main,
-        };
-        let mut append = false;
-        match &options.output {
-            Output::File { path, mode, .. } => {
-                session_options.mode = *mode;
-                if let LogMode::Append { .. } = mode {
-                    append = setup::find_end(path, &mut facts, &mut session_options)?;
-                }
-            }
-            Output::Memory => {}
-            Output::Consumer(_) => session_options.mode = LogMode::RealTime,
-        }
-        session_options.flush_timer = options.flush_timer.map(|timer| setup::ticks(&facts, timer));
-
-        let pool = PoolOptions { chunk_size: options.pool_size.0, prefault: usize::MAX };
-        let made = Memories::make(path.as_deref(), &facts, raw, &pool, &options)?;
+        let prepared = Prepared { facts: facts.clone(), ..prepared };
+        let pool = PoolOptions { chunk_size: options.pool.initial, prefault: usize::MAX };
+        let made = Memories::make(config, &facts, raw, &pool)?;
         let Memories { part, control, segment, buffers } = made;
         let undo = Undo(part);
         let control = Control::create(control, raw, Barrier::best(true))?;
-        let session = Session::new(session_options, buffers)
-            .map_err(|error| StartError::Options(error.to_string()))?;
+        let session = Session::new(config, prepared.host, buffers).map_err(StartError::Session)?;
         let admission = Admission {
             open: true,
             largest_size: session.largest_event() as u32,
@@ -279,19 +248,14 @@ impl PrivateSession {
         let first_segment =
             writer.segment(0).ok_or(io::Error::from(io::ErrorKind::NotFound))?.clone();
         let reader = Reader::new(control.clone(), Source::Mapped(first_segment))?;
-        let storage = match options.output {
-            Output::File { path, preallocate, .. } => {
-                let files = if append {
-                    Files::reopen(&path, facts.clone(), 1)?
-                } else {
-                    let max = u64::from(maximum) << 10;
-                    Files::create(&path, facts.clone(), if preallocate { max } else { 0 })?
-                };
-                Some(Storage::start(Sink::Files(Box::new(files)))?)
+        let sink = match (&config.file, options.consumer) {
+            (Some(path), _) => {
+                Some(Sink::Files(Box::new(prepared.files(path, config.preallocate)?)))
             }
-            Output::Memory => None,
-            Output::Consumer(consumer) => Some(Storage::start(Sink::Consumer(consumer))?),
+            (None, Some(consumer)) => Some(Sink::Consumer(consumer)),
+            (None, None) => None,
         };
+        let storage = sink.map(Storage::start).transpose()?;
         let mut clock = ClockMap::new(first, raw);
         clock.observe(Pair::now(raw));
         let part = undo.keep();
@@ -321,7 +285,7 @@ impl PrivateSession {
             clock,
             first,
             facts: facts.clone(),
-            pool: options.pool_size,
+            pool: options.pool,
             pressure: 0,
             hostile: 0,
             error: None,
@@ -514,20 +478,19 @@ struct Memories {
 
 impl Memories {
     fn make(
-        path: Option<&Path>,
+        config: &SessionConfig,
         facts: &SessionFacts,
         raw: RawClock,
         pool: &PoolOptions,
-        options: &PrivateOptions,
     ) -> Result<Memories, StartError> {
-        let (size, count) = (options.buffer_size as usize, options.buffers);
+        let (size, count) = (config.buffer_size as usize, config.buffer_count);
         if cfg!(target_os = "linux")
-            && let Some(path) = path
+            && let Some(path) = &config.file
         {
             let out = file_name(path, 1);
             let facts = facts.to_bytes();
             let (part, control, segment, buffers) =
-                Part::create(&out, &facts, raw, pool, options.buffer_size, count).map_err(
+                Part::create(&out, &facts, raw, pool, config.buffer_size, count).map_err(
                     |error| match error.kind() {
                         io::ErrorKind::AlreadyExists => {
                             let part = crate::part::part_path(&out);

@@ -11,14 +11,16 @@ use etw_ring::{
     Admission, Cause as RingCause, DrainOptions, Drained, Memory, PATIENCE, Reader, SiteTable,
     Source, Writer,
 };
-use etw_session::{Cause, Ledger, LogMode, ProcessFacts, Router, Session, State};
+use etw_session::{Cause, Ledger, ProcessFacts, Router, Session, State};
 use etw_types::BufferHeader;
 
 use crate::clock::{ClockMap, Pair};
 use crate::facts::{SessionFacts, SessionTime};
 use crate::files::{Closing, Files};
 use crate::modules::Modules;
-use crate::private::{Command, LoadedModules, Reply, SessionStatistics, Shared, Stopped, lock};
+use crate::private::{
+    Command, LoadedModules, PoolSize, Reply, SessionStatistics, Shared, Stopped, lock,
+};
 use crate::registrations::{Given, Origin, Registrations};
 use crate::report;
 use crate::storage::{BufferMemory, Storage};
@@ -45,7 +47,7 @@ pub(crate) struct Worker {
     pub clock: ClockMap,
     pub first: Pair,
     pub facts: SessionFacts,
-    pub pool: (usize, usize),
+    pub pool: PoolSize,
     pub pressure: u32,
     pub hostile: u64,
     pub error: Option<String>,
@@ -89,9 +91,9 @@ impl Worker {
     /// A pause in which less than an eighth of the pool fills at the rate of this round; a burst wakes us earlier.
     fn set_pause(&mut self, drained: &Drained, started: Instant) {
         let elapsed = started.elapsed() + self.pause;
-        let eighth = self.pool.0 as u64 / 8;
+        let eighth = self.pool.initial as u64 / 8;
         let longest =
-            self.session().options().flush_timer.map_or(LONGEST_PAUSE, |_| LONGEST_PAUSE / 4);
+            if self.session().has_flush_timer() { LONGEST_PAUSE / 4 } else { LONGEST_PAUSE };
         self.pause = if drained.size == 0 {
             (self.pause * 2).clamp(SHORTEST_PAUSE, longest)
         } else {
@@ -389,7 +391,7 @@ impl Worker {
         SessionStatistics {
             ledger,
             facts: *self.session().facts(),
-            pool_size: self.pool.0,
+            pool_size: self.pool.initial,
             error: self.error.clone(),
         }
     }
@@ -417,7 +419,8 @@ impl Worker {
             return;
         }
         let largest = etw_ring::layout::MAX_SEGMENT_UNITS * etw_ring::layout::UNIT_SIZE;
-        let size = self.pool.0.min(self.pool.1.saturating_sub(self.pool.0)).min(largest);
+        let size =
+            self.pool.initial.min(self.pool.limit.saturating_sub(self.pool.initial)).min(largest);
         let size = size / etw_ring::layout::BLOCK_SIZE * etw_ring::layout::BLOCK_SIZE;
         let number = self.writer.segment_count();
         if size == 0 || number >= etw_ring::layout::MAX_SEGMENTS {
@@ -435,11 +438,11 @@ impl Worker {
             self.reader.add_segment(Source::Mapped(segment.clone()))
         });
         match grown {
-            Ok(()) => self.pool.0 += size,
+            Ok(()) => self.pool.initial += size,
             Err(error) => {
                 // No more of it: the pool stays as it is.
                 self.error = Some(format!("the pool cannot grow: {error}"));
-                self.pool.1 = self.pool.0;
+                self.pool.limit = self.pool.initial;
             }
         }
     }
@@ -467,7 +470,7 @@ impl Worker {
         self.writer.close();
         self.drain_all();
         // The buffers with them may have been overwritten, or lie in a file of a series that is not this one.
-        if !matches!(self.session().options().mode, LogMode::Sequential { .. }) {
+        if !self.session().keeps_first_buffers() {
             self.modules.again();
         }
         self.tell_modules();

@@ -4,7 +4,7 @@
 //!
 //! * [`Event`]: one event as a host hands it over, and its on-disk form;
 //! * [`EnableInfo`], [`Filters`]: what a session wants of a provider;
-//! * [`SessionOptions`], [`LogMode`]: what becomes of full buffers;
+//! * [`SessionConfig`]: the description of a session, with the rules of ETW; [`LogMode`]: how it uses its output;
 //! * [`Session`]: buffers filled per CPU, handed out when full, in memory that the host gives;
 //! * [`Router`]: up to 64 sessions behind one stream of events, all or none by default;
 //! * [`Ledger`]: where every event went;
@@ -18,8 +18,8 @@
 //! use etw_types::Guid;
 //!
 //! let provider = Guid::from_u128(1);
-//! let options = SessionOptions { buffer_size: 4096, ..SessionOptions::default() };
-//! let mut session = Session::new(options, vec![vec![0; 4096]; 4])?;
+//! let config = SessionConfig { buffer_size: 4096, ..SessionConfig::default() };
+//! let mut session = Session::new(&config, HostFacts::default(), vec![vec![0; 4096]; 4])?;
 //! session.enable(provider, EnableInfo::default());
 //! let mut router = Router::default();
 //! router.insert(0, session);
@@ -43,9 +43,12 @@
 
 mod buffer;
 mod classic;
+mod config;
 mod enable;
 mod event;
+mod host_facts;
 mod ledger;
+mod log_mode;
 mod mode;
 mod payload;
 pub mod recover;
@@ -54,11 +57,16 @@ mod session;
 pub mod state;
 
 pub use buffer::{FullBuffer, Place};
+pub use config::{
+    ConfigError, ConfigOption, Enablement, MAX_BUFFER_MEMORY, SessionClock, SessionConfig,
+};
 pub use enable::{EnableInfo, EnableProperties, FilterError, Filters};
 pub use etw_types::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use event::{Event, MAX_EVENT_SIZE, ProcessFacts, Shape, Shaped, stack_item};
+pub use host_facts::{EventClock, FileEnd, HostFacts, SessionError};
 pub use ledger::{Cause, Ledger};
-pub use mode::{EventClock, LogMode, ModeError, SessionError, SessionOptions, check_log_file_mode};
+pub use log_mode::{AtMaxSize, FileMode, LogMode, LogPolicy, WhenNoBufferIsFree};
+pub use mode::{ModeError, check_log_file_mode};
 pub use payload::{Condition, EventKey, PayloadFilter, PayloadOp};
 pub use route::{Routed, Router, SLOTS};
 pub use session::{Facts, Session, State};

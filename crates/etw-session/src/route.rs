@@ -151,10 +151,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
             };
             wanting |= 1 << slot;
             refused[slot] = session.has_room(event.cpu, size).err();
-            is_refused |= refused[slot].is_some() && !session.options().independent;
+            is_refused |= refused[slot].is_some() && !session.is_independent();
         }
         for (slot, session) in self.masked(wanting) {
-            let held_up = is_refused && !session.options().independent;
+            let held_up = is_refused && !session.is_independent();
             match refused[slot].or(held_up.then_some(Cause::AllOrNone)) {
                 None => {
                     session.push_admitted(event);

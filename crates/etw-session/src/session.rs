@@ -2,21 +2,24 @@ use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use etw_types::{BufferHeader, Guid};
 
 use crate::buffer::{Buffer, FullBuffer, HEADER_SIZE, Place};
+use crate::config::SessionConfig;
 use crate::enable::{EnableInfo, EnableProperties};
 use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE, Shape, Shaped};
+use crate::host_facts::{HostFacts, SessionError};
 use crate::ledger::{Cause, Ledger};
-use crate::mode::{LogMode, SessionError, SessionOptions};
+use crate::log_mode::LogPolicy;
 use crate::recover::Recovered;
 use crate::state;
 
 /// A session: events go into the buffer of their CPU, full buffers to whoever takes them.
 #[derive(Debug)]
 pub struct Session<B> {
-    options: SessionOptions,
+    settings: Settings,
     enabled: Enabled,
     free: Vec<B>,
     /// By CPU.
@@ -41,6 +44,21 @@ pub struct Session<B> {
     state_memory: Option<B>,
     /// The last sequence number of a message.
     messages: u32,
+}
+
+/// The part of a session's configuration that the state machine uses.
+#[derive(Debug)]
+struct Settings {
+    policy: LogPolicy,
+    /// Slots of a file, the header's among them.
+    slots: Option<u64>,
+    has_file: bool,
+    buffer_size: u32,
+    /// In ticks of the session clock.
+    flush_timer: Option<i64>,
+    per_processor: bool,
+    independent: bool,
+    host: HostFacts,
 }
 
 /// For keys that the controller chooses: no program can make them collide.
@@ -196,18 +214,30 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     ///
     /// # Errors
     /// [`SessionError`].
-    pub fn new(options: SessionOptions, buffers: Vec<B>) -> Result<Session<B>, SessionError> {
-        options.check()?;
-        let size = options.buffer_size as usize;
+    pub fn new(
+        config: &SessionConfig,
+        host: HostFacts,
+        buffers: Vec<B>,
+    ) -> Result<Session<B>, SessionError> {
+        config.validate_sizes()?;
+        let size = config.buffer_size as usize;
         if buffers.len() < 2 || buffers.iter().any(|memory| memory.as_ref().len() != size) {
-            return Err(SessionError::Buffers);
+            return Err(SessionError::Buffers { count: buffers.len(), size: config.buffer_size });
         }
-        let (slot, sequence) = match options.mode {
-            LogMode::Append { first_slot, last_sequence } => (first_slot.max(1), last_sequence + 1),
-            _ => (1, 1),
-        };
+        let policy = config.mode.policy();
+        let (slot, sequence) =
+            host.append_to.map_or((1, 1), |end| (end.slots.max(1), end.last_sequence + 1));
         let mut session = Session {
-            options,
+            settings: Settings {
+                policy,
+                slots: policy.slots(config.buffer_size),
+                has_file: config.file.is_some(),
+                buffer_size: config.buffer_size,
+                flush_timer: config.effective_flush_timer().map(|timer| host.ticks(timer)),
+                per_processor: config.per_processor,
+                independent: config.independent,
+                host,
+            },
             enabled: Enabled::default(),
             free: Vec::with_capacity(buffers.len()),
             open: Vec::new(),
@@ -236,9 +266,33 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.free.push(memory);
     }
 
-    /// The options.
-    pub fn options(&self) -> &SessionOptions {
-        &self.options
+    /// The policy of the session's log mode.
+    pub fn policy(&self) -> &LogPolicy {
+        &self.settings.policy
+    }
+
+    /// Bytes of a buffer.
+    pub fn buffer_size(&self) -> u32 {
+        self.settings.buffer_size
+    }
+
+    /// Whether the session neither blocks other sessions nor is blocked by them.
+    pub fn is_independent(&self) -> bool {
+        self.settings.independent
+    }
+
+    /// Whether partly filled buffers are stored after a time.
+    pub fn has_flush_timer(&self) -> bool {
+        self.settings.flush_timer.is_some()
+    }
+
+    /// Whether the session's first buffers lie in the same file as its last ones.
+    pub fn keeps_first_buffers(&self) -> bool {
+        self.settings.policy.keeps_first_buffers && self.settings.has_file
+    }
+
+    pub(crate) fn has_file(&self) -> bool {
+        self.settings.has_file
     }
 
     /// What it does.
@@ -268,7 +322,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// Largest event that fits a buffer, on disk.
     pub fn largest_event(&self) -> usize {
-        (self.options.buffer_size as usize - HEADER_SIZE).min(MAX_EVENT_SIZE)
+        (self.settings.buffer_size as usize - HEADER_SIZE).min(MAX_EVENT_SIZE)
     }
 
     /// Wants events of a provider or provider group, or wants others than before.
@@ -311,7 +365,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// Why not. Nothing is counted.
     #[inline]
     pub fn has_room(&mut self, cpu: u16, size: usize) -> Result<(), Cause> {
-        let index = if self.options.per_processor { usize::from(cpu) } else { 0 };
+        let index = if self.settings.per_processor { usize::from(cpu) } else { 0 };
         if let Some(Some(buffer)) = self.open.get(index)
             && buffer.has_room(size)
             // A large buffer has room for more than the u16 of a record's size can tell.
@@ -328,17 +382,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         if size > MAX_EVENT_SIZE {
             return Err(Cause::TooLarge);
         }
-        if HEADER_SIZE + size.next_multiple_of(8) > self.options.buffer_size as usize {
+        if HEADER_SIZE + size.next_multiple_of(8) > self.settings.buffer_size as usize {
             return Err(Cause::TooLargeForSession);
         }
         if self.state != State::Running {
             return Err(Cause::SessionFull);
         }
-        if let Some(slots) = self.options.slots()
-            && matches!(self.options.mode, LogMode::Sequential { .. })
-            // Every buffer that was begun gets a slot, and the header has one.
-            && self.begun + 1 >= slots
-        {
+        if self.settings.policy.is_full(self.begun, self.settings.slots) {
             self.state = State::FileFull;
             return Err(Cause::SessionFull);
         }
@@ -351,7 +401,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             return Err(Cause::SessionFull);
         };
         self.begun += 1;
-        let mut buffer = Buffer::begin(memory, index as u16, self.options.logger_id);
+        let mut buffer = Buffer::begin(memory, index as u16, self.settings.host.logger_id);
         if std::mem::take(&mut self.lost_since) {
             buffer.mark_events_lost();
         }
@@ -367,7 +417,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             self.begun -= 1;
             return self.open[empty].take().map(|buffer| buffer.memory);
         }
-        if self.options.mode != LogMode::Memory {
+        if !self.settings.policy.is_in_memory() {
             if !self.is_storing() {
                 let time = |index: &usize| self.open[*index].as_ref().map(|b| b.first_time);
                 let filled = (0..self.open.len()).filter(|index| self.open[*index].is_some());
@@ -444,13 +494,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             event.shape.wanted.store(version, Ordering::Relaxed);
         }
         let size = event.size();
-        let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
+        let index = if self.settings.per_processor { usize::from(event.cpu) } else { 0 };
         if let Some(Some(buffer)) = self.open.get_mut(index)
             && size <= MAX_EVENT_SIZE
             && let Some(room) = buffer.room(size)
         {
             // A buffer exists only while the session runs.
-            let time = self.options.clock.of(event.time, event.raw);
+            let time = self.settings.host.clock.of(event.time, event.raw);
             event.encode(time, size, room);
             self.ledger.attempted += 1;
             self.ledger.stored += 1;
@@ -461,10 +511,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     }
 
     fn put(&mut self, event: &Event<'_>, extra: &[&[u8]], size: usize) {
-        let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
+        let index = if self.settings.per_processor { usize::from(event.cpu) } else { 0 };
         // `has_room` said so.
         let Some(Some(buffer)) = self.open.get_mut(index) else { return };
-        let time = self.options.clock.of(event.time, event.raw);
+        let time = self.settings.host.clock.of(event.time, event.raw);
         let Some(room) = buffer.room(size) else { return };
         event.encode(time, extra, size, room);
         if let Some(classic) = event.classic
@@ -499,7 +549,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.has_room(event.cpu, size)?;
         self.put(event, &[], size);
         self.ledger.stored -= 1;
-        let index = if self.options.per_processor { usize::from(event.cpu) } else { 0 };
+        let index = if self.settings.per_processor { usize::from(event.cpu) } else { 0 };
         if let Some(Some(buffer)) = self.open.get_mut(index) {
             buffer.reports += 1;
         }
@@ -587,7 +637,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// The next full buffer, if all of it is sealed. A memory session gives none: see [`snapshot`](Session::snapshot).
     pub fn take_full(&mut self) -> Option<FullBuffer<B>> {
         let first = self.full.front()?;
-        if self.options.mode == LogMode::Memory || first.sealed != first.filled {
+        if self.settings.policy.is_in_memory() || first.sealed != first.filled {
             return None;
         }
         let mut buffer = self.full.pop_front()?;
@@ -606,16 +656,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     }
 
     pub(crate) fn place_after(&self, place: Place) -> Place {
-        let next = Place { slot: place.slot + 1, ..place };
-        match (self.options.slots(), self.options.mode) {
-            (Some(slots), LogMode::Circular { .. }) if next.slot >= slots => {
-                Place { slot: 1, ..place }
-            }
-            (Some(slots), LogMode::NewFile { .. }) if next.slot >= slots => {
-                Place { file: place.file + 1, slot: 1 }
-            }
-            _ => next,
-        }
+        // A full file has stopped its session before; a place behind its end is never given.
+        let next = self.settings.policy.place_after(place, self.settings.slots);
+        next.unwrap_or(Place { slot: place.slot + 1, ..place })
     }
 
     /// Are there full buffers that wait to be taken or given back?
@@ -663,7 +706,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// All partly filled buffers become full ones; the last of them marks the end of the flush.
     pub fn flush(&mut self, now: i64) {
-        if self.options.mode == LogMode::Memory {
+        if self.settings.policy.is_in_memory() {
             return;
         }
         let filled = |buffer: &Option<Buffer<B>>| buffer.as_ref().is_some_and(|b| b.events > 0);
@@ -682,7 +725,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// The flush timer: hands out what has waited for too long.
     pub fn tick(&mut self, now: i64) {
-        let Some(timer) = self.options.flush_timer else { return };
+        let Some(timer) = self.settings.flush_timer else { return };
         for index in 0..self.open.len() {
             let is_due = self.open[index]
                 .as_ref()
@@ -710,14 +753,14 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// When the flush timer has something to do, on the session clock.
     pub fn due(&self) -> Option<i64> {
-        let timer = self.options.flush_timer?;
+        let timer = self.settings.flush_timer?;
         let filled = self.open.iter().flatten().filter(|buffer| buffer.events > 0);
         filled.map(|buffer| buffer.first_time.saturating_add(timer)).min()
     }
 
-    /// Sets the flush timer, in ticks of the session clock.
-    pub fn set_flush_timer(&mut self, timer: Option<i64>) {
-        self.options.flush_timer = timer;
+    /// Sets the flush timer.
+    pub fn set_flush_timer(&mut self, timer: Option<Duration>) {
+        self.settings.flush_timer = timer.map(|timer| self.settings.host.ticks(timer));
     }
 
     /// Time of the first event that has not been handed out.
@@ -745,7 +788,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// More buffers; those of another size are left out.
     pub fn add_buffers(&mut self, buffers: Vec<B>) {
-        let size = self.options.buffer_size as usize;
+        let size = self.settings.buffer_size as usize;
         for memory in buffers.into_iter().filter(|memory| memory.as_ref().len() == size) {
             self.release(memory);
         }
@@ -753,10 +796,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// No more events; what there is becomes full buffers. Empty ones are let go.
     pub fn stop(&mut self, now: i64) {
-        match self.options.mode {
+        if self.settings.policy.is_in_memory() {
             // Nobody is waiting for a flush: a snapshot has a marker of its own.
-            LogMode::Memory => (0..self.open.len()).for_each(|index| self.close_filled(index, now)),
-            _ => self.flush(now),
+            (0..self.open.len()).for_each(|index| self.close_filled(index, now));
+        } else {
+            self.flush(now);
         }
         self.state = State::Stopped;
         for buffer in std::mem::take(&mut self.open).into_iter().flatten() {

@@ -18,8 +18,10 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use etw_types::{BufferFlags, BufferHeader, EventHeader, Field, Guid, HeaderType, le};
 
 use crate::buffer::{Buffer, HEADER_SIZE, MARKS, PLACE, Place, mark};
+use crate::config::SessionConfig;
+use crate::host_facts::{HostFacts, SessionError};
 use crate::ledger::{Cause, Ledger};
-use crate::mode::{LogMode, SessionError, SessionOptions};
+use crate::log_mode::AtMaxSize;
 use crate::recover::{Found, Recovered, own_records};
 use crate::session::{Facts, Session};
 
@@ -146,15 +148,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// # Loss
     /// What finds no buffer among `buffers` is counted as lost to the disk: there are as many as there were.
     pub fn resume(
-        options: SessionOptions,
+        config: &SessionConfig,
+        host: HostFacts,
         buffers: Vec<B>,
         saved: Saved,
         found: Found,
         batch: u64,
         reports: &Guid,
     ) -> Result<(Session<B>, Placed), SessionError> {
-        let is_live = options.mode == LogMode::RealTime;
-        let mut session = Session::new(options, buffers)?;
+        let mut session = Session::new(config, host, buffers)?;
+        let is_live = !session.has_file() && !session.policy().is_in_memory();
         let mut placed = Vec::new();
         let mut next_place = saved.next_place;
         let mut sequence = saved.next_sequence;
@@ -174,9 +177,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         if newest.is_some_and(|(_, place)| place == next_place) {
             next_place = session.place_after(next_place);
         }
-        let begun = match options.mode {
+        let begun = match session.policy().at_max_size {
             // Of this file; what was saved may be of the one before it.
-            LogMode::Sequential { .. } => next_place.slot - 1 + waiting.len() as u64,
+            AtMaxSize::Stop => next_place.slot - 1 + waiting.len() as u64,
             _ => saved.begun,
         };
         session.restore(sequence, next_place, begun, saved.ledger, saved.facts);

@@ -7,12 +7,14 @@ use etw_session::EnableInfo;
 use etw_types::{Guid, LogFileMode};
 use serde::{Deserialize, Serialize};
 
+pub use crate::start_request::{StartJson, StartRequest, milliseconds};
+
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "do")]
 pub enum Request {
     /// Starts a session.
-    Start(Box<Start>),
+    Start(Box<StartRequest>),
     /// Stops one: everything written before is stored.
     Stop {
         /// Its name, compared without case.
@@ -87,87 +89,11 @@ pub enum Request {
     Shutdown,
 }
 
-/// What `StartTrace` is told.
-#[doc(alias = "EVENT_TRACE_PROPERTIES")]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Start {
-    /// The session's name; compared without case.
-    pub name: String,
-    /// Its GUID; made when zero.
-    pub guid: Guid,
-    /// The file, absolute; `%d` for a series.
-    pub file: Option<PathBuf>,
-    /// How the file is written.
-    pub mode: FileMode,
-    /// Bytes of a file.
-    pub max_size: Option<u64>,
-    /// Reserve the maximum size.
-    pub preallocate: bool,
-    /// Compress the buffers.
-    pub compressed: bool,
-    /// Events go to consumers.
-    pub real_time: bool,
-    /// Memory only: neither file nor consumers.
-    pub buffering: bool,
-    /// Bytes of a buffer.
-    pub buffer_size: u32,
-    /// Number of buffers.
-    pub buffers: u32,
-    /// Milliseconds after which partly filled buffers are stored.
-    pub flush_timer_ms: Option<u32>,
-    /// 1 QPC, 2 system time, 3 cycles.
-    pub clock: u32,
-    /// One stream of buffers for all CPUs.
-    pub no_per_processor: bool,
-    /// Neither blocks other sessions nor is blocked.
-    pub independent: bool,
-    /// Only events of root's and the session owner's programs.
-    pub secure: bool,
-    /// The session ends with the connection that started it.
-    pub leased: bool,
-    /// What is enabled from the start.
-    pub enable: Vec<(Guid, EnableInfo)>,
-}
-
-impl Default for Start {
-    fn default() -> Start {
-        Start {
-            name: String::new(),
-            guid: Guid::ZERO,
-            file: None,
-            mode: FileMode::Sequential,
-            max_size: None,
-            preallocate: false,
-            compressed: false,
-            real_time: false,
-            buffering: false,
-            buffer_size: 64 << 10,
-            buffers: 64,
-            flush_timer_ms: None,
-            clock: 1,
-            no_per_processor: false,
-            independent: false,
-            secure: false,
-            leased: false,
-            enable: Vec::new(),
-        }
+impl Request {
+    /// A request to start a session.
+    pub fn start(request: impl Into<StartRequest>) -> Request {
+        Request::Start(Box::new(request.into()))
     }
-}
-
-/// How a session's file is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FileMode {
-    /// One buffer behind the other; ends at the maximum size, if there is one.
-    #[default]
-    Sequential,
-    /// The oldest are overwritten.
-    Circular,
-    /// A new file at each maximum size.
-    NewFile,
-    /// Behind what is there.
-    Append,
 }
 
 /// What `ControlTrace` may change.
@@ -330,7 +256,9 @@ mod tests {
 
     #[test]
     fn requests_come_back() {
-        use etw_session::{Condition, EventKey, Filters, PayloadFilter, PayloadOp};
+        use etw_session::{
+            Condition, Enablement, EventKey, Filters, PayloadFilter, PayloadOp, SessionConfig,
+        };
         let filter = PayloadFilter {
             of: EventKey::Id(7, None),
             conditions: vec![Condition::new("a.b", PayloadOp::Between, &["1", "0x20"]).unwrap()],
@@ -340,13 +268,13 @@ mod tests {
         };
         let filters = Filters { payload: vec![filter], ..Filters::default() };
         let info = EnableInfo { filters: Some(Box::new(filters)), ..EnableInfo::default() };
-        let start = Start {
+        let config = SessionConfig {
             name: "a".to_owned(),
-            enable: vec![(Guid::from_u128(3), info)],
-            ..Start::default()
+            enable: vec![Enablement::new(Guid::from_u128(3), info)],
+            ..SessionConfig::default()
         };
         for request in [
-            Request::Start(Box::new(start)),
+            Request::Start(Box::new(config.into())),
             Request::List,
             Request::Update {
                 session: "x".to_owned(),

@@ -36,6 +36,8 @@ pub mod dir;
 pub mod live;
 #[cfg(all(target_os = "linux", feature = "control"))]
 mod start;
+#[cfg(all(target_os = "linux", feature = "control"))]
+mod start_request;
 
 #[cfg(target_os = "linux")]
 pub use channel::{Channel, MAX_MESSAGE, Peer, Received};

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use etw_session::EnableInfo;
+use etw_session::{EnableInfo, Enablement, LogMode, SessionClock, SessionConfig};
 use etw_types::{Guid, Level, LevelKeyword, Status};
 use etw_wire::client::{Client, ClientError};
-use etw_wire::control::{FileMode, Request, Response, Start, Update};
 pub use etw_wire::control::{LossStatus, ProviderStatus, SessionStatus};
+use etw_wire::control::{Request, Response, StartRequest, Update, milliseconds};
 use etw_wire::dir;
 
 use crate::registry;
@@ -52,7 +52,7 @@ pub struct GlobalSession {
 #[must_use = "nothing happens before it is started"]
 pub struct GlobalSessionBuilder {
     host: Controller,
-    start: Start,
+    start: StartRequest,
 }
 
 /// Why a host was not asked, or did not do it.
@@ -187,8 +187,8 @@ impl Controller {
     /// A session to be set up; it needs [`file`](GlobalSessionBuilder::file), [`memory`](GlobalSessionBuilder::memory) or
     /// [`real_time`](GlobalSessionBuilder::real_time).
     pub fn session(&self, name: &str) -> GlobalSessionBuilder {
-        let start = Start { name: name.to_owned(), ..Start::default() };
-        GlobalSessionBuilder { host: self.clone(), start }
+        let config = SessionConfig { name: name.to_owned(), ..SessionConfig::default() };
+        GlobalSessionBuilder { host: self.clone(), start: config.into() }
     }
 
     /// A session that runs.
@@ -224,100 +224,103 @@ impl Controller {
 }
 
 impl GlobalSessionBuilder {
-    fn with(mut self, change: impl FnOnce(&mut Start)) -> Self {
-        change(&mut self.start);
+    fn with(mut self, change: impl FnOnce(&mut SessionConfig)) -> Self {
+        change(&mut self.start.config);
         self
     }
 
     /// Records to this file, from its beginning to its end.
     pub fn file(self, path: impl AsRef<Path>) -> Self {
-        self.with(|start| start.file = Some(path.as_ref().to_owned()))
+        self.with(|config| config.file = Some(path.as_ref().to_owned()))
     }
 
     /// Stops recording when the file has `size` bytes: what comes then is lost and counted.
     pub fn max_size(self, size: u64) -> Self {
-        self.with(|start| (start.mode, start.max_size) = (FileMode::Sequential, Some(size)))
+        self.with(|config| config.mode = LogMode::Sequential { max_size: Some(size) })
     }
 
     /// Overwrites the oldest buffers of a file of `size` bytes.
     pub fn circular(self, size: u64) -> Self {
-        self.with(|start| (start.mode, start.max_size) = (FileMode::Circular, Some(size)))
+        self.with(|config| config.mode = LogMode::Circular { max_size: size })
     }
 
     /// A new file each time one has `size` bytes; `%d` in its name is its number.
     pub fn new_file(self, size: u64) -> Self {
-        self.with(|start| (start.mode, start.max_size) = (FileMode::NewFile, Some(size)))
+        self.with(|config| config.mode = LogMode::NewFile { max_size: size })
     }
 
     /// Adds to the file if it is there, on system time.
     pub fn append(self) -> Self {
-        self.with(|start| (start.mode, start.max_size, start.clock) = (FileMode::Append, None, 2))
+        self.with(|config| {
+            (config.mode, config.clock) = (LogMode::Append, SessionClock::System);
+        })
     }
 
     /// Reserves the maximum size of the file at the start.
     pub fn preallocate(self) -> Self {
-        self.with(|start| start.preallocate = true)
+        self.with(|config| config.preallocate = true)
     }
 
     /// Compresses each buffer of the file.
     pub fn compressed(self) -> Self {
-        self.with(|start| start.compressed = true)
+        self.with(|config| config.compressed = true)
     }
 
     /// Keeps the last events in memory; [`GlobalSession::snapshot`] writes them to a file.
     pub fn memory(self) -> Self {
-        self.with(|start| start.buffering = true)
+        self.with(|config| config.mode = LogMode::Buffering)
     }
 
     /// Delivers events to consumers (`etw tail`, `OpenTrace`), beside the file if there is one.
     pub fn real_time(self) -> Self {
-        self.with(|start| start.real_time = true)
+        self.with(|config| config.real_time = true)
     }
 
     /// Size of a buffer in KiB: 4 to 16384; 64 unless set.
     pub fn buffer_size_kb(self, size: u32) -> Self {
-        self.with(|start| start.buffer_size = size.saturating_mul(1024))
+        self.with(|config| config.buffer_size = size.saturating_mul(1024))
     }
 
     /// Number of buffers; 64 unless set.
     pub fn buffers(self, count: u32) -> Self {
-        self.with(|start| start.buffers = count)
+        self.with(|config| config.buffer_count = count)
     }
 
     /// Stores and delivers partly filled buffers after this time.
     pub fn flush_timer(self, timer: Duration) -> Self {
-        self.with(|start| start.flush_timer_ms = Some(milliseconds(timer)))
+        self.with(|config| config.flush_timer = Some(timer))
     }
 
     /// Timestamps are system time in place of the performance counter.
     pub fn system_time(self) -> Self {
-        self.with(|start| start.clock = 2)
+        self.with(|config| config.clock = SessionClock::System)
     }
 
     /// One stream of buffers for all CPUs.
     pub fn no_per_processor_buffering(self) -> Self {
-        self.with(|start| start.no_per_processor = true)
+        self.with(|config| config.per_processor = false)
     }
 
     /// Neither holds other sessions up nor is held up by them (`EVENT_TRACE_INDEPENDENT_SESSION_MODE`).
     pub fn independent(self) -> Self {
-        self.with(|start| start.independent = true)
+        self.with(|config| config.independent = true)
     }
 
     /// Only events of root's programs and of the session owner's (`EVENT_TRACE_SECURE_MODE`).
     pub fn secure(self) -> Self {
-        self.with(|start| start.secure = true)
+        self.with(|config| config.secure = true)
     }
 
     /// The session ends with the [`Controller`] that it comes from and all that was made of it: at the latest with this process.
-    pub fn leased(self) -> Self {
-        self.with(|start| start.leased = true)
+    pub fn leased(mut self) -> Self {
+        self.start.leased = true;
+        self
     }
 
     /// Enables a provider from the session's first moment on.
     pub fn enable(self, provider: &impl EnableTarget, info: EnableInfo) -> Self {
         let id = provider.guid();
-        self.with(|start| start.enable.push((id, info)))
+        self.with(|config| config.enable.push(Enablement::new(id, info)))
     }
 
     /// Starts the session.
@@ -326,14 +329,11 @@ impl GlobalSessionBuilder {
     /// The host's: options that cannot be, a file that cannot be written (`ERROR_BAD_PATHNAME`, `ERROR_ACCESS_DENIED`,
     /// `ERROR_DISK_FULL`), a name that is taken (`ERROR_ALREADY_EXISTS`), a 65th session (`ERROR_NO_SYSTEM_RESOURCES`).
     pub fn start(mut self) -> Result<GlobalSession, ControlError> {
-        self.start.file = self.start.file.as_deref().map(absolute).transpose()?;
-        let status = self.host.ask_session(&Request::Start(Box::new(self.start)))?;
+        let config = &mut self.start.config;
+        config.file = config.file.as_deref().map(absolute).transpose()?;
+        let status = self.host.ask_session(&Request::start(self.start))?;
         Ok(GlobalSession { host: self.host, name: status.name })
     }
-}
-
-fn milliseconds(time: Duration) -> u32 {
-    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }
 
 impl GlobalSession {

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
 use std::time::Duration;
 
 use etw_host::{
-    EnableInfo, FilterError, Output, PrivateOptions, PrivateSession, SessionClock,
+    EnableInfo, FilterError, PoolSize, PrivateOptions, PrivateSession, SessionClock, SessionConfig,
     SessionStatistics, StartError, provider_of,
 };
 use etw_session::LogMode;
@@ -114,69 +114,63 @@ impl From<StartError> for SessionError {
 /// Options of a session to be.
 pub struct SessionBuilder {
     options: PrivateOptions,
-    path: Option<PathBuf>,
-    mode: LogMode,
-    preallocate: bool,
-    compressed: bool,
 }
 
 impl fmt::Debug for SessionBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SessionBuilder").field("name", &self.options.name).finish_non_exhaustive()
+        f.debug_struct("SessionBuilder")
+            .field("name", &self.options.config.name)
+            .finish_non_exhaustive()
     }
 }
 
 impl SessionBuilder {
-    /// Records to a file, made anew. `%d` in the name is the number in a [series](SessionBuilder::new_file).
-    pub fn file(mut self, path: impl AsRef<Path>) -> Self {
-        self.path = Some(path.as_ref().to_owned());
+    fn with(mut self, change: impl FnOnce(&mut SessionConfig)) -> Self {
+        change(&mut self.options.config);
         self
+    }
+
+    /// Records to a file, made anew. `%d` in the name is the number in a [series](SessionBuilder::new_file).
+    pub fn file(self, path: impl AsRef<Path>) -> Self {
+        self.with(|config| config.file = Some(path.as_ref().to_owned()))
     }
 
     /// Stops recording when the file has `size` bytes: what comes then is lost and counted.
-    pub fn max_size(mut self, size: u64) -> Self {
-        self.mode = LogMode::Sequential { max_size: Some(size) };
-        self
+    pub fn max_size(self, size: u64) -> Self {
+        self.with(|config| config.mode = LogMode::Sequential { max_size: Some(size) })
     }
 
     /// Overwrites the oldest buffers of a file of `size` bytes.
-    pub fn circular(mut self, size: u64) -> Self {
-        self.mode = LogMode::Circular { max_size: size };
-        self
+    pub fn circular(self, size: u64) -> Self {
+        self.with(|config| config.mode = LogMode::Circular { max_size: size })
     }
 
     /// A new file each time one has `size` bytes.
-    pub fn new_file(mut self, size: u64) -> Self {
-        self.mode = LogMode::NewFile { max_size: size };
-        self
+    pub fn new_file(self, size: u64) -> Self {
+        self.with(|config| config.mode = LogMode::NewFile { max_size: size })
     }
 
     /// Adds to the file if it is there: one with the same buffer size, on [system time](SessionClock::System).
-    pub fn append(mut self) -> Self {
-        self.mode = LogMode::Append { first_slot: 1, last_sequence: 0 };
-        self.options.clock = SessionClock::System;
-        self
+    pub fn append(self) -> Self {
+        self.with(|config| (config.mode, config.clock) = (LogMode::Append, SessionClock::System))
     }
 
     /// Reserves the maximum size of the file at the start.
-    pub fn preallocate(mut self) -> Self {
-        self.preallocate = true;
-        self
+    pub fn preallocate(self) -> Self {
+        self.with(|config| config.preallocate = true)
     }
 
     /// Compresses each buffer of a file without a maximum size (LZ77, as Windows' own compressed traces): a third to a
     /// tenth of the bytes, at some processor time of the session's.
-    pub fn compressed(mut self) -> Self {
-        self.compressed = true;
-        self
+    pub fn compressed(self) -> Self {
+        self.with(|config| config.compressed = true)
     }
 
     /// Keeps the last events in memory, in as many [buffers](SessionBuilder::buffers) as there are;
     /// [`Session::snapshot`] writes them to a file.
     pub fn memory(mut self) -> Self {
-        self.options.output = Output::Memory;
-        self.path = None;
-        self
+        self.options.consumer = None;
+        self.with(|config| (config.file, config.real_time) = (None, false))
     }
 
     /// Gives each buffer to a consumer in this process when it is full, or after the flush timer (1 s unless set): whole
@@ -185,46 +179,39 @@ impl SessionBuilder {
     /// # Loss
     /// A consumer that is slow makes the session run out of buffers; what finds none is lost and counted.
     pub fn consumer(mut self, consumer: impl FnMut(&[u8]) + Send + 'static) -> Self {
-        self.options.output = Output::Consumer(Box::new(consumer));
-        self.options.flush_timer.get_or_insert(Duration::from_secs(1));
-        self.path = None;
-        self
+        self.options.consumer = Some(Box::new(consumer));
+        self.with(|config| (config.file, config.real_time) = (None, true))
     }
 
     /// Size of a buffer in KiB: 4 to 16384; 64 unless set.
-    pub fn buffer_size_kb(mut self, size: u32) -> Self {
-        self.options.buffer_size = size.saturating_mul(1024);
-        self
+    pub fn buffer_size_kb(self, size: u32) -> Self {
+        self.with(|config| config.buffer_size = size.saturating_mul(1024))
     }
 
     /// Number of buffers; 64 unless set.
-    pub fn buffers(mut self, count: u32) -> Self {
-        self.options.buffers = count;
-        self
+    pub fn buffers(self, count: u32) -> Self {
+        self.with(|config| config.buffer_count = count)
     }
 
     /// Stores partly filled buffers after this time.
-    pub fn flush_timer(mut self, timer: Duration) -> Self {
-        self.options.flush_timer = Some(timer);
-        self
+    pub fn flush_timer(self, timer: Duration) -> Self {
+        self.with(|config| config.flush_timer = Some(timer))
     }
 
     /// The clock of the timestamps; QPC unless set.
-    pub fn clock(mut self, clock: SessionClock) -> Self {
-        self.options.clock = clock;
-        self
+    pub fn clock(self, clock: SessionClock) -> Self {
+        self.with(|config| config.clock = clock)
     }
 
     /// Bytes of the pool that threads write to: at the start (1 MiB unless set) and at most (16 MiB unless set).
     pub fn pool_size(mut self, start: usize, limit: usize) -> Self {
-        self.options.pool_size = (start, limit.max(start));
+        self.options.pool = PoolSize { initial: start, limit: limit.max(start) };
         self
     }
 
     /// One stream of buffers for all CPUs.
-    pub fn no_per_processor_buffering(mut self) -> Self {
-        self.options.per_processor = false;
-        self
+    pub fn no_per_processor_buffering(self) -> Self {
+        self.with(|config| config.per_processor = false)
     }
 
     /// Starts the session. Nothing is recorded before a provider is enabled.
@@ -232,9 +219,14 @@ impl SessionBuilder {
     /// # Errors
     /// [`SessionError`]: options that cannot be, a file that cannot be written, a fifth session.
     pub fn start(mut self) -> Result<Session, SessionError> {
-        if let Some(path) = self.path.take() {
-            let SessionBuilder { mode, preallocate, compressed, .. } = self;
-            self.options.output = Output::File { path, mode, preallocate, compressed };
+        let config = &mut self.options.config;
+        if config.file.is_some() {
+            self.options.consumer = None;
+            config.real_time = false;
+        } else {
+            // Options of a file have no effect without one.
+            let mode = if config.real_time { LogMode::default() } else { LogMode::Buffering };
+            (config.mode, config.preallocate, config.compressed) = (mode, false, false);
         }
         #[cfg(unix)]
         {
@@ -268,13 +260,13 @@ impl SessionBuilder {
 impl Session {
     /// A private session of this name, to be set up: without more it keeps the last 4 MiB of events in memory.
     pub fn builder(name: &str) -> SessionBuilder {
-        SessionBuilder {
-            options: PrivateOptions { name: name.to_owned(), ..PrivateOptions::default() },
-            path: None,
-            mode: LogMode::Sequential { max_size: None },
-            preallocate: false,
-            compressed: false,
-        }
+        let config = SessionConfig { name: name.to_owned(), ..SessionConfig::default() };
+        Session::with_config(config)
+    }
+
+    /// A private session with this configuration; for options of files it names one.
+    pub fn with_config(config: SessionConfig) -> SessionBuilder {
+        SessionBuilder { options: PrivateOptions { config, ..PrivateOptions::default() } }
     }
 
     /// Enables a provider, or changes what is wanted of it: events up to `level`, and with a keyword of `any` (0: all).

@@ -8,6 +8,7 @@
 //!
 //! The host is another process, as it is in use; private sessions are measured in turn with it.
 
+use etw_session::{Enablement, LogMode, SessionConfig};
 use std::hint::black_box;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use etw::{Level, Session, define_provider, write_event};
 use etw_wire::client::Client;
-use etw_wire::control::{Request, Response, SessionStatus, Start};
+use etw_wire::control::{Request, Response, SessionStatus};
 use etwd::{Host, HostOptions};
 
 define_provider!(BENCH, "OpenEtw.Bench");
@@ -96,23 +97,27 @@ impl HostProcess {
     }
 
     fn session(&self, name: &str) -> Result<()> {
-        self.start_session(Start { name: name.to_owned(), buffering: true, ..Start::default() })
+        self.start_session(SessionConfig {
+            name: name.to_owned(),
+            mode: LogMode::Buffering,
+            ..SessionConfig::default()
+        })
     }
 
     /// To the disk, with the buffers of the rates' measurements.
     fn file_session(&self, name: &str, file: &Path) -> Result<()> {
-        self.start_session(Start {
+        self.start_session(SessionConfig {
             name: name.to_owned(),
             file: Some(file.to_owned()),
             buffer_size: 1 << 20,
-            buffers: 64,
-            ..Start::default()
+            buffer_count: 64,
+            ..SessionConfig::default()
         })
     }
 
-    fn start_session(&self, start: Start) -> Result<()> {
-        let enable = vec![(BENCH.id(), etw_host::EnableInfo::default())];
-        self.client()?.ask(&Request::Start(Box::new(Start { enable, ..start })))?;
+    fn start_session(&self, start: SessionConfig) -> Result<()> {
+        let enable = vec![Enablement::new(BENCH.id(), etw_host::EnableInfo::default())];
+        self.client()?.ask(&Request::start(SessionConfig { enable, ..start }))?;
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use etw_ring::{Bell, LastBatch, Memory};
 use etw_types::Status;
 use etw_wire::Channel;
-use etw_wire::control::{Request, Response, Start};
+use etw_wire::control::{Request, Response, StartJson};
 use etw_wire::dir::Directory;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -180,8 +180,8 @@ impl Host {
     pub fn work(
         options: HostOptions,
         channel: Channel,
-        starts: impl FnOnce() -> io::Result<Vec<Start>>,
-    ) -> io::Result<(Host, Vec<Start>)> {
+        starts: impl FnOnce() -> io::Result<Vec<StartJson>>,
+    ) -> io::Result<(Host, Vec<StartJson>)> {
         let mut entries = keeper_protocol::receive(&channel)?;
         let mut take = |name: &str| {
             let entry = entries.remove(name).ok_or(io::ErrorKind::NotFound)?;

@@ -9,20 +9,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use etw_host::facts::{SessionFacts, SessionTime};
-use etw_host::files::{Closing, Files};
+use etw_host::files::Closing;
 use etw_host::modules::Modules;
 use etw_host::report::Report;
+use etw_host::setup::{self, Prepared};
 use etw_host::storage::{BufferMemory, Full, Sink, Storage};
-use etw_host::{Output, SessionClock, StartError, report, setup};
+use etw_host::{StartError, report};
 use etw_ring::{Memory, RawClock};
 use etw_session::state::STATE_SIZE;
-use etw_session::{
-    EventClock, Ledger, LogMode, Session, SessionOptions, State, check_log_file_mode,
-};
-use etw_types::{BufferHeader, ClockType, Guid, LogFileMode, Status};
+use etw_session::{ConfigError, HostFacts, Ledger, Session, SessionConfig, State};
+use etw_types::{BufferHeader, Guid, LogFileMode, Status};
 use etw_wire::control::{
-    FileMode, LossStatus, MAX_LOSSES, MAX_REFUSALS, RefusalStatus, Response, SessionStatus, Start,
-    stream,
+    LossStatus, MAX_LOSSES, MAX_REFUSALS, RefusalStatus, Response, SessionStatus, StartRequest,
+    milliseconds, stream,
 };
 use serde::{Deserialize, Serialize};
 
@@ -31,9 +30,6 @@ use crate::keeper_protocol::{Ending, KeptFile};
 use crate::mailbox::{Asker, Connection};
 use crate::program::Registered;
 use crate::rights::refused;
-
-/// Most memory of one session's buffers.
-const MAX_BUFFERS_SIZE: u64 = 2 << 30;
 
 pub(crate) struct GlobalSession {
     pub name: String,
@@ -44,7 +40,9 @@ pub(crate) struct GlobalSession {
     /// It was leased to a connection that ended with the worker before; until then its reader may come back.
     pub orphan_until: Option<Instant>,
     pub ending: Ending,
-    pub start: Start,
+    pub config: SessionConfig,
+    /// Asked to end with the connection that started it.
+    pub is_leased: bool,
     pub facts: SessionFacts,
     pub time: SessionTime,
     pub storage: Option<Storage>,
@@ -122,6 +120,11 @@ pub(crate) struct Finished {
     pub result: io::Result<()>,
 }
 
+/// An option that a session cannot have, as a response.
+pub(crate) fn config_error(error: &ConfigError) -> Response {
+    refused(error.status(), error.to_string())
+}
+
 /// Why a session cannot be, as a response.
 fn start_error(error: &StartError) -> Response {
     refused(error.status(), error.to_string())
@@ -130,121 +133,49 @@ fn start_error(error: &StartError) -> Response {
 impl GlobalSession {
     /// Makes a session with its buffers and file. Nothing is left behind when it fails.
     pub fn create(
-        start: Start,
+        start: StartRequest,
         slot: usize,
         asker: &Asker,
         raw: RawClock,
         batch: u64,
     ) -> Result<(GlobalSession, Session<BufferMemory>), Response> {
-        let invalid = |what: &str| refused(Status::ERROR_INVALID_PARAMETER, what);
-        if start.name.is_empty() || start.name.encode_utf16().count() >= 1024 {
-            return Err(invalid("a session has a name of 1 to 1023 characters"));
-        }
-        let memory = u64::from(start.buffer_size) * u64::from(start.buffers);
-        if start.buffers < 2 || memory > MAX_BUFFERS_SIZE {
-            return Err(invalid("a session has at least 2 buffers, and at most 2 GiB of them"));
-        }
-        let clock = match start.clock {
-            0 | 1 => SessionClock::Qpc,
-            2 => SessionClock::System,
-            3 => SessionClock::Cycles,
-            _ => return Err(invalid("the clock is 1 (QPC), 2 (system time) or 3 (cycles)")),
-        };
-        let mode = match (start.mode, start.max_size) {
-            (FileMode::Sequential, max_size) => LogMode::Sequential { max_size },
-            (FileMode::Append, None) => LogMode::Append { first_slot: 1, last_sequence: 0 },
-            (FileMode::Append, Some(_)) => {
-                return Err(invalid("a session that appends has no maximum size"));
-            }
-            (FileMode::Circular, Some(max_size)) => LogMode::Circular { max_size },
-            (FileMode::NewFile, Some(max_size)) => LogMode::NewFile { max_size },
-            (_, None) => return Err(invalid("this file mode needs a maximum size")),
-        };
-        let output = match &start.file {
-            Some(path) if start.buffering => {
-                let what = format!(
-                    "a session in memory has no file: {} can be written by a snapshot",
-                    path.display()
-                );
-                return Err(invalid(&what));
-            }
-            Some(path) if !path.is_absolute() => {
-                return Err(invalid("the file's path is relative"));
-            }
-            Some(path) => Output::File {
-                path: path.clone(),
-                mode,
-                preallocate: start.preallocate,
-                compressed: start.compressed,
-            },
-            None if start.buffering => Output::Memory,
-            None if start.real_time => Output::Consumer(Box::new(|_| ())),
-            None => {
-                let what = "a session needs a file, real-time delivery or buffering in memory";
-                return Err(refused(Status::ERROR_BAD_PATHNAME, what));
-            }
-        };
-        let (bits, maximum) = setup::mode_bits(&output, !start.no_per_processor)
-            .map_err(|error| start_error(&error))?;
-        let real_time = LogFileMode::REAL_TIME.when(start.real_time);
-        let independent = LogFileMode::INDEPENDENT_SESSION.when(start.independent);
-        let bits = bits | real_time | independent;
-        if let Err(error) = check_log_file_mode(bits, start.file.is_some(), maximum) {
-            return Err(refused(error.status(), error.to_string()));
-        }
-        let cycles = (raw == RawClock::Tsc && clock == SessionClock::Cycles)
-            .then(|| (raw, setup::cycles_mhz(raw)));
-        let mut facts = SessionFacts::new(&start.name, start.file.as_deref(), clock, cycles);
-        facts.header.buffer_size = start.buffer_size;
-        facts.header.log_file_mode = bits;
-        if facts.is_compressed() || start.buffer_size > 1 << 20 {
-            facts.header.version[2..].copy_from_slice(&[2, 0]);
-        }
-        facts.header.maximum_file_size = maximum;
-        let mode = match &output {
-            Output::File { mode, .. } => *mode,
-            Output::Memory => LogMode::Memory,
-            Output::Consumer(_) => LogMode::RealTime,
-        };
-        let mut options = options_of(&start, &facts, mode, slot);
-        let mut append = false;
-        if let (Output::File { path, .. }, LogMode::Append { .. }) = (&output, options.mode) {
-            append = setup::find_end(path, &mut facts, &mut options)
-                .map_err(|error| start_error(&error))?;
-        }
+        let StartRequest { config, leased } = start;
+        config.validate_path().map_err(|error| config_error(&error))?;
+        let Prepared { facts, host } =
+            setup::prepare(&config, raw, slot as u16 + 1).map_err(|error| start_error(&error))?;
+        let host = HostFacts { clock: setup::event_clock(&facts), ..host };
+        let prepared = Prepared { facts, host };
         let system = |error: io::Error| start_error(&StartError::Io(error));
-        let (buffers, memory) = make_buffers(start.buffer_size, start.buffers).map_err(system)?;
+        let (buffers, memory) =
+            make_buffers(config.buffer_size, config.buffer_count).map_err(system)?;
         let (numbers, numbers_memory) = make_buffers(STATE_SIZE as u32, 1).map_err(system)?;
-        let mut session =
-            Session::new(options, buffers).map_err(|error| invalid(&error.to_string()))?;
+        let mut session = Session::new(&config, host, buffers)
+            .map_err(|error| start_error(&StartError::Session(error)))?;
         numbers.into_iter().for_each(|numbers| session.keep_state(numbers, batch));
-        let storage = match &output {
-            Output::File { path, preallocate, .. } => {
-                let max = u64::from(maximum) << 10;
-                let files = match append {
-                    true => Files::reopen(path, facts.clone(), 1),
-                    false => Files::create(path, facts.clone(), if *preallocate { max } else { 0 }),
-                };
+        let storage = match &config.file {
+            Some(path) => {
+                let files = prepared.files(path, config.preallocate);
                 let files = files.map_err(|error| path_error(path, error))?;
                 Some(Storage::start(Sink::Files(Box::new(files))).map_err(system)?)
             }
-            _ => None,
+            None => None,
         };
+        let facts = prepared.facts;
         let global = GlobalSession {
-            name: start.name.clone(),
-            guid: start.guid,
+            name: config.name.clone(),
+            guid: config.guid,
             owner: asker.user(),
-            lease: start.leased.then(|| asker.connection()).flatten(),
+            lease: leased.then(|| asker.connection()).flatten(),
             orphan_until: None,
             ending: Ending::Nothing,
             time: SessionTime::of(&facts),
             facts,
             storage,
             consumers: Vec::new(),
-            is_real_time: start.real_time,
+            is_real_time: config.real_time,
             consumer_losses: 0,
-            buffers: start.buffers,
-            memories: vec![(start.buffers, memory)],
+            buffers: config.buffer_count,
+            memories: vec![(config.buffer_count, memory)],
             numbers: numbers_memory,
             error: None,
             file_number: 1,
@@ -260,7 +191,8 @@ impl GlobalSession {
             modules: Modules::default(),
             reports: None,
             refusals: Refusals::default(),
-            start,
+            config,
+            is_leased: leased,
         };
         Ok((global, session))
     }
@@ -344,7 +276,7 @@ impl GlobalSession {
 
     /// The files that it writes: its own, and those before that are being completed.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
-        self.start.file.iter().chain(self.before.iter().map(|(before, _)| &before.path))
+        self.config.file.iter().chain(self.before.iter().map(|(before, _)| &before.path))
     }
 
     /// What the header of a file that ends now says; `lost`: events lost in all.
@@ -362,7 +294,7 @@ impl GlobalSession {
     /// A new consumer; its end of the stream. `position`: the session's.
     pub fn add_consumer(&mut self, position: (i64, u64)) -> io::Result<std::os::fd::OwnedFd> {
         // Some buffers, whatever their size: a consumer that reads is given time to.
-        let limit = (self.start.buffer_size as usize * 16).max(8 << 20);
+        let limit = (self.config.buffer_size as usize * 16).max(8 << 20);
         let (consumer, stream) = Consumer::start(limit)?;
         let header = self.facts.header_buffer(&self.facts.header)?;
         consumer.tell(stream::START, header.into());
@@ -381,7 +313,6 @@ impl GlobalSession {
         ledger: &Ledger,
         with_losses: bool,
     ) -> SessionStatus {
-        let options = session.options();
         let state = match session.state() {
             State::Running => "running",
             State::FileFull => "file-full",
@@ -414,18 +345,18 @@ impl GlobalSession {
             guid: self.guid,
             id: slot as u32 + 1,
             state: state.to_owned(),
-            file: self.start.file.clone(),
+            file: self.config.file.clone(),
             // The file's header has what it began with.
             mode: match self.is_real_time {
                 true => self.facts.header.log_file_mode | LogFileMode::REAL_TIME,
                 false => self.facts.header.log_file_mode.without(LogFileMode::REAL_TIME),
             },
-            max_size: self.start.max_size.unwrap_or(0),
-            buffer_size: options.buffer_size,
+            max_size: session.policy().max_size.unwrap_or(0),
+            buffer_size: session.buffer_size(),
             buffers: self.buffers,
             free_buffers: session.free_buffers() as u32,
-            flush_timer_ms: self.start.flush_timer_ms.unwrap_or(0),
-            clock: self.start.clock,
+            flush_timer_ms: self.config.flush_timer.map_or(0, milliseconds),
+            clock: self.config.clock.number(),
             owner: self.owner,
             leased: self.lease.is_some(),
             consumers: self.consumers.len() as u32,
@@ -458,7 +389,7 @@ impl GlobalSession {
     ) -> bool {
         if self.reports.is_none() {
             // The buffers with them may have been overwritten, or lie in a file of a series that is not the last one.
-            if !matches!(session.options().mode, LogMode::Sequential { .. }) {
+            if !session.keeps_first_buffers() {
                 self.modules.again();
             }
             self.reports = Some(report::reports(ledger).into());
@@ -501,45 +432,10 @@ fn path_error(path: &std::path::Path, error: io::Error) -> Response {
     refused(StartError::Io(error).status(), what)
 }
 
-/// The log mode that a start asks for, its sizes aside, which were checked.
-pub(crate) fn mode_of(start: &Start) -> LogMode {
-    match (start.mode, start.max_size.unwrap_or(0)) {
-        _ if start.file.is_none() && start.buffering => LogMode::Memory,
-        _ if start.file.is_none() => LogMode::RealTime,
-        (FileMode::Sequential, _) => LogMode::Sequential { max_size: start.max_size },
-        (FileMode::Append, _) => LogMode::Append { first_slot: 1, last_sequence: 0 },
-        (FileMode::Circular, max_size) => LogMode::Circular { max_size },
-        (FileMode::NewFile, max_size) => LogMode::NewFile { max_size },
-    }
-}
-
-/// Real time without a timer would never show the last events.
-pub(crate) fn flush_timer(start: &Start) -> Option<Duration> {
-    let default = start.real_time.then_some(1000);
-    let timer = start.flush_timer_ms.filter(|ms| *ms > 0).or(default);
-    timer.map(|ms| Duration::from_millis(u64::from(ms)))
-}
-
-pub(crate) fn options_of(
-    start: &Start,
-    facts: &SessionFacts,
-    mode: LogMode,
-    slot: usize,
-) -> SessionOptions {
-    let timer = flush_timer(start);
-    SessionOptions {
-        buffer_size: start.buffer_size,
-        mode,
-        flush_timer: timer.map(|timer| setup::ticks(facts, timer)),
-        per_processor: !start.no_per_processor,
-        independent: start.independent,
-        logger_id: slot as u16 + 1,
-        clock: match facts.header.clock_type {
-            ClockType::SYSTEM => EventClock::Shifted(facts.filetime_at_qpc_zero),
-            ClockType::TSC => EventClock::Raw,
-            _ => EventClock::Main,
-        },
-    }
+/// The host's facts about a session of this slot that appends to no file.
+pub(crate) fn host_facts(facts: &SessionFacts, slot: usize) -> HostFacts {
+    let clock = setup::event_clock(facts);
+    HostFacts { clock, ..setup::host_facts(facts, slot as u16 + 1) }
 }
 
 /// Bytes of buffers whose pages are there when a session begins; and those that are made in the background then. A burst at the beginning

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 use etw_session::EnableInfo;
 use etw_types::Guid;
-use etw_wire::control::Start;
+use etw_wire::control::StartRequest;
 use etw_wire::{Channel, MAX_MESSAGE};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ use crate::program::Slot;
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct KeptSession {
-    pub start: Start,
+    pub start: StartRequest,
     pub owner: u32,
     pub is_leased: bool,
     pub is_real_time: bool,

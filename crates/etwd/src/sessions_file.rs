@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use etw_wire::Channel;
-use etw_wire::control::{Request, Response, Start};
+use etw_wire::control::{Request, Response, StartJson, StartRequest};
 use serde::Deserialize;
 
 use crate::global_host::{Host, HostOptions};
@@ -21,7 +21,7 @@ const MAX_FILE: u64 = 16 << 20;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sessions {
-    sessions: Vec<Start>,
+    sessions: Vec<StartJson>,
 }
 
 /// Begins as the worker of a keeper: with what it holds, or else with the sessions that begin with a host. `sessions`: a file of
@@ -43,8 +43,15 @@ pub fn begin_work(
         }
     })?;
     for start in starts {
-        let name = start.name.clone();
-        if let Response::Error { message, .. } = host.ask(Request::Start(Box::new(start))) {
+        let name = start.name().to_owned();
+        let error = match StartRequest::try_from(start) {
+            Err(error) => Some(error.to_string()),
+            Ok(request) => match host.ask(Request::start(request)) {
+                Response::Error { message, .. } => Some(message),
+                _ => None,
+            },
+        };
+        if let Some(message) = error {
             crate::tell!("etwd: session {name}: {message}");
         }
     }
@@ -52,7 +59,7 @@ pub fn begin_work(
     Ok(host)
 }
 
-fn read(path: &Path) -> io::Result<Vec<Start>> {
+fn read(path: &Path) -> io::Result<Vec<StartJson>> {
     let bad = |error: &dyn std::fmt::Display| {
         io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
     };

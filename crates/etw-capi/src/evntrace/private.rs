@@ -2,13 +2,11 @@
 //! nothing in another process.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use etw_api::{
-    EnableInfo, Guid, Level, Session, SessionClock, SessionStatistics, Status, create_id,
-};
+use etw_api::{EnableInfo, Guid, Level, Session, SessionStatistics, Status, create_id};
+use etw_session::SessionConfig;
 use etw_types::LogFileMode;
-use etw_wire::control::{FileMode, SessionStatus, Start};
+use etw_wire::control::{SessionStatus, milliseconds};
 
 use super::sessions::handle_of;
 
@@ -44,46 +42,15 @@ pub fn find(handle: u64, name: Option<&str>) -> Option<Arc<Private>> {
 
 /// # Errors
 /// As `StartTrace`.
-pub fn start(start: Start, mode: LogFileMode) -> Result<SessionStatus, Status> {
-    if find(0, Some(&start.name)).is_some() {
+pub fn start(config: SessionConfig, mode: LogFileMode) -> Result<SessionStatus, Status> {
+    if find(0, Some(&config.name)).is_some() {
         return Err(Status::ERROR_ALREADY_EXISTS);
     }
-    let mut builder = Session::builder(&start.name)
-        .buffer_size_kb(start.buffer_size >> 10)
-        .buffers(start.buffers)
-        .clock(match start.clock {
-            2 => SessionClock::System,
-            3 => SessionClock::Cycles,
-            _ => SessionClock::Qpc,
-        });
-    if let Some(timer) = start.flush_timer_ms {
-        builder = builder.flush_timer(Duration::from_millis(u64::from(timer)));
-    }
-    if start.no_per_processor {
-        builder = builder.no_per_processor_buffering();
-    }
-    if start.preallocate {
-        builder = builder.preallocate();
-    }
-    if start.compressed {
-        builder = builder.compressed();
-    }
-    let size = start.max_size.unwrap_or(0);
-    builder = match (&start.file, start.mode) {
-        (None, _) => builder.memory(),
-        (Some(_), FileMode::Append) => builder.append(),
-        (Some(_), FileMode::Circular) => builder.circular(size),
-        (Some(_), FileMode::NewFile) => builder.new_file(size),
-        (Some(_), FileMode::Sequential) if size > 0 => builder.max_size(size),
-        (Some(_), FileMode::Sequential) => builder,
-    };
-    if let Some(file) = &start.file {
-        builder = builder.file(file);
-    }
-    let session = builder.start().map_err(|error| error.status())?;
-    let guid = if start.guid.is_zero() { create_id() } else { start.guid };
+    let session = Session::with_config(config.clone()).start().map_err(|error| error.status())?;
+    let guid = if config.guid.is_zero() { create_id() } else { config.guid };
     let facts = SessionStatus {
-        name: start.name,
+        max_size: config.mode.policy().max_size.unwrap_or(0),
+        name: config.name,
         guid,
         id: all(|all| {
             let id = all.next_id;
@@ -91,14 +58,13 @@ pub fn start(start: Start, mode: LogFileMode) -> Result<SessionStatus, Status> {
             all.next_id = if id == 0xfffe { FIRST_ID } else { id + 1 };
             id
         }),
-        file: start.file,
+        file: config.file,
         mode,
-        max_size: size,
-        buffer_size: start.buffer_size,
-        buffers: start.buffers,
-        free_buffers: start.buffers,
-        flush_timer_ms: start.flush_timer_ms.unwrap_or(0),
-        clock: start.clock,
+        buffer_size: config.buffer_size,
+        buffers: config.buffer_count,
+        free_buffers: config.buffer_count,
+        flush_timer_ms: config.flush_timer.map_or(0, milliseconds),
+        clock: config.clock.number(),
         ..SessionStatus::default()
     };
     let started = Arc::new(Private { facts: facts.clone(), session });

@@ -1,9 +1,12 @@
 //! `StartTrace`: properties as what a host is asked for.
 
+use std::time::Duration;
+
 use etw_api::{Guid, Status};
-use etw_session::check_log_file_mode;
+use etw_session::{
+    FileMode, LogMode, MAX_BUFFER_MEMORY, SessionClock, SessionConfig, check_log_file_mode,
+};
 use etw_types::LogFileMode;
-use etw_wire::control::{FileMode, Start};
 
 use super::properties::{Properties, TRACED_GUID};
 
@@ -50,14 +53,12 @@ pub const PRIVATE: LogFileMode = LogFileMode::PRIVATE_LOGGER.union(LogFileMode::
 /// KiB of a buffer where none are asked for.
 const BUFFER_SIZE: u32 = 64;
 const MAX_BUFFER_SIZE: u32 = 16 << 10;
-/// Bytes of all buffers that a session may have.
-const MAX_BUFFERS_SIZE: u64 = 2 << 30;
-/// Seconds after which the last events of a real-time session are shown.
-const REAL_TIME_TIMER_MS: u32 = 1000;
+/// The flush timer that a real-time session reports when it sets none.
+const REAL_TIME_TIMER: Duration = Duration::from_secs(1);
 
 /// # Errors
 /// 87, 24, 161: as `StartTrace` documents them. 50: what a session here cannot be.
-pub fn start_of(name: &str, properties: &Properties) -> Result<Start, Status> {
+pub fn config_of(name: &str, properties: &Properties) -> Result<SessionConfig, Status> {
     let raw = &properties.raw;
     if name.is_empty() || raw.flags & TRACED_GUID == 0 {
         return Err(Status::ERROR_INVALID_PARAMETER);
@@ -91,47 +92,46 @@ pub fn start_of(name: &str, properties: &Properties) -> Result<Start, Status> {
             return Err(Status::ERROR_INVALID_PARAMETER);
         }
     }
-    if raw.buffer_size > MAX_BUFFER_SIZE || raw.clock > 3 {
+    let clock = SessionClock::of_number(raw.clock).map_err(|error| error.status())?;
+    if raw.buffer_size > MAX_BUFFER_SIZE {
         return Err(Status::ERROR_INVALID_PARAMETER);
     }
     let has = |flag: LogFileMode| mode.contains(flag);
     let buffer_size = if raw.buffer_size == 0 { BUFFER_SIZE } else { raw.buffer_size } << 10;
     let unit = if has(LogFileMode::USE_KBYTES_FOR_SIZE) { 10 } else { 20 };
     let max_size = u64::from(raw.maximum_file_size) << unit;
-    let timer = if has(LogFileMode::USE_MS_FLUSH_TIMER) { 1 } else { 1000 };
-    let timer = match raw.flush_timer.saturating_mul(timer) {
-        0 if has(LogFileMode::REAL_TIME) => Some(REAL_TIME_TIMER_MS),
-        0 => None,
-        timer => Some(timer),
+    let unit = if has(LogFileMode::USE_MS_FLUSH_TIMER) { 1 } else { 1000 };
+    let flush_timer = match raw.flush_timer.saturating_mul(unit) {
+        0 => has(LogFileMode::REAL_TIME).then_some(REAL_TIME_TIMER),
+        ms => Some(Duration::from_millis(ms.into())),
     };
-    Ok(Start {
+    let log_mode = match &file {
+        _ if has(LogFileMode::BUFFERING) => LogMode::Buffering,
+        // Without a file, its mode and size have no effect.
+        None => LogMode::default(),
+        Some(_) => LogMode::new(FileMode::of_bits(mode), (max_size > 0).then_some(max_size))
+            .map_err(|error| error.status())?,
+    };
+    Ok(SessionConfig {
         name: name.to_owned(),
         guid,
-        mode: match () {
-            () if has(LogFileMode::CIRCULAR) => FileMode::Circular,
-            () if has(LogFileMode::NEWFILE) => FileMode::NewFile,
-            () if has(LogFileMode::APPEND) => FileMode::Append,
-            () => FileMode::Sequential,
-        },
-        // Of a session without a file it says nothing.
-        max_size: (max_size > 0 && file.is_some()).then_some(max_size),
+        mode: log_mode,
+        preallocate: has(LogFileMode::PREALLOCATE) && file.is_some(),
+        compressed: has(LogFileMode::COMPRESSED) && file.is_some(),
         file,
-        preallocate: has(LogFileMode::PREALLOCATE),
-        compressed: has(LogFileMode::COMPRESSED),
         real_time: has(LogFileMode::REAL_TIME),
-        buffering: has(LogFileMode::BUFFERING),
         buffer_size,
-        buffers: buffers(
+        buffer_count: buffers(
             (raw.minimum_buffers, raw.maximum_buffers),
             buffer_size,
             has(LogFileMode::NO_PER_PROCESSOR_BUFFERING),
         ),
-        flush_timer_ms: timer,
-        clock: raw.clock.max(1),
-        no_per_processor: has(LogFileMode::NO_PER_PROCESSOR_BUFFERING),
+        flush_timer,
+        clock,
+        per_processor: !has(LogFileMode::NO_PER_PROCESSOR_BUFFERING),
         independent: has(LogFileMode::INDEPENDENT_SESSION),
         secure: has(LogFileMode::SECURE),
-        ..Start::default()
+        enable: Vec::new(),
     })
 }
 
@@ -143,6 +143,6 @@ fn buffers((minimum, maximum): (u32, u32), size: u32, is_one_stream: bool) -> u3
         return maximum.max(least);
     }
     // What was not asked for is no reason to refuse.
-    let fit = (MAX_BUFFERS_SIZE / u64::from(size)) as u32;
+    let fit = (MAX_BUFFER_MEMORY / u64::from(size)) as u32;
     least.max(least.saturating_add(20).min(fit))
 }

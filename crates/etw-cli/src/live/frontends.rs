@@ -15,10 +15,10 @@ use crate::frontends::usage;
 use crate::output::{Failure, Outcome};
 use crate::schemas;
 use etw_decode::Catalog;
-use etw_host::EnableInfo;
+use etw_host::{EnableInfo, SessionConfig};
 use etw_types::{Guid, LevelKeyword, LogFileMode};
 use etw_wire::client::{Client, ClientError};
-use etw_wire::control::{ProviderStatus, Request, Response, SessionStatus, Start, Update};
+use etw_wire::control::{ProviderStatus, Request, Response, SessionStatus, Update};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -87,13 +87,14 @@ impl Controller {
     /// Starts a session with its providers: all or nothing.
     fn start(
         &self,
-        mut start: Start,
+        mut config: SessionConfig,
         enablements: Vec<Enablement>,
     ) -> Result<SessionStatus, Failure> {
         for enablement in enablements {
-            start.enable.push((self.resolve(&enablement.provider)?, enablement.info));
+            let provider = self.resolve(&enablement.provider)?;
+            config.enable.push(etw_host::Enablement::new(provider, enablement.info));
         }
-        let status = ask_session(&self.client, &Request::Start(Box::new(start)))?;
+        let status = ask_session(&self.client, &Request::start(config))?;
         if let Some(warning) = &status.error {
             eprintln!("etw: warning: {warning}");
         }

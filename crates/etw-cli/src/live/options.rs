@@ -2,16 +2,19 @@
 
 use crate::output::Failure;
 use crate::schemas;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use etw_host::{
-    Condition, EnableInfo, EnableProperties, EventKey, Filters, IdFilter, LevelKeywordFilter,
-    NameFilter, PayloadFilter, PayloadOp, StackFilter,
+    Condition, EnableInfo, EnableProperties, Enablement, EventKey, FileMode, Filters, IdFilter,
+    LevelKeywordFilter, LogMode, NameFilter, PayloadFilter, PayloadOp, SessionClock, SessionConfig,
+    StackFilter,
 };
 use etw_types::{Guid, LevelKeyword};
 use etw_wire::client::Client;
-use etw_wire::control::{FileMode, Request, Response, Start};
+use etw_wire::control::{Request, Response};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// `PROVIDER[:LEVEL[:ANY[:ALL]]]`
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,36 +149,26 @@ pub fn resolve(named: &Named, client: Option<&Client>) -> Result<Guid, Failure> 
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub enum Mode {
-    /// One buffer behind the other
-    #[default]
-    Sequential,
-    /// The oldest events are overwritten
-    Circular,
-    /// A new file at each maximum size; %d in its name is its number
-    NewFile,
-    /// Behind what is in the file
-    Append,
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub enum Clock {
-    /// The performance counter, 10 MHz
-    #[default]
-    Qpc,
-    /// System time
-    System,
-    /// The processor's cycles
-    Cycles,
+/// The names of an enumeration as an option's values, each with its line of help.
+fn values<T: Copy + Send + Sync + 'static>(
+    all: &'static [T],
+    name: fn(T) -> &'static str,
+    description: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let values = all.iter().map(|value| PossibleValue::new(name(*value)).help(description(*value)));
+    PossibleValuesParser::new(values).map(move |word| {
+        // Words that are no name do not come here.
+        *all.iter().find(|value| name(**value) == word).unwrap_or(&all[0])
+    })
 }
 
 /// How a session is set up.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SessionOptions {
     /// How the file is written
-    #[arg(long, value_enum, default_value = "sequential")]
-    pub mode: Mode,
+    #[arg(long, default_value = "sequential",
+          value_parser = values(&FileMode::ALL, FileMode::name, FileMode::description))]
+    pub mode: FileMode,
     /// Maximum size of the file: 100M
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub max_size: Option<u64>,
@@ -195,8 +188,9 @@ pub struct SessionOptions {
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     pub flush_timer: Option<u32>,
     /// Clock of the timestamps
-    #[arg(long, value_enum, default_value = "qpc")]
-    pub clock: Clock,
+    #[arg(long, default_value = "qpc",
+          value_parser = values(&SessionClock::ALL, SessionClock::name, SessionClock::description))]
+    pub clock: SessionClock,
     /// One stream of buffers for all processors
     #[arg(long)]
     pub no_per_processor: bool,
@@ -209,33 +203,28 @@ pub struct SessionOptions {
 }
 
 impl SessionOptions {
-    pub fn start(&self, name: &str, file: Option<&Path>) -> Result<Start, Failure> {
+    /// The session that they describe. `file`: `None` for a session without one, which has no log mode either.
+    pub fn config(&self, name: &str, file: Option<&Path>) -> Result<SessionConfig, Failure> {
         let buffer_size = u32::try_from(self.buffer_size)
             .map_err(|_| Failure::Usage("--buffer-size: at most 16M".to_owned()))?;
-        Ok(Start {
+        let mode = match file {
+            Some(_) => LogMode::new(self.mode, self.max_size).map_err(Failure::new)?,
+            None => LogMode::default(),
+        };
+        Ok(SessionConfig {
             name: name.to_owned(),
             file: file.map(absolute).transpose()?,
-            mode: match self.mode {
-                Mode::Sequential => FileMode::Sequential,
-                Mode::Circular => FileMode::Circular,
-                Mode::NewFile => FileMode::NewFile,
-                Mode::Append => FileMode::Append,
-            },
-            max_size: self.max_size,
-            preallocate: self.preallocate,
-            compressed: self.compress,
+            mode,
+            preallocate: self.preallocate && file.is_some(),
+            compressed: self.compress && file.is_some(),
             buffer_size,
-            buffers: self.buffers,
-            flush_timer_ms: self.flush_timer,
-            clock: match self.clock {
-                Clock::Qpc => 1,
-                Clock::System => 2,
-                Clock::Cycles => 3,
-            },
-            no_per_processor: self.no_per_processor,
+            buffer_count: self.buffers,
+            flush_timer: self.flush_timer.map(|ms| Duration::from_millis(ms.into())),
+            clock: self.clock,
+            per_processor: !self.no_per_processor,
             independent: self.independent,
             secure: self.secure,
-            ..Start::default()
+            ..SessionConfig::default()
         })
     }
 }
@@ -345,15 +334,15 @@ pub fn enablements(
     wanted: &[Wanted],
     options: &EnableOptions,
     resolve: impl Fn(&Named) -> Result<Guid, Failure>,
-) -> Result<Vec<(Guid, EnableInfo)>, Failure> {
-    let mut all: Vec<(Guid, EnableInfo)> = Vec::new();
+) -> Result<Vec<Enablement>, Failure> {
+    let mut all: Vec<Enablement> = Vec::new();
     for wanted in wanted {
         let id = resolve(&wanted.provider)?;
-        if all.iter().any(|(other, _)| *other == id) {
+        if all.iter().any(|other| other.provider == id) {
             // A session has one wish of a provider: the second would replace the first.
             return Err(Failure::Usage(format!("provider {id} is named twice")));
         }
-        all.push((id, options.info(&wanted.wanted)?));
+        all.push(Enablement::new(id, options.info(&wanted.wanted)?));
     }
     Ok(all)
 }

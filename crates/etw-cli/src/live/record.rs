@@ -6,7 +6,7 @@ use super::session::{outcome, summary};
 use super::signals::Signals;
 use crate::output::{Failure, Outcome};
 use clap::Args;
-use etw_wire::control::{Request, Response, SessionStatus};
+use etw_wire::control::{Request, Response, SessionStatus, StartRequest};
 use etw_wire::dir::RECORD_VARIABLE;
 use etwd::{Host, HostOptions};
 use std::os::unix::fs::MetadataExt;
@@ -63,10 +63,11 @@ fn record_command(
     let directory = Scratch::make()?;
     let host = Host::start(HostOptions::new(&directory.path)).map_err(Failure::new)?;
     let name = format!("etw-record-{}", std::process::id());
-    let mut start = arguments.options.start(&name, Some(&arguments.output))?;
+    let mut config = arguments.options.config(&name, Some(&arguments.output))?;
     // Nothing is registered yet: names are found in the schemas that the user keeps.
-    start.enable = enablements(&arguments.provider, &arguments.enable, |n| resolve(n, None))?;
-    expect_session(host.ask(Request::Start(Box::new(start))))?;
+    config.enable = enablements(&arguments.provider, &arguments.enable, |n| resolve(n, None))?;
+    let request = StartRequest::from(config);
+    expect_session(host.ask(Request::start(request)))?;
     let mut command = Command::new(program);
     command.args(words).env(RECORD_VARIABLE, &directory.path);
     signals.leave_to(&mut command);
@@ -121,11 +122,11 @@ fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus,
     let which = Which { system: arguments.system_host };
     let client = which.connect_or_start()?;
     let name = format!("etw-record-{}", std::process::id());
-    let mut start = arguments.options.start(&name, Some(&arguments.output))?;
-    start.leased = true;
-    start.enable =
+    let mut config = arguments.options.config(&name, Some(&arguments.output))?;
+    config.enable =
         enablements(&arguments.provider, &arguments.enable, |named| resolve(named, Some(&client)))?;
-    let status = ask_session(&client, &Request::Start(Box::new(start)))?;
+    let request = StartRequest { config, leased: true };
+    let status = ask_session(&client, &Request::start(request))?;
     if let Some(warning) = &status.error {
         eprintln!("etw: warning: {warning}");
     }

@@ -7,7 +7,7 @@ use super::options::{
 use crate::format::safe;
 use crate::output::{Failure, Outcome, Output};
 use clap::{Args, Subcommand, ValueEnum};
-use etw_host::EnableProperties;
+use etw_host::{EnableProperties, LogMode};
 use etw_wire::control::{Request, Response, SessionStatus, Update};
 use serde_json::Value;
 use std::fmt::Write;
@@ -126,11 +126,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match &arguments.command {
         Command::Start { name, output, provider, real_time, buffering, options, enable } => {
             let client = which.connect_or_start()?;
-            let mut start = options.start(name, output.as_deref())?;
-            start.real_time = *real_time;
-            start.buffering = *buffering;
-            start.enable = enablements(provider, enable, |named| resolve(named, Some(&client)))?;
-            let status = ask_session(&client, &Request::Start(Box::new(start)))?;
+            let mut config = options.config(name, output.as_deref())?;
+            config.real_time = *real_time;
+            if *buffering {
+                config.mode = LogMode::Buffering;
+            }
+            config.enable = enablements(provider, enable, |named| resolve(named, Some(&client)))?;
+            let status = ask_session(&client, &Request::start(config))?;
             if let Some(warning) = &status.error {
                 eprintln!("etw: warning: {warning}");
             }

@@ -10,9 +10,11 @@ use crate::where_filter::{TraceNames, WhereOption};
 use ::etw::{Consumer, Controller, Lost, Missed};
 use clap::{Args, ValueEnum};
 use etw_decode::{Decoder, Style};
+use etw_host::SessionConfig;
 use etw_types::{EventRecord, FileTime};
-use etw_wire::control::{Request, Response, Start};
+use etw_wire::control::{Request, Response, StartRequest};
 use std::io::IsTerminal;
+use std::time::Duration;
 
 #[derive(Args)]
 pub struct Arguments {
@@ -47,26 +49,26 @@ enum LiveFormat {
 }
 
 /// Sooner than anybody sees: buffers are handed out when their first event is so old.
-const FLUSH_MS: u32 = 2;
+const FLUSH_TIMER: Duration = Duration::from_millis(2);
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let client = arguments.which.connect_or_start()?;
     let session = match &arguments.session {
         Some(session) => session.clone(),
         None => {
-            let mut start = Start {
+            let mut config = SessionConfig {
                 name: format!("etw-tail-{}", std::process::id()),
                 real_time: true,
-                no_per_processor: true,
+                per_processor: false,
                 independent: true,
-                leased: true,
-                flush_timer_ms: Some(FLUSH_MS),
-                ..Start::default()
+                flush_timer: Some(FLUSH_TIMER),
+                ..SessionConfig::default()
             };
-            start.enable = enablements(&arguments.provider, &arguments.enable, |named| {
+            config.enable = enablements(&arguments.provider, &arguments.enable, |named| {
                 resolve(named, Some(&client))
             })?;
-            let status = ask_session(&client, &Request::Start(Box::new(start)))?;
+            let request = StartRequest { config, leased: true };
+            let status = ask_session(&client, &Request::start(request))?;
             if let Some(warning) = &status.error {
                 eprintln!("etw: warning: {warning}");
             }

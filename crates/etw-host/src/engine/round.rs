@@ -7,7 +7,7 @@ use etw_ring::{
     Admission, DrainOptions, DrainedTogether, PATIENCE, Participant, advance_together,
     drain_together,
 };
-use etw_session::{Cause, Ledger, LogMode, State};
+use etw_session::{Cause, Ledger, State};
 
 use super::pool::AttachedPool;
 use super::session::{BufferedSession, HostedSession, Sink};
@@ -230,7 +230,7 @@ impl<S: Sink> Engine<S> {
         let Some((hosted, session)) = self.session(slot) else { return };
         let free = session.free_buffers();
         let is_full = match session.state() {
-            State::Running if session.options().mode == LogMode::Memory => false,
+            State::Running if session.policy().is_in_memory() => false,
             // The drain waits for it.
             State::Running if hosted.returns_buffers() && !hosted.is_slow() => false,
             // A full session opens again when an eighth of its buffers are free.
@@ -266,7 +266,7 @@ impl<S: Sink> Engine<S> {
         Admission {
             open: true,
             full: hosted.is_full,
-            independent: inner.options().independent,
+            independent: inner.is_independent(),
             extra_size: extra.unwrap_or(0) as u16,
             largest_size: inner.largest_event() as u32,
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
-use etw_session::{LogMode, Session};
+use etw_session::Session;
 use etw_types::LoadedModule;
 
 use crate::facts::{SessionFacts, SessionTime};
@@ -248,7 +248,7 @@ impl<S: Sink> HostedSession<S> {
     pub(super) fn report(&mut self, session: &mut BufferedSession, now: i64) -> bool {
         if self.reports.is_none() {
             // Other modes may have overwritten the buffers with the modules, or have them in another file.
-            if !matches!(session.options().mode, LogMode::Sequential { .. }) {
+            if !session.keeps_first_buffers() {
                 self.modules.again();
             }
             self.reports = Some(report::reports(session.ledger()).into());

@@ -54,7 +54,7 @@ fn classic_events_are_records_of_their_own_kinds() {
     }
     let narrow = |classic: &Classic| Classic { is_32_bit: true, ..*classic };
     all.extend(all.clone().iter().map(narrow));
-    let mut session = with(SessionOptions { buffer_size: 8192, ..SessionOptions::default() }, 2);
+    let mut session = with(&SessionConfig { buffer_size: 8192, ..config(LogMode::default()) }, 2);
     for (time, classic) in (100..).zip(&all) {
         session.push(&of(classic, b"eight bb", time)).unwrap();
     }
@@ -134,7 +134,7 @@ fn who_gets_classic_events() {
         [(7, PROVIDER, true), (6, PROVIDER, false), (7, CLASS.guid, false)]
     {
         let mut router = Router::default();
-        let mut session = session(LogMode::RealTime, 2);
+        let mut session = with(&live(), 2);
         session.enable(
             PROVIDER,
             EnableInfo {
@@ -162,13 +162,13 @@ fn who_gets_classic_events() {
 /// P3, OV-12: sequence numbers of a session that goes on after its host was killed are above those before.
 #[test]
 fn sequence_numbers_go_on_after_a_kill() {
-    let options = SessionOptions { buffer_size: 1024, ..SessionOptions::default() };
+    let (config, host) = (config(LogMode::default()), HostFacts::default());
     let numbered = message(1, MessageId::None);
     let mut numbers = vec![0; state::STATE_SIZE];
     let mut buffers = [[0; 1024]; 3];
     {
         let buffers = buffers.iter_mut().map(|buffer| &mut buffer[..]).collect();
-        let mut killed = Session::new(options, buffers).unwrap();
+        let mut killed = Session::new(&config, host, buffers).unwrap();
         killed.enable(PROVIDER, EnableInfo::default());
         killed.keep_state(&mut numbers[..], 0);
         for time in 0..3 {
@@ -180,7 +180,7 @@ fn sequence_numbers_go_on_after_a_kill() {
     let found = recover::recover(buffers.iter().map(|buffer| &buffer[..]), 1);
     let memories = vec![vec![0; 1024]; 3];
     let (mut session, _) =
-        Session::resume(options, memories, saved, found, 1, &Guid::ZERO).unwrap();
+        Session::resume(&config, host, memories, saved, found, 1, &Guid::ZERO).unwrap();
     session.enable(PROVIDER, EnableInfo::default());
     session.push(&of(&numbered, &[0; 8], 9)).unwrap();
     session.stop(i64::MAX);

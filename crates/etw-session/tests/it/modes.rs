@@ -57,12 +57,11 @@ fn circular_and_series() {
             LogMode::NewFile { max_size: 4096 },
             [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (3, 1)],
         ),
-        (
-            LogMode::Append { first_slot: 5, last_sequence: 9 },
-            [(1, 5), (1, 6), (1, 7), (1, 8), (1, 9), (1, 10), (1, 11)],
-        ),
+        (LogMode::Append, [(1, 5), (1, 6), (1, 7), (1, 8), (1, 9), (1, 10), (1, 11)]),
     ] {
-        let mut session = session(mode, 3);
+        let append_to = (mode == LogMode::Append).then_some(FileEnd { slots: 5, last_sequence: 9 });
+        let host = HostFacts { append_to, ..HostFacts::default() };
+        let mut session = with_host(&config(mode), host, 3);
         let mut places = Vec::new();
         for number in 0..7 * IN_A_BUFFER {
             push(&mut session, number, 0).unwrap();
@@ -72,7 +71,7 @@ fn circular_and_series() {
         }
         session.stop(0);
         places.extend(store(&mut session, 1000).iter().map(|(p, b)| (p.file, p.slot, b[0x18])));
-        let first = if matches!(mode, LogMode::Append { .. }) { 10 } else { 1 };
+        let first = append_to.map_or(1, |end| end.last_sequence as u8 + 1);
         let expected: Vec<_> =
             expected.iter().zip(first..).map(|((file, slot), seq)| (*file, *slot, seq)).collect();
         assert_eq!(places, expected, "{mode:?}");
@@ -82,7 +81,7 @@ fn circular_and_series() {
 /// OV-5: memory keeps the newest buffers; a snapshot changes nothing.
 #[test]
 fn memory() {
-    let mut session = session(LogMode::Memory, 3);
+    let mut session = session(LogMode::Buffering, 3);
     for number in 0..100 {
         push(&mut session, number, 0).unwrap();
         session.seal(number + 1);
@@ -103,7 +102,7 @@ fn memory() {
 /// OV-6, OV-19: without a free buffer events are lost and counted, and the next buffer says so.
 #[test]
 fn slow_storage_and_failing_storage() {
-    let mut session = session(LogMode::RealTime, 2);
+    let mut session = with(&live(), 2);
     let taken = (0..30).filter(|number| push(&mut session, *number, 0).is_ok()).count() as u64;
     assert_eq!((taken, session.ledger().lost(Cause::SessionFull)), (2 * IN_A_BUFFER, 10));
     session.seal(1);
@@ -122,9 +121,10 @@ fn slow_storage_and_failing_storage() {
 
 #[test]
 fn the_flush_timer_hands_out_what_has_waited() {
-    let options =
-        SessionOptions { buffer_size: 1024, flush_timer: Some(100), ..SessionOptions::default() };
-    let mut session = with(options, 4);
+    // 100 ticks.
+    let flush_timer = Some(std::time::Duration::from_micros(10));
+    let config = SessionConfig { flush_timer, ..config(LogMode::default()) };
+    let mut session = with(&config, 4);
     push(&mut session, 10, 0).unwrap();
     push(&mut session, 60, 1).unwrap();
     session.tick(109);
@@ -161,9 +161,10 @@ fn sizes() {
     assert_eq!(of(65_535 - 80), Err(Cause::TooLargeForSession));
     assert_eq!(of(65_536 - 80), Err(Cause::TooLarge));
     for (size, buffers) in [(1000, 4), (0, 4), (32 << 20, 4), (1024, 1)] {
-        let options = SessionOptions { buffer_size: size, ..SessionOptions::default() };
+        let config = SessionConfig { buffer_size: size, ..SessionConfig::default() };
+        let host = HostFacts::default();
         assert!(
-            Session::new(options, vec![vec![0; size as usize]; buffers]).is_err(),
+            Session::new(&config, host, vec![vec![0; size as usize]; buffers]).is_err(),
             "{size} {buffers}"
         );
     }
@@ -204,7 +205,7 @@ fn raw_log_file_modes() {
 #[test]
 fn the_next_buffer_on_disk_tells_of_a_lost_one() {
     for closed_before in [true, false] {
-        let mut session = session(LogMode::RealTime, 4);
+        let mut session = with(&live(), 4);
         let number_of_events = if closed_before { 2 * IN_A_BUFFER + 1 } else { IN_A_BUFFER + 1 };
         for number in 0..number_of_events {
             push(&mut session, number, 0).unwrap();
@@ -222,8 +223,8 @@ fn the_next_buffer_on_disk_tells_of_a_lost_one() {
 /// An event's size is a u16, however large the buffers are.
 #[test]
 fn no_event_is_larger_than_its_size_field() {
-    let options = SessionOptions { buffer_size: 256 << 10, ..SessionOptions::default() };
-    let mut session = with(options, 2);
+    let config = SessionConfig { buffer_size: 256 << 10, ..config(LogMode::default()) };
+    let mut session = with(&config, 2);
     let payload = vec![7; 70_000];
     for number in 0..2 {
         let event = |size: usize| Event {
@@ -240,7 +241,7 @@ fn no_event_is_larger_than_its_size_field() {
 /// OV-5: a memory session that has stopped takes nothing, and what it has can still be written.
 #[test]
 fn a_stopped_memory_session_takes_nothing() {
-    let mut session = session(LogMode::Memory, 3);
+    let mut session = session(LogMode::Buffering, 3);
     for number in 0..5 {
         push(&mut session, number, (number % 2) as u16).unwrap();
     }
@@ -282,7 +283,7 @@ fn more_processors_than_buffers() {
 /// A full buffer leaves even when none is free to follow it.
 #[test]
 fn a_full_buffer_leaves_without_a_successor() {
-    let mut session = session(LogMode::RealTime, 2);
+    let mut session = with(&live(), 2);
     for cpu in 0..2 {
         for number in 0..IN_A_BUFFER {
             push(&mut session, number, cpu).unwrap();
@@ -298,7 +299,7 @@ fn a_full_buffer_leaves_without_a_successor() {
 #[test]
 fn a_circle_goes_on_behind_its_newest_buffer() {
     let mode = LogMode::Circular { max_size: 4 * 1024 };
-    let options = SessionOptions { buffer_size: 1024, mode, ..SessionOptions::default() };
+    let (config, host) = (config(mode), HostFacts::default());
     for out in 1..=8u64 {
         for is_told in [true, false] {
             let mut numbers = vec![0; state::STATE_SIZE];
@@ -306,7 +307,7 @@ fn a_circle_goes_on_behind_its_newest_buffer() {
             let mut before = 0;
             {
                 let buffers = buffers.iter_mut().map(|buffer| &mut buffer[..]).collect();
-                let mut killed = Session::new(options, buffers).unwrap();
+                let mut killed = Session::new(&config, host, buffers).unwrap();
                 killed.enable(PROVIDER, EnableInfo::default());
                 killed.keep_state(&mut numbers[..], 0);
                 for number in 0..8 * IN_A_BUFFER + 1 {
@@ -326,7 +327,7 @@ fn a_circle_goes_on_behind_its_newest_buffer() {
             let found = recover::recover(buffers.iter().map(|buffer| &buffer[..]), 1);
             let memories = vec![vec![0; 1024]; 10];
             let (session, placed) =
-                Session::resume(options, memories, saved, found, 1, &etw_types::Guid::ZERO)
+                Session::resume(&config, host, memories, saved, found, 1, &etw_types::Guid::ZERO)
                     .unwrap();
             assert_eq!(placed.len() as u64, out);
             assert_eq!(session.next_place(), Place { file: 1, slot: out % 3 + 1 }, "{is_told}");

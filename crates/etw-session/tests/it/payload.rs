@@ -52,7 +52,7 @@ fn chain(metadata: &[u8]) -> Vec<u8> {
 fn passes(filters: Vec<PayloadFilter>, event: &Event<'_>) -> bool {
     let filters = Filters { payload: filters, ..Filters::default() };
     filters.check().unwrap();
-    let mut session = session(LogMode::RealTime, 4);
+    let mut session = with(&live(), 4);
     let filters = Some(Box::new(filters));
     session.enable(PROVIDER, EnableInfo { filters, ..EnableInfo::default() });
     session.wants(event)

@@ -8,13 +8,8 @@ use etw_types::{
 fn router(independent: [bool; 3], buffers: [usize; 3]) -> Router<Vec<u8>> {
     let mut router = Router::default();
     for slot in 0..3 {
-        let options = SessionOptions {
-            buffer_size: 1024,
-            independent: independent[slot],
-            mode: LogMode::RealTime,
-            ..SessionOptions::default()
-        };
-        router.insert(slot, with(options, buffers[slot]));
+        let config = SessionConfig { buffer_size: 1024, independent: independent[slot], ..live() };
+        router.insert(slot, with(&config, buffers[slot]));
     }
     router
 }
@@ -114,7 +109,7 @@ fn filters() {
         (Filters { executables: vec!["shop2".into()], ..Filters::default() }, [false; 3]),
     ] {
         filters.check().unwrap();
-        let mut session = session(LogMode::RealTime, 4);
+        let mut session = with(&live(), 4);
         let shown = format!("{filters:?}");
         session.enable(
             PROVIDER,
@@ -150,7 +145,7 @@ fn properties_become_extended_items() {
     let chain = ExtendedItemsBuf::from_items(&[(etw_types::ExtType::RELATED_ACTIVITYID, &[9; 16])])
         .unwrap();
     let event = Event { process: Some(&facts), chain: chain.as_bytes(), ..event(&number, 1, 0) };
-    let mut session = session(LogMode::RealTime, 4);
+    let mut session = with(&live(), 4);
     let all = EnableProperties(1 | 2 | 0x80);
     session.enable(PROVIDER, EnableInfo { properties: all, ..EnableInfo::default() });
     session.push(&event).unwrap();
@@ -201,13 +196,8 @@ fn events_by_shape() {
             let shape = Shape::new(PROVIDER, Guid::ZERO, descriptor, chain);
             let (mut by_shape, mut in_full) = (Router::default(), Router::default());
             for router in [&mut by_shape, &mut in_full] {
-                let options = SessionOptions {
-                    buffer_size: 1024,
-                    clock,
-                    mode: LogMode::RealTime,
-                    ..SessionOptions::default()
-                };
-                router.insert(0, with(options, 3));
+                let host = HostFacts { clock, ..HostFacts::default() };
+                router.insert(0, with_host(&live(), host, 3));
             }
             let mut bytes = 0;
             for (wish, batch) in wishes.iter().zip(1..) {

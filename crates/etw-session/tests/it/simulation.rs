@@ -82,15 +82,21 @@ struct World {
     resumes: bool,
 }
 
-fn fresh(slot: usize, mode: LogMode) -> Session<Lasting> {
-    let options = SessionOptions {
+fn config(slot: usize, mode: LogMode) -> SessionConfig {
+    SessionConfig {
+        file: Some("x.etl".into()),
         buffer_size: SIZE as u32,
         mode,
-        flush_timer: Some(500),
+        // 500 ticks.
+        flush_timer: Some(std::time::Duration::from_micros(50)),
         independent: slot == 2,
-        ..SessionOptions::default()
-    };
-    let mut session = Session::new(options, memory(slot)).unwrap();
+        ..SessionConfig::default()
+    }
+}
+
+fn fresh(slot: usize, mode: LogMode, append_to: Option<FileEnd>) -> Session<Lasting> {
+    let host = HostFacts { append_to, ..HostFacts::default() };
+    let mut session = Session::new(&config(slot, mode), host, memory(slot)).unwrap();
     session.keep_state(Lasting(NUMBERS + slot, vec![0; STATE_SIZE]), 0);
     session.enable(PROVIDER, EnableInfo::default());
     session
@@ -104,7 +110,7 @@ impl World {
     fn new(seed: u64) -> World {
         let mut router = Router::default();
         for slot in 0..SESSIONS {
-            router.insert(slot, fresh(slot, LogMode::Sequential { max_size: None }));
+            router.insert(slot, fresh(slot, LogMode::default(), None));
         }
         let disks = (0..SESSIONS).map(|_| Disk::default()).collect();
         World {
@@ -206,9 +212,9 @@ impl World {
                 && let Some(saved) = Saved::read(&numbers.1, self.batch)
             {
                 // The session goes on: what had no place stays with it.
-                let options = *fresh(slot, LogMode::Sequential { max_size: None }).options();
                 let (mut session, placed) = Session::resume(
-                    options,
+                    &config(slot, LogMode::default()),
+                    HostFacts::default(),
                     memory(slot),
                     saved,
                     found,
@@ -248,10 +254,8 @@ impl World {
             for (number, ..) in &self.uncommitted {
                 disk.stored.remove(number);
             }
-            self.router.insert(
-                slot,
-                fresh(slot, LogMode::Append { first_slot: last + 1, last_sequence: sequence }),
-            );
+            let end = FileEnd { slots: last + 1, last_sequence: sequence };
+            self.router.insert(slot, fresh(slot, LogMode::Append, Some(end)));
         }
         for event in std::mem::take(&mut self.uncommitted) {
             self.uncommitted.push(event);

@@ -4,13 +4,28 @@ use etw_types::{BufferFlags, BufferHeader, BufferType, Guid, Level};
 
 pub const PROVIDER: Guid = Guid::from_u128(0x1234);
 
-pub fn session(mode: LogMode, buffers: usize) -> Session<Vec<u8>> {
-    with(SessionOptions { buffer_size: 1024, mode, ..SessionOptions::default() }, buffers)
+/// Small buffers, and a file where the mode has one.
+pub fn config(mode: LogMode) -> SessionConfig {
+    let file = (!mode.policy().is_in_memory()).then(|| "x.etl".into());
+    SessionConfig { file, buffer_size: 1024, mode, ..SessionConfig::default() }
 }
 
-pub fn with(options: SessionOptions, buffers: usize) -> Session<Vec<u8>> {
-    let memory = vec![vec![0xee; options.buffer_size as usize]; buffers];
-    let mut session = Session::new(options, memory).unwrap();
+/// Small buffers for consumers, without a file.
+pub fn live() -> SessionConfig {
+    SessionConfig { file: None, real_time: true, ..config(LogMode::default()) }
+}
+
+pub fn session(mode: LogMode, buffers: usize) -> Session<Vec<u8>> {
+    with(&config(mode), buffers)
+}
+
+pub fn with(config: &SessionConfig, buffers: usize) -> Session<Vec<u8>> {
+    with_host(config, HostFacts::default(), buffers)
+}
+
+pub fn with_host(config: &SessionConfig, host: HostFacts, buffers: usize) -> Session<Vec<u8>> {
+    let memory = vec![vec![0xee; config.buffer_size as usize]; buffers];
+    let mut session = Session::new(config, host, memory).unwrap();
     session.enable(PROVIDER, EnableInfo::default());
     session
 }

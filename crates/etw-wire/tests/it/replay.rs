@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use etw_session::{Condition, EnableInfo, EventKey, Filters, IdFilter, PayloadFilter, PayloadOp};
-use etw_types::{Guid, LevelKeyword, LevelKeywordFilter, LoadedModule, NameFilter, StackFilter};
-use etw_wire::control::{
-    FileMode, LossStatus, RefusalStatus, Request, Response, SessionStatus, Start, Update,
+use etw_session::{
+    Condition, EnableInfo, Enablement, EventKey, Filters, IdFilter, LogMode, PayloadFilter,
+    PayloadOp, SessionConfig,
 };
+use etw_types::{Guid, LevelKeyword, LevelKeywordFilter, LoadedModule, NameFilter, StackFilter};
+use etw_wire::control::{LossStatus, RefusalStatus, Request, Response, SessionStatus, Update};
 use etw_wire::message::{FromHost, FromProgram};
 
 #[path = "../../../../fuzz/src/wire.rs"]
@@ -115,13 +116,12 @@ fn wire_request() {
         ..Filters::default()
     };
     let info = EnableInfo { filters: Some(Box::new(filters)), ..EnableInfo::default() };
-    let start = Start {
+    let config = SessionConfig {
         name: "a".to_owned(),
         file: Some("/tmp/a%d.etl".into()),
-        mode: FileMode::NewFile,
-        max_size: Some(1 << 20),
-        enable: vec![(Guid::from_u128(3), info.clone())],
-        ..Start::default()
+        mode: LogMode::NewFile { max_size: 1 << 20 },
+        enable: vec![Enablement::new(Guid::from_u128(3), info.clone())],
+        ..SessionConfig::default()
     };
     let session = || "a".to_owned();
     let enable =
@@ -143,7 +143,7 @@ fn wire_request() {
     };
     let of = |request: &Request| serde_json::to_vec(request).unwrap();
     let seeds = [
-        ("start", of(&Request::Start(Box::new(start)))),
+        ("start", of(&Request::start(config))),
         ("enable", of(&enable)),
         ("update", of(&Request::Update { session: session(), update })),
         ("list", of(&Request::List)),

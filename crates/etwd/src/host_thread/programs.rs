@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use etw_types::Status;
-use etw_wire::control::RefusalStatus;
+use etw_wire::control::{RefusalStatus, StartRequest};
 
 use super::enablements::no_slot;
 use super::*;
@@ -104,7 +104,7 @@ impl HostThread {
             return;
         };
         let facts = KeptSession {
-            start: global.start.clone(),
+            start: StartRequest { config: global.config.clone(), leased: global.is_leased },
             owner: global.owner,
             is_leased: global.lease.is_some(),
             is_real_time: global.is_real_time,
@@ -353,7 +353,7 @@ impl HostThread {
 
     /// A secure session has events of root's programs and its owner's only.
     pub(crate) fn may_see(&self, session: &GlobalSession, program: &Program) -> bool {
-        !session.start.secure || program.peer.uid == 0 || program.peer.uid == session.owner
+        !session.config.secure || program.peer.uid == 0 || program.peer.uid == session.owner
     }
 
     pub(crate) fn take_segment(

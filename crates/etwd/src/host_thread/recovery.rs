@@ -21,13 +21,12 @@ use etw_host::storage::{Sink, Storage};
 use etw_ring::{Control, Memory, Reader, Source};
 use etw_session::recover::recover;
 use etw_session::state::{STATE_SIZE, Saved};
-use etw_session::{LogMode, Place, Session};
+use etw_session::{Place, Session, SessionConfig};
 use etw_types::{BufferHeader, le};
-use etw_wire::control::{FileMode, Start};
 use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
 
-use crate::global_session::{GlobalSession, make_buffers, mode_of, options_of};
+use crate::global_session::{GlobalSession, host_facts, make_buffers};
 use crate::host_thread::{HostThread, end, identity};
 use crate::keeper_protocol::{
     Ending, Entries, Entry, KeptFile, KeptProgram, KeptRegistration, KeptSession, numbers,
@@ -105,9 +104,8 @@ fn complete(
 }
 
 /// Has the worker before come to the end of a session's file? One that is appended to may have had an end before.
-fn has_end(start: &Start) -> bool {
-    let is_own = matches!(start.mode, FileMode::Sequential | FileMode::Circular);
-    let file = start.file.as_ref().filter(|_| is_own);
+fn has_end(config: &SessionConfig) -> bool {
+    let file = config.file.as_ref().filter(|_| config.mode.policy().has_own_file);
     file.is_some_and(|path| TraceFile::open(path).is_ok_and(|file| file.is_finalised()))
 }
 
@@ -257,7 +255,7 @@ impl HostThread {
                 Ending::Nothing => {}
             }
             // Their owners have lost the connection that they were leased by. One that reads its session live comes back at once.
-            match (global.start.leased, global.is_real_time) {
+            match (global.is_leased, global.is_real_time) {
                 (true, true) => global.orphan_until = Some(Instant::now() + RETURN),
                 (true, false) => ended.push(*slot),
                 (false, _) => {}
@@ -276,14 +274,15 @@ impl HostThread {
         let missing = || io::Error::from(io::ErrorKind::NotFound);
         let main = kept.main.ok_or_else(missing)?;
         let mut record: KeptSession = facts(&main)?;
-        if record.ending == Ending::Session && has_end(&record.start) {
+        if record.ending == Ending::Session && has_end(&record.start.config) {
             self.keep.remove(&format!("session/{slot}"));
             return Ok(());
         }
+        let mut config = std::mem::take(&mut record.start.config);
         let mut descriptors = main.descriptors.into_iter();
         let numbers = descriptors.next().ok_or_else(missing)?;
         let mut session_facts = SessionFacts::read(&record.facts)?;
-        let size = record.start.buffer_size as usize;
+        let size = config.buffer_size as usize;
         let mut left = Vec::new();
         for (count, memory) in record.buffers.iter().zip(descriptors) {
             left.push(Memory::map(memory, 0, size * *count as usize, true)?.into_regions(size));
@@ -291,22 +290,18 @@ impl HostThread {
         let count: u32 = record.buffers.iter().sum();
         let found = recover(left.iter().flatten().map(|region| region.as_ref()), self.batch);
         if found.damaged > 0 {
-            crate::tell!("etwd: {} buffers of {} are damaged", found.damaged, record.start.name);
+            crate::tell!("etwd: {} buffers of {} are damaged", found.damaged, config.name);
         }
         let state = Memory::map(numbers, 0, STATE_SIZE, true)?.into_regions(STATE_SIZE);
         let state = state.first().ok_or_else(missing)?;
         let saved = Saved::read(state.as_ref(), self.batch).ok_or_else(missing)?;
-        let mode = match mode_of(&record.start) {
-            // It has been appended to since: its places come from its numbers.
-            LogMode::Append { .. } => LogMode::Sequential { max_size: None },
-            mode => mode,
-        };
-        let options = options_of(&record.start, &session_facts, mode, slot);
-        let (buffers, memory) = make_buffers(record.start.buffer_size, count.max(2))?;
+        // A file that is appended to has grown since: its places come from the session's numbers.
+        let host = host_facts(&session_facts, slot);
+        let (buffers, memory) = make_buffers(config.buffer_size, count.max(2))?;
         let bad = |error: etw_session::SessionError| io::Error::other(error.to_string());
         let next_place = saved.next_place();
         let (mut session, mut placed) =
-            Session::resume(options, buffers, saved, found, self.batch, &LEDGER_PROVIDER)
+            Session::resume(&config, host, buffers, saved, found, self.batch, &LEDGER_PROVIDER)
                 .map_err(bad)?;
         let (state, numbers) = make_buffers(STATE_SIZE as u32, 1)?;
         state.into_iter().for_each(|state| session.keep_state(state, self.batch));
@@ -316,13 +311,13 @@ impl HostThread {
         let last_time = session.facts().last_time;
         let mut number = record.file_number;
         let mut before = std::mem::take(&mut record.before);
-        let is_series = matches!(mode, LogMode::NewFile { .. });
+        let is_series = config.mode.policy().is_series();
         // A change of the file that the worker before had told of and had not come to.
         while number > session.next_place().file
             && !is_series
             && let Some(file) = before.pop()
         {
-            let made = record.start.file.replace(file.path);
+            let made = config.file.replace(file.path);
             let _ = made.map(std::fs::remove_file);
             session_facts = SessionFacts::read(&file.facts)?;
             number = file.number;
@@ -339,7 +334,7 @@ impl HostThread {
                 crate::tell!("etwd: {}: {error}", file.path.display());
             });
         }
-        let storage = match &record.start.file {
+        let storage = match &config.file {
             Some(path) => {
                 let files = match is_series {
                     true => {
@@ -363,8 +358,8 @@ impl HostThread {
             error = Some(why.to_string());
         }
         let global = GlobalSession {
-            name: record.start.name.clone(),
-            guid: record.start.guid,
+            name: config.name.clone(),
+            guid: config.guid,
             owner: record.owner,
             lease: None,
             orphan_until: None,
@@ -392,7 +387,8 @@ impl HostThread {
             modules: Modules::default(),
             reports: None,
             refusals: record.refusals,
-            start: record.start,
+            config,
+            is_leased: record.start.leased,
         };
         self.router.insert(slot, session);
         self.sessions.insert(slot, global);

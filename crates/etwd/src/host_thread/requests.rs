@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use etw_host::files::Files;
 use etw_ring::RawClock;
-use etw_session::{EnableInfo, LogMode, SLOTS, Session};
+use etw_session::{EnableInfo, Enablement, MAX_BUFFER_MEMORY, SLOTS, Session};
 use etw_types::{BufferHeader, Guid, Status};
-use etw_wire::control::{ProviderStatus, Request, Response, Start, Update};
+use etw_wire::control::{ProviderStatus, Request, Response, StartRequest, Update};
 use etw_wire::message::FromHost;
 
-use crate::global_session::{Finishing, GlobalSession, flush_timer, is_same_file, make_buffers};
+use crate::global_session::{Finishing, GlobalSession, config_error, is_same_file, make_buffers};
 use crate::host_thread::{HostThread, Pending};
 use crate::keeper_protocol::{Ending, KeptFile};
 use crate::mailbox::Asker;
@@ -155,16 +155,16 @@ impl HostThread {
         }
     }
 
-    fn start(&mut self, mut start: Start, from: Asker) {
+    fn start(&mut self, mut start: StartRequest, from: Asker) {
         match self.try_start(&mut start, &from) {
             Err(no) => from.answer(&no),
             Ok(slot) => {
                 let mut all = BTreeMap::new();
                 let mut warnings = Vec::new();
-                let enable = std::mem::take(&mut start.enable);
-                let providers: Vec<Guid> = enable.iter().map(|(provider, _)| *provider).collect();
-                for (provider, info) in enable {
-                    if let Err(no) = self.want(slot, provider, info) {
+                let enable = std::mem::take(&mut start.config.enable);
+                let providers: Vec<Guid> = enable.iter().map(|of| of.provider).collect();
+                for enablement in enable {
+                    if let Err(no) = self.want(slot, enablement) {
                         // All or nothing: a session that lacks a provider is not what was asked for.
                         self.stop_session(slot, None);
                         return from.answer(&no);
@@ -197,27 +197,28 @@ impl HostThread {
         }
     }
 
-    fn try_start(&mut self, start: &mut Start, from: &Asker) -> Result<usize, Response> {
-        let exists = |name: &str| name.to_lowercase() == start.name.to_lowercase();
+    fn try_start(&mut self, start: &mut StartRequest, from: &Asker) -> Result<usize, Response> {
+        let config = &mut start.config;
+        let exists = |name: &str| name.to_lowercase() == config.name.to_lowercase();
         if self.sessions.values().any(|global| exists(&global.name))
             || self.finishing.values().any(|finishing| exists(&finishing.name))
         {
             let what = format!(
                 "a session named {} is there; stop it first, or take another name",
-                start.name
+                config.name
             );
             return Err(refused(Status::ERROR_ALREADY_EXISTS, what));
         }
-        if !start.guid.is_zero() && self.sessions.values().any(|s| s.guid == start.guid) {
+        if !config.guid.is_zero() && self.sessions.values().any(|s| s.guid == config.guid) {
             return Err(refused(
                 Status::ERROR_ALREADY_EXISTS,
                 "a session of this GUID is there; stop it first",
             ));
         }
-        if start.guid.is_zero() {
-            start.guid = session_guid();
+        if config.guid.is_zero() {
+            config.guid = session_guid();
         }
-        if let Some(file) = &start.file {
+        if let Some(file) = &config.file {
             may_write(from.user(), file)?;
             self.is_free(file)?;
         }
@@ -255,22 +256,16 @@ impl HostThread {
     }
 
     fn enable(&mut self, slot: usize, provider: Guid, info: EnableInfo) -> Result<(), Response> {
-        self.want(slot, provider, info)?;
+        self.want(slot, Enablement { provider, info })?;
         self.keep_session(slot);
         self.publish_admission(slot);
         Ok(())
     }
 
     /// What a session wants of a provider from now on; nobody is told.
-    fn want(&mut self, slot: usize, provider: Guid, info: EnableInfo) -> Result<(), Response> {
-        if provider.is_zero() {
-            return Err(refused(Status::ERROR_INVALID_PARAMETER, "the provider's GUID is zero"));
-        }
-        if let Some(filters) = &info.filters
-            && let Err(error) = filters.check()
-        {
-            return Err(refused(Status::ERROR_INVALID_PARAMETER, error.to_string()));
-        }
+    fn want(&mut self, slot: usize, enablement: Enablement) -> Result<(), Response> {
+        enablement.validate().map_err(|error| config_error(&error))?;
+        let Enablement { provider, info } = enablement;
         let has = |slot: &usize| {
             self.router.session(*slot).is_some_and(|session| session.enabled(&provider).is_some())
         };
@@ -350,24 +345,23 @@ impl HostThread {
         };
         if let Some(buffers) = update.buffers {
             let more = buffers.saturating_sub(global.buffers);
-            let size = u64::from(global.start.buffer_size) * u64::from(buffers);
-            if size > 2 << 30 || global.memories.len() > 16 {
+            let size = u64::from(global.config.buffer_size) * u64::from(buffers);
+            if size > MAX_BUFFER_MEMORY || global.memories.len() > 16 {
                 return Err(invalid("a session has at most 2 GiB of buffers, in 16 steps"));
             }
             if more > 0 {
-                let (made, memory) = make_buffers(global.start.buffer_size, more)
+                let (made, memory) = make_buffers(global.config.buffer_size, more)
                     .map_err(|error| refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string()))?;
                 session.add_buffers(made);
                 global.memories.push((more, memory));
                 global.buffers += more;
-                global.start.buffers = global.buffers;
+                global.config.buffer_count = global.buffers;
             }
         }
         if let Some(timer) = update.flush_timer_ms {
-            global.start.flush_timer_ms = (timer > 0).then_some(timer);
-            let timer = flush_timer(&global.start);
-            session
-                .set_flush_timer(timer.map(|timer| etw_host::setup::ticks(&global.facts, timer)));
+            let timer = Duration::from_millis(timer.into());
+            global.config.flush_timer = (!timer.is_zero()).then_some(timer);
+            session.set_flush_timer(global.config.effective_flush_timer());
         }
         if let Some(real_time) = update.real_time {
             global.is_real_time = real_time;
@@ -391,12 +385,7 @@ impl HostThread {
         else {
             return Err(ended());
         };
-        if global.storage.is_none()
-            || !matches!(
-                session.options().mode,
-                LogMode::Sequential { .. } | LogMode::Circular { .. }
-            )
-        {
+        if global.storage.is_none() || !session.policy().has_own_file {
             let what = "only sessions with a sequential or circular file can be given another one";
             return Err(refused(Status::ERROR_NOT_SUPPORTED, what));
         }
@@ -424,7 +413,7 @@ impl HostThread {
         let closing = global.closing(session, lost, true);
         let before = KeptFile {
             number: global.file_number,
-            path: global.start.file.replace(file.to_owned()).unwrap_or_default(),
+            path: global.config.file.replace(file.to_owned()).unwrap_or_default(),
             facts: std::mem::replace(&mut global.facts, facts).to_bytes(),
         };
         global.before.push_back((before, from.clone()));
@@ -550,7 +539,7 @@ impl HostThread {
         else {
             return Err(refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the session has ended"));
         };
-        if session.options().mode != LogMode::Memory {
+        if !session.policy().is_in_memory() {
             let what =
                 "only a session in memory is written by a snapshot; this one has its own file";
             return Err(refused(Status::ERROR_NOT_SUPPORTED, what));

@@ -245,7 +245,7 @@ impl HostThread {
         let comes_back = global.storage.is_some() || !global.consumers.is_empty();
         let is_slow = global.slow_at.is_some_and(|at| at.elapsed() < SLOW);
         let full = match session.state() {
-            State::Running if session.options().mode == etw_session::LogMode::Memory => false,
+            State::Running if session.policy().is_in_memory() => false,
             // It is waited for.
             State::Running if comes_back && !is_slow => false,
             // A full one is not asked again for every buffer that comes back.
@@ -289,7 +289,7 @@ impl HostThread {
         Admission {
             open: true,
             full: global.is_full,
-            independent: inner.options().independent,
+            independent: inner.is_independent(),
             extra_size: extra.unwrap_or(0) as u16,
             largest_size: inner.largest_event() as u32,
         }

@@ -50,7 +50,7 @@ impl HostThread {
                 let free = self.router.session(*slot).map_or(0, Session::free_buffers);
                 global.flushes.is_empty()
                     && global.before.is_empty()
-                    && free * 2 >= global.start.buffers as usize
+                    && free * 2 >= global.config.buffer_count as usize
             })
     }
 

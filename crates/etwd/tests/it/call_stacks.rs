@@ -6,9 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use etw_etl::read::{Records, TraceFile};
-use etw_session::{EnableInfo, EnableProperties, Filters, NameFilter, StackFilter};
+use etw_session::{
+    EnableInfo, EnableProperties, Enablement, Filters, LogMode, NameFilter, SessionConfig,
+    StackFilter,
+};
 use etw_types::{LevelKeyword, LoadedModule};
-use etw_wire::control::{Request, Start};
+use etw_wire::control::Request;
 
 use crate::daemon::Daemon;
 use crate::rig::*;
@@ -21,8 +24,8 @@ fn with_stacks(stacks: StackFilter) -> EnableInfo {
     }
 }
 
-fn start(info: EnableInfo, more: Start) -> Start {
-    Start { enable: vec![(provider(), info)], ..more }
+fn start(info: EnableInfo, more: SessionConfig) -> SessionConfig {
+    SessionConfig { enable: vec![Enablement::new(provider(), info)], ..more }
 }
 
 /// Process and stack of each event of the tests' provider, and what the trace says was loaded.
@@ -79,8 +82,9 @@ fn events_of_programs_have_stacks() {
         }),
         ..StackFilter::default()
     };
-    let with = rig.start_with("with", start(with_stacks(name(true)), Start::default()));
-    let without = rig.start_with("without", start(with_stacks(name(false)), Start::default()));
+    let with = rig.start_with("with", start(with_stacks(name(true)), SessionConfig::default()));
+    let without =
+        rig.start_with("without", start(with_stacks(name(false)), SessionConfig::default()));
     let plain = rig.start("plain");
     rig.wait_until(|rig| rig.query("with").stored > 100);
     let id = running.id();
@@ -113,15 +117,15 @@ fn events_of_programs_have_stacks() {
 #[test]
 fn what_is_loaded_later_is_told() {
     let rig = Rig::new();
-    let round = Start {
-        mode: etw_wire::control::FileMode::Circular,
-        max_size: Some(64 << 10),
+    let round = SessionConfig {
+        mode: LogMode::Circular { max_size: 64 << 10 },
         buffer_size: 4096,
-        buffers: 64,
-        ..Start::default()
+        buffer_count: 64,
+        ..SessionConfig::default()
     };
     let circular = rig.start_with("round", start(with_stacks(StackFilter::default()), round));
-    let file = rig.start_with("file", start(with_stacks(StackFilter::default()), Start::default()));
+    let file = rig
+        .start_with("file", start(with_stacks(StackFilter::default()), SessionConfig::default()));
     let mut program = rig.program("load", &[]);
     let Some(loaded) = program.line() else { panic!("ended") };
     // It looks once a second.
@@ -142,7 +146,8 @@ fn what_is_loaded_later_is_told() {
 #[test]
 fn stacks_outlive_the_worker() {
     let daemon = Daemon::new();
-    let small = Start { flush_timer_ms: Some(5), ..Start::default() };
+    let small =
+        SessionConfig { flush_timer: Some(Duration::from_millis(5)), ..SessionConfig::default() };
     let file = daemon.start("kept", start(with_stacks(StackFilter::default()), small));
     let program = daemon.rig.program("count", &[u64::MAX, 300]);
     std::thread::sleep(Duration::from_millis(30));

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use etw::Guid;
 use etw_etl::read::{Records, TraceFile};
-use etw_session::EnableInfo;
+use etw_session::{EnableInfo, SessionConfig};
 use etw_types::{HeaderType, LevelKeyword};
-use etw_wire::control::{Request, Response, Start};
+use etw_wire::control::{Request, Response};
 
 use crate::daemon::Daemon;
 use crate::rig::*;
@@ -57,7 +57,8 @@ fn told(program: &mut Program, wanted: &str) {
 #[test]
 fn the_newest_global_session_has_a_classic_provider() {
     let daemon = Daemon::new();
-    let files: Vec<PathBuf> = ["a", "b"].map(|name| daemon.start(name, Start::default())).to_vec();
+    let files: Vec<PathBuf> =
+        ["a", "b"].map(|name| daemon.start(name, SessionConfig::default())).to_vec();
     let done = |request: &Request| {
         let answer = daemon.ask(request);
         assert!(matches!(answer, Response::Done { .. }), "{answer:?}");

@@ -1,7 +1,8 @@
+use etw_session::{Enablement, LogMode, SessionConfig};
 use std::time::{Duration, Instant};
 
 use etw_wire::client::{Client, ClientError};
-use etw_wire::control::{Request, Response, SessionStatus, Start};
+use etw_wire::control::{Request, Response, SessionStatus};
 
 use crate::rig::*;
 
@@ -54,15 +55,19 @@ impl Daemon {
         }
     }
 
-    pub fn start(&self, name: &str, start: Start) -> std::path::PathBuf {
+    pub fn start(&self, name: &str, start: SessionConfig) -> std::path::PathBuf {
         let file = self.rig.file(&format!("{name}.etl"));
-        let start = Start {
+        let start = SessionConfig {
             name: name.to_owned(),
-            file: (!start.buffering).then(|| file.clone()),
-            enable: if start.enable.is_empty() { vec![(provider(), all())] } else { start.enable },
+            file: (start.mode != LogMode::Buffering).then(|| file.clone()),
+            enable: if start.enable.is_empty() {
+                vec![Enablement::new(provider(), all())]
+            } else {
+                start.enable
+            },
             ..start
         };
-        let Response::Session(_) = self.ask(&Request::Start(Box::new(start))) else { panic!() };
+        let Response::Session(_) = self.ask(&Request::start(start)) else { panic!() };
         file
     }
 
@@ -148,7 +153,7 @@ fn a_socket_of_the_service_manager() {
     let socket = bound(&rig.runtime().join("socket"), SocketType::SEQPACKET, true);
     let keeper = Program::start(&mut keeper(&rig, &socket));
     let daemon = Daemon { rig, keeper };
-    daemon.start("activated", Start::default());
+    daemon.start("activated", SessionConfig::default());
     daemon.rig.program("count", &[10, 0]).end();
     assert_eq!(daemon.stop("activated").stored, 10);
 }

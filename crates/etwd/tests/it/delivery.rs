@@ -1,5 +1,6 @@
 //! Order, all or none, losses, live consumers.
 
+use etw_session::{LogMode, SessionConfig};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use etw_etl::read::buffer;
 use etw_etl::read::{BufferRecords, Item, Records, TraceFile};
 use etw_wire::client::Client;
-use etw_wire::control::{LossStatus, Request, Start, stream};
+use etw_wire::control::{LossStatus, Request, stream};
 
 use crate::rig::*;
 
@@ -36,12 +37,12 @@ fn a_session_that_cannot_keep_up() {
     for independent in [false, true] {
         let rig = Rig::new();
         // Real time without a consumer: its two buffers fill and stay full.
-        let stuck = Start {
+        let stuck = SessionConfig {
             real_time: true,
             independent,
             buffer_size: 4096,
-            buffers: 2,
-            ..Start::default()
+            buffer_count: 2,
+            ..SessionConfig::default()
         };
         rig.start_with("stuck", stuck);
         let file = rig.start("other");
@@ -65,8 +66,11 @@ fn a_session_that_cannot_keep_up() {
 #[test]
 fn the_ledger_is_exact_flat_out() {
     let rig = Rig::new();
-    let file = rig.start_with("flat", Start { buffer_size: 8192, buffers: 4, ..Start::default() });
-    rig.start_with("beside", Start { independent: true, ..Start::default() });
+    let file = rig.start_with(
+        "flat",
+        SessionConfig { buffer_size: 8192, buffer_count: 4, ..SessionConfig::default() },
+    );
+    rig.start_with("beside", SessionConfig { independent: true, ..SessionConfig::default() });
     let programs: Vec<_> = (0..3).map(|_| rig.program("count", &[100_000, 0])).collect();
     for program in programs {
         program.end();
@@ -91,7 +95,8 @@ fn requests_are_answered_while_programs_write_flat_out() {
     let rig = Rig::new();
     // Work enough for a record that the programs are faster than the drain.
     for number in 0..8 {
-        let memory = Start { buffering: true, buffers: 8, ..Start::default() };
+        let memory =
+            SessionConfig { mode: LogMode::Buffering, buffer_count: 8, ..SessionConfig::default() };
         rig.start_with(&format!("flood{number}"), memory);
     }
     let mut programs: Vec<_> = (0..6).map(|_| rig.program("endless", &[0])).collect();
@@ -186,12 +191,12 @@ impl Consumer {
 #[test]
 fn a_consumer_that_does_not_read_costs_the_others_nothing() {
     let rig = Rig::new();
-    let start = Start {
+    let start = SessionConfig {
         real_time: true,
-        flush_timer_ms: Some(5),
+        flush_timer: Some(Duration::from_millis(5)),
         buffer_size: 256 << 10,
-        buffers: 64,
-        ..Start::default()
+        buffer_count: 64,
+        ..SessionConfig::default()
     };
     rig.start_with("live", start);
     let mut asleep = Consumer::new(&rig, "live");

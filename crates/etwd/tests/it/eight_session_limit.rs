@@ -1,12 +1,13 @@
 //! A provider has eight sessions at most, of all hosts together, and the ninth is told. OV-12
 
+use etw_session::{Enablement, LogMode, SessionConfig};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use etw_ring::{Control, Memory, PoolOptions, Writer};
 use etw_wire::Channel;
-use etw_wire::control::{Request, Response, SessionStatus, Start};
+use etw_wire::control::{Request, Response, SessionStatus};
 use etw_wire::dir::RECORD_VARIABLE;
 use etw_wire::message::{FromHost, FromProgram, Role};
 
@@ -16,12 +17,12 @@ use crate::rig::*;
 const NO_SYSTEM_RESOURCES: u32 = 1450;
 
 fn request(rig: &Rig, name: &str) -> Request {
-    Request::Start(Box::new(Start {
+    Request::start(SessionConfig {
         name: name.to_owned(),
         file: Some(rig.file(&format!("{name}.etl"))),
-        enable: vec![(provider(), all())],
-        ..Start::default()
-    }))
+        enable: vec![Enablement::new(provider(), all())],
+        ..SessionConfig::default()
+    })
 }
 
 fn enable(session: &str, timeout_ms: u32) -> Request {
@@ -114,7 +115,8 @@ fn the_ninth_session_of_a_host_is_told_at_its_end() {
     let other = etw::Guid::from_name("OpenEtw.Other");
     for number in 0..9 {
         let id = if number < 8 { provider() } else { other };
-        let start = Start { enable: vec![(id, all())], ..Start::default() };
+        let start =
+            SessionConfig { enable: vec![Enablement::new(id, all())], ..SessionConfig::default() };
         rig.start_with(&format!("session{number}"), start);
     }
     let mut program = rig.program("listen", &[]);
@@ -192,8 +194,11 @@ impl Fake {
 }
 
 fn quiet(rig: &Rig, name: &str, providers: &[etw::Guid]) {
-    let enable = providers.iter().map(|id| (*id, all())).collect();
-    rig.start_with(name, Start { enable, buffering: true, ..Start::default() });
+    let enable = providers.iter().map(|id| Enablement::new(*id, all())).collect();
+    rig.start_with(
+        name,
+        SessionConfig { enable, mode: LogMode::Buffering, ..SessionConfig::default() },
+    );
 }
 
 /// P4: a session that nothing is had of, or nothing any more, gives its slot back, so that eight others find theirs; and a program that
@@ -226,13 +231,13 @@ fn a_refused_session_takes_no_slot() {
             for number in 0..8 {
                 // Eight of one provider are the host's own limit.
                 let id = if number < 7 { provider() } else { other };
-                let start = Start {
+                let start = SessionConfig {
                     name: format!("session{number}"),
-                    buffering: true,
-                    enable: vec![(id, all())],
-                    ..Start::default()
+                    mode: LogMode::Buffering,
+                    enable: vec![Enablement::new(id, all())],
+                    ..SessionConfig::default()
                 };
-                let start = Request::Start(Box::new(start));
+                let start = Request::start(start);
                 let asked = scope.spawn(|| rig.session(start));
                 let (token, slot) = fake.set(if number < 7 { 1 } else { 2 });
                 fake.answer(token, 0);
@@ -359,7 +364,7 @@ fn an_answer_on_its_way_is_heard_before_the_end() {
 fn another_worker_tells_of_the_ninth() {
     for is_gone in [false, true] {
         let daemon = Daemon::new();
-        daemon.start("asks", Start::default());
+        daemon.start("asks", SessionConfig::default());
         let fake = Fake::new(&daemon.rig, &[provider()]);
         let (token, _) = fake.set(1);
         fake.answer(token, NO_SYSTEM_RESOURCES);

@@ -1,5 +1,6 @@
 //! Whatever comes over the socket, and whatever is in a pool: the host goes on, and nobody else's events are touched. P4
 
+use etw_session::{Enablement, LogMode, SessionConfig};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -316,7 +317,7 @@ fn a_program_that_scribbles_over_its_pool() {
 #[test]
 fn facts_that_are_longer_than_a_message() {
     use etw_session::{EnableInfo, Filters, NameFilter};
-    use etw_wire::control::{Request, Response, Start};
+    use etw_wire::control::{Request, Response};
     let daemon = Daemon::new();
     // As JSON they are some 200 KB.
     let (channel, _) = {
@@ -332,20 +333,25 @@ fn facts_that_are_longer_than_a_message() {
     let filtered = |number| {
         let filters = Filters { event_names: Some(name(number)), ..Filters::default() };
         let info = EnableInfo { filters: Some(Box::new(filters)), ..all() };
-        (etw::Guid::from_u128(u128::from(number) + 1), info)
+        Enablement::new(etw::Guid::from_u128(u128::from(number) + 1), info)
     };
     let mut enable: Vec<_> = (0..28).map(filtered).collect();
-    enable.push((provider(), all()));
+    enable.push(Enablement::new(provider(), all()));
     let file = daemon.rig.file("long.etl");
-    let start = Start {
+    let start = SessionConfig {
         name: "long".to_owned(),
         file: Some(file.clone()),
         enable: enable.clone(),
-        ..Start::default()
+        ..SessionConfig::default()
     };
-    assert!(matches!(daemon.ask(&Request::Start(Box::new(start))), Response::Session(_)));
-    let start = Start { name: "more".to_owned(), buffering: true, enable, ..Start::default() };
-    assert!(matches!(daemon.ask(&Request::Start(Box::new(start))), Response::Session(_)));
+    assert!(matches!(daemon.ask(&Request::start(start)), Response::Session(_)));
+    let start = SessionConfig {
+        name: "more".to_owned(),
+        mode: LogMode::Buffering,
+        enable,
+        ..SessionConfig::default()
+    };
+    assert!(matches!(daemon.ask(&Request::start(start)), Response::Session(_)));
     for _ in 0..2 {
         daemon.kill_worker();
         daemon.rig.program("wait", &[]).end();
@@ -368,9 +374,9 @@ fn facts_that_are_longer_than_a_message() {
 /// The keeper holds descriptors of every program, and the next worker gets them all: both ask for as many as they may have.
 #[test]
 fn more_programs_than_descriptors_at_the_start() {
-    use etw_wire::control::Start;
+    use etw_session::SessionConfig;
     let daemon = Daemon::with(Rig::without_host(), &[64]);
-    let file = daemon.start("many", Start::default());
+    let file = daemon.start("many", SessionConfig::default());
     let programs: Vec<_> = (0..60).map(|_| hello(&daemon.rig, Role::Program)).collect();
     for _ in 0..2 {
         daemon.kill_worker();
@@ -405,7 +411,7 @@ fn only_who_has_the_right_controls() {
     open(&rig.runtime().join("socket"), 0o666);
     let file = rig.start_with("rights", Default::default());
     let secure =
-        rig.start_with("secure", etw_wire::control::Start { secure: true, ..Default::default() });
+        rig.start_with("secure", etw_session::SessionConfig { secure: true, ..Default::default() });
     use std::os::unix::process::CommandExt;
     // The test binary may lie where only root reads: a copy.
     let copy = rig.file("copy");

@@ -1,10 +1,11 @@
 //! The worker is killed in the middle of what a controller asked for: the next one goes on with it, and counts nothing twice.
 
+use etw_session::{Enablement, LogMode, SessionConfig};
 use std::time::Duration;
 
 use etw_etl::read::TraceFile;
 use etw_wire::client::{Client, ClientError};
-use etw_wire::control::{Request, Response, SessionStatus, Start};
+use etw_wire::control::{Request, Response, SessionStatus};
 
 use crate::daemon::Daemon;
 use crate::rig::*;
@@ -78,7 +79,11 @@ fn a_session_is_stopped_once() {
     ] {
         let mined = Mined::new(point);
         // A file that is full soon: the rest is lost, and only the programs know how much that was.
-        let full = Start { max_size: Some(128 << 10), buffer_size: 8192, ..Start::default() };
+        let full = SessionConfig {
+            mode: LogMode::Sequential { max_size: Some(128 << 10) },
+            buffer_size: 8192,
+            ..SessionConfig::default()
+        };
         let file = mined.daemon.start("full", full);
         let gone = mined.daemon.rig.program("count", &[EVENTS, 0]);
         gone.end();
@@ -109,7 +114,10 @@ fn a_session_is_stopped_once() {
 fn a_stopped_session_has_no_gap() {
     for point in ["end kept", "last drained", "losses counted", "losses final", "end written"] {
         let mined = Mined::new(point);
-        let start = Start { flush_timer_ms: Some(2), ..Start::default() };
+        let start = SessionConfig {
+            flush_timer: Some(Duration::from_millis(2)),
+            ..SessionConfig::default()
+        };
         let file = mined.daemon.start("stopped", start);
         let mut program = mined.daemon.rig.program("endless", &[60]);
         program.expect("ready");
@@ -133,7 +141,11 @@ fn a_provider_is_disabled_once() {
     const EVENTS: u64 = 20_000;
     for point in ["wish kept", "slot kept", "losses counted"] {
         let mined = Mined::new(point);
-        let full = Start { max_size: Some(128 << 10), buffer_size: 8192, ..Start::default() };
+        let full = SessionConfig {
+            mode: LogMode::Sequential { max_size: Some(128 << 10) },
+            buffer_size: 8192,
+            ..SessionConfig::default()
+        };
         let mut listening = mined.daemon.rig.program("listen", &[]);
         listening.expect("ready");
         mined.daemon.start("full", full);
@@ -150,7 +162,7 @@ fn a_provider_is_disabled_once() {
         assert!(after.enabled.is_empty(), "{point}: {after:?}");
         assert_eq!((after.attempted, after.lost), (before.attempted, before.lost), "{point}");
         // The slot is free: of another session nothing is counted for this one.
-        mined.daemon.start("other", Start::default());
+        mined.daemon.start("other", SessionConfig::default());
         let other = mined.daemon.rig.program("count", &[1000, 0]);
         other.end();
         assert_eq!(mined.daemon.stop("other").stored, 1000, "{point}");
@@ -168,13 +180,13 @@ fn a_session_is_started_as_a_whole() {
         let mined = Mined::new(point);
         let mut program = mined.daemon.rig.program("endless", &[60]);
         program.expect("ready");
-        let start = Start {
+        let start = SessionConfig {
             name: "begun".to_owned(),
             file: Some(mined.daemon.rig.file("begun.etl")),
-            enable: vec![(provider(), all())],
-            ..Start::default()
+            enable: vec![Enablement::new(provider(), all())],
+            ..SessionConfig::default()
         };
-        match mined.ask(&Request::Start(Box::new(start))) {
+        match mined.ask(&Request::start(start)) {
             Response::Session(_) => assert!(!is_there, "{point}"),
             Response::Error { status: 183, .. } => assert!(is_there, "{point}"),
             other => panic!("{point}: {other:?}"),
@@ -192,7 +204,11 @@ fn a_session_is_started_as_a_whole() {
 fn a_program_that_ends_is_counted_once() {
     const EVENTS: u64 = 20_000;
     let mined = Mined::new("slot kept");
-    let full = Start { max_size: Some(128 << 10), buffer_size: 8192, ..Start::default() };
+    let full = SessionConfig {
+        mode: LogMode::Sequential { max_size: Some(128 << 10) },
+        buffer_size: 8192,
+        ..SessionConfig::default()
+    };
     mined.daemon.start("full", full);
     let program = mined.daemon.rig.program("count", &[EVENTS, 0]);
     mined.arm();

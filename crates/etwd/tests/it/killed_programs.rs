@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use etw_session::{EnableInfo, EnableProperties};
-use etw_wire::control::{FileMode, Request, Response, Start, Update, stream};
+use etw_session::{EnableInfo, EnableProperties, Enablement, LogMode, SessionConfig};
+use etw_wire::control::{Request, Response, StartRequest, Update, stream};
 use etw_wire::live::{Live, Progress, REPORTS};
 
 use crate::daemon::Daemon;
@@ -76,14 +76,21 @@ fn a_stopped_program_holds_nobody_up() {
 #[test]
 fn kill_9_of_the_worker_neither_loses_nor_doubles() {
     let daemon = Daemon::new();
-    let plain =
-        daemon.start("plain", Start { flush_timer_ms: Some(5), buffers: 256, ..Start::default() });
+    let plain = daemon.start(
+        "plain",
+        SessionConfig {
+            flush_timer: Some(Duration::from_millis(5)),
+            buffer_count: 256,
+            ..SessionConfig::default()
+        },
+    );
     // Room for what has gathered in the pools while there was no worker.
-    let small = Start { buffer_size: 8192, buffers: 2048, ..Start::default() };
-    let compressed = daemon.start("compressed", Start { compressed: true, ..small.clone() });
-    let sized = Start { max_size: Some(256 << 10), mode: FileMode::NewFile, ..small.clone() };
+    let small = SessionConfig { buffer_size: 8192, buffer_count: 2048, ..SessionConfig::default() };
+    let compressed =
+        daemon.start("compressed", SessionConfig { compressed: true, ..small.clone() });
+    let sized = SessionConfig { mode: LogMode::NewFile { max_size: 256 << 10 }, ..small.clone() };
     daemon.start("series%d", sized);
-    daemon.start("memory", Start { buffering: true, buffers: 2048, ..small });
+    daemon.start("memory", SessionConfig { mode: LogMode::Buffering, buffer_count: 2048, ..small });
     let mut programs: Vec<_> = (0..3).map(|_| daemon.rig.program("endless", &[300])).collect();
     for program in &mut programs {
         program.expect("ready");
@@ -281,21 +288,20 @@ fn real_time_readers_go_on_after_kill_9_of_the_worker() {
             false => EnableProperties::default(),
         };
         let info = EnableInfo { properties, ..all() };
-        let start = Start {
+        let start = SessionConfig {
             name: "live".to_owned(),
             real_time: true,
             buffer_size: 4096,
-            buffers: 512,
-            flush_timer_ms: Some(2),
-            no_per_processor: true,
-            enable: vec![(provider(), info)],
-            leased,
-            ..Start::default()
+            buffer_count: 512,
+            flush_timer: Some(Duration::from_millis(2)),
+            per_processor: false,
+            enable: vec![Enablement::new(provider(), info)],
+            ..SessionConfig::default()
         };
         let directory = daemon.rig.runtime();
         daemon.rig.wait_until(|_| etw_wire::client::Client::connect(&directory).is_ok());
         let owner = etw_wire::client::Client::connect(&directory).unwrap();
-        owner.ask(&Request::Start(Box::new(start))).unwrap();
+        owner.ask(&Request::start(StartRequest { config: start, leased })).unwrap();
         let live = Live::open(owner, &directory, "live").unwrap();
         let reading = std::thread::spawn(move || Reader::of(live).read());
         let mut program = daemon.rig.program("endless", &[100]);
@@ -334,10 +340,11 @@ fn real_time_readers_go_on_after_kill_9_of_the_worker() {
 /// the two files, once, and both are complete.
 #[test]
 fn kill_9_behind_a_change_of_the_file() {
-    let small = Start { buffer_size: 4096, buffers: 256, ..Start::default() };
-    let plain = Start { flush_timer_ms: Some(2), ..small.clone() };
-    let compressed = Start { compressed: true, ..plain.clone() };
-    let sized = Start { max_size: Some(16 << 20), ..plain.clone() };
+    let small = SessionConfig { buffer_size: 4096, buffer_count: 256, ..SessionConfig::default() };
+    let plain = SessionConfig { flush_timer: Some(Duration::from_millis(2)), ..small.clone() };
+    let compressed = SessionConfig { compressed: true, ..plain.clone() };
+    let sized =
+        SessionConfig { mode: LogMode::Sequential { max_size: Some(16 << 20) }, ..plain.clone() };
     for (number, start) in [plain, compressed, sized].into_iter().enumerate() {
         for point in ["file made", "file kept", "file begun", "file ended", "file answered"] {
             let rig = Rig::without_host();

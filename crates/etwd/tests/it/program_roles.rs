@@ -1,5 +1,6 @@
 //! What the programs of the tests do: `ETW_TEST_ROLE` says which, `ETW_TEST_ARGS` with what.
 
+use etw_session::{Enablement, SessionConfig};
 use std::io::Write;
 use std::os::fd::IntoRawFd;
 use std::time::Duration;
@@ -454,18 +455,17 @@ fn load() {
 
 /// Owns a session until somebody kills it.
 fn lease() {
-    use etw_wire::control::{Request, Start};
+    use etw_wire::control::{Request, StartRequest};
     let directory = std::path::PathBuf::from(std::env::var_os(etw_wire::dir::VARIABLE).unwrap());
-    let start = Start {
+    let start = SessionConfig {
         name: "leased".to_owned(),
         file: Some(directory.with_file_name("leased.etl")),
-        leased: true,
         independent: true,
-        enable: vec![(crate::rig::provider(), crate::rig::all())],
-        ..Start::default()
+        enable: vec![Enablement::new(crate::rig::provider(), crate::rig::all())],
+        ..SessionConfig::default()
     };
     let client = etw_wire::client::Client::connect(&directory).unwrap();
-    client.ask(&Request::Start(Box::new(start))).unwrap();
+    client.ask(&Request::start(StartRequest { config: start, leased: true })).unwrap();
     say("ready\n");
     std::thread::sleep(Duration::from_secs(120));
 }

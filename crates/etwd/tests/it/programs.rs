@@ -1,8 +1,10 @@
 //! Programs come, go, and are told what is wanted of them.
 
-use etw_session::{EnableInfo, EnableProperties, Filters, IdFilter, NameFilter};
+use etw_session::{
+    EnableInfo, EnableProperties, Enablement, Filters, IdFilter, NameFilter, SessionConfig,
+};
 use etw_types::LevelKeyword;
-use etw_wire::control::{Request, Response, Start};
+use etw_wire::control::{Request, Response};
 
 use crate::rig::*;
 
@@ -105,9 +107,9 @@ fn callbacks_are_told_of_sessions_of_the_host() {
         });
         assert!(warnings.is_empty(), "{warnings:?}");
     };
-    let other = vec![(etw::Guid::from_name("OpenEtw.Other"), all())];
+    let other = vec![Enablement::new(etw::Guid::from_name("OpenEtw.Other"), all())];
     for name in ["one", "two"] {
-        rig.start_with(name, Start { enable: other.clone(), ..Start::default() });
+        rig.start_with(name, SessionConfig { enable: other.clone(), ..SessionConfig::default() });
     }
     enable("one", wanted(4, 0x30, 0x10));
     program.expect("Enable 4 0x30 0x10");
@@ -186,8 +188,8 @@ fn sessions_filter_and_add() {
     ];
     let mut files = Vec::new();
     for (name, filters, _) in &cases {
-        let enable = vec![(provider(), filtered(filters.clone()))];
-        files.push(rig.start_with(name, Start { enable, ..Start::default() }));
+        let enable = vec![Enablement::new(provider(), filtered(filters.clone()))];
+        files.push(rig.start_with(name, SessionConfig { enable, ..SessionConfig::default() }));
     }
     rig.program("count", &[10, 0]).end();
     for ((name, _, expected), file) in cases.iter().zip(files) {

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use etw::Guid;
 use etw_etl::read::{Records, TraceFile};
-use etw_session::EnableInfo;
+use etw_session::{EnableInfo, Enablement, LogMode, SessionConfig};
 use etw_types::LevelKeyword;
-use etw_wire::control::{Request, Response, SessionStatus, Start};
+use etw_wire::control::{Request, Response, SessionStatus};
 use etwd::{Host, HostOptions};
 
 /// A directory of one test, and the host in it.
@@ -88,17 +88,25 @@ impl Rig {
 
     /// A session with a file, that has the tests' provider enabled.
     pub fn start(&self, name: &str) -> PathBuf {
-        self.start_with(name, Start::default())
+        self.start_with(name, SessionConfig::default())
     }
 
     #[track_caller]
-    pub fn start_with(&self, name: &str, start: Start) -> PathBuf {
+    pub fn start_with(&self, name: &str, start: SessionConfig) -> PathBuf {
         let file = self.file(&format!("{name}.etl"));
-        let has_file = !start.real_time && !start.buffering;
-        let enable = if start.enable.is_empty() { vec![(provider(), all())] } else { start.enable };
-        let start =
-            Start { name: name.to_owned(), file: has_file.then(|| file.clone()), enable, ..start };
-        self.session(Request::Start(Box::new(start)));
+        let has_file = !start.real_time && start.mode != LogMode::Buffering;
+        let enable = if start.enable.is_empty() {
+            vec![Enablement::new(provider(), all())]
+        } else {
+            start.enable
+        };
+        let start = SessionConfig {
+            name: name.to_owned(),
+            file: has_file.then(|| file.clone()),
+            enable,
+            ..start
+        };
+        self.session(Request::start(start));
         file
     }
 

@@ -1,7 +1,9 @@
 //! Sessions: limits, modes, changes, leases.
 
+use etw_session::{Enablement, LogMode, SessionClock, SessionConfig};
 use etw_wire::client::Client;
-use etw_wire::control::{FileMode, Request, Response, Start, Update};
+use etw_wire::control::{Request, Response, StartRequest, Update};
+use std::time::Duration;
 
 use crate::rig::*;
 
@@ -9,14 +11,14 @@ use crate::rig::*;
 #[test]
 fn sixty_four_sessions() {
     let rig = Rig::new();
-    let small = || Start { buffer_size: 4096, buffers: 2, ..Start::default() };
+    let small = || SessionConfig { buffer_size: 4096, buffer_count: 2, ..SessionConfig::default() };
     for number in 0..64 {
-        let enable = vec![(etw::Guid::from_u128(number + 1), all())];
-        rig.start_with(&format!("session{number}"), Start { enable, ..small() });
+        let enable = vec![Enablement::new(etw::Guid::from_u128(number + 1), all())];
+        rig.start_with(&format!("session{number}"), SessionConfig { enable, ..small() });
     }
     let start = |name: &str, file: &str| {
         let file = Some(rig.file(file));
-        Request::Start(Box::new(Start { name: name.to_owned(), file, ..small() }))
+        Request::start(SessionConfig { name: name.to_owned(), file, ..small() })
     };
     assert_eq!(rig.refused(start("one more", "more.etl")), 1450);
     rig.stop("session5");
@@ -33,13 +35,13 @@ fn sixty_four_sessions() {
 fn eight_sessions_of_a_provider() {
     let rig = Rig::new();
     let files: Vec<_> = (0..8).map(|number| rig.start(&format!("session{number}"))).collect();
-    let start = Start {
+    let start = SessionConfig {
         name: "ninth".to_owned(),
         file: Some(rig.file("ninth.etl")),
-        enable: vec![(provider(), all())],
-        ..Start::default()
+        enable: vec![Enablement::new(provider(), all())],
+        ..SessionConfig::default()
     };
-    assert_eq!(rig.refused(Request::Start(Box::new(start))), 1450);
+    assert_eq!(rig.refused(Request::start(start)), 1450);
     rig.wait_until(|rig| rig.ask(Request::Query { session: "ninth".to_owned() }).is_error());
     rig.program("threads", &[2, 5000]).end();
     for (number, file) in files.iter().enumerate() {
@@ -64,24 +66,37 @@ impl IsError for Response {
 fn log_modes() {
     let rig = Rig::new();
     // Each by itself, so that one that is full or waits for its disk takes nothing from the others.
-    let small =
-        |start: Start| Start { buffer_size: 4096, buffers: 256, independent: true, ..start };
-    let with_size = |mode| small(Start { mode, max_size: Some(64 << 10), ..Start::default() });
-    let circular = rig.start_with("circular", with_size(FileMode::Circular));
-    let full = rig.start_with("full", with_size(FileMode::Sequential));
-    let compressed =
-        rig.start_with("compressed", small(Start { compressed: true, ..Start::default() }));
-    let memory = Start { buffers: 32, ..small(Start { buffering: true, ..Start::default() }) };
+    let small = |start: SessionConfig| SessionConfig {
+        buffer_size: 4096,
+        buffer_count: 256,
+        independent: true,
+        ..start
+    };
+    let with_size = |mode| small(SessionConfig { mode, ..SessionConfig::default() });
+    let circular = rig.start_with("circular", with_size(LogMode::Circular { max_size: 64 << 10 }));
+    let full = rig.start_with("full", with_size(LogMode::Sequential { max_size: Some(64 << 10) }));
+    let compressed = rig.start_with(
+        "compressed",
+        small(SessionConfig { compressed: true, ..SessionConfig::default() }),
+    );
+    let memory = SessionConfig {
+        buffer_count: 32,
+        ..small(SessionConfig { mode: LogMode::Buffering, ..SessionConfig::default() })
+    };
     rig.start_with("memory", memory);
     let series = rig.file("series%d.etl");
-    let start = Start {
+    let start = SessionConfig {
         name: "series".to_owned(),
         file: Some(series),
-        enable: vec![(provider(), all())],
-        ..with_size(FileMode::NewFile)
+        enable: vec![Enablement::new(provider(), all())],
+        ..with_size(LogMode::NewFile { max_size: 64 << 10 })
     };
-    rig.session(Request::Start(Box::new(start)));
-    let append = Start { clock: 2, mode: FileMode::Append, ..small(Start::default()) };
+    rig.session(Request::start(start));
+    let append = SessionConfig {
+        clock: SessionClock::System,
+        mode: LogMode::Append,
+        ..small(SessionConfig::default())
+    };
     let appended = rig.start_with("append", append.clone());
 
     rig.program("threads", &[1, 5000]).end();
@@ -122,7 +137,8 @@ fn log_modes() {
 #[test]
 fn a_running_session_is_changed() {
     let rig = Rig::new();
-    let first = rig.start_with("changed", Start { buffers: 4, ..Start::default() });
+    let first =
+        rig.start_with("changed", SessionConfig { buffer_count: 4, ..SessionConfig::default() });
     let mut program = rig.program("endless", &[200]);
     program.expect("ready");
     rig.wait_until(|rig| rig.query("changed").stored > 100);
@@ -154,7 +170,12 @@ fn a_running_session_is_changed() {
 fn changes_of_the_file_are_made_in_order() {
     let rig = Rig::new();
     for compressed in [false, true] {
-        let start = Start { buffers: 512, buffer_size: 8192, compressed, ..Start::default() };
+        let start = SessionConfig {
+            buffer_count: 512,
+            buffer_size: 8192,
+            compressed,
+            ..SessionConfig::default()
+        };
         let name = format!("ordered{}", u8::from(compressed));
         let first = rig.start_with(&name, start);
         let mut program = rig.program("endless", &[20]);
@@ -192,14 +213,13 @@ fn leased_sessions_end_with_their_owner() {
     let rig = Rig::new();
     let client = Client::connect(&rig.runtime()).unwrap();
     let file = rig.file("leased.etl");
-    let start = Start {
+    let start = SessionConfig {
         name: "leased".to_owned(),
         file: Some(file.clone()),
-        leased: true,
-        enable: vec![(provider(), all())],
-        ..Start::default()
+        enable: vec![Enablement::new(provider(), all())],
+        ..SessionConfig::default()
     };
-    client.ask(&Request::Start(Box::new(start))).unwrap();
+    client.ask(&Request::start(StartRequest { config: start, leased: true })).unwrap();
     rig.program("count", &[100, 0]).end();
     drop(client);
     rig.wait_until(|rig| rig.ask(Request::Query { session: "leased".to_owned() }).is_error());
@@ -212,28 +232,54 @@ fn leased_sessions_end_with_their_owner() {
 fn refusals() {
     let rig = Rig::new();
     let file = || Some(rig.file("refused.etl"));
-    let named = || Start { name: "refused".to_owned(), ..Start::default() };
+    let named = || SessionConfig { name: "refused".to_owned(), ..SessionConfig::default() };
     let cases = [
         (named(), 161),
-        (Start { file: file(), ..Start::default() }, 87),
-        (Start { file: file(), buffers: 1, ..named() }, 87),
-        (Start { file: file(), buffer_size: 1000, ..named() }, 87),
-        (Start { file: file(), buffers: 1 << 20, ..named() }, 87),
-        (Start { file: file(), clock: 9, ..named() }, 87),
-        (Start { file: file(), mode: FileMode::Circular, ..named() }, 87),
-        (Start { file: file(), buffering: true, ..named() }, 87),
-        (Start { file: file(), preallocate: true, ..named() }, 87),
-        (Start { file: Some(rig.file("no/such/folder.etl")), ..named() }, 161),
-        (Start { file: Some("relative.etl".into()), ..named() }, 87),
-        (Start { file: file(), enable: vec![(etw::Guid::ZERO, all())], ..named() }, 87),
+        (SessionConfig { file: file(), ..SessionConfig::default() }, 87),
+        (SessionConfig { file: file(), buffer_count: 1, ..named() }, 87),
+        (SessionConfig { file: file(), buffer_size: 1000, ..named() }, 87),
+        (SessionConfig { file: file(), buffer_count: 1 << 20, ..named() }, 87),
+        (SessionConfig { file: file(), mode: LogMode::Buffering, ..named() }, 87),
+        (SessionConfig { file: file(), preallocate: true, ..named() }, 87),
+        (SessionConfig { file: Some(rig.file("no/such/folder.etl")), ..named() }, 161),
+        (SessionConfig { file: Some("relative.etl".into()), ..named() }, 87),
+        (
+            SessionConfig {
+                file: file(),
+                enable: vec![Enablement::new(etw::Guid::ZERO, all())],
+                ..named()
+            },
+            87,
+        ),
     ];
     for (start, status) in cases {
         let text = format!("{start:?}");
-        assert_eq!(rig.refused(Request::Start(Box::new(start))), status, "{text}");
+        assert_eq!(rig.refused(Request::start(start)), status, "{text}");
         rig.wait_until(|rig| {
-            let start = Start { name: "refused".to_owned(), real_time: true, ..Start::default() };
-            !rig.ask(Request::Start(Box::new(start))).is_error()
+            let start = SessionConfig {
+                name: "refused".to_owned(),
+                real_time: true,
+                ..SessionConfig::default()
+            };
+            !rig.ask(Request::start(start)).is_error()
         });
         rig.stop("refused");
     }
+}
+
+/// Options that no configuration can state are refused as they arrive.
+#[test]
+fn messages_with_contradictory_options_are_refused() {
+    let rig = Rig::new();
+    let (channel, _) = crate::hostile_input::hello(&rig, etw_wire::message::Role::Controller);
+    for options in [r#""clock":9"#, r#""mode":"circular""#, r#""mode":"append","max_size":9"#] {
+        let file = rig.file("refused.etl");
+        let request = format!(r#"{{"do":"start","name":"refused","file":{file:?},{options}}}"#);
+        channel.send(request.as_bytes(), &[]).unwrap();
+        let answer = channel.receive_within(Duration::from_secs(10)).unwrap();
+        let answer: Response = serde_json::from_slice(&answer.bytes).unwrap();
+        assert!(matches!(answer, Response::Error { status: 87, .. }), "{options}: {answer:?}");
+    }
+    let Response::Sessions { sessions } = rig.ask(Request::List) else { panic!() };
+    assert!(sessions.is_empty(), "{sessions:?}");
 }

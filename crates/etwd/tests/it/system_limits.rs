@@ -1,8 +1,9 @@
 //! What the system does to programs and to the daemon: namespaces, clocks, limits, full disks, crowds.
 
+use etw_session::{Enablement, LogMode, SessionClock, SessionConfig};
 use std::time::Duration;
 
-use etw_wire::control::{Request, Response, Start};
+use etw_wire::control::{Request, Response};
 
 use crate::daemon::Daemon;
 use crate::rig::*;
@@ -62,9 +63,9 @@ fn the_clock_is_set() {
     if !step(0) {
         return eprintln!("skipped: only root may set the clock");
     }
-    for clock in [1, 2, 3] {
+    for clock in SessionClock::ALL {
         let rig = Rig::new();
-        let file = rig.start_with("clock", Start { clock, ..Start::default() });
+        let file = rig.start_with("clock", SessionConfig { clock, ..SessionConfig::default() });
         let mut program = rig.program("endless", &[200]);
         program.expect("ready");
         let began = std::time::Instant::now();
@@ -103,9 +104,9 @@ fn a_limit_of_file_sizes() {
     let daemon = Daemon { keeper: Program::start(&mut command), rig };
     daemon.ask(&Request::List);
     let worker = daemon.worker();
-    let large = Start { buffers: 256, ..Start::default() };
-    let file = daemon.start("full", Start { independent: true, ..large });
-    daemon.start("memory", Start { buffering: true, ..Start::default() });
+    let large = SessionConfig { buffer_count: 256, ..SessionConfig::default() };
+    let file = daemon.start("full", SessionConfig { independent: true, ..large });
+    daemon.start("memory", SessionConfig { mode: LogMode::Buffering, ..SessionConfig::default() });
     daemon.rig.program("threads", &[2, 60_000]).end();
     let status = daemon.stop("full");
     assert!(status.lost > 0 && status.losses.iter().any(|loss| loss.cause == "disk"), "{status:?}");
@@ -128,10 +129,10 @@ fn a_full_disk() {
     if !has_small_disk {
         return;
     }
-    let enable = vec![(provider(), all())];
+    let enable = vec![Enablement::new(provider(), all())];
     let file = Some(place.join("full.etl"));
-    let start = Start { name: "full".to_owned(), file, enable, ..Start::default() };
-    let Response::Session(_) = daemon.ask(&Request::Start(Box::new(start))) else { panic!() };
+    let start = SessionConfig { name: "full".to_owned(), file, enable, ..SessionConfig::default() };
+    let Response::Session(_) = daemon.ask(&Request::start(start)) else { panic!() };
     daemon.rig.program("threads", &[1, 10_000]).end();
     let status = daemon.stop("full");
     assert_eq!(status.attempted, status.stored + status.lost);
@@ -156,11 +157,11 @@ fn a_disk_that_was_full() {
     let worker = daemon.worker().unwrap();
     let seen = std::path::PathBuf::from(format!("/proc/{worker}/root{}", place.display()));
     std::fs::write(seen.join("filler"), vec![1; 300 << 10]).unwrap();
-    let enable = vec![(provider(), all())];
+    let enable = vec![Enablement::new(provider(), all())];
     let file = Some(place.join("full.etl"));
-    let small = Start { buffer_size: 8192, buffers: 256, ..Start::default() };
-    let start = Start { name: "full".to_owned(), file, enable, ..small };
-    let Response::Session(_) = daemon.ask(&Request::Start(Box::new(start))) else { panic!() };
+    let small = SessionConfig { buffer_size: 8192, buffer_count: 256, ..SessionConfig::default() };
+    let start = SessionConfig { name: "full".to_owned(), file, enable, ..small };
+    let Response::Session(_) = daemon.ask(&Request::start(start)) else { panic!() };
     let flush = || daemon.ask(&Request::Flush { session: "full".to_owned() });
     daemon.rig.program("threads", &[1, 5000]).end();
     flush();
@@ -186,16 +187,16 @@ fn a_limit_of_memory() {
     let mut command = rig.command("keeper", &[]);
     command.env("ETW_TEST_LIMIT", format!("{} {}", libc::RLIMIT_AS, 1u64 << 30));
     let daemon = Daemon { keeper: Program::start(&mut command), rig };
-    let file = daemon.start("small", Start::default());
+    let file = daemon.start("small", SessionConfig::default());
     let worker = daemon.worker();
-    let large = Start {
+    let large = SessionConfig {
         name: "large".to_owned(),
-        buffering: true,
+        mode: LogMode::Buffering,
         buffer_size: 1 << 20,
-        buffers: 2000,
-        ..Start::default()
+        buffer_count: 2000,
+        ..SessionConfig::default()
     };
-    let answer = daemon.ask(&Request::Start(Box::new(large)));
+    let answer = daemon.ask(&Request::start(large));
     assert!(matches!(answer, Response::Error { status: 8 | 1450, .. }), "{answer:?}");
     // Beyond what the program has: room for a thread's stack, not for a pool; and files, of which memory is one.
     let limits = [(u64::from(libc::RLIMIT_AS), 6 << 20), (u64::from(libc::RLIMIT_FSIZE), 1 << 20)];
@@ -217,7 +218,8 @@ fn a_limit_of_memory() {
 #[test]
 fn five_hundred_programs_at_once() {
     let daemon = Daemon::new();
-    let file = daemon.start("crowd", Start { buffers: 256, ..Start::default() });
+    let file =
+        daemon.start("crowd", SessionConfig { buffer_count: 256, ..SessionConfig::default() });
     let open = |daemon: &Daemon| {
         let of = |process: u32| std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count();
         (of(daemon.worker().unwrap()), of(daemon.keeper.id()))
@@ -257,8 +259,9 @@ fn a_host_that_does_not_answer() {
 #[test]
 fn a_file_that_is_cut() {
     let rig = Rig::new();
-    let small = || Start { buffer_size: 8192, buffers: 64, ..Start::default() };
-    let starts = [small(), Start { compressed: true, ..small() }];
+    let small =
+        || SessionConfig { buffer_size: 8192, buffer_count: 64, ..SessionConfig::default() };
+    let starts = [small(), SessionConfig { compressed: true, ..small() }];
     for (number, start) in starts.into_iter().enumerate() {
         let name = format!("cut{number}");
         let file = rig.start_with(&name, start);
@@ -290,7 +293,7 @@ fn a_limit_of_descriptors() {
     command.env("ETW_TEST_LIMIT", format!("{} 40", libc::RLIMIT_NOFILE));
     command.stderr(std::fs::File::create(&said).unwrap());
     let daemon = Daemon { keeper: Program::start(&mut command), rig };
-    let file = daemon.start("few", Start::default());
+    let file = daemon.start("few", SessionConfig::default());
     daemon.rig.program("count", &[10, 0]).end();
     let mut programs: Vec<_> = (0..30).map(|_| daemon.rig.program("linger", &[1])).collect();
     programs.iter_mut().for_each(|program| drop(program.line()));

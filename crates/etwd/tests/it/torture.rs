@@ -6,11 +6,12 @@
 mod attacks;
 mod check;
 
+use etw_session::{Enablement, LogMode, SessionClock, SessionConfig};
 use std::path::PathBuf;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use etw_wire::control::{FileMode, Request, Response, SessionStatus, Start};
+use etw_wire::control::{Request, Response, SessionStatus};
 
 use crate::daemon::Daemon;
 use crate::hostile_input::Random;
@@ -65,7 +66,7 @@ fn torture(seeds: std::ops::Range<u64>, length: Duration) {
 /// A session, and where its events are.
 struct Recording {
     name: String,
-    start: Start,
+    start: SessionConfig,
     files: Vec<PathBuf>,
 }
 
@@ -146,18 +147,23 @@ impl Round {
 
     /// A session of one of six kinds that have room for everything; passing ones do not hold the others up.
     fn begin(&mut self, kind: u64, independent: bool) -> Recording {
-        let small = Start { buffer_size: 8192, buffers: 2048, ..Start::default() };
+        let small =
+            SessionConfig { buffer_size: 8192, buffer_count: 2048, ..SessionConfig::default() };
         let start = match kind {
-            0 => Start { flush_timer_ms: Some(5), buffers: 256, ..Start::default() },
-            1 => Start { compressed: true, ..small },
-            2 => Start { mode: FileMode::Append, clock: 2, ..small },
-            3 => Start { mode: FileMode::NewFile, max_size: Some(256 << 10), ..small },
-            4 => Start { buffering: true, ..small },
-            _ => Start { mode: FileMode::Circular, max_size: Some(1 << 20), ..small },
+            0 => SessionConfig {
+                flush_timer: Some(Duration::from_millis(5)),
+                buffer_count: 256,
+                ..SessionConfig::default()
+            },
+            1 => SessionConfig { compressed: true, ..small },
+            2 => SessionConfig { mode: LogMode::Append, clock: SessionClock::System, ..small },
+            3 => SessionConfig { mode: LogMode::NewFile { max_size: 256 << 10 }, ..small },
+            4 => SessionConfig { mode: LogMode::Buffering, ..small },
+            _ => SessionConfig { mode: LogMode::Circular { max_size: 1 << 20 }, ..small },
         };
         // No file of a series has the name of another session's.
-        let name = self.name(if start.mode == FileMode::NewFile { "series%d-" } else { "s" });
-        self.start(&name, Start { independent, ..start })
+        let name = self.name(if start.mode.policy().is_series() { "series%d-" } else { "s" });
+        self.start(&name, SessionConfig { independent, ..start })
     }
 
     fn name(&mut self, kind: &str) -> String {
@@ -165,13 +171,13 @@ impl Round {
         format!("{kind}{}", self.next)
     }
 
-    fn start(&mut self, name: &str, start: Start) -> Recording {
+    fn start(&mut self, name: &str, start: SessionConfig) -> Recording {
         let file = self.daemon.rig.file(&format!("{name}.etl"));
-        let has_file = !start.real_time && !start.buffering;
+        let has_file = !start.real_time && start.mode != LogMode::Buffering;
         let file = start.file.clone().or_else(|| has_file.then_some(file));
-        let enable = vec![(provider(), all())];
-        let start = Start { name: name.to_owned(), file, enable, ..start };
-        match self.daemon.ask(&Request::Start(Box::new(start.clone()))) {
+        let enable = vec![Enablement::new(provider(), all())];
+        let start = SessionConfig { name: name.to_owned(), file, enable, ..start };
+        match self.daemon.ask(&Request::start(start.clone())) {
             Response::Session(_) => {}
             // The worker was killed when it had started it.
             Response::Error { status: 183, .. } => {}
@@ -185,7 +191,7 @@ impl Round {
     /// lost.
     fn stop(&mut self, recording: Recording, is_steady: bool) {
         let Recording { name, start, mut files } = recording;
-        if start.buffering {
+        if start.mode == LogMode::Buffering {
             let file = self.daemon.rig.file(&format!("{name}-snapshot.etl"));
             let request = Request::Snapshot { session: name.clone(), file: file.clone() };
             let answer = self.daemon.ask(&request);
@@ -200,7 +206,7 @@ impl Round {
         if let Some(status) = &status {
             check::balanced(status);
         }
-        if start.mode == FileMode::NewFile && !files.is_empty() {
+        if start.mode.policy().is_series() && !files.is_empty() {
             let pattern = files[0].to_string_lossy().into_owned();
             let numbered = |number: u32| PathBuf::from(pattern.replace("%d", &number.to_string()));
             files = (1..).map(numbered).take_while(|path| path.exists()).collect();
@@ -213,9 +219,9 @@ impl Round {
         let found = check::read(&name, &files);
         let said = is_steady.then_some(&self.said);
         let Some(status) = status else { return };
-        if start.mode == FileMode::Circular {
+        if start.mode.policy().overwrites_file() {
             // What the file does not hold any more is in no count: it was stored.
-        } else if start.buffering {
+        } else if start.mode == LogMode::Buffering {
             // The oldest may have been overwritten, of a program that has ended all that there was.
             found.complete(&name, &status, None);
         } else {

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use etw_etl::read::{Records, TraceFile};
-use etw_session::{EnableInfo, EnableProperties};
+use etw_session::{EnableInfo, EnableProperties, Enablement, LogMode, SessionClock, SessionConfig};
 use etw_wire::client::{Client, ClientError};
-use etw_wire::control::{FileMode, Request, Response, Start};
+use etw_wire::control::{Request, Response};
 
 use crate::daemon::Daemon;
 use crate::interrupted_requests::Mined;
@@ -22,15 +22,15 @@ fn a_session_that_cannot_go_on_leaves_nothing() {
     std::fs::create_dir(&folder).unwrap();
     let mut listening = daemon.rig.program("listen", &[]);
     listening.expect("ready");
-    let start = Start {
+    let start = SessionConfig {
         name: "without".to_owned(),
         file: Some(folder.join("without.etl")),
-        max_size: Some(128 << 10),
+        mode: LogMode::Sequential { max_size: Some(128 << 10) },
         buffer_size: 8192,
-        enable: vec![(provider(), all())],
-        ..Start::default()
+        enable: vec![Enablement::new(provider(), all())],
+        ..SessionConfig::default()
     };
-    let answer = daemon.ask(&Request::Start(Box::new(start)));
+    let answer = daemon.ask(&Request::start(start));
     assert!(matches!(answer, Response::Session(_)), "{answer:?}");
     listening.expect("Enable 255 0xffffffffffffffff 0x0");
     let mut there = daemon.rig.program("linger", &[EVENTS]);
@@ -40,7 +40,7 @@ fn a_session_that_cannot_go_on_leaves_nothing() {
     let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
     assert!(sessions.is_empty(), "{sessions:?}");
     listening.expect("Disable 0 0x0 0x0");
-    daemon.start("next", Start::default());
+    daemon.start("next", SessionConfig::default());
     let status = daemon.stop("next");
     assert_eq!((status.id, status.attempted, status.lost), (1, 0, 0), "{status:?}");
     // Nor does a later worker look for it.
@@ -56,14 +56,14 @@ fn a_session_that_cannot_go_on_leaves_nothing() {
 /// P3: of a file that has its whole size from the start only what was written counts.
 #[test]
 fn a_file_made_ahead_ends_where_its_events_do() {
-    for mode in [FileMode::Sequential, FileMode::Circular] {
+    let max_size = 2 << 20;
+    for mode in [LogMode::Sequential { max_size: Some(max_size) }, LogMode::Circular { max_size }] {
         let daemon = Daemon::new();
-        let start = Start {
+        let start = SessionConfig {
             mode,
-            max_size: Some(2 << 20),
             buffer_size: 8192,
             preallocate: true,
-            ..Start::default()
+            ..SessionConfig::default()
         };
         daemon.start("ahead%d", start);
         daemon.rig.program("count", &[500, 0]).end();
@@ -87,15 +87,15 @@ fn what_was_in_a_file_stays() {
     let mined = Mined::new("session kept");
     let file = mined.daemon.rig.file("appended.etl");
     let start = || {
-        let start = Start {
+        let start = SessionConfig {
             name: "appended".to_owned(),
             file: Some(file.clone()),
-            mode: FileMode::Append,
-            clock: 2,
-            enable: vec![(provider(), all())],
-            ..Start::default()
+            mode: LogMode::Append,
+            clock: SessionClock::System,
+            enable: vec![Enablement::new(provider(), all())],
+            ..SessionConfig::default()
         };
-        Request::Start(Box::new(start))
+        Request::start(start)
     };
     {
         // Another daemon's: this one begins with the other session.
@@ -122,12 +122,12 @@ fn what_was_in_a_file_stays() {
 fn reports_are_no_events_for_the_next_worker() {
     let daemon = Daemon::new();
     let info = EnableInfo { properties: EnableProperties::STACK_TRACE, ..all() };
-    let start = Start {
-        buffering: true,
+    let start = SessionConfig {
+        mode: LogMode::Buffering,
         buffer_size: 16 << 10,
-        buffers: 16,
-        enable: vec![(provider(), info)],
-        ..Start::default()
+        buffer_count: 16,
+        enable: vec![Enablement::new(provider(), info)],
+        ..SessionConfig::default()
     };
     daemon.start("memory", start);
     daemon.rig.program("count", &[20, 0]).end();
@@ -164,12 +164,13 @@ fn numbered(folder: &Path) -> Vec<PathBuf> {
 /// P2: the report of a session is in its trace once, whenever the worker is killed.
 #[test]
 fn a_session_tells_of_itself_once() {
-    let small = Start { buffer_size: 8192, ..Start::default() };
-    let sized = Start { max_size: Some(128 << 10), ..small.clone() };
-    let round = Start { mode: FileMode::Circular, ..sized.clone() };
-    let series = Start { mode: FileMode::NewFile, ..sized };
-    let append = Start { mode: FileMode::Append, clock: 2, ..small.clone() };
-    let compressed = Start { compressed: true, ..small.clone() };
+    let small = SessionConfig { buffer_size: 8192, ..SessionConfig::default() };
+    let max_size = 128 << 10;
+    let round = SessionConfig { mode: LogMode::Circular { max_size }, ..small.clone() };
+    let series = SessionConfig { mode: LogMode::NewFile { max_size }, ..small.clone() };
+    let append =
+        SessionConfig { mode: LogMode::Append, clock: SessionClock::System, ..small.clone() };
+    let compressed = SessionConfig { compressed: true, ..small.clone() };
     for start in [small, round, series, append, compressed] {
         for point in ["end reported", "end given", "end stored", "end written"] {
             let mined = Mined::new(point);
@@ -192,8 +193,9 @@ fn a_session_tells_of_itself_once() {
 fn a_daemon_that_ends_is_not_begun_anew() {
     for point in ["shutdown kept", "end kept", "losses final"] {
         let mined = Mined::new(point);
-        let files: Vec<_> =
-            (0..3).map(|n| mined.daemon.start(&format!("ends{n}"), Start::default())).collect();
+        let files: Vec<_> = (0..3)
+            .map(|n| mined.daemon.start(&format!("ends{n}"), SessionConfig::default()))
+            .collect();
         mined.daemon.rig.program("count", &[100, 0]).end();
         mined.arm();
         let answer = mined.daemon.ask(&Request::Shutdown);
@@ -216,7 +218,7 @@ fn a_program_that_cannot_go_on_is_shown_out() {
     use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
     let daemon = Daemon::new();
-    let file = daemon.start("honest", Start::default());
+    let file = daemon.start("honest", SessionConfig::default());
     let (channel, mut given) = crate::hostile_input::hello(&daemon.rig, Role::Program);
     let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
     channel.send(&register.to_bytes(), &[]).unwrap();
@@ -257,7 +259,7 @@ fn a_pool_on_its_way_is_taken_once() {
     let options = etw_ring::PoolOptions { chunk_size: 256 << 10, prefault: 0 };
     for again in [true, false] {
         let daemon = Daemon::new();
-        daemon.start("wants", Start::default());
+        daemon.start("wants", SessionConfig::default());
         let (channel, mut given) = crate::hostile_input::hello(&daemon.rig, Role::Program);
         let register = FromProgram::Register { number: 1, id: provider(), traits: b"" }.to_bytes();
         channel.send(&register, &[]).unwrap();
@@ -304,7 +306,7 @@ fn a_pool_on_its_way_is_taken_once() {
 fn a_pool_grows_once() {
     for point in ["pool heard", "pool asked", "growth asked", "segment kept"] {
         let mined = Mined::new(point);
-        let file = mined.daemon.start("grows", Start::default());
+        let file = mined.daemon.start("grows", SessionConfig::default());
         let is_growth = point.starts_with("growth") || point.starts_with("segment");
         if !is_growth {
             mined.arm();
@@ -353,7 +355,7 @@ fn an_answer_is_the_one_that_is_waited_for() {
     use etw_wire::message::{FromHost, FromProgram, Role};
     use std::os::fd::AsFd;
     let daemon = Daemon::new();
-    daemon.start("asks", Start::default());
+    daemon.start("asks", SessionConfig::default());
     let (channel, mut given) = crate::hostile_input::hello(&daemon.rig, Role::Program);
     let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
     channel.send(&register.to_bytes(), &[]).unwrap();
@@ -400,13 +402,18 @@ fn a_worker_that_takes_over_is_killed() {
     for point in ["session taken up", "session kept again", "programs taken up"] {
         let mined = Mined::new(point);
         let daemon = &mined.daemon;
-        let small = Start { buffer_size: 8192, buffers: 1024, ..Start::default() };
-        let timed = Start { flush_timer_ms: Some(2), ..small.clone() };
+        let small =
+            SessionConfig { buffer_size: 8192, buffer_count: 1024, ..SessionConfig::default() };
+        let timed = SessionConfig { flush_timer: Some(Duration::from_millis(2)), ..small.clone() };
         let plain = daemon.start("plain", timed.clone());
-        let compressed = daemon.start("compressed", Start { compressed: true, ..timed.clone() });
-        let sized = Start { max_size: Some(128 << 10), mode: FileMode::NewFile, ..timed };
+        let compressed =
+            daemon.start("compressed", SessionConfig { compressed: true, ..timed.clone() });
+        let sized = SessionConfig { mode: LogMode::NewFile { max_size: 128 << 10 }, ..timed };
         daemon.start("told%d", sized);
-        daemon.start("memory", Start { buffering: true, buffers: 8192, ..small });
+        daemon.start(
+            "memory",
+            SessionConfig { mode: LogMode::Buffering, buffer_count: 8192, ..small },
+        );
         let mut program = daemon.rig.program("endless", &[60]);
         program.expect("ready");
         for _ in 0..4 {
@@ -442,7 +449,7 @@ fn a_worker_that_takes_over_is_killed() {
 #[test]
 fn a_worker_that_panics_is_replaced() {
     let mined = Mined::new("wish kept");
-    let file = mined.daemon.start("panics", Start::default());
+    let file = mined.daemon.start("panics", SessionConfig::default());
     let mut program = mined.daemon.rig.program("endless", &[60]);
     program.expect("ready");
     std::fs::write(&mined.armed, "panic").unwrap();

@@ -12,10 +12,12 @@ use crate::frontends::{print, show_help, usage};
 use crate::live::options::{Named, absolute};
 use crate::output::{Failure, Outcome};
 use display::{properties, state};
-use etw_wire::control::{FileMode, Update};
+use etw_host::FileMode;
+use etw_wire::control::Update;
 use options::*;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 static TABLE: Table<Command> = Table {
     command: "logman",
@@ -173,8 +175,9 @@ fn act(action: u16, name: Option<String>, command: Command) -> Result<Outcome, F
     match (action, name) {
         (START, Some(name)) => {
             let mut setup = command.setup;
-            setup.start.real_time = command.real_time == Some(true);
-            setup.start.flush_timer_ms = command.flush_timer_ms;
+            setup.config.real_time = command.real_time == Some(true);
+            setup.config.flush_timer =
+                command.flush_timer_ms.map(|ms| Duration::from_millis(ms.into()));
             let default = with_extension(&name.replace('/', "_"));
             let start = setup.finish("logman", name, || default)?;
             if command.keeps_existing

@@ -3,19 +3,20 @@
 use super::super::options::absolute;
 use crate::frontends::usage;
 use crate::output::Failure;
-use etw_wire::control::{FileMode, Start};
+use etw_host::{ConfigError, ConfigOption, FileMode, LogMode, SessionClock, SessionConfig};
 use std::path::PathBuf;
 
 /// What a command says of the session that it starts.
 #[derive(Debug, Default)]
 pub struct Setup {
-    /// Flags and timer are as they are asked for; the rest follows from what is beside.
-    pub start: Start,
+    /// Flags and flush timer; [`Setup::finish`] sets the other options.
+    pub config: SessionConfig,
     pub file: Option<PathBuf>,
-    /// How the file is written, by the option of this name.
+    /// The session has no file and keeps its events in memory.
+    pub buffering: bool,
+    /// The log mode, and the option that set it.
     mode: Option<(FileMode, &'static str)>,
-    /// 1 the performance counter, 2 system time, 3 cycles.
-    pub clock: Option<u32>,
+    pub clock: Option<SessionClock>,
     pub max_size: Option<u64>,
     pub buffer_kb: Option<u64>,
     pub min_buffers: Option<u32>,
@@ -26,8 +27,6 @@ pub struct Setup {
 const BUFFERS: u32 = 64;
 /// The documented limits of a buffer, in KB.
 const BUFFER_KB: std::ops::RangeInclusive<u64> = 4..=16384;
-/// What one session may have of memory.
-const MEMORY_KB: u64 = 2 << 20;
 
 impl Setup {
     /// One way to write the file: another one asked for beside it is a contradiction.
@@ -45,67 +44,49 @@ impl Setup {
         }
     }
 
-    /// The request, once everything fits. `default`: the file of a session that has neither file, consumers nor memory alone.
+    /// The session that the options describe. `default`: the file of a session that has neither file, consumers nor memory alone.
     pub fn finish(
         mut self,
         command: &str,
         name: String,
         default: impl FnOnce() -> PathBuf,
-    ) -> Result<Start, Failure> {
+    ) -> Result<SessionConfig, Failure> {
         let wrong = |what: &str| Err(usage(format!("{command}: {what}")));
+        let broken = |error: ConfigError| match option_of(error.option()) {
+            Some(option) => usage(format!("{command}: {option}: {error}")),
+            None => usage(format!("{command}: {error}")),
+        };
         let (mode, _) = self.mode.unwrap_or_default();
         let has_size = self.max_size.is_some();
-        if self.max_size == Some(0) {
-            return wrong("a file's maximum size is not 0");
-        }
-        let start = &mut self.start;
-        if start.buffering && (self.file.is_some() || start.real_time) {
+        if self.buffering && (self.file.is_some() || self.config.real_time) {
             return wrong(
                 "a session in memory (-buffering) has neither a file nor consumers; \
                  -flush NAME -f FILE writes what it holds",
             );
         }
-        if start.buffering && (self.mode.is_some() || has_size) {
+        if self.buffering && (self.mode.is_some() || has_size) {
             return wrong("a session in memory (-buffering) has no file that could be limited");
         }
-        if self.file.is_none() && !start.buffering && !start.real_time {
+        if self.file.is_none() && !self.buffering && !self.config.real_time {
             self.file = Some(default());
         }
         if self.file.is_none() && (self.mode.is_some() || has_size) {
             return wrong("there is no file whose mode or size could be set; -f or -o names it");
         }
-        match mode {
-            FileMode::Circular | FileMode::NewFile if !has_size => {
-                return wrong("circular files and series of files need a maximum size");
-            }
-            FileMode::Append if has_size => {
-                return wrong("a file that is appended to has no maximum size");
-            }
-            FileMode::Append if start.real_time => {
-                return wrong("a session that appends to its file has no consumers");
-            }
-            FileMode::Append if self.clock.is_some_and(|clock| clock != 2) => {
-                return wrong("files that are appended to are in system time");
-            }
-            _ => {}
+        let is_append = self.file.is_some() && mode == FileMode::Append;
+        if is_append && self.clock.is_some_and(|clock| clock != SessionClock::System) {
+            return wrong("files that are appended to are in system time");
         }
-        let numbers = |file: &PathBuf| file.to_string_lossy().matches("%d").count();
-        if mode == FileMode::NewFile && self.file.as_ref().is_none_or(|file| numbers(file) != 1) {
-            return wrong("the name of a series of files has one %d in it, as in trace%d.etl");
-        }
-        if start.preallocate {
-            if mode == FileMode::NewFile || !has_size {
-                return wrong("-prealloc goes with the maximum size of one file: -seq or -cir");
-            }
-            if start.real_time {
-                return wrong("-prealloc does not go with -rt");
-            }
-        }
+        let mode = match &self.file {
+            None if self.buffering => LogMode::Buffering,
+            None => LogMode::default(),
+            Some(_) => LogMode::new(mode, self.max_size).map_err(broken)?,
+        };
         let size = self.buffer_kb.unwrap_or(64);
         if !BUFFER_KB.contains(&size) {
             return wrong(&format!("buffers of {size} KB: they have 4 to 16384 KB"));
         }
-        let buffers = match (self.min_buffers, self.max_buffers) {
+        let buffer_count = match (self.min_buffers, self.max_buffers) {
             (Some(min), Some(max)) if min > max => {
                 return wrong(&format!("at least {min} and at most {max} buffers is not possible"));
             }
@@ -113,24 +94,28 @@ impl Setup {
             (_, Some(max)) => max,
             (min, None) => min.unwrap_or(0).max(BUFFERS),
         };
-        if buffers < 2 || u64::from(buffers) * size > MEMORY_KB {
-            return wrong(&format!(
-                "{buffers} buffers of {size} KB: a session has at least 2, and at most 2 GB of them"
-            ));
-        }
-        if self.max_size.is_some_and(|max| max < 3 * (size << 10)) {
-            return wrong("a file's maximum size holds at least three buffers");
-        }
-        Ok(Start {
+        let default_clock = if is_append { SessionClock::System } else { SessionClock::Qpc };
+        let config = SessionConfig {
             name,
             file: self.file.as_deref().map(absolute).transpose()?,
             mode,
-            clock: self.clock.unwrap_or(if mode == FileMode::Append { 2 } else { 1 }),
-            max_size: self.max_size,
+            clock: self.clock.unwrap_or(default_clock),
             buffer_size: (size << 10) as u32,
-            buffers,
-            ..self.start
-        })
+            buffer_count,
+            ..self.config
+        };
+        config.validate().map_err(broken)?;
+        Ok(config)
+    }
+}
+
+/// An option's spelling, where tracelog and xperf share it.
+fn option_of(option: ConfigOption) -> Option<&'static str> {
+    match option {
+        ConfigOption::Preallocate => Some("-prealloc"),
+        ConfigOption::RealTime => Some("-rt"),
+        ConfigOption::Buffering => Some("-buffering"),
+        _ => None,
     }
 }
 
@@ -138,7 +123,7 @@ impl Setup {
 mod tests {
     use super::*;
 
-    fn start(setup: Setup) -> Result<Start, Failure> {
+    fn start(setup: Setup) -> Result<SessionConfig, Failure> {
         setup.finish("x", "s".to_owned(), || "default.etl".into())
     }
 
@@ -153,7 +138,7 @@ mod tests {
             (Some(10), Some(30), 30),
         ] {
             let setup = Setup { min_buffers: min, max_buffers: max, ..Setup::default() };
-            assert_eq!(start(setup).unwrap().buffers, there, "{min:?} {max:?}");
+            assert_eq!(start(setup).unwrap().buffer_count, there, "{min:?} {max:?}");
         }
         for (kb, min, max) in [
             (64, Some(3), Some(2)),
@@ -176,22 +161,28 @@ mod tests {
     /// OV-24: what does not go together is told before a host is asked.
     #[test]
     fn files() {
-        let start_of = |real_time, buffering| Start { real_time, buffering, ..Start::default() };
+        let of = |real_time, buffering| Setup {
+            config: SessionConfig { real_time, ..SessionConfig::default() },
+            buffering,
+            ..Setup::default()
+        };
         let file = start(Setup::default()).unwrap().file.unwrap();
         assert!(file.is_absolute() && file.ends_with("default.etl"));
-        let of = |start| Setup { start, ..Setup::default() };
-        assert_eq!(start(of(start_of(true, false))).unwrap().file, None);
-        assert_eq!(start(of(start_of(false, true))).unwrap().file, None);
-        let named = |name: &str, mode, max_size, start| {
-            let mut setup = Setup { file: Some(name.into()), max_size, start, ..Setup::default() };
+        assert_eq!(start(of(true, false)).unwrap().file, None);
+        assert_eq!(start(of(false, true)).unwrap().file, None);
+        let named = |name: &str, mode, max_size, setup| {
+            let mut setup = Setup { file: Some(name.into()), max_size, ..setup };
             setup.set_mode("x", mode, "-m").unwrap();
             setup
         };
-        let plain = Start::default;
+        let plain = Setup::default;
         let mb = Some(1 << 20);
         assert!(start(named("a%d.etl", FileMode::NewFile, mb, plain())).is_ok());
         // The one clock that goes with it.
-        assert_eq!(start(named("a.etl", FileMode::Append, None, plain())).unwrap().clock, 2);
+        assert_eq!(
+            start(named("a.etl", FileMode::Append, None, plain())).unwrap().clock,
+            SessionClock::System
+        );
         for (what, setup) in [
             ("no %d", named("a.etl", FileMode::NewFile, mb, plain())),
             ("two %d", named("a%d%d.etl", FileMode::NewFile, mb, plain())),
@@ -199,15 +190,18 @@ mod tests {
             ("size 0", named("a.etl", FileMode::Circular, Some(0), plain())),
             ("small", named("a.etl", FileMode::Circular, Some(100 << 10), plain())),
             ("append", named("a.etl", FileMode::Append, mb, plain())),
-            ("append", named("a.etl", FileMode::Append, None, start_of(true, false))),
+            ("append", named("a.etl", FileMode::Append, None, of(true, false))),
             ("clock", {
                 let append = named("a.etl", FileMode::Append, None, plain());
-                Setup { clock: Some(1), ..append }
+                Setup { clock: Some(SessionClock::Qpc), ..append }
             }),
-            ("memory", named("a.etl", FileMode::Sequential, None, start_of(false, true))),
-            ("both", of(start_of(true, true))),
-            ("no file", Setup { max_size: mb, ..of(start_of(true, false)) }),
-            ("prealloc", of(Start { preallocate: true, ..plain() })),
+            ("memory", named("a.etl", FileMode::Sequential, None, of(false, true))),
+            ("both", of(true, true)),
+            ("no file", Setup { max_size: mb, ..of(true, false) }),
+            ("prealloc", {
+                let config = SessionConfig { preallocate: true, ..SessionConfig::default() };
+                Setup { config, ..plain() }
+            }),
         ] {
             assert!(matches!(start(setup), Err(Failure::Usage(_))), "{what}");
         }

@@ -11,11 +11,13 @@ use crate::frontends::{print, show_help, usage};
 use crate::live::options::{Named, absolute};
 use crate::output::{Failure, Outcome};
 use display::{properties, succeeded};
+use etw_host::FileMode;
 use etw_host::{EnableInfo, EnableProperties, Filters, IdFilter};
-use etw_wire::control::{FileMode, Update};
+use etw_wire::control::Update;
 use options::*;
 use providers::Source;
 use std::fmt::Write;
+use std::time::Duration;
 
 static TABLE: Table<Command> = Table {
     command: "tracelog",
@@ -171,8 +173,9 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
             if !command.sizes_in_kb {
                 setup.max_size = setup.max_size.map(|size| size << 10);
             }
-            setup.start.real_time = command.real_time;
-            setup.start.flush_timer_ms = command.flush_timer_ms;
+            setup.config.real_time = command.real_time;
+            setup.config.flush_timer =
+                command.flush_timer_ms.map(|ms| Duration::from_millis(ms.into()));
             let start = setup.finish("tracelog", name, || "LogFile.etl".into())?;
             let status = Controller::connect_or_start()?.start(start, enablements)?;
             let mut text = "Logger Started...\n".to_owned();

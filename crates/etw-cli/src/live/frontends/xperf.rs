@@ -15,10 +15,12 @@ use crate::frontends::{print, show_help};
 use crate::live::options::absolute;
 use crate::output::{Failure, Outcome};
 use crate::rewrite;
-use etw_wire::control::{FileMode, SessionStatus, Update};
+use etw_host::FileMode;
+use etw_wire::control::{SessionStatus, Update};
 use options::*;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 static TABLE: Table<Command> = Table {
     command: "xperf",
@@ -166,8 +168,8 @@ fn start(loggers: Vec<Logger>) -> Result<Outcome, Failure> {
     let mut all = Vec::new();
     for logger in loggers {
         let mut setup = logger.setup;
-        setup.start.real_time = logger.real_time;
-        setup.start.flush_timer_ms = logger.flush_timer_ms;
+        setup.config.real_time = logger.real_time;
+        setup.config.flush_timer = logger.flush_timer_ms.map(|ms| Duration::from_millis(ms.into()));
         all.push((setup.finish("xperf", logger.name, || "user.etl".into())?, logger.enable));
     }
     let controller = Controller::connect_or_start()?;

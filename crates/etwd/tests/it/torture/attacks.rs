@@ -1,11 +1,12 @@
 //! What happens in a round.
 
+use etw_session::{Enablement, SessionConfig};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use etw_wire::client::Client;
-use etw_wire::control::{Request, Response, Start, Update, stream};
+use etw_wire::control::{Request, Response, Update, stream};
 use etw_wire::message::{FromHost, FromProgram, Role};
 
 use super::{Recording, Round, check};
@@ -231,9 +232,12 @@ impl Round {
             None if self.passing.len() >= MOST_PASSING => return self.stop_session(),
             None => {
                 let name = self.name("live");
-                let start =
-                    Start { flush_timer_ms: Some(5), independent: true, ..Start::default() };
-                let recording = self.start(&name, Start { real_time: true, ..start });
+                let start = SessionConfig {
+                    flush_timer: Some(Duration::from_millis(5)),
+                    independent: true,
+                    ..SessionConfig::default()
+                };
+                let recording = self.start(&name, SessionConfig { real_time: true, ..start });
                 self.passing.push(recording);
                 name
             }
@@ -256,10 +260,12 @@ impl Round {
         }
         let name = self.name("full");
         let file = self.daemon.rig.file("small").join(format!("{name}.etl"));
-        let start = Start { buffer_size: 8192, buffers: 64, ..Start::default() };
-        let start = Start { independent: true, file: Some(file), ..start };
-        let start = Start { name, enable: vec![(provider(), all())], ..start };
-        match self.daemon.ask(&Request::Start(Box::new(start.clone()))) {
+        let start =
+            SessionConfig { buffer_size: 8192, buffer_count: 64, ..SessionConfig::default() };
+        let start = SessionConfig { independent: true, file: Some(file), ..start };
+        let start =
+            SessionConfig { name, enable: vec![Enablement::new(provider(), all())], ..start };
+        match self.daemon.ask(&Request::start(start.clone())) {
             Response::Session(_) | Response::Error { status: 183, .. } => {
                 // Its file lies where only the daemon sees it.
                 self.passing.push(Recording { name: start.name.clone(), start, files: Vec::new() });

@@ -4,6 +4,7 @@ use super::providers::{enablement, enablements_of_file};
 use super::*;
 use crate::frontends::table::{ALL, Effect, Row, help_row, option, refused};
 use crate::frontends::words::duration;
+use etw_host::SessionClock;
 
 pub const START: u16 = 1;
 pub const STOP: u16 = 1 << 1;
@@ -121,7 +122,7 @@ pub const ROWS: &[Row<Command>] = &[
         Effect::Values(|command, words, name| {
             match words.one_of(name, &MODES)? {
                 Mode::File(mode) => command.setup.set_mode("logman", mode, "-mode")?,
-                Mode::Preallocate => command.setup.start.preallocate = true,
+                Mode::Preallocate => command.setup.config.preallocate = true,
                 Mode::Paged => {}
                 Mode::Sequence => {
                     return Err(words.wrong(name, "messages have no sequence numbers here"));
@@ -173,8 +174,12 @@ pub const ROWS: &[Row<Command>] = &[
         "perf|system|cycle",
         "Clock",
         Effect::Values(|command, words, name| {
-            let clock = words.one_of(name, &[("perf", 1), ("system", 2), ("cycle", 3)])?;
-            command.setup.clock = Some(clock);
+            let clocks = [
+                ("perf", SessionClock::Qpc),
+                ("system", SessionClock::System),
+                ("cycle", SessionClock::Cycles),
+            ];
+            command.setup.clock = Some(words.one_of(name, &clocks)?);
             Ok(())
         }),
     ),

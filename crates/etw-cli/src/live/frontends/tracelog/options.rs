@@ -5,6 +5,7 @@ use super::*;
 use crate::frontends::table::{Effect, Row, action, help_row, option, refused};
 use crate::frontends::words::{Word, Words};
 use crate::live::frontends::KERNEL;
+use etw_host::SessionClock;
 
 pub const START: u16 = 1;
 pub const STOP: u16 = 1 << 1;
@@ -122,7 +123,7 @@ pub const ROWS: &[Row<Command>] = &[
         "buffering",
         "",
         "Keep the last events in memory; -flush NAME -f FILE writes them",
-        Effect::Flag(|c| c.setup.start.buffering = true),
+        Effect::Flag(|c| c.setup.buffering = true),
     ),
     option(
         ENABLES | DISABLE,
@@ -270,7 +271,7 @@ pub const ROWS: &[Row<Command>] = &[
         "prealloc",
         "",
         "Reserve the file's maximum size at the start",
-        Effect::Flag(|c| c.setup.start.preallocate = true),
+        Effect::Flag(|c| c.setup.config.preallocate = true),
     ),
     option(
         START,
@@ -308,42 +309,42 @@ pub const ROWS: &[Row<Command>] = &[
         "UsePerfCounter",
         "",
         "Clock: the performance counter",
-        Effect::Flag(|c| c.setup.clock = Some(1)),
+        Effect::Flag(|c| c.setup.clock = Some(SessionClock::Qpc)),
     ),
     option(
         START,
         "UseSystemTime",
         "",
         "Clock: system time",
-        Effect::Flag(|c| c.setup.clock = Some(2)),
+        Effect::Flag(|c| c.setup.clock = Some(SessionClock::System)),
     ),
     option(
         START,
         "UseCPUCycle",
         "",
         "Clock: the processor's cycles",
-        Effect::Flag(|c| c.setup.clock = Some(3)),
+        Effect::Flag(|c| c.setup.clock = Some(SessionClock::Cycles)),
     ),
     option(
         START,
         "lowcapacity",
         "",
         "One stream of buffers for all processors",
-        Effect::Flag(|c| c.setup.start.no_per_processor = true),
+        Effect::Flag(|c| c.setup.config.per_processor = false),
     ),
     option(
         START,
         "independent",
         "",
         "Neither delay other sessions nor be delayed by them",
-        Effect::Flag(|c| c.setup.start.independent = true),
+        Effect::Flag(|c| c.setup.config.independent = true),
     ),
     option(
         START,
         "secure",
         "",
         "Only events of root's programs and of the session owner's",
-        Effect::Flag(|c| c.setup.start.secure = true),
+        Effect::Flag(|c| c.setup.config.secure = true),
     ),
     option(START, "paged", "", "Accepted; a host's memory is always paged", Effect::Nothing),
     option(

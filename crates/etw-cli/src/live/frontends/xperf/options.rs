@@ -4,6 +4,7 @@ use super::analysis::ANALYSES;
 use super::providers::enablements;
 use super::*;
 use crate::frontends::table::{Effect, Row, action, help_row, option, refused};
+use etw_host::SessionClock;
 
 pub const START: u16 = 1;
 pub const STOP: u16 = 1 << 1;
@@ -172,7 +173,11 @@ pub const ROWS: &[Row<Command>] = &[
         "CLOCK",
         "PerfCounter, SystemTime or Cycle",
         Effect::Values(|command, words, option| {
-            let clocks = [("PerfCounter", 1), ("SystemTime", 2), ("Cycle", 3)];
+            let clocks = [
+                ("PerfCounter", SessionClock::Qpc),
+                ("SystemTime", SessionClock::System),
+                ("Cycle", SessionClock::Cycles),
+            ];
             command.logger().setup.clock = Some(words.one_of(option, &clocks)?);
             Ok(())
         }),
@@ -189,7 +194,7 @@ pub const ROWS: &[Row<Command>] = &[
         "Buffering",
         "",
         "Keep the last events in memory; -flush NAME -f FILE writes them",
-        Effect::Flag(|c| c.logger().setup.start.buffering = true),
+        Effect::Flag(|c| c.logger().setup.buffering = true),
     ),
     option(
         ANALYSE,

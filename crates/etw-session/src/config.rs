@@ -1,0 +1,566 @@
+//! The description of a session, and every rule of ETW that it must keep.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use etw_types::{Guid, LogFileMode, Status};
+
+use crate::enable::{EnableInfo, FilterError};
+use crate::log_mode::{AtMaxSize, FileMode, LogMode};
+
+/// UTF-16 units of a session's name, its NUL included.
+const NAME_UNITS: usize = 1024;
+/// Bytes of all buffers of a session.
+pub const MAX_BUFFER_MEMORY: u64 = 2 << 30;
+/// Bytes of one buffer.
+const BUFFER_SIZES: std::ops::RangeInclusive<u32> = 1024..=16 << 20;
+/// Buffers that the smallest file holds, its header among them.
+const MIN_FILE_BUFFERS: u64 = 3;
+/// The flush timer of a real-time session that sets none.
+const REAL_TIME_FLUSH_TIMER: Duration = Duration::from_secs(1);
+
+/// Everything that a session is started with. [`validate`](SessionConfig::validate) tells whether a session can have it.
+#[doc(alias = "EVENT_TRACE_PROPERTIES")]
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionConfig {
+    /// The session's name, compared without case.
+    pub name: String,
+    /// The session's GUID; the host makes one when it is zero.
+    pub guid: Guid,
+    /// The file; with `%d` for a series of files.
+    pub file: Option<PathBuf>,
+    /// How the session uses its output.
+    pub mode: LogMode,
+    /// Reserve the maximum size of the file when it begins.
+    pub preallocate: bool,
+    /// Compress the file's buffers.
+    pub compressed: bool,
+    /// Deliver events to consumers.
+    pub real_time: bool,
+    /// Bytes of a buffer: a multiple of 1 KiB, from 1 KiB to 16 MiB.
+    pub buffer_size: u32,
+    /// Number of buffers; at least 2.
+    pub buffer_count: u32,
+    /// Partly filled buffers are stored after this time. See [`effective_flush_timer`](SessionConfig::effective_flush_timer).
+    pub flush_timer: Option<Duration>,
+    /// Clock of the timestamps.
+    pub clock: SessionClock,
+    /// One stream of buffers for each CPU; when false, one for all (`NO_PER_PROCESSOR_BUFFERING`).
+    pub per_processor: bool,
+    /// The session neither blocks other sessions nor is blocked by them (`INDEPENDENT_SESSION`).
+    pub independent: bool,
+    /// The session records only events of root's and of its owner's programs (`SECURE`).
+    pub secure: bool,
+    /// The providers that are enabled from the session's start.
+    pub enable: Vec<Enablement>,
+}
+
+impl Default for SessionConfig {
+    fn default() -> SessionConfig {
+        SessionConfig {
+            name: String::new(),
+            guid: Guid::ZERO,
+            file: None,
+            mode: LogMode::default(),
+            preallocate: false,
+            compressed: false,
+            real_time: false,
+            buffer_size: 64 << 10,
+            buffer_count: 64,
+            flush_timer: None,
+            clock: SessionClock::Qpc,
+            per_processor: true,
+            independent: false,
+            secure: false,
+            enable: Vec::new(),
+        }
+    }
+}
+
+/// A provider or provider group and what a session asks of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Enablement {
+    /// GUID of the provider or group.
+    pub provider: Guid,
+    /// Level, keywords, properties and filters.
+    pub info: EnableInfo,
+}
+
+impl Enablement {
+    /// An enablement of a provider.
+    pub fn new(provider: Guid, info: EnableInfo) -> Enablement {
+        Enablement { provider, info }
+    }
+}
+
+/// Clock of a session's timestamps.
+#[doc(alias = "Wnode.ClientContext")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+#[non_exhaustive]
+pub enum SessionClock {
+    /// 1: the performance counter, 10 MHz.
+    #[default]
+    Qpc,
+    /// 2: system time, FILETIME.
+    System,
+    /// 3: the processor's cycle counter; the performance counter on machines without a usable one.
+    Cycles,
+}
+
+impl SessionClock {
+    /// All clocks.
+    pub const ALL: [SessionClock; 3] =
+        [SessionClock::Qpc, SessionClock::System, SessionClock::Cycles];
+
+    /// The clock's word on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SessionClock::Qpc => "qpc",
+            SessionClock::System => "system",
+            SessionClock::Cycles => "cycles",
+        }
+    }
+
+    /// The clock's line in help texts.
+    pub const fn description(self) -> &'static str {
+        match self {
+            SessionClock::Qpc => "The performance counter, 10 MHz",
+            SessionClock::System => "System time",
+            SessionClock::Cycles => "The processor's cycle counter",
+        }
+    }
+
+    /// The number of ETW's `ClientContext`.
+    pub const fn number(self) -> u32 {
+        match self {
+            SessionClock::Qpc => 1,
+            SessionClock::System => 2,
+            SessionClock::Cycles => 3,
+        }
+    }
+
+    /// The clock of a `ClientContext`; 0 is the performance counter.
+    ///
+    /// # Errors
+    /// `Clock` for other numbers.
+    pub const fn of_number(number: u32) -> Result<SessionClock, ConfigError> {
+        match number {
+            0 | 1 => Ok(SessionClock::Qpc),
+            2 => Ok(SessionClock::System),
+            3 => Ok(SessionClock::Cycles),
+            number => Err(ConfigError::Clock { number }),
+        }
+    }
+}
+
+/// An option of a session, as errors name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[allow(missing_docs)]
+pub enum ConfigOption {
+    Name,
+    File,
+    LogMode,
+    MaxSize,
+    Preallocate,
+    Compressed,
+    RealTime,
+    Buffering,
+    BufferSize,
+    BufferCount,
+    Clock,
+    Enable,
+}
+
+impl fmt::Display for ConfigOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ConfigOption::Name => "name",
+            ConfigOption::File => "file",
+            ConfigOption::LogMode => "log mode",
+            ConfigOption::MaxSize => "maximum size",
+            ConfigOption::Preallocate => "preallocation",
+            ConfigOption::Compressed => "compression",
+            ConfigOption::RealTime => "real-time delivery",
+            ConfigOption::Buffering => "buffering in memory",
+            ConfigOption::BufferSize => "buffer size",
+            ConfigOption::BufferCount => "number of buffers",
+            ConfigOption::Clock => "clock",
+            ConfigOption::Enable => "provider",
+        })
+    }
+}
+
+/// An option that a session cannot have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A name has 1 to 1023 UTF-16 units.
+    NameLength {
+        /// Units of the name.
+        units: usize,
+    },
+    /// A buffer has a multiple of 1 KiB, from 1 KiB to 16 MiB.
+    BufferSize {
+        /// Bytes.
+        size: u64,
+    },
+    /// A session has at least two buffers.
+    BufferCount {
+        /// Number of buffers.
+        count: u32,
+    },
+    /// All buffers of a session have at most 2 GiB.
+    BufferMemory {
+        /// Number of buffers.
+        count: u32,
+        /// Bytes of each.
+        size: u32,
+    },
+    /// The option needs a maximum size.
+    MaxSizeMissing {
+        /// Log mode or preallocation.
+        option: ConfigOption,
+        /// The log mode.
+        mode: FileMode,
+    },
+    /// The log mode has no maximum size.
+    MaxSizeUnused {
+        /// The log mode.
+        mode: FileMode,
+    },
+    /// A file holds at least three buffers.
+    MaxSizeTooSmall {
+        /// Bytes of the file.
+        max_size: u64,
+        /// Bytes of a buffer.
+        buffer_size: u32,
+    },
+    /// A file's header states its maximum size in 32 bits, in KiB.
+    MaxSizeTooLarge {
+        /// Bytes of the file.
+        max_size: u64,
+    },
+    /// The session has neither a file nor real-time delivery nor buffering in memory.
+    NoOutput,
+    /// The file's path is relative, and the host has another working directory.
+    RelativePath {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The name of a series of files has one `%d`.
+    SeriesName {
+        /// The name.
+        path: PathBuf,
+        /// How often it contains `%d`.
+        count: usize,
+    },
+    /// Two options exclude each other.
+    Exclusive {
+        /// The one to change.
+        option: ConfigOption,
+        /// The other one.
+        other: ConfigOption,
+    },
+    /// The log mode excludes an option.
+    ExcludedByMode {
+        /// The log mode.
+        mode: FileMode,
+        /// The option that is set.
+        option: ConfigOption,
+    },
+    /// An option needs another one.
+    Needs {
+        /// The option that is set.
+        option: ConfigOption,
+        /// The option that is missing.
+        needs: ConfigOption,
+    },
+    /// Only a sequential file without a maximum size can be compressed.
+    NotCompressible {
+        /// The log mode.
+        mode: FileMode,
+    },
+    /// A number that is not a clock's.
+    Clock {
+        /// The number.
+        number: u32,
+    },
+    /// A provider's GUID is zero.
+    NoProvider,
+    /// A provider's filters break a limit of ETW.
+    Filters {
+        /// The provider.
+        provider: Guid,
+        /// The limit.
+        source: FilterError,
+    },
+}
+
+impl ConfigError {
+    /// The option to change.
+    pub fn option(&self) -> ConfigOption {
+        match self {
+            ConfigError::NameLength { .. } => ConfigOption::Name,
+            ConfigError::BufferSize { .. } => ConfigOption::BufferSize,
+            ConfigError::BufferCount { .. } | ConfigError::BufferMemory { .. } => {
+                ConfigOption::BufferCount
+            }
+            ConfigError::MaxSizeUnused { .. }
+            | ConfigError::MaxSizeTooSmall { .. }
+            | ConfigError::MaxSizeTooLarge { .. } => ConfigOption::MaxSize,
+            ConfigError::NoOutput
+            | ConfigError::RelativePath { .. }
+            | ConfigError::SeriesName { .. } => ConfigOption::File,
+            ConfigError::MaxSizeMissing { option, .. }
+            | ConfigError::Exclusive { option, .. }
+            | ConfigError::ExcludedByMode { option, .. }
+            | ConfigError::Needs { option, .. } => *option,
+            ConfigError::NotCompressible { .. } => ConfigOption::Compressed,
+            ConfigError::Clock { .. } => ConfigOption::Clock,
+            ConfigError::NoProvider | ConfigError::Filters { .. } => ConfigOption::Enable,
+        }
+    }
+
+    /// The status that `StartTrace` returns.
+    pub fn status(&self) -> Status {
+        match self {
+            ConfigError::NoOutput => Status::ERROR_BAD_PATHNAME,
+            _ => Status::ERROR_INVALID_PARAMETER,
+        }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConfigError::NameLength { units } => {
+                write!(f, "name of {units} characters: a session's name has 1 to 1023")
+            }
+            ConfigError::BufferSize { size } => {
+                write!(f, "buffer size {size}: must be a multiple of 1024 from 1024 to 16777216")
+            }
+            ConfigError::BufferCount { count } => {
+                write!(f, "{count} buffers: a session has at least 2")
+            }
+            ConfigError::BufferMemory { count, size } => {
+                write!(f, "{count} buffers of {size} bytes: a session has at most 2 GiB of buffers")
+            }
+            ConfigError::MaxSizeMissing { option: ConfigOption::LogMode, mode } => {
+                write!(f, "log mode {mode} needs a maximum size")
+            }
+            ConfigError::MaxSizeMissing { option, .. } => {
+                write!(f, "{option} needs a maximum size")
+            }
+            ConfigError::MaxSizeUnused { mode } => {
+                write!(f, "log mode {mode} has no maximum size")
+            }
+            ConfigError::MaxSizeTooSmall { max_size, buffer_size } => write!(
+                f,
+                "maximum size {max_size}: must hold at least three buffers of {buffer_size} bytes"
+            ),
+            ConfigError::MaxSizeTooLarge { max_size } => {
+                write!(f, "maximum size {max_size}: must be below 4 TiB")
+            }
+            ConfigError::NoOutput => {
+                f.write_str("a session needs a file, real-time delivery or buffering in memory")
+            }
+            ConfigError::RelativePath { path } => {
+                write!(f, "file {}: the path must be absolute", path.display())
+            }
+            ConfigError::SeriesName { path, count } => write!(
+                f,
+                "file {}: the name of a series of files contains %d once, as in trace%d.etl; this one contains it {count} times",
+                path.display()
+            ),
+            ConfigError::Exclusive { option, other } => {
+                write!(f, "{option} and {other} exclude each other")
+            }
+            ConfigError::ExcludedByMode { mode, option } => {
+                write!(f, "log mode {mode} excludes {option}")
+            }
+            ConfigError::Needs { option, needs } => write!(f, "{option} needs a {needs}"),
+            ConfigError::NotCompressible { mode } => write!(
+                f,
+                "log mode {mode} cannot be compressed: compression needs a sequential file without a maximum size"
+            ),
+            ConfigError::Clock { number } => {
+                write!(f, "clock {number}: must be 1 (QPC), 2 (system time) or 3 (cycles)")
+            }
+            ConfigError::NoProvider => f.write_str("the provider's GUID is zero"),
+            ConfigError::Filters { provider, source } => write!(f, "provider {provider}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ConfigError::Filters { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl SessionConfig {
+    /// Tells whether a session can have these options together.
+    ///
+    /// # Errors
+    /// The first rule of ETW that they break.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let units = self.name.encode_utf16().count();
+        if !(1..NAME_UNITS).contains(&units) {
+            return Err(ConfigError::NameLength { units });
+        }
+        self.validate_buffers()?;
+        self.validate_output()?;
+        self.validate_file()?;
+        self.enable.iter().try_for_each(Enablement::validate)
+    }
+
+    /// The rules about the size and number of buffers.
+    fn validate_buffers(&self) -> Result<(), ConfigError> {
+        self.validate_sizes()?;
+        let (count, size) = (self.buffer_count, self.buffer_size);
+        if count < 2 {
+            return Err(ConfigError::BufferCount { count });
+        }
+        if u64::from(count) * u64::from(size) > MAX_BUFFER_MEMORY {
+            return Err(ConfigError::BufferMemory { count, size });
+        }
+        Ok(())
+    }
+
+    /// The rules that the state machine itself depends on.
+    pub(crate) fn validate_sizes(&self) -> Result<(), ConfigError> {
+        let size = self.buffer_size;
+        if !size.is_multiple_of(1024) || !BUFFER_SIZES.contains(&size) {
+            return Err(ConfigError::BufferSize { size: size.into() });
+        }
+        match self.mode.policy().max_size {
+            Some(max_size) if max_size < MIN_FILE_BUFFERS * u64::from(size) => {
+                Err(ConfigError::MaxSizeTooSmall { max_size, buffer_size: size })
+            }
+            Some(max_size) if u32::try_from(max_size >> 10).is_err() => {
+                Err(ConfigError::MaxSizeTooLarge { max_size })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The rules about where events go.
+    fn validate_output(&self) -> Result<(), ConfigError> {
+        let exclusive = |option, other| Err(ConfigError::Exclusive { option, other });
+        let policy = self.mode.policy();
+        if policy.is_in_memory() {
+            return match () {
+                () if self.file.is_some() => exclusive(ConfigOption::File, ConfigOption::Buffering),
+                () if self.real_time => exclusive(ConfigOption::RealTime, ConfigOption::Buffering),
+                () => Ok(()),
+            };
+        }
+        match (&self.file, self.real_time) {
+            (None, false) => Err(ConfigError::NoOutput),
+            (None, true) if self.mode != LogMode::default() => {
+                let option = ConfigOption::LogMode;
+                Err(ConfigError::Needs { option, needs: ConfigOption::File })
+            }
+            (Some(_), true) if self.mode == LogMode::Append => {
+                let (mode, option) = (FileMode::Append, ConfigOption::RealTime);
+                Err(ConfigError::ExcludedByMode { mode, option })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The rules about the file.
+    fn validate_file(&self) -> Result<(), ConfigError> {
+        let (policy, mode) = (self.mode.policy(), self.mode.file_mode().unwrap_or_default());
+        let exclusive = |option, other| Err(ConfigError::Exclusive { option, other });
+        if let Some(path) = &self.file
+            && policy.at_max_size == AtMaxSize::NextFile
+        {
+            let count = path.to_string_lossy().matches("%d").count();
+            if count != 1 {
+                return Err(ConfigError::SeriesName { path: path.clone(), count });
+            }
+        }
+        if self.preallocate {
+            let option = ConfigOption::Preallocate;
+            match policy.max_size {
+                None => return Err(ConfigError::MaxSizeMissing { option, mode }),
+                Some(_) if policy.is_series() => {
+                    return Err(ConfigError::ExcludedByMode { mode, option });
+                }
+                Some(_) if self.real_time => return exclusive(option, ConfigOption::RealTime),
+                Some(_) => {}
+            }
+        }
+        if self.compressed {
+            let option = ConfigOption::Compressed;
+            if self.file.is_none() {
+                return Err(ConfigError::Needs { option, needs: ConfigOption::File });
+            }
+            if !policy.can_be_compressed {
+                return Err(ConfigError::NotCompressible { mode });
+            }
+        }
+        Ok(())
+    }
+
+    /// The further rule of a host in another process: its working directory is not the controller's.
+    ///
+    /// # Errors
+    /// `RelativePath`.
+    pub fn validate_path(&self) -> Result<(), ConfigError> {
+        match &self.file {
+            Some(path) if !path.is_absolute() => {
+                Err(ConfigError::RelativePath { path: path.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The flush timer: that of the session, or the one without which a real-time session would keep its last events back.
+    pub fn effective_flush_timer(&self) -> Option<Duration> {
+        let default = self.real_time.then_some(REAL_TIME_FLUSH_TIMER);
+        self.flush_timer.filter(|timer| !timer.is_zero()).or(default)
+    }
+
+    /// The `LogFileMode` bits of the session, in its file's header and for controllers.
+    pub fn log_file_mode(&self) -> LogFileMode {
+        let policy = self.mode.policy();
+        policy.bits.when(self.file.is_some() || policy.is_in_memory())
+            | LogFileMode::PREALLOCATE.when(self.preallocate)
+            | LogFileMode::COMPRESSED.when(self.compressed)
+            | LogFileMode::REAL_TIME.when(self.real_time)
+            | LogFileMode::NO_PER_PROCESSOR_BUFFERING.when(!self.per_processor)
+            | LogFileMode::INDEPENDENT_SESSION.when(self.independent)
+            | LogFileMode::USE_KBYTES_FOR_SIZE.when(policy.max_size.is_some())
+    }
+
+    /// `MaximumFileSize` of the file's header, in KiB; 0: no limit.
+    pub fn max_size_kb(&self) -> u32 {
+        let kilobytes = self.mode.policy().max_size.unwrap_or(0) >> 10;
+        u32::try_from(kilobytes).unwrap_or(u32::MAX)
+    }
+}
+
+impl Enablement {
+    /// Tells whether a provider can be enabled like this.
+    ///
+    /// # Errors
+    /// `NoProvider`, `Filters`.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if self.provider.is_zero() {
+            return Err(ConfigError::NoProvider);
+        }
+        if let Some(filters) = &self.info.filters
+            && let Err(source) = filters.check()
+        {
+            return Err(ConfigError::Filters { provider: self.provider, source });
+        }
+        Ok(())
+    }
+}

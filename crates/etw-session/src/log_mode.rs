@@ -1,0 +1,273 @@
+//! Log modes: how a session uses its output, each with its policy.
+
+use std::fmt;
+
+use etw_types::LogFileMode;
+
+use crate::buffer::Place;
+use crate::config::{ConfigError, ConfigOption};
+
+/// How a session uses its output.
+///
+/// A new mode is a variant here and a row in [`LogMode::policy`]; nothing else matches on the variants.
+#[doc(alias = "LogFileMode")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LogMode {
+    /// Buffers follow each other in the file, up to `max_size` bytes.
+    Sequential {
+        /// Bytes of the file, header included; `None`: no limit.
+        max_size: Option<u64>,
+    },
+    /// The file's oldest buffers are overwritten.
+    Circular {
+        /// Bytes of the file, header included.
+        max_size: u64,
+    },
+    /// The session continues in a new file each time one has `max_size` bytes.
+    NewFile {
+        /// Bytes of each file, header included.
+        max_size: u64,
+    },
+    /// Buffers follow those that the file holds already.
+    Append,
+    /// The session has no file: the oldest buffers in memory are overwritten, and a snapshot writes them on demand.
+    Buffering,
+}
+
+impl Default for LogMode {
+    fn default() -> LogMode {
+        LogMode::Sequential { max_size: None }
+    }
+}
+
+/// The name of a log mode that writes a file, without its sizes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
+#[non_exhaustive]
+pub enum FileMode {
+    /// [`LogMode::Sequential`]
+    #[default]
+    Sequential,
+    /// [`LogMode::Circular`]
+    Circular,
+    /// [`LogMode::NewFile`]
+    NewFile,
+    /// [`LogMode::Append`]
+    Append,
+}
+
+impl FileMode {
+    /// All modes.
+    pub const ALL: [FileMode; 4] =
+        [FileMode::Sequential, FileMode::Circular, FileMode::NewFile, FileMode::Append];
+
+    /// The mode's word in settings and on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FileMode::Sequential => "sequential",
+            FileMode::Circular => "circular",
+            FileMode::NewFile => "new-file",
+            FileMode::Append => "append",
+        }
+    }
+
+    /// The mode's line in help texts.
+    pub const fn description(self) -> &'static str {
+        match self {
+            FileMode::Sequential => "Write buffers one after another; stop at the maximum size",
+            FileMode::Circular => "Overwrite the file's oldest events at the maximum size",
+            FileMode::NewFile => {
+                "Start a new file at each maximum size; %d in the file's name is its number"
+            }
+            FileMode::Append => "Write behind what the file holds already",
+        }
+    }
+}
+
+impl fmt::Display for FileMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What happens when a file has its maximum size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtMaxSize {
+    /// The session stores nothing more; further events are lost and counted.
+    Stop,
+    /// The next buffer overwrites the file's oldest one.
+    Overwrite,
+    /// The next buffer begins another file.
+    NextFile,
+}
+
+/// What happens when a CPU needs a buffer and none is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenNoBufferIsFree {
+    /// The event is lost, unless the host can wait for the storage.
+    WaitForStorage,
+    /// The session's oldest buffer is overwritten.
+    OverwriteOldest,
+}
+
+/// Everything that session, files, hosts and controllers ask of a log mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogPolicy {
+    /// The mode's bits in a file's header.
+    pub bits: LogFileMode,
+    /// Bytes of one file, header included.
+    pub max_size: Option<u64>,
+    /// What happens when a file has its maximum size.
+    pub at_max_size: AtMaxSize,
+    /// What happens when no buffer is free.
+    pub when_no_buffer_is_free: WhenNoBufferIsFree,
+    /// The session begins one file, and is the only one to write it: controllers can move the session to another file, and a finalised
+    /// file means that the session has ended.
+    pub has_own_file: bool,
+    /// The session's first buffers lie in the same file as its last ones: what they say holds for all of the file.
+    pub keeps_first_buffers: bool,
+    /// Buffers follow each other without a limit, so that each can have a size of its own.
+    pub can_be_compressed: bool,
+}
+
+impl LogMode {
+    /// The mode of a name.
+    ///
+    /// # Errors
+    /// `MaxSizeMissing` for modes that need a maximum size; `MaxSizeUnused` for the one that has none.
+    pub fn new(mode: FileMode, max_size: Option<u64>) -> Result<LogMode, ConfigError> {
+        match (mode, max_size) {
+            (FileMode::Sequential, max_size) => Ok(LogMode::Sequential { max_size }),
+            (FileMode::Circular, Some(max_size)) => Ok(LogMode::Circular { max_size }),
+            (FileMode::NewFile, Some(max_size)) => Ok(LogMode::NewFile { max_size }),
+            (FileMode::Append, None) => Ok(LogMode::Append),
+            (FileMode::Append, Some(_)) => Err(ConfigError::MaxSizeUnused { mode }),
+            (mode, None) => {
+                Err(ConfigError::MaxSizeMissing { option: ConfigOption::LogMode, mode })
+            }
+        }
+    }
+
+    /// The mode that a file's header states; `max_size` in bytes, 0 for no limit.
+    pub fn of_header(log_file_mode: LogFileMode, max_size: u64) -> LogMode {
+        let limit = (max_size > 0).then_some(max_size);
+        match FileMode::of_bits(log_file_mode) {
+            _ if log_file_mode.contains(LogFileMode::BUFFERING) => LogMode::Buffering,
+            mode => LogMode::new(mode, limit).unwrap_or(LogMode::Sequential { max_size: limit }),
+        }
+    }
+
+    /// The mode's name; `None` for a session without a file.
+    pub const fn file_mode(self) -> Option<FileMode> {
+        match self {
+            LogMode::Sequential { .. } => Some(FileMode::Sequential),
+            LogMode::Circular { .. } => Some(FileMode::Circular),
+            LogMode::NewFile { .. } => Some(FileMode::NewFile),
+            LogMode::Append => Some(FileMode::Append),
+            LogMode::Buffering => None,
+        }
+    }
+
+    /// The mode's policy.
+    pub const fn policy(self) -> LogPolicy {
+        let sequential = LogPolicy {
+            bits: LogFileMode::SEQUENTIAL,
+            max_size: None,
+            at_max_size: AtMaxSize::Stop,
+            when_no_buffer_is_free: WhenNoBufferIsFree::WaitForStorage,
+            has_own_file: true,
+            keeps_first_buffers: true,
+            can_be_compressed: false,
+        };
+        match self {
+            LogMode::Sequential { max_size } => {
+                LogPolicy { max_size, can_be_compressed: max_size.is_none(), ..sequential }
+            }
+            LogMode::Circular { max_size } => LogPolicy {
+                bits: LogFileMode::CIRCULAR,
+                max_size: Some(max_size),
+                at_max_size: AtMaxSize::Overwrite,
+                keeps_first_buffers: false,
+                ..sequential
+            },
+            LogMode::NewFile { max_size } => LogPolicy {
+                bits: LogFileMode::NEWFILE,
+                max_size: Some(max_size),
+                at_max_size: AtMaxSize::NextFile,
+                has_own_file: false,
+                keeps_first_buffers: false,
+                ..sequential
+            },
+            LogMode::Append => LogPolicy {
+                bits: LogFileMode::APPEND,
+                has_own_file: false,
+                keeps_first_buffers: false,
+                ..sequential
+            },
+            LogMode::Buffering => LogPolicy {
+                bits: LogFileMode::BUFFERING,
+                when_no_buffer_is_free: WhenNoBufferIsFree::OverwriteOldest,
+                has_own_file: false,
+                keeps_first_buffers: false,
+                ..sequential
+            },
+        }
+    }
+}
+
+impl FileMode {
+    /// The mode of `LogFileMode` bits; sequential when no other is set.
+    pub const fn of_bits(log_file_mode: LogFileMode) -> FileMode {
+        match () {
+            () if log_file_mode.contains(LogFileMode::CIRCULAR) => FileMode::Circular,
+            () if log_file_mode.contains(LogFileMode::NEWFILE) => FileMode::NewFile,
+            () if log_file_mode.contains(LogFileMode::APPEND) => FileMode::Append,
+            () => FileMode::Sequential,
+        }
+    }
+}
+
+impl LogPolicy {
+    /// Slots of a file, the header's among them; `None`: no limit.
+    pub fn slots(&self, buffer_size: u32) -> Option<u64> {
+        self.max_size.map(|max_size| max_size / u64::from(buffer_size.max(1)))
+    }
+
+    /// The place of the buffer after the one at `place`, in files of so many slots. `None`: there is no space left.
+    pub fn place_after(&self, place: Place, slots: Option<u64>) -> Option<Place> {
+        let next = Place { slot: place.slot + 1, ..place };
+        match (slots, self.at_max_size) {
+            (Some(slots), AtMaxSize::Stop) if next.slot >= slots => None,
+            (Some(slots), AtMaxSize::Overwrite) if next.slot >= slots => {
+                Some(Place { slot: 1, ..place })
+            }
+            (Some(slots), AtMaxSize::NextFile) if next.slot >= slots => {
+                Some(Place { file: place.file + 1, slot: 1 })
+            }
+            _ => Some(next),
+        }
+    }
+
+    /// Whether the session continues in further files by itself.
+    pub fn is_series(&self) -> bool {
+        self.at_max_size == AtMaxSize::NextFile
+    }
+
+    /// Whether later buffers replace earlier ones of the same file.
+    pub fn overwrites_file(&self) -> bool {
+        self.at_max_size == AtMaxSize::Overwrite
+    }
+
+    /// Whether buffers stay in memory until a snapshot is taken.
+    pub fn is_in_memory(&self) -> bool {
+        self.when_no_buffer_is_free == WhenNoBufferIsFree::OverwriteOldest
+    }
+
+    /// Whether the file is full when `begun` buffers have been begun for it.
+    pub fn is_full(&self, begun: u64, slots: Option<u64>) -> bool {
+        // Every buffer gets a slot, and the header has one.
+        self.at_max_size == AtMaxSize::Stop && slots.is_some_and(|slots| begun + 1 >= slots)
+    }
+}
