@@ -129,15 +129,15 @@ pub fn wevt(data: &[u8]) {
     let Some((table, payload)) = split(rest) else { return };
     let mut messages = Messages::default();
     messages.add_table(table);
-    if let Ok(providers) = etw_decode::wevt::parse(blob, &messages) {
-        events(providers, payload);
+    if let Ok(manifest) = etw_decode::wevt::parse(blob, &messages) {
+        events(manifest.providers, payload);
     }
 }
 
 /// A PE file.
 pub fn pe(data: &[u8]) {
-    if let Ok(providers) = etw_decode::wevt::parse_pe(data, &Messages::default()) {
-        events(providers, &data[..data.len().min(100)]);
+    if let Ok(manifest) = etw_decode::wevt::parse_pe(data, &Messages::default()) {
+        events(manifest.providers, &data[..data.len().min(100)]);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use etw_api::{Guid, Status};
 use etw_decode::Catalog;
-use etw_decode::manifest::{self, ManifestError, ManifestProvider};
+use etw_decode::manifest::{self, ManifestError};
 use etw_decode::wevt::{self, Messages};
 
 use crate::status::{ERROR_INVALID_DATA, ERROR_NOT_FOUND, ERROR_XML_PARSE_ERROR};
@@ -161,11 +161,13 @@ fn add(catalog: &mut Catalog, source: &Source) -> Result<Vec<Provider>, Status> 
         let is_any = catalog.len() > before || source.bytes.is_empty();
         return if is_any { Ok(Vec::new()) } else { Err(ERROR_INVALID_DATA) };
     }
-    let providers: Vec<ManifestProvider> = if source.bytes.starts_with(b"MZ") {
-        wevt::parse_pe(&source.bytes, &Messages::default()).map_err(|_| ERROR_INVALID_DATA)?
-    } else {
-        manifest::parse(&source.bytes).map_err(|error| status_of(&error))?.providers
+    let messages = Messages::default();
+    let manifest = match &source.bytes[..] {
+        pe if pe.starts_with(b"MZ") => wevt::parse_pe(pe, &messages),
+        bare if wevt::is_bare(bare) => wevt::parse(bare, &messages),
+        text => Ok(manifest::parse(text).map_err(|error| status_of(&error))?),
     };
+    let providers = manifest.map_err(|_| ERROR_INVALID_DATA)?.providers;
     let mut told = Vec::new();
     for provider in providers {
         told.push(Provider {

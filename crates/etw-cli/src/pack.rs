@@ -93,7 +93,12 @@ fn add(builder: &mut PackBuilder, path: &Path) -> Result<(), Failure> {
     let bytes = schemas::read(path)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is_pdb = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("pdb"));
-    let added = if is_pdb { builder.add_pdb(&name, &bytes) } else { builder.add(&name, &bytes) };
+    let texts = schemas::texts_beside(path, &bytes);
+    let added = match is_pdb {
+        true => builder.add_pdb(&name, &bytes),
+        false if !texts.is_empty() => builder.add_compiled(&name, &bytes, &texts),
+        false => builder.add(&name, &bytes),
+    };
     let warnings = added.map_err(|error| schemas::refused(path, error))?;
     schemas::tell(path, &warnings);
     Ok(())

@@ -3,7 +3,7 @@
 use crate::output::Failure;
 use clap::Args;
 use etw_decode::pack::Pack;
-use etw_decode::wevt::Messages;
+use etw_decode::wevt::{self, Messages};
 use etw_decode::{Catalog, registered};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct Schemas {
-    /// Instrumentation manifest (XML, or a program or library with a compiled one), before what the trace itself says
+    /// Instrumentation manifest: XML, a program or library with a compiled one, or a bare WEVT_TEMPLATE (.bin)
     #[arg(long, value_name = "FILE")]
     pub manifest: Vec<PathBuf>,
     /// Formats of WPP messages: a TMF file, or a folder of them
@@ -34,17 +34,16 @@ impl Schemas {
         let mut catalog = Catalog::default();
         for path in &self.manifest {
             let text = read(path)?;
-            if text.starts_with(b"MZ") {
-                let mut messages = Messages::default();
-                for mui in muis(path) {
-                    if let Ok(bytes) = std::fs::read(&mui) {
-                        messages.add_pe(&bytes).map_err(|error| refused(&mui, error))?;
-                    }
+            let mut messages = Messages::default();
+            for texts in texts_beside(path, &text) {
+                match texts.starts_with(b"MZ") {
+                    // A file that is no library has no texts.
+                    true => drop(messages.add_pe(&texts)),
+                    false => messages.add_table(&texts),
                 }
-                catalog.add_pe(&text, &messages).map_err(|error| refused(path, error))?;
-                continue;
             }
-            let warnings = catalog.add_manifest(&text).map_err(|error| refused(path, error))?;
+            let warnings = catalog.add_compiled(&text, &messages);
+            let warnings = warnings.map_err(|error| refused(path, error))?;
             tell(path, &warnings);
         }
         for path in &self.mof {
@@ -80,13 +79,65 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     std::fs::read(path).map_err(|error| refused(path, error))
 }
 
-/// Where Windows keeps the texts of a program: beside it, or in the folder of a language.
+/// The files beside a compiled manifest that have its texts: `.mui` libraries of a PE file, message tables of a bare resource.
+pub fn texts_beside(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
+    let files = match bytes {
+        pe if pe.starts_with(b"MZ") => muis(path),
+        bare if wevt::is_bare(bare) => message_tables(path),
+        _ => Vec::new(),
+    };
+    files.iter().filter_map(|file| std::fs::read(file).ok()).collect()
+}
+
+/// `NAME.mui` beside the file and in the folders of languages, English first.
 fn muis(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name() else { return Vec::new() };
     let mut name = name.to_owned();
     name.push(".mui");
-    let folder = path.parent().unwrap_or(Path::new(""));
-    vec![folder.join(&name), folder.join("en-US").join(&name), folder.join("en-us").join(&name)]
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut languages: Vec<PathBuf> =
+        entries.map(|entry| entry.path()).filter(|path| path.join(&name).is_file()).collect();
+    let is_english = |path: &PathBuf| {
+        let language = path.file_name().unwrap_or_default().to_string_lossy();
+        language.to_ascii_lowercase().starts_with("en")
+    };
+    languages.sort_by_key(|path| (!is_english(path), path.clone()));
+    let all = std::iter::once(folder.to_owned()).chain(languages);
+    all.map(|folder| folder.join(&name)).filter(|path| path.is_file()).collect()
+}
+
+/// Message tables that `mc` or its users put beside a resource: `NAME.msg.V.bin` and `NAME.msg.bin` of `NAME.wevt.V.bin`,
+/// `NAME_MSG00001.bin` and `MSG00001.bin` of `NAMETEMP.BIN`; English tables have the lowest numbers.
+fn message_tables(path: &Path) -> Vec<PathBuf> {
+    let lower =
+        |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let name = lower(path);
+    let stem = name.strip_suffix(".bin").unwrap_or(&name);
+    let (base, version) = match stem.split_once(".wevt") {
+        Some((base, version)) => (base, version),
+        None => (stem.strip_suffix("temp").unwrap_or(stem), ""),
+    };
+    let rank = |other: &str| -> Option<u8> {
+        let stem = other.strip_suffix(".bin")?;
+        Some(match stem.strip_prefix(base) {
+            Some(rest) if rest.strip_prefix(".msg") == Some(version) => 0,
+            Some(".msg" | "_msg" | "msg") => 1,
+            Some(rest) if rest.trim_start_matches('_').starts_with("msg0") => 2,
+            _ if stem.starts_with("msg0") => 3,
+            _ => return None,
+        })
+    };
+    let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let entries = std::fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten();
+    let mut found: Vec<(u8, PathBuf)> = entries
+        .flatten()
+        .map(|entry| entry.path())
+        .filter_map(|path| Some((rank(&lower(&path))?, path)))
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
 }
 
 /// The path itself, or the files of a folder with an extension.

@@ -5,7 +5,7 @@ use crate::pack::Pack;
 use crate::provider::ManifestProvider;
 use crate::schema::Schema;
 use crate::schemas::{DescribedEvent, Schemas};
-use crate::wevt::{self, Messages, WevtError};
+use crate::wevt::{self, Messages};
 use crate::wpp::{self, WppMessage};
 use etw_types::Guid;
 use std::sync::Arc;
@@ -18,32 +18,33 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Adds the events of an instrumentation manifest, or of the compiled ones in a PE file; returns warnings about what was
-    /// left out.
+    /// Adds the events of an instrumentation manifest: XML, a PE file with a compiled one, or a bare WEVT_TEMPLATE. Returns
+    /// warnings about what was left out.
     ///
     /// # Errors
-    /// [`ManifestError`] if the bytes are neither.
-    pub fn add_manifest(&mut self, text: &[u8]) -> Result<Vec<String>, ManifestError> {
-        if text.starts_with(b"MZ") {
-            self.add_pe(text, &Messages::default())?;
-            return Ok(Vec::new());
-        }
-        let manifest = manifest::parse(text)?;
+    /// [`ManifestError`] if the bytes are none of these.
+    pub fn add_manifest(&mut self, bytes: &[u8]) -> Result<Vec<String>, ManifestError> {
+        self.add_compiled(bytes, &Messages::default())
+    }
+
+    /// Like [`add_manifest`](Catalog::add_manifest); `messages`: texts of other files, for those that a compiled manifest lacks.
+    ///
+    /// # Errors
+    /// [`ManifestError`] if the bytes are not a manifest.
+    pub fn add_compiled(
+        &mut self,
+        bytes: &[u8],
+        messages: &Messages,
+    ) -> Result<Vec<String>, ManifestError> {
+        let manifest = match bytes {
+            pe if pe.starts_with(b"MZ") => wevt::parse_pe(pe, messages)?,
+            bare if wevt::is_bare(bare) => wevt::parse(bare, messages)?,
+            text => manifest::parse(text)?,
+        };
         for provider in manifest.providers {
             self.add_provider(provider);
         }
         Ok(manifest.warnings)
-    }
-
-    /// Adds the events of the compiled manifests in a PE file. `messages`: texts of other files, for those that it lacks.
-    ///
-    /// # Errors
-    /// [`WevtError`] if the file has no compiled manifest, or a damaged one.
-    pub fn add_pe(&mut self, file: &[u8], messages: &Messages) -> Result<(), WevtError> {
-        for provider in wevt::parse_pe(file, messages)? {
-            self.add_provider(provider);
-        }
-        Ok(())
     }
 
     /// Adds the events of a provider.

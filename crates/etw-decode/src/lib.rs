@@ -46,6 +46,7 @@ mod field_texts;
 mod fields;
 mod from_field;
 mod kernel;
+mod layout;
 pub mod manifest;
 mod map;
 mod message;

@@ -6,9 +6,10 @@
 //! Source: Microsoft's documentation of the instrumentation manifest's schema; names of types as in `winmeta.xml`.
 
 mod compiler;
+mod winmeta;
 mod xml;
 
-pub use crate::provider::ManifestProvider;
+pub use crate::provider::{Manifest, ManifestChannel, ManifestProvider};
 use crate::wevt::WevtError;
 use compiler::Compiler;
 use std::fmt;
@@ -18,8 +19,6 @@ use xml::{Tree, decode_text};
 pub const SIZE_LIMIT: usize = 64 << 20;
 /// Bytes of what is compiled: events that share a template each have a copy of it, which a hostile manifest could make much of.
 const COMPILED_LIMIT: usize = 256 << 20;
-/// Warnings that are kept.
-const WARNING_LIMIT: usize = 100;
 
 /// Why a text is no manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,17 +59,6 @@ impl fmt::Display for ManifestError {
 }
 
 impl std::error::Error for ManifestError {}
-
-/// The providers of a manifest.
-#[derive(Clone, Debug, Default)]
-pub struct Manifest {
-    /// In the order of the text.
-    pub providers: Vec<ManifestProvider>,
-    /// What was left out, and why; at most a hundred.
-    pub warnings: Vec<String>,
-    /// Approximate bytes of memory that the events take.
-    pub(crate) size: usize,
-}
 
 /// Reads a manifest: UTF-8, or UTF-16 with its mark.
 ///

@@ -14,6 +14,7 @@
 //! one of its GUIDs comes, and its hash is checked then.
 
 use crate::event_info::{EventInfo, map};
+use crate::provider::{Manifest, ManifestProvider};
 use crate::schema::Schema;
 use crate::schemas::{DescribedEvent, Schemas};
 use crate::store::part;
@@ -126,13 +127,8 @@ impl PackBuilder {
             }
             return Ok(Vec::new());
         }
-        if bytes.starts_with(b"MZ") {
-            let parts = wevt::parts(bytes).map_err(|error| error.to_string())?;
-            let joined = join(parts.iter().map(|(kind, part)| (*kind, &part[..])));
-            let guids = compiled(&joined).map_err(|error| error.to_string())?;
-            let guids = guids.iter().map(|provider| provider.guid).collect();
-            self.put(SourceKind::Compiled, name, joined, guids);
-            return Ok(Vec::new());
+        if bytes.starts_with(b"MZ") || wevt::is_bare(bytes) {
+            return self.add_compiled(name, bytes, &[]);
         }
         let lower = name.to_ascii_lowercase();
         if lower.ends_with(".tmf") {
@@ -160,6 +156,36 @@ impl PackBuilder {
             .flat_map(|provider| [Some(provider.guid), provider.control_guid]);
         self.put(SourceKind::Manifest, name, bytes.to_vec(), guids.flatten().collect());
         Ok(parsed.warnings)
+    }
+
+    /// Adds a compiled manifest: a PE file or a bare WEVT_TEMPLATE. `texts`: files with texts that it lacks, which are PE files
+    /// (`.mui`) or bare message tables. Returns warnings.
+    ///
+    /// # Errors
+    /// It has no compiled manifest, or a damaged one.
+    pub fn add_compiled(
+        &mut self,
+        name: &str,
+        bytes: &[u8],
+        texts: &[Vec<u8>],
+    ) -> Result<Vec<String>, String> {
+        let message = |error: wevt::WevtError| error.to_string();
+        let mut parts = match wevt::is_bare(bytes) {
+            true => vec![(wevt::TEMPLATES, bytes.to_vec())],
+            false => wevt::parts(bytes).map_err(message)?,
+        };
+        for text in texts {
+            match text.starts_with(b"MZ") {
+                true => parts.extend(wevt::message_parts(text).map_err(message)?),
+                false => parts.push((wevt::MESSAGES, text.clone())),
+            }
+        }
+        let joined = join(parts.iter().map(|(kind, part)| (*kind, &part[..])));
+        let manifest = compiled(&joined).map_err(message)?;
+        let providers = manifest.providers.iter();
+        let guids = providers.flat_map(|one| [Some(one.guid), one.control_guid]).flatten();
+        self.put(SourceKind::Compiled, name, joined, guids.collect());
+        Ok(manifest.warnings)
     }
 
     /// Adds what a trace told of its events.
@@ -247,17 +273,17 @@ fn split(mut joined: &[u8]) -> Vec<(u8, &[u8])> {
     parts
 }
 
-fn compiled(joined: &[u8]) -> Result<Vec<manifest::ManifestProvider>, wevt::WevtError> {
+fn compiled(joined: &[u8]) -> Result<Manifest, wevt::WevtError> {
     let parts = split(joined);
     let mut messages = Messages::default();
     for (_, table) in parts.iter().filter(|(kind, _)| *kind == wevt::MESSAGES) {
         messages.add_table(table);
     }
-    let mut providers = Vec::new();
+    let mut all = Manifest::default();
     for (_, blob) in parts.iter().filter(|(kind, _)| *kind == wevt::TEMPLATES) {
-        providers.extend(wevt::parse(blob, &messages)?);
+        all.append(wevt::parse(blob, &messages)?);
     }
-    Ok(providers)
+    Ok(all)
 }
 
 /// A pack that is read.
@@ -368,7 +394,7 @@ impl Pack {
                     parsed.providers.into_iter().for_each(|one| catalog.add_provider(one));
                 }
                 SourceKind::Compiled => {
-                    for provider in compiled(&source).unwrap_or_default() {
+                    for provider in compiled(&source).unwrap_or_default().providers {
                         catalog.add_provider(provider);
                     }
                 }
@@ -428,7 +454,7 @@ fn add_trace(catalog: &mut Schemas, joined: &[u8]) {
                 let Some(guid) = Guid::read(part, 0) else { continue };
                 let Ok(parsed) = manifest::parse(&part[16..]) else { continue };
                 for provider in parsed.providers {
-                    catalog.add_provider(manifest::ManifestProvider { guid, ..provider });
+                    catalog.add_provider(ManifestProvider { guid, ..provider });
                 }
             }
             _ => {}

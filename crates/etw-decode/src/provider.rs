@@ -1,8 +1,48 @@
-//! [`ManifestProvider`]: what a manifest, in text or compiled, says of a provider.
+//! [`Manifest`]: the providers of a manifest, in text or compiled.
 
+use crate::map::Map;
 use crate::schema::Schema;
 use etw_types::Guid;
 use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Warnings that are kept.
+const WARNING_LIMIT: usize = 100;
+
+/// The providers of a manifest.
+#[derive(Clone, Debug, Default)]
+pub struct Manifest {
+    /// In the order of the manifest.
+    pub providers: Vec<ManifestProvider>,
+    /// What was left out, and why; at most a hundred.
+    pub warnings: Vec<String>,
+    /// Approximate bytes of memory that the events take.
+    pub(crate) size: usize,
+}
+
+impl Manifest {
+    pub(crate) fn warn(&mut self, what: String) {
+        if self.warnings.len() < WARNING_LIMIT {
+            self.warnings.push(what);
+        }
+    }
+
+    /// Adds the providers and warnings of another one.
+    pub(crate) fn append(&mut self, other: Manifest) {
+        self.providers.extend(other.providers);
+        other.warnings.into_iter().for_each(|what| self.warn(what));
+        self.size += other.size;
+    }
+}
+
+/// A channel of a provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ManifestChannel {
+    /// The channel byte of its events.
+    pub value: u8,
+    /// Its name.
+    pub name: String,
+}
 
 /// A provider and its events.
 #[derive(Clone, Debug, Default)]
@@ -17,4 +57,8 @@ pub struct ManifestProvider {
     pub events: HashMap<(u16, u8), Schema>,
     /// What it can be enabled by: mask and name.
     pub keywords: Vec<(u64, String)>,
+    /// Its channels, by value.
+    pub channels: Vec<ManifestChannel>,
+    /// Its maps, by name.
+    pub maps: Vec<Arc<Map>>,
 }

@@ -3,6 +3,7 @@
 use crate::field::{Count, Field, Kind, Length, name_siblings};
 use crate::message::Message;
 use crate::wpp::format::WppFormat;
+use etw_types::EventDescriptor;
 
 /// What an event is called and made of.
 ///
@@ -20,6 +21,10 @@ pub struct Schema {
     pub message: Option<Message>,
     /// 28 bits that only consumers give a meaning.
     pub tag: u32,
+    /// The numbers that the manifest gives the event.
+    pub descriptor: Option<EventDescriptor>,
+    /// Why fields at the end are unknown, if they are: the payload's bytes behind the last known field are its rest.
+    pub incomplete: Option<Box<str>>,
     /// Whether lengths or counts of fields are values of other fields.
     pub(crate) has_references: bool,
     /// Fields at the end may be missing: one that would begin where the payload ends is not there.
@@ -84,6 +89,8 @@ impl Schema {
             top_level,
             message: None,
             tag: 0,
+            descriptor: None,
+            incomplete: None,
             ends_early: false,
             wpp: None,
         }

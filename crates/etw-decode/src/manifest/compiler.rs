@@ -1,14 +1,16 @@
 //! From elements to schemas.
 
+use super::winmeta;
 use super::xml::{Tree, number};
-use super::{Manifest, ManifestProvider, WARNING_LIMIT};
 use crate::field::{Count, Field, Kind, Length};
+use crate::layout::whole_part;
 use crate::map::{Map, MapKind};
 use crate::message::Message;
+use crate::provider::{Manifest, ManifestChannel, ManifestProvider};
 use crate::schema::{Names, Schema};
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_tracelogging::{Show, Wire};
-use etw_types::Guid;
+use etw_types::{EventDescriptor, Guid, Keyword, Level, Opcode};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -20,17 +22,42 @@ pub(super) struct Compiler<'t> {
     limit: usize,
 }
 
-/// What events of a provider refer to.
+/// A level, task or opcode: its value and what is shown of it.
+struct Numbered<N> {
+    value: N,
+    shown: String,
+    element: usize,
+}
+
+/// A channel as events refer to it.
+#[derive(Clone)]
+struct Channel {
+    value: u8,
+    /// The keyword bit by which a session enables it.
+    bit: u64,
+    name: String,
+}
+
+/// Everything that events of a provider refer to by name.
 #[derive(Default)]
 struct Provider<'t> {
-    levels: HashMap<&'t str, String>,
-    /// Name, and the task's element for its own opcodes.
-    tasks: HashMap<&'t str, (String, usize)>,
-    opcodes: HashMap<&'t str, String>,
+    levels: HashMap<&'t str, Numbered<u8>>,
+    /// The task's element holds its own opcodes.
+    tasks: HashMap<&'t str, Numbered<u16>>,
+    opcodes: HashMap<&'t str, Numbered<u8>>,
     keywords: HashMap<&'t str, (u64, String)>,
-    channels: HashMap<&'t str, String>,
+    /// By name and by id.
+    channels: HashMap<&'t str, Channel>,
     maps: HashMap<&'t str, Arc<Map>>,
-    templates: HashMap<&'t str, (Vec<Field>, usize)>,
+    templates: HashMap<&'t str, Template>,
+}
+
+/// Fields in the order of a TRACE_EVENT_INFO.
+struct Template {
+    fields: Vec<Field>,
+    top_level: usize,
+    /// Why fields are missing at its end.
+    incomplete: Option<String>,
 }
 
 impl<'t> Compiler<'t> {
@@ -39,9 +66,7 @@ impl<'t> Compiler<'t> {
     }
 
     pub fn warn(&mut self, what: impl Into<String>) {
-        if self.manifest.warnings.len() < WARNING_LIMIT {
-            self.manifest.warnings.push(what.into());
-        }
+        self.manifest.warn(what.into());
     }
 
     /// English where there is a choice: what tools are written against.
@@ -99,25 +124,19 @@ impl<'t> Compiler<'t> {
         };
         let mut known = Provider::default();
         for level in tree.grandchildren(element, "levels", "level") {
-            known.levels.extend(self.shown(level));
+            known.levels.extend(self.numbered(level));
         }
         for task in tree.grandchildren(element, "tasks", "task") {
-            known.tasks.extend(self.shown(task).map(|(name, shown)| (name, (shown, task))));
+            known.tasks.extend(self.numbered(task));
         }
         for opcode in tree.grandchildren(element, "opcodes", "opcode") {
-            known.opcodes.extend(self.shown(opcode));
+            known.opcodes.extend(self.numbered(opcode));
         }
         for keyword in tree.grandchildren(element, "keywords", "keyword") {
             let mask = tree.get(keyword, "mask").and_then(number).unwrap_or(0);
             known.keywords.extend(self.shown(keyword).map(|(name, shown)| (name, (mask, shown))));
         }
-        for kind in ["channel", "importChannel"] {
-            for channel in tree.grandchildren(element, "channels", kind) {
-                let Some(name) = tree.get(channel, "name") else { continue };
-                known.channels.insert(name, name.to_owned());
-                known.channels.extend(tree.get(channel, "chid").map(|id| (id, name.to_owned())));
-            }
-        }
+        let channels = self.channels(element, &mut known.channels);
         for (kind, list) in [(MapKind::Value, "valueMap"), (MapKind::Bits, "bitMap")] {
             for map in tree.grandchildren(element, "maps", list) {
                 let Some(name) = tree.get(map, "name") else { continue };
@@ -126,9 +145,8 @@ impl<'t> Compiler<'t> {
         }
         for template in tree.grandchildren(element, "templates", "template") {
             let Some(tid) = tree.get(template, "tid") else { continue };
-            if let Some(fields) = self.template(template, tid, name, &known.maps) {
-                known.templates.entry(tid).or_insert(fields);
-            }
+            let template = self.template(template, tid, name, &known.maps);
+            known.templates.entry(tid).or_insert(template);
         }
         let mut provider = ManifestProvider {
             guid,
@@ -136,12 +154,59 @@ impl<'t> Compiler<'t> {
             name: name.to_owned(),
             events: HashMap::new(),
             keywords: known.keywords.values().cloned().collect(),
+            channels,
+            maps: known.maps.values().cloned().collect(),
         };
         provider.keywords.sort();
+        provider.maps.sort_by(|a, b| a.name.cmp(&b.name));
         for event in tree.grandchildren(element, "events", "event") {
             self.event(event, &known, &mut provider);
         }
         self.manifest.providers.push(provider);
+    }
+
+    fn numbered<N: TryFrom<u64> + Default>(
+        &self,
+        element: usize,
+    ) -> Option<(&'t str, Numbered<N>)> {
+        let (name, shown) = self.shown(element)?;
+        let value = self.tree.get(element, "value").and_then(number);
+        let value = value.and_then(|value| N::try_from(value).ok()).unwrap_or_default();
+        Some((name, Numbered { value, shown, element }))
+    }
+
+    /// Channels in the order of the text: each takes the next keyword bit from bit 63 down, and the next value from 16 up unless
+    /// it has one.
+    fn channels(
+        &self,
+        provider: usize,
+        known: &mut HashMap<&'t str, Channel>,
+    ) -> Vec<ManifestChannel> {
+        let tree = self.tree;
+        let mut all = Vec::new();
+        let mut next = 16u8;
+        let lists = tree.children(provider, "channels");
+        let channels = lists.flat_map(|list| tree.elements[list].children.iter().copied());
+        for (order, channel) in channels.enumerate() {
+            let Some(name) = tree.get(channel, "name") else { continue };
+            let value = tree.get(channel, "value").and_then(number);
+            let imported = Some(channel)
+                .filter(|channel| tree.elements[*channel].name == "importChannel")
+                .and_then(|_| winmeta::channel(name));
+            let value = value.and_then(|value| u8::try_from(value).ok()).or(imported);
+            let value = value.unwrap_or_else(|| {
+                let value = next;
+                next = next.saturating_add(1);
+                value
+            });
+            let bit = 1u64.checked_shl(63 - order.min(63) as u32).unwrap_or(0);
+            let one = Channel { value, bit, name: name.to_owned() };
+            known.extend(tree.get(channel, "chid").map(|id| (id, one.clone())));
+            known.insert(name, one);
+            all.push(ManifestChannel { value, name: name.to_owned() });
+        }
+        all.sort_by_key(|channel| channel.value);
+        all
     }
 
     fn map(&mut self, element: usize, name: &str, kind: MapKind) -> Map {
@@ -162,62 +227,68 @@ impl<'t> Compiler<'t> {
         Map { name: name.to_owned(), kind, entries }
     }
 
-    /// Fields in the order of a TRACE_EVENT_INFO; how many are top-level. `None` where a type is not known: what follows it
-    /// would be read wrong.
+    /// A template's fields, up to the first one that cannot be decoded.
     fn template(
         &mut self,
         element: usize,
         tid: &str,
         provider: &str,
         maps: &HashMap<&str, Arc<Map>>,
-    ) -> Option<(Vec<Field>, usize)> {
+    ) -> Template {
         let tree = self.tree;
-        let items: Vec<usize> = tree.elements[element]
-            .children
-            .iter()
-            .copied()
-            .filter(|item| {
-                ["data", "struct", "binary"].contains(&tree.elements[*item].name.as_str())
-            })
-            .collect();
-        let mut fields = Vec::new();
-        let top_level = items.len();
-        let mut structs = Vec::new();
-        let refuse = |compiler: &mut Self, what: String| {
-            compiler.warn(format!("{provider}: template {tid:?} is left out: {what}"));
-            None
+        let is_item = |item: &usize| {
+            ["data", "struct", "binary"].contains(&tree.elements[*item].name.as_str())
         };
-        for &item in &items {
-            if tree.elements[item].name == "struct" {
-                structs.push((fields.len(), item));
-                let name = tree.get(item, "name").unwrap_or_default();
-                let mut field = Field::new(name, Wire::Nothing, Show::Plain);
-                field.kind = Kind::Struct { first: 0, count: 0 };
-                match self.count(item, &fields, 0..fields.len()) {
-                    Ok(count) => field.count = count,
-                    Err(what) => return refuse(self, what),
+        let items = tree.elements[element].children.iter().copied().filter(is_item);
+        let mut fields = Vec::new();
+        let mut structs = Vec::new();
+        let mut incomplete = None;
+        for item in items {
+            let field = match tree.elements[item].name.as_str() {
+                "struct" => self.structure(item, &fields),
+                _ => self.field(item, &fields, 0..fields.len(), maps),
+            };
+            match field {
+                Ok(field) => {
+                    if field.is_struct() {
+                        structs.push((fields.len(), item));
+                    }
+                    fields.push(Ok(field));
                 }
-                fields.push(field);
-                continue;
-            }
-            match self.field(item, &fields, 0..fields.len(), maps) {
-                Ok(field) => fields.push(field),
-                Err(what) => return refuse(self, what),
+                Err(what) => {
+                    incomplete = Some(what);
+                    break;
+                }
             }
         }
+        let top_level = fields.len();
         for (owner, element) in structs {
             let first = fields.len();
-            let members: Vec<usize> = tree.children(element, "data").collect();
-            for item in members {
-                // A member refers to its siblings, or to what comes before the struct.
-                match self.field(item, &fields, first..fields.len(), maps) {
-                    Ok(field) => fields.push(field),
-                    Err(what) => return refuse(self, what),
-                }
+            for item in tree.children(element, "data") {
+                // A member refers to its siblings, or to a field before the struct.
+                let member = self.field(item, &fields, first..fields.len(), maps);
+                fields.push(member);
             }
-            fields[owner].kind = Kind::Struct { first, count: fields.len() - first };
+            let count = fields.len() - first;
+            if let Ok(owner) = &mut fields[owner] {
+                owner.kind = Kind::Struct { first, count };
+            }
         }
-        Some((fields, top_level))
+        let whole = whole_part(fields, top_level);
+        let incomplete = whole.incomplete.or(incomplete);
+        if let Some(what) = &incomplete {
+            let kept = whole.top_level;
+            self.warn(format!("{provider}: template {tid:?} is cut behind {kept} fields: {what}"));
+        }
+        Template { fields: whole.fields, top_level: whole.top_level, incomplete }
+    }
+
+    fn structure(&self, item: usize, fields: &[Result<Field, String>]) -> Result<Field, String> {
+        let name = self.tree.get(item, "name").unwrap_or_default();
+        let mut field = Field::new(name, Wire::Nothing, Show::Plain);
+        field.kind = Kind::Struct { first: 0, count: 0 };
+        field.count = self.count(item, fields, 0..fields.len())?;
+        Ok(field)
     }
 
     /// The field that `length` or `count` names, or its number.
@@ -225,7 +296,7 @@ impl<'t> Compiler<'t> {
         &self,
         item: usize,
         attribute: &str,
-        fields: &[Field],
+        fields: &[Result<Field, String>],
         near: std::ops::Range<usize>,
     ) -> Result<Option<Result<u16, usize>>, String> {
         let Some(text) = self.tree.get(item, attribute).filter(|text| !text.is_empty()) else {
@@ -235,8 +306,9 @@ impl<'t> Compiler<'t> {
             let number = u16::try_from(number).map_err(|_| format!("{attribute} {number}"))?;
             return Ok(Some(Ok(number)));
         }
-        let named =
-            |range: std::ops::Range<usize>| range.rev().find(|index| fields[*index].name == text);
+        let is_named =
+            |index: &usize| fields[*index].as_ref().is_ok_and(|field| field.name == text);
+        let named = |mut range: std::ops::Range<usize>| range.rfind(is_named);
         match named(near).or_else(|| named(0..fields.len())) {
             Some(index) => Ok(Some(Err(index))),
             None => Err(format!("{attribute} {text:?} names no field before")),
@@ -246,11 +318,12 @@ impl<'t> Compiler<'t> {
     fn count(
         &self,
         item: usize,
-        fields: &[Field],
+        fields: &[Result<Field, String>],
         near: std::ops::Range<usize>,
     ) -> Result<Count, String> {
         Ok(match self.reference(item, "count", fields, near)? {
-            None => Count::One,
+            // `mc` compiles a count of one as none.
+            None | Some(Ok(0 | 1)) => Count::One,
             Some(Ok(number)) => Count::Fixed(number),
             Some(Err(index)) => Count::Field(index),
         })
@@ -259,7 +332,7 @@ impl<'t> Compiler<'t> {
     fn field(
         &mut self,
         item: usize,
-        fields: &[Field],
+        fields: &[Result<Field, String>],
         near: std::ops::Range<usize>,
         maps: &HashMap<&str, Arc<Map>>,
     ) -> Result<Field, String> {
@@ -310,11 +383,12 @@ impl<'t> Compiler<'t> {
         if provider.events.contains_key(&(id, version)) {
             return self.warn(format!("{}: event {id} version {version} again", provider.name));
         }
-        let (fields, top_level) = match get("template") {
-            None => (Vec::new(), 0),
+        let none = Template { fields: Vec::new(), top_level: 0, incomplete: None };
+        let template = match get("template") {
+            None => &none,
             Some(tid) => match known.templates.get(tid) {
-                // Looked at before it is copied.
-                Some(template) if template.0.len() * size_of::<Field>() > self.limit => {
+                // Checked before it is copied.
+                Some(template) if template.fields.len() * size_of::<Field>() > self.limit => {
                     return self
                         .warn(format!("{}: event {id} is left out: too large", provider.name));
                 }
@@ -324,49 +398,24 @@ impl<'t> Compiler<'t> {
                         provider.name
                     ));
                 }
-                Some(template) => template.clone(),
+                Some(template) => template,
                 None => {
                     let what = format!("{}: event {id} needs template {tid:?}", provider.name);
                     return self.warn(what);
                 }
             },
         };
-        let task = get("task").and_then(|task| known.tasks.get(task));
-        let own_opcode = |name: &str| {
-            let mut own = tree.grandchildren(task?.1, "opcodes", "opcode");
-            let opcode = own.find(|opcode| tree.get(*opcode, "name") == Some(name))?;
-            self.shown(opcode).map(|(_, shown)| shown)
-        };
-        let opcode = get("opcode").map(|name| {
-            let own = own_opcode(name).or_else(|| known.opcodes.get(name).cloned());
-            own.unwrap_or_else(|| name.to_owned())
-        });
-        let keywords = get("keywords").unwrap_or_default().split_ascii_whitespace();
-        let keywords = keywords.map(|name| match known.keywords.get(name) {
-            Some((_, shown)) => shown.clone(),
-            None => name.to_owned(),
-        });
-        let or_itself = |map: &HashMap<&str, String>, name: &str| {
-            map.get(name).cloned().unwrap_or_else(|| name.to_owned())
-        };
-        let mut names = Names {
-            provider: Some(provider.name.clone()),
-            event: get("name").map(str::to_owned),
-            level: get("level").map(|name| or_itself(&known.levels, name)),
-            channel: get("channel").map(|name| or_itself(&known.channels, name)),
-            task: get("task")
-                .map(|name| task.map_or_else(|| name.to_owned(), |task| task.0.clone())),
-            opcode,
-            keywords: keywords.take(64).collect(),
-        };
-        if names.task.as_deref() == Some("win:None") {
-            names.task = None;
-        }
+        let mut descriptor =
+            EventDescriptor { level: Level(0), id, version, ..EventDescriptor::default() };
+        let mut names = self.names(element, known, &mut descriptor);
+        names.provider = Some(provider.name.clone());
         names.resolve_event();
         if names.event.is_none() {
             names.event = get("symbol").map(str::to_owned);
         }
-        let mut schema = Schema::new(names, fields, top_level);
+        let mut schema = Schema::new(names, template.fields.clone(), template.top_level);
+        schema.descriptor = Some(descriptor);
+        schema.incomplete = template.incomplete.clone().map(String::into_boxed_str);
         if let Some(message) = get("message") {
             match self.text(message) {
                 Some(text) => schema.message = Some(Message::parse(&text)),
@@ -379,5 +428,75 @@ impl<'t> Compiler<'t> {
                 .warn(format!("{}: event {id} is left out: too large in all", provider.name));
         }
         provider.events.insert((id, version), schema);
+    }
+
+    /// Names of an event's parts, whose values go to the descriptor.
+    fn names(
+        &self,
+        element: usize,
+        known: &Provider<'t>,
+        descriptor: &mut EventDescriptor,
+    ) -> Names {
+        let tree = self.tree;
+        let get = |name: &str| tree.get(element, name).filter(|text| !text.is_empty());
+        let mut names = Names { event: get("name").map(str::to_owned), ..Names::default() };
+        let mut take = |value: u8, shown: &str| {
+            descriptor.level = Level(value);
+            shown.to_owned()
+        };
+        names.level =
+            get("level").map(|name| match (known.levels.get(name), winmeta::level(name)) {
+                (Some(level), _) => take(level.value, &level.shown),
+                (None, Some((value, text))) => take(value, text),
+                (None, None) => name.to_owned(),
+            });
+        let task = get("task").and_then(|task| known.tasks.get(task));
+        descriptor.task = task.map_or(0, |task| task.value);
+        names.task = get("task")
+            .filter(|name| *name != "win:None")
+            .map(|name| task.map_or_else(|| name.to_owned(), |task| task.shown.clone()));
+        let own_opcode = |name: &str| {
+            let mut own = tree.grandchildren(task?.element, "opcodes", "opcode");
+            let opcode = own.find(|opcode| tree.get(*opcode, "name") == Some(name))?;
+            self.numbered::<u8>(opcode).map(|(_, opcode)| opcode)
+        };
+        names.opcode = get("opcode").map(|name| {
+            let mut take = |value: u8, shown: &str| {
+                descriptor.opcode = Opcode(value);
+                shown.to_owned()
+            };
+            match (own_opcode(name), known.opcodes.get(name), winmeta::opcode(name)) {
+                (Some(opcode), ..) => take(opcode.value, &opcode.shown),
+                (_, Some(opcode), _) => take(opcode.value, &opcode.shown),
+                (_, _, Some((value, text))) => take(value, text),
+                _ => name.to_owned(),
+            }
+        });
+        let mut mask = 0;
+        for name in get("keywords").unwrap_or_default().split_ascii_whitespace().take(64) {
+            names.keywords.push(match known.keywords.get(name) {
+                Some((bits, shown)) => {
+                    mask |= bits;
+                    shown.clone()
+                }
+                None => {
+                    mask |= winmeta::keyword(name).unwrap_or(0);
+                    name.to_owned()
+                }
+            });
+        }
+        names.channel = get("channel").map(|name| match known.channels.get(name) {
+            Some(channel) => {
+                descriptor.channel = etw_types::Channel(channel.value);
+                mask |= channel.bit;
+                channel.name.clone()
+            }
+            None => {
+                descriptor.channel = etw_types::Channel(winmeta::channel(name).unwrap_or(0));
+                name.to_owned()
+            }
+        });
+        descriptor.keyword = Keyword(mask);
+        names
     }
 }

@@ -1,6 +1,11 @@
 //! A compiled manifest made here, whole and damaged.
 
+use super::messages::NONE;
 use super::*;
+use crate::field::{Count, Kind, Length};
+use crate::map::MapKind;
+use etw_tracelogging::{Show, Wire};
+use etw_types::Guid;
 
 const GUID: Guid = Guid::from_u128(0x11111111_2222_3333_4444_555555555555);
 
@@ -31,104 +36,135 @@ impl Blob {
     }
 }
 
-/// A provider with a channel, a level, an opcode, a task, two keywords, a map, a template with a struct and one event.
-fn resource() -> Vec<u8> {
+/// A provider with a name of its own, a channel, a level, an opcode, a task, a keyword, a map, and two events: one has a template
+/// with a struct and a name, the other a template whose second property has the type `unknown`.
+fn resource(unknown: u8) -> Vec<u8> {
     let mut blob = Blob::default();
-    blob.bytes(b"CRIM\0\0\0\0\x03\0\x01\0\x01\0\0\0");
+    blob.bytes(b"CRIM\0\0\0\0\x05\0\x01\0\x01\0\0\0");
     blob.bytes(&GUID.0);
     let wevt = blob.u32(0);
     let at = blob.0.len();
     blob.set(wevt, at);
     blob.bytes(b"WEVT\0\0\0\0");
     blob.u32(100);
-    blob.u32(8);
-    blob.u32(0);
-    let elements: Vec<usize> = (0..8)
-        .map(|_| {
-            let at = blob.u32(0);
-            blob.u32(0);
-            at
+    blob.u32(11);
+    let slots: Vec<usize> = (0..11)
+        .map(|kind| {
+            blob.u32(kind);
+            blob.u32(0)
         })
         .collect();
     let mut names = Vec::new();
-    let begin = |blob: &mut Blob, number: usize, kind: &[u8], count: u32| {
+    let begin = |blob: &mut Blob, slot: usize, kind: &[u8], count: u32| {
         let at = blob.0.len();
-        blob.set(elements[number], at);
+        blob.set(slots[slot], at);
         blob.bytes(kind);
         blob.u32(0);
         blob.u32(count);
         at
     };
     begin(&mut blob, 0, b"CHAN", 1);
-    blob.u32(16);
+    blob.u32(1);
     names.push((blob.u32(0), "Maker/Operational"));
-    blob.u32(0);
+    blob.u32(16);
     blob.u32(NONE);
-    let level = begin(&mut blob, 1, b"LEVL", 1) + 12;
+    begin(&mut blob, 1, b"PRVA", 1);
+    blob.u32(0x1000_0001);
+    let provider = blob.u32(0);
+    let at = blob.0.len();
+    blob.set(provider, at);
+    blob.bytes(b"M\0a\0k\0e\0r\0\0\0");
+    let level = begin(&mut blob, 2, b"LEVL", 1) + 12;
     blob.u32(4);
     blob.u32(NONE);
     names.push((blob.u32(0), "win:Informational"));
-    let opcode = begin(&mut blob, 2, b"OPCO", 1) + 12;
+    let opcode = begin(&mut blob, 3, b"OPCO", 1) + 12;
     blob.u32(11 << 16);
     blob.u32(102);
     names.push((blob.u32(0), "Own"));
-    let task = begin(&mut blob, 3, b"TASK", 1) + 12;
+    let task = begin(&mut blob, 4, b"TASK", 1) + 12;
     blob.u32(1);
     blob.u32(101);
     blob.bytes(&[0; 16]);
     names.push((blob.u32(0), "Job"));
-    let keyword = begin(&mut blob, 4, b"KEYW", 1) + 12;
+    let keyword = begin(&mut blob, 5, b"KEYW", 1) + 12;
     blob.bytes(&0x10u64.to_le_bytes());
     blob.u32(NONE);
     names.push((blob.u32(0), "Disk"));
-    begin(&mut blob, 5, b"MAPS", 1);
-    let map = blob.0.len();
-    blob.bytes(b"VMAP\0\0\0\0");
-    names.push((blob.u32(0), "V"));
-    blob.u32(1);
-    blob.u32(3);
-    blob.u32(103);
-    begin(&mut blob, 6, b"TTBL", 1);
-    let template = blob.0.len();
-    blob.bytes(b"TEMP");
-    let size = blob.u32(0);
-    blob.u32(5);
-    blob.u32(3);
-    let items = blob.u32(0);
-    blob.u32(1);
-    blob.bytes(&[9; 16]);
-    let at = blob.0.len();
-    blob.set(items, at);
-    // n, text of n characters, a struct of two twice; its members.
-    for (flags, types, map, count, length, name) in [
-        (0u32, [6u8, 0], 0, 1u16, 0u16, "n"),
-        (2, [1, 1], 0, 1, 0, "text"),
-        (0x21, [3, 2], 0, 2, 0, "s"),
-        (0, [4, 0], map, 1, 0, "kind"),
-        (0, [8, 18], 0, 1, 0, "mask"),
-    ] {
-        blob.u32(flags);
-        blob.bytes(&[types[0], types[1], 0, 0]);
-        blob.u32(map as u32);
-        blob.bytes(&count.to_le_bytes());
-        blob.bytes(&length.to_le_bytes());
-        names.push((blob.u32(0), name));
+    begin(&mut blob, 6, b"MAPS", 2);
+    let offsets = [blob.u32(0), blob.u32(0)];
+    let mut maps = Vec::new();
+    for (signature, offset) in [b"VMAP", b"BMAP"].into_iter().zip(offsets) {
+        let at = blob.0.len();
+        blob.set(offset, at);
+        maps.push(at);
+        blob.bytes(signature);
+        blob.u32(0);
+        names.push((blob.u32(0), if maps.len() == 1 { "V" } else { "B" }));
+        blob.u32(u32::from(maps.len() == 2));
+        blob.u32(1);
+        blob.u32(3);
+        blob.u32(103);
     }
-    let end = blob.0.len();
-    blob.set(size, end - template);
-    begin(&mut blob, 7, b"EVNT", 1);
-    blob.u32(0);
-    blob.bytes(&[7, 0, 2, 16, 4, 11, 1, 0]);
-    blob.bytes(&0x8000_0000_0000_0010u64.to_le_bytes());
-    blob.u32(104);
-    for offset in [template, opcode, level, task, 1] {
-        blob.u32(offset as u32);
+    begin(&mut blob, 7, b"TTBL", 2);
+    // n, text of n characters, a struct of two twice, a pair of bytes; members: kind, mask.
+    type Property = (u32, [u8; 4], usize, u16, u16, &'static str);
+    let whole: &[Property] = &[
+        (0, [6, 0, 0, 0], 0, 1, 2, "n"),
+        (4, [1, 1, 0, 0], 0, 1, 0, "text"),
+        (1 | 8, [4, 0, 2, 0], 0, 2, 0, "s"),
+        (2 | 8, [14, 15, 0, 0], 0, 3, 2, "raw"),
+        (0, [4, 0, 0, 0], maps[0], 1, 1, "kind"),
+        (0, [8, 18, 0, 0], maps[1], 1, 4, "mask"),
+    ];
+    let cut: &[Property] =
+        &[(0, [8, 0, 0, 0], 0, 1, 4, "known"), (0, [unknown, 0, 0, 0], 0, 1, 4, "strange")];
+    let mut templates = Vec::new();
+    for (top_level, properties) in [(4, whole), (2, cut)] {
+        let template = blob.0.len();
+        templates.push(template);
+        blob.bytes(b"TEMP");
+        let size = blob.u32(0);
+        blob.u32(top_level);
+        blob.u32(properties.len() as u32);
+        let items = blob.u32(0);
+        blob.u32(1);
+        blob.bytes(&[9; 16]);
+        let at = blob.0.len();
+        blob.set(items, at);
+        for (flags, types, map, count, length, name) in properties {
+            blob.u32(*flags);
+            blob.bytes(types);
+            blob.u32(*map as u32);
+            blob.bytes(&count.to_le_bytes());
+            blob.bytes(&length.to_le_bytes());
+            names.push((blob.u32(0), name));
+        }
+        let end = blob.0.len();
+        blob.set(size, end - template);
     }
-    let list = blob.u32(0);
+    begin(&mut blob, 8, b"EVNT", 2);
     blob.u32(0);
+    let mut lists = Vec::new();
+    for (id, template) in [7u8, 8].into_iter().zip(templates) {
+        blob.bytes(&[id, 0, 2, 16, 4, 11, 1, 0]);
+        blob.bytes(&0x8000_0000_0000_0010u64.to_le_bytes());
+        blob.u32(104);
+        for offset in [template, opcode, level, task, 1] {
+            blob.u32(offset as u32);
+        }
+        lists.push(blob.u32(0));
+        blob.u32(0);
+    }
     let at = blob.0.len();
-    blob.set(list, at);
+    lists.into_iter().for_each(|list| blob.set(list, at));
     blob.u32(keyword as u32);
+    begin(&mut blob, 9, b"EVTA", 1);
+    blob.bytes(&[0x11, 2, 7, 0]);
+    let text = blob.u32(0);
+    let at = blob.0.len();
+    blob.set(text, at);
+    blob.bytes(b"M\0a\0d\0e\0\0\0");
     for (at, name) in names {
         let offset = blob.name(name);
         blob.set(at, offset);
@@ -164,7 +200,7 @@ fn messages() -> Messages {
 /// A PE file of one section, which holds both as resources.
 fn pe() -> Vec<u8> {
     const BASE: u32 = 0x1000;
-    let (resource, table) = (resource(), table());
+    let (resource, table) = (resource(8), table());
     let mut section = Blob::default();
     // Root: one kind by name, one by number; below each a name and a language.
     let directory = |section: &mut Blob, named: u16, numbered: u16| {
@@ -232,44 +268,101 @@ fn pe() -> Vec<u8> {
     file.0
 }
 
-fn check(providers: &[ManifestProvider]) {
-    let [provider] = providers else { panic!("{providers:?}") };
-    assert_eq!((provider.guid, provider.name.as_str()), (GUID, "Maker-Product"));
+fn check(manifest: &Manifest) {
+    let [provider] = &manifest.providers[..] else { panic!("{manifest:?}") };
+    assert_eq!((provider.guid, provider.name.as_str()), (GUID, "Maker"));
     assert_eq!(provider.keywords, [(0x10, "Disk".to_owned())]);
+    assert_eq!(
+        (provider.channels[0].value, provider.channels[0].name.as_str()),
+        (16, "Maker/Operational")
+    );
     let schema = &provider.events[&(7, 2)];
+    let descriptor = schema.descriptor.unwrap();
+    assert_eq!((descriptor.id, descriptor.level.0, descriptor.task), (7, 4, 1));
     let names = &schema.names;
-    assert_eq!(names.event.as_deref(), Some("Work/Do"));
+    assert_eq!(names.event.as_deref(), Some("Made"));
+    assert_eq!((names.task.as_deref(), names.opcode.as_deref()), (Some("Work"), Some("Do")));
     assert_eq!(names.channel.as_deref(), Some("Maker/Operational"));
     assert_eq!(names.level.as_deref(), Some("win:Informational"));
     assert_eq!(names.keywords, ["Disk"]);
-    assert_eq!(schema.top_level, 3);
+    assert_eq!((schema.top_level, schema.fields.len()), (4, 6));
+    assert_eq!(schema.fields[0].count, Count::One);
     assert_eq!(schema.fields[1].length, Length::Field(0));
-    assert_eq!(schema.fields[2].kind, Kind::Struct { first: 3, count: 2 });
+    assert_eq!(schema.fields[2].kind, Kind::Struct { first: 4, count: 2 });
     assert_eq!(schema.fields[2].count, Count::Fixed(2));
-    assert_eq!(schema.fields[3].map.as_ref().unwrap().name_of(3).unwrap(), "three");
+    assert_eq!(
+        (schema.fields[3].count, schema.fields[3].length),
+        (Count::Fixed(3), Length::Fixed(2))
+    );
+    assert_eq!(schema.fields[4].map.as_ref().unwrap().name_of(3).unwrap(), "three");
+    assert_eq!(schema.fields[5].map.as_ref().unwrap().kind, MapKind::Bits);
     let shown = Kind::Scalar { wire: Wire::U32, show: Show::Hex };
-    assert_eq!(schema.fields[4].kind, shown);
+    assert_eq!(schema.fields[5].kind, shown);
     assert_eq!(schema.message.as_ref().unwrap().format(|n| Some(n.to_string())), "0 said 1");
 }
 
 #[test]
-fn a_resource() {
-    check(&parse(&resource(), &messages()).unwrap());
+fn a_resource_says_names_fields_maps_and_messages() {
+    let manifest = parse(&resource(8), &messages()).unwrap();
+    check(&manifest);
+    assert_eq!(manifest.warnings, [""; 0]);
+    assert_eq!(manifest.providers[0].events[&(8, 2)].fields.len(), 2);
+    assert!(is_bare(&resource(8)));
 }
 
 #[test]
-fn a_pe_file() {
+fn an_unknown_type_costs_the_fields_behind_it_and_a_warning_names_it() {
+    let manifest = parse(&resource(99), &messages()).unwrap();
+    check(&manifest);
+    let schema = &manifest.providers[0].events[&(8, 2)];
+    assert_eq!((schema.top_level, schema.fields[0].name.as_str()), (1, "known"));
+    assert_eq!(schema.incomplete.as_deref(), Some("\"strange\" has the unknown in-type 99"));
+    assert_eq!(
+        manifest.warnings,
+        [
+            "Maker: the template of event 8 version 2 is cut behind 1 fields: \"strange\" has the unknown in-type 99"
+        ]
+    );
+}
+
+#[test]
+fn a_damaged_map_costs_that_map() {
+    let mut blob = resource(8);
+    let at = blob.windows(4).position(|bytes| bytes == b"VMAP").unwrap();
+    blob[at] = b'X';
+    let manifest = parse(&blob, &messages()).unwrap();
+    let schema = &manifest.providers[0].events[&(7, 2)];
+    assert!(schema.fields[4].map.is_none() && schema.fields[5].map.is_some());
+    let expected = format!(
+        "Maker: the map at offset {at:#x} is left out: VMAP or BMAP was expected at offset {at:#x}"
+    );
+    assert_eq!(manifest.warnings, [expected]);
+}
+
+#[test]
+fn a_pe_file_has_resource_and_messages() {
     check(&parse_pe(&pe(), &Messages::default()).unwrap());
     assert!(matches!(parse_pe(b"MZ", &Messages::default()), Err(WevtError::NotPe(_))));
     let mut catalog = crate::Catalog::default();
     catalog.add_manifest(&pe()).unwrap();
-    assert_eq!(catalog.provider_name(&GUID), Some("Maker-Product"));
+    assert_eq!(catalog.provider_name(&GUID), Some("Maker"));
+}
+
+#[test]
+fn a_bare_resource_is_a_manifest_and_packs_with_its_messages() {
+    let mut catalog = crate::Catalog::default();
+    catalog.add_compiled(&resource(8), &messages()).unwrap();
+    assert!(catalog.event(GUID, 7, 2).unwrap().message.is_some());
+    let mut builder = crate::pack::PackBuilder::default();
+    builder.add_compiled("a.bin", &resource(8), &[table()]).unwrap();
+    let pack = crate::pack::Pack::open(builder.finish().into()).unwrap();
+    assert!(pack.event(GUID, 7, 2).unwrap().message.is_some());
 }
 
 /// Cut and changed at any byte: an error that tells where, or what is left.
 #[test]
-fn damaged_resources() {
-    let (whole, messages) = (resource(), messages());
+fn damaged_resources_give_an_error_or_what_is_left() {
+    let (whole, messages) = (resource(99), messages());
     for end in 0..whole.len() {
         let _ = parse(&whole[..end], &messages);
     }

@@ -1,5 +1,6 @@
 //! What records decode to: by TraceLogging metadata, by TRACE_EVENT_INFO, by what is known of the EventTrace group.
 
+mod compiled_manifests;
 mod corpus;
 mod event_info;
 mod event_trace;

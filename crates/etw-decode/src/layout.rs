@@ -1,0 +1,159 @@
+//! Fields in the layout of TRACE_EVENT_INFO: those of the event first, members of structs behind them.
+
+use crate::field::{Count, Field, Kind, Length};
+
+/// The part of a layout that can be decoded.
+pub(crate) struct Whole {
+    pub fields: Vec<Field>,
+    /// How many of the fields are the event's own.
+    pub top_level: usize,
+    /// Why fields at the end are missing.
+    pub incomplete: Option<String>,
+}
+
+/// Keeps the event's fields up to the first one that is bad, has bad members or refers to a field that is not kept.
+pub(crate) fn whole_part(items: Vec<Result<Field, String>>, top_level: usize) -> Whole {
+    let mut is_whole: Vec<Result<(), String>> = vec![Ok(()); items.len()];
+    // Members stand behind their struct, so they are known before it.
+    for index in (0..items.len()).rev() {
+        is_whole[index] = match &items[index] {
+            Err(what) => Err(what.clone()),
+            Ok(field) => check(field, index, &is_whole),
+        };
+    }
+    let bad = is_whole[..top_level].iter().position(Result::is_err);
+    let Some(bad) = bad else {
+        let fields = items.into_iter().map(|item| item.unwrap_or_else(|_| unused())).collect();
+        return Whole { fields, top_level, incomplete: None };
+    };
+    let incomplete = is_whole.swap_remove(bad).err();
+    let (fields, top_level) = first_fields(&items, bad);
+    Whole { fields, top_level, incomplete }
+}
+
+/// Stands in for a bad item that no field of the event contains.
+fn unused() -> Field {
+    Field::new("", etw_tracelogging::Wire::Nothing, etw_tracelogging::Show::Plain)
+}
+
+fn check(field: &Field, index: usize, is_whole: &[Result<(), String>]) -> Result<(), String> {
+    let is_known = |source: usize| source < is_whole.len() && source != index;
+    let count = if let Count::Field(source) = field.count { is_known(source) } else { true };
+    let length = if let Length::Field(source) = field.length { is_known(source) } else { true };
+    if !(count && length) {
+        return Err(format!(
+            "{:?} has the length or count of a field that is not there",
+            field.name
+        ));
+    }
+    let Kind::Struct { first, count } = field.kind else { return Ok(()) };
+    match is_whole.get(first..first.saturating_add(count)) {
+        Some(members) if first > index || count == 0 => {
+            members.iter().find_map(|member| member.clone().err()).map_or(Ok(()), Err)
+        }
+        _ => Err(format!("the struct {:?} has members that are not there", field.name)),
+    }
+}
+
+/// The first `wanted` fields and their members, or fewer if they refer to others.
+fn first_fields(items: &[Result<Field, String>], wanted: usize) -> (Vec<Field>, usize) {
+    let mut top_level = wanted;
+    loop {
+        // Of each kept field its old index, in the new order.
+        let mut old: Vec<usize> = (0..top_level).collect();
+        let mut fields = Vec::new();
+        let mut next = 0;
+        while let Some(&index) = old.get(next) {
+            next += 1;
+            let Ok(field) = &items[index] else { continue };
+            let mut field = field.clone();
+            if let Kind::Struct { first, count } = field.kind {
+                field.kind = Kind::Struct { first: old.len(), count };
+                old.extend(first..first + count);
+            }
+            fields.push(field);
+            // Structs that share members have no part that is worth keeping.
+            if old.len() > items.len() {
+                return (Vec::new(), 0);
+            }
+        }
+        let new = |source: usize| old.iter().position(|index| *index == source);
+        let lost = fields.iter_mut().position(|field| {
+            let mut is_lost = false;
+            if let Count::Field(source) = field.count {
+                match new(source) {
+                    Some(source) => field.count = Count::Field(source),
+                    None => is_lost = true,
+                }
+            }
+            if let Length::Field(source) = field.length {
+                match new(source) {
+                    Some(source) => field.length = Length::Field(source),
+                    None => is_lost = true,
+                }
+            }
+            is_lost
+        });
+        match lost {
+            None => return (fields, top_level),
+            Some(lost) if lost < top_level => top_level = lost,
+            // A member: its struct is found the slow way.
+            Some(_) => top_level = top_level.saturating_sub(1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_tracelogging::{Show, Wire};
+
+    fn field(name: &str) -> Field {
+        Field::new(name, Wire::U8, Show::Plain)
+    }
+
+    fn names(whole: &Whole) -> Vec<&str> {
+        whole.fields.iter().map(|field| field.name.as_str()).collect()
+    }
+
+    #[test]
+    fn fields_before_a_bad_one_are_kept_with_their_members() {
+        let of = |first, count| Kind::Struct { first, count };
+        let items = vec![
+            Ok(Field { kind: of(4, 2), ..field("good") }),
+            Ok(field("n")),
+            Ok(Field { kind: of(6, 1), ..field("bad") }),
+            Ok(field("behind")),
+            Ok(field("a")),
+            Ok(Field { length: Length::Field(1), ..field("b") }),
+            Err("no such type".to_owned()),
+        ];
+        let whole = whole_part(items, 4);
+        assert_eq!(names(&whole), ["good", "n", "a", "b"]);
+        assert_eq!((whole.top_level, whole.incomplete.as_deref()), (2, Some("no such type")));
+        assert_eq!(whole.fields[0].kind, of(2, 2));
+        assert_eq!(whole.fields[3].length, Length::Field(1));
+    }
+
+    #[test]
+    fn a_field_that_refers_to_a_lost_one_is_lost_too() {
+        let items = vec![
+            Ok(field("a")),
+            Ok(Field { count: Count::Field(3), ..field("b") }),
+            Ok(field("c")),
+            Err("bad".to_owned()),
+        ];
+        assert_eq!(names(&whole_part(items, 4)), ["a"]);
+        let items = vec![Ok(Field { count: Count::Field(9), ..field("a") })];
+        assert_eq!(whole_part(items, 1).fields.len(), 0);
+    }
+
+    #[test]
+    fn malicious_structs_that_share_members() {
+        let of = |first| Ok(Field { kind: Kind::Struct { first, count: 2 }, ..field("s") });
+        let mut items: Vec<_> = (0..40).map(|index| of(index + 1)).collect();
+        items.extend([Ok(field("x")), Ok(field("y"))]);
+        items.insert(1, Err("bad".to_owned()));
+        whole_part(items, 2);
+    }
+}

@@ -1,0 +1,537 @@
+//! The blocks of a WEVT_TEMPLATE resource: from bytes to providers.
+
+use super::WevtError;
+use super::messages::Messages;
+use crate::field::{Count, Field, Kind, Length};
+use crate::layout::whole_part;
+use crate::map::{Map, MapKind};
+use crate::message::Message;
+use crate::provider::{Manifest, ManifestChannel, ManifestProvider};
+use crate::schema::{Names, Schema};
+use etw_tracelogging::tdh::{InType, OutType};
+use etw_tracelogging::{Show, Wire};
+use etw_types::{EventDescriptor, Guid, le};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Events, fields and texts of all providers of a file together; Windows' largest binaries have a tenth of it.
+const ITEM_LIMIT: usize = 1 << 20;
+/// Bytes of everything that is compiled.
+const COMPILED_LIMIT: usize = 256 << 20;
+
+/// Flags of a property. They differ from those of EVENT_PROPERTY_INFO.
+mod property {
+    pub const STRUCT: u32 = 1;
+    pub const FIXED_LENGTH: u32 = 2;
+    pub const LENGTH_OF_FIELD: u32 = 4;
+    pub const FIXED_COUNT: u32 = 8;
+    pub const COUNT_OF_FIELD: u32 = 0x10;
+}
+
+/// Kinds of provider attributes (PRVA) and event attributes (EVTA).
+const PROVIDER_NAME: u32 = 0x1000_0001;
+const CONTROL_GUID: u32 = 0x2000_0001;
+const EVENT_NAME: u8 = 0x11;
+
+/// Reads the providers of a resource.
+///
+/// # Errors
+/// `Bad` if the resource does not begin as one; `TooMuch`. Other damage costs the block or the item that has it, and a warning
+/// names it.
+pub(super) fn read(blob: &[u8], messages: &Messages) -> Result<Manifest, WevtError> {
+    let mut reader =
+        Reader { blob, messages, items: 0, size: 0, out: Manifest::default(), name: String::new() };
+    reader.signature(0, b"CRIM")?;
+    for number in 0..reader.u32(12)? as usize {
+        reader.charge(1)?;
+        let at = 16 + number * 20;
+        let guid = Guid::read(blob, at).ok_or(bad(at, "the GUID of a provider"))?;
+        let offset = reader.u32(at + 16)? as usize;
+        reader.provider(guid, offset)?;
+    }
+    reader.out.size = reader.size;
+    Ok(reader.out)
+}
+
+fn bad(offset: usize, what: &'static str) -> WevtError {
+    WevtError::Bad { offset, what }
+}
+
+struct Reader<'b> {
+    blob: &'b [u8],
+    messages: &'b Messages,
+    items: usize,
+    size: usize,
+    out: Manifest,
+    /// The provider that is being read, for warnings.
+    name: String,
+}
+
+/// A block of a provider.
+#[derive(Clone, Copy)]
+struct Block<'b> {
+    kind: &'b [u8],
+    at: usize,
+    count: usize,
+}
+
+/// A template's fields, in the order of a TRACE_EVENT_INFO.
+struct Template {
+    fields: Vec<Field>,
+    top_level: usize,
+    /// Why fields are missing at its end.
+    incomplete: Option<String>,
+    is_reported: bool,
+}
+
+/// What events refer to, mostly by offset.
+#[derive(Default)]
+struct Known {
+    /// Levels, opcodes, tasks and keywords.
+    names: HashMap<usize, String>,
+    channels: HashMap<u8, String>,
+    maps: HashMap<usize, Arc<Map>>,
+    templates: HashMap<usize, Template>,
+    /// Names of events by id and version.
+    events: HashMap<(u16, u8), String>,
+}
+
+impl<'b> Reader<'b> {
+    fn u32(&self, at: usize) -> Result<u32, WevtError> {
+        le::u32(self.blob, at).ok_or(bad(at, "a number"))
+    }
+
+    fn u16(&self, at: usize) -> Result<u16, WevtError> {
+        le::u16(self.blob, at).ok_or(bad(at, "a number"))
+    }
+
+    fn u8(&self, at: usize) -> Result<u8, WevtError> {
+        le::u8(self.blob, at).ok_or(bad(at, "a number"))
+    }
+
+    fn charge(&mut self, items: usize) -> Result<(), WevtError> {
+        self.items += items;
+        if self.items > ITEM_LIMIT { Err(WevtError::TooMuch) } else { Ok(()) }
+    }
+
+    fn charge_bytes(&mut self, bytes: usize) -> Result<(), WevtError> {
+        self.size += bytes;
+        if self.size > COMPILED_LIMIT { Err(WevtError::TooMuch) } else { Ok(()) }
+    }
+
+    fn signature(&self, at: usize, expected: &'static [u8; 4]) -> Result<(), WevtError> {
+        match self.blob.get(at..at.saturating_add(4)) {
+            Some(found) if found == expected => Ok(()),
+            _ => Err(bad(at, std::str::from_utf8(expected).unwrap_or("a block"))),
+        }
+    }
+
+    fn warn(&mut self, what: &str) {
+        self.out.warn(format!("{}: {what}", self.name));
+    }
+
+    /// Turns damage into a warning; only `TooMuch` ends the reading.
+    fn tolerate(&mut self, what: &str, result: Result<(), WevtError>) -> Result<(), WevtError> {
+        match result {
+            Err(WevtError::Bad { offset, what: expected }) => {
+                self.warn(&format!("{what}: {expected} was expected at offset {offset:#x}"));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// A UTF-16 text up to its NUL.
+    fn text_z(&mut self, at: usize) -> Result<String, WevtError> {
+        let (text, size) =
+            self.blob.get(at..).and_then(le::utf16_z).ok_or(bad(at, "a text with its NUL"))?;
+        self.charge_bytes(size)?;
+        Ok(le::utf16_lossy(text))
+    }
+
+    /// A text with its size before it; offset 0 stands for none.
+    fn name(&mut self, at: u32) -> Result<Option<String>, WevtError> {
+        if at == 0 {
+            return Ok(None);
+        }
+        let at = at as usize;
+        let size = self.u32(at)? as usize;
+        let bytes = size.checked_sub(4).and_then(|size| self.blob.get(at + 4..at + 4 + size));
+        let bytes = bytes.ok_or(bad(at, "a text"))?;
+        self.charge_bytes(size)?;
+        let text = le::utf16_z(bytes).map_or(bytes, |(text, _)| text);
+        Ok(Some(le::utf16_lossy(text)).filter(|text| !text.is_empty()))
+    }
+
+    /// The message, else the name: what Windows shows.
+    fn shown(&mut self, message: u32, name: u32) -> Result<Option<String>, WevtError> {
+        match self.messages.get(message).map(str::to_owned) {
+            Some(text) => {
+                self.charge_bytes(text.len())?;
+                Ok(Some(text))
+            }
+            None => self.name(name),
+        }
+    }
+
+    fn provider(&mut self, guid: Guid, at: usize) -> Result<(), WevtError> {
+        self.signature(at, b"WEVT")?;
+        let message = self.u32(at + 8)?;
+        let mut provider = ManifestProvider { guid, ..ManifestProvider::default() };
+        provider.name = self.messages.get(message).map_or_else(|| guid.to_string(), str::to_owned);
+        self.name.clone_from(&provider.name);
+        let mut blocks = Vec::new();
+        for number in 0..self.u32(at + 12)? as usize {
+            self.charge(1)?;
+            let block = self.u32(at + 20 + number * 8)? as usize;
+            // Unused slots are zero.
+            if block == 0 {
+                continue;
+            }
+            match (self.blob.get(block..block.saturating_add(4)), le::u32(self.blob, block + 8)) {
+                (Some(kind), Some(count)) => {
+                    blocks.push(Block { kind, at: block, count: count as usize });
+                }
+                _ => self.tolerate("a block is left out", Err(bad(block, "a block")))?,
+            }
+        }
+        let mut known = Known::default();
+        // Templates name maps, events name everything else.
+        for stage in [
+            &[&b"PRVA"[..]][..],
+            &[b"CHAN", b"LEVL", b"OPCO", b"TASK", b"KEYW", b"MAPS", b"EVTA"],
+            &[b"TTBL"],
+            &[b"EVNT"],
+        ] {
+            for block in blocks.iter().filter(|block| stage.contains(&block.kind)) {
+                let read = self.block(*block, &mut known, &mut provider);
+                let kind = String::from_utf8_lossy(block.kind);
+                self.tolerate(&format!("the rest of its {kind} is left out"), read)?;
+            }
+        }
+        provider.channels.sort_by_key(|channel| channel.value);
+        provider.maps = known.maps.into_values().collect();
+        provider.maps.sort_by(|a, b| a.name.cmp(&b.name));
+        provider.keywords.sort();
+        self.out.providers.push(provider);
+        Ok(())
+    }
+
+    fn block(
+        &mut self,
+        block: Block<'b>,
+        known: &mut Known,
+        provider: &mut ManifestProvider,
+    ) -> Result<(), WevtError> {
+        let Block { kind, at, count } = block;
+        match kind {
+            b"PRVA" => self.provider_attributes(at, count, provider),
+            b"CHAN" => self.channels(at, count, known, provider),
+            b"LEVL" | b"OPCO" => self.named(at, count, 12, 8, known),
+            b"TASK" => self.named(at, count, 28, 24, known),
+            b"KEYW" => self.keywords(at, count, known, provider),
+            b"MAPS" => self.maps(at, count, known),
+            b"EVTA" => self.event_attributes(at, count, known),
+            b"TTBL" => self.templates(at, count, known),
+            _ => {
+                for number in 0..count {
+                    self.charge(1)?;
+                    self.event(at + 16 + number * 48, known, provider)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn provider_attributes(
+        &mut self,
+        block: usize,
+        count: usize,
+        provider: &mut ManifestProvider,
+    ) -> Result<(), WevtError> {
+        for number in 0..count {
+            self.charge(1)?;
+            let at = block + 12 + number * 8;
+            let value = self.u32(at + 4)? as usize;
+            match self.u32(at)? {
+                PROVIDER_NAME => {
+                    provider.name = self.text_z(value)?;
+                    self.name.clone_from(&provider.name);
+                }
+                CONTROL_GUID => {
+                    let guid = Guid::read(self.blob, value).ok_or(bad(value, "a GUID"))?;
+                    provider.control_guid = Some(guid);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn channels(
+        &mut self,
+        block: usize,
+        count: usize,
+        known: &mut Known,
+        provider: &mut ManifestProvider,
+    ) -> Result<(), WevtError> {
+        for number in 0..count {
+            self.charge(1)?;
+            let at = block + 12 + number * 16;
+            let (name, value) = (self.u32(at + 4)?, self.u32(at + 8)?);
+            let (Some(name), Ok(value)) = (self.name(name)?, u8::try_from(value)) else { continue };
+            known.channels.insert(value, name.clone());
+            provider.channels.push(ManifestChannel { value, name });
+        }
+        Ok(())
+    }
+
+    /// Levels, opcodes and tasks: a number, a message, and a name at `name_offset`.
+    fn named(
+        &mut self,
+        block: usize,
+        count: usize,
+        size: usize,
+        name_offset: usize,
+        known: &mut Known,
+    ) -> Result<(), WevtError> {
+        for number in 0..count {
+            self.charge(1)?;
+            let at = block + 12 + number * size;
+            let (message, name) = (self.u32(at + 4)?, self.u32(at + name_offset)?);
+            known.names.extend(self.shown(message, name)?.map(|name| (at, name)));
+        }
+        Ok(())
+    }
+
+    fn keywords(
+        &mut self,
+        block: usize,
+        count: usize,
+        known: &mut Known,
+        provider: &mut ManifestProvider,
+    ) -> Result<(), WevtError> {
+        for number in 0..count {
+            self.charge(1)?;
+            let at = block + 12 + number * 16;
+            let mask = le::u64(self.blob, at).ok_or(bad(at, "a mask"))?;
+            let (message, name) = (self.u32(at + 8)?, self.u32(at + 12)?);
+            if let Some(name) = self.shown(message, name)? {
+                provider.keywords.push((mask, name.clone()));
+                known.names.insert(at, name);
+            }
+        }
+        Ok(())
+    }
+
+    fn maps(&mut self, block: usize, count: usize, known: &mut Known) -> Result<(), WevtError> {
+        for number in 0..count {
+            self.charge(1)?;
+            let at = self.u32(block + 12 + number * 4)? as usize;
+            let read = self.map(at, known);
+            self.tolerate(&format!("the map at offset {at:#x} is left out"), read)?;
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, at: usize, known: &mut Known) -> Result<(), WevtError> {
+        let kind = match self.blob.get(at..at.saturating_add(4)) {
+            Some(b"VMAP") => MapKind::Value,
+            Some(b"BMAP") => MapKind::Bits,
+            _ => return Err(bad(at, "VMAP or BMAP")),
+        };
+        let name = self.u32(at + 8)?;
+        let name = self.name(name)?.unwrap_or_default();
+        let mut entries = Vec::new();
+        let mut unnamed = 0;
+        for entry in 0..self.u32(at + 16)? as usize {
+            self.charge(1)?;
+            let at = at + 20 + entry * 8;
+            let (value, message) = (self.u32(at)?, self.u32(at + 4)?);
+            match self.messages.get(message).map(str::to_owned) {
+                Some(text) => {
+                    self.charge_bytes(text.len())?;
+                    entries.push((value, text));
+                }
+                None => unnamed += 1,
+            }
+        }
+        if unnamed > 0 {
+            self.warn(&format!(
+                "map {name:?}: {unnamed} values have no text: the message table lacks them"
+            ));
+        }
+        known.maps.insert(at, Arc::new(Map { name, kind, entries }));
+        Ok(())
+    }
+
+    fn event_attributes(
+        &mut self,
+        block: usize,
+        count: usize,
+        known: &mut Known,
+    ) -> Result<(), WevtError> {
+        for number in 0..count {
+            self.charge(1)?;
+            let at = block + 12 + number * 8;
+            if self.u8(at)? == EVENT_NAME {
+                let (version, id) = (self.u8(at + 1)?, self.u16(at + 2)?);
+                let text = self.u32(at + 4)? as usize;
+                known.events.insert((id, version), self.text_z(text)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn templates(
+        &mut self,
+        block: usize,
+        count: usize,
+        known: &mut Known,
+    ) -> Result<(), WevtError> {
+        let mut at = block + 12;
+        for _ in 0..count {
+            self.charge(1)?;
+            self.signature(at, b"TEMP")?;
+            let size = self.u32(at + 4)? as usize;
+            let template = match self.template(at, &known.maps) {
+                Err(WevtError::Bad { offset, what }) => Template {
+                    fields: Vec::new(),
+                    top_level: 0,
+                    incomplete: Some(format!("{what} was expected at offset {offset:#x}")),
+                    is_reported: false,
+                },
+                other => other?,
+            };
+            known.templates.insert(at, template);
+            at += size.max(8);
+        }
+        Ok(())
+    }
+
+    fn template(
+        &mut self,
+        at: usize,
+        maps: &HashMap<usize, Arc<Map>>,
+    ) -> Result<Template, WevtError> {
+        let (top_level, count) = (self.u32(at + 8)? as usize, self.u32(at + 12)? as usize);
+        let first = self.u32(at + 16)? as usize;
+        if top_level > count {
+            return Err(bad(at + 8, "fewer top-level properties than properties"));
+        }
+        // Looked at before anything of that size is made.
+        if self.blob.len().saturating_sub(first) / 20 < count {
+            return Err(bad(first, "the properties"));
+        }
+        let mut items = Vec::with_capacity(count);
+        for number in 0..count {
+            self.charge(1)?;
+            items.push(match self.property(first + number * 20, number, maps) {
+                Err(WevtError::Bad { offset, what }) => {
+                    Err(format!("{what} was expected at offset {offset:#x}"))
+                }
+                other => other?,
+            });
+        }
+        let whole = whole_part(items, top_level);
+        Ok(Template {
+            fields: whole.fields,
+            top_level: whole.top_level,
+            incomplete: whole.incomplete,
+            is_reported: false,
+        })
+    }
+
+    /// A field; the inner error says why it cannot be decoded.
+    fn property(
+        &mut self,
+        at: usize,
+        number: usize,
+        maps: &HashMap<usize, Arc<Map>>,
+    ) -> Result<Result<Field, String>, WevtError> {
+        let flags = self.u32(at)?;
+        let map = self.u32(at + 8)? as usize;
+        let (count, length) = (self.u16(at + 12)?, self.u16(at + 14)?);
+        let name = self.u32(at + 16)?;
+        let name = self.name(name)?.unwrap_or_else(|| format!("Property{number}"));
+        let mut field = Field::new(name, Wire::Nothing, Show::Plain);
+        field.count = match flags {
+            _ if flags & property::COUNT_OF_FIELD != 0 => Count::Field(count.into()),
+            _ if flags & property::FIXED_COUNT != 0 && count > 1 => Count::Fixed(count),
+            _ => Count::One,
+        };
+        if flags & property::STRUCT != 0 {
+            let (first, count) = (self.u16(at + 4)?.into(), self.u16(at + 6)?.into());
+            field.kind = Kind::Struct { first, count };
+            return Ok(Ok(field));
+        }
+        let in_type = InType(self.u8(at + 4)?.into());
+        let out_type = OutType(self.u8(at + 5)?.into());
+        let Some(wire) = in_type.wire() else {
+            return Ok(Err(format!("{:?} has the unknown in-type {}", field.name, in_type.0)));
+        };
+        field.kind = Kind::Scalar { wire, show: in_type.show(out_type) };
+        field.types = (in_type, out_type);
+        if matches!(wire, Wire::Utf16 | Wire::Ansi | Wire::Binary) {
+            field.length = match flags {
+                _ if flags & property::LENGTH_OF_FIELD != 0 => Length::Field(length.into()),
+                _ if flags & property::FIXED_LENGTH != 0 => Length::Fixed(length),
+                _ => Length::Own,
+            };
+        }
+        field.map = maps.get(&map).filter(|_| map != 0).cloned();
+        Ok(Ok(field))
+    }
+
+    fn event(
+        &mut self,
+        at: usize,
+        known: &mut Known,
+        provider: &mut ManifestProvider,
+    ) -> Result<(), WevtError> {
+        let descriptor = EventDescriptor::read(self.blob, at).ok_or(bad(at, "an event"))?;
+        let (id, version) = (descriptor.id, descriptor.version);
+        let (message, template) = (self.u32(at + 16)?, self.u32(at + 20)? as usize);
+        let [opcode, level, task] = [self.u32(at + 24)?, self.u32(at + 28)?, self.u32(at + 32)?]
+            .map(|offset| known.names.get(&(offset as usize)).cloned());
+        let (keyword_count, list) = (self.u32(at + 36)? as usize, self.u32(at + 40)? as usize);
+        let mut first_use = None;
+        let (fields, top_level, incomplete) = match known.templates.get_mut(&template) {
+            None if template == 0 => (Vec::new(), 0, None),
+            None => (Vec::new(), 0, Some("its template is missing".to_owned())),
+            Some(known) => {
+                if !std::mem::replace(&mut known.is_reported, true) {
+                    first_use.clone_from(&known.incomplete);
+                }
+                (known.fields.clone(), known.top_level, known.incomplete.clone())
+            }
+        };
+        if let Some(what) = first_use {
+            self.warn(&format!(
+                "the template of event {id} version {version} is cut behind {top_level} fields: {what}"
+            ));
+        }
+        self.charge(fields.len())?;
+        let keywords = (0..keyword_count.min(64)).filter_map(|number| {
+            let offset = le::u32(self.blob, list + number * 4)?;
+            known.names.get(&(offset as usize)).cloned()
+        });
+        let mut names = Names {
+            provider: Some(provider.name.clone()),
+            event: known.events.get(&(id, version)).cloned(),
+            level,
+            channel: known.channels.get(&descriptor.channel.0).cloned(),
+            task,
+            opcode,
+            keywords: keywords.collect(),
+        };
+        names.resolve_event();
+        let mut schema = Schema::new(names, fields, top_level);
+        schema.descriptor = Some(descriptor);
+        schema.incomplete = incomplete.map(String::into_boxed_str);
+        schema.message = self.messages.get(message).map(Message::parse);
+        self.charge_bytes(schema.size())?;
+        provider.events.entry((id, version)).or_insert(schema);
+        Ok(())
+    }
+}
