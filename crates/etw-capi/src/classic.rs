@@ -270,10 +270,11 @@ pub unsafe extern "C" fn GetTraceLoggerHandle(buffer: *const c_void) -> u64 {
 
 /// Level and flags of the session's enablement. If the session no longer enables the provider, both are 0 and the last error is 6.
 fn enable_info(session: u64) -> (u8, u32) {
-    evntrace::enable_info(LoggerHandle(session)).unwrap_or_else(|| {
+    let Some(enable) = evntrace::enable_info(LoggerHandle(session)) else {
         SetLastError(Status::ERROR_INVALID_HANDLE.0);
-        (0, 0)
-    })
+        return (0, 0);
+    };
+    (enable.level.0, enable.flags)
 }
 
 /// The level of the session's enablement.

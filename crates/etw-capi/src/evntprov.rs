@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use etw_api::evntprov::{
     self, EventDataDescriptor, MAX_DATA_DESCRIPTORS, RegHandle, event_register,
 };
-use etw_api::{EnableChange, EventDescriptor, Status};
+use etw_api::{EnableChange, EventDescriptor, Keyword, Level, Status};
 
 use crate::abi::{
     CallbackContext, RawData, RawDescriptor, RawFilterDescriptor, RawGuid, bytes, descriptor_of,
@@ -69,9 +69,9 @@ pub unsafe extern "C" fn EventRegister(
                     callback(
                         &raw const source,
                         change.control as u32,
-                        change.level,
-                        change.any,
-                        change.all,
+                        change.level.0,
+                        change.any.0,
+                        change.all.0,
                         filter,
                         context.get(),
                     );
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn EventEnabled(handle: u64, descriptor: *const RawDescrip
 /// Whether a session enabled events of this level and keyword.
 #[unsafe(no_mangle)]
 pub extern "C" fn EventProviderEnabled(handle: u64, level: u8, keyword: u64) -> u8 {
-    u8::from(evntprov::event_provider_enabled(RegHandle(handle), level, keyword))
+    u8::from(evntprov::event_provider_enabled(RegHandle(handle), Level(level), Keyword(keyword)))
 }
 
 /// # Safety
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn EventWriteString(
         let Some(units) = (unsafe { utf16_units_of(text) }) else {
             return Status::ERROR_INVALID_PARAMETER;
         };
-        evntprov::event_write_units(RegHandle(handle), level, keyword, &units)
+        evntprov::event_write_units(RegHandle(handle), Level(level), Keyword(keyword), &units)
     })
 }
 
@@ -349,6 +349,6 @@ pub unsafe extern "C" fn etw_event_write_wide(
         let Some(text) = (unsafe { utf32_of(text) }) else {
             return Status::ERROR_INVALID_PARAMETER;
         };
-        evntprov::event_write_string(RegHandle(handle), level, keyword, &text)
+        evntprov::event_write_string(RegHandle(handle), Level(level), Keyword(keyword), &text)
     })
 }

@@ -45,14 +45,16 @@ impl Common<'_> {
 
     fn is_wanted(&self) -> bool {
         let keyword = MINIPORT | self.keywords;
-        provider().is_none_or(|provider| provider.is_enabled(Level(self.level.0 as u8), keyword))
+        provider().is_none_or(|provider| {
+            provider.is_enabled(Level(self.level.0 as u8), etw::Keyword(keyword))
+        })
     }
 
     fn begin(&self, name: &str, id: (u16, u8)) -> EventBuilder {
         let mut event = EventBuilder::new();
         let level = Level(self.level.0 as u8);
         event
-            .reset(name, level, MINIPORT | self.keywords, 0)
+            .reset(name, level, etw::Keyword(MINIPORT | self.keywords), 0)
             .opcode(Opcode(self.opcode.0 as u8))
             .task(TASK_PORT)
             .id_version(id.0, id.1);

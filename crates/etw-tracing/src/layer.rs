@@ -244,7 +244,7 @@ impl EtwFilter {
         let (level, bits) = level_of(metadata);
         let Some(provider) = self.providers.of(metadata) else { return false };
         let keyword = bits | self.providers.keyword(metadata.target());
-        provider.is_enabled(etw::Level(level), keyword)
+        provider.is_enabled(etw::Level(level), etw::Keyword(keyword))
     }
 }
 

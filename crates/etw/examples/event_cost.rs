@@ -52,7 +52,7 @@ fn main() -> Result<(), etw::SessionError> {
     })?;
     run("builder, i32 and a 32-byte string", Some(1), |n| {
         event
-            .reset("B", Level::WARNING, 1, 0)
+            .reset("B", Level::WARNING, etw::Keyword(1), 0)
             .add_i32("n", n, OutType::NULL, 0)
             .add_str8("s", text, OutType::UTF8, 0)
             .write(&PROVIDER, None, None);

@@ -17,15 +17,15 @@ use crate::{Protocol, Provider};
 /// count and custom-serialised fields are added. One builder is best used again and again: it keeps its memory.
 ///
 /// ```
-/// use etw::{EventBuilder, Guid, Level, OutType, Provider};
+/// use etw::{EventBuilder, Guid, Keyword, Level, OutType, Provider};
 ///
 /// let provider = Provider::dynamic("MyCompany.MyBridge", Guid::from_name("MyCompany.MyBridge"), None)?;
 /// let _registration = provider.register_shared(None);
 ///
 /// let mut event = EventBuilder::new();
-/// if provider.is_enabled(Level::WARNING, 1) {
+/// if provider.is_enabled(Level::WARNING, Keyword(1)) {
 ///     let status = event
-///         .reset("Opened", Level::WARNING, 1, 0)
+///         .reset("Opened", Level::WARNING, Keyword(1), 0)
 ///         .add_str8("path", "/etc/hosts", OutType::UTF8, 0)
 ///         .add_u32("error", 2, OutType::WIN32ERROR, 0)
 ///         .write(&provider, None, None);
@@ -121,11 +121,11 @@ impl EventBuilder {
 
     /// Begins an event: its name, level, keyword and 28-bit tag (0: none). Everything else is as by default: opcode Info,
     /// channel 11, no id.
-    pub fn reset(&mut self, name: &str, level: Level, keyword: u64, tag: u32) -> &mut Self {
+    pub fn reset(&mut self, name: &str, level: Level, keyword: Keyword, tag: u32) -> &mut Self {
         self.descriptor = EventDescriptor {
             channel: Channel::TRACE_LOGGING,
             level,
-            keyword: Keyword(keyword),
+            keyword,
             ..EventDescriptor::default()
         };
         self.meta = std::mem::take(&mut self.meta).restart(name, tag);

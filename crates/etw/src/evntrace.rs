@@ -36,7 +36,7 @@ pub use class::{ClassHandle, MAX_CLASSES, TraceClasses, create_trace_instance_id
 pub use etw_types::{MessageFlags, MessageId};
 pub use handle::{LoggerHandle, MAX_REGISTRATIONS, TraceHandle};
 pub use registration::{
-    ControlCallback, ControlRequest, RequestCode, enable_info, is_enabled, register_trace_guids,
-    unregister_trace_guids,
+    ControlCallback, ControlRequest, RequestCode, TraceEnable, enable_info, is_enabled,
+    register_trace_guids, unregister_trace_guids,
 };
 pub use write::{trace_event, trace_event_instance, trace_message};

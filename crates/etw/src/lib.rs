@@ -1,20 +1,21 @@
-//! Event Tracing for Windows for any program.
+//! Event Tracing for Windows, in any program on any system.
 //!
-//! * [`define_provider!`], [`write_event!`], [`provider_enabled!`]: events whose shape is known, which cost three
-//!   instructions while nobody wants them;
-//! * [`EventBuilder`]: events whose shape is known only at run time;
-//! * [`Provider`]: registration, callbacks, what is enabled;
-//! * [`Activity`]: ids that tie events together;
-//! * `Session`, with feature `session`: records what this program writes;
-//! * `Controller` and `GlobalSession`, with feature `control` (Linux): record every program of the user or the machine;
-//! * `Consumer`, with feature `consumer` (Linux): events of a real-time session as they come; crate `etw-decode` decodes them.
+//! * [`define_provider!`], [`write_event!`], [`provider_enabled!`]: events whose fields the source names. An event that no
+//!   session wants costs three instructions.
+//! * [`EventBuilder`]: events whose fields are known only at run time.
+//! * [`Provider`]: registration, callbacks, enable state.
+//! * [`Activity`]: ids that connect events of one operation.
+//! * [`evntprov`], [`evntrace`]: the calls of the Windows headers of these names.
+//! * `Session` (feature `session`): records the events of this program.
+//! * `Controller`, `GlobalSession` (feature `control`, Linux): record every program of the user or of the machine.
+//! * `Consumer` (feature `consumer`, Linux): reads the events of a real-time session live; crate `etw-decode` decodes them.
 //!
 //! ```
 //! use etw::{Activity, define_provider, write_event};
 //!
 //! define_provider!(SHOP, "MyCompany.Shop");
 //!
-//! // Once, at the start of the program; dropping it unregisters.
+//! // Once, at the start of the program. Dropping the registration unregisters the provider.
 //! let _registration = SHOP.register();
 //!
 //! let sale = Activity::new();
@@ -24,12 +25,32 @@
 //! write_event!(SHOP, "Sale", opcode(Stop));
 //! ```
 //!
-//! The events are TraceLogging: each carries its own description, so that any ETW decoder shows it. Names, GUIDs, bytes
+//! The events are TraceLogging events: each carries its own schema, so any ETW decoder shows its fields. Names, GUIDs, bytes
 //! and status codes are those of Windows.
 //!
-//! Programs that come from Microsoft's crate `tracelogging` change its name, drop the `unsafe` of `register`, and keep the
-//! [`Registration`] that it returns.
+//! To port a program from Microsoft's crate `tracelogging`, change the crate's name, remove the `unsafe` of `register`, and
+//! keep the [`Registration`] that it returns.
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `stacks` (default) | call stacks in events, for sessions that ask for them |
+//! | `session` | `Session`: private sessions, hosted by a thread of this program |
+//! | `control` | `Controller`: sessions of the host of this user or of the machine (Linux) |
+//! | `consumer` | `Consumer`: their events, live (Linux); includes `control` |
+//!
+//! # Limits
+//!
+//! An event is wanted by at most eight sessions of one provider, has at most 64 KiB with its header, and at most 128 fields. A
+//! process has at most four private sessions.
+//!
+//! # Loss
+//!
+//! A write never waits. If a session has no free buffers, or the process's pool has no free chunk, the write returns a status
+//! other than success, and the session's `Ledger` counts the event as lost, with its cause.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod activity;
@@ -65,16 +86,20 @@ pub use activity::{
 };
 pub use builder::EventBuilder;
 #[cfg(all(target_os = "linux", feature = "consumer"))]
+#[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "consumer"))))]
 pub use consumer::{Closer, Consumer, Lost, Missed};
 #[cfg(all(target_os = "linux", feature = "control"))]
+#[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "control"))))]
 pub use control::{
     ControlError, Controller, GlobalSession, GlobalSessionBuilder, LossStatus, ProviderStatus,
     SessionStatus,
 };
 pub use custom::Protocol;
 #[cfg(feature = "session")]
+#[cfg_attr(docsrs, doc(cfg(feature = "session")))]
 pub use etw_host::{SessionClock, SessionStatistics, StartError};
 #[cfg(any(feature = "session", feature = "control"))]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "session", feature = "control"))))]
 pub use etw_session::{
     Cause, Condition, EnableInfo, EnableProperties, EventKey, FilterError, Filters, IdFilter,
     Ledger, LevelKeywordFilter, NameFilter, PayloadFilter, PayloadOp, StackFilter,
@@ -88,9 +113,14 @@ pub use etw_types::{
 pub use provider::{ControlCode, EnableCallback, EnableChange, MAX_SESSIONS, Provider};
 pub use registration::Registration;
 #[cfg(feature = "session")]
+#[cfg_attr(docsrs, doc(cfg(feature = "session")))]
 pub use session::{MAX_PRIVATE_SESSIONS, Session, SessionBuilder, SessionError};
 #[cfg(any(feature = "session", feature = "control"))]
+#[cfg_attr(docsrs, doc(cfg(any(feature = "session", feature = "control"))))]
 pub use target::EnableTarget;
+#[cfg(all(target_os = "linux", feature = "consumer"))]
+#[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "consumer"))))]
+pub use {etw_etl::read::TraceFile, etw_types::EventRecord};
 
 /// The example of `README.md`, as a doc-test.
 #[cfg(doctest)]

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use etw_ring::MAX_ATTACHMENTS;
-use etw_types::{EventDescriptor, Guid, Level, Status};
+use etw_types::{EventDescriptor, Guid, Keyword, Level, Status};
 
 mod callback;
 mod classic;
@@ -160,8 +160,8 @@ impl Provider {
     /// Does some session want events of this level and keyword? (OV-16)
     #[doc(alias = "EventProviderEnabled")]
     #[inline]
-    pub fn is_enabled(&self, level: Level, keyword: u64) -> bool {
-        self.has_level(level.0) && self.routes(level.0, keyword) != 0
+    pub fn is_enabled(&self, level: Level, keyword: Keyword) -> bool {
+        self.has_level(level.0) && self.routes(level.0, keyword.0) != 0
     }
 
     /// The sessions that want such an event, as a mask over all attachments.

@@ -26,12 +26,12 @@ pub use plain::*;
 pub use site::{Const, HEX_POINTER, INT_POINTER, Part, UINT_POINTER, name, site_bytes, site_size};
 pub use text::{Bytes, Counted8, Counted16, Sid, Text, Units, Zero8, Zero16};
 
-use etw_types::Level;
+use etw_types::{Keyword, Level};
 
 use crate::Provider;
 
 /// `provider_enabled!`
 #[inline(always)]
 pub fn enabled(provider: &Provider, level: u8, keyword: u64) -> bool {
-    provider.is_enabled(Level(level), keyword)
+    provider.is_enabled(Level(level), Keyword(keyword))
 }

@@ -60,7 +60,7 @@ fn main() -> Result<()> {
         }
         Some("paced") => {
             let _registration = BENCH.register();
-            while !BENCH.is_enabled(Level::INFO, 2) {
+            while !BENCH.is_enabled(Level::INFO, etw::Keyword(2)) {
                 std::thread::sleep(Duration::from_millis(1));
             }
             println!("ready");
@@ -460,7 +460,7 @@ fn latency(host: &HostProcess, etw: &Path) -> Result<()> {
         .stdout(Stdio::piped())
         .spawn()?;
     let mut lines = BufReader::new(tail.stdout.take().ok_or("no output")?);
-    while !BENCH.is_enabled(Level::INFO, 2) {
+    while !BENCH.is_enabled(Level::INFO, etw::Keyword(2)) {
         std::thread::sleep(Duration::from_millis(1));
     }
     let mut times = Vec::new();

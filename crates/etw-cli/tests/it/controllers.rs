@@ -173,7 +173,7 @@ fn program() {
     let _second = SECOND.register();
     // Registration waits for a busy host no longer than a program may be held up.
     let end = Instant::now() + Duration::from_secs(20);
-    while !PROVIDER.is_enabled(Level::INFO, 0x1) && Instant::now() < end {
+    while !PROVIDER.is_enabled(Level::INFO, etw::Keyword(0x1)) && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
     println!("ready");

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use etw_types::{EventDescriptor, Guid, Status};
+use etw_types::{EventDescriptor, Guid, Keyword, Level, Status};
 
 use crate::lock::lock;
 use crate::provider::{EnableCallback, Provider, ProviderRef};
@@ -237,14 +237,13 @@ fn set_traits(index: usize, place: &Place, traits: &[u8]) -> Status {
 /// Does a session want events like this one?
 #[doc(alias = "EventEnabled")]
 pub fn event_enabled(handle: RegHandle, descriptor: &EventDescriptor) -> bool {
-    event_provider_enabled(handle, descriptor.level.0, descriptor.keyword.0)
+    event_provider_enabled(handle, descriptor.level, descriptor.keyword)
 }
 
 /// Does a session want events of this level and keyword?
 #[doc(alias = "EventProviderEnabled")]
-pub fn event_provider_enabled(handle: RegHandle, level: u8, keyword: u64) -> bool {
-    provider_of(handle)
-        .is_some_and(|(_, provider)| provider.is_enabled(etw_types::Level(level), keyword))
+pub fn event_provider_enabled(handle: RegHandle, level: Level, keyword: Keyword) -> bool {
+    provider_of(handle).is_some_and(|(_, provider)| provider.is_enabled(level, keyword))
 }
 
 /// The word of a registration that is larger than every level of which some session may want events; for C's side of a gate. It is

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use etw_ring::prefix::{self, Prefix};
-use etw_types::{EventDescriptor, EventFlags, EventProperty, Guid, Status};
+use etw_types::{EventDescriptor, EventFlags, EventProperty, Guid, Keyword, Level, Status};
 
 use super::handle::provider_of;
 use super::{EventDataDescriptor, MAX_DATA_DESCRIPTORS, RegHandle};
@@ -56,18 +56,19 @@ pub fn event_write_ex(
 /// Writes a text: an event without an id, with the property `EVENT_HEADER_PROPERTY_LEGACY_EVENTLOG` and
 /// the flag `EVENT_HEADER_FLAG_STRING_ONLY`.
 #[doc(alias = "EventWriteString")]
-pub fn event_write_string(handle: RegHandle, level: u8, keyword: u64, text: &str) -> Status {
+pub fn event_write_string(handle: RegHandle, level: Level, keyword: Keyword, text: &str) -> Status {
     event_write_units(handle, level, keyword, &text.encode_utf16().collect::<Vec<u16>>())
 }
 
 /// [`event_write_string`] of UTF-16 units, which need not be valid; the zero unit at the end is added.
-pub fn event_write_units(handle: RegHandle, level: u8, keyword: u64, text: &[u16]) -> Status {
+pub fn event_write_units(
+    handle: RegHandle,
+    level: Level,
+    keyword: Keyword,
+    text: &[u16],
+) -> Status {
     let units: Vec<u8> = text.iter().copied().chain([0]).flat_map(u16::to_le_bytes).collect();
-    let descriptor = EventDescriptor {
-        level: etw_types::Level(level),
-        keyword: etw_types::Keyword(keyword),
-        ..EventDescriptor::default()
-    };
+    let descriptor = EventDescriptor { level, keyword, ..EventDescriptor::default() };
     let user =
         u32::from(EventProperty::LEGACY_EVENTLOG.0) | u32::from(EventFlags::STRING_ONLY.0) << 16;
     write(handle, Some(&descriptor), user, 0, (None, None), &[EventDataDescriptor::new(&units)])

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use etw_types::{Guid, Status};
+use etw_types::{Guid, Level, Status};
 
 use super::class::TraceClasses;
 use super::handle::{LoggerHandle, MAX_REGISTRATIONS, TraceHandle};
@@ -37,7 +37,7 @@ pub struct ControlRequest {
     /// The session.
     pub logger: LoggerHandle,
     /// The level that the session asked for; of `CaptureState` that of the request.
-    pub level: u8,
+    pub level: Level,
     /// As `level`, the flags: the low half of its any-keywords.
     pub flags: u32,
 }
@@ -143,11 +143,12 @@ fn news(
 ) -> Option<ControlRequest> {
     let wish = provider.classic_wish();
     let request = |code, logger, level, any: u64| {
-        Some(ControlRequest { code, control: provider.id(), logger, level, flags: any as u32 })
+        let flags = any as u32;
+        Some(ControlRequest { code, control: provider.id(), logger, level, flags })
     };
     let handle = |wish: &ClassicWish| LoggerHandle::new(index, provider.serial(), &wish.first);
     if change.control == ControlCode::CaptureState {
-        return request(RequestCode::CaptureState, handle(&wish?), change.level, change.any);
+        return request(RequestCode::CaptureState, handle(&wish?), change.level, change.any.0);
     }
     let number = wish.map_or(0, |wish| wish.number);
     if told.number.swap(number, Ordering::Relaxed) == number {
@@ -155,21 +156,31 @@ fn news(
     }
     let Some(wish) = wish else {
         let last = LoggerHandle(told.logger.load(Ordering::Relaxed));
-        return request(RequestCode::DisableEvents, last, 0, 0);
+        return request(RequestCode::DisableEvents, last, Level(0), 0);
     };
     let logger = handle(&wish);
     told.logger.store(logger.0, Ordering::Relaxed);
-    request(RequestCode::EnableEvents, logger, wish.wanted.level, wish.wanted.any)
+    request(RequestCode::EnableEvents, logger, Level(wish.wanted.level), wish.wanted.any)
+}
+
+/// The level and flags with which a session enables a classic provider.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceEnable {
+    /// The level.
+    pub level: Level,
+    /// The flags: the low half of the session's any-keywords.
+    pub flags: u32,
 }
 
 /// Level and flags that the handle's session asks for now; `None` where it no longer has the provider.
 #[doc(alias = "GetTraceEnableLevel")]
 #[doc(alias = "GetTraceEnableFlags")]
-pub fn enable_info(logger: LoggerHandle) -> Option<(u8, u32)> {
+pub fn enable_info(logger: LoggerHandle) -> Option<TraceEnable> {
     let (provider, _) = provider_of(logger)?;
     let wanted = provider.classic_wish()?.wanted;
     // It may have gone to another session in between.
-    provider_of(logger).map(|_| (wanted.level, wanted.any as u32))
+    provider_of(logger)
+        .map(|_| TraceEnable { level: Level(wanted.level), flags: wanted.any as u32 })
 }
 
 /// Unregisters; a callback that is running has ended when it returns. `ERROR_INVALID_HANDLE`: it was unregistered before.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use etw_types::Guid;
+use etw_types::{Guid, Keyword, Level};
 
 /// What an enable callback is.
 #[doc(alias = "PENABLECALLBACK")]
@@ -24,11 +24,11 @@ pub struct EnableChange<'a> {
     /// What happened.
     pub control: ControlCode,
     /// For `Enable`: the most verbose level of all sessions (255: all). For `CaptureState`: as requested.
-    pub level: u8,
+    pub level: Level,
     /// For `Enable`: the masks of all sessions together, all ones for "every keyword".
-    pub any: u64,
+    pub any: Keyword,
     /// For `Enable`: the bits that every session wants.
-    pub all: u64,
+    pub all: Keyword,
     /// The session that caused it, or zero where the provider was enabled before it registered.
     pub source: Guid,
     /// The session's schematised filter, empty without one.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Mutex;
 
-use etw_types::Guid;
+use etw_types::{Guid, Keyword, Level};
 
 use crate::lock::lock;
 use crate::provider::{ControlCode, EnableChange, Provider};
@@ -27,6 +27,7 @@ pub(super) fn enable_state<'a>(
     }
     let control = if state.is_some() { ControlCode::Enable } else { ControlCode::Disable };
     let (level, any, all) = state.unwrap_or_default();
+    let (level, any, all) = (Level(level), Keyword(any), Keyword(all));
     Some(EnableChange { control, level, any, all, source, filter_data: &[] })
 }
 

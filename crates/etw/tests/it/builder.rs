@@ -171,7 +171,7 @@ fn random_events_agree() {
         for seed in 0..1000 {
             let mut random = Random(seed);
             let mut theirs = their_event();
-            ours.reset("E", Level::VERBOSE, 1, 0);
+            ours.reset("E", Level::VERBOSE, etw::Keyword(1), 0);
             for _ in 0..random.below(12) {
                 add(&mut random, &mut ours, &mut theirs);
             }
@@ -191,7 +191,7 @@ fn attributes_are_the_events() {
     let (id, related) = (Guid([1; 16]), Guid([2; 16]));
     let mut event = EventBuilder::new();
     event
-        .reset("E", Level::ERROR, 6, 0x0020_0000)
+        .reset("E", Level::ERROR, etw::Keyword(6), 0x0020_0000)
         .opcode(Opcode::STOP)
         .task(7)
         .channel(Channel(16))
@@ -202,7 +202,9 @@ fn attributes_are_the_events() {
         assert!(event.write(provider, None, None).is_success());
         drop(scope);
         // Nothing of it is left.
-        assert!(event.reset("F", Level(0), 0, 0).write(provider, None, None).is_success());
+        assert!(
+            event.reset("F", Level(0), etw::Keyword(0), 0).write(provider, None, None).is_success()
+        );
     });
     let [first, second, third] = &captured.events[..] else { panic!() };
     let descriptor = etw::EventDescriptor {
@@ -228,7 +230,7 @@ fn attributes_are_the_events() {
 fn custom_fields_and_constant_counts() {
     let mut event = EventBuilder::new();
     event
-        .reset("E", Level::VERBOSE, 1, 0)
+        .reset("E", Level::VERBOSE, etw::Keyword(1), 0)
         .add_custom("c", [0xaa, 0xbb], Protocol::User(5), &[0, 1, 2], 4)
         .add_u16_array("a", &[1, 2, 3], OutType::HEX, 0)
         .raw_add_struct_vcount("s", 1, 0)
@@ -267,13 +269,18 @@ fn mistakes_are_told() {
     let mut event = EventBuilder::new();
     let captured = capture(|provider| {
         for (error, add) in mistakes {
-            event.reset("E", Level::VERBOSE, 1, 0);
+            event.reset("E", Level::VERBOSE, etw::Keyword(1), 0);
             add(&mut event);
             assert_eq!(event.error(), Some(error));
             let status = event.write(provider, None, None);
             assert_eq!(status, Status::ERROR_INVALID_PARAMETER);
         }
-        assert!(event.reset("E", Level::VERBOSE, 1, 0).write(provider, None, None).is_success());
+        assert!(
+            event
+                .reset("E", Level::VERBOSE, etw::Keyword(1), 0)
+                .write(provider, None, None)
+                .is_success()
+        );
     });
     assert_eq!(captured.events.len(), 1);
     assert_eq!(captured.ledger.attempted, 1);
@@ -289,13 +296,13 @@ fn what_is_too_large_is_refused_and_counted() {
             let status = event.write(provider, None, None);
             assert_eq!(status, Status::ERROR_ARITHMETIC_OVERFLOW);
         };
-        let new = || EventBuilder::new().reset("E", Level::VERBOSE, 1, 0).clone();
+        let new = || EventBuilder::new().reset("E", Level::VERBOSE, etw::Keyword(1), 0).clone();
         refused(new().add_str8("a", &long, OutType::UTF8, 0));
         refused(new().add_u8_array("a", long.as_bytes(), OutType::NULL, 0));
         refused(new().add_u8_sequence("a", long.as_bytes(), OutType::NULL, 0));
         refused(new().add_u8(&long, 1, OutType::NULL, 0));
         refused(new().raw_add_data(long.as_bytes()));
-        refused(event.reset(&long, Level::VERBOSE, 1, 0));
+        refused(event.reset(&long, Level::VERBOSE, etw::Keyword(1), 0));
         let fits = &long[..60_000];
         assert!(
             new().add_str8("a", fits, OutType::UTF8, 0).write(provider, None, None).is_success()
@@ -311,12 +318,12 @@ fn what_is_too_large_is_refused_and_counted() {
 fn a_disabled_provider_takes_nothing() {
     let provider = provider();
     let mut event = EventBuilder::new();
-    event.reset("E\0", Level::VERBOSE, 1, 0);
+    event.reset("E\0", Level::VERBOSE, etw::Keyword(1), 0);
     assert!(event.write(&provider, None, None).is_success());
     let wanted = LevelKeyword { level: 4, ..LevelKeyword::ALL };
     let captured = capture_of(provider.register_shared(None), wanted, || {
         assert!(event.write(&provider, None, None).is_success());
-        event.reset("E", Level::INFO, 1, 0);
+        event.reset("E", Level::INFO, etw::Keyword(1), 0);
         assert!(event.write(&provider, None, None).is_success());
     });
     assert_eq!(captured.events.len(), 1);

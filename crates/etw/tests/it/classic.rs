@@ -12,6 +12,11 @@ use etw_types::{EventRecord, ExtType, HeaderType};
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<ControlRequest>>>);
 
+/// The level and flags that a session asks for.
+fn asked(logger: LoggerHandle) -> Option<(u8, u32)> {
+    enable_info(logger).map(|asked| (asked.level.0, asked.flags))
+}
+
 impl Told {
     fn callback(&self) -> Arc<ControlCallback> {
         let told = self.clone();
@@ -24,7 +29,7 @@ impl Told {
     /// Since it was last asked: codes, levels and flags.
     fn take(&self) -> Vec<(RequestCode, u8, u32)> {
         let told = std::mem::take(&mut *self.0.lock().unwrap());
-        told.into_iter().map(|request| (request.code, request.level, request.flags)).collect()
+        told.into_iter().map(|request| (request.code, request.level.0, request.flags)).collect()
     }
 
     fn last(&self) -> LoggerHandle {
@@ -82,11 +87,11 @@ fn the_newest_session_has_a_classic_provider() {
     assert_eq!(number(of_first, 1), Status::ERROR_SUCCESS);
 
     // Another wish of the same session: told, with the handle from before.
-    assert_eq!(enable_info(of_first), Some((3, 5)));
+    assert_eq!(asked(of_first), Some((3, 5)));
     first.enable(&control, Level(0), 0).unwrap();
     assert_eq!(told.last(), of_first);
     assert_eq!(told.take(), [(Enable, 0, 0)]);
-    assert_eq!(enable_info(of_first), Some((0, 0)));
+    assert_eq!(asked(of_first), Some((0, 0)));
     for _ in 0..2 {
         assert_eq!(number(of_first, 2), Status::ERROR_SUCCESS);
     }
@@ -95,7 +100,7 @@ fn the_newest_session_has_a_classic_provider() {
     let of_second = told.last();
     assert_eq!(told.take(), [(Enable, 5, 1)]);
     assert_eq!(number(of_first, 3), Status::ERROR_INVALID_HANDLE);
-    assert_eq!((enable_info(of_first), enable_info(of_second)), (None, Some((5, 1))));
+    assert_eq!((asked(of_first), asked(of_second)), (None, Some((5, 1))));
     assert_eq!(number(of_second, 4), Status::ERROR_SUCCESS);
 
     // It is not the first one's any more: nothing to take from it.

@@ -247,7 +247,11 @@ fn levels_and_keywords() {
         session.enable_with(&PROVIDER, EnableInfo { wanted, ..EnableInfo::default() }).unwrap();
         for (event_level, keyword) in [(4u8, 2u64), (4, 0), (5, 2), (0, 0), (2, 4)] {
             let passes = wanted.matches(event_level, keyword);
-            assert_eq!(PROVIDER.is_enabled(Level(event_level), keyword), passes, "{wanted:?}");
+            assert_eq!(
+                PROVIDER.is_enabled(Level(event_level), etw::Keyword(keyword)),
+                passes,
+                "{wanted:?}"
+            );
             let status = match (event_level, keyword) {
                 (4, 2) => write_event!(PROVIDER, "E", level(4), keyword(2), u32("n", &n)),
                 (4, 0) => write_event!(PROVIDER, "E", level(4), keyword(0), u32("n", &n)),
@@ -307,7 +311,7 @@ fn callbacks_hear_of_every_change() {
     let first = small("first").file(&path).start().unwrap();
     first.enable(&PROVIDER, Level::ERROR, 6).unwrap();
     let registration = PROVIDER.register_with(move |change| {
-        log.lock().unwrap().push((change.control, change.level, change.any, change.all));
+        log.lock().unwrap().push((change.control, change.level.0, change.any.0, change.all.0));
         if change.control == ControlCode::CaptureState {
             assert!(write_event!(PROVIDER, "Rundown", level(1), keyword(2)).is_success());
         }
@@ -401,16 +405,16 @@ fn registrations_are_counted() {
     provider!(PROVIDER, 0x208);
     let session = small("counted").memory().start().unwrap();
     session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
-    assert!(!PROVIDER.is_enabled(Level::ERROR, 0));
+    assert!(!PROVIDER.is_enabled(Level::ERROR, etw::Keyword(0)));
     let first = PROVIDER.register();
     let second = PROVIDER.register();
-    assert!(PROVIDER.is_enabled(Level::ERROR, 0));
+    assert!(PROVIDER.is_enabled(Level::ERROR, etw::Keyword(0)));
     drop(first);
-    assert!(PROVIDER.is_enabled(Level::ERROR, 0));
+    assert!(PROVIDER.is_enabled(Level::ERROR, etw::Keyword(0)));
     drop(second);
-    assert!(!PROVIDER.is_enabled(Level::ERROR, 0));
+    assert!(!PROVIDER.is_enabled(Level::ERROR, etw::Keyword(0)));
     let _third = PROVIDER.register();
-    assert!(PROVIDER.is_enabled(Level::ERROR, 0));
+    assert!(PROVIDER.is_enabled(Level::ERROR, etw::Keyword(0)));
 }
 
 /// All clocks give times between those before and after.

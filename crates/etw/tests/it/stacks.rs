@@ -85,7 +85,7 @@ fn events_have_their_writers_stack() {
     #[inline(never)]
     fn built() -> Vec<u64> {
         let mut event = EventBuilder::new();
-        event.reset("B", Level::INFO, 1, 0).add_u32("n", 4, OutType::NULL, 0);
+        event.reset("B", Level::INFO, etw::Keyword(1), 0).add_u32("n", 4, OutType::NULL, 0);
         assert!(event.write(&PROVIDER, None, Some(&create_id())).is_success());
         here()
     }

@@ -203,7 +203,7 @@ fn texts() {
     let path = TempPath::new("text.etl");
     let handle = event_register(&id, None).unwrap();
     let session = session(&path, id);
-    assert!(event_write_string(handle, 2, 1 << 40, "grüße").is_success());
+    assert!(event_write_string(handle, etw::Level(2), etw::Keyword(1 << 40), "grüße").is_success());
     session.stop().unwrap();
     let seen = raw(&path);
     assert_eq!((seen[0].property, seen[0].flags & 4, seen[0].descriptor.id), (4, 4, 0));
@@ -288,7 +288,7 @@ fn callbacks() {
     let seen = calls.clone();
     let handle = event_register(
         &id,
-        Some(Arc::new(move |change| seen.lock().unwrap().push((change.control, change.level)))),
+        Some(Arc::new(move |change| seen.lock().unwrap().push((change.control, change.level.0)))),
     )
     .unwrap();
     let session = session(&path, id);

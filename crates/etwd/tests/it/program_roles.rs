@@ -151,7 +151,7 @@ fn listen() {
     let _registration = PROVIDER.register_with(|change| {
         say(&format!(
             "{:?} {} {:#x} {:#x}\n",
-            change.control, change.level, change.any, change.all
+            change.control, change.level.0, change.any.0, change.all.0
         ));
         if change.control == etw::ControlCode::CaptureState {
             write(7, 0);
@@ -191,7 +191,7 @@ fn fork(children: u64) {
 fn wait() {
     let _registration = PROVIDER.register();
     say("ready\n");
-    while !PROVIDER.is_enabled(etw::Level::INFO, 0x10) {
+    while !PROVIDER.is_enabled(etw::Level::INFO, etw::Keyword(0x10)) {
         std::thread::sleep(Duration::from_micros(200));
     }
     write(0, 0);
@@ -208,7 +208,7 @@ fn closes(files: u64) {
     let files: Vec<_> =
         (0..files).map(|_| std::fs::File::open("/dev/null").unwrap().into_raw_fd()).collect();
     say("ready\n");
-    while !PROVIDER.is_enabled(etw::Level::INFO, 0x10) {
+    while !PROVIDER.is_enabled(etw::Level::INFO, etw::Keyword(0x10)) {
         std::thread::sleep(Duration::from_micros(200));
     }
     write(0, 0);
@@ -227,7 +227,7 @@ fn classic(children: u64) {
     static LOGGER: AtomicU64 = AtomicU64::new(0);
     let told = |request: &ControlRequest| {
         LOGGER.store(request.logger.0, Ordering::Relaxed);
-        say(&format!("{:?} {} {}\n", request.code, request.level, request.flags));
+        say(&format!("{:?} {} {}\n", request.code, request.level.0, request.flags));
         etw::Status::ERROR_SUCCESS
     };
     let callback = std::sync::Arc::new(told);
@@ -332,7 +332,7 @@ fn limited(which: u64, size: u64) {
     limit_to(which, size);
     let _registration = PROVIDER.register();
     let taken = (0..100).filter(|number| write(0, *number).is_success()).count();
-    let enabled = PROVIDER.is_enabled(etw::Level::INFO, 0x10);
+    let enabled = PROVIDER.is_enabled(etw::Level::INFO, etw::Keyword(0x10));
     // Made by this thread, for which no signal is blocked.
     let session = etw::Session::builder("limited").memory().pool_size(8 << 20, 8 << 20).start();
     say(&format!("enabled {enabled}, {taken} taken, session {}\n", session.is_ok()));
