@@ -1,16 +1,24 @@
 /*
- * The log sink's side that only C can have: va_list, variadic arguments, and c-logging's functions, which a program that does not
- * use c-logging lacks.
+ * The parts of the log sink that Rust cannot express: va_list, variadic functions, and weak symbols, by which the program may have c-logging
+ * or settings of its compilation, or neither.
  */
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <wchar.h>
 
-/* In Rust. */
+/* The form of the caller's contexts. src/log_sink.rs has the same structure. */
+struct form {
+    int is_seed;
+    uint32_t wchar_size;
+};
+
+/* src/log_sink.rs defines these. */
 extern const uint32_t *etw_log_sink_gate;
-extern int etw_log_sink_wants(uint32_t level);
+extern int etw_log_sink_wants(uint32_t level, int registers);
+extern int etw_log_sink_init(void);
 extern void etw_log_sink_failed(void);
-extern void etw_log_sink_emit(uint32_t level, const void *pairs, uint32_t count, int is_seed,
+extern void etw_log_sink_emit(uint32_t level, const void *pairs, uint32_t count, const struct form *form,
                               const char *file, const char *func, int line, const char *message,
                               size_t length);
 
@@ -18,7 +26,26 @@ extern uint32_t log_context_get_property_value_pair_count(const void *context)
     __attribute__((weak));
 extern const void *log_context_get_property_value_pairs(const void *context) __attribute__((weak));
 
-/* LOG_CONTEXT of c-logging, as far as it is looked at where its own functions are not there. */
+/* c-logging of May 2023 has these and no logger_init. */
+extern const uint32_t log_sink_count __attribute__((weak));
+extern int logger_init(void) __attribute__((weak));
+
+/* log_sink_etw.h defines these in the program. */
+extern const uint32_t etw_log_sink_wchar_size __attribute__((weak));
+extern const unsigned char etw_log_sink_provider_id[16] __attribute__((weak));
+extern const char etw_log_sink_provider_name[] __attribute__((weak));
+
+/* The provider of the program's compilation, or NULL. */
+const void *etw_log_sink_program_id(void) { return etw_log_sink_provider_id; }
+const char *etw_log_sink_program_name(void) { return etw_log_sink_provider_name; }
+
+/* The size of the program's wchar_t. A program that has not included log_sink_etw.h has that of the platform. */
+static uint32_t wchar_size(void)
+{
+    return &etw_log_sink_wchar_size != NULL ? etw_log_sink_wchar_size : (uint32_t)sizeof(wchar_t);
+}
+
+/* The start of c-logging's LOG_CONTEXT, for programs that have contexts and not c-logging's functions. */
 struct context {
     uint8_t *values_data;
     uint32_t values_data_length;
@@ -26,19 +53,20 @@ struct context {
     uint32_t pair_count;
 };
 
-/* Nobody listens: known without a call. */
-static inline int wants(uint32_t level)
+/* Whether a session enabled the level. If none did, the gate shows it without a call. */
+static inline int wants(uint32_t level, int registers)
 {
     const uint32_t *gate = __atomic_load_n(&etw_log_sink_gate, __ATOMIC_ACQUIRE);
     if (gate != NULL && level < 5 && level + 1 >= __atomic_load_n(gate, __ATOMIC_RELAXED))
         return 0;
-    return etw_log_sink_wants(level);
+    return etw_log_sink_wants(level, registers);
 }
 
 __attribute__((noinline)) static void emit(uint32_t level, const void *context, int is_seed, const char *file,
                  const char *func, int line, const char *format, va_list arguments)
 {
-    /* Longer than the longest message of an event: what is cut here would be cut there. */
+    const struct form form = {is_seed, wchar_size()};
+    /* The longest message of an event is shorter, so this buffer truncates nothing that the event would keep. */
     char message[4096];
     const void *pairs = NULL;
     uint32_t count = 0;
@@ -57,24 +85,57 @@ __attribute__((noinline)) static void emit(uint32_t level, const void *context, 
     }
     if ((size_t)length >= sizeof message)
         length = sizeof message - 1;
-    etw_log_sink_emit(level, pairs, count, is_seed, file, func, line, message, (size_t)length);
+    etw_log_sink_emit(level, pairs, count, &form, file, func, line, message, (size_t)length);
 }
 
+/* Today's form: as in c-logging, a log before init writes nothing. */
 void etw_log_sink_log(uint32_t level, const void *context, const char *file, const char *func,
                       int line, const char *format, va_list arguments)
 {
-    if (format == NULL || !wants(level))
+    if (format == NULL || !wants(level, 0))
         return;
     emit(level, context, 0, file, func, line, format, arguments);
 }
 
+/* The same, and the first log registers. */
+void etw_log_sink_auto_log(uint32_t level, const void *context, const char *file, const char *func,
+                           int line, const char *format, va_list arguments)
+{
+    if (format == NULL || !wants(level, 1))
+        return;
+    emit(level, context, 0, file, func, line, format, arguments);
+}
+
+static void seed_log(uint32_t level, const void *context, const char *file, const char *func, int line,
+                     const char *format, va_list arguments)
+{
+    if (format == NULL || !wants(level, 1))
+        return;
+    emit(level, context, 1, file, func, line, format, arguments);
+}
+
+/* The form of May 2023: variadic, and the first log registers. */
 void etw_log_sink_seed_log(uint32_t level, const void *context, const char *file, const char *func,
                            int line, const char *format, ...)
 {
-    if (format == NULL || !wants(level))
-        return;
     va_list arguments;
     va_start(arguments, format);
-    emit(level, context, 1, file, func, line, format, arguments);
+    seed_log(level, context, file, func, line, format, arguments);
     va_end(arguments);
+}
+
+/*
+ * The first member of log_sink_etw: init today, and the variadic log of May 2023, whose structure has no other member. A program with
+ * c-logging of that time has sinks and no logger_init; only then are the parameters read.
+ */
+int etw_log_sink_init_or_log(uint32_t level, const void *context, const char *file, const char *func,
+                             int line, const char *format, ...)
+{
+    va_list arguments;
+    if (&log_sink_count == NULL || logger_init != NULL)
+        return etw_log_sink_init();
+    va_start(arguments, format);
+    seed_log(level, context, file, func, line, format, arguments);
+    va_end(arguments);
+    return 0;
 }

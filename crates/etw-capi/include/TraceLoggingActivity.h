@@ -2,10 +2,10 @@
  * TraceLogging's activities for C++17: events that begin and end one, with ids of their own. For other systems than Windows; link with
  * -letw.
  *
- * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs. TraceLoggingFunction is not there: the name of an
- * event is a literal, which __func__ is none.
+ * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs. The Stop event of TraceLoggingFunction has the name
+ * ActivityStoppedAutomatically, as has that of every activity whose object ends before the activity does.
  *
- *     TraceLoggingActivity<Shop, 0x10, 4> visit; // keyword and level of its start and its end
+ *     TraceLoggingActivity<Shop, 0x10, 4> visit; // keyword and level of the start and the stop
  *     TraceLoggingWriteStart(visit, "Visit", TraceLoggingInt32(customer));
  *     TraceLoggingWriteTagged(visit, "Looked", TraceLoggingLevel(4));
  *     TraceLoggingWriteStop(visit, "Visit");
@@ -18,11 +18,11 @@
 #ifdef __cplusplus
 extern "C++" {
 
-/* What both kinds have in common: an id from start to end, and the one it belongs to. */
+/* The base of both kinds: the id of the activity from its start to its stop, and that of the related activity. */
 class etw_activity
 {
 public:
-    /* Of the last start; of zeros before, and where nobody listened. */
+    /* The id of the last start; zeros before it, or if no session enabled it. */
     const GUID *Id() const { return &m_id; }
     bool IsStarted() const { return m_is_started; }
 
@@ -58,7 +58,7 @@ private:
     etw_activity &operator=(const etw_activity &);
 };
 
-/* One that is begun, ended and passed on by hand. Destroyed before its end, it writes ActivityStoppedAutomatically. */
+/* An activity that the program starts, stops and moves. If the object ends first, it writes ActivityStoppedAutomatically. */
 template <TraceLoggingHProvider const &provider, UINT64 keyword = 0, UINT8 level = 5>
 class TraceLoggingActivity : public etw_activity
 {
@@ -70,7 +70,7 @@ public:
     TraceLoggingActivity(TraceLoggingActivity &&other) { take(other); }
     ~TraceLoggingActivity();
     static TraceLoggingHProvider Provider() { return provider; }
-    /* Before its start: the activity that this one belongs to. */
+    /* Sets the related activity, before the start. */
     template <typename Other> void SetRelatedActivity(const Other &other) { relate(*other.Id()); }
     void SetRelatedActivityId(const GUID &id) { relate(id); }
     void SetRelatedActivityId(const GUID *id) { relate(*id); }
@@ -80,7 +80,7 @@ public:
     const GUID *etw_related() const { return m_has_related ? &m_related : NULL; }
 };
 
-/* One of a thread: from its start to its end the thread's events are its own, and it belongs to the one that the thread had before. */
+/* An activity of a thread: from its start to its stop it is the thread's current activity. The previous one is its related activity. */
 template <TraceLoggingHProvider const &provider, UINT64 keyword = 0, UINT8 level = 5>
 class TraceLoggingThreadActivity : public etw_activity
 {
@@ -120,7 +120,7 @@ private:
     }
 };
 
-/* The thread's activity is another one as long as this lives. */
+/* Sets the thread's current activity while the object lives. */
 class TraceLoggingThreadActivityIdSetter
 {
 public:
@@ -149,12 +149,13 @@ template <typename Type> struct etw_without_reference<Type &> {
 };
 template <typename Type> using etw_activity_type = typename etw_without_reference<Type>::type;
 
-/* Level and keyword are the activity's. */
-#define ETW_TLG_OF_ACTIVITY(activity, name, related, opcode, ...)                                             \
-    TraceLoggingWriteActivity((activity).Provider(), name, (activity).Id(), related, TraceLoggingOpcode(opcode), \
-                              TraceLoggingLevel(etw_activity_type<decltype(activity)>::Level),                \
-                              TraceLoggingKeyword(etw_activity_type<decltype(activity)>::Keyword) __VA_OPT__(,) \
-                                  __VA_ARGS__)
+/* An event with the level and the keyword of the activity. */
+#define ETW_TLG_OF_ACTIVITY(activity, name, related, opcode, ...)                                                     \
+    TraceLoggingWriteActivity((activity).Provider(), name, (activity).Id(), related,                                  \
+                              ETW_TLG_ACTIVITY_OPTIONS(activity, opcode) __VA_OPT__(,) __VA_ARGS__)
+#define ETW_TLG_ACTIVITY_OPTIONS(activity, opcode)                                                            \
+    TraceLoggingOpcode(opcode), TraceLoggingLevel(etw_activity_type<decltype(activity)>::Level),              \
+        TraceLoggingKeyword(etw_activity_type<decltype(activity)>::Keyword)
 #define TraceLoggingWriteStart(activity, name, ...)                                                           \
     do {                                                                                                      \
         (activity).etw_begin();                                                                               \
@@ -165,7 +166,19 @@ template <typename Type> using etw_activity_type = typename etw_without_referenc
         (activity).etw_end();                                                                                 \
         ETW_TLG_OF_ACTIVITY(activity, name, NULL, 2 __VA_OPT__(,) __VA_ARGS__);                               \
     } while (0)
-/* An event of its own level and keyword, with the activity's id. */
+/* A thread activity from here to the end of the scope, with the name of the function (C++14). */
+#define TraceLoggingFunction(hProvider, ...)                                                                          \
+    TraceLoggingThreadActivity<hProvider> ETW_TLG_CAT(etw_function_, __LINE__);                                       \
+    ETW_TLG_FUNCTION(ETW_TLG_CAT(etw_function_, __LINE__) __VA_OPT__(,) __VA_ARGS__)
+#define ETW_TLG_FUNCTION(activity, ...)                                                                               \
+    do {                                                                                                              \
+        typedef etw_tlg_name<sizeof(__func__)> etw_function_name;                                                     \
+        (activity).etw_begin();                                                                                       \
+        ETW_TLG_WRITE_NAMED(ETW_TLG_SEND_EX(0, 0, (activity).Id(), (activity).etw_related()), (activity).Provider(),  \
+                            etw_function_name name, etw_tlg_name_of(__func__),                                        \
+                            ETW_TLG_ACTIVITY_OPTIONS(activity, 1) __VA_OPT__(,) __VA_ARGS__);                         \
+    } while (0)
+/* An event with a level and a keyword of its own, and the id of the activity. */
 #define TraceLoggingWriteTagged(activity, name, ...) \
     TraceLoggingWriteActivity((activity).Provider(), name, (activity).Id(), NULL __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingWriteTaggedIfStarted(activity, name, ...)                          \

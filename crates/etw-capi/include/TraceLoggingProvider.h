@@ -1,11 +1,11 @@
 /*
- * TraceLogging providers for C11 and C++17: events that describe themselves, their descriptions made at compile time. For other
- * systems than Windows; link with -letw.
+ * TraceLogging providers for C11 and C++11: events that describe themselves, with metadata made at compile time. For other systems than
+ * Windows; link with -letw.
  *
- * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs. What differs:
- * - wide texts are char16_t (ETW_W("text")); those of wchar_t, 32 bits here, are converted;
- * - an event without a tag has a tag of one byte, one with TraceLoggingEventTag of five;
- * - TraceLoggingBinaryBuffer is not there.
+ * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs. Differences:
+ * - Wide texts are char16_t (ETW_W("text")). Texts and characters of wchar_t, which has 32 bits here, are converted.
+ * - The metadata of an event has a tag of one byte, or of five with TraceLoggingEventTag.
+ * - TraceLoggingPackedDataEx takes payload only: descriptors of type 0.
  *
  *     TRACELOGGING_DEFINE_PROVIDER(Shop, "MyCompany.Shop",
  *         (0x12345678, 0x1234, 0x1234, 0x12, 0x34, 0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc));
@@ -86,30 +86,32 @@ static inline __attribute__((always_inline)) ULONG etw_tlg_size(const EVENT_DATA
 
 #define TRACELOGGING_DECLARE_PROVIDER(hProvider) ETW_EXTERN const TraceLoggingHProvider hProvider
 
-/* Traits: size, name, and of a group its size, type 1 and GUID. */
-#define TRACELOGGING_DEFINE_PROVIDER(hProvider, providerName, providerId, ...) \
-    ETW_TLG_CAT(ETW_TLG_DEFINE_, ETW_TLG_NARGS(__VA_ARGS__))(hProvider, providerName, providerId __VA_OPT__(,) __VA_ARGS__)
-#define ETW_TLG_DEFINE_0(hProvider, providerName, providerId)                                  \
+/* Traits: size and name; for a provider group also its size, type 1 and GUID. */
+#define TRACELOGGING_DEFINE_PROVIDER(hProvider, providerName, providerId, ...)                      \
+    TRACELOGGING_DEFINE_PROVIDER_STORAGE(hProvider##_storage, providerName, providerId __VA_OPT__(,) __VA_ARGS__); \
+    ETW_EXTERN const TraceLoggingHProvider hProvider;                                               \
+    const TraceLoggingHProvider hProvider = &hProvider##_storage
+/* The storage alone, in a file or a function; its address is the handle. */
+#define TRACELOGGING_DEFINE_PROVIDER_STORAGE(storage, providerName, providerId, ...) \
+    ETW_TLG_CAT(ETW_TLG_STORAGE_, ETW_TLG_NARGS(__VA_ARGS__))(storage, providerName, providerId __VA_OPT__(,) __VA_ARGS__)
+#define ETW_TLG_STORAGE_0(storage, providerName, providerId)                                   \
     static const struct {                                                                      \
         uint16_t size;                                                                         \
         char name[sizeof(providerName)];                                                       \
-    } ETW_TLG_PACKED hProvider##_traits = {sizeof(hProvider##_traits), providerName};          \
-    ETW_TLG_DEFINE_(hProvider, providerId)
-#define ETW_TLG_DEFINE_1(hProvider, providerName, providerId, group)                           \
+    } ETW_TLG_PACKED storage##_traits = {sizeof(storage##_traits), providerName};              \
+    ETW_TLG_STORAGE_(storage, providerId)
+#define ETW_TLG_STORAGE_1(storage, providerName, providerId, group)                            \
     static const struct {                                                                      \
         uint16_t size;                                                                         \
         char name[sizeof(providerName)];                                                       \
         uint16_t group_size;                                                                   \
         uint8_t group_type;                                                                    \
         GUID group_id;                                                                         \
-    } ETW_TLG_PACKED hProvider##_traits = {sizeof(hProvider##_traits), providerName, 19, 1, ETW_TLG_GUID_ group}; \
-    ETW_TLG_DEFINE_(hProvider, providerId)
-#define ETW_TLG_DEFINE_(hProvider, providerId)                                                 \
-    static etw_tlg_provider hProvider##_storage = {                                            \
-        0, 0, 0, 0, ETW_TLG_GUID_ providerId, &hProvider##_traits, sizeof(hProvider##_traits), \
-        NULL, NULL};                                                                           \
-    ETW_EXTERN const TraceLoggingHProvider hProvider;                                          \
-    const TraceLoggingHProvider hProvider = &hProvider##_storage
+    } ETW_TLG_PACKED storage##_traits = {sizeof(storage##_traits), providerName, 19, 1, ETW_TLG_GUID_ group}; \
+    ETW_TLG_STORAGE_(storage, providerId)
+#define ETW_TLG_STORAGE_(storage, providerId)                                                  \
+    static etw_tlg_provider storage = {                                                        \
+        0, 0, 0, 0, ETW_TLG_GUID_ providerId, &storage##_traits, sizeof(storage##_traits), NULL, NULL}
 #define TraceLoggingOptionGroup(...) (__VA_ARGS__)
 
 /* Other threads read what callbacks of the library's threads set. */
@@ -208,7 +210,9 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
     etw_write_site_ex(etw_provider->RegHandle, &etw_site, filter, flags, activity, related, etw_count, etw_data)
 
 /* The last level wins: 5 * 0 + (4) * 0 + (3) is 3. */
-#define ETW_TLG_WRITE(send, hProvider, eventName, ...)                                                     \
+#define ETW_TLG_WRITE(send, hProvider, eventName, ...) \
+    ETW_TLG_WRITE_NAMED(send, hProvider, char name[sizeof(eventName)], eventName __VA_OPT__(,) __VA_ARGS__)
+#define ETW_TLG_WRITE_NAMED(send, hProvider, nameMember, nameValue, ...)                                   \
     do {                                                                                                   \
         enum {                                                                                             \
             etw_level = 5 ETW_TLG_EACH(LV __VA_OPT__(,) __VA_ARGS__),                                      \
@@ -222,7 +226,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
                 uint16_t size;                                                                             \
                 ETW_TLG_EACH(TM __VA_OPT__(,) __VA_ARGS__)                                                 \
                 uint8_t tag;                                                                               \
-                char name[sizeof(eventName)];                                                              \
+                nameMember;                                                                                \
                 ETW_TLG_EACH(MEM __VA_OPT__(,) __VA_ARGS__)                                                \
             } ETW_TLG_PACKED;                                                                              \
             static const struct {                                                                          \
@@ -230,7 +234,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
                 struct etw_meta_t meta;                                                                    \
             } etw_event = {                                                                                \
                 {0, 0, etw_channel, etw_level, etw_opcode, 0, 0 ETW_TLG_EACH(KW __VA_OPT__(,) __VA_ARGS__)}, \
-                {sizeof(struct etw_meta_t), ETW_TLG_EACH(TI __VA_OPT__(,) __VA_ARGS__) 0, eventName,       \
+                {sizeof(struct etw_meta_t), ETW_TLG_EACH(TI __VA_OPT__(,) __VA_ARGS__) 0, nameValue,       \
                  ETW_TLG_EACH(INI __VA_OPT__(,) __VA_ARGS__)}};                                            \
             static etw_event_site etw_site = {&etw_event, (uint32_t)(16 + sizeof(struct etw_meta_t)),      \
                                               (uint32_t)((8 + sizeof(struct etw_meta_t) + 7) & ~(size_t)7), \
@@ -256,11 +260,13 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_LV_TX(...)
 #define ETW_TLG_LV_WT(...)
 #define ETW_TLG_LV_LP(...)
+#define ETW_TLG_LV_SK(...)
 #define ETW_TLG_LV_PT(...)
 #define ETW_TLG_LV_ST(...)
 #define ETW_TLG_LV_CU(...)
 #define ETW_TLG_LV_MD(...)
 #define ETW_TLG_LV_DA(...)
+#define ETW_TLG_LV_DX(...)
 #define ETW_TLG_LV_AV(...)
 #define ETW_TLG_OP_LEVEL(...)
 #define ETW_TLG_OP_KEYWORD(...)
@@ -274,11 +280,13 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_OP_TX(...)
 #define ETW_TLG_OP_WT(...)
 #define ETW_TLG_OP_LP(...)
+#define ETW_TLG_OP_SK(...)
 #define ETW_TLG_OP_PT(...)
 #define ETW_TLG_OP_ST(...)
 #define ETW_TLG_OP_CU(...)
 #define ETW_TLG_OP_MD(...)
 #define ETW_TLG_OP_DA(...)
+#define ETW_TLG_OP_DX(...)
 #define ETW_TLG_OP_AV(...)
 #define ETW_TLG_CH_LEVEL(...)
 #define ETW_TLG_CH_KEYWORD(...)
@@ -292,11 +300,13 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_CH_TX(...)
 #define ETW_TLG_CH_WT(...)
 #define ETW_TLG_CH_LP(...)
+#define ETW_TLG_CH_SK(...)
 #define ETW_TLG_CH_PT(...)
 #define ETW_TLG_CH_ST(...)
 #define ETW_TLG_CH_CU(...)
 #define ETW_TLG_CH_MD(...)
 #define ETW_TLG_CH_DA(...)
+#define ETW_TLG_CH_DX(...)
 #define ETW_TLG_CH_AV(...)
 #define ETW_TLG_KW_LEVEL(...)
 #define ETW_TLG_KW_KEYWORD(i, x) | (x)
@@ -310,11 +320,13 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_KW_TX(...)
 #define ETW_TLG_KW_WT(...)
 #define ETW_TLG_KW_LP(...)
+#define ETW_TLG_KW_SK(...)
 #define ETW_TLG_KW_PT(...)
 #define ETW_TLG_KW_ST(...)
 #define ETW_TLG_KW_CU(...)
 #define ETW_TLG_KW_MD(...)
 #define ETW_TLG_KW_DA(...)
+#define ETW_TLG_KW_DX(...)
 #define ETW_TLG_KW_AV(...)
 #define ETW_TLG_TM_LEVEL(...)
 #define ETW_TLG_TM_KEYWORD(...)
@@ -328,11 +340,13 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_TM_TX(...)
 #define ETW_TLG_TM_WT(...)
 #define ETW_TLG_TM_LP(...)
+#define ETW_TLG_TM_SK(...)
 #define ETW_TLG_TM_PT(...)
 #define ETW_TLG_TM_ST(...)
 #define ETW_TLG_TM_CU(...)
 #define ETW_TLG_TM_MD(...)
 #define ETW_TLG_TM_DA(...)
+#define ETW_TLG_TM_DX(...)
 #define ETW_TLG_TM_AV(...)
 #define ETW_TLG_TI_LEVEL(...)
 #define ETW_TLG_TI_KEYWORD(...)
@@ -346,11 +360,13 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_TI_TX(...)
 #define ETW_TLG_TI_WT(...)
 #define ETW_TLG_TI_LP(...)
+#define ETW_TLG_TI_SK(...)
 #define ETW_TLG_TI_PT(...)
 #define ETW_TLG_TI_ST(...)
 #define ETW_TLG_TI_CU(...)
 #define ETW_TLG_TI_MD(...)
 #define ETW_TLG_TI_DA(...)
+#define ETW_TLG_TI_DX(...)
 #define ETW_TLG_TI_AV(...)
 #define ETW_TLG_MEM_LEVEL(...)
 #define ETW_TLG_MEM_KEYWORD(...)
@@ -448,6 +464,18 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_DSC_LP(i, in, ho, out, value, size, name, ht, tag) \
     ETW_TLG_PIECE(&c_##i, 2) ETW_TLG_PIECE(v_##i, s_##i)
 
+/* SK: a socket address behind its length. Its family is Windows': AF_INET6, the only one in use that differs, is 23 there. */
+#define ETW_TLG_MEM_SK(i, value, size, name, ht, tag) ETW_TLG_FIELD(i, 1, ht, name)
+#define ETW_TLG_INI_SK(i, value, size, name, ht, tag) ETW_TLG_FIELD_INI(14, 1, 10, ht, tag, name)
+#define ETW_TLG_DCL_SK(i, value, size, name, ht, tag) \
+    const void *v_##i = (value);                      \
+    const size_t s_##i = (size);                      \
+    const uint16_t c_##i = (uint16_t)s_##i;           \
+    const size_t h_##i = s_##i < 2 ? s_##i : 2;       \
+    const uint16_t f_##i = etw_tlg_family(v_##i, h_##i);
+#define ETW_TLG_DSC_SK(i, value, size, name, ht, tag) \
+    ETW_TLG_PIECE(&c_##i, 2) ETW_TLG_PIECE(&f_##i, h_##i) ETW_TLG_PIECE((const char *)v_##i + h_##i, s_##i - h_##i)
+
 /* PT: bytes that tell their size. */
 #define ETW_TLG_MEM_PT(i, in, ho, out, value, size, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
 #define ETW_TLG_INI_PT(i, in, ho, out, value, size, name, ht, tag) ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name)
@@ -491,6 +519,12 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_INI_DA(...)
 #define ETW_TLG_DCL_DA(i, value, size) const void *v_##i = (value);
 #define ETW_TLG_DSC_DA(i, value, size) ETW_TLG_PIECE(v_##i, size)
+#define ETW_TLG_MEM_DX(...)
+#define ETW_TLG_INI_DX(...)
+#define ETW_TLG_DCL_DX(i, value, size, type)                                  \
+    ETW_TLG_ASSERT((type) == 0, "data descriptors of an event have type 0"); \
+    const void *v_##i = (value);
+#define ETW_TLG_DSC_DX(i, value, size, type) ETW_TLG_PIECE(v_##i, size)
 
 /* AV (C++): a value whose type tells. */
 #define ETW_TLG_MEM_AV(i, value, name, ht, tag) ETW_TLG_FIELD(i, 1, ht, name)
@@ -500,11 +534,25 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_DSC_AV(i, value, name, ht, tag) ETW_TLG_PIECE(v_##i.address(), v_##i.size())
 
 #ifdef __cplusplus
-#define ETW_TLG_IS_WIDE(value) etw_tlg_is_wide(value)
+/* Does not evaluate the value. */
+#define ETW_TLG_IS_WIDE(value) decltype(etw_tlg_is_wide(value))::is_true
 extern "C++" {
-inline constexpr bool etw_tlg_is_wide(const wchar_t *) { return sizeof(wchar_t) == 4; }
-inline constexpr bool etw_tlg_is_wide(const char16_t *) { return false; }
-inline constexpr bool etw_tlg_is_wide(decltype(nullptr)) { return false; }
+template <bool IsTrue> struct etw_tlg_bool {
+    static constexpr bool is_true = IsTrue;
+};
+etw_tlg_bool<sizeof(wchar_t) == 4> etw_tlg_is_wide(const wchar_t *);
+etw_tlg_bool<false> etw_tlg_is_wide(const char16_t *);
+etw_tlg_bool<false> etw_tlg_is_wide(decltype(nullptr));
+/* NULL is an integer in C++. Of integers, only NULL can initialise the pointer to the text. */
+template <class Null> struct etw_tlg_null {
+};
+template <> struct etw_tlg_null<int> {
+    typedef etw_tlg_bool<false> type;
+};
+template <> struct etw_tlg_null<long> {
+    typedef etw_tlg_bool<false> type;
+};
+template <class Null> typename etw_tlg_null<Null>::type etw_tlg_is_wide(Null &&);
 }
 #else
 #if __SIZEOF_WCHAR_T__ == 4
@@ -516,6 +564,17 @@ inline constexpr bool etw_tlg_is_wide(decltype(nullptr)) { return false; }
 #define ETW_TLG_COUNT_OF(...) sizeof((const unsigned char[]){__VA_ARGS__})
 #define ETW_TLG_UNPACK(...) __VA_ARGS__
 
+static inline uint16_t etw_tlg_family(const void *address, size_t size)
+{
+    uint16_t family = 0;
+    if (address != NULL)
+        memcpy(&family, address, size);
+#ifdef __linux__
+    if (size == 2 && family == 10)
+        family = 23;
+#endif
+    return family;
+}
 static inline const char *etw_tlg_text(const char *text) { return text != NULL ? text : ""; }
 static inline PCWSTR etw_tlg_wide(PCWSTR text)
 {
@@ -594,6 +653,8 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingHexUInt32(value, ...) ETW_TLG_NAMED((SC, 20, 0, 0, uint32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexInt64(value, ...) ETW_TLG_NAMED((SC, 21, 0, 0, int64_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexUInt64(value, ...) ETW_TLG_NAMED((SC, 21, 0, 0, uint64_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexIntPtr(value, ...) ETW_TLG_NAMED((SC, 21, 0, 0, intptr_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUIntPtr(value, ...) ETW_TLG_NAMED((SC, 21, 0, 0, uintptr_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexLong(value, ...) ETW_TLG_NAMED((SC, 20, 0, 0, LONG, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexULong(value, ...) ETW_TLG_NAMED((SC, 20, 0, 0, ULONG, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingBool(value, ...) ETW_TLG_NAMED((SC, 13, 0, 0, int32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
@@ -637,6 +698,8 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingHexUInt32Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 20, 0, 0, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexInt64Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 0, 0, int64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexUInt64Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 0, 0, uint64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexIntPtrArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 0, 0, intptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUIntPtrArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 0, 0, uintptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexLongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 20, 0, 0, LONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexULongArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 20, 0, 0, ULONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingBoolArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 13, 0, 0, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
@@ -680,6 +743,8 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingHexUInt32FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 20, 0, 0, uint32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexInt64FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 0, 0, int64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexUInt64FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 0, 0, uint64_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexIntPtrFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 0, 0, intptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingHexUIntPtrFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 0, 0, uintptr_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexLongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 20, 0, 0, LONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHexULongFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 20, 0, 0, ULONG, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingBoolFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 13, 0, 0, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
@@ -705,13 +770,20 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingString(value, ...) ETW_TLG_NAMED((TX, 2, 0, 0, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingUtf8String(value, ...) ETW_TLG_NAMED((TX, 2, 1, 35, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingWideString(value, ...) ETW_TLG_NAMED((WT, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingString16(value, ...) ETW_TLG_NAMED((WT, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingCountedString(value, cch, ...) \
     ETW_TLG_NAMED((LP, 23, 0, 0, value, cch), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingCountedUtf8String(value, cch, ...) \
     ETW_TLG_NAMED((LP, 23, 1, 35, value, cch), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingCountedWideString(value, cch, ...) \
     ETW_TLG_NAMED((LP, 22, 0, 0, value, (size_t)(cch) * 2), #value __VA_OPT__(,) __VA_ARGS__)
-/* Structures with Length and Buffer: ANSI_STRING, UNICODE_STRING. */
+#define TraceLoggingCountedString16(value, cch, ...) \
+    ETW_TLG_NAMED((LP, 22, 0, 0, value, (size_t)(cch) * 2), #value __VA_OPT__(,) __VA_ARGS__)
+/* Structures with Length and Buffer: ANSI_STRING, UNICODE_STRING, and any of the type that is given. */
+#define TraceLoggingBinaryBuffer(pValue, StructType, ...) \
+    ETW_TLG_NAMED((LP, 14, 0, 0, ((const StructType *)(pValue))->Buffer, ((const StructType *)(pValue))->Length), #pValue __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingBinaryBufferEx(pValue, StructType, outType, ...) \
+    ETW_TLG_NAMED((LP, 14, 1, outType, ((const StructType *)(pValue))->Buffer, ((const StructType *)(pValue))->Length), #pValue __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingAnsiString(pValue, ...) \
     ETW_TLG_NAMED((LP, 23, 0, 0, (pValue)->Buffer, (pValue)->Length), #pValue __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingUnicodeString(pValue, ...) \
@@ -722,7 +794,7 @@ typedef const void *etw_tlg_pointer;
     ETW_TLG_NAMED((LP, 14, 1, outType, pValue, cbValue), #pValue __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingIPv6Address(pValue, ...) ETW_TLG_NAMED((LP, 14, 1, 9, pValue, 16), #pValue __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingSocketAddress(pValue, cbValue, ...) \
-    ETW_TLG_NAMED((LP, 14, 1, 10, pValue, cbValue), #pValue __VA_OPT__(,) __VA_ARGS__)
+    ETW_TLG_NAMED((SK, pValue, cbValue), #pValue __VA_OPT__(,) __VA_ARGS__)
 /* A SID tells its size: 8 bytes, and 4 for each sub-authority. */
 #define TraceLoggingSid(pValue, ...) \
     ETW_TLG_NAMED((PT, 19, 0, 0, pValue, 8 + 4 * (size_t)((const uint8_t *)(pValue))[1]), #pValue __VA_OPT__(,) __VA_ARGS__)
@@ -752,6 +824,24 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingPackedStructArray(fieldCount, ...) \
     ETW_TLG_NAMED((ST, 24 | 0x40, fieldCount), "" __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingPackedData(pValue, cbValue) (DA, pValue, cbValue)
+/* dataDescType: 0, EVENT_DATA_DESCRIPTOR_TYPE_NONE. */
+#define TraceLoggingPackedDataEx(pValue, cbValue, dataDescType) (DX, pValue, cbValue, dataDescType)
+
+/* In-types and out-types for the packed macros. */
+enum TlgIn_t {
+    TlgInNULL = 0, TlgInUNICODESTRING = 1, TlgInANSISTRING = 2, TlgInINT8 = 3, TlgInUINT8 = 4, TlgInINT16 = 5,
+    TlgInUINT16 = 6, TlgInINT32 = 7, TlgInUINT32 = 8, TlgInINT64 = 9, TlgInUINT64 = 10, TlgInFLOAT = 11,
+    TlgInDOUBLE = 12, TlgInBOOL32 = 13, TlgInBINARY = 14, TlgInGUID = 15, TlgInFILETIME = 17, TlgInSYSTEMTIME = 18,
+    TlgInSID = 19, TlgInHEXINT32 = 20, TlgInHEXINT64 = 21, TlgInCOUNTEDSTRING = 22, TlgInCOUNTEDANSISTRING = 23,
+    TlgInCOUNTEDBINARY = 25, TlgInINTPTR = TlgInINT64, TlgInUINTPTR = TlgInUINT64, TlgInPOINTER = TlgInHEXINT64,
+    TlgInVcount = 64
+};
+enum TlgOut_t {
+    TlgOutNULL = 0, TlgOutNOPRINT = 1, TlgOutSTRING = 2, TlgOutBOOLEAN = 3, TlgOutHEX = 4, TlgOutPID = 5, TlgOutTID = 6,
+    TlgOutPORT = 7, TlgOutIPV4 = 8, TlgOutIPV6 = 9, TlgOutSOCKETADDRESS = 10, TlgOutXML = 11, TlgOutJSON = 12,
+    TlgOutWIN32ERROR = 13, TlgOutNTSTATUS = 14, TlgOutHRESULT = 15, TlgOutFILETIME = 16, TlgOutSIGNED = 17,
+    TlgOutUNSIGNED = 18, TlgOutUTF8 = 35, TlgOutPKCS7_WITH_TYPE_INFO = 36, TlgOutCODE_POINTER = 37, TlgOutDATETIME_UTC = 38
+};
 
 #ifdef __cplusplus
 /* A number, bool, pointer, GUID, FILETIME or text, as its type says. */
@@ -799,9 +889,59 @@ ETW_TLG_OF(SYSTEMTIME, 18, 0)
 inline etw_tlg_scalar<const void *, 21, 0> etw_tlg_of(const void *value) { return {value}; }
 inline etw_tlg_string<char, 2> etw_tlg_of(const char *value) { return {etw_tlg_text(value)}; }
 inline etw_tlg_string<char16_t, 1> etw_tlg_of(const char16_t *value) { return {value != nullptr ? value : u""}; }
+inline etw_tlg_scalar<const void *, 21, 0> etw_tlg_of(decltype(nullptr)) { return {nullptr}; }
 #if __SIZEOF_WCHAR_T__ == 2
 ETW_TLG_OF(wchar_t, 6, 2)
 inline etw_tlg_string<wchar_t, 1> etw_tlg_of(const wchar_t *value) { return {etw_tlg_wide(value)}; }
+#else
+/* A text of 32-bit units as UTF-16: in this object, or if it is long, in memory of its own. */
+class etw_tlg_converted
+{
+public:
+    static constexpr uint8_t in = 1, out = 0;
+    explicit etw_tlg_converted(const wchar_t *value) : m_long(nullptr)
+    {
+        const uint32_t *text = reinterpret_cast<const uint32_t *>(value);
+        const size_t size = etw_tlg_utf16_size(text);
+        if (size > sizeof m_short)
+            m_long = static_cast<PWSTR>(__builtin_malloc(size));
+        if (m_long != nullptr || size <= sizeof m_short)
+            etw_tlg_utf16(m_long != nullptr ? m_long : m_short, text);
+        else
+            m_short[0] = 0;
+    }
+    etw_tlg_converted(etw_tlg_converted &&other) : m_long(other.m_long)
+    {
+        memcpy(m_short, other.m_short, sizeof m_short);
+        other.m_long = nullptr;
+    }
+    ~etw_tlg_converted() { __builtin_free(m_long); }
+    const void *address() const { return m_long != nullptr ? m_long : m_short; }
+    size_t size() const { return (etw_tlg_length(static_cast<PCWSTR>(address())) + 1) * sizeof(WCHAR); }
+
+private:
+    etw_tlg_converted(const etw_tlg_converted &);
+    PWSTR m_long;
+    WCHAR m_short[256];
+};
+inline etw_tlg_converted etw_tlg_of(const wchar_t *value) { return etw_tlg_converted(value); }
+inline etw_tlg_scalar<char16_t, 6, 2> etw_tlg_of(wchar_t value)
+{
+    return {static_cast<char16_t>(static_cast<uint32_t>(value) > 0xffff ? 0xfffd : value)};
+}
+#endif
+/* The name of a function, in the metadata of TraceLoggingFunction. */
+template <size_t Size> struct etw_tlg_name {
+    char text[Size];
+};
+#if __cplusplus >= 201402L
+template <size_t Size> constexpr etw_tlg_name<Size> etw_tlg_name_of(const char (&text)[Size])
+{
+    etw_tlg_name<Size> name{};
+    for (size_t n = 0; n < Size; n++)
+        name.text[n] = text[n];
+    return name;
+}
 #endif
 }
 #endif

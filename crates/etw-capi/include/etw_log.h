@@ -1,5 +1,5 @@
 /*
- * Logging to ETW for programs without c-logging: contexts of an array of properties, and one macro.
+ * Logging to ETW for programs without c-logging: contexts made of an array of properties, and one macro. The first log registers the provider.
  *
  *     int32_t status = 500;
  *     ETW_LOG(LOG_LEVEL_INFO, NULL, "started after %d ms", 12);
@@ -40,10 +40,10 @@ ETW_LOG_TYPE_(uint8_t);
 ETW_LOG_TYPE_(struct);
 ETW_LOG_TYPE_(wchar_t_ptr);
 
-/* A property: one of c-logging's types, its name, the address of its value (of a text its first character). */
+/* A property: its type (one of c-logging's), its name, and the address of its value (for a text, of its first character). */
 #define ETW_LOG_PROPERTY(type, name, address) {name, (void *)(uintptr_t)(address), &etw_log_type_##type}
 
-/* The head of a structure of the next COUNT pairs (a literal, 0 to 127). */
+/* The start of a structure that contains the next COUNT pairs (a literal, 0 to 127). */
 #define ETW_LOG_STRUCT(name, count) {name, (void *)(uintptr_t)&etw_log_counts[count], &etw_log_type_struct}
 
 static const unsigned char etw_log_counts[128] __attribute__((unused)) = {
@@ -55,7 +55,7 @@ static const unsigned char etw_log_counts[128] __attribute__((unused)) = {
     95,  96,  97,  98,  99,  100, 101, 102, 103, 104, 105, 106, 107, 108, 109, 110, 111, 112, 113,
     114, 115, 116, 117, 118, 119, 120, 121, 122, 123, 124, 125, 126, 127};
 
-/* A context of an array of pairs, which has to live as long as it. */
+/* A context made of an array of pairs, which must live as long as the context. */
 #define ETW_LOG_CONTEXT(pairs) {NULL, 0, pairs, (uint32_t)(sizeof(pairs) / sizeof(pairs)[0])}
 
 #ifdef __GNUC__
@@ -67,7 +67,7 @@ etw_log(LOG_LEVEL level, LOG_CONTEXT_HANDLE context, const char *file, const cha
 {
     va_list arguments;
     va_start(arguments, format);
-    log_sink_etw.log(level, context, file, func, line, format, arguments);
+    log_sink_etw_auto.log(level, context, file, func, line, format, arguments);
     va_end(arguments);
 }
 

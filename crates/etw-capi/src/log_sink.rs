@@ -1,4 +1,7 @@
-//! `c_logging/log_sink_etw.h`: c-logging's ETW sink, with the layouts of its contexts on x86-64 and other 64-bit Linux.
+//! `c_logging/log_sink_etw.h`: c-logging's ETW sink, with the layouts of its contexts on 64-bit Linux.
+//!
+//! The sink has three forms: today's, where `init` registers; that of May 2023, where the first log does; and one for programs without
+//! c-logging. `csrc/log_sink.c` has the variadic functions, and the weak symbols by which it recognises the program's c-logging.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -10,88 +13,87 @@ use etw_api::Status;
 use etw_log_sink::encode::MAX_PAIRS;
 use etw_log_sink::{Emit, EtwSink, LogLevel, Pair, Value};
 
-use crate::abi::{RawGuid, guarded, guid_of, text_of};
+use crate::abi::{RawGuid, guarded, guid_of, text_of, utf16_units_of, utf32_of};
 
 static SINK: EtwSink = EtwSink::new();
 
-/// `LOG_SINK_IF` of today's c-logging.
+/// `LOG_SINK_IF` of today's c-logging. The parameters of each function are C's alone: only C calls them.
 #[repr(C)]
 pub struct LogSinkIf {
-    init: extern "C" fn() -> c_int,
-    log: Log,
+    init: unsafe extern "C" fn(),
+    log: unsafe extern "C" fn(),
     deinit: extern "C" fn(),
 }
-
-/// The last parameter is a `va_list`: only C looks at it, and only C calls it.
-type Log = unsafe extern "C" fn(
-    u32,
-    *const c_void,
-    *const c_char,
-    *const c_char,
-    c_int,
-    *const c_char,
-    *mut c_void,
-);
 
 /// `LOG_SINK_IF` of May 2023: one variadic function.
 #[repr(C)]
 pub struct SeedLogSinkIf {
-    log: unsafe extern "C" fn(
-        u32,
-        *const c_void,
-        *const c_char,
-        *const c_char,
-        c_int,
-        *const c_char,
-        ...
-    ),
+    log: unsafe extern "C" fn(),
+}
+
+/// The form of the caller's contexts; `csrc/log_sink.c` has the same structure.
+#[repr(C)]
+struct Form {
+    is_seed: c_int,
+    wchar_size: u32,
+}
+
+// `csrc/log_sink.c` defines these. Their parameters are left out, since Rust takes only the addresses.
+unsafe extern "C" {
+    fn etw_log_sink_init_or_log();
+    fn etw_log_sink_log();
+    fn etw_log_sink_auto_log();
+    fn etw_log_sink_seed_log();
 }
 
 unsafe extern "C" {
-    fn etw_log_sink_log(
-        level: u32,
-        context: *const c_void,
-        file: *const c_char,
-        func: *const c_char,
-        line: c_int,
-        format: *const c_char,
-        arguments: *mut c_void,
-    );
-    fn etw_log_sink_seed_log(
-        level: u32,
-        context: *const c_void,
-        file: *const c_char,
-        func: *const c_char,
-        line: c_int,
-        format: *const c_char,
-        ...
-    );
+    safe fn etw_log_sink_program_id() -> *const RawGuid;
+    safe fn etw_log_sink_program_name() -> *const c_char;
 }
 
-/// The sink.
+/// The sink: as in c-logging, `init` registers, and a log before it writes nothing.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static log_sink_etw: LogSinkIf =
-    LogSinkIf { init: initialize, log: etw_log_sink_log, deinit: deinitialize };
+    LogSinkIf { init: etw_log_sink_init_or_log, log: etw_log_sink_log, deinit: deinitialize };
 
-/// The sink in its older form.
+/// The sink for programs without c-logging: the first log registers.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static log_sink_etw_auto: LogSinkIf =
+    LogSinkIf { init: etw_log_sink_init_or_log, log: etw_log_sink_auto_log, deinit: deinitialize };
+
+/// The sink in the form of May 2023: the first log registers.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 pub static log_sink_etw_seed: SeedLogSinkIf = SeedLogSinkIf { log: etw_log_sink_seed_log };
 
-/// Nobody is there to hear that standard output is closed.
+/// Prints a line, as c-logging does. If standard output is closed, the line is dropped.
 fn print(line: &str) {
     let _ = std::io::stdout().lock().write_all(line.as_bytes());
 }
 
-extern "C" fn initialize() -> c_int {
+/// Registers, with the provider of the program's compilation unless something more specific names one.
+fn register() -> bool {
+    if !SINK.is_registered() {
+        // SAFETY: ONE, TEXT: `log_sink_etw.h` defines both, or neither.
+        let (id, name) =
+            unsafe { (guid_of(etw_log_sink_program_id()), text_of(etw_log_sink_program_name())) };
+        SINK.set_built_provider(id, name.map(|name| String::from_utf8_lossy(name).into_owned()));
+    }
+    SINK.ensure_registered()
+}
+
+/// `init`, called by the C side.
+#[unsafe(no_mangle)]
+extern "C" fn etw_log_sink_init() -> c_int {
     let status = guarded(|| {
         if SINK.is_registered() {
             print("log_sink_etw already initialized\r\n");
             return Status::ERROR_ALREADY_EXISTS;
         }
-        // What went wrong has been printed.
-        match SINK.ensure_registered() {
+        // `EtwSink` has printed the cause of a failure.
+        match register() {
             true => Status::ERROR_SUCCESS,
             false => Status::ERROR_NO_SYSTEM_RESOURCES,
         }
@@ -109,7 +111,7 @@ extern "C" fn deinitialize() {
     });
 }
 
-/// Another provider than the default one, from the next registration on: to be called before the first log.
+/// Sets the provider. The program calls it before the first log.
 ///
 /// # Safety
 /// ONE `id`; TEXT `name`.
@@ -128,15 +130,18 @@ pub unsafe extern "C" fn etw_log_sink_set_provider(id: *const RawGuid, name: *co
     })
 }
 
-/// For the C side, which thus need not ask while nobody listens; null while the sink is not registered.
+/// For the C side, which reads it instead of calling when no session enables the sink. Null while the sink is not registered.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals)]
 static etw_log_sink_gate: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
-/// For the C side: is an event of this level wanted?
+/// For the C side: whether a session enabled events of this level. `registers`: a sink that is not registered yet registers first.
 #[unsafe(no_mangle)]
-extern "C" fn etw_log_sink_wants(level: u32) -> c_int {
+extern "C" fn etw_log_sink_wants(level: u32, registers: c_int) -> c_int {
     let wants = std::panic::catch_unwind(|| {
+        if !SINK.is_registered() && (registers == 0 || !register()) {
+            return false;
+        }
         let wants = SINK.wants(LogLevel(level));
         if let Some(gate) = SINK.gate() {
             etw_log_sink_gate.store(std::ptr::from_ref(gate).cast_mut(), Ordering::Release);
@@ -184,7 +189,7 @@ unsafe extern "C" fn etw_log_sink_emit(
     level: u32,
     pairs: *const c_void,
     count: u32,
-    is_seed: c_int,
+    form: &Form,
     file: *const c_char,
     func: *const c_char,
     line: c_int,
@@ -194,7 +199,7 @@ unsafe extern "C" fn etw_log_sink_emit(
     guarded(|| {
         let count = match count as usize {
             _ if pairs.is_null() => 0,
-            // Too many, and none: the event goes without them.
+            // An event with too many properties has none.
             count => {
                 if count <= MAX_PAIRS {
                     count
@@ -205,17 +210,17 @@ unsafe extern "C" fn etw_log_sink_emit(
         };
         let pairs = (0..count).map(|n| {
             // SAFETY: ARRAY.
-            unsafe { pair_of(pairs.cast::<RawPair>().add(n).read_unaligned(), is_seed != 0) }
+            unsafe { pair_of(pairs.cast::<RawPair>().add(n).read_unaligned(), form) }
         });
         let mut few = [const { MaybeUninit::uninit() }; 8];
         let mut many = Vec::new();
-        // Few are the usual case, and need no memory of their own. They are made where they stay: a copy would wait for its parts.
+        // Most events have few properties, which need no allocation. Each is written in place: a copy would wait for the stores.
         let list: &mut [Pair<'_>] = match count {
             ..=8 => {
                 for (room, pair) in few.iter_mut().zip(pairs) {
                     room.write(pair);
                 }
-                // SAFETY: so many have been written.
+                // SAFETY: the loop initialised the first `count` elements.
                 unsafe { few[..count].assume_init_mut() }
             }
             _ => {
@@ -231,7 +236,7 @@ unsafe extern "C" fn etw_log_sink_emit(
         let emit = Emit { level: LogLevel(level), file, func, line, pairs: list, is_text: false };
         SINK.emit(&emit, |to| to.extend_from_slice(message));
         if count <= 8 {
-            // SAFETY: so many have been written, and nothing uses them after. A panic before this leaks them.
+            // SAFETY: the first `count` elements are initialised, and nothing uses them afterwards. A panic before this leaks them.
             unsafe { few[..count].assume_init_drop() };
         }
         Status::ERROR_SUCCESS
@@ -241,7 +246,7 @@ unsafe extern "C" fn etw_log_sink_emit(
 /// # Safety
 /// CODE: a pair of c-logging, whose function `get_type` may be called; TEXT for its name and ONE for its value, for as long as `'a`.
 #[inline(always)]
-unsafe fn pair_of<'a>(pair: RawPair, is_seed: bool) -> Pair<'a> {
+unsafe fn pair_of<'a>(pair: RawPair, form: &Form) -> Pair<'a> {
     // SAFETY: TEXT.
     unsafe {
         let name = Cow::Borrowed(text_of(pair.name).unwrap_or_default());
@@ -249,15 +254,15 @@ unsafe fn pair_of<'a>(pair: RawPair, is_seed: bool) -> Pair<'a> {
             false => (*pair.kind).get_type.map_or(0, |get_type| get_type()),
             true => 0,
         };
-        Pair { name, value: value_of(pair.value, today(number, is_seed)) }
+        Pair { name, value: value_of(pair.value, todays_number(number, form), form.wchar_size) }
     }
 }
 
-/// The seed's numbers of types as today's: `bool` came between the first and the second.
-fn today(number: u32, is_seed: bool) -> u32 {
+/// Today's number of a property type. The types of May 2023 have no `bool`, which is the second one today, and no `wchar_t_ptr`.
+fn todays_number(number: u32, form: &Form) -> u32 {
     match number {
-        2..=10 if is_seed => number + 1,
-        11.. if is_seed => 0,
+        2..=10 if form.is_seed != 0 => number + 1,
+        11.. if form.is_seed != 0 => 0,
         _ => number,
     }
 }
@@ -265,16 +270,16 @@ fn today(number: u32, is_seed: bool) -> u32 {
 /// # Safety
 /// ONE `value`, of type `number`, at any alignment, for as long as `'a`.
 #[inline(always)]
-unsafe fn value_of<'a>(value: *const u8, number: u32) -> Value<'a> {
+unsafe fn value_of<'a>(value: *const u8, number: u32, wchar_size: u32) -> Value<'a> {
     if value.is_null() {
-        // Of a text a lone NUL; nothing else can be nothing.
+        // A text without a value is empty; other types cannot lack a value.
         return match number {
             1 => Value::Ansi(Cow::Borrowed(&[])),
             12 => Value::Wide(Cow::Borrowed(&[])),
             _ => Value::Unknown,
         };
     }
-    // SAFETY: TEXT.
+    // SAFETY: ONE, TEXT: the number says which type it is.
     unsafe {
         match number {
             1 => Value::Ansi(Cow::Borrowed(CStr::from_ptr(value.cast()).to_bytes())),
@@ -288,28 +293,14 @@ unsafe fn value_of<'a>(value: *const u8, number: u32) -> Value<'a> {
             9 => Value::Int8(value.cast::<i8>().read_unaligned()),
             10 => Value::Uint8(*value),
             11 => Value::Struct(*value),
-            12 => Value::Wide(Cow::Owned(wide(value))),
+            12 if wchar_size == 2 => {
+                Value::Wide(utf16_units_of(value.cast()).unwrap_or_default().into())
+            }
+            12 => {
+                let text = utf32_of(value.cast()).unwrap_or_default();
+                Value::Wide(text.encode_utf16().collect())
+            }
             _ => Value::Unknown,
         }
     }
-}
-
-/// UTF-16 of a text of `wchar_t`: 32 bits here. What is no scalar value becomes U+FFFD.
-///
-/// # Safety
-/// Units up to a zero one, at any address.
-unsafe fn wide(text: *const u8) -> Vec<u16> {
-    let text = text.cast::<u32>();
-    let mut units = Vec::new();
-    for n in 0.. {
-        // SAFETY: ARRAY.
-        match unsafe { text.add(n).read_unaligned() } {
-            0 => break,
-            unit => {
-                let character = char::from_u32(unit).unwrap_or(char::REPLACEMENT_CHARACTER);
-                units.extend_from_slice(character.encode_utf16(&mut [0; 2]));
-            }
-        }
-    }
-    units
 }

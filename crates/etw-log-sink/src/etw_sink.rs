@@ -1,3 +1,5 @@
+//! The ETW sink: registration, and events from records.
+
 use std::cell::{Cell, RefCell};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -25,46 +27,53 @@ const NOT_REGISTERED: u32 = 1;
 const REGISTERING: u32 = 2;
 const REGISTERED: u32 = 3;
 
-/// How long a thread waits for another one that registers.
+/// How long a thread waits while another one registers.
 const PATIENCE: Duration = Duration::from_secs(1);
 const ERROR_LINE: &[u8] = b"Error emitting ETW event\r\n";
 
 /// Logs to ETW: a TraceLogging event for each record, of a provider that is registered at the first log.
 ///
-/// The provider is, in this order: what [`set_provider`](EtwSink::set_provider) was told before the first log; what the
-/// environment says (`LOG_SINK_ETW_PROVIDER_GUID`, `LOG_SINK_ETW_PROVIDER_NAME`; not in a program that runs with more
-/// rights than its user); what these variables said when this crate was built; `block_storage_2`,
-/// `dad29f36-0a48-4def-9d50-8ef9036b92b4`.
+/// The first of these names the provider: [`set_provider`](EtwSink::set_provider), if it is called before the first log; the
+/// environment (`LOG_SINK_ETW_PROVIDER_GUID`, `LOG_SINK_ETW_PROVIDER_NAME`; ignored if the program has more rights than its user);
+/// the same variables when this crate was built; `block_storage_2`, `dad29f36-0a48-4def-9d50-8ef9036b92b4`.
 ///
-/// The first event of a registration tells that it happened, and which executable it is (self test).
+/// The first event of a registration is the self test, which names the executable.
 #[derive(Debug)]
 pub struct EtwSink {
     /// `NOT_REGISTERED`, `REGISTERING` or `REGISTERED`: changed by compare-exchange.
     state: AtomicU32,
     handle: AtomicU64,
-    /// The thread that registers, by the address of a local of its own.
+    /// The thread that registers: the address of one of its thread-local values.
     registering: AtomicU64,
     provider: Mutex<Option<(Guid, String)>>,
+    built: Mutex<Built>,
     waiting: Mutex<()>,
     changed: Condvar,
-    /// Milliseconds, since the first error, of the last one that was told; plus one.
-    told: AtomicU64,
+    /// The time of the last printed failure, in milliseconds since the first failure, plus one.
+    printed_at: AtomicU64,
 }
 
-/// What is emitted: a record with texts as bytes, as C has them.
+/// The provider of the program's compilation, where that names one.
+#[derive(Clone, Debug)]
+struct Built {
+    id: Option<Guid>,
+    name: Option<String>,
+}
+
+/// A record whose texts are bytes, as in C.
 #[derive(Clone, Copy, Debug)]
 pub struct Emit<'a> {
-    /// How severe it is.
+    /// The severity.
     pub level: LogLevel,
-    /// Source file.
+    /// The source file.
     pub file: Option<&'a [u8]>,
-    /// Function.
+    /// The function.
     pub func: Option<&'a [u8]>,
-    /// Line in the file.
+    /// The line in the file.
     pub line: i32,
-    /// Properties, flat.
+    /// The properties; each structure is followed by its members.
     pub pairs: &'a [Pair<'a>],
-    /// The message is UTF-8: if it is too long it is not cut within a character. C's sink cuts at any byte.
+    /// Whether the message is UTF-8. If it is too long, it is truncated between characters; the C sink truncates between bytes.
     pub is_text: bool,
 }
 
@@ -88,44 +97,56 @@ impl Default for EtwSink {
 }
 
 impl EtwSink {
-    /// A sink that has registered nothing yet.
+    /// A sink that is not registered.
     pub const fn new() -> EtwSink {
         EtwSink {
             state: AtomicU32::new(NOT_REGISTERED),
             handle: AtomicU64::new(0),
             registering: AtomicU64::new(0),
             provider: Mutex::new(None),
+            built: Mutex::new(Built { id: None, name: None }),
             waiting: Mutex::new(()),
             changed: Condvar::new(),
-            told: AtomicU64::new(0),
+            printed_at: AtomicU64::new(0),
         }
     }
 
-    /// The provider of this sink's events, from the next registration on.
+    /// Sets the provider for the next registration.
     pub fn set_provider(&self, id: Guid, name: &str) {
         *lock(&self.provider) = Some((id, name.to_owned()));
     }
 
-    /// The provider that it registers, or has registered.
+    /// The provider that the program's compilation names, for programs in other languages. The environment and
+    /// [`set_provider`](EtwSink::set_provider) override it.
+    #[doc(hidden)]
+    pub fn set_built_provider(&self, id: Option<Guid>, name: Option<String>) {
+        *lock(&self.built) = Built { id, name };
+    }
+
+    /// The provider that the sink registers or has registered.
     pub fn provider(&self) -> (Guid, String) {
         if let Some(provider) = &*lock(&self.provider) {
             return provider.clone();
         }
-        let setting = |variable: &str, built: Option<&str>| {
-            let environment = if is_privileged() { None } else { std::env::var(variable).ok() };
-            environment.or(built.map(str::to_owned))
-        };
-        let id = setting("LOG_SINK_ETW_PROVIDER_GUID", option_env!("LOG_SINK_ETW_PROVIDER_GUID"));
-        let id = id.and_then(|text| text.trim_matches(['{', '}']).parse().ok());
-        let name = setting("LOG_SINK_ETW_PROVIDER_NAME", option_env!("LOG_SINK_ETW_PROVIDER_NAME"));
-        let name = name.filter(|name| !name.is_empty() && !name.contains('\0'));
+        let built = lock(&self.built).clone();
+        let environment =
+            |variable: &str| if is_privileged() { None } else { std::env::var(variable).ok() };
+        let id_of = |text: String| text.trim_matches(['{', '}']).parse().ok();
+        let is_name = |name: &String| !name.is_empty() && !name.contains('\0');
+        let id = environment("LOG_SINK_ETW_PROVIDER_GUID").and_then(id_of);
+        let id = id.or(built.id);
+        let library_id = option_env!("LOG_SINK_ETW_PROVIDER_GUID").map(str::to_owned);
+        let name = environment("LOG_SINK_ETW_PROVIDER_NAME").filter(is_name);
+        let name = name.or(built.name.filter(is_name));
+        let library_name = option_env!("LOG_SINK_ETW_PROVIDER_NAME").map(str::to_owned);
         (
-            id.unwrap_or(DEFAULT_PROVIDER_ID),
-            name.unwrap_or_else(|| DEFAULT_PROVIDER_NAME.to_owned()),
+            id.or_else(|| library_id.and_then(id_of)).unwrap_or(DEFAULT_PROVIDER_ID),
+            name.or_else(|| library_name.filter(is_name))
+                .unwrap_or_else(|| DEFAULT_PROVIDER_NAME.to_owned()),
         )
     }
 
-    /// Is it registered?
+    /// Whether the sink is registered.
     pub fn is_registered(&self) -> bool {
         self.state.load(Ordering::Acquire) == REGISTERED
     }
@@ -134,7 +155,7 @@ impl EtwSink {
         RegHandle(self.handle.load(Ordering::Acquire))
     }
 
-    /// Registers unless it is registered; whether it is now. Never waits for longer than a second.
+    /// Registers the sink if it is not registered. Returns whether it is registered. Waits for at most one second.
     #[inline]
     pub fn ensure_registered(&self) -> bool {
         self.is_registered() || self.register_slowly()
@@ -153,7 +174,7 @@ impl EtwSink {
             match taken {
                 Ok(_) => return self.register_now(),
                 Err(REGISTERED) => return true,
-                // A log within the registration: of a callback, or a message of ours.
+                // This thread is registering: the log comes from a callback or from the sink itself.
                 Err(_) if self.registering.load(Ordering::Acquire) == this_thread() => {
                     return false;
                 }
@@ -169,11 +190,11 @@ impl EtwSink {
                 let woken = self.changed.wait_timeout(waiting, left);
                 drop(woken.unwrap_or_else(PoisonError::into_inner));
             }
-            // Whoever registered and failed has said so: one try of our own is enough.
+            // If the other thread failed, it has printed that, and this thread tries once.
         }
     }
 
-    /// The state is `REGISTERING`, by this thread.
+    /// Registers. The state is `REGISTERING`, set by this thread.
     fn register_now(&self) -> bool {
         self.registering.store(this_thread(), Ordering::Release);
         let (id, name) = self.provider();
@@ -184,7 +205,7 @@ impl EtwSink {
         self.registering.store(0, Ordering::Release);
         let state = if registered.is_ok() { REGISTERED } else { NOT_REGISTERED };
         self.state.store(state, Ordering::Release);
-        // Under the lock: who has seen the old state waits, or has not yet looked.
+        // A thread that saw the old state holds the lock until it waits, so this wakes it.
         let waiting = lock(&self.waiting);
         self.changed.notify_all();
         drop(waiting);
@@ -196,7 +217,7 @@ impl EtwSink {
         true
     }
 
-    /// Unregisters; the next log registers anew. `false` where it was not registered.
+    /// Unregisters the sink; the next log registers it again. Returns `false` if it was not registered.
     pub fn unregister(&self) -> bool {
         let taken = self.state.compare_exchange(
             REGISTERED,
@@ -236,7 +257,7 @@ impl EtwSink {
         });
     }
 
-    /// Larger than the ETW level of every record that a session may want, as long as the sink is registered.
+    /// A number above the ETW levels of all records that sessions enabled; `None` while the sink is not registered.
     #[doc(hidden)]
     pub fn gate(&self) -> Option<&'static AtomicU32> {
         match self.is_registered() {
@@ -245,13 +266,13 @@ impl EtwSink {
         }
     }
 
-    /// Does a session want records of this level? Registers at the first call.
+    /// Whether a session enabled records of this level. The first call registers the sink.
     #[inline]
     pub fn wants(&self, level: LogLevel) -> bool {
         self.ensure_registered() && event_enabled(self.handle(), &descriptor(level))
     }
 
-    /// Writes an event whose message `message` appends, if a session wants it. Texts end at their first NUL.
+    /// Writes an event if a session enabled it; `message` appends the message. Texts end at their first NUL.
     pub fn emit(&self, emit: &Emit<'_>, message: impl FnOnce(&mut Vec<u8>)) {
         if !self.wants(emit.level) {
             return;
@@ -274,28 +295,28 @@ impl EtwSink {
         };
         let mut write = Some(write);
         let mut run = |encoder: &mut Encoder| write.take().map(|write| write(encoder));
-        // A message that logs while it is formatted, or a thread at its end, has an encoder of its own.
+        // A message may log while it is formatted, and a thread may log while it ends: both use a new encoder.
         let status = ENCODER
             .try_with(|encoder| encoder.try_borrow_mut().ok().and_then(|mut e| run(&mut e)))
             .ok()
             .flatten()
             .or_else(|| run(&mut Encoder::new()));
         if status.is_some_and(|status| !status.is_success()) {
-            self.tell_failure();
+            self.print_failure();
         }
     }
 
-    /// A write that failed, at most once a second.
+    /// Prints that a write failed, at most once a second.
     #[cold]
-    fn tell_failure(&self) {
+    fn print_failure(&self) {
         static FIRST: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
         let now = FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64 + 1;
-        let told = self.told.load(Ordering::Relaxed);
-        if told != 0 && now < told + 1000 {
+        let last = self.printed_at.load(Ordering::Relaxed);
+        if last != 0 && now < last + 1000 {
             return;
         }
         let order = Ordering::Relaxed;
-        if self.told.compare_exchange(told, now, order, order).is_ok() {
+        if self.printed_at.compare_exchange(last, now, order, order).is_ok() {
             print_error();
         }
     }
@@ -325,14 +346,14 @@ fn descriptor(level: LogLevel) -> EventDescriptor {
     }
 }
 
-/// Nobody is there to hear that standard output is closed.
+/// Prints that logging failed. If standard output is closed, the line is dropped.
 fn print_error() {
     let _ = std::io::stdout().lock().write_all(ERROR_LINE);
 }
 
-/// More rights than the user: its environment is not to be trusted.
+/// Whether the program has more rights than its user, whose environment it then ignores.
 fn is_privileged() -> bool {
-    // AT_SECURE, entry 23 of the auxiliary vector.
+    // Entry 23 of the auxiliary vector is AT_SECURE.
     let vector = std::fs::read("/proc/self/auxv").unwrap_or_default();
     let word = |bytes: &[u8]| usize::from_ne_bytes(bytes.try_into().unwrap_or_default());
     const WORD: usize = size_of::<usize>();
@@ -364,7 +385,7 @@ impl LogSink for EtwSink {
             is_text: true,
         };
         self.emit(&emit, |message| {
-            // An error is that of a value that cannot be shown: what it wrote before stays.
+            // If a value fails to format, the text in front of it stays.
             let _ = Bytes(message).write_fmt(record.message);
         });
     }

@@ -1,13 +1,19 @@
 /*
  * The ETW log sink, for other systems than Windows; link with -letw.
  *
- * With c-logging's headers on the path (log_sink_if.h is looked for) this is what its own log_sink_etw.h is. Without them the types
- * that the sink needs are declared here, with c-logging's names and layouts, so that a program can call log_sink_etw by itself:
- * see etw_log.h.
+ * With c-logging's headers in the path (log_sink_if.h), this header replaces its log_sink_etw.h. Without them it declares the types that the
+ * sink needs, with c-logging's names and layouts, for programs that call the sink themselves: see etw_log.h.
  *
- * The provider is block_storage_2, DAD29F36-0A48-4DEF-9D50-8EF9036B92B4, unless LOG_SINK_ETW_PROVIDER_GUID and
- * LOG_SINK_ETW_PROVIDER_NAME in the environment say another one, or etw_log_sink_set_provider before the first log, or the
- * same variables when the library was built.
+ * The first of these names the provider:
+ *   - etw_log_sink_set_provider, before the first log;
+ *   - LOG_SINK_ETW_PROVIDER_GUID and LOG_SINK_ETW_PROVIDER_NAME in the environment;
+ *   - the macros of these names when the file that includes this header is compiled: for the GUID a list of 11 numbers in parentheses, as
+ *     c-logging's build option log_sink_etw_provider_guid defines it, for the name a string;
+ *   - the same variables when the library was built;
+ *   - block_storage_2, DAD29F36-0A48-4DEF-9D50-8EF9036B92B4.
+ *
+ * This header also carries the size of the program's wchar_t (-fshort-wchar) to the library, for properties of type wchar_t_ptr. A program
+ * that includes c-logging's own header instead has the platform's wchar_t.
  *
  * Part of openetw.
  */
@@ -84,7 +90,11 @@ typedef struct LOG_SINK_IF_TAG {
 
 #endif
 
+/* As in c-logging: init registers the provider, and a log before init writes nothing. c-logging of May 2023 is recognised. */
 extern const LOG_SINK_IF log_sink_etw;
+
+/* The same, but the first log registers the provider, too. */
+extern const LOG_SINK_IF log_sink_etw_auto;
 
 /* The interface of May 2023: one variadic function, and property types with its numbers (no bool, no wchar_t_ptr). */
 typedef struct LOG_SINK_IF_SEED_TAG {
@@ -95,8 +105,29 @@ typedef struct LOG_SINK_IF_SEED_TAG {
 extern const LOG_SINK_IF_SEED log_sink_etw_seed;
 
 struct _GUID;
-/* Another provider; before the first log. 0, or ERROR_INVALID_PARAMETER where it is registered already. */
+/* Sets the provider, before the first log. Returns 0, or ERROR_INVALID_PARAMETER if the sink is registered. */
 uint32_t etw_log_sink_set_provider(const struct _GUID *provider, const char *name);
+
+/* The library reads these settings of the program's compilation. */
+#define ETW_LOG_SINK_SETTING_ __attribute__((weak, visibility("default")))
+extern const uint32_t etw_log_sink_wchar_size ETW_LOG_SINK_SETTING_;
+const uint32_t etw_log_sink_wchar_size = sizeof(wchar_t);
+#ifdef LOG_SINK_ETW_PROVIDER_GUID
+struct etw_log_sink_guid {
+    uint32_t data1;
+    uint16_t data2, data3;
+    uint8_t data4[8];
+};
+#define ETW_LOG_SINK_GUID_(l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8) \
+    {l, w1, w2, {b1, b2, b3, b4, b5, b6, b7, b8}}
+#define ETW_LOG_SINK_GUID_OF_(list) ETW_LOG_SINK_GUID_ list
+extern const struct etw_log_sink_guid etw_log_sink_provider_id ETW_LOG_SINK_SETTING_;
+const struct etw_log_sink_guid etw_log_sink_provider_id = ETW_LOG_SINK_GUID_OF_(LOG_SINK_ETW_PROVIDER_GUID);
+#endif
+#ifdef LOG_SINK_ETW_PROVIDER_NAME
+extern const char etw_log_sink_provider_name[] ETW_LOG_SINK_SETTING_;
+const char etw_log_sink_provider_name[] = LOG_SINK_ETW_PROVIDER_NAME;
+#endif
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,12 @@
 TRACELOGGING_DEFINE_PROVIDER(Shop, "Test.Activities",
                              (0x11223344, 0x5566, 0x7788, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x09));
 
+static void function_of_program(int n)
+{
+    TraceLoggingFunction(Shop, TraceLoggingInt32(n, "n"));
+    TraceLoggingWrite(Shop, "InFunction");
+}
+
 int main(int, char **argv)
 {
     ETW_SESSION session = ETW_SESSION();
@@ -48,6 +54,7 @@ int main(int, char **argv)
         TraceLoggingThreadActivityIdSetter setter(inner);
         TraceLoggingWrite(Shop, "Set");
     }
+    function_of_program(7);
     if (etw_session_stop(session, NULL) != ERROR_SUCCESS)
         return 5;
     TraceLoggingUnregister(Shop);

@@ -1,4 +1,4 @@
-/* The log sink from C, into a private session: LOG_SINK_OUT names its file. Compiled as C and as C++. */
+/* The log sink from C, recorded by a private session: LOG_SINK_OUT names its file. Compiled as C and as C++. */
 #include <etw_log.h>
 #include <etw_session.h>
 #include <pthread.h>
@@ -26,7 +26,7 @@ static void log_v(LOG_LEVEL level, LOG_CONTEXT_HANDLE context, const char *file,
     va_end(arguments);
 }
 
-/* Values as c-logging packs them: one behind the other, at odd addresses. */
+/* Packs values as c-logging does: one behind the other, at odd addresses. */
 static unsigned char packed[256];
 
 static void *pack(const void *value, size_t size)
@@ -44,7 +44,7 @@ static void *racing(void *argument)
 {
     (void)argument;
     for (int n = 0; n < 100; n++)
-        log_v(LOG_LEVEL_INFO, NULL, "race.c", "race", "race %d", n);
+        etw_log(LOG_LEVEL_INFO, NULL, "race.c", "race", 1, "race %d", n);
     return NULL;
 }
 
@@ -63,12 +63,15 @@ int main(void)
     CHECK(etw_session_start("log", getenv("LOG_SINK_OUT"), &session) == 0);
     CHECK(etw_session_enable(session, &provider, 5, 0, 0) == 0);
 
-    /* Eight threads race the first log. */
+    /* As in c-logging, a log before init writes nothing. */
+    log_v(LOG_LEVEL_CRITICAL, NULL, "a.c", "f", "before init");
+
+    /* Eight threads race for the first log of the form that registers by itself. */
     for (int i = 0; i < 8; i++)
         pthread_create(&threads[i], NULL, racing, NULL);
     for (int i = 0; i < 8; i++)
         pthread_join(threads[i], NULL);
-    CHECK(log_sink_etw.init() != 0); /* It is, already. */
+    CHECK(log_sink_etw.init() != 0); /* The sink is registered. */
     CHECK(etw_log_sink_set_provider(&provider, "other") == ERROR_INVALID_PARAMETER);
 
     for (int level = -1; level < 6; level++)
@@ -95,13 +98,13 @@ int main(void)
     LOG_CONTEXT context = ETW_LOG_CONTEXT(pairs);
     log_v(LOG_LEVEL_INFO, &context, "a.c", "f", "x");
 
-    /* An unknown type leaves all of them out. */
+    /* With an unknown type, the event has no properties. */
     LOG_CONTEXT_PROPERTY_VALUE_PAIR unknown[] = {
         ETW_LOG_STRUCT("outer", 1), {"n", packed, NULL}};
     LOG_CONTEXT unknown_context = ETW_LOG_CONTEXT(unknown);
     log_v(LOG_LEVEL_INFO, &unknown_context, "a.c", "f", "x");
 
-    /* 64 go, 65 do not; of 65,536 + 1 not one either. */
+    /* An event keeps 64 properties; with 65 or 65,537 it has none. */
     static LOG_CONTEXT_PROPERTY_VALUE_PAIR many[65];
     for (int n = 0; n < 65; n++)
         many[n] = pairs[12];
@@ -112,7 +115,7 @@ int main(void)
     many_context.property_value_pair_count = 65537;
     log_v(LOG_LEVEL_INFO, &many_context, "a.c", "f", "x");
 
-    /* The older form, with its own numbers. */
+    /* The form of 2023 has type numbers of its own. */
     LOG_CONTEXT_PROPERTY_TYPE_IF int64_type = {NULL, NULL, NULL, seed_int64};
     LOG_CONTEXT_PROPERTY_TYPE_IF struct_type = {NULL, NULL, NULL, seed_struct};
     LOG_CONTEXT_PROPERTY_TYPE_IF wide_type = {NULL, NULL, NULL, seed_wide};
@@ -120,11 +123,11 @@ int main(void)
         {"s", (void *)(uintptr_t)"\x01", &struct_type}, {"n", pairs[5].value, &int64_type}};
     LOG_CONTEXT seed_context = ETW_LOG_CONTEXT(seed);
     log_sink_etw_seed.log_sink_log(LOG_LEVEL_INFO, &seed_context, "a.c", "f", -7, "%d-%s", 1, "b");
-    seed[1].type = &wide_type; /* Not known then. */
+    seed[1].type = &wide_type; /* The form of 2023 does not know this type. */
     log_sink_etw_seed.log_sink_log(LOG_LEVEL_INFO, &seed_context, "a.c", "f", -7, "x");
     log_sink_etw_seed.log_sink_log(LOG_LEVEL_INFO, NULL, "a.c", "f", -7, NULL);
 
-    /* Too long by itself: cut, at any byte. */
+    /* A message that is too long is truncated at any byte. */
     static char text[9000];
     for (size_t n = 0; n + 2 < sizeof text; n += 2)
         memcpy(text + n, "\xc3\xbc", 2);
@@ -133,7 +136,8 @@ int main(void)
     ETW_LOG(LOG_LEVEL_WARNING, NULL, "macro %d", 1);
 
     log_sink_etw.deinit();
-    log_sink_etw.deinit(); /* Told. */
+    log_v(LOG_LEVEL_CRITICAL, NULL, "a.c", "f", "after deinit");
+    log_sink_etw.deinit(); /* Prints that the sink is not registered. */
     CHECK(log_sink_etw.init() == 0);
     CHECK(etw_session_stop(session, &lost) == 0 && lost == 0);
     return 0;

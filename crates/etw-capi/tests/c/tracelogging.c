@@ -1,6 +1,7 @@
 /* TraceLogging from C and C++, into a private session: TRACELOGGING_OUT names its file. */
 #include <TraceLoggingProvider.h>
 #include <etw_session.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +46,25 @@ int main(void)
     const unsigned char data[] = {0xaa, 0xbb};
     const struct counted ansi = {2, 3, "hi"}, wide = {4, 6, ETW_W("hi")};
     const FILETIME time = {0x01020304, 0x01d5e311};
+    const uintptr_t pointers[2] = {16, 17};
+    struct sockaddr_in6 ip6;
+    struct sockaddr_in ip4;
     const SYSTEMTIME date = {2026, 11, 6, 21, 1, 2, 3, 4};
     int x = 5;
+
+#ifdef __cplusplus
+    static wchar_t long_text[401];
+    for (int n = 0; n < 400; n++)
+        long_text[n] = L'x';
+#endif
+    memset(&ip6, 0, sizeof ip6);
+    ip6.sin6_family = AF_INET6;
+    ip6.sin6_port = htons(443);
+    memcpy(&ip6.sin6_addr, address, 16);
+    memset(&ip4, 0, sizeof ip4);
+    ip4.sin_family = AF_INET;
+    ip4.sin_port = htons(80);
+    ip4.sin_addr.s_addr = htonl(0x7f000001);
 
     CHECK(TraceLoggingRegister(Shop) == 0);
     CHECK(TraceLoggingRegister(Grouped) == 0);
@@ -111,7 +129,27 @@ int main(void)
         TraceLoggingWrite(Grouped, "InIf", TraceLoggingInt32(1, "n"));
     else
         TraceLoggingWrite(Grouped, "InElse");
+    TraceLoggingWrite(Shop, "Further", TraceLoggingLevel(4), TraceLoggingSocketAddress(&ip6, sizeof ip6, "ip6"),
+                      TraceLoggingSocketAddress(&ip4, sizeof ip4, "ip4"), TraceLoggingWideString(NULL, "none"),
+                      TraceLoggingWideString(evaluate(1) ? L"once" : NULL, "once"),
+                      TraceLoggingString16(u"s\u00fc", "s16"), TraceLoggingCountedString16(u"abc", 2, "c16"),
+                      TraceLoggingHexIntPtr(-1, "hi"), TraceLoggingHexUIntPtr(1, "hu"),
+                      TraceLoggingHexUIntPtrArray(pointers, 2, "ha"), TraceLoggingHexUIntPtrFixedArray(pointers, 2, "hf"),
+                      TraceLoggingBinaryBuffer(&ansi, struct counted, "bb"),
+                      TraceLoggingBinaryBufferEx(&ansi, struct counted, TlgOutIPV4, "bx"),
+                      TraceLoggingPackedMetadata(TlgInUINT8, "p"), TraceLoggingPackedDataEx(data, 1, 0),
+                      TraceLoggingPackedField(u"f", 4, TlgInUNICODESTRING, "pf"));
+    CHECK(evaluated == 3);
+    {
+        TRACELOGGING_DEFINE_PROVIDER_STORAGE(local, "Test.Shop", (0x11223344, 0x5566, 0x7788, 1, 2, 3, 4, 5, 6, 7, 8));
+        const TraceLoggingHProvider provider = &local;
+        CHECK(TraceLoggingRegister(provider) == 0);
+        TraceLoggingWrite(provider, "Storage", TraceLoggingLevel(4));
+        TraceLoggingUnregister(provider);
+    }
 #ifdef __cplusplus
+    TraceLoggingWrite(Shop, "Wide", TraceLoggingLevel(4), TraceLoggingValue(L"w\u00fc", "w"), TraceLoggingValue(L'A', "c"),
+                      TraceLoggingValue(nullptr, "p"), TraceLoggingValue(long_text, "l"));
     TraceLoggingWrite(Shop, "Values", TraceLoggingLevel(4), TraceLoggingValue(x), TraceLoggingValue(2.5, "d"),
                       TraceLoggingValue(true, "b"), TraceLoggingValue("text", "s"), TraceLoggingValue(u"wide", "w"),
                       TraceLoggingValue(activity, "g"), TraceLoggingValue(1ull, "u"));
@@ -119,6 +157,6 @@ int main(void)
     CHECK(etw_session_stop(session, NULL) == 0);
     TraceLoggingUnregister(Shop);
     TraceLoggingUnregister(Grouped);
-    TraceLoggingWrite(Shop, "Gone", TraceLoggingLevel(0));
+    TraceLoggingWrite(Shop, "Unregistered", TraceLoggingLevel(0));
     return 0;
 }

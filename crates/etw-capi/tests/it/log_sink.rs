@@ -9,7 +9,11 @@ use crate::support::*;
 type Event = (u8, Vec<u8>, Vec<u8>);
 
 fn events(out: &std::path::Path) -> Vec<Event> {
-    let provider: Guid = "dad29f36-0a48-4def-9d50-8ef9036b92b4".parse().unwrap();
+    events_of("dad29f36-0a48-4def-9d50-8ef9036b92b4", out)
+}
+
+fn events_of(provider: &str, out: &std::path::Path) -> Vec<Event> {
+    let provider: Guid = provider.parse().unwrap();
     let mut records = Records::new(vec![TraceFile::open(out).unwrap()]);
     let mut events = Vec::new();
     while let Some(record) = records.next() {
@@ -139,5 +143,58 @@ fn contexts_are_asked_by_name() {
         }
         let (plain, full) = (metadata("LogInfo", b""), b"opaque\0\x98\x01n\0\x04");
         assert_eq!(found, [plain.clone(), metadata("LogInfo", full), plain], "{compiler:?}");
+    }
+}
+
+/// The provider of `LOG_SINK_ETW_PROVIDER_GUID` and the size of `wchar_t` come from the program's compilation, whether the library is static or
+/// shared: with `-fshort-wchar`, a text ends at its own end.
+#[test]
+fn provider_and_wide_texts_are_those_of_the_programs_compilation() {
+    const SHORT_CPP: Compiler = Compiler("g++", &["-std=c++17", "-fshort-wchar", "-x", "c++"]);
+    const SHORT_CLANG: Compiler = Compiler("clang", &["-std=c11", "-O2", "-fshort-wchar"]);
+    let compilers = COMPILERS.into_iter().chain([SHORT_CPP, SHORT_CLANG]);
+    for (number, compiler) in compilers.enumerate() {
+        // One compiler is enough for the shared library.
+        for is_shared in [false, true].into_iter().take(if number == 0 { 2 } else { 1 }) {
+            let folder = Folder::new(&format!("compilation-{number}-{is_shared}"));
+            let compile = if is_shared { compile_shared } else { compile };
+            let Some(program) = compile(&folder, "log_sink_compilation.c", compiler) else {
+                continue;
+            };
+            let out = folder.0.join("log.etl");
+            let output = Command::new(program).env("LOG_SINK_OUT", &out).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.is_empty(), "{compiler:?}: {said}");
+            let events = events_of("41fc493d-1bc2-4ea6-bb02-d9def0d7af9e", &out);
+            let [test, (_, blob, payload)] = &events[..] else {
+                panic!("{compiler:?}: {events:?}");
+            };
+            assert!(test.2.starts_with(b"ETW provider was registered succesfully"));
+            assert_eq!(*blob, metadata("LogInfo", b"s\0\x98\x01w\0\x01"), "{compiler:?}");
+            assert!(payload.ends_with(b"w\0\xfc\0d\0e\0\0\0"), "{compiler:?}: {payload:?}");
+        }
+    }
+}
+
+/// A program with c-logging of May 2023 calls the only function of its sink's structure, where today's has `init`. Its logs are events, with its
+/// numbers of property types.
+#[test]
+fn a_program_with_c_logging_of_may_2023_is_recognised() {
+    for (number, compiler) in COMPILERS.into_iter().enumerate() {
+        for is_shared in [false, true].into_iter().take(if number == 0 { 2 } else { 1 }) {
+            let folder = Folder::new(&format!("2023-{number}-{is_shared}"));
+            let compile = if is_shared { compile_shared } else { compile };
+            let Some(program) = compile(&folder, "log_sink_2023.c", compiler) else { continue };
+            let out = folder.0.join("log.etl");
+            let output = Command::new(program).env("LOG_SINK_OUT", &out).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.is_empty(), "{compiler:?}: {said}");
+            let events = events(&out);
+            let [_, first, second] = &events[..] else { panic!("{compiler:?}: {events:?}") };
+            let payload = b"1-b-0.5\0a.c\0f\0\xf9\xff\xff\xff\x07\0\0\0\0\0\0\0".to_vec();
+            assert_eq!(*first, (4, metadata("LogInfo", b"s\0\x98\x01n\0\x09"), payload));
+            let payload = b"plain\0a.c\0f\0\xf9\xff\xff\xff".to_vec();
+            assert_eq!(*second, (2, metadata("LogError", b""), payload));
+        }
     }
 }

@@ -92,11 +92,11 @@ fn check(events: Vec<Event>, compiler: Compiler) {
     let names: Vec<&str> = events.iter().map(|event| event.name.as_str()).collect();
     let mut expected = vec![
         "Nothing", "Options", "Numbers", "Others", "Texts", "Arrays", "Structs", "Custom",
-        "Packed", "Ids", "Ex", "InIf",
+        "Packed", "Ids", "Ex", "InIf", "Further", "Storage",
     ];
     let is_cpp = compiler.0.ends_with("++");
     if is_cpp {
-        expected.push("Values");
+        expected.extend(["Wide", "Values"]);
     }
     assert_eq!(names, expected, "{compiler:?}");
     let of = |name: &str| events.iter().find(|event| event.name == name).unwrap();
@@ -156,7 +156,14 @@ fn check(events: Vec<Event>, compiler: Compiler) {
     );
     assert_eq!(of("InIf").traits, grouped.unwrap());
     assert_eq!((of("InIf").level, of("InIf").fields.as_str()), (5, "n=1 "));
+    assert_eq!(
+        of("Further").fields,
+        "ip6=[2001:db8::]:443 ip4=127.0.0.1:80 none= once=once s16=sü c16=ab hi=0xffffffffffffffff hu=0x1 \
+         ha[2] ha=0x10 ha=0x11 hf[2] hf=0x10 hf=0x11 bb=6869 bx=6869 p=170 pf=f "
+    );
     if is_cpp {
+        let wide = format!("w=wü c=A p=0x0 l={} ", "x".repeat(400));
+        assert_eq!(of("Wide").fields, wide);
         assert_eq!(
             of("Values").fields,
             "x=5 d=2.5 b=true s=text w=wide g=00000007-0000-0000-0000-000000000000 u=1 "
@@ -164,7 +171,7 @@ fn check(events: Vec<Event>, compiler: Compiler) {
     }
 }
 
-/// TC-1, TC-6: protocols that are nobody's, reserved ones by number, and schemas of another size are mistakes at compile time.
+/// TC-1, TC-6: unknown protocols, reserved protocols by number, and schemas of another size than given do not compile.
 #[test]
 fn mistakes_do_not_compile() {
     for (number, compiler) in COMPILERS.into_iter().enumerate() {
@@ -206,13 +213,14 @@ fn activities_from_cpp() {
             .iter()
             .map(|event| (event.name.as_str(), event.level, event.opcode, event.keyword))
             .collect();
-        let ends = ("ActivityStoppedAutomatically", 5, 2, 0x20);
+        let stopped = ("ActivityStoppedAutomatically", 5, 2, 0x20);
+        let function_stopped = ("ActivityStoppedAutomatically", 5, 2, 0);
         let expected = [
             ("Parent", 3, 1, 0x10),
             ("Child", 5, 1, 0x20),
             ("Tagged", 4, 0, 0x40),
             ("Parent", 3, 2, 0x10),
-            ends,
+            stopped,
             ("Outer", 5, 1, 0),
             ("Inner", 5, 1, 0),
             ("InInner", 5, 0, 0),
@@ -221,15 +229,20 @@ fn activities_from_cpp() {
             ("Outer", 5, 2, 0),
             ("InNone", 5, 0, 0),
             ("Set", 5, 0, 0),
+            ("function_of_program", 5, 1, 0),
+            ("InFunction", 5, 0, 0),
+            function_stopped,
         ];
         assert_eq!(found, expected, "{compiler:?}");
         let ids: Vec<(Guid, Option<Guid>)> = events.iter().map(|event| event.ids).collect();
         let (parent, child, outer, inner) = (ids[0].0, ids[1].0, ids[5].0, ids[6].0);
+        let function = ids[13].0;
+        assert_eq!(events[13].fields, "n=7 ");
         let none = Guid::ZERO;
-        let mut different = vec![none, parent, child, outer, inner];
+        let mut different = vec![none, parent, child, outer, inner, function];
         different.sort_by_key(|id| format!("{id}"));
         different.dedup();
-        assert_eq!(different.len(), 5);
+        assert_eq!(different.len(), 6);
         let expected = [
             (parent, None),
             (child, Some(parent)),
@@ -244,6 +257,9 @@ fn activities_from_cpp() {
             (outer, None),
             (none, None),
             (inner, None),
+            (function, None),
+            (function, None),
+            (function, None),
         ];
         assert_eq!(ids, expected, "{compiler:?}");
         ran += 1;
