@@ -21,7 +21,7 @@ mod ending;
 mod losses;
 mod pool;
 mod round;
-mod schedule;
+pub mod schedule;
 mod session;
 mod slots;
 

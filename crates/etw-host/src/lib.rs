@@ -25,7 +25,6 @@ pub mod report;
 pub mod setup;
 pub mod storage;
 pub mod thread_ids;
-mod worker;
 
 pub use etw_session::{
     Cause, Condition, ConfigError, ConfigOption, EnableInfo, EnableProperties, Enablement,

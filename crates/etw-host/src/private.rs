@@ -1,5 +1,7 @@
 //! A session of one process: how it is set up, and what the process asks of it.
 
+mod engine_thread;
+
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,24 +9,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use etw_ring::{
-    Admission, Barrier, Control, Memory, PoolOptions, RawClock, Reader, Source, Writer,
+    Barrier, Control, LastBatch, Memory, PoolOptions, RawClock, Reader, Source, Writer,
 };
 use etw_session::{
-    ConfigError, EnableInfo, Facts, Ledger, LogMode, Router, Session, SessionConfig, SessionError,
+    ConfigError, EnableInfo, Facts, HostFacts, Ledger, LogMode, Session, SessionConfig,
+    SessionError,
 };
 use etw_types::{Guid, LoadedModule, LogFileMode, Status};
 
-use crate::clock::{ClockMap, Pair};
+use crate::clock::Pair;
+use crate::engine::{AttachedPool, Engine, EngineSetup, Growth, HostedSession, PoolProcess};
 use crate::facts::{SessionFacts, file_name};
-use crate::modules::Modules;
 use crate::part::Part;
 use crate::registrations::{Provider, Registrations};
 use crate::setup::{self, AppendError, Prepared};
 use crate::storage::{BufferMemory, Sink, Storage};
-use crate::worker::{LONGEST_PAUSE, Worker};
+use crate::thread_ids::ThreadIds;
+use engine_thread::{EngineThread, LONGEST_PAUSE, POOL, SESSION};
 
 /// A private session to start.
 pub struct PrivateOptions {
@@ -203,7 +207,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A running session of this process. Dropping it stops it.
 pub struct PrivateSession {
     shared: Arc<Shared>,
-    worker: Mutex<Option<JoinHandle<()>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     writer: &'static Writer,
     facts: SessionFacts,
 }
@@ -232,18 +236,15 @@ impl PrivateSession {
             None => mode,
         } | LogFileMode::PRIVATE_IN_PROC;
         facts.ids = (std::process::id(), thread_id());
-        let prepared = Prepared { facts: facts.clone(), ..prepared };
+        let host = HostFacts { clock: setup::event_clock(&facts), ..prepared.host };
+        let prepared = Prepared { facts: facts.clone(), host };
         let pool = PoolOptions { chunk_size: options.pool.initial, prefault: usize::MAX };
         let made = Memories::make(config, &facts, raw, &pool)?;
         let Memories { part, control, segment, buffers } = made;
         let undo = Undo(part);
-        let control = Control::create(control, raw, Barrier::best(true))?;
-        let session = Session::new(config, prepared.host, buffers).map_err(StartError::Session)?;
-        let admission = Admission {
-            open: true,
-            largest_size: session.largest_event() as u32,
-            ..Admission::default()
-        };
+        let barrier = Barrier::best(true);
+        let control = Control::create(control, raw, barrier)?;
+        let session = Session::new(config, host, buffers).map_err(StartError::Session)?;
         let writer = Writer::new(segment, control.memory().clone(), pool, attachment)?;
         let first_segment =
             writer.segment(0).ok_or(io::Error::from(io::ErrorKind::NotFound))?.clone();
@@ -256,51 +257,33 @@ impl PrivateSession {
             (None, None) => None,
         };
         let storage = sink.map(Storage::start).transpose()?;
-        let mut clock = ClockMap::new(first, raw);
-        clock.observe(Pair::now(raw));
         let part = undo.keep();
         if let Some(part) = &part {
-            part.set_clock(first, clock.last())?;
+            part.set_clock(first, Pair::now(raw))?;
         }
         let shared = Arc::new(Shared {
             commands: Mutex::default(),
             has_commands: AtomicBool::new(false),
             registrations: Mutex::new(Registered { part, ..Registered::default() }),
-            control: control.clone(),
+            control,
             generation: etw_ring::process_generation(),
         });
+        let mut engine = make_engine(&shared, (first, barrier), options.pool)?;
+        let hosted = HostedSession::new(facts.clone(), storage, config.buffer_count, ());
+        engine.insert_session(SESSION, hosted, session);
+        engine.attach(make_pool(&shared, options.pool, &reader), reader);
+        engine.take_slot(POOL, SESSION);
         let writer: &'static Writer = Box::leak(Box::new(writer));
-        let sites = reader.site_table();
-        let mut router = Router::default();
-        router.insert(0, session);
-        let worker = Worker {
+        let thread = EngineThread {
             shared: shared.clone(),
             writer,
-            reader,
-            sites,
-            router,
-            storage,
-            registrations: Registrations::default(),
-            known: 0,
-            clock,
+            engine,
             first,
-            facts: facts.clone(),
-            pool: options.pool,
-            pressure: 0,
-            hostile: 0,
-            error: None,
-            upkeep: Instant::now(),
-            pause: LONGEST_PAUSE,
-            admission,
-            process: crate::process::facts(),
-            modules: Modules::default(),
             loaded: options.modules,
-            seen: 0,
-            floor: first.raw,
+            modules_seen: 0,
         };
-        let thread = crate::spawn("etw-session", move || worker.run())?;
-        control.set_admission(0, admission);
-        Ok(PrivateSession { shared, worker: Mutex::new(Some(thread)), writer, facts })
+        let thread = crate::spawn("etw-session", move || thread.run())?;
+        Ok(PrivateSession { shared, thread: Mutex::new(Some(thread)), writer, facts })
     }
 
     /// Not a session of the process that this one was forked from?
@@ -402,11 +385,11 @@ impl PrivateSession {
         let stopped = io::Error::new(io::ErrorKind::NotConnected, "the session has stopped");
         match self.ask_to_stop() {
             None => (SessionStatistics::default(), Err(stopped)),
-            Some((worker, done)) => {
+            Some((thread, done)) => {
                 let result =
                     done.recv().unwrap_or_else(|_| (SessionStatistics::default(), Err(stopped)));
                 // It has answered, so it is at its end; a panic has been printed.
-                let _ = worker.join();
+                let _ = thread.join();
                 result
             }
         }
@@ -424,10 +407,10 @@ impl PrivateSession {
             // Its threads do not run here, and its locks may be held for ever.
             return None;
         }
-        let worker = lock(&self.worker).take()?;
+        let thread = lock(&self.thread).take()?;
         let (reply, done) = channel();
         self.send(Command::Stop(reply));
-        Some((worker, done))
+        Some((thread, done))
     }
 
     /// In a child the command is dropped, and who waits for its answer hears that the session is not there.
@@ -450,6 +433,41 @@ impl Drop for PrivateSession {
 
 fn wait<T>(done: &Receiver<T>) -> io::Result<T> {
     done.recv().map_err(|_| io::Error::new(io::ErrorKind::NotConnected, "the session has stopped"))
+}
+
+/// The engine of a private session. `clocks`: a reading from the session's start, and the barrier of its pool.
+fn make_engine(
+    shared: &Arc<Shared>,
+    (first, barrier): (Pair, Barrier),
+    pool: PoolSize,
+) -> io::Result<Engine<()>> {
+    let commands = shared.clone();
+    Ok(Engine::new(EngineSetup {
+        clock: shared.control.clock(),
+        barrier,
+        first,
+        last: LastBatch::new(Arc::new(Memory::heap(LastBatch::SIZE)?))?,
+        longest_pause: LONGEST_PAUSE,
+        pool_size: pool.initial as u64,
+        interrupt: Box::new(move || commands.has_commands.load(Ordering::SeqCst)),
+    }))
+}
+
+/// The pool of this process, whose registrations are looked up when a record first names them.
+fn make_pool(shared: &Arc<Shared>, size: PoolSize, reader: &Reader) -> AttachedPool {
+    let process = PoolProcess {
+        id: std::process::id(),
+        facts: crate::process::facts(),
+        thread_ids: ThreadIds::same_namespace(),
+    };
+    let growth = Growth::new(size.initial as u64, size.limit as u64, 1);
+    let mut pool = AttachedPool::new(POOL, process, growth, reader).mapped();
+    let known = shared.clone();
+    pool.registrations = Registrations::from_directory(move |number| match number {
+        0 => None,
+        number => lock(&known.registrations).providers.get(number as usize).cloned(),
+    });
+    pool
 }
 
 /// Removes the `.part` of a session that could not be started.

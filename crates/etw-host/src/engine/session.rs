@@ -247,7 +247,7 @@ impl<S: Sink> HostedSession<S> {
     /// Writes the session's report into its stream. `false`: the rest needs a buffer that the storage still has.
     pub(super) fn report(&mut self, session: &mut BufferedSession, now: i64) -> bool {
         if self.reports.is_none() {
-            // Other modes may have overwritten the buffers with the modules, or have them in another file.
+            // In other modes the buffers with the modules may be overwritten, or in another file.
             if !session.keeps_first_buffers() {
                 self.modules.again();
             }
