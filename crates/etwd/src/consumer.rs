@@ -17,7 +17,7 @@ struct Queue {
     size: usize,
     /// Since the last frame that told: buffers, events.
     lost: (u64, u64),
-    is_gone: bool,
+    is_disconnected: bool,
     has_ended: bool,
 }
 
@@ -49,7 +49,7 @@ impl Consumer {
     }
 
     /// Sends a frame that must not be lost: they are small.
-    pub fn tell(&self, kind: u32, bytes: Arc<[u8]>) {
+    pub fn send(&self, kind: u32, bytes: Arc<[u8]>) {
         let mut queue = lock(&self.shared);
         // Only the last watermark says anything.
         if kind == stream::WATERMARK
@@ -87,8 +87,8 @@ impl Consumer {
     }
 
     /// Has the other end been closed?
-    pub fn is_gone(&self) -> bool {
-        lock(&self.shared).is_gone
+    pub fn is_disconnected(&self) -> bool {
+        lock(&self.shared).is_disconnected
     }
 }
 
@@ -125,7 +125,7 @@ fn write(shared: &Shared, mut to: UnixStream) {
         queue.size -= bytes.len().min(queue.size);
         if written.is_err() {
             // The reader has gone; nobody waits for what is left.
-            queue.is_gone = true;
+            queue.is_disconnected = true;
             queue.frames.clear();
             queue.size = usize::MAX / 2;
             return;

@@ -16,9 +16,10 @@ use etw_wire::dir::Directory;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
+use crate::asker::Asker;
 use crate::host_thread::HostThread;
-use crate::keeper_protocol::{self, BEGUN, ENDING, Entries, Keep};
-use crate::mailbox::{Asker, Mailbox, Message};
+use crate::keeper_protocol::{self, BEGUN, ENDING, Entries, KeeperLink};
+use crate::mailbox::{Mailbox, Message};
 use crate::rights::refused;
 use crate::server::Server;
 
@@ -54,7 +55,7 @@ pub struct Host {
     stop: OwnedFd,
     /// A worker's is its keeper's.
     claim: Option<Claim>,
-    keep: Keep,
+    keeper: KeeperLink,
     engine: Mutex<Option<JoinHandle<()>>>,
     server: Option<JoinHandle<()>>,
 }
@@ -166,7 +167,8 @@ impl Host {
         let mut claim = Claim::take(&options.directory)?;
         let listener = claim.listen()?;
         let memories = (Memory::shared(Bell::SIZE)?, Memory::shared(LastBatch::SIZE)?);
-        let mut host = Host::serve(options, listener, memories, Keep::default(), Entries::new())?;
+        let mut host =
+            Host::serve(options, listener, memories, KeeperLink::default(), Entries::new())?;
         claim.announce()?;
         host.claim = Some(claim);
         Ok(host)
@@ -193,12 +195,12 @@ impl Host {
         let memories =
             (Memory::map(bell, 0, Bell::SIZE, true)?, Memory::map(last, 0, LastBatch::SIZE, true)?);
         end_with_any_thread();
-        let keep = Keep::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
+        let keeper = KeeperLink::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
         let is_first = entries.remove(BEGUN).is_none();
         let is_ending = entries.remove(ENDING).is_some();
         let starts = if is_first && !is_ending { starts()? } else { Vec::new() };
-        let mut host = Host::serve(options, listener, memories, keep, entries)?;
-        host.keep = Keep::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
+        let mut host = Host::serve(options, listener, memories, keeper, entries)?;
+        host.keeper = KeeperLink::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
         channel.send(b"ready\nnull", &[])?;
         if is_ending {
             host.end();
@@ -214,14 +216,14 @@ impl Host {
 
     /// The sessions that begin with it are there: a worker that takes over begins none.
     pub(crate) fn has_begun(&self) {
-        self.keep.put(BEGUN, &(), &[]);
+        self.keeper.put(BEGUN, &(), &[]);
     }
 
     fn serve(
         options: HostOptions,
         listener: OwnedFd,
         (bell, last): (Memory, Memory),
-        keep: Keep,
+        keeper: KeeperLink,
         entries: Entries,
     ) -> io::Result<Host> {
         raise_descriptor_limit();
@@ -233,7 +235,7 @@ impl Host {
         let theirs = rustix::io::fcntl_dupfd_cloexec(&stop, 0)?;
         let mut server = Server::new(listener, theirs, mailbox.clone(), controllers.clone())?;
         let last = LastBatch::new(Arc::new(last))?;
-        let mut engine = HostThread::new(mailbox.clone(), options, controllers, last, keep);
+        let mut engine = HostThread::new(mailbox.clone(), options, controllers, last, keeper);
         for (number, channel, peer) in engine.restore(entries) {
             server.restore(number, channel, peer);
         }
@@ -243,7 +245,7 @@ impl Host {
             mailbox,
             stop,
             claim: None,
-            keep: Keep::default(),
+            keeper: KeeperLink::default(),
             engine: Mutex::new(Some(engine)),
             server: Some(server),
         })

@@ -13,6 +13,7 @@ use etw_wire::Channel;
 
 use crate::global_host::{Claim, HostOptions, raise_descriptor_limit};
 use crate::keeper_protocol::{ENDING, Entries, Entry, send, split};
+use crate::log::log;
 
 /// After so many workers in a row that did not come to serve, or panicked soon after, there are no more.
 const MOST_IN_A_ROW: u32 = 20;
@@ -58,7 +59,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
                 Ok(received) => received,
                 // More than could be taken, of one thing. Not to listen any more would stop the worker, too.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    crate::tell!("etwd: a message of the worker could not be taken");
+                    log!("a message of the worker could not be taken");
                     continue;
                 }
                 Err(_) => break,
@@ -97,7 +98,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
         // One that somebody has killed has done nothing wrong.
         let is_sound = has_served && (ended.code().is_none() || began.elapsed() >= SOON);
         in_a_row = if is_sound { 0 } else { in_a_row + 1 };
-        crate::tell!("etwd: the worker ended with {ended}; another one goes on");
+        log!("the worker ended with {ended}; another one goes on");
         if in_a_row >= MOST_IN_A_ROW {
             return Err(io::Error::other("workers end as soon as they are started"));
         }

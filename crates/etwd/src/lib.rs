@@ -15,26 +15,22 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg(target_os = "linux")]
 
-/// A line for whoever looks after the host. Its standard error may be a pipe that nobody reads any more, which must not end it.
-macro_rules! tell {
-    ($($words:tt)*) => {{
-        // At once: others write there, too.
-        let line = format!("{}\n", format_args!($($words)*));
-        let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
-    }};
-}
-pub(crate) use tell;
-
+mod asker;
 mod consumer;
 mod global_host;
 mod global_session;
 mod host_thread;
 mod keeper;
 mod keeper_protocol;
+mod kept_state;
+mod log;
 mod mailbox;
 mod program;
+mod refusals;
 mod rights;
 mod server;
+mod session_memory;
+mod session_status;
 mod sessions_file;
 
 pub use global_host::{Host, HostOptions};

@@ -15,8 +15,10 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use crate::host_thread::end;
-use crate::mailbox::{Asker, Connection, Mailbox, Message};
+use crate::asker::{Asker, Connection};
+use crate::log::log;
+use crate::mailbox::{Mailbox, Message};
+use crate::program::disconnect;
 use crate::rights::{may_control, no_control, refused};
 
 /// Connections of one user, root aside.
@@ -135,7 +137,7 @@ impl Server {
                 Err(error) => {
                     // No descriptors: those who wait are served when others have gone.
                     if !std::mem::replace(&mut self.is_short, true) {
-                        crate::tell!("etwd: programs and controllers wait: {error}");
+                        log!("programs and controllers wait: {error}");
                     }
                     std::thread::sleep(Duration::from_millis(20));
                     return;
@@ -264,16 +266,16 @@ impl Server {
         if let Some(process) = &connected.process {
             let _ = epoll::delete(&self.epoll, process);
         }
-        end(&connected.channel);
+        disconnect(&connected.channel);
         if let Some(count) = self.by_user.get_mut(&connected.peer.uid) {
             *count -= 1;
         }
         match connected.role {
             Some(Role::Controller) => {
                 self.controllers.fetch_sub(1, Ordering::Relaxed);
-                self.mailbox.post(Message::Gone { connection: number });
+                self.mailbox.post(Message::Disconnected { connection: number });
             }
-            Some(Role::Program) => self.mailbox.post(Message::Gone { connection: number }),
+            Some(Role::Program) => self.mailbox.post(Message::Disconnected { connection: number }),
             None => {}
         }
     }
@@ -282,7 +284,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         for connected in self.connections.values() {
-            end(&connected.channel);
+            disconnect(&connected.channel);
         }
         let _ = &self.stop;
     }

@@ -8,6 +8,7 @@ use etw_wire::control::{Request, Response, StartJson, StartRequest};
 use serde::Deserialize;
 
 use crate::global_host::{Host, HostOptions};
+use crate::log::log;
 
 /// Bytes of a file of sessions: more than 64 sessions can say.
 const MAX_FILE: u64 = 16 << 20;
@@ -52,7 +53,7 @@ pub fn begin_work(
             },
         };
         if let Some(message) = error {
-            crate::tell!("etwd: session {name}: {message}");
+            log!("session {name}: {message}");
         }
     }
     host.has_begun();

@@ -1,0 +1,72 @@
+//! Entries for the keeper: what the next worker has to know of programs and sessions.
+
+use std::os::fd::AsFd;
+
+use etw_wire::control::StartRequest;
+
+use super::HostThread;
+use crate::asker::Connection;
+use crate::kept_state::{KeptProgram, KeptRegistration, KeptSession};
+use crate::program::Program;
+
+impl HostThread {
+    /// Keeps a program.
+    pub(super) fn keep_program(&self, connection: Connection) {
+        let Some(program) = self.programs.get(&connection) else { return };
+        let slots = self.engine.pool(connection);
+        let facts = KeptProgram {
+            pid: program.peer.pid,
+            uid: program.peer.uid,
+            gid: program.peer.gid,
+            slots: slots.map_or(Vec::new(), |pool| pool.slots().to_keep(self.engine.batch())),
+            token: program.token,
+        };
+        let Some(control) = program.control.memory().fd() else { return };
+        let descriptors = [program.channel.as_fd(), control];
+        self.keeper.put(&format!("program/{connection}"), &facts, &descriptors);
+    }
+
+    /// Keeps a registration of a program.
+    pub(super) fn keep_registration(
+        &self,
+        connection: Connection,
+        number: u32,
+        registration: &KeptRegistration,
+    ) {
+        self.keeper.put(&format!("registration/{connection}/{number}"), registration, &[]);
+    }
+
+    /// Removes all entries of a program.
+    pub(super) fn forget_program(&self, connection: Connection, program: &Program) {
+        for number in &program.numbers {
+            self.keeper.remove(&format!("registration/{connection}/{number}"));
+        }
+        for segment in 0..program.segments {
+            self.keeper.remove(&format!("pool/{connection}/{segment}"));
+        }
+        self.keeper.remove(&format!("program/{connection}"));
+    }
+
+    /// Keeps a session.
+    pub(super) fn keep_session(&self, slot: usize) {
+        let Some((hosted, session)) = self.session(slot) else { return };
+        let global = &hosted.host;
+        let facts = KeptSession {
+            start: StartRequest { config: global.config.clone(), leased: global.is_leased },
+            owner: global.owner,
+            is_leased: global.lease.is_some(),
+            is_real_time: global.is_real_time,
+            ending: global.ending,
+            facts: hosted.facts.to_bytes(),
+            enabled: session.enablements().map(|(id, info)| (*id, info.clone())).collect(),
+            since: global.since.iter().map(|(id, since)| (*id, *since)).collect(),
+            buffers: global.memories.iter().map(|(count, _)| *count).collect(),
+            file_number: global.file_number,
+            before: global.before.iter().map(|(file, _)| file.clone()).collect(),
+            refusals: global.refusals.clone(),
+        };
+        let mut descriptors = vec![global.state.as_fd()];
+        descriptors.extend(global.memories.iter().map(|(_, memory)| memory.as_fd()));
+        self.keeper.put(&format!("session/{slot}"), &facts, &descriptors);
+    }
+}

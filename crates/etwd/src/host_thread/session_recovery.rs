@@ -1,0 +1,215 @@
+//! Sessions of a worker that was killed: buffers, state and files.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use etw_host::engine::{BufferedSession, HostedSession};
+use etw_host::facts::SessionFacts;
+use etw_host::file_recovery::{
+    Failures, KilledFiles, Placed, count_events, is_finalised, resume_file, resume_series,
+};
+use etw_host::files::{Closing, Files};
+use etw_host::kill_point::kill_point;
+use etw_host::report::LEDGER_PROVIDER;
+use etw_host::setup;
+use etw_host::storage::{Sink as Destination, Storage};
+use etw_ring::{Memory, Region};
+use etw_session::recover::recover;
+use etw_session::state::{STATE_SIZE, Saved};
+use etw_session::{HostFacts, Place, Session, SessionConfig};
+
+use super::HostThread;
+use super::recovery::{facts, missing};
+use crate::global_session::GlobalSession;
+use crate::keeper_protocol::Entry;
+use crate::kept_state::{Ending, KeptFile, KeptSession};
+use crate::log::log;
+use crate::session_memory::allocate_buffers;
+
+/// A session found in memory, before its files are opened.
+struct RestoredBuffers {
+    session: BufferedSession,
+    /// Buffers that had a place in a file.
+    placed: Placed,
+    /// The place of the next buffer.
+    next: Place,
+    /// The new memories of its buffers and its state.
+    buffer_count: u32,
+    memory: OwnedFd,
+    state: OwnedFd,
+}
+
+/// The files of a session, opened again.
+struct RestoredFiles {
+    /// `None`: the session has no file.
+    files: Option<Files>,
+    failures: Failures,
+    /// The contents of the file's header, and its number in places.
+    facts: SessionFacts,
+    number: u32,
+}
+
+/// Whether the worker before completed the session's file. A file that is appended to was complete before.
+fn is_completed(config: &SessionConfig) -> bool {
+    let file = config.file.as_ref().filter(|_| config.mode.policy().has_own_file);
+    file.is_some_and(|path| is_finalised(path))
+}
+
+/// Completes a file that the session had before, unless the worker before did.
+fn complete(
+    file: &KeptFile,
+    placed: Placed,
+    closing: Closing,
+    failures: &mut Failures,
+) -> io::Result<()> {
+    if is_finalised(&file.path) {
+        return Ok(());
+    }
+    let facts = SessionFacts::read(&file.facts)?;
+    resume_file(&file.path, &facts, file.number, placed, failures)?.finish(closing)
+}
+
+/// Restores buffers and ledger as of `batch`, the last final one.
+fn restore_buffers(
+    slot: usize,
+    record: &KeptSession,
+    facts: &SessionFacts,
+    descriptors: Vec<OwnedFd>,
+    batch: u64,
+) -> io::Result<RestoredBuffers> {
+    let config = &record.start.config;
+    let mut descriptors = descriptors.into_iter();
+    let state = descriptors.next().ok_or_else(missing)?;
+    let size = config.buffer_size as usize;
+    let mut left: Vec<Vec<Region>> = Vec::new();
+    for (count, memory) in record.buffers.iter().zip(descriptors) {
+        left.push(Memory::map(memory, 0, size * *count as usize, true)?.into_regions(size));
+    }
+    let buffer_count: u32 = record.buffers.iter().sum();
+    let found = recover(left.iter().flatten().map(|region| region.as_ref()), batch);
+    if found.damaged > 0 {
+        log!("session {}: {} buffers are damaged and are skipped", config.name, found.damaged);
+    }
+    let state = Memory::map(state, 0, STATE_SIZE, true)?.into_regions(STATE_SIZE);
+    let state = state.first().ok_or_else(missing)?;
+    let saved = Saved::read(state.as_ref(), batch).ok_or_else(missing)?;
+    // A file that is appended to has grown: its places come from the session's state.
+    let clock = setup::event_clock(facts);
+    let host = HostFacts { clock, ..setup::host_facts(facts, slot as u16 + 1) };
+    let (buffers, memory) = allocate_buffers(config.buffer_size, buffer_count.max(2))?;
+    let next = saved.next_place();
+    let (mut session, placed) =
+        Session::resume(config, host, buffers, saved, found, batch, &LEDGER_PROVIDER)
+            .map_err(io::Error::other)?;
+    let (states, state) = allocate_buffers(STATE_SIZE as u32, 1)?;
+    states.into_iter().for_each(|state| session.keep_state(state, batch));
+    for (provider, info) in &record.enabled {
+        session.enable(*provider, info.clone());
+    }
+    Ok(RestoredBuffers { session, placed, next, buffer_count, memory, state })
+}
+
+/// Opens the session's files again, completes those before, and writes placed buffers. `record.start` then names the file that
+/// the session continues.
+fn restore_files(
+    record: &mut KeptSession,
+    mut facts: SessionFacts,
+    buffers: &mut RestoredBuffers,
+) -> io::Result<RestoredFiles> {
+    let config = &mut record.start.config;
+    let session = &buffers.session;
+    let mut number = record.file_number;
+    let mut before = std::mem::take(&mut record.before);
+    let is_series = config.mode.policy().is_series();
+    // The worker before kept another file and was killed before the session continued in it.
+    while number > session.next_place().file
+        && !is_series
+        && let Some(file) = before.pop()
+    {
+        let created: Option<PathBuf> = config.file.replace(file.path);
+        let _ = created.map(std::fs::remove_file);
+        facts = SessionFacts::read(&file.facts)?;
+        number = file.number;
+    }
+    let last_time = session.facts().last_time;
+    let end_time = facts.clock().filetime(last_time).map_or(0, |time| time.0);
+    let events_lost = u32::try_from(session.ledger().lost_total()).unwrap_or(u32::MAX);
+    let closing = Closing { end_time, events_lost, ..Closing::default() };
+    let mut failures = Failures::default();
+    let mut placed = std::mem::take(&mut buffers.placed);
+    for file in before {
+        let (its, others) = placed.into_iter().partition(|(place, _)| place.file == file.number);
+        placed = others;
+        if let Err(error) = complete(&file, its, closing, &mut failures) {
+            failures.incomplete.push((file.path, error));
+        }
+    }
+    let files = match &config.file {
+        None => None,
+        Some(path) if is_series => {
+            let killed = KilledFiles { path, facts: &facts, next: buffers.next, last_time };
+            let closing = Closing { end_time: 0, ..closing };
+            Some(resume_series(&killed, placed, closing, &mut failures)?)
+        }
+        Some(path) => Some(resume_file(path, &facts, number, placed, &mut failures)?),
+    };
+    Ok(RestoredFiles { files, failures, facts, number })
+}
+
+impl HostThread {
+    /// Restores a session from the keeper's entry.
+    pub(super) fn restore_session(&mut self, slot: usize, entry: Entry) -> io::Result<()> {
+        let mut record: KeptSession = facts(&entry)?;
+        if record.ending == Ending::Session && is_completed(&record.start.config) {
+            self.keeper.remove(&format!("session/{slot}"));
+            return Ok(());
+        }
+        let header = SessionFacts::read(&record.facts)?;
+        let batch = self.engine.batch();
+        let mut buffers = restore_buffers(slot, &record, &header, entry.descriptors, batch)?;
+        let RestoredFiles { files, failures, facts, number } =
+            restore_files(&mut record, header, &mut buffers)?;
+        let destination = files.map(|files| Destination::Files(Box::new(files)));
+        let storage = destination.map(Storage::start).transpose()?;
+        let RestoredBuffers { mut session, buffer_count, memory, state, .. } = buffers;
+        for (path, error) in failures.incomplete {
+            log!("session {}: {}: {error}", record.start.config.name, path.display());
+        }
+        let mut error = None;
+        for (bytes, why) in failures.unstored {
+            session.not_stored_again(count_events(&bytes));
+            error = Some(why.to_string());
+        }
+        let ending = record.ending;
+        let global = GlobalSession {
+            config: record.start.config,
+            owner: record.owner,
+            is_leased: record.start.leased,
+            lease: None,
+            orphan_until: None,
+            ending,
+            consumers: Vec::new(),
+            is_real_time: record.is_real_time,
+            consumer_losses: 0,
+            memories: vec![(buffer_count, memory)],
+            state,
+            file_number: number,
+            before: Default::default(),
+            flushes: Default::default(),
+            since: record.since.into_iter().collect(),
+            refusals: record.refusals,
+        };
+        let mut hosted = HostedSession::new(facts, storage, buffer_count, global);
+        hosted.error = error;
+        self.engine.insert_session(slot, hosted, session);
+        if ending == Ending::Session {
+            self.engine.close_admission(slot);
+        }
+        kill_point("session taken up");
+        // One message replaces the old memories by the new ones.
+        self.keep_session(slot);
+        kill_point("session kept again");
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! The end of sessions: by request, with their owner, or with the host.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use etw_host::engine::EndingSession;
+use etw_host::kill_point::kill_point;
+use etw_types::Status;
+
+use super::HostThread;
+use crate::asker::{Asker, done};
+use crate::global_session::{EndingFiles, GlobalSession, answer_completed};
+use crate::kept_state::Ending;
+use crate::mailbox::{Finished, Mailbox, Message};
+use crate::rights::refused;
+use crate::session_status::status;
+
+/// Between two looks at the mailbox while the host waits for files.
+const FILES_PAUSE: Duration = Duration::from_millis(1);
+
+impl HostThread {
+    /// Stops a session: earlier events are stored. A thread of its own completes the files and then answers `asker`, so that a slow
+    /// disk holds up nobody else.
+    pub(super) fn stop_session(&mut self, slot: usize, asker: Option<Asker>) {
+        self.await_answers(slot);
+        let Some(global) = self.global_mut(slot) else {
+            // It has ended meanwhile, with its owner.
+            if let Some(asker) = asker {
+                let what = "the session has ended";
+                asker.answer(&refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, what));
+            }
+            return;
+        };
+        global.ending = Ending::Session;
+        // The next worker completes the end: the session would otherwise have a gap.
+        self.keep_session(slot);
+        kill_point("end kept");
+        self.engine.close_admission(slot);
+        self.drain_all();
+        kill_point("last drained");
+        self.withdraw(slot, None);
+        kill_point("losses final");
+        let Some(ending) = self.engine.end_session(slot) else { return };
+        kill_point("end given");
+        let global = &ending.hosted.host;
+        let files: Vec<PathBuf> = global.files().cloned().collect();
+        self.ending.insert(slot, EndingFiles { name: global.name().to_owned(), files, asker });
+        complete_elsewhere(slot, ending, self.mailbox.clone());
+    }
+
+    /// Stops leased sessions whose owner has not reconnected to this worker.
+    pub(super) fn stop_orphans(&mut self) {
+        let now = Instant::now();
+        let is_over = |global: &GlobalSession| global.orphan_until.is_some_and(|end| now >= end);
+        let over = self.engine.sessions().filter(|(_, hosted, _)| is_over(&hosted.host));
+        for slot in over.map(|(slot, ..)| slot).collect::<Vec<_>>() {
+            self.stop_session(slot, None);
+        }
+    }
+
+    /// Stops all sessions and waits for their files.
+    pub(super) fn stop_all(&mut self) {
+        for slot in self.engine.session_slots() {
+            self.stop_session(slot, None);
+        }
+        while !self.ending.is_empty() {
+            for message in self.mailbox.take() {
+                if let Message::Finished { slot, finished } = message {
+                    self.finished(slot, *finished);
+                }
+            }
+            std::thread::sleep(FILES_PAUSE);
+        }
+    }
+}
+
+/// Completes a session's files in a thread of its own; without a thread, here, and everybody waits.
+fn complete_elsewhere(slot: usize, ending: EndingSession<GlobalSession>, mailbox: Arc<Mailbox>) {
+    let shared = Arc::new(Mutex::new(Some(move || complete(slot, ending, &mailbox))));
+    let take =
+        |shared: &Mutex<Option<_>>| shared.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let theirs = shared.clone();
+    let spawned = etw_host::spawn("etw-finish", move || {
+        if let Some(complete) = take(&theirs) {
+            complete();
+        }
+    });
+    if spawned.is_err()
+        && let Some(complete) = take(&shared)
+    {
+        complete();
+    }
+}
+
+fn complete(slot: usize, ending: EndingSession<GlobalSession>, mailbox: &Mailbox) {
+    let mut ended = ending.finish();
+    let status = status(slot, &ended.hosted, &ended.session, ended.session.ledger(), true);
+    // Files before were completed ahead of the last one.
+    let results = ended.hosted.take_switched();
+    answer_completed(ended.hosted.host.completed(results));
+    for (_, asker) in ended.hosted.host.flushes.drain(..) {
+        asker.answer(&done());
+    }
+    let result = ended.result;
+    // Consumers receive the end of the stream before the controller receives its answer.
+    drop(ended.hosted);
+    mailbox.post(Message::Finished { slot, finished: Box::new(Finished { status, result }) });
+}

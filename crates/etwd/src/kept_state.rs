@@ -1,0 +1,74 @@
+//! The facts that the keeper holds for the next worker, as JSON. Their field names are a format: a newer worker may take over
+//! from an older one.
+
+use std::path::PathBuf;
+
+use etw_host::engine::Slot;
+use etw_session::EnableInfo;
+use etw_types::Guid;
+use etw_wire::control::StartRequest;
+use serde::{Deserialize, Serialize};
+
+use crate::refusals::Refusals;
+
+/// A session.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct KeptSession {
+    pub start: StartRequest,
+    pub owner: u32,
+    pub is_leased: bool,
+    pub is_real_time: bool,
+    /// Kept before the first step of the ending: the next worker completes it.
+    pub ending: Ending,
+    /// `SessionFacts::to_bytes`.
+    pub facts: Vec<u8>,
+    pub enabled: Vec<(Guid, EnableInfo)>,
+    /// When each provider was enabled.
+    pub since: Vec<(Guid, u64)>,
+    /// Number of buffers in each memory.
+    pub buffers: Vec<u32>,
+    /// The number of its file in places.
+    pub file_number: u32,
+    /// Files before, with buffers on their way; the oldest first.
+    pub before: Vec<KeptFile>,
+    pub refusals: Refusals,
+}
+
+/// The part of a session that is being ended.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Ending {
+    #[default]
+    Nothing,
+    /// The enablement of a provider.
+    Provider(Guid),
+    /// The session.
+    Session,
+}
+
+/// A file of a session that has continued in another one.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct KeptFile {
+    pub number: u32,
+    pub path: PathBuf,
+    /// `SessionFacts::to_bytes`.
+    pub facts: Vec<u8>,
+}
+
+/// A program.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct KeptProgram {
+    pub pid: u32,
+    pub uid: u32,
+    pub gid: u32,
+    pub slots: Vec<Option<Slot>>,
+    pub token: u32,
+}
+
+/// A registration of a program.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct KeptRegistration {
+    pub id: Guid,
+    pub traits: Vec<u8>,
+    /// It was unregistered; its records may be on their way.
+    pub is_gone: bool,
+}

@@ -1,0 +1,84 @@
+//! The status of a session, as controllers receive it.
+
+use etw_host::engine::BufferedSession;
+use etw_session::{Ledger, State};
+use etw_types::LogFileMode;
+use etw_wire::control::{LossStatus, MAX_LOSSES, SessionStatus, milliseconds};
+
+use crate::global_session::Hosted;
+
+/// The status of the session with number `slot`. `ledger` includes the losses of pools. `with_losses`: also losses by cause,
+/// provider and process, and refusals.
+pub(crate) fn status(
+    slot: usize,
+    hosted: &Hosted,
+    session: &BufferedSession,
+    ledger: &Ledger,
+    with_losses: bool,
+) -> SessionStatus {
+    let (global, header) = (&hosted.host, &hosted.facts.header);
+    let state = match session.state() {
+        State::Running => "running",
+        State::FileFull => "file-full",
+        State::Stopped => "stopped",
+    };
+    SessionStatus {
+        name: global.config.name.clone(),
+        guid: global.config.guid,
+        id: slot as u32 + 1,
+        state: state.to_owned(),
+        file: global.config.file.clone(),
+        // The file's header has the mode of the session's start.
+        mode: match global.is_real_time {
+            true => header.log_file_mode | LogFileMode::REAL_TIME,
+            false => header.log_file_mode.without(LogFileMode::REAL_TIME),
+        },
+        max_size: session.policy().max_size.unwrap_or(0),
+        buffer_size: session.buffer_size(),
+        buffers: hosted.buffer_count(),
+        free_buffers: session.free_buffers() as u32,
+        flush_timer_ms: global.config.flush_timer.map_or(0, milliseconds),
+        clock: global.config.clock.number(),
+        owner: global.owner,
+        leased: global.lease.is_some(),
+        consumers: global.consumers.len() as u32,
+        buffers_written: session.facts().buffers,
+        buffers_lost: session.facts().buffers_lost,
+        real_time_buffers_lost: global.consumer_losses,
+        attempted: ledger.attempted,
+        stored: ledger.stored,
+        overwritten: ledger.overwritten,
+        filtered: ledger.filtered,
+        lost: ledger.lost_total(),
+        without_stack: session.facts().without_stack,
+        losses: if with_losses { losses(ledger) } else { Vec::new() },
+        refused: global.refusals.count,
+        refusals: if with_losses { global.refusals.rows.clone() } else { Vec::new() },
+        enabled: session.enablements().map(|(id, info)| (id.to_string(), info.clone())).collect(),
+        error: hosted.error.clone(),
+    }
+}
+
+/// The largest losses; the others are added up by cause, so that the status fits in a message.
+fn losses(ledger: &Ledger) -> Vec<LossStatus> {
+    let mut losses: Vec<LossStatus> = ledger
+        .losses()
+        .map(|(cause, provider, pid, count)| LossStatus {
+            cause: cause.name().to_owned(),
+            provider,
+            pid,
+            count,
+        })
+        .collect();
+    losses.sort_by_key(|loss| std::cmp::Reverse(loss.count));
+    for rest in losses.split_off(losses.len().min(MAX_LOSSES)) {
+        let is_sum = |loss: &&mut LossStatus| {
+            loss.cause == rest.cause && loss.provider.is_none() && loss.pid.is_none()
+        };
+        match losses.iter_mut().find(is_sum) {
+            Some(loss) => loss.count += rest.count,
+            None => losses.push(LossStatus { provider: None, pid: None, ..rest }),
+        }
+    }
+    losses
+}
