@@ -116,7 +116,7 @@ fn what_is_no_message_ends_the_connection() {
 
 /// What one user's programs do wrong is told, and then that no more of it is; others' is told all the same.
 #[test]
-fn complaints_are_of_a_user() {
+fn log_lines_are_limited_by_user() {
     // SAFETY: takes nothing and gives a number.
     if unsafe { libc::geteuid() } != 0 {
         eprintln!("skipped: only root can be somebody else");
@@ -163,7 +163,7 @@ fn complaints_are_of_a_user() {
     let said = std::fs::read_to_string(&said).unwrap();
     let count = |what: &str| said.lines().filter(|line| line.contains(what)).count();
     assert_eq!((count("of user 0: message 200"), count("of user 0: message 0")), (99, 1), "{said}");
-    assert_eq!(count("user 0: what else is wrong is not told"), 1, "{said}");
+    assert_eq!(count("user 0: further lines about this user"), 1, "{said}");
     assert_eq!(count("of user 5170: message 200"), 1, "{said}");
 }
 
