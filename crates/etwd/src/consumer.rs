@@ -1,4 +1,4 @@
-//! Who reads a real-time session: a stream of frames, a bounded queue, a thread that writes.
+//! Consumers of real-time sessions: each has a stream of frames, a bounded queue, and a thread that writes.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -8,14 +8,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use etw_wire::control::stream;
 
-/// A frame: kind and bytes.
+/// A frame: its kind and its bytes.
 type Frame = (u32, Arc<[u8]>);
 
 #[derive(Default)]
 struct Queue {
     frames: VecDeque<Frame>,
     size: usize,
-    /// Since the last frame that told: buffers, events.
+    /// Buffers and events that were lost since the last `LOST` frame.
     lost: (u64, u64),
     is_disconnected: bool,
     has_ended: bool,
@@ -26,7 +26,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// One consumer. What it does not read in time is lost to it alone.
+/// One consumer. Buffers that it does not read in time are lost to it alone.
 pub(crate) struct Consumer {
     shared: Arc<Shared>,
     limit: usize,
@@ -37,21 +37,21 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Queue> {
 }
 
 impl Consumer {
-    /// A consumer, and the end of the stream that it is given. `limit`: bytes that may wait for it.
+    /// A consumer, and its end of the stream. `limit`: bytes that may wait for it.
     pub fn start(limit: usize) -> io::Result<(Consumer, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.shutdown(std::net::Shutdown::Read)?;
         let shared = Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new() });
         let writing = shared.clone();
-        // It ends when the other end is closed, or the session ends.
+        // The thread ends when the consumer closes its end, or the session ends.
         etw_host::spawn("etw-consumer", move || write(&writing, ours))?;
         Ok((Consumer { shared, limit }, theirs.into()))
     }
 
-    /// Sends a frame that must not be lost: they are small.
+    /// Sends a small frame, which is never lost.
     pub fn send(&self, kind: u32, bytes: Arc<[u8]>) {
         let mut queue = lock(&self.shared);
-        // Only the last watermark says anything.
+        // A watermark replaces the one before.
         if kind == stream::WATERMARK
             && let Some(last) = queue.frames.back_mut()
             && last.0 == stream::WATERMARK
@@ -65,7 +65,7 @@ impl Consumer {
         self.shared.changed.notify_one();
     }
 
-    /// Sends a buffer. `false`: there was no room for it.
+    /// Sends a buffer; `false` if the queue is full, and the consumer loses it.
     pub fn offer(&self, bytes: &Arc<[u8]>, events: u64) -> bool {
         let mut queue = lock(&self.shared);
         if queue.size + bytes.len() > self.limit {
@@ -75,9 +75,7 @@ impl Consumer {
         }
         if queue.lost != (0, 0) {
             let (buffers, events) = std::mem::take(&mut queue.lost);
-            let mut told = buffers.to_le_bytes().to_vec();
-            told.extend(events.to_le_bytes());
-            queue.frames.push_back((stream::LOST, told.into()));
+            queue.frames.push_back(lost_frame(buffers, events));
         }
         queue.size += bytes.len();
         queue.frames.push_back((stream::BUFFER, bytes.clone()));
@@ -86,7 +84,7 @@ impl Consumer {
         true
     }
 
-    /// Has the other end been closed?
+    /// Whether the consumer has closed its end.
     pub fn is_disconnected(&self) -> bool {
         lock(&self.shared).is_disconnected
     }
@@ -97,15 +95,18 @@ impl Drop for Consumer {
         let mut queue = lock(&self.shared);
         if queue.lost != (0, 0) {
             let (buffers, events) = std::mem::take(&mut queue.lost);
-            let mut told = buffers.to_le_bytes().to_vec();
-            told.extend(events.to_le_bytes());
-            queue.frames.push_back((stream::LOST, told.into()));
+            queue.frames.push_back(lost_frame(buffers, events));
         }
         queue.frames.push_back((stream::END, Arc::new([])));
         queue.has_ended = true;
         drop(queue);
         self.shared.changed.notify_one();
     }
+}
+
+fn lost_frame(buffers: u64, events: u64) -> Frame {
+    let lost = [buffers.to_le_bytes(), events.to_le_bytes()].concat();
+    (stream::LOST, lost.into())
 }
 
 fn write(shared: &Shared, mut to: UnixStream) {
@@ -124,7 +125,7 @@ fn write(shared: &Shared, mut to: UnixStream) {
         let mut queue = lock(shared);
         queue.size -= bytes.len().min(queue.size);
         if written.is_err() {
-            // The reader has gone; nobody waits for what is left.
+            // Nobody reads the other frames any more.
             queue.is_disconnected = true;
             queue.frames.clear();
             queue.size = usize::MAX / 2;

@@ -1,12 +1,13 @@
+//! A host of global sessions in this process: alone, or as the worker of a keeper.
+
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use etw_ring::{Bell, LastBatch, Memory};
 use etw_types::Status;
@@ -14,47 +15,47 @@ use etw_wire::Channel;
 use etw_wire::control::{Request, Response, StartJson};
 use etw_wire::dir::Directory;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::asker::Asker;
 use crate::host_thread::HostThread;
 use crate::keeper_protocol::{self, BEGUN, ENDING, Entries, KeeperLink};
 use crate::mailbox::{Mailbox, Message};
 use crate::rights::refused;
+use crate::runtime_claim::RuntimeClaim;
 use crate::server::Server;
 
 /// How a host is set up.
 #[derive(Clone, Debug)]
 pub struct HostOptions {
-    /// Its runtime directory; made if it is not there.
+    /// Its runtime directory; created if it does not exist.
     pub directory: PathBuf,
-    /// Ends by itself when there has been no session and no controller for so long.
+    /// The host ends after so long without a session and without a controller.
     pub idle_exit: Option<Duration>,
-    /// Bytes of each program's pool at the start.
+    /// Bytes of each program's pool at its start.
     pub pool_size: u32,
-    /// Bytes up to which it may grow.
+    /// Bytes up to which a program's pool may grow.
     pub pool_limit: u32,
 }
 
 impl HostOptions {
-    /// The usual ones.
+    /// The default options for a runtime directory.
     pub fn new(directory: impl AsRef<Path>) -> HostOptions {
         HostOptions {
             directory: directory.as_ref().to_owned(),
             idle_exit: None,
-            // What is never in use takes no memory.
+            // Pages that are never used take no memory.
             pool_size: 8 << 20,
             pool_limit: 24 << 20,
         }
     }
 }
 
-/// A host of global sessions in this process: its two threads, its socket. Dropping it stops its sessions.
+/// A host of global sessions in this process, with its threads and its socket. Dropping it stops its sessions.
 pub struct Host {
     mailbox: Arc<Mailbox>,
     stop: OwnedFd,
-    /// A worker's is its keeper's.
-    claim: Option<Claim>,
+    /// `None` for a worker: its keeper has the claim.
+    claim: Option<RuntimeClaim>,
     keeper: KeeperLink,
     engine: Mutex<Option<JoinHandle<()>>>,
     server: Option<JoinHandle<()>>,
@@ -66,105 +67,13 @@ impl std::fmt::Debug for Host {
     }
 }
 
-/// A runtime directory that is this process's to host.
-#[derive(Debug)]
-pub(crate) struct Claim {
-    directory: Directory,
-    /// Held as long as this is open.
-    _lock: OwnedFd,
-    /// The socket is the service manager's.
-    is_activated: bool,
-}
-
-impl Claim {
-    /// # Errors
-    /// `AlreadyExists`: another host has the directory. What the system says.
-    pub fn take(path: &Path) -> io::Result<Claim> {
-        let directory = Directory::open_or_make(path)?;
-        let lock = directory.file("lock", OFlags::RDWR | OFlags::CREATE, 0o600)?;
-        take_lock(&lock).map_err(|error| match error {
-            rustix::io::Errno::AGAIN => io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                format!("{}: another host is there", path.display()),
-            ),
-            error => error.into(),
-        })?;
-        Ok(Claim { directory, _lock: lock, is_activated: false })
-    }
-
-    pub fn listen(&mut self) -> io::Result<OwnedFd> {
-        if let Some(given) = activated() {
-            self.is_activated = true;
-            return taken(given).and_then(|listener| {
-                // Where everybody looks for it.
-                let found = std::fs::metadata(self.directory.socket());
-                match found.is_ok_and(|data| FileTypeExt::is_socket(&data.file_type())) {
-                    true => Ok(listener),
-                    false => Err(wrong("is not the one of the runtime directory: there is none")),
-                }
-            });
-        }
-        // What a killed host left: nobody listens, since we have the lock.
-        self.directory.remove("socket")?;
-        let listener = Channel::listen(&self.directory.socket())?;
-        if self.directory.path() == Path::new(etw_wire::dir::SYSTEM) {
-            // Everybody's programs register; who controls is decided by the peer's rights.
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-            std::fs::set_permissions(self.directory.socket(), mode)?;
-        }
-        Ok(listener)
-    }
-
-    /// Tells programs that wait.
-    pub fn announce(&self) -> io::Result<()> {
-        self.directory.word()?.change();
-        Ok(())
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        // Nobody finds us from here on; programs go back to waiting when their connections end.
-        if !self.is_activated {
-            let _ = self.directory.remove("socket");
-        }
-    }
-}
-
-/// A socket that a service manager listens on for us: descriptor 3 (`sd_listen_fds`), where the environment says so.
-fn activated() -> Option<BorrowedFd<'static>> {
-    let number = |name| std::env::var(name).ok()?.parse::<u32>().ok();
-    if number("LISTEN_PID")? != std::process::id() || number("LISTEN_FDS")? == 0 {
-        return None;
-    }
-    // SAFETY: the descriptor is ours by that protocol, and nobody closes it.
-    Some(unsafe { BorrowedFd::borrow_raw(3) })
-}
-
-fn wrong(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("the socket of the service manager {what}"))
-}
-
-/// A copy of it, so that a wrong environment costs nobody their file. Another kind of socket would serve nobody, without a word.
-fn taken(given: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    use rustix::net::{SocketType, sockopt};
-    let kind = sockopt::socket_type(given).map_err(|error| wrong(&format!("is none: {error}")))?;
-    let listens = sockopt::socket_acceptconn(given).unwrap_or(false);
-    if kind != SocketType::SEQPACKET || !listens {
-        return Err(wrong("has to listen for sequential packets (ListenSequentialPacket=)"));
-    }
-    let listener = rustix::io::fcntl_dupfd_cloexec(given, 3)?;
-    rustix::fs::fcntl_setfl(&listener, rustix::fs::fcntl_getfl(&listener)? | OFlags::NONBLOCK)?;
-    Ok(listener)
-}
-
 impl Host {
-    /// Starts a host and tells waiting programs of it.
+    /// Starts a host and notifies waiting programs.
     ///
     /// # Errors
-    /// `AlreadyExists`: another host has the directory. What the system says.
+    /// `AlreadyExists`: another host has the directory. Those of the system.
     pub fn start(options: HostOptions) -> io::Result<Host> {
-        let mut claim = Claim::take(&options.directory)?;
+        let mut claim = RuntimeClaim::take(&options.directory)?;
         let listener = claim.listen()?;
         let memories = (Memory::shared(Bell::SIZE)?, Memory::shared(LastBatch::SIZE)?);
         let mut host =
@@ -174,11 +83,11 @@ impl Host {
         Ok(host)
     }
 
-    /// Goes on where the worker before has ended, with what the keeper holds. `channel`: to the keeper. `starts`: the sessions that
-    /// begin with a host, asked for and given back by the worker that is to begin them; `has_begun` says that they are there.
+    /// Takes over from the worker before, with the keeper's entries. `channel`: to the keeper. `starts`: reads the sessions that
+    /// start with the daemon; the first worker receives them back, to start them, and then calls `has_begun`.
     ///
     /// # Errors
-    /// What the keeper gave cannot be.
+    /// Invalid entries; those of `starts`.
     pub fn work(
         options: HostOptions,
         channel: Channel,
@@ -205,7 +114,7 @@ impl Host {
         if is_ending {
             host.end();
         }
-        // Without a keeper nobody would find or replace us: the sessions are stopped.
+        // Without a keeper, nobody would find or replace this worker: it stops its sessions.
         let mailbox = host.mailbox.clone();
         etw_host::spawn("etwd-keeper", move || {
             while channel.receive().is_ok_and(|received| !received.bytes.is_empty()) {}
@@ -214,7 +123,7 @@ impl Host {
         Ok((host, starts))
     }
 
-    /// The sessions that begin with it are there: a worker that takes over begins none.
+    /// The sessions that start with the daemon have started: a worker that takes over starts none of them.
     pub(crate) fn has_begun(&self) {
         self.keeper.put(BEGUN, &(), &[]);
     }
@@ -227,7 +136,7 @@ impl Host {
         entries: Entries,
     ) -> io::Result<Host> {
         raise_descriptor_limit();
-        // Without it programs are less patient.
+        // Without it, programs wait less long for answers.
         let word = Directory::open(&options.directory).and_then(|directory| directory.word()).ok();
         let mailbox = Arc::new(Mailbox::new(Bell::new(Arc::new(bell))?, word));
         let controllers = Arc::new(AtomicUsize::new(0));
@@ -251,7 +160,7 @@ impl Host {
         })
     }
 
-    /// Asks the host, as a controller of its own user.
+    /// Sends a request, as a controller of the host's own user, and waits for the response.
     pub fn ask(&self, request: Request) -> Response {
         let (answer, answered) = channel();
         self.mailbox.post(Message::Ask { request, from: Asker::Local { answer } });
@@ -260,17 +169,17 @@ impl Host {
             .unwrap_or_else(|_| refused(Status::ERROR_WMI_INSTANCE_NOT_FOUND, "the host has ended"))
     }
 
-    /// Waits until the host has ended by itself: it was asked to, or was idle for too long. Its sessions are complete then, for
-    /// each of several threads that wait.
+    /// Waits until the host has ended by itself, because it was asked to or was idle for too long. The files of its sessions are
+    /// complete then. Several threads may wait.
     pub fn wait(&self) {
         let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(engine) = engine.take() {
-            // A panic has been printed.
+            // A panic was printed by its hook.
             let _ = engine.join();
         }
     }
 
-    /// Asks it to end: sessions are stopped. Async-signal-safe it is not.
+    /// Asks the host to end; it stops its sessions. Not async-signal-safe.
     pub fn end(&self) {
         self.mailbox.post(Message::End);
     }
@@ -288,33 +197,21 @@ impl Drop for Host {
     }
 }
 
-/// A worker of which a thread has panicked does half of its work: it ends, and the next one goes on.
+/// Ends the process when any thread panics: a worker without one of its threads would do half of its work. The next worker takes
+/// over.
 fn end_with_any_thread() {
-    let told = std::panic::take_hook();
+    let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        told(panic);
-        // SAFETY: a number. Nothing of this process is wanted any more.
+        print(panic);
+        // SAFETY: the argument is a number; no code of this process runs afterwards.
         unsafe { libc::_exit(101) };
     }));
 }
 
-/// A host that has just ended may have left its lock to a child that is about to become another program.
-fn take_lock(lock: &OwnedFd) -> rustix::io::Result<()> {
-    let end = Instant::now() + Duration::from_millis(200);
-    loop {
-        match flock(lock, FlockOperation::NonBlockingLockExclusive) {
-            Err(rustix::io::Errno::AGAIN) if Instant::now() < end => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            other => return other,
-        }
-    }
-}
-
-/// Each program takes a few descriptors.
+/// Raises the limit of descriptors: each program takes a few.
 pub(crate) fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // Where it is refused, fewer programs are taken.
+    // If the system refuses, the host has space for fewer programs.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

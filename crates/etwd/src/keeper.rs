@@ -1,4 +1,4 @@
-//! The keeper: holds what a worker must not take with it, and starts another one when it does.
+//! The keeper: it holds the descriptors and memory that outlive a worker, and replaces a worker that is killed.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -11,29 +11,30 @@ use std::time::{Duration, Instant};
 use etw_ring::{Bell, LastBatch, Memory};
 use etw_wire::Channel;
 
-use crate::global_host::{Claim, HostOptions, raise_descriptor_limit};
+use crate::global_host::{HostOptions, raise_descriptor_limit};
 use crate::keeper_protocol::{ENDING, Entries, Entry, send, split};
 use crate::log::log;
+use crate::runtime_claim::RuntimeClaim;
 
-/// After so many workers in a row that did not come to serve, or panicked soon after, there are no more.
-const MOST_IN_A_ROW: u32 = 20;
+/// The keeper gives up after so many workers in a row that did not serve, or panicked soon after.
+const MAX_FAILURES: u32 = 20;
 const SOON: Duration = Duration::from_secs(1);
 
-/// The worker that runs now, for whoever ends it.
+/// The process id of the worker, for [`end`]; 0: none.
 static WORKER: AtomicU32 = AtomicU32::new(0);
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
-/// Held while a worker is started or has been waited for: its number is its own meanwhile.
-static ONE: Mutex<()> = Mutex::new(());
+/// Held while a worker is started or reaped: until then its process id is its own.
+static WORKER_LOCK: Mutex<()> = Mutex::new(());
 
-/// Runs workers until one ends by itself: `program` with `arguments`, whose standard input is the connection to the keeper. One that is killed
-/// while it ends is replaced, too: its sessions have to be stored.
+/// Runs workers until one ends by itself. A worker is `program` with `arguments`; its standard input is the connection to the
+/// keeper. A worker that is killed while it ends is replaced, too: its sessions have to be stored.
 ///
 /// # Errors
-/// A directory that another host has; workers that do not stay.
+/// `AlreadyExists`: another host has the directory. Workers that fail again and again.
 pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Result<()> {
-    // It holds descriptors of every program, and so does a worker from its first moment, which inherits the limit.
+    // The keeper holds descriptors of every program, and so does a worker, which inherits the limit.
     raise_descriptor_limit();
-    let mut claim = Claim::take(&options.directory)?;
+    let mut claim = RuntimeClaim::take(&options.directory)?;
     let mut entries = Entries::new();
     let listener = claim.listen()?;
     entries.insert("listener".to_owned(), entry(vec![listener]));
@@ -42,24 +43,24 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
     };
     let memories = vec![memory(Bell::SIZE)?, memory(LastBatch::SIZE)?];
     entries.insert("memory".to_owned(), entry(memories));
-    let mut in_a_row = 0;
+    let mut failures = 0;
     let mut is_known_to_serve = false;
     loop {
         let mut has_served = false;
         let began = Instant::now();
         let (channel, mut worker) = start(program, arguments)?;
         if IS_ENDING.load(Ordering::SeqCst) {
-            // Nobody has told this one.
+            // This worker did not receive the signal.
             entries.insert(ENDING.to_owned(), entry(Vec::new()));
         }
-        // A worker that ends meanwhile is noticed below.
+        // If the worker ends meanwhile, `receive` returns an error below.
         let _ = send(&channel, &entries);
         loop {
             let received = match channel.receive() {
                 Ok(received) => received,
-                // More than could be taken, of one thing. Not to listen any more would stop the worker, too.
+                // A message that cannot be received, for lack of descriptors for example. The worker would end with the connection.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    log!("a message of the worker could not be taken");
+                    log!("a message of the worker could not be received: {error}");
                     continue;
                 }
                 Err(_) => break,
@@ -80,10 +81,10 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
                 }
             }
         }
-        // A worker that runs still hears that it has no keeper, and ends.
+        // A worker that still runs notices that its keeper is gone, and ends.
         drop(channel);
         let ended = {
-            let _one = ONE.lock();
+            let _one = WORKER_LOCK.lock();
             let ended = worker.wait()?;
             WORKER.store(0, Ordering::SeqCst);
             ended
@@ -92,26 +93,28 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
             return Ok(());
         }
         if !is_known_to_serve && ended.code().is_some() {
-            // It has said why, and another one would say it again.
-            return Err(io::Error::other("the worker does not begin"));
+            // It has logged the reason, and another worker would fail in the same way.
+            return Err(io::Error::other("the worker does not start; its error is above"));
         }
-        // One that somebody has killed has done nothing wrong.
+        // A worker that was killed has not failed.
         let is_sound = has_served && (ended.code().is_none() || began.elapsed() >= SOON);
-        in_a_row = if is_sound { 0 } else { in_a_row + 1 };
-        log!("the worker ended with {ended}; another one goes on");
-        if in_a_row >= MOST_IN_A_ROW {
-            return Err(io::Error::other("workers end as soon as they are started"));
+        failures = if is_sound { 0 } else { failures + 1 };
+        log!("the worker ended with {ended}; another one takes over");
+        if failures >= MAX_FAILURES {
+            return Err(io::Error::other(
+                "workers fail as soon as they start; their errors are above",
+            ));
         }
     }
 }
 
-/// Tells the worker to stop its sessions and end; async-signal-safe it is not.
+/// Tells the worker to stop its sessions and end. Not async-signal-safe.
 pub fn end() {
     IS_ENDING.store(true, Ordering::SeqCst);
-    let _one = ONE.lock();
+    let _one = WORKER_LOCK.lock();
     let worker = WORKER.load(Ordering::SeqCst);
     if worker != 0 {
-        // SAFETY: numbers; a child that has not been waited for.
+        // SAFETY: the arguments are numbers; the child has not been reaped, so its id is its own.
         unsafe { libc::kill(worker as libc::pid_t, libc::SIGTERM) };
     }
 }
@@ -122,7 +125,7 @@ fn entry(descriptors: Vec<OwnedFd>) -> Entry {
 
 fn start(program: &Path, arguments: &[&str]) -> io::Result<(Channel, Child)> {
     let (ours, theirs) = Channel::pair()?;
-    let _one = ONE.lock();
+    let _one = WORKER_LOCK.lock();
     let worker = Command::new(program)
         .args(arguments)
         .stdin(Stdio::from(OwnedFd::from(theirs)))

@@ -1,17 +1,17 @@
-//! The host of global sessions: programs of many processes are recorded by sessions that a controller starts.
+//! The host of global sessions: it records the programs of many processes for sessions that controllers start.
 //!
 //! ```text
-//!   programs ──registrations, memory──► server ──messages──► engine ──buffers──► storage threads ──► files
-//!   controllers ──requests────────────►   (one thread)         (one thread)  └──► consumer threads ──► streams
+//!   programs ────── registrations, pools ──► server ──messages──► host thread ──buffers──► storage threads ──► files
+//!   controllers ─── requests ──────────────► (one thread)         (one thread) └─────────► consumer threads ─► streams
 //! ```
 //!
-//! * `server` accepts connections, reads whole messages and says who is at the other end; it decides nothing.
-//! * `host_thread` owns all state: programs, sessions, pools. Between messages it drains the pools into the sessions. It waits for
-//!   nobody: what a program, controller or consumer does not take is dropped with its connection.
+//! * `server` accepts connections, reads whole messages and identifies their senders. It decides nothing.
+//! * `host_thread` owns all state: the engine ([`etw_host::engine`]) with sessions and pools, and the programs. It waits for
+//!   nobody: a program, controller or consumer that does not read is disconnected.
 //! * Storage and consumers have a thread each.
 //!
-//! [`Host`] is all of it in this process: `etw record` runs one. The daemon is two processes: a [keeper](keep()), which holds
-//! sockets and memory and nothing else, and a worker with the host. A worker that is killed is replaced, and goes on.
+//! [`Host`] is all of this in one process; `etw record` runs one. The daemon has two processes: a [keeper](keep()), which only
+//! holds sockets and memory, and a worker with the host. A new worker replaces one that is killed, and takes over.
 #![deny(unsafe_op_in_unsafe_fn)]
 #![cfg(target_os = "linux")]
 
@@ -28,6 +28,7 @@ mod mailbox;
 mod program;
 mod refusals;
 mod rights;
+mod runtime_claim;
 mod server;
 mod session_memory;
 mod session_status;

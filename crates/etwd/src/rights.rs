@@ -1,11 +1,11 @@
-//! Who may do what.
+//! Rights: which users may control a host, and where it writes files for them.
 //!
 //! | | may control |
 //! |---|---|
 //! | a user's host | that user and root |
 //! | the system's host | root and the members of its group (`openetw`), as "Performance Log Users" |
 //!
-//! Everybody who can reach the socket may register providers. The directory of a user's host is the user's alone.
+//! Every program that can reach the socket may register providers. The directory of a user's host belongs to the user.
 
 use std::path::Path;
 
@@ -13,22 +13,22 @@ use etw_types::Status;
 use etw_wire::control::Response;
 use etw_wire::{Channel, Peer};
 
-/// The group whose members control the system's host.
+/// The group whose members may control the system's host.
 pub(crate) const GROUP: &str = "openetw";
-/// Where members of the group may write files through the system's host.
+/// The folder in which members of the group may have the system's host write files.
 pub(crate) const LOGS: &str = "/var/log/openetw";
 
 pub(crate) fn refused(status: Status, message: impl Into<String>) -> Response {
     Response::Error { status: status.0, message: message.into() }
 }
 
-/// May this peer, which is at the other end of `channel`, control the host?
+/// Whether this peer, at the other end of `channel`, may control the host.
 pub(crate) fn may_control(peer: &Peer, channel: &Channel) -> bool {
     let own = rustix::process::geteuid().as_raw();
     peer.uid == 0 || peer.uid == own || (own == 0 && is_member(peer, channel, GROUP))
 }
 
-/// Why not, and what to do.
+/// The response to a peer that may not control the host.
 pub(crate) fn no_control(peer: &Peer) -> Response {
     let what = format!(
         "user {} may not control this host: root and the members of group {GROUP} may \
@@ -38,7 +38,7 @@ pub(crate) fn no_control(peer: &Peer) -> Response {
     refused(Status::ERROR_ACCESS_DENIED, what)
 }
 
-/// May files be made there for this user? The host makes them with its own rights.
+/// Whether the host, with its own rights, may create this file for the user.
 pub(crate) fn may_write(user: u32, file: &Path) -> Result<(), Response> {
     let own = rustix::process::geteuid().as_raw();
     let is_plain = !file.components().any(|part| part == std::path::Component::ParentDir);
@@ -46,20 +46,23 @@ pub(crate) fn may_write(user: u32, file: &Path) -> Result<(), Response> {
         return Ok(());
     }
     if !is_plain || !file.starts_with(LOGS) {
-        let what = format!("{}: members of group {GROUP} write to {LOGS}", file.display());
+        let what = format!(
+            "{}: members of group {GROUP} may write to {LOGS} only; name a file there",
+            file.display()
+        );
         return Err(refused(Status::ERROR_ACCESS_DENIED, what));
     }
     is_own_way(Path::new(LOGS), file, own)
         .map_err(|what| refused(Status::ERROR_ACCESS_DENIED, what))
 }
 
-/// Is there, from a folder on to a file below it, no link and no folder in which another than `own` could put one? Then nobody can lead the
-/// host elsewhere, now or later.
+/// Checks that no part of the path from a folder to a file below it is a link, or a folder in which another user than `own` could
+/// put one. Nobody can then redirect the host, now or later.
 fn is_own_way(from: &Path, file: &Path, own: u32) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;
     for part in file.ancestors().take_while(|part| part.starts_with(from)) {
         let Ok(found) = std::fs::symlink_metadata(part) else {
-            // What is not there yet the host makes, or finds missing.
+            // A part that does not exist yet is created by the host, or is an error later.
             continue;
         };
         let is_own = match part == file {
@@ -68,7 +71,7 @@ fn is_own_way(from: &Path, file: &Path, own: u32) -> Result<(), String> {
         };
         if !is_own {
             return Err(format!(
-                "{}: {} is a link, or not the host's alone; name a file elsewhere in {}",
+                "{}: {} is a link, or other users can write to it; name a file elsewhere in {}",
                 file.display(),
                 part.display(),
                 from.display()
@@ -78,7 +81,7 @@ fn is_own_way(from: &Path, file: &Path, own: u32) -> Result<(), String> {
     Ok(())
 }
 
-/// By the groups that the process had when it connected: its id may be another process's by now.
+/// Whether the process was a member of the group when it connected. Its id may be another process's by now.
 fn is_member(peer: &Peer, channel: &Channel, group: &str) -> bool {
     let Some(wanted) = group_id(group) else { return false };
     if peer.gid == wanted {
@@ -99,7 +102,7 @@ fn group_id(name: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// OV-3: members of the group do not lead the system's host to files elsewhere.
+    /// OV-3: members of the group cannot redirect the system's host to files elsewhere.
     #[test]
     fn the_host_follows_no_link_of_others() {
         use std::os::unix::fs::{PermissionsExt, symlink};
@@ -128,14 +131,14 @@ mod tests {
         std::fs::remove_dir_all(&base).unwrap();
     }
 
-    /// OV-3: what members of the group have had recorded is theirs to read, where the unit file is used.
+    /// OV-3: with the unit file, members of the group can read the files that they had recorded.
     #[test]
     fn the_unit_file_gives_the_group_its_logs() {
         let unit = include_str!("../packaging/etwd.service");
         let value = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key));
         assert_eq!(value("Group="), Some(GROUP));
         assert_eq!(value("LogsDirectory="), Path::new(LOGS).file_name().unwrap().to_str());
-        // Read by the group, written by nobody else: the host follows no link that another one made.
+        // The group reads, nobody else writes: no other user can make a link that the host would follow.
         assert_eq!(value("LogsDirectoryMode="), Some("0750"));
     }
 }

@@ -1,4 +1,5 @@
-//! The socket's thread: who connects, whole messages, ends. It decides nothing but who is what.
+//! The server thread: it accepts connections, reads whole messages, and notices when connections and processes end. It decides
+//! only the role of each connection.
 
 use std::collections::HashMap;
 use std::io;
@@ -23,14 +24,14 @@ use crate::rights::{may_control, no_control, refused};
 
 /// Connections of one user, root aside.
 const MAX_CONNECTIONS: usize = 4096;
-/// Messages that wait for the engine; beyond, nobody's are read.
+/// If more messages than these wait for the host thread, the server reads none.
 const MAX_WAITING: usize = 4096;
-/// Messages of a process that has ended: more than its registrations.
+/// Messages that are read of a process that has ended: more than its registrations.
 const MAX_LAST_MESSAGES: u32 = 4096;
 
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
-/// Beside a connection's number: its process.
+/// With a connection's number: its process.
 const PROCESS: u64 = 1 << 63;
 
 pub(crate) struct Server {
@@ -42,7 +43,7 @@ pub(crate) struct Server {
     connections: HashMap<Connection, Connected>,
     by_user: HashMap<u32, usize>,
     next: Connection,
-    /// It has been told that there are no descriptors for who connects.
+    /// The log says already that there are no descriptors for new connections.
     is_short: bool,
 }
 
@@ -55,7 +56,7 @@ struct Connected {
 }
 
 impl Server {
-    /// `stop`: readable when the server is to end.
+    /// A server on this socket. `stop` becomes readable when the server is to end.
     pub fn new(
         listener: OwnedFd,
         stop: OwnedFd,
@@ -79,10 +80,10 @@ impl Server {
         })
     }
 
-    /// A program's connection from the worker before.
+    /// Adds a program's connection that the worker before had.
     pub fn restore(&mut self, number: Connection, channel: Arc<Channel>, peer: Peer) {
         let data = EventData::new_u64(number);
-        // Its end is then noticed at once, if it has ended.
+        // If it has ended already, epoll reports it at once.
         if epoll::add(&self.epoll, &channel, data, EventFlags::IN).is_ok() {
             *self.by_user.entry(peer.uid).or_default() += 1;
             self.next = self.next.max(number + 1);
@@ -93,13 +94,13 @@ impl Server {
         }
     }
 
-    /// The process's end is noticed even when a child has inherited the socket.
+    /// Watches a connection's process: its end is noticed even if a child has inherited the socket.
     fn watch_process(&mut self, number: Connection) {
         let Some(connected) = self.connections.get_mut(&number) else { return };
         let process = i32::try_from(connected.peer.pid).ok().and_then(Pid::from_raw);
         if let Some(process) = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) {
             let data = EventData::new_u64(number | PROCESS);
-            // Without it the socket's end tells.
+            // If the process cannot be watched, the end of its socket is noticed.
             if epoll::add(&self.epoll, &process, data, EventFlags::IN).is_ok() {
                 connected.process = Some(process);
             }
@@ -112,7 +113,7 @@ impl Server {
             events.clear();
             match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                // Only a broken descriptor of ours: there is nothing to wait for any more.
+                // An invalid descriptor of the server: it cannot continue.
                 Err(_) => return,
             }
             for event in &events {
@@ -135,9 +136,9 @@ impl Server {
                 Ok(channel) => channel,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // No descriptors: those who wait are served when others have gone.
+                    // No free descriptors: new connections are accepted when others end.
                     if !std::mem::replace(&mut self.is_short, true) {
-                        log!("programs and controllers wait: {error}");
+                        log!("new programs and controllers wait: {error}");
                     }
                     std::thread::sleep(Duration::from_millis(20));
                     return;
@@ -165,7 +166,7 @@ impl Server {
         }
     }
 
-    /// What it said before its end is heard; its child may have the socket and go on.
+    /// Reads the last messages of a process that has ended. A child may have its socket, and is not heard.
     fn process_has_ended(&mut self, number: Connection) {
         for _ in 0..MAX_LAST_MESSAGES {
             if !self.read(number) {
@@ -175,18 +176,18 @@ impl Server {
         self.remove(number);
     }
 
-    /// `false`: there was nothing to read.
+    /// Reads a message; `false` if there was none.
     fn read(&mut self, number: Connection) -> bool {
         let Some(connected) = self.connections.get_mut(&number) else { return false };
         let received = match connected.channel.receive() {
             Ok(received) if !received.bytes.is_empty() => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-            // The end, or no message.
+            // The connection has ended, or the message is invalid.
             other => {
                 if let (Err(error), Some(Role::Program)) = (other, connected.role)
                     && error.kind() == io::ErrorKind::InvalidData
                 {
-                    // Larger than messages are: for the engine, which tells of it, no message.
+                    // Too long for a message. The host thread logs an empty message as invalid.
                     let (bytes, descriptors) = (Vec::new(), Vec::new());
                     self.mailbox.post(Message::FromProgram {
                         connection: number,
@@ -212,7 +213,7 @@ impl Server {
                     Ok(request) => self.mailbox.post(Message::Ask { request, from }),
                     Err(error) => from.answer(&refused(
                         Status::ERROR_INVALID_PARAMETER,
-                        format!("no request of this version: {error}"),
+                        format!("not a request of this version: {error}"),
                     )),
                 }
             }
@@ -253,7 +254,7 @@ impl Server {
     fn refuse(&mut self, number: Connection, status: Status) {
         if let Some(connected) = self.connections.get(&number) {
             let message = FromHost::Refused { status: status.0 };
-            // It is shown out in any case.
+            // It is disconnected in any case.
             let _ = connected.channel.send(&message.to_bytes(), &[]);
         }
         self.remove(number);
@@ -261,7 +262,7 @@ impl Server {
 
     fn remove(&mut self, number: Connection) {
         let Some(connected) = self.connections.remove(&number) else { return };
-        // The channel may live on with the engine: it is to be silent.
+        // The host thread may hold the channel longer; epoll must not report it.
         let _ = epoll::delete(&self.epoll, &*connected.channel);
         if let Some(process) = &connected.process {
             let _ = epoll::delete(&self.epoll, process);

@@ -1,4 +1,4 @@
-//! The daemon: a host, and the sessions that begin with it (OV-25).
+//! The file of sessions that start with the daemon (OV-25).
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use serde::Deserialize;
 use crate::global_host::{Host, HostOptions};
 use crate::log::log;
 
-/// Bytes of a file of sessions: more than 64 sessions can say.
+/// Bytes of the file: more than 64 sessions need.
 const MAX_FILE: u64 = 16 << 20;
 
-/// A file of sessions:
+/// The contents of the file:
 ///
 /// ```json
 /// {"sessions": [{"name": "boot", "file": "/var/log/openetw/boot.etl", "mode": "circular", "max_size": 104857600,
@@ -25,22 +25,21 @@ struct Sessions {
     sessions: Vec<StartJson>,
 }
 
-/// Begins as the worker of a keeper: with what it holds, or else with the sessions that begin with a host. `sessions`: a file of
-/// them; else the one in its usual place, if there is one.
+/// Starts a host as the worker of a keeper. It takes over the keeper's sessions; the first worker starts the sessions of the file
+/// `sessions`, or of the default file if it exists.
 ///
 /// # Errors
-/// A host that cannot be started; a file of sessions that cannot be read. A session that cannot be is told, and the others
-/// begin.
+/// A host that cannot start; a file that cannot be read. A session that cannot start is logged, and the others start.
 pub fn begin_work(
     options: HostOptions,
     keeper: Channel,
     sessions: Option<&Path>,
 ) -> io::Result<Host> {
-    // A worker that takes over needs no file: one that has become wrong meanwhile stops nobody's sessions.
+    // A worker that takes over does not read the file: if it has become invalid, no session stops.
     let (host, starts) = Host::work(options, keeper, || match sessions {
         Some(path) => read(path),
         None => {
-            usual_place().filter(|path| path.exists()).map_or(Ok(Vec::new()), |path| read(&path))
+            default_file().filter(|path| path.exists()).map_or(Ok(Vec::new()), |path| read(&path))
         }
     })?;
     for start in starts {
@@ -53,7 +52,7 @@ pub fn begin_work(
             },
         };
         if let Some(message) = error {
-            log!("session {name}: {message}");
+            log!("session {name} of the file of sessions cannot start: {message}");
         }
     }
     host.has_begun();
@@ -68,14 +67,14 @@ fn read(path: &Path) -> io::Result<Vec<StartJson>> {
     let file = std::fs::File::open(path).map_err(|error| bad(&error))?;
     file.take(MAX_FILE + 1).read_to_end(&mut text).map_err(|error| bad(&error))?;
     if text.len() as u64 > MAX_FILE {
-        return Err(bad(&"larger than a file of sessions can be (16 MiB)"));
+        return Err(bad(&"the file is larger than 16 MiB, the limit of a file of sessions"));
     }
     let read: Sessions = serde_json::from_slice(&text).map_err(|error| bad(&error))?;
     Ok(read.sessions)
 }
 
-/// Where the sessions are that begin with a host.
-fn usual_place() -> Option<PathBuf> {
+/// The path of the default file.
+fn default_file() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Some("/etc/openetw/sessions.json".into());
     }
