@@ -7,10 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use etw_ring::layout::MAX_SEGMENTS;
-use etw_ring::{Memory, Source, Writer};
+use etw_ring::{Source, Writer};
 use etw_types::Guid;
 
-use super::{Command, LoadedModules, Reply, SessionStatistics, Shared, Stopped, lock};
+use super::commands::{Command, Reply, Shared, Stopped, lock};
+use super::memory::process_memory;
+use super::options::{LoadedModules, SessionStatistics};
 use crate::clock::Pair;
 use crate::engine::schedule::SHORTEST_PAUSE;
 use crate::engine::{BufferedSession, Engine, GrowthRequest, HostedSession};
@@ -168,10 +170,7 @@ impl EngineThread {
         let len = size as usize;
         let memory = match &mut lock(&self.shared.registrations).part {
             Some(part) => part.add_segment(number, len)?,
-            #[cfg(target_os = "linux")]
-            None => Memory::private(len)?,
-            #[cfg(not(target_os = "linux"))]
-            None => Memory::heap(len)?,
+            None => process_memory(len)?,
         };
         let index = self.writer.grow(memory)?;
         let segment = self.writer.segment(index).ok_or(io::ErrorKind::NotFound)?;

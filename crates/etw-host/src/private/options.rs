@@ -1,0 +1,61 @@
+//! Options and statistics of a private session.
+
+use etw_session::{Facts, Ledger, LogMode, SessionConfig};
+use etw_types::LoadedModule;
+
+/// A private session to start.
+pub struct PrivateOptions {
+    /// The session.
+    pub config: SessionConfig,
+    /// Receives the events of a session with real-time delivery.
+    pub consumer: Option<Consumer>,
+    /// The memory that threads write to.
+    pub pool: PoolSize,
+    /// Lists what is loaded in this process; called while some provider is enabled with call stacks.
+    pub modules: LoadedModules,
+}
+
+/// Bytes of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSize {
+    /// At the start.
+    pub initial: usize,
+    /// The pool grows up to this size.
+    pub limit: usize,
+}
+
+impl Default for PoolSize {
+    fn default() -> PoolSize {
+        PoolSize { initial: 1 << 20, limit: 16 << 20 }
+    }
+}
+
+/// The loaded modules, if they have changed since the answer with this number; the number then becomes the new answer's.
+pub type LoadedModules = fn(&mut u64) -> Option<Vec<LoadedModule>>;
+
+/// Receives whole buffers, as they are in files.
+pub type Consumer = Box<dyn FnMut(&[u8]) + Send>;
+
+impl Default for PrivateOptions {
+    fn default() -> PrivateOptions {
+        PrivateOptions {
+            config: SessionConfig { mode: LogMode::Buffering, ..SessionConfig::default() },
+            consumer: None,
+            pool: PoolSize::default(),
+            modules: |_| None,
+        }
+    }
+}
+
+/// Counts of a session.
+#[derive(Clone, Debug, Default)]
+pub struct SessionStatistics {
+    /// Where every event went; exact once the session has stopped.
+    pub ledger: Ledger,
+    /// Buffers and bytes.
+    pub facts: Facts,
+    /// Bytes of the pool.
+    pub pool_size: usize,
+    /// The last error of the file, if there was one.
+    pub error: Option<String>,
+}

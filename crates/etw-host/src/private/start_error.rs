@@ -1,0 +1,97 @@
+//! Errors of starting a session.
+
+use std::io;
+use std::path::PathBuf;
+
+use etw_session::{ConfigError, SessionError};
+use etw_types::Status;
+
+use crate::setup::AppendError;
+
+/// Why a session could not start.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An option breaks a rule.
+    Config(ConfigError),
+    /// The session cannot append to its file.
+    Append(AppendError),
+    /// The buffers cannot be created.
+    Session(SessionError),
+    /// A killed program left a `.part` file; `etw repair` recovers its events.
+    Unrepaired(PathBuf),
+    /// Another session records to this file.
+    InUse(PathBuf),
+    /// The system refused a file, memory or a thread.
+    Io(io::Error),
+}
+
+impl StartError {
+    /// The status that `StartTrace` returns.
+    pub fn status(&self) -> Status {
+        match self {
+            StartError::Config(error) => error.status(),
+            StartError::Append(_) | StartError::Session(_) => Status::ERROR_INVALID_PARAMETER,
+            StartError::Unrepaired(_) => Status::ERROR_ALREADY_EXISTS,
+            StartError::InUse(_) => Status::ERROR_BAD_PATHNAME,
+            StartError::Io(error) => match error.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    Status::ERROR_DISK_FULL
+                }
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                    Status::ERROR_ACCESS_DENIED
+                }
+                io::ErrorKind::OutOfMemory => Status::ERROR_NOT_ENOUGH_MEMORY,
+                io::ErrorKind::Unsupported => Status::ERROR_NOT_SUPPORTED,
+                _ => Status::ERROR_BAD_PATHNAME,
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StartError::Config(error) => error.fmt(f),
+            StartError::Append(error) => error.fmt(f),
+            StartError::Session(error) => error.fmt(f),
+            StartError::Unrepaired(path) => write!(
+                f,
+                "{} exists: a killed program left it; run `etw repair` on it to recover the events, or remove it",
+                path.display()
+            ),
+            StartError::InUse(path) => {
+                write!(
+                    f,
+                    "{}: another session records to this file; name another one",
+                    path.display()
+                )
+            }
+            StartError::Io(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            StartError::Config(error) => Some(error),
+            StartError::Append(error) => Some(error),
+            StartError::Session(error) => Some(error),
+            StartError::Io(error) => Some(error),
+            StartError::Unrepaired(_) | StartError::InUse(_) => None,
+        }
+    }
+}
+
+impl From<AppendError> for StartError {
+    fn from(error: AppendError) -> StartError {
+        StartError::Append(error)
+    }
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> StartError {
+        StartError::Io(error)
+    }
+}
