@@ -85,7 +85,8 @@ pub fn resume_file(
     placed.sort_by_key(|(_, bytes)| BufferHeader::SEQUENCE_NUMBER.get(bytes));
     for (place, bytes) in placed {
         // A compressed file has no slots: buffers that it contains already are skipped.
-        let is_new = |last| BufferHeader::SEQUENCE_NUMBER.get(&bytes).is_some_and(|number| number > last);
+        let is_new =
+            |last| BufferHeader::SEQUENCE_NUMBER.get(&bytes).is_some_and(|number| number > last);
         if sequence.is_none_or(is_new) {
             failures.store(&mut files, Place { file: number, ..place }, bytes, Closing::default());
         }
