@@ -6,6 +6,7 @@ pub mod decode;
 pub mod etl;
 pub mod evtx;
 pub mod host;
+pub mod mc;
 #[cfg(target_os = "linux")]
 pub mod ring;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,66 @@
+//! Errors and warnings of a manifest, with their position.
+
+use std::fmt;
+
+/// Whether a diagnostic prevents the outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// No output is written.
+    Error,
+    /// The outputs are written.
+    Warning,
+}
+
+/// An error or a warning, at a line and column of the manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// Whether it prevents the outputs.
+    pub severity: Severity,
+    /// Line, counted from 1.
+    pub line: u32,
+    /// Column in characters, counted from 1.
+    pub column: u32,
+    /// The problem and its remedy.
+    pub message: String,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        write!(f, "{}:{}: {severity}: {}", self.line, self.column, self.message)
+    }
+}
+
+/// Diagnostics under collection, bounded.
+#[derive(Debug, Default)]
+pub(crate) struct Diagnostics {
+    pub list: Vec<Diagnostic>,
+}
+
+/// Most diagnostics that are kept.
+const LIMIT: usize = 1000;
+
+impl Diagnostics {
+    pub fn error(&mut self, node: roxmltree::Node<'_, '_>, message: impl Into<String>) {
+        self.add(Severity::Error, node, message.into());
+    }
+
+    pub fn warn(&mut self, node: roxmltree::Node<'_, '_>, message: impl Into<String>) {
+        self.add(Severity::Warning, node, message.into());
+    }
+
+    fn add(&mut self, severity: Severity, node: roxmltree::Node<'_, '_>, message: String) {
+        if self.list.len() < LIMIT {
+            let position = node.document().text_pos_at(node.range().start);
+            let (line, column) = (position.row, position.col);
+            self.list.push(Diagnostic { severity, line, column, message });
+        }
+    }
+
+    pub fn has_errors(&self) -> bool {
+        self.list.iter().any(|one| one.severity == Severity::Error)
+    }
+}

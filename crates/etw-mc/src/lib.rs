@@ -1,0 +1,43 @@
+//! The message compiler: an instrumentation manifest to what programs and decoders need of it.
+//!
+//! | output | module | used by |
+//! |---|---|---|
+//! | C and C++ header | [`header`] | programs that write the events, by the names that Microsoft's `mc` gives |
+//! | WEVT_TEMPLATE resource | [`wevt`] | decoders; byte for byte that of `mc` of SDK 15063 and earlier, or 18362 and later |
+//! | message table | [`messages`] | decoders and the Event Log |
+//! | resource script | [`resource_script`] | resource compilers |
+//!
+//! ```
+//! let text = br#"<instrumentationManifest xmlns="http://schemas.microsoft.com/win/2004/08/events">
+//!   <instrumentation><events>
+//!     <provider name="My-Shop" guid="{00000001-0002-0003-0004-000000000005}" symbol="SHOP"
+//!               resourceFileName="shop.dll" messageFileName="shop.dll">
+//!       <templates><template tid="T"><data name="Count" inType="win:UInt32"/></template></templates>
+//!       <events><event value="1" symbol="Sold" level="win:Informational" template="T"/></events>
+//!     </provider>
+//!   </events></instrumentation>
+//! </instrumentationManifest>"#;
+//! let manifest = etw_mc::Manifest::parse(text).unwrap();
+//! let header = etw_mc::header::write(&manifest, &etw_mc::header::Options::default());
+//! assert!(header.contains("#define EventWriteSold(Count)"));
+//! let resource = etw_mc::wevt::write(&manifest, etw_mc::wevt::Version::V5);
+//! assert_eq!(&resource[..4], b"CRIM");
+//! ```
+//!
+//! # Sources
+//!
+//! The layouts and names were worked out from outputs of three versions of `mc` and from Microsoft's documentation of
+//! the manifest's schema. The text of the generated code is this project's own.
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod diagnostic;
+pub mod header;
+pub mod manifest;
+pub mod messages;
+pub mod resource_script;
+mod template;
+pub mod wevt;
+
+pub use diagnostic::{Diagnostic, Severity};
+pub use manifest::Manifest;

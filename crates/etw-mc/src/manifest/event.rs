@@ -1,0 +1,222 @@
+//! Events, with their references resolved.
+
+use std::collections::HashSet;
+
+use roxmltree::Node;
+
+use super::read::{attribute, children, flag, number_in, owned};
+use super::{
+    Channel, Culture, Event, Keyword, Level, Message, Opcode, Provider, Task, strings, well_known,
+};
+use crate::diagnostic::Diagnostics;
+
+pub fn events(
+    node: Node<'_, '_>,
+    cultures: &[Culture],
+    provider: &mut Provider,
+    diagnostics: &mut Diagnostics,
+) {
+    let mut keys = HashSet::new();
+    let mut symbols = HashSet::new();
+    for node in children(node, "events").flat_map(|one| children(one, "event")) {
+        let event = event(node, cultures, provider, diagnostics);
+        if !keys.insert((event.id, event.version)) {
+            let message =
+                format!("two events have value {} and version {}", event.id, event.version);
+            diagnostics.error(node, message);
+        }
+        if let Some(symbol) = &event.symbol
+            && !symbols.insert(symbol.clone())
+        {
+            diagnostics.error(node, format!("two events have symbol `{symbol}`"));
+        }
+        provider.events.push(event);
+    }
+}
+
+fn event(
+    node: Node<'_, '_>,
+    cultures: &[Culture],
+    provider: &mut Provider,
+    diagnostics: &mut Diagnostics,
+) -> Event {
+    let mut event = Event {
+        id: number_in(node, "value", 0..=0xffff, diagnostics) as u16,
+        version: match attribute(node, "version") {
+            Some(_) => number_in(node, "version", 0..=255, diagnostics) as u8,
+            None => 0,
+        },
+        symbol: owned(node, "symbol"),
+        name: owned(node, "name"),
+        message: strings::message(node, cultures, diagnostics),
+        is_logged: !flag(node, "notLogged", diagnostics),
+        attributes: attribute(node, "attributes").map(split_attributes).unwrap_or_default(),
+        ..Event::default()
+    };
+    let mut unknown = |what: &str, name: &str| {
+        diagnostics.error(node, format!("{what} `{name}` is not defined"));
+    };
+    if let Some(name) = attribute(node, "level") {
+        event.level = level(provider, name);
+        if event.level.is_none() {
+            unknown("level", name);
+        }
+    }
+    if let Some(name) = attribute(node, "task") {
+        event.task = task(provider, name);
+        if event.task.is_none() {
+            unknown("task", name);
+        }
+    }
+    if let Some(name) = attribute(node, "opcode") {
+        let task = event.task.map_or(0, |index| provider.tasks[index].value);
+        event.opcode = opcode(provider, name, task);
+        if event.opcode.is_none() {
+            unknown("opcode", name);
+        }
+    }
+    if let Some(name) = attribute(node, "channel") {
+        event.channel = channel(provider, name);
+        if event.channel.is_none() {
+            unknown("channel", name);
+        }
+    }
+    if let Some(name) = attribute(node, "template") {
+        event.template = provider.templates.iter().position(|template| template.id == name);
+        if event.template.is_none() {
+            unknown("template", name);
+        }
+    }
+    for name in attribute(node, "keywords").unwrap_or_default().split_ascii_whitespace() {
+        match keyword(provider, name) {
+            Some(index) => event.keywords.push(index),
+            None => unknown("keyword", name),
+        }
+    }
+    event.keywords.sort_by_key(|index| provider.keywords[*index].mask);
+    event.keywords.dedup();
+    check_admin(node, provider, &event, diagnostics);
+    event
+}
+
+/// Events of Admin channels are read by administrators: they need a level and a message.
+fn check_admin(
+    node: Node<'_, '_>,
+    provider: &Provider,
+    event: &Event,
+    diagnostics: &mut Diagnostics,
+) {
+    let Some(channel) = event.channel.map(|index| &provider.channels[index]) else { return };
+    let declared = node.ancestors().find(|one| one.tag_name().name() == "provider");
+    let is_admin = declared.is_some_and(|declared| {
+        children(declared, "channels").flat_map(|one| children(one, "channel")).any(|one| {
+            attribute(one, "chid").or(attribute(one, "name")) == Some(&channel.id)
+                && attribute(one, "type") == Some("Admin")
+        })
+    });
+    if !is_admin {
+        return;
+    }
+    let level = event.level.map(|index| provider.levels[index].value);
+    if !matches!(level, Some(1..=4)) {
+        let message =
+            "an event of an Admin channel needs level Critical, Error, Warning or Informational";
+        diagnostics.error(node, message);
+    }
+    if event.message.is_none() {
+        diagnostics.error(node, "an event of an Admin channel needs a message");
+    }
+}
+
+/// `a=1;b="x;""y"""` into its pairs: a semicolon in quotes divides nothing.
+fn split_attributes(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut is_quoted = false;
+    for c in text.chars() {
+        is_quoted ^= c == '"';
+        match parts.last_mut() {
+            Some(part) if c != ';' || is_quoted => part.push(c),
+            _ => parts.push(String::new()),
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+fn text(text: &str) -> Option<Message> {
+    Some(Message::Text(text.to_owned()))
+}
+
+/// The index of a level. A predefined one is added at its first use.
+fn level(provider: &mut Provider, name: &str) -> Option<usize> {
+    let found = provider.levels.iter().position(|level| level.name == name);
+    found.or_else(|| {
+        let (name, value, shown) = well_known::LEVELS.into_iter().find(|row| row.0 == name)?;
+        let level = Level { name: name.to_owned(), symbol: None, value, message: text(shown) };
+        provider.levels.push(level);
+        Some(provider.levels.len() - 1)
+    })
+}
+
+fn task(provider: &mut Provider, name: &str) -> Option<usize> {
+    let found = provider.tasks.iter().position(|task| task.name == name);
+    found.or_else(|| {
+        let (name, value, shown) = well_known::TASKS.into_iter().find(|row| row.0 == name)?;
+        let message = text(shown);
+        provider.tasks.push(Task {
+            name: name.to_owned(),
+            symbol: None,
+            value,
+            guid: None,
+            message,
+        });
+        Some(provider.tasks.len() - 1)
+    })
+}
+
+/// An opcode of the event's task comes before one of all tasks.
+fn opcode(provider: &mut Provider, name: &str, task: u16) -> Option<usize> {
+    let of = |task: u16| move |one: &Opcode| one.name == name && one.task == task;
+    let found = provider.opcodes.iter().position(of(task));
+    found.or_else(|| provider.opcodes.iter().position(of(0))).or_else(|| {
+        let (name, value, shown) = well_known::OPCODES.into_iter().find(|row| row.0 == name)?;
+        let message = text(shown);
+        provider.opcodes.push(Opcode {
+            name: name.to_owned(),
+            symbol: None,
+            value,
+            task: 0,
+            message,
+        });
+        Some(provider.opcodes.len() - 1)
+    })
+}
+
+fn keyword(provider: &mut Provider, name: &str) -> Option<usize> {
+    let found = provider.keywords.iter().position(|keyword| keyword.name == name);
+    found.or_else(|| {
+        let (name, bit, shown) = well_known::KEYWORDS.into_iter().find(|row| row.0 == name)?;
+        let (mask, message) = (1 << bit, text(shown));
+        provider.keywords.push(Keyword { name: name.to_owned(), symbol: None, mask, message });
+        Some(provider.keywords.len() - 1)
+    })
+}
+
+/// A channel by its id or name. One of Windows' own may be used without being declared; it then gets no keyword bit.
+fn channel(provider: &mut Provider, name: &str) -> Option<usize> {
+    let found = provider.channels.iter().position(|channel| channel.id == name);
+    let found = found.or_else(|| provider.channels.iter().position(|one| one.name == name));
+    found.or_else(|| {
+        let (name, value) = well_known::CHANNELS.into_iter().find(|row| row.0 == name)?;
+        provider.channels.push(Channel {
+            name: name.to_owned(),
+            id: name.to_owned(),
+            symbol: None,
+            value,
+            is_imported: true,
+            message: text(name),
+            keyword_bit: None,
+        });
+        Some(provider.channels.len() - 1)
+    })
+}

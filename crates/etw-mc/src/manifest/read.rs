@@ -1,0 +1,188 @@
+//! The text of a manifest to the model.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use etw_types::Guid;
+use roxmltree::{Document, Node, ParsingOptions};
+
+use super::{Manifest, Provider, event, field, metadata, strings};
+use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
+
+/// Bytes of the largest manifest that is read.
+pub const MAX_SIZE: usize = 64 << 20;
+
+pub fn parse(bytes: &[u8]) -> Result<Manifest, Vec<Diagnostic>> {
+    let at = |line, column, message: String| {
+        vec![Diagnostic { severity: Severity::Error, line, column, message }]
+    };
+    if bytes.len() > MAX_SIZE {
+        return Err(at(1, 1, "the manifest is larger than 64 MiB".to_owned()));
+    }
+    let text = match decode(bytes) {
+        Some(text) => text,
+        None => return Err(at(1, 1, "the manifest is neither UTF-8 nor UTF-16".to_owned())),
+    };
+    let options = ParsingOptions { allow_dtd: false, ..ParsingOptions::default() };
+    let document = match Document::parse_with_options(&text, options) {
+        Ok(document) => document,
+        Err(error) => {
+            let position = error.pos();
+            return Err(at(position.row, position.col, error.to_string()));
+        }
+    };
+    let mut diagnostics = Diagnostics::default();
+    let root = document.root_element();
+    if root.tag_name().name() != "instrumentationManifest" {
+        diagnostics.error(root, "the outermost element is not `instrumentationManifest`");
+    }
+    let cultures = strings::cultures(root, &mut diagnostics);
+    let mut manifest = Manifest { cultures, ..Manifest::default() };
+    let lists = children(root, "instrumentation").flat_map(|one| children(one, "events"));
+    let mut guids = HashSet::new();
+    for node in lists.flat_map(|events| children(events, "provider")) {
+        if manifest.providers.len() == 16 {
+            diagnostics.error(node, "a manifest has at most 16 providers");
+            break;
+        }
+        let provider = provider(node, &manifest, &mut diagnostics);
+        if !guids.insert(provider.guid) {
+            diagnostics.error(node, format!("two providers have GUID {}", provider.guid));
+        }
+        manifest.providers.push(provider);
+    }
+    match diagnostics.has_errors() {
+        true => Err(diagnostics.list),
+        false => Ok(Manifest { warnings: diagnostics.list, ..manifest }),
+    }
+}
+
+/// Text from UTF-8 with or without a byte order mark, or UTF-16 with one.
+fn decode(bytes: &[u8]) -> Option<Cow<'_, str>> {
+    match encoding_rs::Encoding::for_bom(bytes) {
+        Some((encoding, size)) => {
+            encoding.decode_without_bom_handling_and_without_replacement(&bytes[size..])
+        }
+        None => std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
+    }
+}
+
+fn provider(node: Node<'_, '_>, manifest: &Manifest, diagnostics: &mut Diagnostics) -> Provider {
+    let cultures = &manifest.cultures;
+    let mut provider = Provider {
+        name: required(node, "name", diagnostics).to_owned(),
+        guid: guid(node, "guid", diagnostics).unwrap_or_default(),
+        symbol: required(node, "symbol", diagnostics).to_owned(),
+        message: strings::message(node, cultures, diagnostics),
+        control_guid: attribute(node, "controlGuid")
+            .and_then(|_| guid(node, "controlGuid", diagnostics)),
+        ..Provider::default()
+    };
+    if provider.name.encode_utf16().count() > 255 {
+        diagnostics.error(node, "a provider's name has at most 255 characters");
+    }
+    if let Some(c) = provider.name.chars().find(|c| "><&\"|\\:'?*".contains(*c)) {
+        diagnostics.error(node, format!("`{c}` is not allowed in a provider's name"));
+    }
+    for traits in children(node, "traits") {
+        provider.group_guid =
+            attribute(traits, "groupGuid").and_then(|_| guid(traits, "groupGuid", diagnostics));
+        provider.includes_name = flag(traits, "includeName", diagnostics);
+    }
+    metadata::read(node, cultures, &mut provider, diagnostics);
+    field::templates(node, &mut provider, diagnostics);
+    metadata::filters(node, cultures, &mut provider, diagnostics);
+    event::events(node, cultures, &mut provider, diagnostics);
+    provider
+}
+
+/// Child elements of a name, whatever their namespace.
+pub fn children<'a, 'i>(
+    node: Node<'a, 'i>,
+    name: &'static str,
+) -> impl Iterator<Item = Node<'a, 'i>> {
+    node.children().filter(move |child| child.is_element() && child.tag_name().name() == name)
+}
+
+/// Children of a list: `list(provider, "tasks", "task")`.
+pub fn list<'a, 'i>(
+    node: Node<'a, 'i>,
+    list: &'static str,
+    name: &'static str,
+) -> impl Iterator<Item = Node<'a, 'i>> {
+    children(node, list).flat_map(move |one| children(one, name))
+}
+
+/// An attribute without white space around it.
+pub fn attribute<'a>(node: Node<'a, '_>, name: &str) -> Option<&'a str> {
+    node.attribute(name).map(str::trim)
+}
+
+pub fn owned(node: Node<'_, '_>, name: &str) -> Option<String> {
+    attribute(node, name).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+pub fn required<'a>(node: Node<'a, '_>, name: &str, diagnostics: &mut Diagnostics) -> &'a str {
+    match attribute(node, name).filter(|text| !text.is_empty()) {
+        Some(text) => text,
+        None => {
+            let element = node.tag_name().name();
+            diagnostics.error(node, format!("`{element}` has no `{name}`"));
+            ""
+        }
+    }
+}
+
+pub fn flag(node: Node<'_, '_>, name: &str, diagnostics: &mut Diagnostics) -> bool {
+    match attribute(node, name) {
+        None | Some("false" | "0") => false,
+        Some("true" | "1") => true,
+        Some(other) => {
+            diagnostics.error(node, format!("`{name}` is `{other}`: expected true or false"));
+            false
+        }
+    }
+}
+
+pub fn guid(node: Node<'_, '_>, name: &str, diagnostics: &mut Diagnostics) -> Option<Guid> {
+    let text = required(node, name, diagnostics);
+    match text.parse() {
+        Ok(guid) => Some(guid),
+        Err(_) => {
+            if !text.is_empty() {
+                diagnostics.error(node, format!("`{name}` is `{text}`, which is not a GUID"));
+            }
+            None
+        }
+    }
+}
+
+/// A number, decimal or hex; `None` if the text is none.
+pub fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// A number in a range, from an attribute that must be there.
+pub fn number_in(
+    node: Node<'_, '_>,
+    name: &str,
+    range: std::ops::RangeInclusive<u64>,
+    diagnostics: &mut Diagnostics,
+) -> u64 {
+    let text = required(node, name, diagnostics);
+    match number(text) {
+        Some(value) if range.contains(&value) => value,
+        _ => {
+            if !text.is_empty() {
+                let (low, high) = (range.start(), range.end());
+                let message =
+                    format!("`{name}` is `{text}`: expected a number from {low} to {high}");
+                diagnostics.error(node, message);
+            }
+            *range.start()
+        }
+    }
+}

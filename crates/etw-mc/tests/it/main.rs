@@ -1,0 +1,6 @@
+//! Tests of the message compiler.
+
+mod corpus;
+mod diagnostics;
+mod header;
+mod replay;
