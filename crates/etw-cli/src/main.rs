@@ -14,6 +14,7 @@ mod manual;
 mod output;
 mod output_file;
 mod pack;
+mod pack_show;
 mod pipeline;
 mod repair;
 mod report;

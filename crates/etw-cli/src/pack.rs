@@ -3,8 +3,8 @@
 use crate::dump::gather;
 use crate::output::{Failure, Outcome, Output};
 use crate::output_file::NewFile;
-use crate::{files, schemas};
-use clap::{Args, Subcommand};
+use crate::{files, pack_show, schemas};
+use clap::{Args, Subcommand, ValueEnum};
 use etw_decode::pack::PackBuilder;
 use etw_etl::read::{Records, RecordsOptions};
 use std::fmt::Write;
@@ -19,16 +19,25 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Gather manifests, programs with compiled ones, TMF, PDB and MOF files, packs, and folders of them
+    /// Gather manifests, programs and .bin files with compiled ones, TMF, PDB and MOF files, packs, and folders of them
     Create(Create),
     /// Gather what traces tell of their own events
     Learn(Learn),
-    /// List what a pack has
+    /// List the contents of a pack
     Show {
         /// The pack
         #[arg(value_name = "PACK")]
         pack: PathBuf,
+        /// A table of sources, or JSON lines: every provider with its events, fields, maps, channels and keywords
+        #[arg(long, value_enum, default_value_t = ShowFormat::Text)]
+        format: ShowFormat,
     },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ShowFormat {
+    Text,
+    Json,
 }
 
 #[derive(Args)]
@@ -61,23 +70,34 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match &arguments.command {
         Command::Create(create) => self::create(create),
         Command::Learn(learn) => self::learn(learn),
-        Command::Show { pack } => show(pack),
+        Command::Show { pack, format } => show(pack, *format),
     }
 }
 
 /// What a folder is searched for.
-const EXTENSIONS: [&str; 9] = ["man", "xml", "exe", "dll", "sys", "tmf", "pdb", "mof", "etwpack"];
+const EXTENSIONS: [&str; 10] =
+    ["man", "xml", "exe", "dll", "sys", "bin", "tmf", "pdb", "mof", "etwpack"];
 
 fn create(create: &Create) -> Result<Outcome, Failure> {
     let mut builder = PackBuilder::default();
     for source in &create.sources {
         if !source.is_dir() {
-            add(&mut builder, source)?;
+            // One bad source does not cost the others.
+            if let Err(failure) = add(&mut builder, source) {
+                if create.sources.len() == 1 {
+                    return Err(failure);
+                }
+                eprintln!("etw: note: left out: {}", failure.message().unwrap_or_default());
+            }
             continue;
         }
         for path in EXTENSIONS.iter().flat_map(|extension| schemas::folder(source, extension)) {
             let path = path?;
-            // A folder holds other things too.
+            // A folder holds other files too; message tables belong to the resource beside them.
+            let is_bin = path.extension().is_some_and(|found| found.eq_ignore_ascii_case("bin"));
+            if is_bin && !schemas::is_bare_resource(&path) {
+                continue;
+            }
             if let Err(failure) = add(&mut builder, &path) {
                 eprintln!("etw: note: left out: {}", failure.message().unwrap_or_default());
             }
@@ -159,14 +179,24 @@ fn write(
     Ok(Outcome::Done)
 }
 
-fn show(path: &Path) -> Result<Outcome, Failure> {
+fn show(path: &Path, format: ShowFormat) -> Result<Outcome, Failure> {
     let pack = schemas::open_pack(path)?;
-    let mut text = String::new();
-    for (kind, name, size, guids) in pack.sources() {
-        // Writing to a String cannot fail.
-        let _ =
-            writeln!(text, "{:<18} {size:>9} bytes {:>6} GUIDs  {name}", kind.name(), guids.len());
-    }
+    let text = match format {
+        ShowFormat::Json => pack_show::json_lines(&pack),
+        ShowFormat::Text => {
+            let mut text = String::new();
+            for (kind, name, size, guids) in pack.sources() {
+                // Writing to a String cannot fail.
+                let _ = writeln!(
+                    text,
+                    "{:<18} {size:>9} bytes {:>6} GUIDs  {name}",
+                    kind.name(),
+                    guids.len()
+                );
+            }
+            text
+        }
+    };
     let mut output = Output::open(None, &[])?;
     output.write(text.as_bytes())?;
     output.finish()?;

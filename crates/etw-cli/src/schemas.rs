@@ -89,6 +89,11 @@ pub fn texts_beside(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
     files.iter().filter_map(|file| std::fs::read(file).ok()).collect()
 }
 
+/// Whether a file is a WEVT_TEMPLATE resource by itself.
+pub fn is_bare_resource(path: &Path) -> bool {
+    std::fs::read(path).is_ok_and(|bytes| wevt::is_bare(&bytes))
+}
+
 /// `NAME.mui` beside the file and in the folders of languages, English first.
 fn muis(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name() else { return Vec::new() };

@@ -13,6 +13,10 @@
 //! A source is named by what it contains: the same one twice is kept once. Opening reads the index alone; a source is read when an event of
 //! one of its GUIDs comes, and its hash is checked then.
 
+mod contents;
+
+pub use contents::{EventContents, ProviderContents};
+
 use crate::event_info::{EventInfo, map};
 use crate::provider::{Manifest, ManifestProvider};
 use crate::schema::Schema;

@@ -100,6 +100,19 @@ impl Schemas {
         self.providers.is_empty() && self.messages.is_empty() && self.classes.is_empty()
     }
 
+    /// Events and classes, in no order.
+    pub fn into_events(self) -> impl Iterator<Item = (EventKey, Schema)> {
+        let events = self.events.into_iter();
+        let classes = self.classes.into_iter().flat_map(|((class, kind), versions)| {
+            versions.into_iter().map(move |(version, schema)| {
+                (EventKey::Classic(class, kind, version.unwrap_or(0)), schema)
+            })
+        });
+        events
+            .map(|((guid, id, version), schema)| (EventKey::Event(guid, id, version), schema))
+            .chain(classes)
+    }
+
     /// The events of a provider, in no order.
     pub fn events_of(&self, provider: &Guid) -> impl Iterator<Item = DescribedEvent> {
         let own = self.events.iter().filter(move |((guid, ..), _)| guid == provider);

@@ -250,6 +250,76 @@ fn packs() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// A compiled manifest that the decoder's tests make: a resource and its message table, and a library with both.
+#[test]
+fn compiled_manifests_are_packed_with_their_messages_and_listed_as_json() {
+    let seed = include_bytes!("../../../../fuzz/corpus/wevt/whole");
+    let library = include_bytes!("../../../../fuzz/corpus/pe/library");
+    let part = |at: usize| {
+        let size = usize::from(u16::from_le_bytes([seed[at], seed[at + 1]]));
+        &seed[at + 2..at + 2 + size]
+    };
+    let (resource, table) = (part(0), part(2 + part(0).len()));
+    let folder = std::env::temp_dir().join(format!("etw-compiled-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("de-DE")).unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.join(name), bytes).unwrap();
+    write("maker.wevt.v5.bin", resource);
+    write("maker.msg.bin", table);
+    write("alone.dll", library);
+    let pack = folder.join("out.pack");
+    let mut shown = Vec::new();
+    for source in ["maker.wevt.v5.bin", "alone.dll"] {
+        let arguments = ["pack", "create", "--force", "-o", pack.to_str().unwrap()];
+        stdout(&arguments, &[&folder.join(source)], 0);
+        let mut lines = json_lines(&stdout(&["pack", "show", "--format", "json"], &[&pack], 0));
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0]["source"], source);
+        lines[0]["source"] = Value::Null;
+        shown.push(lines.remove(0));
+    }
+    assert_eq!(shown[0], shown[1]);
+    let provider = &shown[0];
+    assert_eq!(provider["provider"], "Maker");
+    assert_eq!(provider["channels"], json!([{"value": 16, "name": "Maker/Operational"}]));
+    assert_eq!(provider["keywords"], json!([{"mask": "0x0000000000000010", "name": "Disk"}]));
+    assert_eq!(
+        provider["maps"][1],
+        json!({"name": "V", "kind": "valueMap", "values": [{"value": 3, "text": "three"}]})
+    );
+    let event = &provider["events"][0];
+    for (key, value) in [
+        ("id", json!(7)),
+        ("version", json!(2)),
+        ("level", json!(4)),
+        ("opcode", json!(11)),
+        ("task", json!(1)),
+        ("channel", json!(16)),
+        ("keyword", json!("0x8000000000000010")),
+        ("name", json!("Made")),
+        ("message", json!("%1 said %2")),
+    ] {
+        assert_eq!(event[key], value, "{key}");
+    }
+    let field = |name: &str, in_type: &str, out_type: Value, length: Value, count: Value| json!({"name": name, "in_type": in_type, "out_type": out_type, "length": length, "count": count, "map": null});
+    let fields = event["fields"].as_array().unwrap();
+    assert_eq!(
+        fields[1],
+        field("text", "win:UnicodeString", json!("xs:string"), json!("n"), Value::Null)
+    );
+    assert_eq!(fields[3], field("raw", "win:Binary", json!("xs:hexBinary"), json!(2), json!(3)));
+    assert_eq!((&fields[2]["in_type"], &fields[2]["count"]), (&Value::Null, &json!(2)));
+    assert_eq!(fields[2]["fields"][0]["map"], "V");
+    // Several sources, of which one is none: it is named and left out.
+    write("bad.xml", b"<nothing/>");
+    let output = etw(
+        &["pack", "create", "--force", "-o", pack.to_str().unwrap()],
+        &[&folder.join("bad.xml"), &folder.join("alone.dll")],
+    );
+    assert_eq!(output.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("bad.xml"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 #[test]
 fn raw_tells_where_each_record_lies() {
     let file = TempFile::new(&greetings(100));

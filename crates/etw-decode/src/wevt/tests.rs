@@ -386,3 +386,22 @@ fn damaged_resources_give_an_error_or_what_is_left() {
         Messages::default().add_table(&changed);
     }
 }
+
+/// The seeds of the fuzz targets, which tests of the command read too. `ETW_BLESS=1` rewrites them.
+#[test]
+fn seeds_are_the_resource_and_the_library_made_here() {
+    let part = |bytes: &[u8]| [&(bytes.len() as u16).to_le_bytes()[..], bytes].concat();
+    let seeds = [
+        ("wevt/whole", [part(&resource(8)), part(&table()), vec![1, 0, b'a', 0]].concat()),
+        ("wevt/unknown_type", [part(&resource(99)), part(&table()), vec![1, 2, 3, 4, 5]].concat()),
+        ("pe/library", pe()),
+    ];
+    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/");
+    for (name, bytes) in seeds {
+        let path = format!("{corpus}{name}");
+        if std::env::var_os("ETW_BLESS").is_some() {
+            std::fs::write(&path, &bytes).unwrap();
+        }
+        assert!(std::fs::read(&path).unwrap() == bytes, "{name} is stale: run with ETW_BLESS=1");
+    }
+}
