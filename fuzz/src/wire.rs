@@ -2,8 +2,8 @@
 
 use etw_session::EnableInfo;
 use etw_types::LoadedModule;
-use etw_wire::control::{Request, Response};
 use etw_wire::message::{FromHost, FromProgram};
+use etw_wire::requests::{Request, Response};
 
 /// A message. If it is valid, writing it gives the same bytes: no byte was ignored.
 pub fn message(data: &[u8]) {

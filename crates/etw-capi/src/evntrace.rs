@@ -17,8 +17,8 @@ use std::ffi::c_void;
 
 use etw_api::Status;
 use etw_types::LogFileMode;
-use etw_wire::client::Client;
-use etw_wire::control::{Request, Response, Update};
+use etw_wire::host_client::Client;
+use etw_wire::requests::{Request, Response, Update};
 
 use crate::abi::{guarded, store};
 use properties::{Properties, RawProperties, Text};

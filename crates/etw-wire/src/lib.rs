@@ -1,24 +1,25 @@
-//! What programs, controllers and the host of global sessions say to each other on Linux.
+//! Messages between programs, controllers, consumers and the host of global sessions, on Linux.
 //!
-//! * [`dir`]: where hosts are found, and how programs wait for one without polling;
+//! * [`runtime_directory`]: where programs find hosts, and how they wait for one without polling;
 //! * [`Channel`]: a `SOCK_SEQPACKET` Unix socket: one message a packet, with descriptors;
-//! * [`message`]: what programs and hosts say; a fixed binary form, versioned by the first message;
-//! * `control` (feature `control`): what controllers ask and are answered; JSON;
-//! * `live` (feature `control`): the stream of a real-time session, over the host's workers.
+//! * [`message`]: messages of programs and hosts; a fixed binary form, versioned by the first message;
+//! * `requests` (feature `requests`): requests of controllers and the host's responses; JSON;
+//! * `host_client` (feature `requests`): a controller's connection, and hosts that programs start;
+//! * [`frames`], `live_stream` (feature `requests`): the stream of a real-time session, across restarts of the host's worker.
 //!
 //! ```text
 //! program                              host
 //!   Hello version ───────────────────►
 //!                ◄─────────────────── Welcome version, pool sizes + control memory, bell
 //!   Register number, GUID, traits ───►
-//!                ◄─────────────────── NeedPool          the first time that a session wants something of it
+//!                ◄─────────────────── NeedPool          when the first session enables one of its providers
 //!   Pool + memory ───────────────────►
 //!                ◄─────────────────── Set token, number, slot, level, masks …    for each session
 //!                ◄─────────────────── Registered number
 //!   Done token ──────────────────────►
 //! ```
 //!
-//! Neither side trusts the other's bytes: what is no message of this version ends the connection.
+//! Neither side trusts the other's bytes: an invalid message ends the connection.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(target_os = "linux"), allow(unused))]
 
@@ -26,18 +27,21 @@ pub mod message;
 
 #[cfg(target_os = "linux")]
 mod channel;
-#[cfg(all(target_os = "linux", feature = "control"))]
-pub mod client;
-#[cfg(all(target_os = "linux", feature = "control"))]
-pub mod control;
+pub mod frames;
+#[cfg(all(target_os = "linux", feature = "requests"))]
+pub mod host_client;
+#[cfg(all(target_os = "linux", feature = "requests"))]
+mod host_process;
+#[cfg(all(target_os = "linux", feature = "requests"))]
+pub mod live_stream;
+#[cfg(all(target_os = "linux", feature = "requests"))]
+pub mod requests;
 #[cfg(target_os = "linux")]
-pub mod dir;
-#[cfg(all(target_os = "linux", feature = "control"))]
-pub mod live;
-#[cfg(all(target_os = "linux", feature = "control"))]
-mod start;
-#[cfg(all(target_os = "linux", feature = "control"))]
+pub mod runtime_directory;
+#[cfg(all(target_os = "linux", feature = "requests"))]
 mod start_request;
+#[cfg(all(target_os = "linux", feature = "requests"))]
+mod status;
 
 #[cfg(target_os = "linux")]
 pub use channel::{Channel, MAX_MESSAGE, Peer, Received};

@@ -1,6 +1,6 @@
 //! Global sessions: this process's connections to their hosts.
 //!
-//! The first registration looks for hosts, in the [directories](etw_wire::dir) that are there, and waits a moment for what
+//! The first registration looks for hosts, in the [directories](etw_wire::runtime_directory) that are there, and waits a moment for what
 //! their sessions want: so the first event of a program is recorded. From then on one thread for each directory serves the
 //! connection, or, where nobody listens, sleeps on a word in a file until a host begins: nothing is polled.
 //!
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use etw_ring::{MAX_ATTACHMENTS, process_generation};
-use etw_wire::dir::{self, Directory, Word};
+use etw_wire::runtime_directory::{self, Directory, Word};
 
 use crate::lock::lock;
 use crate::registry::{self, Host};
@@ -57,7 +57,7 @@ pub(crate) fn begin() {
     }
     let _ = crate::fork::IN_CHILD.descriptors.set(forget_descriptors);
     crate::fork::install();
-    for place in PLACES.get_or_init(dir::of_program) {
+    for place in PLACES.get_or_init(runtime_directory::of_program) {
         // Where nothing can be had, there is no host.
         let Ok(directory) = Directory::open_or_make(place) else { continue };
         let word = directory.word().ok().map(Arc::new);

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use etw_etl::read::TraceFile;
 use etw_etl::read::buffer::{self, BufferRecords, Item};
 use etw_types::{EventRecord, Status};
-use etw_wire::control::stream;
-use etw_wire::live::{Live, Progress, REPORTS};
+use etw_wire::frames;
+use etw_wire::live_stream::{Live, Progress, REPORTS};
 
-use crate::control::{ControlError, Controller};
+use crate::controller::{ControlError, Controller};
 
 /// Records that wait for the watermark: time, number, CPU, bytes.
 type Waiting = Reverse<(i64, u64, u16, Vec<u8>)>;
@@ -89,7 +89,7 @@ impl Consumer {
     /// `ERROR_ACCESS_DENIED`.
     pub fn open(host: &Controller, session: &str) -> Result<Consumer, ControlError> {
         let from = Live::open(host.connect_once_more()?, host.directory(), session)?;
-        let Some((stream::START, header)) = from.next().map_err(broken)? else {
+        let Some((frames::START, header)) = from.next().map_err(broken)? else {
             return Err(broken("it does not begin with a header"));
         };
         Ok(Consumer {
@@ -131,27 +131,27 @@ impl Consumer {
     /// What came was not what a host sends.
     pub fn next(&mut self, mut each: impl FnMut(&EventRecord<'_>)) -> Result<bool, ControlError> {
         match self.from.next().map_err(broken)? {
-            Some((stream::START, header)) => {
+            Some((frames::START, header)) => {
                 let trace = TraceFile::from_bytes("live", header).map_err(broken)?;
                 let begins = |trace: &TraceFile| trace.header().map(|header| header.start_time);
                 // Another one of this name is not what was asked for.
                 self.has_ended = begins(&trace) != begins(&self.trace);
                 self.missed.replaced += u32::from(!self.has_ended);
             }
-            Some((stream::POSITION, bytes)) => self.progress.position(&bytes),
-            Some((stream::BUFFER, bytes)) => self.take(&bytes)?,
-            Some((stream::WATERMARK, bytes)) => {
+            Some((frames::POSITION, bytes)) => self.progress.position(&bytes),
+            Some((frames::BUFFER, bytes)) => self.take(&bytes)?,
+            Some((frames::WATERMARK, bytes)) => {
                 self.missed.events += self.progress.missing();
                 let time = bytes.first_chunk().ok_or_else(|| broken("a watermark is cut"))?;
                 self.watermark = i64::from_le_bytes(*time);
             }
-            Some((stream::LOST, bytes)) => {
+            Some((frames::LOST, bytes)) => {
                 let number = |at: usize| etw_types::le::u64(&bytes, at).unwrap_or(0);
                 self.lost.buffers += number(0);
                 self.lost.events += number(8);
                 self.progress.lost(number(8));
             }
-            Some((stream::END, _)) | None => {
+            Some((frames::END, _)) | None => {
                 self.missed.events += self.progress.missing();
                 self.has_ended = true;
             }

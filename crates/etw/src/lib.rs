@@ -60,7 +60,7 @@ mod builder;
 #[cfg(all(target_os = "linux", feature = "consumer"))]
 mod consumer;
 #[cfg(all(target_os = "linux", feature = "control"))]
-mod control;
+mod controller;
 mod custom;
 pub mod evntprov;
 pub mod evntrace;
@@ -90,7 +90,7 @@ pub use builder::EventBuilder;
 pub use consumer::{Closer, Consumer, Lost, Missed};
 #[cfg(all(target_os = "linux", feature = "control"))]
 #[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "control"))))]
-pub use control::{
+pub use controller::{
     ControlError, Controller, GlobalSession, GlobalSessionBuilder, LossStatus, ProviderStatus,
     SessionStatus,
 };

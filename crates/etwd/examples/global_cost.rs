@@ -16,8 +16,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use etw::{Level, Session, define_provider, write_event};
-use etw_wire::client::Client;
-use etw_wire::control::{Request, Response, SessionStatus};
+use etw_wire::host_client::Client;
+use etw_wire::requests::{Request, Response, SessionStatus};
 use etwd::{Host, HostOptions};
 
 define_provider!(BENCH, "OpenEtw.Bench");
@@ -225,7 +225,7 @@ fn bursts(mut drained: impl FnMut() -> Result<()>) -> Result<f64> {
 fn measure(etw: &Path, part: Option<&str>) -> Result<()> {
     let host = HostProcess::start()?;
     // SAFETY: before there are other threads.
-    unsafe { std::env::set_var(etw_wire::dir::VARIABLE, &host.directory) };
+    unsafe { std::env::set_var(etw_wire::runtime_directory::VARIABLE, &host.directory) };
     let _registration = BENCH.register();
     let is_wanted = |name: &str| part.is_none_or(|part| part == name);
     if is_wanted("write") {
@@ -365,7 +365,7 @@ fn rates(seconds: f64, file: &Path) -> Result<()> {
         for _ in 0..2 {
             let program = Command::new(std::env::current_exe()?)
                 .args(["paced", &(rate / 2.0).to_string(), &seconds.to_string()])
-                .env(etw_wire::dir::VARIABLE, &host.directory)
+                .env(etw_wire::runtime_directory::VARIABLE, &host.directory)
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .spawn()?;
@@ -456,7 +456,7 @@ fn quiet(host: &HostProcess) -> Result<()> {
 fn latency(host: &HostProcess, etw: &Path) -> Result<()> {
     let mut tail = Command::new(etw)
         .args(["tail", "-p", "*OpenEtw.Bench", "--format", "json"])
-        .env(etw_wire::dir::VARIABLE, &host.directory)
+        .env(etw_wire::runtime_directory::VARIABLE, &host.directory)
         .stdout(Stdio::piped())
         .spawn()?;
     let mut lines = BufReader::new(tail.stdout.take().ok_or("no output")?);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use etw_types::Status;
-use etw_wire::control::Response;
+use etw_wire::requests::Response;
 use etw_wire::{Channel, MAX_MESSAGE, Peer};
 
 use crate::rights::refused;

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use etw_wire::control::stream;
+use etw_wire::frames;
 
 /// A frame: its kind and its bytes.
 type Frame = (u32, Arc<[u8]>);
@@ -52,9 +52,9 @@ impl Consumer {
     pub fn send(&self, kind: u32, bytes: Arc<[u8]>) {
         let mut queue = lock(&self.shared);
         // A watermark replaces the one before.
-        if kind == stream::WATERMARK
+        if kind == frames::WATERMARK
             && let Some(last) = queue.frames.back_mut()
-            && last.0 == stream::WATERMARK
+            && last.0 == frames::WATERMARK
         {
             last.1 = bytes;
             return;
@@ -78,7 +78,7 @@ impl Consumer {
             queue.frames.push_back(lost_frame(buffers, events));
         }
         queue.size += bytes.len();
-        queue.frames.push_back((stream::BUFFER, bytes.clone()));
+        queue.frames.push_back((frames::BUFFER, bytes.clone()));
         drop(queue);
         self.shared.changed.notify_one();
         true
@@ -97,7 +97,7 @@ impl Drop for Consumer {
             let (buffers, events) = std::mem::take(&mut queue.lost);
             queue.frames.push_back(lost_frame(buffers, events));
         }
-        queue.frames.push_back((stream::END, Arc::new([])));
+        queue.frames.push_back((frames::END, Arc::new([])));
         queue.has_ended = true;
         drop(queue);
         self.shared.changed.notify_one();
@@ -106,7 +106,7 @@ impl Drop for Consumer {
 
 fn lost_frame(buffers: u64, events: u64) -> Frame {
     let lost = [buffers.to_le_bytes(), events.to_le_bytes()].concat();
-    (stream::LOST, lost.into())
+    (frames::LOST, lost.into())
 }
 
 fn write(shared: &Shared, mut to: UnixStream) {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use etw_ring::{Bell, LastBatch, Memory};
 use etw_types::Status;
 use etw_wire::Channel;
-use etw_wire::control::{Request, Response, StartJson};
-use etw_wire::dir::Directory;
+use etw_wire::requests::{Request, Response, StartJson};
+use etw_wire::runtime_directory::Directory;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::asker::Asker;

@@ -17,7 +17,8 @@ use etw_ring::RawClock;
 use etw_session::state::STATE_SIZE;
 use etw_session::{ConfigError, HostFacts, Session, SessionConfig};
 use etw_types::{BufferHeader, Guid, Status};
-use etw_wire::control::{Response, StartRequest, stream};
+use etw_wire::frames;
+use etw_wire::requests::{Response, StartRequest};
 
 use crate::asker::{Asker, Connection, done};
 use crate::consumer::Consumer;
@@ -173,9 +174,9 @@ impl GlobalSession {
         let buffers = self.config.buffer_size as usize * CONSUMER_QUEUE_BUFFERS;
         let (consumer, stream) = Consumer::start(buffers.max(MIN_CONSUMER_QUEUE))?;
         let header = facts.header_buffer(&facts.header)?;
-        consumer.send(stream::START, header.into());
+        consumer.send(frames::START, header.into());
         let (next, count) = position;
-        consumer.send(stream::POSITION, [next.to_le_bytes(), count.to_le_bytes()].concat().into());
+        consumer.send(frames::POSITION, [next.to_le_bytes(), count.to_le_bytes()].concat().into());
         self.consumers.push(consumer);
         Ok(stream)
     }
@@ -203,7 +204,7 @@ impl Sink for GlobalSession {
     fn deliver_watermark(&mut self, time: i64) {
         self.remove_disconnected();
         for consumer in &self.consumers {
-            consumer.send(stream::WATERMARK, time.to_le_bytes().into());
+            consumer.send(frames::WATERMARK, time.to_le_bytes().into());
         }
     }
 

@@ -29,7 +29,7 @@ use etw_host::engine::schedule::SHORTEST_PAUSE;
 use etw_host::engine::{BufferedSession, Engine, EngineSetup};
 use etw_host::kill_point::kill_point;
 use etw_ring::{Barrier, DrainedTogether, LastBatch, RawClock};
-use etw_wire::control::Response;
+use etw_wire::requests::Response;
 
 use crate::asker::{Connection, done};
 use crate::global_host::HostOptions;

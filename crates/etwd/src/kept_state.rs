@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use etw_host::engine::Slot;
 use etw_session::EnableInfo;
 use etw_types::Guid;
-use etw_wire::control::StartRequest;
+use etw_wire::requests::StartRequest;
 use serde::{Deserialize, Serialize};
 
 use crate::refusals::Refusals;

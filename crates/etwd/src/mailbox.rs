@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use etw_ring::Bell;
-use etw_wire::control::{Request, SessionStatus};
-use etw_wire::dir::Word;
+use etw_wire::requests::{Request, SessionStatus};
+use etw_wire::runtime_directory::Word;
 use etw_wire::{Channel, Peer};
 
 use crate::asker::{Asker, Connection};

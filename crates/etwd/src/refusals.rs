@@ -1,6 +1,6 @@
 //! Enablements of a session that programs refused.
 
-use etw_wire::control::{MAX_REFUSALS, RefusalStatus};
+use etw_wire::requests::{MAX_REFUSALS, RefusalStatus};
 use serde::{Deserialize, Serialize};
 
 /// Enablements that programs refused: how many, and the first of them.

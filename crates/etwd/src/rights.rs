@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use etw_types::Status;
-use etw_wire::control::Response;
+use etw_wire::requests::Response;
 use etw_wire::{Channel, Peer};
 
 /// The group whose members may control the system's host.

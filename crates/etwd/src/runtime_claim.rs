@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use etw_wire::Channel;
-use etw_wire::dir::Directory;
+use etw_wire::runtime_directory::Directory;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 /// How long a lock is waited for: a host that has just ended may have left it to a child that has not become another program
@@ -58,7 +58,7 @@ impl RuntimeClaim {
         // The socket of a killed host: nobody listens on it, since the lock is ours.
         self.directory.remove("socket")?;
         let listener = Channel::listen(&self.directory.socket())?;
-        if self.directory.path() == Path::new(etw_wire::dir::SYSTEM) {
+        if self.directory.path() == Path::new(etw_wire::runtime_directory::SYSTEM) {
             // Programs of all users register; controllers are checked when they connect.
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
             std::fs::set_permissions(self.directory.socket(), mode)?;

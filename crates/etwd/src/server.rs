@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use etw_types::Status;
-use etw_wire::control::Request;
 use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
+use etw_wire::requests::Request;
 use etw_wire::{Channel, Peer};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -240,7 +240,7 @@ impl Server {
                 return self.remove(number);
             }
             self.controllers.fetch_add(1, Ordering::Relaxed);
-            from.answer(&etw_wire::control::Response::Done { warnings: Vec::new() });
+            from.answer(&etw_wire::requests::Response::Done { warnings: Vec::new() });
             return;
         }
         if role != Role::Program as u8 {

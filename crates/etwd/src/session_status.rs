@@ -3,7 +3,7 @@
 use etw_host::engine::BufferedSession;
 use etw_session::{Ledger, State};
 use etw_types::LogFileMode;
-use etw_wire::control::{LossStatus, MAX_LOSSES, SessionStatus, milliseconds};
+use etw_wire::requests::{LossStatus, MAX_LOSSES, SessionStatus, milliseconds};
 
 use crate::global_session::Hosted;
 

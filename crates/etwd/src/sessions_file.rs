@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use etw_wire::Channel;
-use etw_wire::control::{Request, Response, StartJson, StartRequest};
+use etw_wire::requests::{Request, Response, StartJson, StartRequest};
 use serde::Deserialize;
 
 use crate::global_host::{Host, HostOptions};

@@ -7,17 +7,17 @@ use std::sync::{Mutex, PoisonError};
 use etw_api::Status;
 use etw_etl::read::TraceFile;
 use etw_etl::read::buffer::{self, BufferRecords, Item};
-use etw_wire::client::Client;
-use etw_wire::control::stream;
-use etw_wire::dir;
-use etw_wire::live::{self, Progress, REPORTS};
+use etw_wire::frames;
+use etw_wire::host_client::Client;
+use etw_wire::live_stream::{self, Progress, REPORTS};
+use etw_wire::runtime_directory;
 
 use super::process::Arrival;
 
 /// A session's stream.
 pub struct Live {
     /// Read by one `ProcessTrace` at a time; shut down by `CloseTrace` on whatever thread.
-    from: live::Live,
+    from: live_stream::Live,
     /// The session's header.
     trace: TraceFile,
     state: Mutex<State>,
@@ -44,11 +44,11 @@ struct State {
 
 /// Finds the session that `OpenTrace` names with `PROCESS_TRACE_MODE_REAL_TIME`, and waits for what it says of itself.
 pub fn open(session: &str) -> Result<Live, Status> {
-    let directory = dir::of_user();
+    let directory = runtime_directory::of_user();
     let client = Client::connect(&directory);
-    let from = client.and_then(|client| live::Live::open(client, &directory, session));
+    let from = client.and_then(|client| live_stream::Live::open(client, &directory, session));
     let from = from.map_err(|error| Status(error.status()))?;
-    let Ok(Some((stream::START, header))) = from.next() else {
+    let Ok(Some((frames::START, header))) = from.next() else {
         return Err(Status::ERROR_WMI_INSTANCE_NOT_FOUND);
     };
     let trace = TraceFile::from_bytes(session, header);
@@ -94,25 +94,25 @@ impl State {
         let number = |at: usize| Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?));
         match kind {
             // Of the next worker: the session has to be the same.
-            stream::START => {
+            frames::START => {
                 let again = TraceFile::from_bytes("", bytes.to_vec()).ok()?;
                 let begins = |trace: &TraceFile| trace.header().map(|header| header.start_time);
                 if begins(&again) != begins(trace) {
                     return None;
                 }
             }
-            stream::POSITION => self.progress.position(bytes),
-            stream::BUFFER => self.take_buffer(bytes, trace)?,
-            stream::WATERMARK => {
+            frames::POSITION => self.progress.position(bytes),
+            frames::BUFFER => self.take_buffer(bytes, trace)?,
+            frames::WATERMARK => {
                 self.settle();
                 self.watermark = Some(number(0)? as i64);
             }
-            stream::LOST => {
+            frames::LOST => {
                 let lost = Arrival::Lost { buffers: number(0)?, events: number(8)? };
                 self.progress.lost(number(8)?);
                 self.ready.push_back(lost);
             }
-            stream::END => {
+            frames::END => {
                 self.settle();
                 self.has_ended = true;
             }

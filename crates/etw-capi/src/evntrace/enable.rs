@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use etw_api::{Guid, Status};
 use etw_session::EnableInfo;
 use etw_types::LevelKeyword;
-use etw_wire::control::{Request, Response};
+use etw_wire::requests::{Request, Response};
 
 use super::filters;
 use super::{host, private, sessions};

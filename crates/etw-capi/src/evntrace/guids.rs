@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use etw_api::{Guid, Status};
 use etw_session::EnableInfo;
-use etw_wire::client::Client;
-use etw_wire::control::{ProviderStatus, Request, Response, SessionStatus};
+use etw_wire::host_client::Client;
+use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus};
 
 use super::{host, sessions};
 use crate::abi::{RawGuid, guarded, store};

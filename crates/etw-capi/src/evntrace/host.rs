@@ -1,9 +1,9 @@
 //! The host of global sessions: asked, and started where there is none.
 
 use etw_api::Status;
-use etw_wire::client::{Client, ClientError};
-use etw_wire::control::{Request, Response};
-use etw_wire::dir;
+use etw_wire::host_client::{Client, ClientError};
+use etw_wire::requests::{Request, Response};
+use etw_wire::runtime_directory;
 
 fn status(error: &ClientError) -> Status {
     Status(error.status())
@@ -12,13 +12,13 @@ fn status(error: &ClientError) -> Status {
 /// # Errors
 /// 4201 where no host runs: so no session does. 5: it is not this user's to control.
 pub fn connect() -> Result<Client, Status> {
-    Client::connect(&dir::of_user()).map_err(|error| status(&error))
+    Client::connect(&runtime_directory::of_user()).map_err(|error| status(&error))
 }
 
 /// # Errors
 /// As [`connect`]; 2: no program that would be a host is found. 1450: it did not begin.
 pub fn connect_or_start() -> Result<Client, Status> {
-    let directory = dir::of_user();
+    let directory = runtime_directory::of_user();
     match Client::connect(&directory) {
         Err(ClientError::NoHost(_)) => {}
         other => return other.map_err(|error| status(&error)),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use etw_api::{EnableInfo, Guid, Level, Session, SessionStatistics, Status, create_id};
 use etw_session::SessionConfig;
 use etw_types::LogFileMode;
-use etw_wire::control::{SessionStatus, milliseconds};
+use etw_wire::requests::{SessionStatus, milliseconds};
 
 use super::sessions::handle_of;
 

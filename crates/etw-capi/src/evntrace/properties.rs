@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use etw_api::Status;
 use etw_types::LogFileMode;
-use etw_wire::control::SessionStatus;
+use etw_wire::requests::SessionStatus;
 
 use super::sessions::handle_of;
 use crate::abi::RawGuid;

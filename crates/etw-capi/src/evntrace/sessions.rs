@@ -4,8 +4,8 @@
 //! the same in every process, and that of a session that has ended is not taken for the next one of its number.
 
 use etw_api::Status;
-use etw_wire::client::Client;
-use etw_wire::control::{Request, Response, SessionStatus};
+use etw_wire::host_client::Client;
+use etw_wire::requests::{Request, Response, SessionStatus};
 
 use super::host::ask;
 

@@ -207,8 +207,8 @@ fn start_trace_starts_a_host() {
         }
         assert_eq!(succeeds(command.env("TRACE_OUT", &file), "started"), EXPECTED);
         assert_eq!(events(&file).len(), 250);
-        let client = etw_wire::client::Client::connect(&directory).unwrap();
-        client.ask(&etw_wire::control::Request::Shutdown).unwrap();
+        let client = etw_wire::host_client::Client::connect(&directory).unwrap();
+        client.ask(&etw_wire::requests::Request::Shutdown).unwrap();
         let end = Instant::now() + Duration::from_secs(10);
         while directory.join("socket").exists() {
             assert!(Instant::now() < end, "the host has not ended");
@@ -225,7 +225,7 @@ fn a_real_time_consumer_from_c_goes_on_after_kill_9_of_the_worker() {
     let directory = folder.0.join("run");
     let mut daemon = Command::new(command_line()).arg("daemon").arg(&directory).spawn().unwrap();
     let end = Instant::now() + Duration::from_secs(10);
-    while etw_wire::client::Client::connect(&directory).is_err() {
+    while etw_wire::host_client::Client::connect(&directory).is_err() {
         assert!(Instant::now() < end, "the daemon does not begin");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -246,8 +246,8 @@ fn a_real_time_consumer_from_c_goes_on_after_kill_9_of_the_worker() {
     }
     let output = consumer.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let client = etw_wire::client::Client::connect(&directory).unwrap();
-    client.ask(&etw_wire::control::Request::Shutdown).unwrap();
+    let client = etw_wire::host_client::Client::connect(&directory).unwrap();
+    client.ask(&etw_wire::requests::Request::Shutdown).unwrap();
     assert!(daemon.wait().unwrap().success());
     assert!(output.status.success(), "{said}");
 }

@@ -24,7 +24,8 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let signals = Signals::block()?;
-    let directory = arguments.directory.clone().unwrap_or_else(etw_wire::dir::of_user);
+    let directory =
+        arguments.directory.clone().unwrap_or_else(etw_wire::runtime_directory::of_user);
     let mut options = HostOptions::new(directory);
     options.idle_exit = arguments.idle_exit.map(Duration::from_secs);
     if !arguments.worker {

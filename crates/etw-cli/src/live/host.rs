@@ -3,9 +3,9 @@
 use crate::output::Failure;
 use clap::Args;
 use etw_types::Status;
-use etw_wire::client::{Client, ClientError};
-use etw_wire::control::{Request, Response, SessionStatus};
-use etw_wire::dir;
+use etw_wire::host_client::{Client, ClientError};
+use etw_wire::requests::{Request, Response, SessionStatus};
+use etw_wire::runtime_directory;
 use std::path::PathBuf;
 
 #[derive(Args, Clone, Debug, Default)]
@@ -17,7 +17,7 @@ pub struct Which {
 
 impl Which {
     pub fn directory(&self) -> PathBuf {
-        if self.system { dir::SYSTEM.into() } else { dir::of_user() }
+        if self.system { runtime_directory::SYSTEM.into() } else { runtime_directory::of_user() }
     }
 
     /// A host that runs already.

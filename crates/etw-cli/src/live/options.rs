@@ -10,8 +10,8 @@ use etw_host::{
     StackFilter,
 };
 use etw_types::{Guid, LevelKeyword};
-use etw_wire::client::Client;
-use etw_wire::control::{Request, Response};
+use etw_wire::host_client::Client;
+use etw_wire::requests::{Request, Response};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;

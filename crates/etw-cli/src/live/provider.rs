@@ -8,7 +8,7 @@ use crate::output::{Failure, Outcome};
 use crate::schemas::{self, Schemas};
 use clap::{Args, Subcommand};
 use etw_types::Guid;
-use etw_wire::control::{ProviderStatus, Request, Response};
+use etw_wire::requests::{ProviderStatus, Request, Response};
 use std::fmt::Write;
 
 #[derive(Args)]

@@ -8,7 +8,7 @@ use crate::format::safe;
 use crate::output::{Failure, Outcome, Output};
 use clap::{Args, Subcommand, ValueEnum};
 use etw_host::{EnableProperties, LogMode};
-use etw_wire::control::{Request, Response, SessionStatus, Update};
+use etw_wire::requests::{Request, Response, SessionStatus, Update};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::PathBuf;

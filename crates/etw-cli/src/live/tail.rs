@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use etw_decode::{Decoder, Style};
 use etw_host::SessionConfig;
 use etw_types::{EventRecord, FileTime};
-use etw_wire::control::{Request, Response, StartRequest};
+use etw_wire::requests::{Request, Response, StartRequest};
 use std::io::IsTerminal;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! `tracelog`, `logman` and `xperf`: their everyday forms against a host that the command itself starts (OV-24).
 use crate::fixture::stderr;
 use ::etw::{ControlCode, Level, Provider, define_provider, write_event};
-use etw_wire::client::Client;
-use etw_wire::control::Request;
+use etw_wire::host_client::Client;
+use etw_wire::requests::Request;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -807,7 +807,8 @@ fn a_host_outlives_the_command_that_started_it() {
     let mut shell = place.command("sh".as_ref());
     let output = shell.args(["-c", &start, env!("CARGO_BIN_EXE_etw")]).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
-    let keeper = etw_wire::dir::Directory::open(&place.runtime()).unwrap().connect().unwrap();
+    let keeper =
+        etw_wire::runtime_directory::Directory::open(&place.runtime()).unwrap().connect().unwrap();
     let process = PathBuf::from(format!("/proc/{}", keeper.peer().unwrap().pid));
     let worker = || {
         let tasks = std::fs::read_dir(process.join("task")).ok()?;

@@ -7,8 +7,8 @@ use etw_session::{
     PayloadOp, SessionConfig,
 };
 use etw_types::{Guid, LevelKeyword, LevelKeywordFilter, LoadedModule, NameFilter, StackFilter};
-use etw_wire::control::{LossStatus, RefusalStatus, Request, Response, SessionStatus, Update};
 use etw_wire::message::{FromHost, FromProgram};
+use etw_wire::requests::{LossStatus, RefusalStatus, Request, Response, SessionStatus, Update};
 
 #[path = "../../../../fuzz/src/wire.rs"]
 mod targets;

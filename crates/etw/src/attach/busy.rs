@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use etw_wire::dir::Word;
+use etw_wire::runtime_directory::Word;
 
 /// How long a host may take that is seen to deal with others meanwhile, or where all wait for a processor: hundreds of programs may have
 /// begun at once.

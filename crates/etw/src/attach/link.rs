@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use etw_ring::{Bell, Control, Memory, PoolOptions, Writer};
 use etw_types::{LevelKeyword, Status};
-use etw_wire::dir::{Directory, Word};
 use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
+use etw_wire::runtime_directory::{Directory, Word};
 use etw_wire::{Channel, Received};
 
 use super::DESCRIPTORS;

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 use etw_session::EnableInfo;
 use etw_types::{Guid, Status};
-use etw_wire::control::RefusalStatus;
 use etw_wire::message::FromHost;
+use etw_wire::requests::RefusalStatus;
 
 use super::HostThread;
 use super::pending::Sent;

@@ -5,7 +5,7 @@ use std::path::Path;
 use etw_host::files::Files;
 use etw_host::kill_point::kill_point;
 use etw_types::Status;
-use etw_wire::control::Response;
+use etw_wire::requests::Response;
 
 use super::HostThread;
 use super::requests::has_ended;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use etw_wire::control::Response;
+use etw_wire::requests::Response;
 
 use super::HostThread;
 use crate::asker::{Asker, Connection};

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use etw_wire::control::StartRequest;
+use etw_wire::requests::StartRequest;
 
 use super::HostThread;
 use crate::asker::Connection;

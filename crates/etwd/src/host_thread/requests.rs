@@ -8,8 +8,8 @@ use etw_host::kill_point::kill_point;
 use etw_ring::RawClock;
 use etw_session::{Enablement, MAX_BUFFER_MEMORY, SLOTS};
 use etw_types::{Guid, Status};
-use etw_wire::control::{ProviderStatus, Request, Response, StartRequest, Update};
 use etw_wire::message::FromHost;
+use etw_wire::requests::{ProviderStatus, Request, Response, StartRequest, Update};
 
 use super::HostThread;
 use super::pending::{PendingResponse, Sent};

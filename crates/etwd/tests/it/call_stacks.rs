@@ -11,7 +11,7 @@ use etw_session::{
     StackFilter,
 };
 use etw_types::{LevelKeyword, LoadedModule};
-use etw_wire::control::Request;
+use etw_wire::requests::Request;
 
 use crate::daemon::Daemon;
 use crate::rig::*;

@@ -6,7 +6,7 @@ use etw::Guid;
 use etw_etl::read::{Records, TraceFile};
 use etw_session::{EnableInfo, SessionConfig};
 use etw_types::{HeaderType, LevelKeyword};
-use etw_wire::control::{Request, Response};
+use etw_wire::requests::{Request, Response};
 
 use crate::daemon::Daemon;
 use crate::rig::*;

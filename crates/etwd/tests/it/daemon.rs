@@ -1,8 +1,8 @@
 use etw_session::{Enablement, LogMode, SessionConfig};
 use std::time::{Duration, Instant};
 
-use etw_wire::client::{Client, ClientError};
-use etw_wire::control::{Request, Response, SessionStatus};
+use etw_wire::host_client::{Client, ClientError};
+use etw_wire::requests::{Request, Response, SessionStatus};
 
 use crate::rig::*;
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use etw_etl::read::buffer;
 use etw_etl::read::{BufferRecords, Item, Records, TraceFile};
-use etw_wire::client::Client;
-use etw_wire::control::{LossStatus, Request, stream};
+use etw_wire::frames;
+use etw_wire::host_client::Client;
+use etw_wire::requests::{LossStatus, Request};
 
 use crate::rig::*;
 
@@ -151,8 +152,8 @@ impl Consumer {
             let mut bytes = vec![0; size];
             self.stream.read_exact(&mut bytes).unwrap();
             match kind {
-                stream::START => trace = Some(TraceFile::from_bytes("live", bytes).unwrap()),
-                stream::BUFFER => {
+                frames::START => trace = Some(TraceFile::from_bytes("live", bytes).unwrap()),
+                frames::BUFFER => {
                     let trace = trace.as_ref().unwrap();
                     let (_, records) = buffer::open(&bytes, 1 << 20).unwrap();
                     for item in BufferRecords::new(&records, trace.record_context()) {
@@ -165,7 +166,7 @@ impl Consumer {
                         }
                     }
                 }
-                stream::WATERMARK => {
+                frames::WATERMARK => {
                     let time = i64::from_le_bytes(bytes.try_into().unwrap());
                     assert!(time >= self.watermark);
                     self.watermark = time;
@@ -173,11 +174,11 @@ impl Consumer {
                     let ready = waiting.partition_point(|(time, _)| *time < self.watermark);
                     self.seen.extend(waiting.drain(..ready).map(|(_, number)| number));
                 }
-                stream::LOST => {
+                frames::LOST => {
                     self.lost += u64::from_le_bytes(bytes[8..].try_into().unwrap());
                 }
-                stream::POSITION => {}
-                stream::END => break,
+                frames::POSITION => {}
+                frames::END => break,
                 other => panic!("{other}"),
             }
         }

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use etw_ring::{Control, Memory, PoolOptions, Writer};
 use etw_wire::Channel;
-use etw_wire::control::{Request, Response, SessionStatus};
-use etw_wire::dir::RECORD_VARIABLE;
 use etw_wire::message::{FromHost, FromProgram, Role};
+use etw_wire::requests::{Request, Response, SessionStatus};
+use etw_wire::runtime_directory::RECORD_VARIABLE;
 
 use crate::daemon::Daemon;
 use crate::rig::*;

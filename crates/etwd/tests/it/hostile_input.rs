@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use etw_types::LevelKeyword;
 use etw_wire::Channel;
-use etw_wire::dir::Directory;
 use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
+use etw_wire::runtime_directory::Directory;
 
 use crate::daemon::Daemon;
 use crate::rig::*;
@@ -127,7 +127,7 @@ fn log_lines_are_limited_by_user() {
     let mut command = rig.command("keeper", &[]);
     command.stderr(std::fs::File::create(&said).unwrap());
     let daemon = Daemon { keeper: Program::start(&mut command), rig };
-    daemon.ask(&etw_wire::control::Request::List);
+    daemon.ask(&etw_wire::requests::Request::List);
     let rig = &daemon.rig;
     let open = |path: &std::path::Path, mode| {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
@@ -317,7 +317,7 @@ fn a_program_that_scribbles_over_its_pool() {
 #[test]
 fn facts_that_are_longer_than_a_message() {
     use etw_session::{EnableInfo, Filters, NameFilter};
-    use etw_wire::control::{Request, Response};
+    use etw_wire::requests::{Request, Response};
     let daemon = Daemon::new();
     // As JSON they are some 200 KB.
     let (channel, _) = {
@@ -423,7 +423,7 @@ fn only_who_has_the_right_controls() {
         .args(["program_roles::run", "--exact", "--nocapture", "--test-threads=1"])
         .env("ETW_TEST_ROLE", "count")
         .env("ETW_TEST_ARGS", "10 0")
-        .env(etw_wire::dir::VARIABLE, rig.runtime())
+        .env(etw_wire::runtime_directory::VARIABLE, rig.runtime())
         .stdout(std::process::Stdio::null())
         .uid(65534)
         .gid(65534);
@@ -448,7 +448,7 @@ fn only_who_has_the_right_controls() {
         move || {
             // SAFETY: of this thread alone: the system call, not the library's function for the whole process.
             unsafe { assert_eq!(libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534), 0) };
-            etw_wire::client::Client::connect(&runtime).unwrap_err()
+            etw_wire::host_client::Client::connect(&runtime).unwrap_err()
         }
     });
     let refused = refused.join().unwrap();
@@ -496,8 +496,8 @@ fn events_of_tomorrow_hold_nothing() {
     drop(channel);
     rig.program("count", &[10, 0]).end();
     rig.wait_until(|rig| {
-        let providers = rig.ask(etw_wire::control::Request::Providers);
-        let etw_wire::control::Response::Providers { providers } = providers else { panic!() };
+        let providers = rig.ask(etw_wire::requests::Request::Providers);
+        let etw_wire::requests::Response::Providers { providers } = providers else { panic!() };
         providers.iter().all(|provider| provider.pids.is_empty())
     });
     let status = rig.stop("tomorrow");

@@ -4,8 +4,8 @@ use etw_session::{Enablement, LogMode, SessionConfig};
 use std::time::Duration;
 
 use etw_etl::read::TraceFile;
-use etw_wire::client::{Client, ClientError};
-use etw_wire::control::{Request, Response, SessionStatus};
+use etw_wire::host_client::{Client, ClientError};
+use etw_wire::requests::{Request, Response, SessionStatus};
 
 use crate::daemon::Daemon;
 use crate::rig::*;

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use etw_session::{EnableInfo, EnableProperties, Enablement, LogMode, SessionConfig};
-use etw_wire::control::{Request, Response, StartRequest, Update, stream};
-use etw_wire::live::{Live, Progress, REPORTS};
+use etw_wire::frames;
+use etw_wire::live_stream::{Live, Progress, REPORTS};
+use etw_wire::requests::{Request, Response, StartRequest, Update};
 
 use crate::daemon::Daemon;
 use crate::rig::*;
@@ -58,7 +59,7 @@ fn a_stopped_program_holds_nobody_up() {
     let id = other.id();
     other.end();
     // Both end although those programs stand still.
-    rig.done(etw_wire::control::Request::Flush { session: "stopped".to_owned() });
+    rig.done(etw_wire::requests::Request::Flush { session: "stopped".to_owned() });
     assert!(rig.query("stopped").stored > 1000);
     frozen.iter().for_each(|program| signal(program, libc::SIGCONT));
     std::thread::sleep(Duration::from_millis(20));
@@ -237,9 +238,9 @@ impl Reader {
                 self.live.next().unwrap().expect("the session ends before its host");
             let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
             match kind {
-                stream::START => self.starts += 1,
-                stream::POSITION => self.progress.position(&bytes),
-                stream::BUFFER => {
+                frames::START => self.starts += 1,
+                frames::POSITION => self.progress.position(&bytes),
+                frames::BUFFER => {
                     let (header, records) =
                         etw_etl::read::buffer::open(&bytes, bytes.len() as u32).unwrap();
                     let events: Vec<_> =
@@ -264,12 +265,12 @@ impl Reader {
                         }
                     }
                 }
-                stream::LOST => {
+                frames::LOST => {
                     self.progress.lost(number(8));
                     self.missing += number(8);
                 }
-                stream::WATERMARK => self.missing += self.progress.missing(),
-                stream::END => return self,
+                frames::WATERMARK => self.missing += self.progress.missing(),
+                frames::END => return self,
                 _ => {}
             }
         }
@@ -299,8 +300,8 @@ fn real_time_readers_go_on_after_kill_9_of_the_worker() {
             ..SessionConfig::default()
         };
         let directory = daemon.rig.runtime();
-        daemon.rig.wait_until(|_| etw_wire::client::Client::connect(&directory).is_ok());
-        let owner = etw_wire::client::Client::connect(&directory).unwrap();
+        daemon.rig.wait_until(|_| etw_wire::host_client::Client::connect(&directory).is_ok());
+        let owner = etw_wire::host_client::Client::connect(&directory).unwrap();
         owner.ask(&Request::start(StartRequest { config: start, leased })).unwrap();
         let live = Live::open(owner, &directory, "live").unwrap();
         let reading = std::thread::spawn(move || Reader::of(live).read());

@@ -268,7 +268,7 @@ fn classic(children: u64) {
 }
 
 fn runtime() -> etwd::HostOptions {
-    etwd::HostOptions::new(std::env::var_os(etw_wire::dir::VARIABLE).unwrap())
+    etwd::HostOptions::new(std::env::var_os(etw_wire::runtime_directory::VARIABLE).unwrap())
 }
 
 /// The daemon's first process; the second is this binary again. With a number: it may have so many descriptors, until it asks for
@@ -455,8 +455,9 @@ fn load() {
 
 /// Owns a session until somebody kills it.
 fn lease() {
-    use etw_wire::control::{Request, StartRequest};
-    let directory = std::path::PathBuf::from(std::env::var_os(etw_wire::dir::VARIABLE).unwrap());
+    use etw_wire::requests::{Request, StartRequest};
+    let directory =
+        std::path::PathBuf::from(std::env::var_os(etw_wire::runtime_directory::VARIABLE).unwrap());
     let start = SessionConfig {
         name: "leased".to_owned(),
         file: Some(directory.with_file_name("leased.etl")),
@@ -464,7 +465,7 @@ fn lease() {
         enable: vec![Enablement::new(crate::rig::provider(), crate::rig::all())],
         ..SessionConfig::default()
     };
-    let client = etw_wire::client::Client::connect(&directory).unwrap();
+    let client = etw_wire::host_client::Client::connect(&directory).unwrap();
     client.ask(&Request::start(StartRequest { config: start, leased: true })).unwrap();
     say("ready\n");
     std::thread::sleep(Duration::from_secs(120));

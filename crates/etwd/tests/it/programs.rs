@@ -4,7 +4,7 @@ use etw_session::{
     EnableInfo, EnableProperties, Enablement, Filters, IdFilter, NameFilter, SessionConfig,
 };
 use etw_types::LevelKeyword;
-use etw_wire::control::{Request, Response};
+use etw_wire::requests::{Request, Response};
 
 use crate::rig::*;
 
@@ -217,6 +217,9 @@ fn a_host_told_of_twice() {
     let rig = Rig::new();
     let file = rig.start("two");
     let again = rig.runtime().join("");
-    Program::start(rig.command("count", &[10, 0]).env(etw_wire::dir::RECORD_VARIABLE, again)).end();
+    Program::start(
+        rig.command("count", &[10, 0]).env(etw_wire::runtime_directory::RECORD_VARIABLE, again),
+    )
+    .end();
     assert_eq!((rig.stop("two").stored, events(&file).len()), (10, 10));
 }

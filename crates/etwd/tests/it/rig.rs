@@ -10,7 +10,7 @@ use etw::Guid;
 use etw_etl::read::{Records, TraceFile};
 use etw_session::{EnableInfo, Enablement, LogMode, SessionConfig};
 use etw_types::LevelKeyword;
-use etw_wire::control::{Request, Response, SessionStatus};
+use etw_wire::requests::{Request, Response, SessionStatus};
 use etwd::{Host, HostOptions};
 
 /// A directory of one test, and the host in it.
@@ -126,7 +126,7 @@ impl Rig {
             .args(["program_roles::run", "--exact", "--nocapture", "--test-threads=1"])
             .env("ETW_TEST_ROLE", role)
             .env("ETW_TEST_ARGS", arguments.join(" "))
-            .env(etw_wire::dir::VARIABLE, self.runtime())
+            .env(etw_wire::runtime_directory::VARIABLE, self.runtime())
             .stdin(Stdio::null())
             .stdout(Stdio::piped());
         command

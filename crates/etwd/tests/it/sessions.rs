@@ -1,8 +1,8 @@
 //! Sessions: limits, modes, changes, leases.
 
 use etw_session::{Enablement, LogMode, SessionClock, SessionConfig};
-use etw_wire::client::Client;
-use etw_wire::control::{Request, Response, StartRequest, Update};
+use etw_wire::host_client::Client;
+use etw_wire::requests::{Request, Response, StartRequest, Update};
 use std::time::Duration;
 
 use crate::rig::*;

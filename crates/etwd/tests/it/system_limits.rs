@@ -3,7 +3,7 @@
 use etw_session::{Enablement, LogMode, SessionClock, SessionConfig};
 use std::time::Duration;
 
-use etw_wire::control::{Request, Response};
+use etw_wire::requests::{Request, Response};
 
 use crate::daemon::Daemon;
 use crate::rig::*;
@@ -243,14 +243,14 @@ fn five_hundred_programs_at_once() {
 #[test]
 fn a_host_that_does_not_answer() {
     let rig = Rig::without_host();
-    let directory = etw_wire::dir::Directory::open_or_make(&rig.runtime()).unwrap();
+    let directory = etw_wire::runtime_directory::Directory::open_or_make(&rig.runtime()).unwrap();
     let _mute = std::os::unix::net::UnixListener::bind(rig.runtime().join("socket")).unwrap();
     // Another kind of socket is no host; one of the right kind that nobody takes connections of is mute.
-    assert!(etw_wire::client::Client::connect(directory.path()).is_err());
+    assert!(etw_wire::host_client::Client::connect(directory.path()).is_err());
     std::fs::remove_file(rig.runtime().join("socket")).unwrap();
     let _mute = etw_wire::Channel::listen(&rig.runtime().join("socket")).unwrap();
     let program = rig.program("count", &[10, 0]);
-    let error = etw_wire::client::Client::connect(directory.path()).unwrap_err();
+    let error = etw_wire::host_client::Client::connect(directory.path()).unwrap_err();
     assert!(error.to_string().contains("does not answer"), "{error}");
     program.end();
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use etw_wire::control::{Request, Response, SessionStatus};
+use etw_wire::requests::{Request, Response, SessionStatus};
 
 use crate::daemon::Daemon;
 use crate::hostile_input::Random;

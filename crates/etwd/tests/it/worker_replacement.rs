@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use etw_etl::read::{Records, TraceFile};
 use etw_session::{EnableInfo, EnableProperties, Enablement, LogMode, SessionClock, SessionConfig};
-use etw_wire::client::{Client, ClientError};
-use etw_wire::control::{Request, Response};
+use etw_wire::host_client::{Client, ClientError};
+use etw_wire::requests::{Request, Response};
 
 use crate::daemon::Daemon;
 use crate::interrupted_requests::Mined;

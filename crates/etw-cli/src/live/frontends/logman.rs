@@ -13,7 +13,7 @@ use crate::live::options::{Named, absolute};
 use crate::output::{Failure, Outcome};
 use display::{properties, state};
 use etw_host::FileMode;
-use etw_wire::control::Update;
+use etw_wire::requests::Update;
 use options::*;
 use std::fmt::Write;
 use std::path::PathBuf;

@@ -13,7 +13,7 @@ use crate::output::{Failure, Outcome};
 use display::{properties, succeeded};
 use etw_host::FileMode;
 use etw_host::{EnableInfo, EnableProperties, Filters, IdFilter};
-use etw_wire::control::Update;
+use etw_wire::requests::Update;
 use options::*;
 use providers::Source;
 use std::fmt::Write;

@@ -16,7 +16,7 @@ use crate::live::options::absolute;
 use crate::output::{Failure, Outcome};
 use crate::rewrite;
 use etw_host::FileMode;
-use etw_wire::control::{SessionStatus, Update};
+use etw_wire::requests::{SessionStatus, Update};
 use options::*;
 use std::fmt::Write;
 use std::path::PathBuf;

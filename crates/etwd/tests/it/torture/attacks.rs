@@ -5,9 +5,10 @@ use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use etw_wire::client::Client;
-use etw_wire::control::{Request, Response, Update, stream};
+use etw_wire::frames;
+use etw_wire::host_client::Client;
 use etw_wire::message::{FromHost, FromProgram, Role};
+use etw_wire::requests::{Request, Response, Update};
 
 use super::{Recording, Round, check};
 use crate::hostile_input::{babble, hello, scribble};
@@ -336,19 +337,19 @@ fn read(mut from: UnixStream) {
         }
         let kind = u32::from_le_bytes(head[..4].try_into().unwrap());
         let size = u32::from_le_bytes(head[4..].try_into().unwrap()) as usize;
-        assert!(size <= stream::MAX_FRAME, "a frame of {size} bytes");
+        assert!(size <= frames::MAX_FRAME, "a frame of {size} bytes");
         let mut bytes = vec![0; size];
         if from.read_exact(&mut bytes).is_err() {
             return;
         }
         match kind {
-            stream::WATERMARK => {
+            frames::WATERMARK => {
                 let time = i64::from_le_bytes(bytes.try_into().unwrap());
                 assert!(time >= watermark, "a watermark goes back");
                 watermark = time;
             }
-            stream::END => return,
-            stream::START | stream::POSITION | stream::BUFFER | stream::LOST => {}
+            frames::END => return,
+            frames::START | frames::POSITION | frames::BUFFER | frames::LOST => {}
             other => panic!("a frame of kind {other}"),
         }
     }

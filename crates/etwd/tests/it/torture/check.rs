@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use etw_etl::read::{Records, TraceFile};
-use etw_wire::control::SessionStatus;
+use etw_wire::requests::SessionStatus;
 
 use crate::rig::*;
 
@@ -123,7 +123,7 @@ pub fn descriptors(process: u32) -> usize {
 
 /// Processes that were started for a runtime directory and are there still.
 pub fn processes_of(runtime: &Path) -> Vec<u32> {
-    let wanted = format!("{}={}", etw_wire::dir::VARIABLE, runtime.display());
+    let wanted = format!("{}={}", etw_wire::runtime_directory::VARIABLE, runtime.display());
     let numbers = std::fs::read_dir("/proc").unwrap().flatten();
     let numbers = numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let is_ours = |process: &u32| {

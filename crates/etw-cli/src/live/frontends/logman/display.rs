@@ -3,7 +3,7 @@
 use super::super::{ProviderNames, braced, enabled, shown_file};
 use crate::format::safe;
 use etw_types::LogFileMode;
-use etw_wire::control::SessionStatus;
+use etw_wire::requests::SessionStatus;
 use std::fmt::Write;
 use std::path::Path;
 

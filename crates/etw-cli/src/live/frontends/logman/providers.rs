@@ -8,7 +8,7 @@ use crate::frontends::{print, usage};
 use crate::live::options::{Named, resolve};
 use crate::output::{Failure, Outcome};
 use etw_types::Guid;
-use etw_wire::control::ProviderStatus;
+use etw_wire::requests::ProviderStatus;
 use std::fmt::Write;
 
 /// `PROVIDER [KEYWORDS [LEVEL]]`. Keywords and levels that are not given are all of them: logman shows level 255 for that.

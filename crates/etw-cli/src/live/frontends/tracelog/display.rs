@@ -5,7 +5,7 @@ use crate::format::safe;
 use crate::output::Failure;
 use etw_types::Guid;
 use etw_types::LogFileMode;
-use etw_wire::control::SessionStatus;
+use etw_wire::requests::SessionStatus;
 use std::fmt::Write;
 
 /// The status of an operation, then the session.

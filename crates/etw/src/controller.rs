@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use etw_session::{EnableInfo, Enablement, LogMode, SessionClock, SessionConfig};
 use etw_types::{Guid, Level, LevelKeyword, Status};
-use etw_wire::client::{Client, ClientError};
-pub use etw_wire::control::{LossStatus, ProviderStatus, SessionStatus};
-use etw_wire::control::{Request, Response, StartRequest, Update, milliseconds};
-use etw_wire::dir;
+use etw_wire::host_client::{Client, ClientError};
+pub use etw_wire::requests::{LossStatus, ProviderStatus, SessionStatus};
+use etw_wire::requests::{Request, Response, StartRequest, Update, milliseconds};
+use etw_wire::runtime_directory;
 
 use crate::registry;
 use crate::target::EnableTarget;
@@ -123,7 +123,7 @@ impl Controller {
     /// # Errors
     /// `ERROR_WMI_INSTANCE_NOT_FOUND`: it is not.
     pub fn connect() -> Result<Controller, ControlError> {
-        Controller::connect_to(dir::of_user())
+        Controller::connect_to(runtime_directory::of_user())
     }
 
     /// The machine's host.
@@ -131,7 +131,7 @@ impl Controller {
     /// # Errors
     /// `ERROR_ACCESS_DENIED`: the user is neither root nor of its group. `ERROR_WMI_INSTANCE_NOT_FOUND`: it does not run.
     pub fn connect_to_system() -> Result<Controller, ControlError> {
-        Controller::connect_to(dir::SYSTEM)
+        Controller::connect_to(runtime_directory::SYSTEM)
     }
 
     /// The host of a runtime directory.
@@ -149,7 +149,7 @@ impl Controller {
     /// # Errors
     /// `ERROR_FILE_NOT_FOUND`: there is no such program; `ERROR_NO_SYSTEM_RESOURCES`: it did not begin.
     pub fn connect_or_start() -> Result<Controller, ControlError> {
-        let directory = dir::of_user();
+        let directory = runtime_directory::of_user();
         let client = match Client::connect(&directory) {
             Err(ClientError::NoHost(_)) => {
                 let client = Client::connect_or_start_host(&directory)?;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::control::{Request, Response};
-use crate::dir::Directory;
 use crate::message::{FromHost, FromProgram, Role, VERSION};
+use crate::requests::{Request, Response};
+use crate::runtime_directory::Directory;
 use crate::{Channel, Received};
 
 /// How long a host may take to begin.
@@ -117,7 +117,7 @@ impl Client {
             other => return other,
         }
         Directory::open_or_make(directory)?;
-        let mut command = crate::start::command(program, arguments, directory);
+        let mut command = crate::host_process::command(program, arguments, directory);
         // Why it does not begin, if so.
         let mut child = command.stderr(Stdio::piped()).spawn()?;
         let end = Instant::now() + BEGINNING;

@@ -7,9 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::client::{Client, ClientError};
-use crate::control::{Request, Response};
-use crate::dir::{self, Directory};
+use crate::host_client::{Client, ClientError};
+use crate::requests::{Request, Response};
+use crate::runtime_directory::{self, Directory};
 
 /// Names a program that is run in place of `etw`.
 const VARIABLE: &str = "ETW_DAEMON";
@@ -105,10 +105,10 @@ pub(crate) fn command(program: &Path, arguments: &[&str], directory: &Path) -> C
 
 /// By the environment, except in a program that has more rights than its user.
 fn program() -> Option<PathBuf> {
-    if let Some(named) = dir::variable(VARIABLE) {
+    if let Some(named) = runtime_directory::variable(VARIABLE) {
         return std::path::absolute(named).ok();
     }
-    let path = dir::variable("PATH")?;
+    let path = runtime_directory::variable("PATH")?;
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let is_program = |file: &PathBuf| {
         let mode = |data: std::fs::Metadata| std::os::unix::fs::MetadataExt::mode(&data);

@@ -1,13 +1,15 @@
 //! What controllers ask of a host and are answered: one JSON object a message.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use etw_session::EnableInfo;
-use etw_types::{Guid, LogFileMode};
+use etw_types::Guid;
 use serde::{Deserialize, Serialize};
 
 pub use crate::start_request::{StartJson, StartRequest, milliseconds};
+pub use crate::status::{
+    LossStatus, MAX_LOSSES, MAX_REFUSALS, ProviderStatus, RefusalStatus, SessionStatus,
+};
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -139,115 +141,6 @@ pub enum Response {
         /// Why, and what to do.
         message: String,
     },
-}
-
-/// A session's state.
-#[doc(alias = "EVENT_TRACE_PROPERTIES")]
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-#[allow(missing_docs)]
-pub struct SessionStatus {
-    pub name: String,
-    pub guid: Guid,
-    pub id: u32,
-    /// `running`, `file-full`, `stopping`, `stopped`.
-    pub state: String,
-    pub file: Option<PathBuf>,
-    /// `LogFileMode` bits.
-    pub mode: LogFileMode,
-    pub max_size: u64,
-    pub buffer_size: u32,
-    pub buffers: u32,
-    pub free_buffers: u32,
-    pub flush_timer_ms: u32,
-    pub clock: u32,
-    /// User who started it.
-    pub owner: u32,
-    pub leased: bool,
-    pub consumers: u32,
-    pub buffers_written: u64,
-    pub buffers_lost: u64,
-    pub real_time_buffers_lost: u64,
-    pub attempted: u64,
-    pub stored: u64,
-    pub overwritten: u64,
-    pub filtered: u64,
-    pub lost: u64,
-    /// Of those stored, without the call stack that was wanted: it found no room, or their program captures none.
-    pub without_stack: u64,
-    /// By cause, provider and process, the largest first; at most [`MAX_LOSSES`], and what is beyond by cause.
-    pub losses: Vec<LossStatus>,
-    /// Registrations of which the session has nothing, or had nothing for a time, since it is their program's or their provider's ninth.
-    /// Those beyond the rows below are counted each time that they are enabled.
-    pub refused: u64,
-    /// The first of them; at most [`MAX_REFUSALS`].
-    pub refusals: Vec<RefusalStatus>,
-    /// What is enabled.
-    pub enabled: BTreeMap<String, EnableInfo>,
-    /// The last error of its file.
-    pub error: Option<String>,
-}
-
-/// Rows of [`SessionStatus::losses`].
-pub const MAX_LOSSES: usize = 200;
-
-/// Rows of [`SessionStatus::refusals`].
-pub const MAX_REFUSALS: usize = 50;
-
-/// A provider of a process, of which a session has nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-#[allow(missing_docs)]
-pub struct RefusalStatus {
-    pub pid: u32,
-    pub provider: Guid,
-    /// ETW's status, a Win32 value: 1450 (`ERROR_NO_SYSTEM_RESOURCES`) for a ninth session.
-    pub status: u32,
-    /// A sentence that says so.
-    pub message: String,
-}
-
-/// A loss.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)]
-pub struct LossStatus {
-    pub cause: String,
-    pub provider: Option<Guid>,
-    pub pid: Option<u32>,
-    pub count: u64,
-}
-
-/// A provider's state.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-#[allow(missing_docs)]
-pub struct ProviderStatus {
-    pub id: Guid,
-    pub name: String,
-    pub group: Option<Guid>,
-    /// Processes that have it registered.
-    pub pids: Vec<u32>,
-    /// Sessions that have it enabled.
-    pub sessions: Vec<String>,
-}
-
-/// Frames of a consumer's stream: u32 kind, u32 size, then so many bytes.
-pub mod stream {
-    /// The first buffer of an `.etl` file: what the session is.
-    pub const START: u32 = 1;
-    /// A buffer, as it lies in files, up to its filled length.
-    pub const BUFFER: u32 = 2;
-    /// u64 time: no event before it, on the session's clock, will come any more.
-    pub const WATERMARK: u32 = 3;
-    /// u64 buffers, u64 events: what this consumer has lost because it did not read, since the last such frame.
-    pub const LOST: u32 = 4;
-    /// The session has ended.
-    pub const END: u32 = 5;
-    /// i64, u64: the sequence number of the first buffer that will come, and how many events the session has handed out before it,
-    /// since it began. Behind [`START`].
-    pub const POSITION: u32 = 6;
-    /// Largest frame.
-    pub const MAX_FRAME: usize = 16 << 20;
 }
 
 #[cfg(test)]

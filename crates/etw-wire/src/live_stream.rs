@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use etw_types::Guid;
 
-use crate::client::{Client, ClientError};
-use crate::control::{Request, stream};
+use crate::frames;
+use crate::host_client::{Client, ClientError};
+use crate::requests::Request;
 
 /// The provider `OpenEtw.Session`, of what a session says of itself: its events are in no count of a host's, and so in none of
 /// [`Progress`].
@@ -50,10 +51,10 @@ impl Live {
         })
     }
 
-    /// The next frame: its [kind](stream), its bytes; `None`: the host is gone, or the session, or the stream was closed.
+    /// The next frame: its [kind](crate::frames), its bytes; `None`: the host is gone, or the session, or the stream was closed.
     ///
-    /// A worker that is gone is replaced; the stream then goes on with another [`START`](stream::START) and
-    /// [`POSITION`](stream::POSITION), by which [`Progress`] tells what is missing. A start of another session's is to be compared by
+    /// A worker that is gone is replaced; the stream then goes on with another [`START`](frames::START) and
+    /// [`POSITION`](frames::POSITION), by which [`Progress`] tells what is missing. A start of another session's is to be compared by
     /// whoever reads it.
     ///
     /// # Errors
@@ -118,7 +119,7 @@ fn frame(mut from: &UnixStream) -> io::Result<(u32, Vec<u8>)> {
     from.read_exact(&mut head)?;
     let [a, b, c, d, e, f, g, h] = head;
     let (kind, size) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
-    if size as usize > stream::MAX_FRAME {
+    if size as usize > frames::MAX_FRAME {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let mut bytes = vec![0; size as usize];
@@ -129,7 +130,7 @@ fn frame(mut from: &UnixStream) -> io::Result<(u32, Vec<u8>)> {
 /// How far a consumer is, so that it has each buffer once and knows what it does not have.
 ///
 /// A host counts the events of a session that it has handed out, over all its workers. So does the consumer, with what it was told
-/// that it has lost; where the next worker's [position](stream::POSITION) is beyond that, the difference went with the worker before.
+/// that it has lost; where the next worker's [position](frames::POSITION) is beyond that, the difference went with the worker before.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Sequence number of the last buffer.
@@ -142,7 +143,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A [`POSITION`](stream::POSITION) frame. One that is cut is none.
+    /// A [`POSITION`](frames::POSITION) frame. One that is cut is none.
     pub fn position(&mut self, frame: &[u8]) {
         let (Some(next), Some(count)) = (frame.first_chunk(), frame.get(8..)) else { return };
         let (next, Some(count)) = (i64::from_le_bytes(*next), count.first_chunk()) else { return };
@@ -170,7 +171,7 @@ impl Progress {
         Some(missing)
     }
 
-    /// What was told in a [`LOST`](stream::LOST) frame.
+    /// What was told in a [`LOST`](frames::LOST) frame.
     pub fn lost(&mut self, events: u64) {
         self.count = self.count.saturating_add(events);
     }

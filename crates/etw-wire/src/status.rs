@@ -1,0 +1,98 @@
+//! Reports of a host about its sessions and providers.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use etw_session::EnableInfo;
+use etw_types::{Guid, LogFileMode};
+use serde::{Deserialize, Serialize};
+
+/// A session's state.
+#[doc(alias = "EVENT_TRACE_PROPERTIES")]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)]
+pub struct SessionStatus {
+    pub name: String,
+    pub guid: Guid,
+    pub id: u32,
+    /// `running`, `file-full`, `stopping`, `stopped`.
+    pub state: String,
+    pub file: Option<PathBuf>,
+    /// `LogFileMode` bits.
+    pub mode: LogFileMode,
+    pub max_size: u64,
+    pub buffer_size: u32,
+    pub buffers: u32,
+    pub free_buffers: u32,
+    pub flush_timer_ms: u32,
+    pub clock: u32,
+    /// User who started it.
+    pub owner: u32,
+    pub leased: bool,
+    pub consumers: u32,
+    pub buffers_written: u64,
+    pub buffers_lost: u64,
+    pub real_time_buffers_lost: u64,
+    pub attempted: u64,
+    pub stored: u64,
+    pub overwritten: u64,
+    pub filtered: u64,
+    pub lost: u64,
+    /// Of those stored, without the call stack that was wanted: it found no room, or their program captures none.
+    pub without_stack: u64,
+    /// By cause, provider and process, the largest first; at most [`MAX_LOSSES`], and what is beyond by cause.
+    pub losses: Vec<LossStatus>,
+    /// Registrations of which the session has nothing, or had nothing for a time, since it is their program's or their provider's ninth.
+    /// Those beyond the rows below are counted each time that they are enabled.
+    pub refused: u64,
+    /// The first of them; at most [`MAX_REFUSALS`].
+    pub refusals: Vec<RefusalStatus>,
+    /// What is enabled.
+    pub enabled: BTreeMap<String, EnableInfo>,
+    /// The last error of its file.
+    pub error: Option<String>,
+}
+
+/// Rows of [`SessionStatus::losses`].
+pub const MAX_LOSSES: usize = 200;
+
+/// Rows of [`SessionStatus::refusals`].
+pub const MAX_REFUSALS: usize = 50;
+
+/// A provider of a process, of which a session has nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)]
+pub struct RefusalStatus {
+    pub pid: u32,
+    pub provider: Guid,
+    /// ETW's status, a Win32 value: 1450 (`ERROR_NO_SYSTEM_RESOURCES`) for a ninth session.
+    pub status: u32,
+    /// A sentence that says so.
+    pub message: String,
+}
+
+/// A loss.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct LossStatus {
+    pub cause: String,
+    pub provider: Option<Guid>,
+    pub pid: Option<u32>,
+    pub count: u64,
+}
+
+/// A provider's state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[allow(missing_docs)]
+pub struct ProviderStatus {
+    pub id: Guid,
+    pub name: String,
+    pub group: Option<Guid>,
+    /// Processes that have it registered.
+    pub pids: Vec<u32>,
+    /// Sessions that have it enabled.
+    pub sessions: Vec<String>,
+}
