@@ -151,21 +151,27 @@ struct Shop<'f> {
     activity: Guid,
 }
 
+/// The header fields in which the shop's events differ.
+struct Head {
+    /// After the start.
+    microseconds: i64,
+    level: Level,
+    opcode: Opcode,
+    related: Option<Guid>,
+}
+
 impl Shop<'_> {
     /// A TraceLogging event of the order's activity.
     fn event(
         &mut self,
-        microseconds: i64,
-        level: Level,
-        opcode: Opcode,
-        related: Option<Guid>,
+        head: Head,
         metadata: MetadataBuilder,
         payload: PayloadBuilder,
     ) -> Result<()> {
         let metadata = metadata.finish()?;
         let payload = payload.finish()?;
         let traits = provider_traits("Contoso.WebShop", Some(GROUP))?;
-        let related = related.map(|id| id.0);
+        let related = head.related.map(|id| id.0);
         let mut items: Vec<(ExtType, &[u8])> = Vec::new();
         if let Some(related) = &related {
             items.push((ExtType::RELATED_ACTIVITYID, related));
@@ -177,13 +183,13 @@ impl Shop<'_> {
         record.extended = items.as_items();
         record.provider = Some(SHOP);
         record.descriptor.channel.0 = 11;
-        record.descriptor.level = level;
-        record.descriptor.opcode = opcode;
+        record.descriptor.level = head.level;
+        record.descriptor.opcode = head.opcode;
         record.descriptor.keyword.0 = 0x1;
         record.activity_id = self.activity;
         (record.process_id, record.thread_id) = (Some(4321), Some(5000 + self.order));
         record.cpu_times = Some((1, 2));
-        record.order_time = at(self.file, microseconds);
+        record.order_time = at(self.file, head.microseconds);
         self.file.push(self.cpu, &record)?;
         Ok(())
     }
@@ -196,10 +202,12 @@ fn push_order(file: &mut FileBuilder, order: u32) -> Result<()> {
     let mut shop = Shop { file, cpu: (order % 4) as u16, order, activity };
     let root = Guid::from_u128(0xf00d);
     shop.event(
-        start,
-        Level::INFO,
-        Opcode::START,
-        Some(root),
+        Head {
+            microseconds: start,
+            level: Level::INFO,
+            opcode: Opcode::START,
+            related: Some(root),
+        },
         MetadataBuilder::new("Request", 0)
             .field("Path", InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar, 0)
             .field("Client", InType::UINT32, OutType::IPV4, Count::Scalar, 0)
@@ -210,19 +218,23 @@ fn push_order(file: &mut FileBuilder, order: u32) -> Result<()> {
             .u16((50_000 + order as u16).swap_bytes()),
     )?;
     shop.event(
-        start + 120,
-        Level::VERBOSE,
-        Opcode::INFO,
-        None,
+        Head {
+            microseconds: start + 120,
+            level: Level::VERBOSE,
+            opcode: Opcode::INFO,
+            related: None,
+        },
         cart_metadata(),
         cart_payload(order),
     )?;
     if order == 2 {
         shop.event(
-            start + 400,
-            Level::ERROR,
-            Opcode::INFO,
-            None,
+            Head {
+                microseconds: start + 400,
+                level: Level::ERROR,
+                opcode: Opcode::INFO,
+                related: None,
+            },
             MetadataBuilder::new("PaymentFailed", 0)
                 .field("Reason", InType::UNICODESTRING, OutType::NULL, Count::Scalar, 0)
                 .field("Error", InType::HEXINT32, OutType::HRESULT, Count::Scalar, 0)
@@ -236,10 +248,12 @@ fn push_order(file: &mut FileBuilder, order: u32) -> Result<()> {
         let session_start = shop.file.header.logfile.start_time;
         let paid_at = FileTime(session_start.0 + (start + 300) * 10);
         shop.event(
-            start + 300,
-            Level::INFO,
-            Opcode::INFO,
-            None,
+            Head {
+                microseconds: start + 300,
+                level: Level::INFO,
+                opcode: Opcode::INFO,
+                related: None,
+            },
             MetadataBuilder::new("Paid", 0)
                 .field("Amount", InType::DOUBLE, OutType::NULL, Count::Scalar, 0)
                 .field("At", InType::FILETIME, OutType::DATETIME_UTC, Count::Scalar, 0)
@@ -254,10 +268,7 @@ fn push_order(file: &mut FileBuilder, order: u32) -> Result<()> {
         )?;
     }
     shop.event(
-        start + 500,
-        Level::INFO,
-        Opcode::STOP,
-        None,
+        Head { microseconds: start + 500, level: Level::INFO, opcode: Opcode::STOP, related: None },
         MetadataBuilder::new("Request", 0)
             .field("Status", InType::UINT16, OutType::NULL, Count::Scalar, 0)
             .field("Cached", InType::UINT8, OutType::BOOLEAN, Count::Scalar, 0),

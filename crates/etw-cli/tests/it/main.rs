@@ -1,5 +1,7 @@
 //! The command as users meet it: arguments, output, exit status.
 
+#[cfg(target_os = "linux")]
+mod book;
 mod check;
 #[cfg(target_os = "linux")]
 mod controllers;
