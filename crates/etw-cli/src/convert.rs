@@ -7,7 +7,7 @@ mod perfetto;
 use crate::files;
 use crate::join::{Names, Picked};
 use crate::output::{Failure, Outcome, Output, Progress};
-use crate::output_file::NewFile;
+use crate::output_file::{NewFile, ReplaceOption};
 use crate::schemas::{self, Schemas};
 use crate::where_filter::WhereOption;
 use clap::{Args, ValueEnum};
@@ -25,9 +25,8 @@ pub struct Arguments {
     /// Write to this file; it appears when it is whole
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Replace OUT if it exists
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    replace: ReplaceOption,
     #[command(flatten)]
     filter: WhereOption,
     #[command(flatten)]
@@ -106,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     // What describes events, and names processes, may stand at the end.
     let store = crate::dump::gather(records());
     let names = Names::gather(records(), decoder(store.clone()));
-    let new = NewFile::create(&arguments.output, &arguments.files, arguments.force)?;
+    let new = NewFile::create(&arguments.output, &arguments.files, arguments.replace.force)?;
     let out = BufWriter::with_capacity(1 << 16, new.file());
     let mut target: Box<dyn Target + '_> = match arguments.to {
         Format::Perfetto => Box::new(perfetto::Perfetto::new(out)),

@@ -4,6 +4,7 @@ use crate::files;
 use crate::format::{Format, Options};
 use crate::join::Names;
 use crate::output::{Failure, Outcome, Output};
+use crate::output_file::ReplaceOption;
 use crate::pipeline::{self, Selection};
 use crate::schemas::{self, Schemas};
 use crate::time_point::When;
@@ -23,6 +24,8 @@ pub struct Arguments {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub replace: ReplaceOption,
     /// Add the payload as hex, and where each record lies, to every record
     #[arg(long)]
     pub raw: bool,
@@ -70,8 +73,16 @@ pub fn to_file(
     schemas: Schemas,
     files: Vec<PathBuf>,
 ) -> Result<Outcome, Failure> {
-    let output = Some(output.to_owned());
-    run(&Arguments { format, output, schemas, files, two_pass: true, ..Arguments::default() })
+    let (output, replace) = (Some(output.to_owned()), ReplaceOption { force: true });
+    run(&Arguments {
+        format,
+        output,
+        replace,
+        schemas,
+        files,
+        two_pass: true,
+        ..Arguments::default()
+    })
 }
 
 fn code_page(label: &str) -> Result<CodePage, String> {
@@ -139,6 +150,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             custom: custom_decoders(&arguments.custom),
         },
     };
+    if let Some(path) = &arguments.output {
+        arguments.replace.check(path)?;
+    }
     let mut output = Output::open(arguments.output.as_deref(), &arguments.files)?;
     let mut records = Records::with_options(traces, read_options);
     let shown = pipeline::run(&mut records, &selection, &options, threads, &mut output)?;

@@ -1,4 +1,4 @@
-//! One record as text, in each of the formats.
+//! Formats of output, and one record in each of them.
 
 mod csv;
 mod json;
@@ -8,7 +8,8 @@ mod xml;
 pub use text::safe;
 
 use crate::join::Names;
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use etw_decode::{Decoded, Style};
 use etw_types::{Clock, EventRecord};
 
@@ -24,6 +25,34 @@ pub enum Format {
     Csv,
     /// tracerpt's elements
     Xml,
+}
+
+/// `--format` and `--json` of commands that show text or JSON.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct TextOrJson {
+    /// Format of the output
+    #[arg(long = "format", value_parser = text_or_json(), default_value = "text", global = true)]
+    format: Format,
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format", global = true)]
+    json: bool,
+}
+
+impl TextOrJson {
+    /// Whether the output is JSON.
+    pub fn is_json(self) -> bool {
+        self.json || self.format == Format::Json
+    }
+
+    /// The format.
+    pub fn format(self) -> Format {
+        if self.is_json() { Format::Json } else { Format::Text }
+    }
+}
+
+fn text_or_json() -> impl TypedValueParser<Value = Format> {
+    let values = [Format::Text, Format::Json].iter().filter_map(ValueEnum::to_possible_value);
+    PossibleValuesParser::new(values).try_map(|name| Format::from_str(&name, true))
 }
 
 /// How records are written.

@@ -45,6 +45,59 @@ pub static FRONTENDS: &[Frontend] = &[
     },
 ];
 
+/// A Windows command that this program does not have.
+pub struct Absent {
+    pub name: &'static str,
+    /// What to use instead.
+    pub instead: &'static str,
+}
+
+/// Those that users of Windows reach for.
+pub static ABSENT: &[Absent] = &[
+    Absent {
+        name: "wpr",
+        instead: "etw record -o FILE -p PROVIDER records programs, etw session start runs a session; \
+                  etw convert --to perfetto makes a trace for a viewer",
+    },
+    Absent {
+        name: "wpa",
+        instead: "etw report makes a page of HTML, and etw convert --to perfetto a trace for ui.perfetto.dev",
+    },
+    Absent {
+        name: "wevtutil",
+        instead: "there is no event log here; etw provider shows providers, etw dump traces, and \
+                  etw session start --buffering keeps the last events",
+    },
+    Absent {
+        name: "netsh",
+        instead: "for netsh trace: tcpdump records packets here, and etw convert --to pcapng extracts those of a \
+                  Windows trace",
+    },
+    Absent {
+        name: "pktmon",
+        instead: "tcpdump records packets here, and etw convert --to pcapng extracts those of a Windows trace",
+    },
+    Absent {
+        name: "perfview",
+        instead: "etw stat, etw report and etw convert --to perfetto show traces",
+    },
+    Absent {
+        name: "traceview",
+        instead: "etw tail shows events live, and etw tracefmt messages of a trace",
+    },
+];
+
+/// Says what to use instead of a Windows command that this program does not have.
+pub fn absent(name: &str, words: &[String]) -> Option<Result<Outcome, Failure>> {
+    let Absent { name, instead } = ABSENT.iter().find(|absent| absent.name == name)?;
+    let text = format!("{name} is not part of etw: {instead}");
+    let asks = ["-h", "-?", "/?", "-help", "--help", "help"];
+    Some(match words.first().is_some_and(|word| asks.contains(&word.as_str())) {
+        true => print(&format!("{text}\n")),
+        false => Err(usage(text)),
+    })
+}
+
 /// The command of this name.
 pub fn by_name(program: &str) -> Option<&'static Frontend> {
     FRONTENDS.iter().find(|frontend| frontend.name == program)

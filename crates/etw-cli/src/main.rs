@@ -110,6 +110,12 @@ fn main() -> ExitCode {
     if let Some(frontend) = frontends::by_name(first) {
         return finish((frontend.run)(&words[1..]));
     }
+    if let Some(outcome) = frontends::absent(first, words.get(1..).unwrap_or_default()) {
+        return finish(outcome);
+    }
+    if let Some(outcome) = frontends::absent(program, &words) {
+        return finish(outcome);
+    }
     // A topic beside the commands that clap's own `help` knows.
     if words == ["help", "where"] {
         return finish(where_filter::help());
@@ -146,12 +152,17 @@ fn finish(outcome: Result<Outcome, output::Failure>) -> ExitCode {
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Damaged) => ExitCode::from(1),
+        Ok(Outcome::OfCommand(status)) => ExitCode::from(status),
         Err(failure) => match failure.message() {
-            // A reader that has seen enough closes the pipe; that is no failure.
+            // A reader that closes the pipe has seen enough.
             None => ExitCode::SUCCESS,
             Some(message) => {
                 eprintln!("etw: {message}");
-                ExitCode::from(if matches!(failure, output::Failure::Usage(_)) { 2 } else { 3 })
+                ExitCode::from(match failure {
+                    output::Failure::Usage(_) => 2,
+                    output::Failure::Recording { status, .. } => status,
+                    _ => 3,
+                })
             }
         },
     }

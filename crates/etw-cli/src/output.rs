@@ -1,4 +1,4 @@
-//! Where results go, and what became of them.
+//! Output of commands, and how commands end.
 
 use std::fmt;
 use std::fs::File;
@@ -9,33 +9,39 @@ use std::time::{Duration, Instant};
 /// How a command ended that did what it was asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing to add.
+    /// Exit status 0.
     Done,
-    /// Bytes were damaged, and the output says which.
+    /// Bytes were damaged or this run lost something, and the output says what: exit status 1.
     Damaged,
+    /// The exit status of the recorded command.
+    OfCommand(u8),
 }
 
 /// Why a command could not do what it was asked.
 #[derive(Debug)]
 pub enum Failure {
-    /// Told in one line.
+    /// Exit status 3.
     Message(String),
-    /// What was asked for cannot be: exit status 2.
+    /// Wrong usage: exit status 2.
     Usage(String),
-    /// Nobody reads the output any more.
+    /// Recording a command failed: exit status 125 to 127.
+    Recording { status: u8, message: String },
+    /// The reader of the output has closed its pipe: exit status 0, without a message.
     ClosedPipe,
 }
 
 impl Failure {
-    /// What to print, if anything.
+    /// The message to print, if any.
     pub fn message(&self) -> Option<&str> {
         match self {
-            Failure::Message(message) | Failure::Usage(message) => Some(message),
+            Failure::Message(message)
+            | Failure::Usage(message)
+            | Failure::Recording { message, .. } => Some(message),
             Failure::ClosedPipe => None,
         }
     }
 
-    /// A message.
+    /// A failure with exit status 3.
     pub fn new(message: impl fmt::Display) -> Failure {
         Failure::Message(message.to_string())
     }
@@ -54,14 +60,14 @@ pub struct Output {
 }
 
 impl Output {
-    /// Opens it; `inputs` must not be overwritten.
+    /// Opens the output; `inputs` must not be overwritten.
     pub fn open(path: Option<&Path>, inputs: &[PathBuf]) -> Result<Output, Failure> {
         let Some(path) = path.filter(|path| *path != Path::new("-")) else {
             return Ok(Output { writer: Box::new(io::stdout()), path: None });
         };
         let same = |input: &PathBuf| matches!((input.canonicalize(), path.canonicalize()), (Ok(a), Ok(b)) if a == b);
         if inputs.iter().any(same) {
-            let text = format!("{}: is an input file, choose another -o", path.display());
+            let text = format!("{}: is an input file; choose another -o", path.display());
             return Err(Failure::Message(text));
         }
         let file = File::create(path)
@@ -69,12 +75,12 @@ impl Output {
         Ok(Output { writer: Box::new(file), path: Some(path.to_owned()) })
     }
 
-    /// Writes all of it.
+    /// Writes all bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.writer.write_all(bytes).map_err(|error| self.failure(error))
     }
 
-    /// Says that it was all.
+    /// Flushes the output.
     pub fn finish(&mut self) -> Result<(), Failure> {
         self.writer.flush().map_err(|error| self.failure(error))
     }

@@ -1,10 +1,29 @@
-//! A file that is there whole or not at all.
+//! New files, which appear when they are complete, and `--force`.
 
 use crate::output::Failure;
+use clap::Args;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Whether an existing file is replaced.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct ReplaceOption {
+    /// Replace the output file if it exists
+    #[arg(long)]
+    pub force: bool,
+}
+
+impl ReplaceOption {
+    /// Rejects a path of an existing regular file without `--force`.
+    pub fn check(self, path: &Path) -> Result<(), Failure> {
+        match !self.force && path.is_file() {
+            true => Err(Failure::new(format!("{}: exists; --force replaces it", path.display()))),
+            false => Ok(()),
+        }
+    }
+}
 
 /// A file under a temporary name beside its own; [`keep`](NewFile::keep) gives it the name, anything else removes it.
 ///
@@ -17,11 +36,11 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Starts it. `inputs` are never overwritten, another existing file only with `force`.
+    /// Opens a new file. `inputs` are never replaced, other existing files only with `force`.
     pub fn create(path: &Path, inputs: &[PathBuf], force: bool) -> Result<NewFile, Failure> {
         let shown = path.display();
         if path == Path::new("-") {
-            let text = "standard output: a trace is written back and forth; give -o a file";
+            let text = "-o -: a trace cannot be written to a pipe; give -o a file";
             return Err(Failure::Message(text.into()));
         }
         // The file behind a link is replaced, not the link.
@@ -29,7 +48,7 @@ impl NewFile {
         if let Some(real) = &real {
             let same = |input: &PathBuf| input.canonicalize().is_ok_and(|input| input == *real);
             if inputs.iter().any(same) {
-                let text = format!("{shown}: is an input file, choose another -o");
+                let text = format!("{shown}: is an input file; choose another -o");
                 return Err(Failure::Message(text));
             }
         }
@@ -43,7 +62,7 @@ impl NewFile {
         file.open()
     }
 
-    /// Whether the file may take its place.
+    /// Rejects a path that must not be replaced.
     fn check_place(&self) -> Result<(), Failure> {
         let shown = self.path.display();
         match std::fs::symlink_metadata(&self.path) {
@@ -77,7 +96,7 @@ impl NewFile {
         }
     }
 
-    /// What to write to.
+    /// The open file.
     pub fn file(&self) -> &File {
         match &self.file {
             Some(file) => file,
@@ -85,9 +104,9 @@ impl NewFile {
         }
     }
 
-    /// Waits until the disk has it and gives it its name.
+    /// Waits until the file is on the disk, and gives it its name.
     pub fn keep(mut self) -> Result<(), Failure> {
-        // What the system could not write yet is told here, before anything is replaced.
+        // Errors of delayed writes appear here, before the old file is replaced.
         self.file().sync_all().map_err(|error| self.failure(&error))?;
         self.check_place()?;
         self.file = None;
@@ -96,13 +115,13 @@ impl NewFile {
         Ok(())
     }
 
-    /// What to say of an error of the system.
+    /// The failure for an error of the system.
     pub fn failure(&self, error: &io::Error) -> Failure {
         let help = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 "; free some space or choose another -o"
             }
-            io::ErrorKind::NotFound => "; the folder has to be there",
+            io::ErrorKind::NotFound => "; create the folder first",
             _ => "",
         };
         Failure::new(format!("{}: cannot be written: {error}{help}", self.path.display()))
@@ -113,7 +132,7 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         self.file = None;
         if self.temporary != PathBuf::new() {
-            // Nothing to be done where even that fails; the name says whose it is.
+            // If this fails, the name still says that the file is temporary.
             let _ = std::fs::remove_file(&self.temporary);
         }
     }

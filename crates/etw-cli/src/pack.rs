@@ -2,7 +2,7 @@
 
 use crate::dump::gather;
 use crate::output::{Failure, Outcome, Output};
-use crate::output_file::NewFile;
+use crate::output_file::{NewFile, ReplaceOption};
 use crate::{files, pack_show, schemas};
 use clap::{Args, Subcommand, ValueEnum};
 use etw_decode::pack::PackBuilder;
@@ -45,9 +45,8 @@ struct Create {
     /// Write to this file; it appears when it is whole
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Replace OUT if it exists
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    replace: ReplaceOption,
     /// Sources
     #[arg(required = true, value_name = "FILE|DIR")]
     sources: Vec<PathBuf>,
@@ -58,9 +57,8 @@ struct Learn {
     /// Write to this file [default: one in the user's store, which every command searches]
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Replace OUT if it exists
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    replace: ReplaceOption,
     /// Traces
     #[arg(required = true, value_name = "TRACE.etl")]
     traces: Vec<PathBuf>,
@@ -106,7 +104,7 @@ fn create(create: &Create) -> Result<Outcome, Failure> {
     if builder.is_empty() {
         return Err(Failure::new("nothing to pack: no source describes events"));
     }
-    write(&builder, &create.output, &create.sources, create.force)
+    write(&builder, &create.output, &create.sources, create.replace.force)
 }
 
 fn add(builder: &mut PackBuilder, path: &Path) -> Result<(), Failure> {
@@ -143,7 +141,7 @@ fn learn(learn: &Learn) -> Result<Outcome, Failure> {
         return Err(Failure::new("nothing to learn: the traces do not describe their events"));
     }
     match &learn.output {
-        Some(output) => write(&builder, output, &learn.traces, learn.force),
+        Some(output) => write(&builder, output, &learn.traces, learn.replace.force),
         None => {
             let Some(store) = etw_decode::registered::store() else {
                 return Err(Failure::new("no home for a store: give -o OUT"));

@@ -2,7 +2,7 @@
 
 use crate::files;
 use crate::output::{Failure, Outcome, Output};
-use crate::output_file::NewFile;
+use crate::output_file::{NewFile, ReplaceOption};
 use crate::schemas::Schemas;
 use crate::stat::{self, Counted};
 use clap::Args;
@@ -17,9 +17,8 @@ pub struct Arguments {
     /// Write to this file; it appears when it is whole
     #[arg(short, long, value_name = "OUT.html")]
     pub output: PathBuf,
-    /// Replace OUT if it exists
-    #[arg(long)]
-    pub force: bool,
+    #[command(flatten)]
+    pub replace: ReplaceOption,
     #[command(flatten)]
     pub schemas: Schemas,
     /// Traces, each with a part of its own
@@ -53,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         put_trace(&mut html, &counted);
     }
     html.push_str("</body></html>\n");
-    let new = NewFile::create(&arguments.output, &arguments.files, arguments.force)?;
+    let new = NewFile::create(&arguments.output, &arguments.files, arguments.replace.force)?;
     new.file().write_all(html.as_bytes()).map_err(|error| new.failure(&error))?;
     new.keep()?;
     let mut output = Output::open(None, &[])?;

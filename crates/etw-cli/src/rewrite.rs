@@ -2,7 +2,7 @@
 
 use crate::files;
 use crate::output::{Failure, Outcome, Output, Progress};
-use crate::output_file::NewFile;
+use crate::output_file::{NewFile, ReplaceOption};
 use crate::schemas::Schemas;
 use crate::where_filter::{Filter, WhereOption};
 use clap::Args;
@@ -46,9 +46,8 @@ struct Target {
     /// Compress the buffers
     #[arg(long)]
     compress: bool,
-    /// Replace OUT if it exists
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    replace: ReplaceOption,
 }
 
 pub fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
@@ -58,7 +57,7 @@ pub fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
 /// As `etw merge --force`.
 #[cfg(target_os = "linux")]
 pub fn merge_to(output: PathBuf, files: &[PathBuf]) -> Result<Outcome, Failure> {
-    run(&Target { output, compress: false, force: true }, files, None)
+    run(&Target { output, compress: false, replace: ReplaceOption { force: true } }, files, None)
 }
 
 pub fn relog(arguments: &RelogArguments) -> Result<Outcome, Failure> {
@@ -84,7 +83,7 @@ fn run(
     let mut options = RelogOptions::default();
     (options.compressed, options.read) = (target.compress, read);
     let mut relog = Relog::new(traces, options)?;
-    let new = NewFile::create(&target.output, paths, target.force)?;
+    let new = NewFile::create(&target.output, paths, target.replace.force)?;
     let mut progress = Progress::start();
     // Buffers are written one by one; only small ones need to be gathered.
     let out = BufWriter::with_capacity(1 << 16, new.file());

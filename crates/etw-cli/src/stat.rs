@@ -2,7 +2,9 @@
 
 use crate::breakdown::{self, Views};
 use crate::files;
+use crate::format::TextOrJson;
 use crate::output::{Failure, Outcome, Output, Progress};
+use crate::output_file::ReplaceOption;
 use crate::schemas::Schemas;
 use clap::{Args, ValueEnum};
 use etw_decode::activity_path;
@@ -20,12 +22,13 @@ use std::sync::Arc;
 
 #[derive(Args, Default)]
 pub struct Arguments {
-    /// Format of the output
-    #[arg(long, value_enum, default_value = "text")]
-    pub format: Format,
+    #[command(flatten)]
+    pub format: TextOrJson,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub replace: ReplaceOption,
     /// What the table counts
     #[arg(long, value_enum, default_value = "event")]
     pub by: By,
@@ -34,15 +37,6 @@ pub struct Arguments {
     /// Traces, each counted by itself
     #[arg(required = true, value_name = "FILE.etl")]
     pub files: Vec<PathBuf>,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Tables for people
-    #[default]
-    Text,
-    /// A JSON object a file
-    Json,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -64,13 +58,16 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let catalog = arguments.schemas.load()?;
+    if let Some(path) = &arguments.output {
+        arguments.replace.check(path)?;
+    }
     let mut output = Output::open(arguments.output.as_deref(), &arguments.files)?;
     let mut outcome = Outcome::Done;
     for trace in traces {
         let counted = count(trace, &catalog);
-        let text = match arguments.format {
-            Format::Json => format!("{}\n", counted.to_json()),
-            Format::Text => counted.to_text(arguments.by),
+        let text = match arguments.format.is_json() {
+            true => format!("{}\n", counted.to_json()),
+            false => counted.to_text(arguments.by),
         };
         output.write(text.as_bytes())?;
         if !counted.records.damage().is_empty() {

@@ -154,6 +154,17 @@ impl Catalog {
         found
     }
 
+    /// Masks and names of the keywords in a provider's manifests, packs included.
+    pub fn keywords_of(&self, provider: &Guid) -> Vec<(u64, String)> {
+        let mut found = self.own.keywords_of(provider).to_vec();
+        for pack in &self.packs {
+            found.extend(pack.keywords_of(provider));
+        }
+        found.sort();
+        found.dedup();
+        found
+    }
+
     /// The schema of a manifest's event, packs included.
     #[inline]
     pub fn event(&self, provider: Guid, id: u16, version: u8) -> Option<&Schema> {

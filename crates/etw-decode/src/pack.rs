@@ -431,6 +431,10 @@ impl Pack {
         self.catalogs(provider).flat_map(|catalog| catalog.events_of(provider)).collect()
     }
 
+    pub(crate) fn keywords_of(&self, provider: &Guid) -> Vec<(u64, String)> {
+        self.catalogs(provider).flat_map(|catalog| catalog.keywords_of(provider).to_vec()).collect()
+    }
+
     pub(crate) fn provider_name(&self, provider: &Guid) -> Option<&str> {
         self.catalogs(provider).find_map(|catalog| catalog.provider_name(provider))
     }

@@ -16,6 +16,8 @@ type Versions = Vec<(Option<u8>, Schema)>;
 pub(crate) struct Schemas {
     pub events: HashMap<(Guid, u16, u8), Schema, foldhash::fast::RandomState>,
     pub providers: HashMap<Guid, String, foldhash::fast::RandomState>,
+    /// Masks and names of a provider's keywords.
+    keywords: HashMap<Guid, Vec<(u64, String)>, foldhash::fast::RandomState>,
     messages: HashMap<(Guid, u16), Schema, foldhash::fast::RandomState>,
     /// By class and type.
     classes: HashMap<(Guid, u8), Versions, foldhash::fast::RandomState>,
@@ -25,6 +27,7 @@ impl Schemas {
     pub fn add_provider(&mut self, provider: ManifestProvider) {
         for guid in [Some(provider.guid), provider.control_guid].into_iter().flatten() {
             self.providers.entry(guid).or_insert_with(|| provider.name.clone());
+            self.keywords.entry(guid).or_insert_with(|| provider.keywords.clone());
         }
         for ((id, version), schema) in provider.events {
             if let Some(control) = provider.control_guid {
@@ -111,6 +114,11 @@ impl Schemas {
         events
             .map(|((guid, id, version), schema)| (EventKey::Event(guid, id, version), schema))
             .chain(classes)
+    }
+
+    /// Masks and names of a provider's keywords.
+    pub fn keywords_of(&self, provider: &Guid) -> &[(u64, String)] {
+        self.keywords.get(provider).map_or(&[], Vec::as_slice)
     }
 
     /// The events of a provider, in no order.

@@ -63,10 +63,10 @@ pub struct Given<C: 'static> {
     pub row: &'static Row<C>,
 }
 
-/// The rows `-?`, `-h` and `-help`.
+/// The row of `-?`, `-h`, `-help` and `--help`.
 pub const fn help_row<C>() -> Row<C> {
     Row {
-        names: "? h help",
+        names: "? h help -help",
         values: "",
         help: "Show this text",
         actions: ALL,

@@ -4,6 +4,7 @@ use super::table::{ALL, Effect, Help, Row, Table, help_row, option, refused};
 use super::{show_help, usage};
 use crate::format::Format;
 use crate::output::{Failure, Outcome};
+use crate::output_file::ReplaceOption;
 use crate::schemas::{self, Schemas};
 use crate::{dump, files, report, stat};
 use std::fmt::Write;
@@ -180,8 +181,9 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
         write_summary(summary, &command.traces, &command.schemas)?;
     }
     if let Some(output) = command.report {
-        let (force, schemas, files) = (command.replaces, command.schemas, command.traces);
-        report::run(&report::Arguments { output, force, schemas, files })?;
+        let replace = ReplaceOption { force: command.replaces };
+        let (schemas, files) = (command.schemas, command.traces);
+        report::run(&report::Arguments { output, replace, schemas, files })?;
     }
     Ok(outcome)
 }

@@ -8,7 +8,7 @@ mod setup;
 pub mod tracelog;
 pub mod xperf;
 
-use super::host::{self, Which, ask, ask_session};
+use super::host::{self, HostChoice, ask, ask_session};
 use super::options::{Named, resolve};
 use super::session;
 use crate::frontends::usage;
@@ -16,7 +16,7 @@ use crate::output::{Failure, Outcome};
 use crate::schemas;
 use etw_decode::Catalog;
 use etw_host::{EnableInfo, SessionConfig};
-use etw_types::{Guid, LevelKeyword, LogFileMode};
+use etw_types::{Guid, LevelKeyword, LogFileMode, Status};
 use etw_wire::host_client::{Client, ClientError};
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus, Update};
 use std::collections::BTreeMap;
@@ -56,19 +56,18 @@ impl Enablement {
     }
 }
 
+/// Makes Windows' message about a session that does not exist, from its name and a hint.
+type Missing = fn(&str, &str) -> Failure;
+
 /// A connection to the host of the user's sessions. Without a host there is no session.
 struct Controller {
     client: Client,
 }
 
 impl Controller {
-    fn connect() -> Result<Controller, Failure> {
-        Ok(Controller { client: Which::default().connect()? })
-    }
-
     /// `None` if there is no host; an error if there is one that does not answer.
     fn if_there() -> Result<Option<Controller>, Failure> {
-        match Client::connect(&Which::default().directory()) {
+        match Client::connect(&HostChoice::default().directory()) {
             Ok(client) => Ok(Some(Controller { client })),
             Err(ClientError::NoHost(_)) => Ok(None),
             Err(error) => Err(host::failure(error)),
@@ -77,7 +76,7 @@ impl Controller {
 
     /// Starts a host if there is none.
     fn connect_or_start() -> Result<Controller, Failure> {
-        Ok(Controller { client: Which::default().connect_or_start()? })
+        Ok(Controller { client: HostChoice::default().connect_or_start()? })
     }
 
     fn resolve(&self, named: &Named) -> Result<Guid, Failure> {
@@ -99,6 +98,22 @@ impl Controller {
             eprintln!("etw: warning: {warning}");
         }
         Ok(status)
+    }
+
+    /// Connects in order to act on a session; if there is no host, there is no such session.
+    fn connect_to(name: &str, missing: Missing) -> Result<Controller, Failure> {
+        let Some(controller) = Controller::if_there()? else {
+            return Err(missing(name, "no host of sessions is running, and so no session"));
+        };
+        match controller.client.ask(&Request::Query { session: name.to_owned() }) {
+            Err(ClientError::Refused { status, .. })
+                if Status(status) == Status::ERROR_WMI_INSTANCE_NOT_FOUND =>
+            {
+                Err(missing(name, "etw session list shows the running ones"))
+            }
+            Err(error) => Err(host::failure(error)),
+            Ok(_) => Ok(controller),
+        }
     }
 
     fn query(&self, name: &str) -> Result<SessionStatus, Failure> {

@@ -1,4 +1,4 @@
-//! The host of sessions that a command talks to.
+//! Connections to hosts of sessions.
 
 use crate::output::Failure;
 use clap::Args;
@@ -9,33 +9,36 @@ use etw_wire::runtime_directory;
 use std::path::PathBuf;
 
 #[derive(Args, Clone, Debug, Default)]
-pub struct Which {
-    /// The machine's host of sessions instead of your own
-    #[arg(long, global = true)]
-    pub system: bool,
+pub struct HostChoice {
+    /// Use the machine's host of sessions instead of your own
+    #[arg(long, alias = "system", global = true)]
+    pub system_host: bool,
 }
 
-impl Which {
+impl HostChoice {
     pub fn directory(&self) -> PathBuf {
-        if self.system { runtime_directory::SYSTEM.into() } else { runtime_directory::of_user() }
+        match self.system_host {
+            true => runtime_directory::SYSTEM.into(),
+            false => runtime_directory::of_user(),
+        }
     }
 
-    /// A host that runs already.
+    /// Connects to a running host.
     pub fn connect(&self) -> Result<Client, Failure> {
         Client::connect(&self.directory()).map_err(failure)
     }
 
-    /// One's own, if it runs; the machine's, which has to.
+    /// Connects to the user's own host if it runs. The machine's host has to run.
     pub fn connect_if_any(&self) -> Result<Option<Client>, Failure> {
         match Client::connect(&self.directory()) {
-            Err(ClientError::NoHost(_)) if !self.system => Ok(None),
+            Err(ClientError::NoHost(_)) if !self.system_host => Ok(None),
             other => other.map(Some).map_err(failure),
         }
     }
 
-    /// The user's own host is started if it does not run; the machine's is a service.
+    /// Connects, and starts the user's own host if it does not run. The machine's host is a service.
     pub fn connect_or_start(&self) -> Result<Client, Failure> {
-        if self.system {
+        if self.system_host {
             return self.connect();
         }
         let program = std::env::current_exe().map_err(Failure::new)?;
@@ -55,7 +58,7 @@ pub fn failure(error: ClientError) -> Failure {
     }
 }
 
-/// Asks; what did not go as asked is told.
+/// Sends a request; prints the warnings of its answer.
 pub fn ask(client: &Client, request: &Request) -> Result<Response, Failure> {
     let response = client.ask(request).map_err(failure)?;
     if let Response::Done { warnings } = &response {
@@ -66,10 +69,12 @@ pub fn ask(client: &Client, request: &Request) -> Result<Response, Failure> {
     Ok(response)
 }
 
-/// Asks for a session's state.
+/// Sends a request that a session's state answers.
 pub fn ask_session(client: &Client, request: &Request) -> Result<SessionStatus, Failure> {
     match ask(client, request)? {
         Response::Session(status) => Ok(*status),
-        _ => Err(Failure::new("the host of sessions gave another answer than was asked for")),
+        _ => {
+            Err(Failure::new("unexpected response from the session host; is its version another?"))
+        }
     }
 }

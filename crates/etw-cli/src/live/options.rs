@@ -1,6 +1,7 @@
 //! What commands have in common that start sessions: providers, sizes, modes.
 
 use crate::output::Failure;
+use crate::output_file::ReplaceOption;
 use crate::schemas;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -226,6 +227,18 @@ impl SessionOptions {
             secure: self.secure,
             ..SessionConfig::default()
         })
+    }
+
+    /// Rejects an existing file, unless it is appended to or replaced.
+    pub fn check_output(&self, path: &Path, replace: ReplaceOption) -> Result<(), Failure> {
+        match self.mode {
+            FileMode::Append => Ok(()),
+            FileMode::NewFile => {
+                let first = path.to_string_lossy().replacen("%d", "1", 1);
+                replace.check(Path::new(&first))
+            }
+            _ => replace.check(path),
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! `etw provider`
 
-use super::host::{Which, ask};
+use super::host::{HostChoice, ask};
 use super::options::{Named, resolve};
-use super::session::{Format, print_json, print_text};
-use crate::format::safe;
+use super::session::{print_json, print_text};
+use crate::format::{TextOrJson, safe};
 use crate::output::{Failure, Outcome};
 use crate::schemas::{self, Schemas};
 use clap::{Args, Subcommand};
@@ -15,11 +15,10 @@ use std::fmt::Write;
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Form of the output
-    #[arg(long, value_enum, default_value = "text", global = true)]
-    format: Format,
     #[command(flatten)]
-    which: Which,
+    format: TextOrJson,
+    #[command(flatten)]
+    host: HostChoice,
 }
 
 #[derive(Subcommand)]
@@ -31,7 +30,7 @@ enum Command {
         /// The provider's name
         name: String,
     },
-    /// Show a provider: who has it, who wants it, and what its manifest says it can emit
+    /// Show a provider: the programs that registered it, the sessions that enabled it, and the events of its manifest
     Show {
         /// GUID, registered or manifest name, or *Name
         name: Named,
@@ -43,13 +42,13 @@ enum Command {
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match &arguments.command {
         Command::Guid { name } => {
-            // As `*Name` wherever a provider is asked for.
+            // `*Name` stands for a name's GUID wherever a provider is asked for.
             let name = name.strip_prefix('*').unwrap_or(name);
             print_text(&format!("{}\n", Guid::from_name(name)))?;
         }
         Command::List => {
-            let providers = registered(&arguments.which)?;
-            if arguments.format == Format::Json {
+            let providers = registered(&arguments.host)?;
+            if arguments.format.is_json() {
                 print_json(&providers)?;
                 return Ok(Outcome::Done);
             }
@@ -64,9 +63,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-fn registered(which: &Which) -> Result<Vec<ProviderStatus>, Failure> {
-    // Programs say what they have when somebody listens.
-    let Some(client) = which.connect_if_any()? else { return Ok(Vec::new()) };
+fn registered(host: &HostChoice) -> Result<Vec<ProviderStatus>, Failure> {
+    // Programs register with a running host only.
+    let Some(client) = host.connect_if_any()? else { return Ok(Vec::new()) };
     match ask(&client, &Request::Providers)? {
         Response::Providers { providers } => Ok(providers),
         _ => Ok(Vec::new()),
@@ -74,7 +73,7 @@ fn registered(which: &Which) -> Result<Vec<ProviderStatus>, Failure> {
 }
 
 fn line(provider: &ProviderStatus) -> String {
-    // A program says what it likes.
+    // Names come from programs.
     let name = if provider.name.is_empty() { "-".into() } else { safe(&provider.name) };
     let pids = provider.pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let pids = if pids.is_empty() { "-".to_owned() } else { pids };
@@ -91,15 +90,15 @@ fn show(arguments: &Arguments, name: &Named, schemas: &Schemas) -> Result<(), Fa
         Named::Id(id) => *id,
         Named::Name(text) => match named.providers_named(text)[..] {
             [id] => id,
-            _ => resolve(name, arguments.which.connect().ok().as_ref())?,
+            _ => resolve(name, arguments.host.connect().ok().as_ref())?,
         },
     };
-    let known = registered(&arguments.which)?.into_iter().find(|provider| provider.id == id);
+    let known = registered(&arguments.host)?.into_iter().find(|provider| provider.id == id);
     let mut events = named.events_of(&id);
     if events.is_empty() {
         events = schemas::own().events_of(&id);
     }
-    if arguments.format == Format::Json {
+    if arguments.format.is_json() {
         let events: Vec<_> = events
             .iter()
             .map(|event| {
@@ -131,7 +130,7 @@ fn show(arguments: &Arguments, name: &Named, schemas: &Schemas) -> Result<(), Fa
         );
     }
     if events.is_empty() {
-        text.push_str("  no manifest is known: TraceLogging events describe themselves\n");
+        text.push_str("  no manifest is known for it; TraceLogging events describe themselves, and --manifest FILE names one\n");
     }
     print_text(&text)
 }

@@ -1,10 +1,11 @@
 //! `etw record`
 
-use super::host::{Which, ask_session};
+use super::host::{HostChoice, ask_session};
 use super::options::{EnableOptions, SessionOptions, Wanted, enablements, resolve};
 use super::session::{outcome, summary};
 use super::signals::Signals;
 use crate::output::{Failure, Outcome};
+use crate::output_file::ReplaceOption;
 use clap::Args;
 use etw_wire::requests::{Request, Response, SessionStatus, StartRequest};
 use etw_wire::runtime_directory::RECORD_VARIABLE;
@@ -12,59 +13,82 @@ use etwd::{Host, HostOptions};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, ExitStatus};
 
 #[derive(Args)]
 pub struct Arguments {
     /// Record to this file
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    #[command(flatten)]
+    replace: ReplaceOption,
     /// Enable a provider: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, registered name, or *Name
     #[arg(short, long, value_name = "PROVIDER", required = true)]
     provider: Vec<Wanted>,
     /// Record all programs through the machine's host instead of your own
     #[arg(long)]
     system_host: bool,
-    /// Say nothing at the end unless something was lost
+    /// Print a summary only if events were lost
     #[arg(short, long)]
     quiet: bool,
     #[command(flatten)]
     options: SessionOptions,
     #[command(flatten)]
     enable: EnableOptions,
-    /// Record this command and its children, until it ends; without one, all your programs until Ctrl-C
+    /// Record this command and its children, until it ends, and exit with its status; without one, all your programs until Ctrl-C
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<std::ffi::OsString>,
 }
 
+/// Exit status if the recording fails.
+const RECORDING_FAILED: u8 = 125;
+/// Exit status if the command exists and cannot be run.
+const NOT_EXECUTABLE: u8 = 126;
+/// Exit status if the command does not exist.
+const NOT_FOUND: u8 = 127;
+
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    // Before there are threads.
+    // Threads inherit the blocked signals.
     let signals = Signals::block()?;
-    let status = match arguments.command.split_first() {
-        Some((program, words)) => record_command(arguments, program, words, &signals)?,
-        None => record_all(arguments, &signals)?,
+    let Some((program, words)) = arguments.command.split_first() else {
+        let status = record_all(arguments, &signals)?;
+        let outcome = outcome(&status)?;
+        print_summary(arguments, &status, outcome);
+        return Ok(outcome);
     };
-    let text = summary(&status);
-    let whole = outcome(&status)?;
-    if !arguments.quiet || whole != Outcome::Done {
-        eprint!("etw: {text}");
-    }
-    Ok(whole)
+    let recorded = record_command(arguments, program, words, &signals);
+    let (status, ended) = recorded.map_err(|failure| match failure {
+        Failure::Message(message) | Failure::Usage(message) => {
+            Failure::Recording { status: RECORDING_FAILED, message }
+        }
+        other => other,
+    })?;
+    print_summary(arguments, &status, outcome(&status)?);
+    // A status is 0 to 255, a signal 1 to 64.
+    let code = ended.code().or(ended.signal().map(|signal| 128 + signal));
+    Ok(Outcome::OfCommand(code.map_or(RECORDING_FAILED, |code| code as u8)))
 }
 
-/// A host of its own, which the command's processes find by the environment: no service is needed, and nobody else's events are
-/// recorded.
+fn print_summary(arguments: &Arguments, status: &SessionStatus, outcome: Outcome) {
+    if !arguments.quiet || outcome != Outcome::Done {
+        eprint!("etw: {}", summary(status));
+    }
+}
+
+/// Records a command with a host of its own, which the command's processes find by the environment: no service is needed, and
+/// other programs are not recorded.
 fn record_command(
     arguments: &Arguments,
     program: &std::ffi::OsStr,
     words: &[std::ffi::OsString],
     signals: &Signals,
-) -> Result<SessionStatus, Failure> {
+) -> Result<(SessionStatus, ExitStatus), Failure> {
+    arguments.options.check_output(&arguments.output, arguments.replace)?;
     let directory = Scratch::make()?;
     let host = Host::start(HostOptions::new(&directory.path)).map_err(Failure::new)?;
     let name = format!("etw-record-{}", std::process::id());
     let mut config = arguments.options.config(&name, Some(&arguments.output))?;
-    // Nothing is registered yet: names are found in the schemas that the user keeps.
+    // Nothing is registered yet: names are found in the user's schemas.
     config.enable = enablements(&arguments.provider, &arguments.enable, |n| resolve(n, None))?;
     let request = StartRequest::from(config);
     expect_session(host.ask(Request::start(request)))?;
@@ -74,27 +98,18 @@ fn record_command(
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            // An empty trace of nothing is of no use.
+            // The empty trace is of no use.
             let _ = host.ask(Request::Stop { session: name });
             let _ = std::fs::remove_file(&arguments.output);
-            return Err(Failure::new(format!("{}: {error}", program.to_string_lossy())));
+            let (status, advice) = match error.kind() {
+                std::io::ErrorKind::NotFound => (NOT_FOUND, "; give its path, or a name in PATH"),
+                _ => (NOT_EXECUTABLE, ""),
+            };
+            let message = format!("{}: cannot be run: {error}{advice}", program.to_string_lossy());
+            return Err(Failure::Recording { status, message });
         }
     };
-    let ended = loop {
-        match signals.wait() {
-            libc::SIGCHLD => {
-                if let Some(ended) = child.try_wait().map_err(Failure::new)? {
-                    break ended;
-                }
-            }
-            // The terminal has sent it to the command too, which decides what it means.
-            libc::SIGINT => {}
-            signal => {
-                // SAFETY: numbers; the child has not been waited for, so its id is its own.
-                unsafe { libc::kill(child.id() as libc::pid_t, signal) };
-            }
-        }
-    };
+    let ended = wait(&mut child, signals)?;
     if !ended.success() {
         let how = match (ended.code(), ended.signal()) {
             (Some(code), _) => format!("status {code}"),
@@ -103,7 +118,26 @@ fn record_command(
         };
         eprintln!("etw: note: {} ended with {how}", program.to_string_lossy());
     }
-    expect_session(host.ask(Request::Stop { session: name }))
+    Ok((expect_session(host.ask(Request::Stop { session: name }))?, ended))
+}
+
+/// Waits for the command, and passes signals on to it.
+fn wait(child: &mut Child, signals: &Signals) -> Result<ExitStatus, Failure> {
+    loop {
+        match signals.wait() {
+            libc::SIGCHLD => {
+                if let Some(ended) = child.try_wait().map_err(Failure::new)? {
+                    return Ok(ended);
+                }
+            }
+            // The terminal sends it to the command, too, which decides whether it ends.
+            libc::SIGINT => {}
+            signal => {
+                // SAFETY: numbers; the child has not been waited for, so its id is its own.
+                unsafe { libc::kill(child.id() as libc::pid_t, signal) };
+            }
+        }
+    }
 }
 
 fn expect_session(response: Response) -> Result<SessionStatus, Failure> {
@@ -113,14 +147,14 @@ fn expect_session(response: Response) -> Result<SessionStatus, Failure> {
             let name = etw_types::Status(status);
             Err(Failure::new(format!("{message} ({name})")))
         }
-        _ => Err(Failure::new("the host of sessions gave another answer than was asked for")),
+        _ => Err(Failure::new("unexpected response from the session host")),
     }
 }
 
-/// By the user's host: a session that ends with this command, whatever ends it.
+/// Records all programs through a host. The session is leased: it ends with this command, however that ends.
 fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus, Failure> {
-    let which = Which { system: arguments.system_host };
-    let client = which.connect_or_start()?;
+    arguments.options.check_output(&arguments.output, arguments.replace)?;
+    let client = HostChoice { system_host: arguments.system_host }.connect_or_start()?;
     let name = format!("etw-record-{}", std::process::id());
     let mut config = arguments.options.config(&name, Some(&arguments.output))?;
     config.enable =
@@ -137,7 +171,7 @@ fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus,
     ask_session(&client, &Request::Stop { session: name })
 }
 
-/// A directory of this command alone, removed in the end.
+/// A temporary directory for the command's host.
 struct Scratch {
     path: PathBuf,
 }
@@ -157,12 +191,15 @@ impl Scratch {
                 Err(error) => return Err(Failure::new(format!("{}: {error}", path.display()))),
             }
         }
-        Err(Failure::new(format!("{}: no directory could be made", base.display())))
+        Err(Failure::new(format!(
+            "{}: no folder etw-record-* can be created; set TMPDIR to another folder",
+            base.display()
+        )))
     }
 }
 
-/// Where a command was killed its directory stays: nobody holds its host's lock any more. Others' directories, and any that is not
-/// surely one, are left alone.
+/// Removes the directories of commands that were killed: nobody holds the lock of their host any more. Directories of other users
+/// or with other names stay.
 fn remove_left(base: &Path) {
     // SAFETY: takes nothing and gives a number.
     let user = unsafe { libc::geteuid() };
@@ -178,7 +215,7 @@ fn remove_left(base: &Path) {
             continue;
         };
         let is_own = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == user);
-        // One that is about to take its lock is there; in another PID namespace it may not be seen, but it is not that slow.
+        // A live command may be about to take its lock. (In another PID namespace it is not seen, but it takes the lock soon.)
         let is_there = Path::new(&format!("/proc/{process}")).exists();
         if !is_own || is_there {
             continue;
@@ -187,7 +224,7 @@ fn remove_left(base: &Path) {
         if let Ok(lock) = std::fs::File::open(path.join("lock"))
             && lock.try_lock().is_ok()
         {
-            // It holds nothing that anybody misses.
+            // Nothing in it is needed.
             let _ = std::fs::remove_dir_all(&path);
         }
     }
@@ -195,7 +232,7 @@ fn remove_left(base: &Path) {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // It holds nothing that anybody misses.
+        // Nothing in it is needed.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }

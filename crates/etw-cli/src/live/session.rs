@@ -1,46 +1,41 @@
 //! `etw session`
 
-use super::host::{Which, ask, ask_session};
+use super::host::{HostChoice, ask, ask_session};
 use super::options::{
     EnableOptions, Named, SessionOptions, Wanted, absolute, enablements, milliseconds, resolve,
 };
-use crate::format::safe;
+use crate::format::{TextOrJson, safe};
 use crate::output::{Failure, Outcome, Output};
-use clap::{Args, Subcommand, ValueEnum};
+use crate::output_file::ReplaceOption;
+use clap::{Args, Subcommand};
 use etw_host::{EnableProperties, LogMode};
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
 use serde_json::Value;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Form of the output
-    #[arg(long, value_enum, default_value = "text", global = true)]
-    format: Format,
     #[command(flatten)]
-    which: Which,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// For people
-    Text,
-    /// JSON
-    Json,
+    format: TextOrJson,
+    #[command(flatten)]
+    host: HostChoice,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start a session; it goes on until it is stopped
+    /// Start a session, which runs until it is stopped
     Start {
         /// Its name
         name: String,
         /// Record to this file
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+        #[command(flatten)]
+        replace: ReplaceOption,
         /// Enable a provider: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, registered name, or *Name
         #[arg(short, long, value_name = "PROVIDER")]
         provider: Vec<Wanted>,
@@ -55,7 +50,7 @@ enum Command {
         #[command(flatten)]
         enable: EnableOptions,
     },
-    /// Stop a session: what was written before is in its file
+    /// Stop a session and complete its file
     Stop {
         /// Its name
         name: String,
@@ -77,55 +72,100 @@ enum Command {
         /// Store partly filled buffers after this time; 0: when they are full
         #[arg(long, value_name = "TIME", value_parser = milliseconds)]
         flush_timer: Option<u32>,
-        /// Go on in this file
+        /// Continue in this file
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+        #[command(flatten)]
+        replace: ReplaceOption,
         /// Deliver events to consumers, or not
         #[arg(long, value_name = "true|false")]
         real_time: Option<bool>,
     },
-    /// Store what was written before this call
+    /// Store all events written so far
     Flush {
         /// Its name
         name: String,
         /// Write what a session in memory holds to this file
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+        #[command(flatten)]
+        replace: ReplaceOption,
     },
-    /// Enable a provider or provider group, or change what is wanted of it
+    /// Enable providers or provider groups, or change what is enabled of them
     Enable {
         /// The session's name
         name: String,
-        /// PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, registered name, or *Name
-        provider: Wanted,
+        #[command(flatten)]
+        providers: Providers<Wanted>,
         /// Wait so long for the programs' callbacks
         #[arg(long, value_name = "TIME", default_value = "1s", value_parser = milliseconds)]
         timeout: u32,
         #[command(flatten)]
         enable: EnableOptions,
     },
-    /// Disable a provider or provider group
+    /// Disable providers or provider groups
     Disable {
         /// The session's name
         name: String,
-        /// GUID, registered name, or *Name
-        provider: Named,
+        #[command(flatten)]
+        providers: Providers<Named>,
     },
-    /// Ask a provider for the state that its later events build on
+    /// Ask providers to log their state, which later events build on
     CaptureState {
         /// The session's name
         name: String,
-        /// PROVIDER[:LEVEL[:ANY[:ALL]]]
-        provider: Wanted,
+        #[command(flatten)]
+        providers: Providers<Wanted>,
     },
 }
 
+/// Providers as words of their own, or behind `-p`.
+#[derive(Args)]
+#[group(id = "providers", required = true, multiple = true)]
+struct Providers<P: Clone + Send + Sync + FromStr<Err = String> + 'static> {
+    /// PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, registered name, or *Name
+    #[arg(value_name = "PROVIDER", value_parser = P::from_str)]
+    words: Vec<P>,
+    /// The same as PROVIDER
+    #[arg(short, long, value_name = "PROVIDER", value_parser = P::from_str)]
+    provider: Vec<P>,
+}
+
+impl<P: Clone + Send + Sync + FromStr<Err = String> + 'static> Providers<P> {
+    fn iter(&self) -> impl Iterator<Item = &P> {
+        self.words.iter().chain(&self.provider)
+    }
+}
+
+/// Rejects a session without any output.
+fn check_output(name: &str, file: Option<&Path>, has_other: bool) -> Result<(), Failure> {
+    match file.is_some() || has_other {
+        true => Ok(()),
+        false => Err(Failure::Usage(format!(
+            "session start {name}: no output is named: give -o FILE, --real-time (for etw tail), or --buffering (memory)"
+        ))),
+    }
+}
+
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let which = &arguments.which;
+    let host = &arguments.host;
     let format = arguments.format;
     match &arguments.command {
-        Command::Start { name, output, provider, real_time, buffering, options, enable } => {
-            let client = which.connect_or_start()?;
+        Command::Start {
+            name,
+            output,
+            replace,
+            provider,
+            real_time,
+            buffering,
+            options,
+            enable,
+        } => {
+            check_output(name, output.as_deref(), *real_time || *buffering)?;
+            if let Some(output) = output {
+                options.check_output(output, *replace)?;
+            }
+            let client = host.connect_or_start()?;
             let mut config = options.config(name, output.as_deref())?;
             config.real_time = *real_time;
             if *buffering {
@@ -136,51 +176,57 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             if let Some(warning) = &status.error {
                 eprintln!("etw: warning: {warning}");
             }
-            match format {
-                Format::Json => show(&status, format)?,
-                Format::Text => print(&format!("session {} is running\n", status.name))?,
+            match format.is_json() {
+                true => show(&status, format)?,
+                false => print(&format!("session {} is running\n", status.name))?,
             }
             Ok(Outcome::Done)
         }
         Command::Stop { name } => {
             let request = Request::Stop { session: name.clone() };
-            let status = ask_session(&which.connect()?, &request)?;
-            match format {
-                Format::Json => show(&status, format)?,
-                Format::Text => print(&summary(&status))?,
+            let status = ask_session(&host.connect()?, &request)?;
+            match format.is_json() {
+                true => show(&status, format)?,
+                false => print(&summary(&status))?,
             }
             outcome(&status)
         }
         Command::Query { name } => {
             let request = Request::Query { session: name.clone() };
-            let status = ask_session(&which.connect()?, &request)?;
+            let status = ask_session(&host.connect()?, &request)?;
             show(&status, format)?;
             Ok(Outcome::Done)
         }
         Command::List => {
-            let sessions = match which.connect_if_any()? {
+            let sessions = match host.connect_if_any()? {
                 Some(client) => match ask(&client, &Request::List)? {
                     Response::Sessions { sessions } => sessions,
                     _ => Vec::new(),
                 },
-                // Nobody hosts a session, so there is none.
+                // Without a host there is no session.
                 None => Vec::new(),
             };
             list(&sessions, format)?;
             Ok(Outcome::Done)
         }
-        Command::Update { name, buffers, flush_timer, output, real_time } => {
+        Command::Update { name, buffers, flush_timer, output, replace, real_time } => {
+            if let Some(output) = output {
+                replace.check(output)?;
+            }
             let update = Update {
                 buffers: *buffers,
                 flush_timer_ms: *flush_timer,
                 file: output.as_deref().map(absolute).transpose()?,
                 real_time: *real_time,
             };
-            ask(&which.connect()?, &Request::Update { session: name.clone(), update })?;
+            ask(&host.connect()?, &Request::Update { session: name.clone(), update })?;
             Ok(Outcome::Done)
         }
-        Command::Flush { name, output } => {
-            let client = which.connect()?;
+        Command::Flush { name, output, replace } => {
+            if let Some(output) = output {
+                replace.check(output)?;
+            }
+            let client = host.connect()?;
             let session = name.clone();
             let request = match output {
                 Some(file) => Request::Snapshot { session, file: absolute(file)? },
@@ -189,33 +235,39 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             ask(&client, &request)?;
             Ok(Outcome::Done)
         }
-        Command::Enable { name, provider, timeout, enable } => {
-            let client = which.connect()?;
-            let request = Request::Enable {
-                session: name.clone(),
-                provider: resolve(&provider.provider, Some(&client))?,
-                info: enable.info(&provider.wanted)?,
-                timeout_ms: *timeout,
-            };
-            ask(&client, &request)?;
+        Command::Enable { name, providers, timeout, enable } => {
+            let client = host.connect()?;
+            for provider in providers.iter() {
+                let request = Request::Enable {
+                    session: name.clone(),
+                    provider: resolve(&provider.provider, Some(&client))?,
+                    info: enable.info(&provider.wanted)?,
+                    timeout_ms: *timeout,
+                };
+                ask(&client, &request)?;
+            }
             Ok(Outcome::Done)
         }
-        Command::Disable { name, provider } => {
-            let client = which.connect()?;
-            let provider = resolve(provider, Some(&client))?;
-            ask(&client, &Request::Disable { session: name.clone(), provider })?;
+        Command::Disable { name, providers } => {
+            let client = host.connect()?;
+            for provider in providers.iter() {
+                let provider = resolve(provider, Some(&client))?;
+                ask(&client, &Request::Disable { session: name.clone(), provider })?;
+            }
             Ok(Outcome::Done)
         }
-        Command::CaptureState { name, provider } => {
-            let client = which.connect()?;
-            let request = Request::CaptureState {
-                session: name.clone(),
-                provider: resolve(&provider.provider, Some(&client))?,
-                level: provider.wanted.level,
-                any: provider.wanted.any,
-                all: provider.wanted.all,
-            };
-            ask(&client, &request)?;
+        Command::CaptureState { name, providers } => {
+            let client = host.connect()?;
+            for provider in providers.iter() {
+                let request = Request::CaptureState {
+                    session: name.clone(),
+                    provider: resolve(&provider.provider, Some(&client))?,
+                    level: provider.wanted.level,
+                    any: provider.wanted.any,
+                    all: provider.wanted.all,
+                };
+                ask(&client, &request)?;
+            }
             Ok(Outcome::Done)
         }
     }
@@ -233,7 +285,7 @@ fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The end of a session, in a line or two.
+/// A stopped session in a line or two.
 pub fn summary(status: &SessionStatus) -> String {
     let mut text = format!("{} events", status.stored);
     if let Some(file) = &status.file {
@@ -251,7 +303,7 @@ pub fn summary(status: &SessionStatus) -> String {
         let _ = write!(text, ", {} overwritten", status.overwritten);
     }
     match status.lost {
-        // That would be said of programs that were not recorded, too.
+        // "none lost" would be wrong about programs that were not recorded.
         0 if status.refused > 0 => text.push('\n'),
         0 => text.push_str(", none lost\n"),
         lost => {
@@ -266,7 +318,7 @@ pub fn summary(status: &SessionStatus) -> String {
     if status.without_stack > 0 {
         let _ = writeln!(
             text,
-            "{} events without the call stack that was wanted",
+            "{} events without the call stack that --with stack asks for",
             status.without_stack
         );
     }
@@ -275,7 +327,7 @@ pub fn summary(status: &SessionStatus) -> String {
         let _ = writeln!(text, "{lost} buffers did not reach a slow consumer");
     }
     if let Some(error) = &status.error {
-        let _ = writeln!(text, "the file: {error}");
+        let _ = writeln!(text, "the file is not complete: {error}");
     }
     text
 }
@@ -295,7 +347,7 @@ fn losses(status: &SessionStatus) -> String {
     text
 }
 
-/// Programs' providers that a session has nothing of, a line each.
+/// Registrations of which a session has no events, a line each.
 pub fn refusals(status: &SessionStatus) -> String {
     let mut text = String::new();
     for refusal in &status.refusals {
@@ -308,14 +360,14 @@ pub fn refusals(status: &SessionStatus) -> String {
     text
 }
 
-/// Exit status 1: this run has lost something, or has nothing of a program that it was to record.
+/// Exit status 1 if this run has lost events, or has no events of a program that it was to record.
 pub fn outcome(status: &SessionStatus) -> Result<Outcome, Failure> {
     let whole = status.lost == 0 && status.refused == 0 && status.error.is_none();
     Ok(if whole { Outcome::Done } else { Outcome::Damaged })
 }
 
-fn show(status: &SessionStatus, format: Format) -> Result<(), Failure> {
-    if format == Format::Json {
+fn show(status: &SessionStatus, format: TextOrJson) -> Result<(), Failure> {
+    if format.is_json() {
         return print(&json(status)?);
     }
     let mut text = String::new();
@@ -384,7 +436,7 @@ fn show(status: &SessionStatus, format: Format) -> Result<(), Failure> {
     print(&text)
 }
 
-/// Of an object the members that say something.
+/// An object without its empty members.
 fn without_empty(value: Value) -> Value {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -401,8 +453,8 @@ fn without_empty(value: Value) -> Value {
     }
 }
 
-fn list(sessions: &[SessionStatus], format: Format) -> Result<(), Failure> {
-    if format == Format::Json {
+fn list(sessions: &[SessionStatus], format: TextOrJson) -> Result<(), Failure> {
+    if format.is_json() {
         return print(&json(&sessions)?);
     }
     let mut text = String::new();

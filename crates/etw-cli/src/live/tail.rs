@@ -1,17 +1,17 @@
 //! `etw tail`
 
-use super::host::{Which, ask_session};
+use super::host::{HostChoice, ask_session};
 use super::options::{EnableOptions, Wanted as Provider, enablements, resolve};
 use super::session::refusals;
-use crate::format::{FileFacts, Format, Options};
+use crate::format::{FileFacts, Options, TextOrJson, safe};
 use crate::output::{Failure, Outcome, Output};
 use crate::schemas::{self, Schemas};
 use crate::where_filter::{TraceNames, WhereOption};
 use ::etw::{Consumer, Controller, Lost, Missed};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use etw_decode::{Decoder, Style};
 use etw_host::SessionConfig;
-use etw_types::{EventRecord, FileTime};
+use etw_types::{EventRecord, FileTime, LogFileMode};
 use etw_wire::requests::{Request, Response, StartRequest};
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -19,14 +19,12 @@ use std::time::Duration;
 #[derive(Args)]
 pub struct Arguments {
     /// A running real-time session; without one, -p starts one that ends with this command
-    #[arg(required_unless_present = "provider")]
     session: Option<String>,
     /// Show this provider's events: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, registered name, or *Name
     #[arg(short, long, value_name = "PROVIDER", conflicts_with = "session")]
     provider: Vec<Provider>,
-    /// Form of the output
-    #[arg(long, value_enum, default_value = "text")]
-    format: LiveFormat,
+    #[command(flatten)]
+    format: TextOrJson,
     /// Stop after N events
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -37,22 +35,17 @@ pub struct Arguments {
     #[command(flatten)]
     filter: WhereOption,
     #[command(flatten)]
-    which: Which,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum LiveFormat {
-    /// A line for people
-    Text,
-    /// A JSON object a line
-    Json,
+    host: HostChoice,
 }
 
 /// Sooner than anybody sees: buffers are handed out when their first event is so old.
 const FLUSH_TIMER: Duration = Duration::from_millis(2);
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let client = arguments.which.connect_or_start()?;
+    if arguments.session.is_none() && arguments.provider.is_empty() {
+        return Err(nothing_to_show(&arguments.host));
+    }
+    let client = arguments.host.connect_or_start()?;
     let session = match &arguments.session {
         Some(session) => session.clone(),
         None => {
@@ -76,7 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     };
     // A session of our own ends with `client`.
-    let host = Controller::connect_to(arguments.which.directory()).map_err(refused)?;
+    let host = Controller::connect_to(arguments.host.directory()).map_err(refused)?;
     let mut events = Consumer::open(&host, &session).map_err(refused)?;
     let header = events.trace().header();
     let start = header.map_or(FileTime(0), |header| header.start_time);
@@ -91,15 +84,12 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     decoder.set_catalog(arguments.schemas.load()?);
     decoder.set_own_catalog(schemas::own());
     let options = Options {
-        format: match arguments.format {
-            LiveFormat::Text => Format::Text,
-            LiveFormat::Json => Format::Json,
-        },
+        format: arguments.format.format(),
         raw: false,
         style: Style::default(),
         names: None,
     };
-    let colours = arguments.format == LiveFormat::Text
+    let colours = !arguments.format.is_json()
         && std::io::stdout().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut output = Output::open(None, &[])?;
@@ -141,18 +131,19 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         if events.lost() != told {
             told = events.lost();
-            eprintln!("etw: {} events lost so far: this reader is too slow", told.events);
+            eprintln!(
+                "etw: {} events lost so far: this command reads too slowly; --where or -o FILE of etw record help",
+                told.events
+            );
         }
         if events.missed() != missed {
             let before = std::mem::replace(&mut missed, events.missed());
             if missed.replaced != before.replaced {
-                eprintln!("etw: the host's worker was replaced; the session goes on");
+                eprintln!("etw: note: the host's worker was restarted; the session continues");
             }
             if missed.events != before.events {
                 let missed = missed.events - before.events;
-                eprintln!(
-                    "etw: {missed} events were on their way here when that was, and are lost"
-                );
+                eprintln!("etw: {missed} in-flight events were lost in that restart");
             }
         }
         if !goes_on || left == 0 {
@@ -175,6 +166,28 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
     drop(client);
     Ok(if whole { Outcome::Done } else { Outcome::Damaged })
+}
+
+/// The error for a command without a session and without providers.
+fn nothing_to_show(host: &HostChoice) -> Failure {
+    let sessions = match host.connect_if_any() {
+        Ok(Some(client)) => client.ask(&Request::List).ok(),
+        _ => None,
+    };
+    let names: Vec<String> = match sessions {
+        Some(Response::Sessions { sessions }) => {
+            let live = sessions.into_iter().filter(|s| s.mode.contains(LogFileMode::REAL_TIME));
+            live.map(|status| status.name).collect()
+        }
+        _ => Vec::new(),
+    };
+    let running = match names.is_empty() {
+        true => "no real-time session is running".to_owned(),
+        false => format!("running real-time sessions: {}", safe(&names.join(", "))),
+    };
+    Failure::Usage(format!(
+        "tail: name a session (etw tail SESSION) or a provider (etw tail -p PROVIDER); {running}"
+    ))
 }
 
 fn refused(error: ::etw::ControlError) -> Failure {

@@ -911,7 +911,11 @@ fn a_ninth_session_is_told() {
     record.args(["record", "-o", "r.etl", "-p", NAME, "--"]).arg(program);
     record.args(["controllers::program", "--exact", "--nocapture", "--test-threads=1"]);
     let output = record.env(ROLE, "program").output().unwrap();
-    let mut ends = vec![(output.status.code(), stderr(&output))];
+    // The status of `record` is its command's.
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stderr(&output);
+    let code = Some(i32::from(text.contains("NOT RECORDED")));
+    let mut ends = vec![(code, text)];
     let query = |number| place.does(&format!("session query {}", name(number)));
     let queried: Vec<String> = (0..8).map(query).collect();
     for (number, queried) in queried.iter().enumerate() {
@@ -1003,6 +1007,7 @@ fn recorded_commands_have_their_signals() {
     assert_eq!(unsafe { libc::kill(record.id() as libc::pid_t, libc::SIGTERM) }, 0);
     let output = record.wait_with_output().unwrap();
     assert!(stderr(&output).contains("sh ended with signal 15"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(128 + 15));
     assert_eq!(place.stat("t.etl")["finalised"], true);
 }
 
@@ -1032,4 +1037,149 @@ fn a_query_says_what_is_wanted() {
         assert!(stderr(&output).contains("is named twice"), "{}", stderr(&output));
     }
     assert!(place.does("session list").is_empty());
+}
+
+/// `etw record -- COMMAND` ends as the command does; its own failures have statuses of their own.
+#[test]
+fn a_recorded_command_gives_its_exit_status() {
+    let place = Place::new("status");
+    std::fs::write(place.file("data"), "text").unwrap();
+    for (words, expected) in [
+        (&["true"][..], 0),
+        (&["sh", "-c", "exit 1"], 1),
+        (&["sh", "-c", "exit 3"], 3),
+        (&["sh", "-c", "kill -9 $$"], 137),
+        (&["no-such-command-anywhere"], 127),
+        (&["./data"], 126),
+    ] {
+        let line = [&["record", "--force", "-q", "-o", "s.etl", "-p", NAME, "--"], words].concat();
+        let output = place.etw(&line);
+        assert_eq!(output.status.code(), Some(expected), "{words:?}: {}", stderr(&output));
+    }
+    for line in ["record -o none/s.etl -p *A -- true", "record -o s.etl -p *A -p *A -- true"] {
+        place.ends(125, line);
+    }
+}
+
+/// An existing trace is replaced with `--force` alone, by every command.
+#[test]
+fn an_existing_trace_is_replaced_with_force_alone() {
+    let place = Place::new("force");
+    place.does(&format!("record -q -o a.etl -p {NAME} -- true"));
+    let before = std::fs::read(place.file("a.etl")).unwrap();
+    place.does(&format!("session start m --buffering -p {NAME}"));
+    for line in [
+        format!("session start s -o a.etl -p {NAME}"),
+        format!("record -o a.etl -p {NAME} -q"),
+        "session flush m -o a.etl".to_owned(),
+        "dump -o a.etl a.etl".to_owned(),
+        "stat -o a.etl a.etl".to_owned(),
+    ] {
+        let output = place.etw(&line.split(' ').collect::<Vec<_>>());
+        assert_eq!(output.status.code(), Some(3), "{line}");
+        assert!(stderr(&output).contains("a.etl: exists; --force"), "{line}: {}", stderr(&output));
+    }
+    assert_eq!(std::fs::read(place.file("a.etl")).unwrap(), before);
+    place.does("session flush m -o a.etl --force");
+    place.does(&format!("session start s -o a.etl --force -p {NAME}"));
+    place.does("session stop s");
+    // Appending replaces nothing.
+    place.does(&format!("session start s -o b.etl --clock system -p {NAME}"));
+    place.does("session stop s");
+    place.does(&format!("session start s -o b.etl --mode append --clock system -p {NAME}"));
+}
+
+/// Providers stand alone or behind `-p`; a session without output says what is missing.
+#[test]
+fn options_are_spelt_alike_everywhere() {
+    let place = Place::new("spelling");
+    place.does("session start s --buffering --format json");
+    place.does(&format!("session enable s -p {NAME}:4"));
+    place.does(&format!("session enable s {SECOND_NAME} -p {NAME}:3 --timeout 0"));
+    let text = place.does("session query s --json");
+    let status: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(status["enabled"].as_object().unwrap().len(), 2, "{text}");
+    place.does(&format!("session disable s -p {SECOND_NAME}"));
+    place.does(&format!("session capture-state s -p {NAME}"));
+    for (line, status, why) in [
+        ("session enable s", 2, "PROVIDER"),
+        ("session start t", 2, "session start t: no output is named: give -o FILE"),
+        ("tail", 2, "tail: name a session (etw tail SESSION) or a provider"),
+        ("session list --system-host", 3, "/run/openetw"),
+        ("wpr -start GeneralProfile", 2, "etw record"),
+        ("pktmon start", 2, "tcpdump"),
+        ("netsh trace start", 2, "tcpdump"),
+    ] {
+        let output = place.etw(&line.split(' ').collect::<Vec<_>>());
+        if line.ends_with("--system-host") && output.status.success() {
+            // A machine with a host.
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(status), "{line}: {}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{line}: {}", stderr(&output));
+    }
+    for name in ["wpr", "wevtutil", "netsh", "pktmon", "tracelog", "logman", "xperf", "tracerpt"] {
+        assert!(place.does(&format!("{name} --help")).starts_with(name), "{name}");
+    }
+}
+
+/// OV-24: a second stop prints Windows' text.
+#[test]
+fn a_second_stop_prints_what_windows_prints() {
+    let place = Place::new("second-stop");
+    const NOT_RECOGNIZED: &str =
+        "The instance name passed was not recognized as valid by a WMI data provider.";
+    for line in ["logman stop s -ets", "logman query s -ets"] {
+        assert!(place.ends(3, line).contains("Data Collector Set was not found."), "{line}");
+    }
+    place.does(&format!("logman start s -p {NAME} -rt -ets"));
+    place.does("logman stop s -ets");
+    assert!(place.ends(3, "logman stop s -ets").contains("\nData Collector Set was not found.\n"));
+    let text = place.ends(3, "tracelog -stop s");
+    assert!(text.contains("4201L") && text.contains(NOT_RECOGNIZED), "{text}");
+    let output = place.etw(&["xperf", "-stop", "s"]);
+    assert!(stderr(&output).contains(NOT_RECOGNIZED) && stderr(&output).contains("0x1069"));
+}
+
+/// OV-24: levels and keywords of a manifest's provider.
+#[test]
+fn logman_shows_levels_and_keywords_of_a_provider() {
+    let place = Place::new("logman-keywords");
+    std::fs::create_dir(place.file("packs")).unwrap();
+    std::fs::write(
+        place.file("shop.man"),
+        r#"<instrumentationManifest><instrumentation><events>
+        <provider name="Shop-Orders" guid="{11111111-2222-3333-4444-555555555555}" symbol="S" resourceFileName="x" messageFileName="x">
+        <keywords><keyword name="Sales" mask="0x1"/><keyword name="Net" mask="0x20"/></keywords>
+        <events><event value="1" level="win:Warning" keywords="Sales"/></events>
+        </provider></events></instrumentation></instrumentationManifest>"#,
+    )
+    .unwrap();
+    place.does("pack create -o packs/shop.etwpack shop.man");
+    let mut command = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+    command.env("ETW_PACKS", place.file("packs"));
+    let output = command.args(["logman", "query", "providers", "Shop-Orders"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in [
+        "Shop-Orders                              {11111111-2222-3333-4444-555555555555}",
+        "0x0000000000000001  Sales",
+        "0x0000000000000020  Net",
+        "0x03                win:Warning          Warning",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+/// OV-24: the analyses of `xperf -i`.
+#[test]
+fn xperf_shows_traces() {
+    let place = Place::new("xperf-analysis");
+    place.does(&format!("record -q -o a.etl -p {NAME} -- true"));
+    assert!(place.does("xperf -i a.etl -a tracestats").contains("session  \"etw-record-"));
+    assert!(place.does("xperf -i a.etl -a process").contains("process"));
+    let text = place.does("xperf -i a.etl -o out.csv -a dumper");
+    assert_eq!(text, "");
+    let csv = std::fs::read_to_string(place.file("out.csv")).unwrap();
+    assert!(csv.starts_with("Event Name,Type,") && csv.lines().count() > 1, "{csv}");
+    assert!(!place.does("xperf -i a.etl -a stack -range 0 10000000").is_empty());
 }

@@ -470,7 +470,9 @@ fn output_goes_to_a_file_but_never_over_an_input() {
     let file = TempFile::new(&greetings(10));
     let out = TempFile::new(b"old");
     let path = out.path().to_str().unwrap();
-    assert_eq!(stdout(&["dump", "-o", path], &[file.path()], 0), "");
+    assert_eq!(etw(&["dump", "-o", path], &[file.path()]).status.code(), Some(3));
+    assert_eq!(std::fs::read_to_string(out.path()).unwrap(), "old");
+    assert_eq!(stdout(&["dump", "--force", "-o", path], &[file.path()], 0), "");
     let direct = stdout(&["dump"], &[file.path()], 0);
     assert_eq!(std::fs::read_to_string(out.path()).unwrap(), direct);
     let before = std::fs::read(file.path()).unwrap();

@@ -192,7 +192,7 @@ fn nothing_is_overwritten_unless_told() {
         "not a regular file",
     );
     let nowhere = folder.path("no/such/out.etl");
-    refused(&["relog", "-o", nowhere.to_str().unwrap()], &[&input], "the folder has to be there");
+    refused(&["relog", "-o", nowhere.to_str().unwrap()], &[&input], "create the folder first");
     let missing = folder.path("missing.etl");
     refused(
         &["merge", "-o", folder.path("x").to_str().unwrap()],

@@ -171,6 +171,13 @@ fn with_extension(file: &str) -> PathBuf {
     }
 }
 
+/// Windows' message about a session that does not exist.
+fn missing(name: &str, hint: &str) -> Failure {
+    // Scripts look for this text in the output.
+    let _ = print("\nError:\nData Collector Set was not found.\n");
+    Failure::new(format!("logman: {name}: Data Collector Set was not found; {hint}"))
+}
+
 fn act(action: u16, name: Option<String>, command: Command) -> Result<Outcome, Failure> {
     match (action, name) {
         (START, Some(name)) => {
@@ -189,12 +196,12 @@ fn act(action: u16, name: Option<String>, command: Command) -> Result<Outcome, F
             print(DONE)
         }
         (STOP, Some(name)) => {
-            let (_, outcome) = Controller::connect()?.stop(&name)?;
+            let (_, outcome) = Controller::connect_to(&name, missing)?.stop(&name)?;
             print(DONE)?;
             Ok(outcome)
         }
         (UPDATE, Some(name)) => {
-            let controller = Controller::connect()?;
+            let controller = Controller::connect_to(&name, missing)?;
             let update = Update {
                 buffers: command.setup.max_buffers,
                 flush_timer_ms: command.flush_timer_ms,
@@ -216,7 +223,7 @@ fn act(action: u16, name: Option<String>, command: Command) -> Result<Outcome, F
             print(DONE)
         }
         (QUERY, Some(name)) => {
-            let controller = Controller::connect()?;
+            let controller = Controller::connect_to(&name, missing)?;
             let status = controller.query(&name)?;
             let names = ProviderNames::of(controller.providers()?);
             print(&format!("\n{}\n{DONE}", properties(&status, &names)))

@@ -164,6 +164,15 @@ impl Command {
     }
 }
 
+/// Windows' message about a session that does not exist.
+fn missing(name: &str, hint: &str) -> Failure {
+    const WHAT: &str =
+        "The instance name passed was not recognized as valid by a WMI data provider.";
+    // Scripts look for this text in the output.
+    let _ = print(&format!("Operation Status:       4201L   {WHAT}\n"));
+    Failure::new(format!("tracelog: {name}: {WHAT} ({hint})"))
+}
+
 fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
     let enablements = command.enablements();
     let name = command.name.take().unwrap_or_default();
@@ -185,18 +194,21 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
             print(&(text + &succeeded(&status, false)))
         }
         STOP => {
-            let (status, outcome) = Controller::connect()?.stop(&name)?;
+            let (status, outcome) = Controller::connect_to(&name, missing)?.stop(&name)?;
             print(&succeeded(&status, false))?;
             Ok(outcome)
         }
-        QUERY => print(&succeeded(&Controller::connect()?.query(&name)?, command.with_providers)),
+        QUERY => print(&succeeded(
+            &Controller::connect_to(&name, missing)?.query(&name)?,
+            command.with_providers,
+        )),
         LIST => {
             let each = all_sessions()?;
             let each = each.iter().map(|status| properties(status, command.with_providers));
             print(&each.collect::<Vec<_>>().join("\n"))
         }
         UPDATE => {
-            let controller = Controller::connect()?;
+            let controller = Controller::connect_to(&name, missing)?;
             let file = command.setup.file.as_deref().map(absolute);
             let update = Update {
                 buffers: command.setup.max_buffers,
@@ -208,7 +220,7 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
             print(&succeeded(&controller.query(&name)?, false))
         }
         FLUSH => {
-            let controller = Controller::connect()?;
+            let controller = Controller::connect_to(&name, missing)?;
             match &command.setup.file {
                 Some(file) => controller.snapshot(&name, file)?,
                 None => controller.flush(&name)?,
@@ -216,7 +228,7 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
             print(&succeeded(&controller.query(&name)?, false))
         }
         ENABLE => {
-            let controller = Controller::connect()?;
+            let controller = Controller::connect_to(&name, missing)?;
             for enablement in &enablements {
                 controller.enable(&name, enablement, command.timeout_ms)?;
             }
@@ -224,14 +236,14 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
             print(&format!("Enabling trace to logger {}\n{}", status.id, succeeded(&status, false)))
         }
         DISABLE => {
-            let controller = Controller::connect()?;
+            let controller = Controller::connect_to(&name, missing)?;
             for enablement in &enablements {
                 controller.disable(&name, &enablement.provider)?;
             }
             print(&succeeded(&controller.query(&name)?, false))
         }
         CAPTURE_STATE => {
-            let controller = Controller::connect()?;
+            let controller = Controller::connect_to(&name, missing)?;
             let status = controller.query(&name)?;
             for (id, info) in enabled(&status) {
                 controller.capture(&name, id, &info.wanted)?;

@@ -133,6 +133,13 @@ fn session_of(words: &mut Words<'_>, option: &str) -> Result<String, Failure> {
     session_name("xperf", name)
 }
 
+/// Windows' message about a session that does not exist.
+fn missing(name: &str, hint: &str) -> Failure {
+    Failure::new(format!(
+        "xperf: error: {name}: The instance name passed was not recognized as valid by a WMI data provider. (0x1069). ({hint})"
+    ))
+}
+
 fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
     match action {
         LOGGERS => return loggers(),
@@ -149,7 +156,7 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
     if action == UPDATE {
         return update(&logger);
     }
-    let controller = Controller::connect()?;
+    let controller = Controller::connect_to(&logger.name, missing)?;
     match (action, logger.setup.file) {
         (FLUSH, Some(file)) => controller.snapshot(&logger.name, &file)?,
         (FLUSH, None) => controller.flush(&logger.name)?,
@@ -190,7 +197,8 @@ fn start(loggers: Vec<Logger>) -> Result<Outcome, Failure> {
 }
 
 fn stop(names: &[String], merged: Option<PathBuf>) -> Result<Outcome, Failure> {
-    let controller = Controller::connect()?;
+    let Some(first) = names.first() else { return Ok(Outcome::Done) };
+    let controller = Controller::connect_to(first, missing)?;
     let mut files = Vec::new();
     for name in names {
         // Nothing is stopped before all sessions are known.
@@ -226,7 +234,7 @@ fn stop(names: &[String], merged: Option<PathBuf>) -> Result<Outcome, Failure> {
 }
 
 fn update(logger: &Logger) -> Result<Outcome, Failure> {
-    let controller = Controller::connect()?;
+    let controller = Controller::connect_to(&logger.name, missing)?;
     let update = Update {
         buffers: logger.setup.max_buffers,
         flush_timer_ms: logger.flush_timer_ms,

@@ -7,6 +7,7 @@ use crate::frontends::words::number;
 use crate::frontends::{print, usage};
 use crate::live::options::{Named, resolve};
 use crate::output::{Failure, Outcome};
+use crate::schemas;
 use etw_types::Guid;
 use etw_wire::requests::ProviderStatus;
 use std::fmt::Write;
@@ -71,6 +72,46 @@ pub fn enablements_of_file(path: &str, text: &str) -> Result<Vec<Enablement>, Fa
     }
 }
 
+/// The tables of keywords and levels, as far as a manifest of the user's describes the provider.
+fn put_keywords_and_levels(text: &mut String, id: &Guid) {
+    let own = schemas::own();
+    // Writing to a String cannot fail.
+    let keywords = own.keywords_of(id);
+    if !keywords.is_empty() {
+        let _ = write!(text, "\n{:<20}{:<21}Description\n{:-<79}\n", "Value", "Keyword", "");
+        for (mask, name) in keywords {
+            let _ = writeln!(text, "{:<20}{}", format!("{mask:#018x}"), safe(&name));
+        }
+    }
+    let mut levels: Vec<(u8, &str)> = own
+        .events_of(id)
+        .into_iter()
+        .filter_map(|event| {
+            let name = event.level?;
+            let name = name.strip_prefix("win:").unwrap_or(&name).to_ascii_lowercase();
+            LEVELS.into_iter().find(|(_, known)| known[4..].eq_ignore_ascii_case(&name))
+        })
+        .collect();
+    levels.sort();
+    levels.dedup();
+    if levels.is_empty() {
+        levels = LEVELS.to_vec();
+    }
+    let _ = write!(text, "\n{:<20}{:<21}Description\n{:-<79}\n", "Value", "Level", "");
+    for (value, name) in levels {
+        let _ = writeln!(text, "{:<20}{name:<21}{}", format!("{value:#04x}"), &name[4..]);
+    }
+}
+
+/// Windows' own levels.
+const LEVELS: [(u8, &str); 5] = [
+    (1, "win:Critical"),
+    (2, "win:Error"),
+    (3, "win:Warning"),
+    (4, "win:Informational"),
+    (5, "win:Verbose"),
+];
+
 /// `query providers`: all registered or enabled providers, those of a process, or one with its processes.
 pub fn show(name: Option<String>, pid: Option<u32>) -> Result<Outcome, Failure> {
     let controller = Controller::if_there()?;
@@ -99,6 +140,7 @@ pub fn show(name: Option<String>, pid: Option<u32>) -> Result<Outcome, Failure> 
     let id = resolve(&named, controller.as_ref().map(|c| &c.client))?;
     row(&id);
     let pids = known.iter().find(|each| each.id == id).map_or(&[][..], |each| &each.pids);
+    put_keywords_and_levels(&mut text, &id);
     let _ = write!(text, "\n{:<20}Image\n{:-<79}\n", "PID", "");
     for pid in pids {
         let image = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
