@@ -32,7 +32,7 @@ pub(crate) fn may_control(peer: &Peer, channel: &Channel) -> bool {
 pub(crate) fn no_control(peer: &Peer) -> Response {
     let what = format!(
         "user {} may not control this host: root and the members of group {GROUP} may \
-         (`usermod -aG {GROUP} USER`), and without --system your own host needs no right",
+         (`usermod -aG {GROUP} USER`), and without --system-host your own host needs no right",
         peer.uid
     );
     refused(Status::ERROR_ACCESS_DENIED, what)
