@@ -81,13 +81,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 /// Rows past this many are put together in one: only a hostile trace has so many kinds of events.
 const ROW_LIMIT: usize = 1 << 16;
 
-/// Cause, provider and process of losses that a session of ours told of.
+/// Cause, provider and process of losses in a session's report.
 type Origin = (String, Option<Guid>, Option<u32>);
-/// Origins past this many are put together: our sessions tell of no more.
+/// Further origins are counted together: the project's sessions report no more.
 const ORIGIN_LIMIT: usize = 1 << 13;
 
 fn tell(told: &mut BTreeMap<Origin, u64>, loss: Loss) {
-    let mut origin = (loss.cause, loss.provider, loss.process_id);
+    let mut origin = (loss.cause.name().to_owned(), loss.provider, loss.process_id);
     if told.len() >= ORIGIN_LIMIT && !told.contains_key(&origin) {
         origin = ("others".to_owned(), None, None);
     }
@@ -169,7 +169,7 @@ pub fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
         if record.header.is_classic() && record.provider == Some(LOST_EVENT) {
             *losses.entry(record.descriptor.opcode.0).or_insert(0) += 1;
         }
-        if let Some(loss) = Loss::read(&record) {
+        if let Some(loss) = etw_host::report::read_loss(&record) {
             tell(&mut told, loss);
         }
         counter.add(&record);

@@ -30,14 +30,14 @@ pub mod thread_ids;
 
 pub use etw_session::{
     Cause, Condition, ConfigError, ConfigOption, EnableInfo, EnableProperties, Enablement,
-    EventKey, FileMode, FilterError, Filters, IdFilter, Ledger, LevelKeywordFilter, LogMode,
+    EventKey, FileMode, FilterError, Filters, IdFilter, Ledger, LevelKeywordFilter, LogMode, Loss,
     NameFilter, PayloadFilter, PayloadOp, SessionClock, SessionConfig, StackFilter,
 };
 pub use private::{
     Consumer, LoadedModules, PoolSize, PrivateOptions, PrivateSession, SessionStatistics,
     StartError, provider_of,
 };
-pub use report::{LEDGER_PROVIDER, LEDGER_PROVIDER_NAME, Loss};
+pub use report::{LEDGER_PROVIDER, LEDGER_PROVIDER_NAME};
 pub use setup::AppendError;
 
 /// A thread of ours: all signals blocked from its first instruction on, so that no handler of the program runs on it.

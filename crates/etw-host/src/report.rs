@@ -1,6 +1,6 @@
 //! The ledger in the trace itself: TraceLogging events at the end of each session.
 
-use etw_session::{Event, Ledger};
+use etw_session::{Cause, Event, Ledger, Loss};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
 use etw_types::{
     EventDescriptor, EventRecord, ExtType, ExtendedItemsBuf, Guid, Level, LoadedModule, le,
@@ -39,38 +39,23 @@ impl Report {
     }
 }
 
-/// A loss that a trace tells of.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Loss {
-    /// As [`Cause::name`](crate::Cause::name) gives it.
-    pub cause: String,
-    /// Whose events, where that is known.
-    pub provider: Option<Guid>,
-    /// Of which process, where that is known.
-    pub process_id: Option<u32>,
-    /// How many.
-    pub count: u64,
-}
-
-impl Loss {
-    /// Reads a `Loss` event of [`LEDGER_PROVIDER`]; `None` for every other record.
-    ///
-    /// ```text
-    /// u16 n, cause (n bytes)   GUID provider, zero: unknown   u32 process, all ones: unknown   u64 count
-    /// ```
-    pub fn read(record: &EventRecord<'_>) -> Option<Loss> {
-        let payload = record.payload;
-        let end = 2 + usize::from(le::u16(payload, 0)?);
-        if name_of(record)? != b"Loss" || payload.len() != end + 28 {
-            return None;
-        }
-        Some(Loss {
-            cause: String::from_utf8_lossy(&payload[2..end]).into_owned(),
-            provider: Guid::read(payload, end).filter(|guid| !guid.is_zero()),
-            process_id: le::u32(payload, end + 16).filter(|id| *id != u32::MAX),
-            count: le::u64(payload, end + 20)?,
-        })
+/// Reads a `Loss` event of [`LEDGER_PROVIDER`]; `None` for every other record.
+///
+/// ```text
+/// u16 n, cause (n bytes)   GUID provider, zero: unknown   u32 process, all ones: unknown   u64 count
+/// ```
+pub fn read_loss(record: &EventRecord<'_>) -> Option<Loss> {
+    let payload = record.payload;
+    let end = 2 + usize::from(le::u16(payload, 0)?);
+    if name_of(record)? != b"Loss" || payload.len() != end + 28 {
+        return None;
     }
+    Some(Loss {
+        cause: Cause::of_name(&String::from_utf8_lossy(&payload[2..end])),
+        provider: Guid::read(payload, end).filter(|guid| !guid.is_zero()),
+        process_id: le::u32(payload, end + 16).filter(|id| *id != u32::MAX),
+        count: le::u64(payload, end + 20)?,
+    })
 }
 
 /// Reads a `Module` event of [`LEDGER_PROVIDER`]: the process, and what it had loaded; `None` for every other record.
@@ -110,7 +95,7 @@ pub fn reports(ledger: &Ledger) -> Vec<Report> {
     }
     let mut reports = Vec::new();
     reports.extend(report(metadata, payload, Level::INFO));
-    for (cause, provider, process, count) in ledger.losses() {
+    for Loss { cause, provider, process_id, count } in ledger.losses() {
         let metadata = MetadataBuilder::new("Loss", 0)
             .field("cause", InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar, 0)
             .field("provider", InType::GUID, OutType::NULL, Count::Scalar, 0)
@@ -118,7 +103,7 @@ pub fn reports(ledger: &Ledger) -> Vec<Report> {
         let payload = PayloadBuilder::new()
             .counted_ansi(cause.name().as_bytes())
             .guid(provider.unwrap_or(Guid::ZERO))
-            .u32(process.unwrap_or(u32::MAX))
+            .u32(process_id.unwrap_or(u32::MAX))
             .u64(count);
         reports.extend(report(u64_field(metadata, "count"), payload, Level::WARNING));
     }

@@ -64,7 +64,7 @@ pub use enable::{EnableInfo, EnableProperties, FilterError, Filters};
 pub use etw_types::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use event::{Event, MAX_EVENT_SIZE, ProcessFacts, Shape, Shaped, stack_item};
 pub use host_facts::{EventClock, FileEnd, HostFacts, SessionError};
-pub use ledger::{Cause, Ledger};
+pub use ledger::{Cause, Ledger, Loss};
 pub use log_mode::{AtMaxSize, FileMode, LogMode, LogPolicy, WhenNoBufferIsFree};
 pub use mode::{ModeError, check_log_file_mode};
 pub use payload::{Condition, EventKey, PayloadFilter, PayloadOp};

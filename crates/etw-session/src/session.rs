@@ -11,7 +11,7 @@ use crate::config::SessionConfig;
 use crate::enable::{EnableInfo, EnableProperties};
 use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE, Shape, Shaped};
 use crate::host_facts::{HostFacts, SessionError};
-use crate::ledger::{Cause, Ledger};
+use crate::ledger::{Cause, Ledger, Loss};
 use crate::log_mode::LogPolicy;
 use crate::recover::Recovered;
 use crate::state;
@@ -438,8 +438,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             (_, None) => self.full.pop_front(),
         }?;
         let events = oldest.events - oldest.reports;
-        self.ledger.stored -= events;
-        self.ledger.overwritten += events;
+        self.ledger.overwrite(events);
         Some(oldest.memory)
     }
 
@@ -470,7 +469,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     pub(crate) fn refuse(&mut self, event: &Event<'_>, cause: Cause) {
         self.lost_since = true;
         self.ledger.attempted += 1;
-        self.ledger.count_lost(cause, Some(event.provider), Some(event.process_id), 1);
+        self.ledger.count_lost(Loss {
+            cause,
+            provider: Some(event.provider),
+            process_id: Some(event.process_id),
+            count: 1,
+        });
     }
 
     /// The items that this session wants on every event of the provider.
@@ -678,7 +682,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.facts.buffers_lost += 1;
         let events = full.buffer.events - full.buffer.reports;
         self.ledger.stored -= events;
-        self.ledger.count_lost(Cause::Disk, None, None, events);
+        self.ledger.count_lost(Loss { cause: Cause::Disk, count: events, ..Loss::default() });
         self.save_lost();
         self.lost_since = true;
         self.buffer_lost_since = true;
@@ -691,7 +695,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let events = events.min(self.ledger.stored);
         self.facts.buffers_lost += 1;
         self.ledger.stored -= events;
-        self.ledger.count_lost(Cause::Disk, None, None, events);
+        self.ledger.count_lost(Loss { cause: Cause::Disk, count: events, ..Loss::default() });
         self.save_lost();
         self.lost_since = true;
         self.buffer_lost_since = true;

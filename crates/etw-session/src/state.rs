@@ -20,7 +20,7 @@ use etw_types::{BufferFlags, BufferHeader, EventHeader, Field, Guid, HeaderType,
 use crate::buffer::{Buffer, HEADER_SIZE, MARKS, PLACE, Place, mark};
 use crate::config::SessionConfig;
 use crate::host_facts::{HostFacts, SessionError};
-use crate::ledger::{Cause, Ledger};
+use crate::ledger::{Cause, Ledger, Loss};
 use crate::log_mode::AtMaxSize;
 use crate::recover::{Found, Recovered, own_records};
 use crate::session::{Facts, Session};
@@ -67,7 +67,7 @@ impl Saved {
         }
         for cause in Cause::ALL {
             // Whose they were is gone.
-            ledger.count_lost(cause, None, None, next()?);
+            ledger.count_lost(Loss { cause, count: next()?, ..Loss::default() });
         }
         let facts = Facts {
             buffers: next()?,
@@ -83,7 +83,7 @@ impl Saved {
         // What could not be stored since then.
         let more = le::u64(memory, 8)?.saturating_sub(ledger.lost(Cause::Disk));
         ledger.stored = ledger.stored.saturating_sub(more);
-        ledger.count_lost(Cause::Disk, None, None, more);
+        ledger.count_lost(Loss { cause: Cause::Disk, count: more, ..Loss::default() });
         facts.buffers_lost = facts.buffers_lost.max(le::u64(memory, 16)?);
         Some(Saved { next_sequence, next_place, begun, ledger, facts, is_stopped })
     }

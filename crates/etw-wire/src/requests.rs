@@ -7,9 +7,7 @@ use etw_types::Guid;
 use serde::{Deserialize, Serialize};
 
 pub use crate::start_request::{StartJson, StartRequest, milliseconds};
-pub use crate::status::{
-    LossStatus, MAX_LOSSES, MAX_REFUSALS, ProviderStatus, RefusalStatus, SessionStatus,
-};
+pub use crate::status::{MAX_LOSSES, MAX_REFUSALS, ProviderStatus, RefusalStatus, SessionStatus};
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use etw_session::EnableInfo;
+use etw_session::{EnableInfo, Loss};
 use etw_types::{Guid, LogFileMode};
 use serde::{Deserialize, Serialize};
 
@@ -42,7 +42,7 @@ pub struct SessionStatus {
     /// Of those stored, without the call stack that was wanted: it found no room, or their program captures none.
     pub without_stack: u64,
     /// By cause, provider and process, the largest first; at most [`MAX_LOSSES`], and what is beyond by cause.
-    pub losses: Vec<LossStatus>,
+    pub losses: Vec<Loss>,
     /// Registrations of which the session has nothing, or had nothing for a time, since it is their program's or their provider's ninth.
     /// Those beyond the rows below are counted each time that they are enabled.
     pub refused: u64,
@@ -71,16 +71,6 @@ pub struct RefusalStatus {
     pub status: u32,
     /// A sentence that says so.
     pub message: String,
-}
-
-/// A loss.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)]
-pub struct LossStatus {
-    pub cause: String,
-    pub provider: Option<Guid>,
-    pub pid: Option<u32>,
-    pub count: u64,
 }
 
 /// A provider's state.

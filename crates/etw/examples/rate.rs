@@ -125,7 +125,7 @@ fn offer(
     let lost = statistics.ledger.lost_total();
     if std::env::var_os("RATE_VERBOSE").is_some() {
         let losses =
-            statistics.ledger.losses().map(|(cause, _, _, count)| format!("{cause} {count}"));
+            statistics.ledger.losses().map(|loss| format!("{} {}", loss.cause, loss.count));
         let losses = losses.collect::<Vec<_>>().join(", ");
         eprintln!("{threads} x: {:.2} M/s offered, lost: {losses}, behind {behind}", rate / 1e6);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use etw_session::{EnableInfo, Enablement, LogMode, SessionClock, SessionConfig};
 use etw_types::{Guid, Level, LevelKeyword, Status};
 use etw_wire::host_client::{Client, ClientError};
-pub use etw_wire::requests::{LossStatus, ProviderStatus, SessionStatus};
+pub use etw_wire::requests::{ProviderStatus, SessionStatus};
 use etw_wire::requests::{Request, Response, StartRequest, Update, milliseconds};
 use etw_wire::runtime_directory;
 

@@ -91,18 +91,18 @@ pub use consumer::{Closer, Consumer, Lost, Missed};
 #[cfg(all(target_os = "linux", feature = "control"))]
 #[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "control"))))]
 pub use controller::{
-    ControlError, Controller, GlobalSession, GlobalSessionBuilder, LossStatus, ProviderStatus,
-    SessionStatus,
+    ControlError, Controller, GlobalSession, GlobalSessionBuilder, ProviderStatus, SessionStatus,
 };
 pub use custom::Protocol;
 #[cfg(feature = "session")]
 #[cfg_attr(docsrs, doc(cfg(feature = "session")))]
-pub use etw_host::{SessionClock, SessionStatistics, StartError};
+pub use etw_host::{PoolSize, SessionStatistics, StartError};
 #[cfg(any(feature = "session", feature = "control"))]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "session", feature = "control"))))]
 pub use etw_session::{
-    Cause, Condition, EnableInfo, EnableProperties, EventKey, FilterError, Filters, IdFilter,
-    Ledger, LevelKeywordFilter, NameFilter, PayloadFilter, PayloadOp, StackFilter,
+    Cause, Condition, ConfigError, ConfigOption, EnableInfo, EnableProperties, Enablement,
+    EventKey, FilterError, Filters, IdFilter, Ledger, LevelKeywordFilter, LogMode, Loss,
+    NameFilter, PayloadFilter, PayloadOp, SessionClock, SessionConfig, StackFilter,
 };
 pub use etw_tracelogging::{EncodeError, InType, OutType};
 pub use etw_types::LevelKeyword;

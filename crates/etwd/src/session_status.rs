@@ -1,9 +1,9 @@
 //! The status of a session, as controllers receive it.
 
 use etw_host::engine::BufferedSession;
-use etw_session::{Ledger, State};
+use etw_session::{Ledger, Loss, State};
 use etw_types::LogFileMode;
-use etw_wire::requests::{LossStatus, MAX_LOSSES, SessionStatus, milliseconds};
+use etw_wire::requests::{MAX_LOSSES, SessionStatus, milliseconds};
 
 use crate::global_session::Hosted;
 
@@ -60,24 +60,15 @@ pub(crate) fn status(
 }
 
 /// The largest losses; the others are added up by cause, so that the status fits in a message.
-fn losses(ledger: &Ledger) -> Vec<LossStatus> {
-    let mut losses: Vec<LossStatus> = ledger
-        .losses()
-        .map(|(cause, provider, pid, count)| LossStatus {
-            cause: cause.name().to_owned(),
-            provider,
-            pid,
-            count,
-        })
-        .collect();
+fn losses(ledger: &Ledger) -> Vec<Loss> {
+    let mut losses: Vec<Loss> = ledger.losses().collect();
     losses.sort_by_key(|loss| std::cmp::Reverse(loss.count));
     for rest in losses.split_off(losses.len().min(MAX_LOSSES)) {
-        let is_sum = |loss: &&mut LossStatus| {
-            loss.cause == rest.cause && loss.provider.is_none() && loss.pid.is_none()
-        };
+        let sum = Loss { provider: None, process_id: None, ..rest };
+        let is_sum = |loss: &&mut Loss| Loss { count: sum.count, ..**loss } == sum;
         match losses.iter_mut().find(is_sum) {
-            Some(loss) => loss.count += rest.count,
-            None => losses.push(LossStatus { provider: None, pid: None, ..rest }),
+            Some(loss) => loss.count += sum.count,
+            None => losses.push(sum),
         }
     }
     losses

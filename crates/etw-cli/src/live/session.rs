@@ -336,7 +336,7 @@ fn losses(status: &SessionStatus) -> String {
     let mut text = String::new();
     for loss in &status.losses {
         let _ = write!(text, "  {:>12}  {}", loss.count, loss.cause);
-        if let Some(pid) = loss.pid {
+        if let Some(pid) = loss.process_id {
             let _ = write!(text, ", process {pid}");
         }
         if let Some(provider) = &loss.provider {

@@ -1,7 +1,7 @@
 //! Losses that a pool's writers counted, mapped to the session of a slot.
 
 use etw_ring::{Cause as RingCause, Reader, RegistrationLosses};
-use etw_session::{Cause, Ledger};
+use etw_session::{Cause, Ledger, Loss};
 
 use super::pool::AttachedPool;
 
@@ -105,6 +105,11 @@ pub(super) fn count(ledger: &mut Ledger, losses: &[RingLoss], pool: &AttachedPoo
         let count = (*count).min(LARGEST_COUNT);
         ledger.attempted = ledger.attempted.saturating_add(count);
         let provider = registration.and_then(|number| pool.registrations.provider_of(number));
-        ledger.count_lost(*cause, provider.map(|p| p.id), Some(pool.process_id), count);
+        ledger.count_lost(Loss {
+            cause: *cause,
+            provider: provider.map(|p| p.id),
+            process_id: Some(pool.process_id),
+            count,
+        });
     }
 }

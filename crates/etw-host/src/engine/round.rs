@@ -7,7 +7,7 @@ use etw_ring::{
     Admission, DrainOptions, DrainedTogether, PATIENCE, Participant, advance_together,
     drain_together,
 };
-use etw_session::{Cause, Ledger, State};
+use etw_session::{Cause, Ledger, Loss, State};
 
 use super::pool::AttachedPool;
 use super::session::{BufferedSession, HostedSession, Sink};
@@ -280,7 +280,12 @@ impl<S: Sink> Engine<S> {
                 if let Some(session) = self.router.session_mut(slot.session) {
                     let ledger = session.ledger_mut();
                     ledger.attempted += count;
-                    ledger.count_lost(Cause::Hostile, None, Some(pool.process_id), count);
+                    ledger.count_lost(Loss {
+                        cause: Cause::Hostile,
+                        provider: None,
+                        process_id: Some(pool.process_id),
+                        count,
+                    });
                 }
             }
         }

@@ -40,7 +40,15 @@ fn all_or_none_and_independent() {
         assert_eq!(lost(1, Cause::AllOrNone), if first_full { 0 } else { 10 });
         assert_eq!(lost(2, Cause::AllOrNone), 0);
         let losses: Vec<_> = router.session(0).unwrap().ledger().losses().collect();
-        assert_eq!(losses, [(Cause::SessionFull, Some(PROVIDER), Some(7), 10)]);
+        assert_eq!(
+            losses,
+            [Loss {
+                cause: Cause::SessionFull,
+                provider: Some(PROVIDER),
+                process_id: Some(7),
+                count: 10
+            }]
+        );
     }
 }
 

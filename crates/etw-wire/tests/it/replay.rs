@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use etw_session::{
-    Condition, EnableInfo, Enablement, EventKey, Filters, IdFilter, LogMode, PayloadFilter,
-    PayloadOp, SessionConfig,
+    Cause, Condition, EnableInfo, Enablement, EventKey, Filters, IdFilter, LogMode, Loss,
+    PayloadFilter, PayloadOp, SessionConfig,
 };
 use etw_types::{Guid, LevelKeyword, LevelKeywordFilter, LoadedModule, NameFilter, StackFilter};
 use etw_wire::message::{FromHost, FromProgram};
-use etw_wire::requests::{LossStatus, RefusalStatus, Request, Response, SessionStatus, Update};
+use etw_wire::requests::{RefusalStatus, Request, Response, SessionStatus, Update};
 
 #[path = "../../../../fuzz/src/wire.rs"]
 mod targets;
@@ -127,7 +127,7 @@ fn wire_request() {
     let enable =
         Request::Enable { session: session(), provider: Guid::from_u128(3), info, timeout_ms: 5 };
     let update = Update { buffers: Some(3), real_time: Some(false), ..Update::default() };
-    let loss = LossStatus { cause: "late".to_owned(), count: 3, ..LossStatus::default() };
+    let loss = Loss { cause: Cause::Late, count: 3, ..Loss::default() };
     let refusal = RefusalStatus {
         pid: 7,
         provider: Guid::from_u128(3),

@@ -621,7 +621,12 @@ fn properties_of_the_process() {
     assert_eq!(write(), Status::ERROR_SUCCESS);
     let ledger = session.stop().unwrap().ledger;
     let process = Some(std::process::id());
-    let whose = (Cause::TooLargeForSession, Some(PROVIDER.id()), process, 1);
+    let whose = etw::Loss {
+        cause: Cause::TooLargeForSession,
+        provider: Some(PROVIDER.id()),
+        process_id: process,
+        count: 1,
+    };
     assert_eq!(ledger.losses().collect::<Vec<_>>(), [whose]);
 
     let file = etw_etl::read::TraceFile::open(&*path).unwrap();

@@ -1,6 +1,6 @@
 //! Order, all or none, losses, live consumers.
 
-use etw_session::{LogMode, SessionConfig};
+use etw_session::{Cause, LogMode, SessionConfig};
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use etw_etl::read::buffer;
 use etw_etl::read::{BufferRecords, Item, Records, TraceFile};
 use etw_wire::frames;
 use etw_wire::host_client::Client;
-use etw_wire::requests::{LossStatus, Request};
+use etw_wire::requests::Request;
 
 use crate::rig::*;
 
@@ -57,7 +57,7 @@ fn a_session_that_cannot_keep_up() {
             true => assert_eq!((events, other.lost), (2000, 0)),
             false => {
                 assert_eq!(other.lost, stuck.lost, "{other:?}");
-                assert!(other.losses.iter().any(|loss| loss.cause == "all or none"));
+                assert!(other.losses.iter().any(|loss| loss.cause == Cause::AllOrNone));
             }
         }
     }
@@ -82,9 +82,10 @@ fn the_ledger_is_exact_flat_out() {
     assert_eq!(status.losses.iter().map(|loss| loss.count).sum::<u64>(), status.lost);
     // Lost in the pool or at the host: by cause, provider and process; but for what nobody could place.
     assert!(status.lost > 0, "{status:?}");
-    let is_known = |loss: &&LossStatus| loss.provider == Some(provider()) && loss.pid.is_some();
+    let is_known =
+        |loss: &&etw_session::Loss| loss.provider == Some(provider()) && loss.process_id.is_some();
     let known: u64 = status.losses.iter().filter(is_known).map(|loss| loss.count).sum();
-    let late = status.losses.iter().filter(|loss| loss.cause == "late").map(|loss| loss.count);
+    let late = status.losses.iter().filter(|loss| loss.cause == Cause::Late).map(|loss| loss.count);
     assert_eq!(known + late.sum::<u64>(), status.lost, "{status:?}");
     assert_eq!(events(&file).len() as u64, status.stored);
     assert_eq!(rig.stop("beside").attempted, 300_000);

@@ -34,8 +34,12 @@ fn kill_9_of_programs_loses_nothing_committed() {
     }
     assert_eq!(by_thread.values().sum::<u64>(), status.stored);
     // What was in flight is counted as late, one write at most for each program.
-    let late: u64 =
-        status.losses.iter().filter(|loss| loss.cause == "late").map(|loss| loss.count).sum();
+    let late: u64 = status
+        .losses
+        .iter()
+        .filter(|loss| loss.cause == etw_session::Cause::Late)
+        .map(|loss| loss.count)
+        .sum();
     assert!(late <= kills, "{status:?}");
     assert_eq!(status.attempted, status.stored + status.lost);
 }

@@ -1,6 +1,6 @@
 //! What the system does to programs and to the daemon: namespaces, clocks, limits, full disks, crowds.
 
-use etw_session::{Enablement, LogMode, SessionClock, SessionConfig};
+use etw_session::{Cause, Enablement, LogMode, SessionClock, SessionConfig};
 use std::time::Duration;
 
 use etw_wire::requests::{Request, Response};
@@ -109,7 +109,10 @@ fn a_limit_of_file_sizes() {
     daemon.start("memory", SessionConfig { mode: LogMode::Buffering, ..SessionConfig::default() });
     daemon.rig.program("threads", &[2, 60_000]).end();
     let status = daemon.stop("full");
-    assert!(status.lost > 0 && status.losses.iter().any(|loss| loss.cause == "disk"), "{status:?}");
+    assert!(
+        status.lost > 0 && status.losses.iter().any(|loss| loss.cause == Cause::Disk),
+        "{status:?}"
+    );
     // One that found no room was tried again.
     assert!(status.attempted >= 120_000);
     assert_eq!(status.attempted, status.stored + status.lost);
@@ -136,7 +139,7 @@ fn a_full_disk() {
     daemon.rig.program("threads", &[1, 10_000]).end();
     let status = daemon.stop("full");
     assert_eq!(status.attempted, status.stored + status.lost);
-    let disk = status.losses.iter().find(|loss| loss.cause == "disk");
+    let disk = status.losses.iter().find(|loss| loss.cause == Cause::Disk);
     assert!(disk.is_some_and(|loss| loss.count > 5000), "{status:?}");
     // The daemon's namespace is the only one that sees it.
     let worker = daemon.worker().unwrap();

@@ -151,7 +151,7 @@ fn told(paths: &[PathBuf]) -> usize {
     let mut reports = 0;
     while let Some(record) = records.next() {
         let is_report = record.provider == Some(etw_host::report::LEDGER_PROVIDER);
-        reports += usize::from(is_report && etw_host::report::Loss::read(&record).is_none());
+        reports += usize::from(is_report && etw_host::report::read_loss(&record).is_none());
     }
     reports
 }
