@@ -1,4 +1,4 @@
-//! The write calls of `evntprov.h`, for programs that build their events by hand: same parameters, same statuses.
+//! The calls of `evntprov.h`, for programs that build their events by hand: with the same parameters and statuses.
 //!
 //! ```
 //! use etw::evntprov::*;
@@ -6,17 +6,24 @@
 //!
 //! let handle = event_register(&Guid::from_u128(99), None).unwrap();
 //! let descriptor = EventDescriptor { id: 7, level: Level::INFO, ..EventDescriptor::default() };
-//! // Nobody listens: success at once.
+//! // No session wants the event: success at once.
 //! let status = event_write(handle, Some(&descriptor), &[EventDataDescriptor::new(b"payload")]);
 //! assert_eq!(status, Status::ERROR_SUCCESS);
 //! assert_eq!(event_unregister(handle), Status::ERROR_SUCCESS);
 //! assert_eq!(event_write(handle, Some(&descriptor), &[]), Status::ERROR_INVALID_HANDLE);
 //! ```
 //!
-//! Statuses, in the order in which they are found: `ERROR_INVALID_PARAMETER` without a descriptor; `ERROR_INVALID_HANDLE`;
-//! success when no session wants the event; `ERROR_INVALID_PARAMETER` for more than 128 data descriptors, or a type that is
-//! none; `ERROR_ARITHMETIC_OVERFLOW` above 64 KiB, `ERROR_MORE_DATA` above a session's buffer, `ERROR_NOT_ENOUGH_MEMORY`
-//! where a session has no room.
+//! A write tests in this order, and returns the first status that applies:
+//!
+//! | status | if |
+//! |---|---|
+//! | `ERROR_INVALID_PARAMETER` | there is no descriptor |
+//! | `ERROR_INVALID_HANDLE` | the handle names no registration |
+//! | `ERROR_SUCCESS` | no session wants the event |
+//! | `ERROR_INVALID_PARAMETER` | there are more than 128 data descriptors, or one has an unknown type |
+//! | `ERROR_ARITHMETIC_OVERFLOW` | the event is larger than 64 KiB |
+//! | `ERROR_MORE_DATA` | the event is larger than a session's buffer |
+//! | `ERROR_NOT_ENOUGH_MEMORY` | a session has no free buffer |
 
 mod data;
 mod handle;

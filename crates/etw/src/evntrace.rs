@@ -1,5 +1,5 @@
-//! Classic providers, with the calls of `evntrace.h`: events of classes that are described elsewhere (MOF), and messages whose texts are
-//! (WPP).
+//! Classic providers, with the calls of `evntrace.h`: events of classes whose schemas lie elsewhere (MOF), and messages whose texts
+//! do (WPP).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -18,14 +18,21 @@
 //! assert_eq!(unregister_trace_guids(handle), Status::ERROR_SUCCESS);
 //! ```
 //!
-//! A classic provider has one session: the one that was last to enable it. A session that another took the provider from gets it back only by
-//! enabling it again. The provider is told by its callback, with a [`LoggerHandle`] that every event names; what the session's level and
-//! flags mean is the provider's own affair, nothing is filtered by them.
+//! A classic provider has one session: the one that enabled it last. If another session takes the provider, the first one gets it
+//! back only by enabling it again. The provider's callback gets a [`LoggerHandle`], which every event names. The provider itself
+//! decides what level and flags mean; nothing is filtered by them.
 //!
-//! Statuses of events, in the order in which they are found: `ERROR_INVALID_HANDLE` for a handle whose session no longer has the provider;
-//! `ERROR_INVALID_PARAMETER` for the handle of a class that is none; `ERROR_ACCESS_DENIED` for a class of the system's own events;
-//! `ERROR_MORE_DATA` above 64 KiB or a session's buffer;
-//! `ERROR_NOT_ENOUGH_MEMORY` where the session has no room. Writing neither locks nor allocates, and may be done in a signal handler.
+//! A write tests in this order, and returns the first status that applies:
+//!
+//! | status | if |
+//! |---|---|
+//! | `ERROR_INVALID_HANDLE` | the handle's session no longer has the provider |
+//! | `ERROR_INVALID_PARAMETER` | a class handle names no class |
+//! | `ERROR_ACCESS_DENIED` | the class is one of the system's own events |
+//! | `ERROR_MORE_DATA` | the event is larger than 64 KiB or than a session's buffer |
+//! | `ERROR_NOT_ENOUGH_MEMORY` | the session has no free buffer |
+//!
+//! A write takes no lock and allocates nothing, so signal handlers may write.
 
 mod class;
 mod handle;

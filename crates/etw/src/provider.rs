@@ -1,17 +1,17 @@
-//! Providers: what is enabled for whom, read by every write and changed under the registry's lock.
+//! Providers and their enable state, which every write reads and which changes under the registry's lock.
 //!
 //! ```text
 //! gate     0, or the most verbose level plus one: the one word that a disabled event loads
 //! active   a bit for each of the 8 slots in use
-//! slots    level and masks, which events get a call stack, and the routes of all sessions that want just these
+//! slots    level and masks, the filter of call stacks, and the routes of all sessions that ask for just these
 //! ```
 //!
-//! A slot's level and masks are changed only while its bit in `active` is clear. A write that loaded the bit before may still
-//! combine an old field with a new one and send one event too many or too few in the moment of a change; hosts check the
-//! enablement again, so nothing unwanted is stored.
+//! A slot's level and masks change only while its bit in `active` is clear. A write that loaded the bit before the change may
+//! still combine an old field with a new one, and write one event too many or too few. Hosts test the enablement again, so
+//! nothing unwanted is stored.
 //!
-//! A classic provider has one session at a time, the one that was last to ask for it. Its slot lets everything pass: what level and flags
-//! mean is the provider's own affair, which is told them.
+//! A classic provider has one session at a time: the one that enabled it last. Its slot lets every event pass, since level and
+//! flags mean what the provider defines; its callback gets them.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,41 +28,42 @@ mod slot;
 
 use callback::Callback;
 pub use callback::{ControlCode, EnableCallback, EnableChange};
-pub(crate) use classic::{ClassicWish, MAX_SERIAL};
+pub(crate) use classic::{ClassicEnable, MAX_SERIAL};
 pub(crate) use reference::ProviderRef;
 use slot::Slot;
 
 /// Size of `EVENT_HEADER` on disk.
 pub(crate) const EVENT_HEADER_SIZE: u32 = 0x50;
 
-/// Sessions that may have one provider enabled at a time.
+/// The number of sessions that can have one provider enabled at a time.
 pub const MAX_SESSIONS: usize = 8;
 
 /// A source of events with a name and a GUID. [`define_provider!`](crate::define_provider) makes a static one.
 ///
-/// Nothing happens before it is [registered](Provider::register). All methods may be called from any thread.
+/// A provider writes nothing before it is [registered](Provider::register). Any thread may call any method.
 #[derive(Debug)]
 pub struct Provider {
     gate: AtomicU32,
     active: AtomicU32,
     slots: [Slot; MAX_SESSIONS],
-    /// The number by which each attached host knows it.
+    /// The number by which each attached host knows the provider.
     pub(crate) registrations: [AtomicU32; MAX_ATTACHMENTS],
-    /// What a TraceLogging event takes on disk without its own metadata and payload: header and the provider's traits. And [`STACKS`].
+    /// The size on disk of a TraceLogging event without its own metadata and payload: header and the provider's traits. With
+    /// [`STACKS`].
     described_size: AtomicU32,
-    /// What any other event does: the header. And [`STACKS`].
+    /// The size on disk of any other event without its payload: the header. With [`STACKS`].
     header_size: AtomicU32,
     id: Guid,
     name: Cow<'static, str>,
     traits: Cow<'static, [u8]>,
     is_classic: bool,
-    /// Of a classic provider: the number of its session, 1 to [`MAX_SERIAL`]; another one for each session that takes it.
+    /// The number of a classic provider's session, 1 to [`MAX_SERIAL`]; each session that takes the provider gets the next.
     serial: AtomicU32,
     state: Mutex<State>,
 }
 
-/// In these sizes: some session wants call stacks. No event is so large, so its simple write is refused before anything is
-/// counted, and the general one looks closer: a provider without such a session pays nothing.
+/// A bit in both sizes: a session wants call stacks. No event is so large, so the simple paths refuse it before anything is
+/// counted, and the general path captures the stack. A provider without such a session pays nothing.
 pub(crate) const STACKS: u32 = 1 << 24;
 
 #[derive(Debug, Default)]
@@ -70,16 +71,16 @@ pub(super) struct State {
     registered: usize,
     callbacks: Vec<(u64, Callback)>,
     next_callback: u64,
-    classic: ClassicWish,
+    classic: ClassicEnable,
 }
 
-/// With the traits' item: eight bytes and the blob, padded.
+/// The header's size and that of the traits' item: eight bytes and the blob, padded.
 const fn described_size(traits: usize) -> AtomicU32 {
     AtomicU32::new(EVENT_HEADER_SIZE + (8 + traits as u32).next_multiple_of(8))
 }
 
 impl Provider {
-    /// A static provider; `traits` is the blob that [`etw_tracelogging::provider_traits`] makes of name and group.
+    /// A static provider. `traits` is the blob that [`etw_tracelogging::provider_traits`] makes from name and group.
     pub const fn new(name: &'static str, id: Guid, traits: &'static [u8]) -> Provider {
         Provider {
             gate: AtomicU32::new(0),
@@ -97,7 +98,7 @@ impl Provider {
                 registered: 0,
                 callbacks: Vec::new(),
                 next_callback: 0,
-                classic: ClassicWish::NONE,
+                classic: ClassicEnable::NONE,
             }),
         }
     }
@@ -116,7 +117,7 @@ impl Provider {
         Ok(Arc::new(provider))
     }
 
-    /// A provider without a name, or with the one in its traits.
+    /// A provider with the name in its traits, or with none.
     pub(crate) fn with_traits(id: Guid, traits: &[u8]) -> Provider {
         let mut provider = Provider::new("", id, &[]);
         if let Ok(parsed) = etw_tracelogging::ProviderTraits::parse(traits) {
@@ -127,27 +128,27 @@ impl Provider {
         provider
     }
 
-    /// The GUID by which sessions enable it.
+    /// The GUID by which sessions enable the provider.
     pub fn id(&self) -> Guid {
         self.id
     }
 
-    /// The name, empty for one registered by GUID alone.
+    /// The name; empty for a provider registered by GUID alone.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Name and group as each TraceLogging event carries them; empty without any.
+    /// The blob of name and group that each TraceLogging event carries; empty without them.
     pub fn traits(&self) -> &[u8] {
         &self.traits
     }
 
-    /// The provider group it belongs to.
+    /// The provider group that the provider belongs to.
     pub fn group(&self) -> Option<Guid> {
         etw_tracelogging::ProviderTraits::parse(self.traits()).ok()?.group()
     }
 
-    /// The gate of every event: does some session want events of this level?
+    /// The gate of every event: whether some session wants events of this level.
     #[inline(always)]
     pub fn has_level(&self, level: u8) -> bool {
         u32::from(level) < self.gate.load(Ordering::Relaxed)
@@ -157,21 +158,21 @@ impl Provider {
         &self.gate
     }
 
-    /// Does some session want events of this level and keyword? (OV-16)
+    /// Whether some session wants events of this level and keyword (OV-16).
     #[doc(alias = "EventProviderEnabled")]
     #[inline]
     pub fn is_enabled(&self, level: Level, keyword: Keyword) -> bool {
         self.has_level(level.0) && self.routes(level.0, keyword.0) != 0
     }
 
-    /// The sessions that want such an event, as a mask over all attachments.
+    /// The sessions that want events of this level and keyword, as a mask over all attachments.
     #[inline(always)]
     pub(crate) fn routes(&self, level: u8, keyword: u64) -> u64 {
         self.only_route(level, keyword).unwrap_or_else(|| self.routes_of_any(level, keyword))
     }
 
-    /// The same where one session is all that there is, which is the usual case: a slot that need not be searched is read before it is
-    /// known to be the one.
+    /// [`routes`](Self::routes) if at most the first slot is in use, the usual case: its fields are read while the test of `active`
+    /// is still in flight.
     #[inline(always)]
     pub(crate) fn only_route(&self, level: u8, keyword: u64) -> Option<u64> {
         let active = self.active.load(Ordering::Acquire);
@@ -195,17 +196,17 @@ impl Provider {
         routes
     }
 
-    /// On-disk size of an event without its payload; with [`STACKS`] added while a session wants call stacks. `metadata_room`: what its
-    /// TraceLogging metadata takes, 0 without any.
+    /// The size on disk of an event without its payload; with [`STACKS`] while a session wants call stacks. `metadata_size`: the bytes
+    /// that its TraceLogging metadata takes on disk, 0 without any.
     #[inline(always)]
-    pub(crate) fn size_of_static(&self, metadata_room: u32) -> u32 {
-        match metadata_room {
+    pub(crate) fn size_of_static(&self, metadata_size: u32) -> u32 {
+        match metadata_size {
             0 => self.header_size.load(Ordering::Relaxed),
-            room => self.described_size.load(Ordering::Relaxed) + room,
+            size => self.described_size.load(Ordering::Relaxed) + size,
         }
     }
 
-    /// Does a session of `routes` want the call stack of such an event? `name`: that of a TraceLogging event.
+    /// Whether a session of `routes` wants the call stack of such an event. `name`: the name of a TraceLogging event.
     pub(crate) fn wants_stack(
         &self,
         routes: u64,

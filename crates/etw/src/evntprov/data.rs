@@ -1,6 +1,6 @@
 //! The pieces of an event's data.
 
-/// Data descriptors that an event may have.
+/// The number of data descriptors that an event can have.
 #[doc(alias = "MAX_EVENT_DATA_DESCRIPTORS")]
 pub const MAX_DATA_DESCRIPTORS: usize = 128;
 
@@ -10,8 +10,8 @@ pub const MAX_DATA_DESCRIPTORS: usize = 128;
 pub struct EventDataDescriptor<'a> {
     /// The bytes.
     pub data: &'a [u8],
-    /// What they are: [`USER_DATA`](Self::USER_DATA), …. Looked at only for registrations with traits or with
-    /// `EventProviderUseDescriptorType`.
+    /// The type of the bytes: [`USER_DATA`](Self::USER_DATA), …. Ignored unless the registration has traits or
+    /// [`EventInfoClass::UseDescriptorType`](super::EventInfoClass::UseDescriptorType).
     pub kind: u8,
 }
 
@@ -22,7 +22,7 @@ impl<'a> EventDataDescriptor<'a> {
     pub const EVENT_METADATA: u8 = 1;
     /// Traits of the provider.
     pub const PROVIDER_METADATA: u8 = 2;
-    /// Eight bytes that are shown in place of the time of the write, in the session's clock.
+    /// Eight bytes: a time in the session's clock, recorded in place of the time of the write.
     pub const TIMESTAMP_OVERRIDE: u8 = 3;
 
     /// A piece of payload.
@@ -31,7 +31,7 @@ impl<'a> EventDataDescriptor<'a> {
         EventDataDescriptor { data, kind: EventDataDescriptor::USER_DATA }
     }
 
-    /// A piece of another kind.
+    /// A piece of the given type.
     pub const fn of_kind(data: &'a [u8], kind: u8) -> EventDataDescriptor<'a> {
         EventDataDescriptor { data, kind }
     }

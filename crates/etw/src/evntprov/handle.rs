@@ -9,11 +9,11 @@ use crate::lock::lock;
 use crate::provider::{EnableCallback, Provider, ProviderRef};
 use crate::registration::{self, Registration};
 
-/// Registrations that a process may have at a time through these calls.
+/// The number of registrations that a process can have at a time through these calls.
 pub const MAX_REGISTRATIONS: usize = 2048;
 
-/// A registration: the number of its place in the low 11 bits, and above them that of the registration, from 1, so that a handle that
-/// was unregistered is told from all later ones.
+/// A registration: the number of its entry in the low 11 bits, and above them a count of registrations from 1, so that a handle that
+/// was unregistered differs from all later ones.
 #[doc(alias = "REGHANDLE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegHandle(pub u64);
@@ -22,26 +22,27 @@ pub struct RegHandle(pub u64);
 #[doc(alias = "EVENT_INFO_CLASS")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
+#[non_exhaustive]
 pub enum EventInfoClass {
-    /// The provider's binary is to be recorded.
+    /// Path of the provider's binary. Accepted without data, and without effect: the process id leads to the binary.
     BinaryTrackInfo = 0,
     /// Reserved.
     SetReserved1 = 1,
-    /// Name and group.
+    /// The traits: name and group.
     SetTraits = 2,
-    /// Whether data descriptors have types.
+    /// Whether the types of data descriptors count.
     UseDescriptorType = 3,
 }
 
-pub(super) struct Place {
+pub(super) struct Entry {
     /// The handle while it is used, 0 before and after.
     pub(super) handle: AtomicU64,
     pub(super) provider: AtomicPtr<Provider>,
     pub(super) has_types: AtomicBool,
 }
 
-static PLACES: [Place; MAX_REGISTRATIONS] = [const {
-    Place {
+static ENTRIES: [Entry; MAX_REGISTRATIONS] = [const {
+    Entry {
         handle: AtomicU64::new(0),
         provider: AtomicPtr::new(std::ptr::null_mut()),
         has_types: AtomicBool::new(false),
@@ -49,27 +50,27 @@ static PLACES: [Place; MAX_REGISTRATIONS] = [const {
 }; MAX_REGISTRATIONS];
 
 struct Table {
-    seats: Vec<Seat>,
-    /// Registrations so far.
+    states: Vec<State>,
+    /// The count of registrations.
     uses: u64,
-    /// Providers that are not registered now. They are never freed, since a write may be on its way with one, and so are
-    /// used again for the same GUID.
+    /// Providers that are not registered now. They are never freed, since a write may hold one, and serve the next registration of
+    /// the same GUID.
     idle: Vec<&'static Provider>,
 }
 
-/// What is behind a place.
-enum Seat {
+/// The state of an entry.
+enum State {
     Free,
-    /// Somebody registers, changes or unregisters it, without the lock: callbacks run meanwhile.
+    /// A thread registers, changes or unregisters it without the lock, since callbacks run meanwhile.
     Changing,
     Taken(Registered),
 }
 
-impl Seat {
-    /// Takes the registration out, for a change.
+impl State {
+    /// Takes the registration out of the entry, for a change.
     fn take(&mut self) -> Option<Registered> {
-        match std::mem::replace(self, Seat::Changing) {
-            Seat::Taken(registered) => Some(registered),
+        match std::mem::replace(self, State::Changing) {
+            State::Taken(registered) => Some(registered),
             other => {
                 *self = other;
                 None
@@ -85,31 +86,31 @@ struct Registered {
     has_traits: bool,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table { seats: Vec::new(), uses: 0, idle: Vec::new() });
+static TABLE: Mutex<Table> = Mutex::new(Table { states: Vec::new(), uses: 0, idle: Vec::new() });
 
 fn table() -> std::sync::MutexGuard<'static, Table> {
     lock(&TABLE)
 }
 
 #[inline]
-fn place_of(handle: RegHandle) -> Option<(usize, &'static Place)> {
+fn entry_of(handle: RegHandle) -> Option<(usize, &'static Entry)> {
     let index = (handle.0 % MAX_REGISTRATIONS as u64) as usize;
-    let place = &PLACES[index];
-    // No handle is 0, which a place has that nobody uses.
-    (place.handle.load(Ordering::Acquire) == handle.0 && handle.0 != 0).then_some((index, place))
+    let entry = &ENTRIES[index];
+    // No handle is 0, the value of an unused entry.
+    (entry.handle.load(Ordering::Acquire) == handle.0 && handle.0 != 0).then_some((index, entry))
 }
 
 /// The provider of a handle. Async-signal-safe.
 #[inline]
-pub(super) fn provider_of(handle: RegHandle) -> Option<(&'static Place, &'static Provider)> {
-    let place = &PLACES[(handle.0 % MAX_REGISTRATIONS as u64) as usize];
-    if place.handle.load(Ordering::Acquire) != handle.0 {
+pub(super) fn provider_of(handle: RegHandle) -> Option<(&'static Entry, &'static Provider)> {
+    let entry = &ENTRIES[(handle.0 % MAX_REGISTRATIONS as u64) as usize];
+    if entry.handle.load(Ordering::Acquire) != handle.0 {
         return None;
     }
-    // A place that nobody uses has handle 0 and no provider.
+    // An unused entry has handle 0 and no provider.
     // SAFETY: null, or a provider that is never freed.
-    let provider = unsafe { place.provider.load(Ordering::Acquire).as_ref() }?;
-    Some((place, provider))
+    let provider = unsafe { entry.provider.load(Ordering::Acquire).as_ref() }?;
+    Some((entry, provider))
 }
 
 fn provider_for(table: &mut Table, id: Guid, traits: &[u8]) -> &'static Provider {
@@ -135,68 +136,67 @@ pub fn event_register(
 ) -> Result<RegHandle, Status> {
     let (index, handle, provider) = {
         let mut table = table();
-        let index = match table.seats.iter().position(|seat| matches!(seat, Seat::Free)) {
+        let index = match table.states.iter().position(|state| matches!(state, State::Free)) {
             Some(index) => index,
-            None if table.seats.len() < MAX_REGISTRATIONS => {
-                table.seats.push(Seat::Free);
-                table.seats.len() - 1
+            None if table.states.len() < MAX_REGISTRATIONS => {
+                table.states.push(State::Free);
+                table.states.len() - 1
             }
             None => return Err(Status::ERROR_NO_SYSTEM_RESOURCES),
         };
-        table.seats[index] = Seat::Changing;
+        table.states[index] = State::Changing;
         table.uses += 1;
         let handle = RegHandle(table.uses * MAX_REGISTRATIONS as u64 + index as u64);
         (index, handle, provider_for(&mut table, *id, &[]))
     };
-    let place = &PLACES[index];
-    place.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
-    place.has_types.store(false, Ordering::Relaxed);
-    place.handle.store(handle.0, Ordering::Release);
-    // The callback runs within, and may write through the handle: so the place is taken by now.
+    let entry = &ENTRIES[index];
+    entry.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
+    entry.has_types.store(false, Ordering::Relaxed);
+    entry.handle.store(handle.0, Ordering::Release);
+    // The callback runs within and may write through the handle, so the entry is valid by now.
     let registration = register(provider, callback.clone());
-    table().seats[index] =
-        Seat::Taken(Registered { registration, provider, callback, has_traits: false });
+    table().states[index] =
+        State::Taken(Registered { registration, provider, callback, has_traits: false });
     Ok(handle)
 }
 
-/// Unregisters; a callback that is running has ended when it returns.
+/// Unregisters. When it returns, no callback of the registration runs any more.
 #[doc(alias = "EventUnregister")]
 pub fn event_unregister(handle: RegHandle) -> Status {
-    let Some((index, place)) = place_of(handle) else { return Status::ERROR_INVALID_HANDLE };
+    let Some((index, entry)) = entry_of(handle) else { return Status::ERROR_INVALID_HANDLE };
     let mut table = table();
-    // Once more, with the lock: another thread may have ended it.
-    let taken = place_of(handle).and_then(|_| table.seats[index].take());
+    // Tested again with the lock: another thread may have unregistered it.
+    let taken = entry_of(handle).and_then(|_| table.states[index].take());
     let Some(registered) = taken else { return Status::ERROR_INVALID_HANDLE };
     drop(table);
-    place.handle.store(0, Ordering::Release);
-    place.provider.store(std::ptr::null_mut(), Ordering::Release);
+    entry.handle.store(0, Ordering::Release);
+    entry.provider.store(std::ptr::null_mut(), Ordering::Release);
     let provider = registered.provider;
     drop(registered);
     let mut table = self::table();
     table.idle.push(provider);
-    table.seats[index] = Seat::Free;
+    table.states[index] = State::Free;
     Status::ERROR_SUCCESS
 }
 
 /// Sets what [`EventInfoClass`] names; `class` is its number.
 ///
-/// Returns `ERROR_NOT_SUPPORTED` for a class that is none, `ERROR_INVALID_PARAMETER` for data that does not fit it, and
-/// for traits that were set before.
+/// Returns `ERROR_NOT_SUPPORTED` for an unknown class, and `ERROR_INVALID_PARAMETER` for data that does not fit the class and for
+/// traits that were set before.
 #[doc(alias = "EventSetInformation")]
 pub fn event_set_information(handle: RegHandle, class: u32, data: &[u8]) -> Status {
-    let Some((index, place)) = place_of(handle) else { return Status::ERROR_INVALID_HANDLE };
+    let Some((index, entry)) = entry_of(handle) else { return Status::ERROR_INVALID_HANDLE };
     match class {
-        // A provider's binary is found through the process here.
         0 if data.is_empty() => Status::ERROR_SUCCESS,
         0 => Status::ERROR_INVALID_PARAMETER,
-        2 => set_traits(index, place, data),
+        2 => set_traits(index, entry, data),
         3 => match data {
             [0] => {
-                place.has_types.store(false, Ordering::Relaxed);
+                entry.has_types.store(false, Ordering::Relaxed);
                 Status::ERROR_SUCCESS
             }
             [_] => {
-                place.has_types.store(true, Ordering::Relaxed);
+                entry.has_types.store(true, Ordering::Relaxed);
                 Status::ERROR_SUCCESS
             }
             _ => Status::ERROR_INVALID_PARAMETER,
@@ -205,18 +205,18 @@ pub fn event_set_information(handle: RegHandle, class: u32, data: &[u8]) -> Stat
     }
 }
 
-/// The registration goes on with a provider that has the traits.
-fn set_traits(index: usize, place: &Place, traits: &[u8]) -> Status {
+/// Replaces the registration's provider by one that has the traits.
+fn set_traits(index: usize, entry: &Entry, traits: &[u8]) -> Status {
     let is_whole = etw_tracelogging::ProviderTraits::parse(traits).is_ok();
     if !is_whole {
         return Status::ERROR_INVALID_PARAMETER;
     }
     let mut table = table();
-    let Some(registered) = table.seats[index].take() else {
+    let Some(registered) = table.states[index].take() else {
         return Status::ERROR_INVALID_HANDLE;
     };
     if registered.has_traits {
-        table.seats[index] = Seat::Taken(registered);
+        table.states[index] = State::Taken(registered);
         return Status::ERROR_INVALID_PARAMETER;
     }
     let provider = provider_for(&mut table, registered.provider.id(), traits);
@@ -225,35 +225,35 @@ fn set_traits(index: usize, place: &Place, traits: &[u8]) -> Status {
     let registration = register(provider, callback.clone());
     let before = registered.provider;
     drop(registered.registration);
-    place.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
-    place.has_types.store(true, Ordering::Relaxed);
+    entry.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
+    entry.has_types.store(true, Ordering::Relaxed);
     let mut table = self::table();
-    table.seats[index] =
-        Seat::Taken(Registered { registration, provider, callback, has_traits: true });
+    table.states[index] =
+        State::Taken(Registered { registration, provider, callback, has_traits: true });
     table.idle.push(before);
     Status::ERROR_SUCCESS
 }
 
-/// Does a session want events like this one?
+/// Whether a session wants events with this descriptor.
 #[doc(alias = "EventEnabled")]
 pub fn event_enabled(handle: RegHandle, descriptor: &EventDescriptor) -> bool {
     event_provider_enabled(handle, descriptor.level, descriptor.keyword)
 }
 
-/// Does a session want events of this level and keyword?
+/// Whether a session wants events of this level and keyword.
 #[doc(alias = "EventProviderEnabled")]
 pub fn event_provider_enabled(handle: RegHandle, level: Level, keyword: Keyword) -> bool {
     provider_of(handle).is_some_and(|(_, provider)| provider.is_enabled(level, keyword))
 }
 
-/// The word of a registration that is larger than every level of which some session may want events; for C's side of a gate. It is
-/// never freed, but no longer the registration's once that has ended or got other traits.
+/// The gate word of a registration: larger than every level of which some session may want events. For the gate on C's side. The
+/// word is never freed, but it is no longer the registration's once that has ended or got traits.
 #[doc(hidden)]
 pub fn event_gate(handle: RegHandle) -> Option<&'static AtomicU32> {
     provider_of(handle).map(|(_, provider)| provider.gate())
 }
 
-/// The provider of a handle: one that is never freed, but no longer the registration's once that has ended or got other traits.
+/// The provider of a handle. It is never freed, but it is no longer the registration's once that has ended or got traits.
 #[doc(hidden)]
 #[inline(always)]
 pub fn provider_of_handle(handle: RegHandle) -> Option<&'static Provider> {

@@ -20,7 +20,7 @@ pub fn event_write(
     write(handle, descriptor, 0, 0, (None, None), data)
 }
 
-/// Writes an event of an activity (`None`: the thread's), with the one that it comes from.
+/// Writes an event of an activity (`None`: the thread's current one), with the activity that it comes from.
 #[doc(alias = "EventWriteTransfer")]
 pub fn event_write_transfer(
     handle: RegHandle,
@@ -32,10 +32,10 @@ pub fn event_write_transfer(
     write(handle, descriptor, 0, 0, (activity_id, related_activity_id), data)
 }
 
-/// As [`event_write_transfer`], but not to the sessions whose bits are set in `filter`: the provider's private sessions from
-/// bit 32 on. `flags`: 1 (no faulting) changes nothing here; 2 (in-private) keeps the event from sessions that exclude such events
-/// (`EnableProperties::EXCLUDE_INPRIVATE`); others are refused with
-/// `ERROR_INVALID_PARAMETER`.
+/// [`event_write_transfer`] to all sessions but those whose bits are set in `filter`: the private sessions, from bit 32 on.
+///
+/// `flags`: 1 (no faulting) has no effect; 2 (in-private) keeps the event from sessions that exclude such events
+/// (`EnableProperties::EXCLUDE_INPRIVATE`). Any other bit gives `ERROR_INVALID_PARAMETER`.
 #[doc(alias = "EventWriteEx")]
 pub fn event_write_ex(
     handle: RegHandle,
@@ -60,7 +60,7 @@ pub fn event_write_string(handle: RegHandle, level: Level, keyword: Keyword, tex
     event_write_units(handle, level, keyword, &text.encode_utf16().collect::<Vec<u16>>())
 }
 
-/// [`event_write_string`] of UTF-16 units, which need not be valid; the zero unit at the end is added.
+/// [`event_write_string`] of UTF-16 units, valid or not; a zero unit is added at the end.
 pub fn event_write_units(
     handle: RegHandle,
     level: Level,
@@ -74,8 +74,7 @@ pub fn event_write_units(
     write(handle, Some(&descriptor), user, 0, (None, None), &[EventDataDescriptor::new(&units)])
 }
 
-/// The call on which the others rest, with the header's `EventProperty`: XML 1, forwarded XML 2, legacy event log 4,
-/// reloggable 8.
+/// [`event_write_transfer`] with the header's `EventProperty`: XML 1, forwarded XML 2, legacy event log 4, reloggable 8.
 #[doc(alias = "EtwEventWriteFull")]
 pub fn etw_event_write_full(
     handle: RegHandle,
@@ -89,7 +88,7 @@ pub fn etw_event_write_full(
     write(handle, descriptor, user, 0, (activity_id, related_activity_id), data)
 }
 
-/// Writes an event whose descriptor and metadata were put together before, in the thread's current activity.
+/// Writes an event of a static site in the thread's current activity.
 #[doc(hidden)]
 pub fn event_write_site(
     handle: RegHandle,
@@ -154,7 +153,7 @@ pub fn event_write_site_ex(
     }
 }
 
-/// The routes of a filter: the provider's private sessions from bit 32 on.
+/// The routes that a filter names: private sessions, from bit 32 on.
 fn private_routes(filter: u64) -> u64 {
     let excluded = (0..8).filter(|private| filter >> (32 + private) & 1 != 0);
     excluded.fold(0, |routes, private| routes | pools::routes(private))
@@ -170,7 +169,7 @@ fn write(
     data: &[EventDataDescriptor<'_>],
 ) -> Status {
     let Some(descriptor) = descriptor else { return Status::ERROR_INVALID_PARAMETER };
-    let Some((place, provider)) = provider_of(handle) else { return Status::ERROR_INVALID_HANDLE };
+    let Some((entry, provider)) = provider_of(handle) else { return Status::ERROR_INVALID_HANDLE };
     if !provider.has_level(descriptor.level.0) {
         return Status::ERROR_SUCCESS;
     }
@@ -181,7 +180,7 @@ fn write(
     if routes == 0 {
         return Status::ERROR_SUCCESS;
     }
-    let has_types = place.has_types.load(Ordering::Relaxed);
+    let has_types = entry.has_types.load(Ordering::Relaxed);
     let mut prefix = Prefix { descriptor: Some(*descriptor), ..Prefix::default() };
     let mut size = 0usize;
     if data.len() > MAX_DATA_DESCRIPTORS {
@@ -200,13 +199,13 @@ fn write(
         }
     }
     for blob in [prefix.traits, prefix.metadata] {
-        // Each tells its own size; one that does not would be read past its end.
-        let told = blob.first_chunk().map(|size| usize::from(u16::from_le_bytes(*size)));
-        if !blob.is_empty() && (blob.len() < 4 || told != Some(blob.len())) {
+        // Each blob starts with its own size; a wrong one would make readers go past its end.
+        let own_size = blob.first_chunk().map(|size| usize::from(u16::from_le_bytes(*size)));
+        if !blob.is_empty() && (blob.len() < 4 || own_size != Some(blob.len())) {
             return Status::ERROR_INVALID_PARAMETER;
         }
     }
-    // (Not for empty ones: comparing no bytes at an address of nothing costs 100 ns where it is done by masked loads.)
+    // Empty traits are not compared: a compare of no bytes at a dangling address costs 100 ns with masked loads.
     if !prefix.traits.is_empty() && prefix.traits == provider.traits() {
         prefix.traits = &[];
     }

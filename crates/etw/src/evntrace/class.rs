@@ -7,22 +7,22 @@ use etw_types::{Guid, Status};
 
 use crate::lock::lock;
 
-/// Event classes that a process may have registered at a time.
+/// The number of event classes that a process can have registered at a time.
 pub const MAX_CLASSES: usize = 4096;
 
-/// A registered event class: the number of its place in the low bits, and above it how often that place was used before.
+/// A registered event class: the number of its entry in the low bits, and above them how often that entry was used before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClassHandle(pub u32);
 
 const CLASS_BITS: u32 = 13;
 const _: () = assert!(MAX_CLASSES < 1 << CLASS_BITS);
 
-/// A class's place: read without a lock, changed under that of `FREE_CLASSES`.
+/// The entry of a class: read without a lock, changed under the lock of `FREE_CLASSES`.
 struct Class {
-    /// Odd while it is used.
+    /// Odd while the entry is used.
     sequence: AtomicU32,
     guid: [AtomicU64; 2],
-    /// The last instance.
+    /// The number of the last instance.
     instances: AtomicU32,
 }
 
@@ -34,7 +34,7 @@ static CLASSES: [Class; MAX_CLASSES] = [const {
     }
 }; MAX_CLASSES];
 
-/// Places that were used before; how many were ever used.
+/// Entries that were used before, and how many were ever used.
 static FREE_CLASSES: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
 
 fn handle_of(index: usize, sequence: u32) -> ClassHandle {
@@ -55,12 +55,12 @@ pub(super) fn guid_of(handle: ClassHandle) -> Option<Guid> {
     for (half, bytes) in class.guid.iter().zip(guid.chunks_mut(8)) {
         bytes.copy_from_slice(&half.load(Ordering::Relaxed).to_le_bytes());
     }
-    // Pairs with the fence of `register`: a GUID of a later registration comes with its sequence number.
+    // Pairs with the fence of `register`: a GUID of a later registration is visible together with its sequence number.
     fence(Ordering::Acquire);
     class_of(handle).map(|_| Guid(guid))
 }
 
-/// Event classes, as long as this lives: for [instances](trace_event_instance).
+/// Keeps event classes registered, for [instances](super::trace_event_instance); dropping it unregisters them.
 #[doc(alias = "TRACE_GUID_REGISTRATION")]
 #[derive(Debug, Default)]
 pub struct TraceClasses(Vec<ClassHandle>);
@@ -82,7 +82,7 @@ impl TraceClasses {
                 free.1 - 1
             });
             let class = &CLASSES[index];
-            // Pairs with the fence of `guid_of`: who finds part of this GUID finds that the place was let go.
+            // Pairs with the fence of `guid_of`: a thread that reads part of this GUID sees that the entry was released.
             fence(Ordering::Release);
             for (half, bytes) in class.guid.iter().zip(guid.0.as_chunks::<8>().0) {
                 half.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
@@ -111,10 +111,10 @@ impl Drop for TraceClasses {
     }
 }
 
-/// A number for a transaction of a class, unlike its last four billion ones; never 0.
+/// A number for a transaction of a class: never 0, and different from the last four billion.
 ///
 /// # Errors
-/// `ERROR_INVALID_PARAMETER` for a handle that is none.
+/// `ERROR_INVALID_PARAMETER` if the handle names no class.
 #[doc(alias = "CreateTraceInstanceId")]
 pub fn create_trace_instance_id(class: ClassHandle) -> Result<u32, Status> {
     let class = class_of(class).ok_or(Status::ERROR_INVALID_PARAMETER)?;

@@ -1,4 +1,4 @@
-//! Classic registrations, and what their callbacks are called with.
+//! Classic registrations, and the requests that their callbacks get.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -8,21 +8,22 @@ use etw_types::{Guid, Level, Status};
 use super::class::TraceClasses;
 use super::handle::{LoggerHandle, MAX_REGISTRATIONS, TraceHandle};
 use crate::lock::lock;
-use crate::provider::{ClassicWish, ControlCode, EnableChange, Provider, ProviderRef};
+use crate::provider::{ClassicEnable, ControlCode, EnableChange, Provider, ProviderRef};
 use crate::registration::{self, Registration};
 
-/// What a provider is told.
+/// The kind of a [`ControlRequest`].
 #[doc(alias = "WMIDPREQUESTCODE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
+#[non_exhaustive]
 pub enum RequestCode {
-    /// A session has the provider now, or asks for something else than before.
+    /// A session enabled the provider, or changed level or flags.
     #[doc(alias = "WMI_ENABLE_EVENTS")]
     EnableEvents = 4,
-    /// No session has it any more. The handle is that of the last one.
+    /// No session has the provider any more. The handle names the last one.
     #[doc(alias = "WMI_DISABLE_EVENTS")]
     DisableEvents = 5,
-    /// The session asks for the state that its later events build on; with the level and flags of the request.
+    /// The session asks for the provider's state, on which its later events build.
     #[doc(alias = "WMI_CAPTURE_STATE")]
     CaptureState = 10,
 }
@@ -30,38 +31,38 @@ pub enum RequestCode {
 /// One call of a control callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlRequest {
-    /// What happened.
+    /// The kind of request.
     pub code: RequestCode,
     /// The provider.
     pub control: Guid,
     /// The session.
     pub logger: LoggerHandle,
-    /// The level that the session asked for; of `CaptureState` that of the request.
+    /// The level that the session asks for; for `CaptureState`, the level of that request.
     pub level: Level,
-    /// As `level`, the flags: the low half of its any-keywords.
+    /// The flags, likewise: the low half of the session's any-keywords.
     pub flags: u32,
 }
 
-/// What a control callback is. What it returns is looked at only when it is called within [`register_trace_guids`].
+/// A classic provider's callback. Its result counts only if it is called within [`register_trace_guids`].
 #[doc(alias = "WMIDPREQUEST")]
 pub type ControlCallback = dyn Fn(&ControlRequest) -> Status + Send + Sync;
 
-struct Place {
-    /// Odd while it is used: the upper bits of the handle.
+struct Entry {
+    /// Odd while the entry is used: the upper bits of the handle.
     sequence: AtomicU32,
     provider: AtomicPtr<Provider>,
 }
 
-static PLACES: [Place; MAX_REGISTRATIONS] = [const {
-    Place { sequence: AtomicU32::new(0), provider: AtomicPtr::new(std::ptr::null_mut()) }
+static ENTRIES: [Entry; MAX_REGISTRATIONS] = [const {
+    Entry { sequence: AtomicU32::new(0), provider: AtomicPtr::new(std::ptr::null_mut()) }
 }; MAX_REGISTRATIONS];
 
 struct Table {
-    /// By place; `None`: free, or about to be.
+    /// By entry; `None`: free, or about to be.
     registered: Vec<Option<Registered>>,
     free: Vec<usize>,
-    /// Providers that are not registered now. They are never freed, since a write may be on its way with one, and so are used again for the
-    /// same GUID.
+    /// Providers that are not registered now. They are never freed, since a write may hold one, and serve the next registration of
+    /// the same GUID.
     idle: Vec<&'static Provider>,
 }
 
@@ -74,16 +75,16 @@ struct Registered {
 static TABLE: Mutex<Table> =
     Mutex::new(Table { registered: Vec::new(), free: Vec::new(), idle: Vec::new() });
 
-/// What a provider has been told, and what it answered. Callbacks of one provider run one at a time.
-struct Told {
-    /// The wish; 0: that there is none.
+/// The last request that a provider's callback got, and its answer. Callbacks of one provider run one at a time.
+struct LastRequest {
+    /// The number of the enablement; 0: no session.
     number: AtomicU64,
     logger: AtomicU64,
     answer: AtomicU32,
 }
 
-/// Registers a classic provider by its control GUID; with the answer of the callback where a session has it enabled already, which is called
-/// before this returns.
+/// Registers a classic provider by its control GUID. If a session has it enabled already, the callback runs before this returns; the
+/// status is the callback's answer.
 ///
 /// # Errors
 /// `ERROR_NO_SYSTEM_RESOURCES` when the process has 1024 classic registrations.
@@ -110,57 +111,58 @@ pub fn register_trace_guids(
         };
         (index, provider)
     };
-    let place = &PLACES[index];
-    place.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
-    let sequence = place.sequence.fetch_add(1, Ordering::AcqRel) + 1;
-    let told = Arc::new(Told {
+    let entry = &ENTRIES[index];
+    entry.provider.store(std::ptr::from_ref(provider).cast_mut(), Ordering::Release);
+    let sequence = entry.sequence.fetch_add(1, Ordering::AcqRel) + 1;
+    let last_request = Arc::new(LastRequest {
         number: AtomicU64::new(0),
         logger: AtomicU64::new(0),
         answer: AtomicU32::new(0),
     });
     let callback = {
-        let told = told.clone();
+        let last_request = last_request.clone();
         move |change: &EnableChange<'_>| {
-            if let Some(request) = news(change, provider, index, &told) {
-                told.answer.store(callback(&request).0, Ordering::Relaxed);
+            if let Some(request) = request_of(change, provider, index, &last_request) {
+                last_request.answer.store(callback(&request).0, Ordering::Relaxed);
             }
         }
     };
-    // The callback runs within, and may write: so the place is taken by now.
+    // The callback runs within and may write, so the entry is valid by now.
     let registration =
         registration::register(ProviderRef::Static(provider), Some(Arc::new(callback)));
     lock(&TABLE).registered[index] = Some(Registered { registration, _classes: classes, provider });
     let handle = TraceHandle((index as u64 + 1) | u64::from(sequence as u16) << 48);
-    Ok((handle, Status(told.answer.load(Ordering::Relaxed))))
+    Ok((handle, Status(last_request.answer.load(Ordering::Relaxed))))
 }
 
-/// What a provider is to be told of a change; nothing that it has been told before.
-fn news(
+/// The request that a change gives a provider's callback. `None`: the callback has had it.
+fn request_of(
     change: &EnableChange<'_>,
     provider: &Provider,
     index: usize,
-    told: &Told,
+    last_request: &LastRequest,
 ) -> Option<ControlRequest> {
-    let wish = provider.classic_wish();
+    let enable = provider.classic_enable();
     let request = |code, logger, level, any: u64| {
         let flags = any as u32;
         Some(ControlRequest { code, control: provider.id(), logger, level, flags })
     };
-    let handle = |wish: &ClassicWish| LoggerHandle::new(index, provider.serial(), &wish.first);
+    let handle =
+        |enable: &ClassicEnable| LoggerHandle::new(index, provider.serial(), &enable.first);
     if change.control == ControlCode::CaptureState {
-        return request(RequestCode::CaptureState, handle(&wish?), change.level, change.any.0);
+        return request(RequestCode::CaptureState, handle(&enable?), change.level, change.any.0);
     }
-    let number = wish.map_or(0, |wish| wish.number);
-    if told.number.swap(number, Ordering::Relaxed) == number {
+    let number = enable.map_or(0, |enable| enable.number);
+    if last_request.number.swap(number, Ordering::Relaxed) == number {
         return None;
     }
-    let Some(wish) = wish else {
-        let last = LoggerHandle(told.logger.load(Ordering::Relaxed));
+    let Some(enable) = enable else {
+        let last = LoggerHandle(last_request.logger.load(Ordering::Relaxed));
         return request(RequestCode::DisableEvents, last, Level(0), 0);
     };
-    let logger = handle(&wish);
-    told.logger.store(logger.0, Ordering::Relaxed);
-    request(RequestCode::EnableEvents, logger, Level(wish.wanted.level), wish.wanted.any)
+    let logger = handle(&enable);
+    last_request.logger.store(logger.0, Ordering::Relaxed);
+    request(RequestCode::EnableEvents, logger, Level(enable.wanted.level), enable.wanted.any)
 }
 
 /// The level and flags with which a session enables a classic provider.
@@ -172,36 +174,36 @@ pub struct TraceEnable {
     pub flags: u32,
 }
 
-/// Level and flags that the handle's session asks for now; `None` where it no longer has the provider.
+/// The level and flags that the handle's session asks for now; `None` if it no longer has the provider.
 #[doc(alias = "GetTraceEnableLevel")]
 #[doc(alias = "GetTraceEnableFlags")]
 pub fn enable_info(logger: LoggerHandle) -> Option<TraceEnable> {
     let (provider, _) = provider_of(logger)?;
-    let wanted = provider.classic_wish()?.wanted;
-    // It may have gone to another session in between.
+    let wanted = provider.classic_enable()?.wanted;
+    // Another session may have taken the provider in between.
     provider_of(logger)
         .map(|_| TraceEnable { level: Level(wanted.level), flags: wanted.any as u32 })
 }
 
-/// Unregisters; a callback that is running has ended when it returns. `ERROR_INVALID_HANDLE`: it was unregistered before.
+/// Unregisters. When it returns, no callback of the registration runs any more. `ERROR_INVALID_HANDLE`: it was unregistered before.
 #[doc(alias = "UnregisterTraceGuids")]
 pub fn unregister_trace_guids(handle: TraceHandle) -> Status {
     let index = (handle.0 & 0xffff_ffff_ffff).wrapping_sub(1) as usize;
-    let Some(place) = PLACES.get(index) else { return Status::ERROR_INVALID_HANDLE };
+    let Some(entry) = ENTRIES.get(index) else { return Status::ERROR_INVALID_HANDLE };
     let mut table = lock(&TABLE);
-    let sequence = place.sequence.load(Ordering::Acquire);
+    let sequence = entry.sequence.load(Ordering::Acquire);
     if sequence & 1 == 0 || u64::from(sequence as u16) != handle.0 >> 48 {
         return Status::ERROR_INVALID_HANDLE;
     }
-    // One that is being registered is nobody's yet.
+    // A registration that another thread is still making has no entry yet.
     let Some(registered) = table.registered[index].take() else {
         return Status::ERROR_INVALID_HANDLE;
     };
     drop(table);
-    place.sequence.fetch_add(1, Ordering::AcqRel);
-    place.provider.store(std::ptr::null_mut(), Ordering::Release);
+    entry.sequence.fetch_add(1, Ordering::AcqRel);
+    entry.provider.store(std::ptr::null_mut(), Ordering::Release);
     let Registered { registration, provider, _classes } = registered;
-    // Before the classes: a callback that is running may name them.
+    // Dropped before the classes: a running callback may use them.
     drop(registration);
     let mut table = lock(&TABLE);
     table.idle.push(provider);
@@ -209,17 +211,17 @@ pub fn unregister_trace_guids(handle: TraceHandle) -> Status {
     Status::ERROR_SUCCESS
 }
 
-/// Has the handle's session the provider still? For callers that look at an event's data before they write it.
+/// Whether the handle's session still has the provider. For callers that inspect an event's data before they write it.
 #[doc(hidden)]
 pub fn is_enabled(logger: LoggerHandle) -> bool {
     provider_of(logger).is_some()
 }
 
-/// The provider of a handle and the route to its session, if that still has it. Async-signal-safe.
+/// The provider of a handle and the route to its session, if the session still has the provider. Async-signal-safe.
 pub(super) fn provider_of(logger: LoggerHandle) -> Option<(&'static Provider, u64)> {
     let (index, serial) = logger.parts();
     // SAFETY: null, or a provider that is never freed.
-    let provider = unsafe { PLACES.get(index)?.provider.load(Ordering::Acquire).as_ref() }?;
+    let provider = unsafe { ENTRIES.get(index)?.provider.load(Ordering::Acquire).as_ref() }?;
     let routes = provider.routes(0, 0);
     (provider.serial() == serial && routes != 0).then_some((provider, routes))
 }

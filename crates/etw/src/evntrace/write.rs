@@ -13,7 +13,7 @@ use super::registration::provider_of;
 use crate::provider::Provider;
 use crate::write::{Event, TOO_LARGE, write_any};
 
-/// Writes an event of a class. `time`: in place of that of the write, in the session's clock.
+/// Writes an event of a class. `time`: a time in the session's clock, recorded in place of the time of the write.
 #[doc(alias = "TraceEvent")]
 pub fn trace_event(
     logger: LoggerHandle,
@@ -27,8 +27,9 @@ pub fn trace_event(
     }
 }
 
-/// Writes an event of a transaction: a class and a number of [`create_trace_instance_id`]'s, and those of its parent, if it has one. The
-/// class's GUID is that of `instance`, not that of `class`.
+/// Writes an event of a transaction: a class with a number from
+/// [`create_trace_instance_id`](super::create_trace_instance_id), and those of its parent, if it has one. The event's GUID is that of
+/// `instance`, not that of `class`.
 #[doc(alias = "TraceEventInstance")]
 pub fn trace_event_instance(
     logger: LoggerHandle,
@@ -52,8 +53,8 @@ pub fn trace_event_instance(
     write(to, header, time, data)
 }
 
-/// Writes a message. Of `flags`, sequence number, time and system information (thread and process) count; the session gives the sequence
-/// numbers, from 1 on.
+/// Writes a message. The flags for sequence number, time and system information (thread and process) count, others are ignored. The
+/// session numbers messages from 1.
 #[doc(alias = "TraceMessage")]
 pub fn trace_message(
     logger: LoggerHandle,
@@ -98,7 +99,7 @@ fn write(
         room
     });
     match written {
-        // Classic events know one status for both.
+        // Classic writes have one status for both limits.
         Status::ERROR_ARITHMETIC_OVERFLOW => Status::ERROR_MORE_DATA,
         status => status,
     }

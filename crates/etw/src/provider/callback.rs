@@ -1,10 +1,10 @@
-//! Enable callbacks, and the changes that they report.
+//! Enable callbacks, and the changes that they get.
 
 use std::sync::Arc;
 
 use etw_types::{Guid, Keyword, Level};
 
-/// What an enable callback is.
+/// A callback that a provider gets changes of its enable state with.
 #[doc(alias = "PENABLECALLBACK")]
 pub type EnableCallback = dyn Fn(&EnableChange<'_>) + Send + Sync;
 
@@ -17,21 +17,21 @@ impl std::fmt::Debug for Callback {
     }
 }
 
-/// What changed, as an enable callback is told.
+/// A change of a provider's enable state, as a callback gets it.
 #[doc(alias = "PENABLECALLBACK")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnableChange<'a> {
-    /// What happened.
+    /// The kind of change.
     pub control: ControlCode,
     /// For `Enable`: the most verbose level of all sessions (255: all). For `CaptureState`: as requested.
     pub level: Level,
-    /// For `Enable`: the masks of all sessions together, all ones for "every keyword".
+    /// For `Enable`: the keywords that any session wants; all bits for "every keyword".
     pub any: Keyword,
-    /// For `Enable`: the bits that every session wants.
+    /// For `Enable`: the bits that every session requires.
     pub all: Keyword,
-    /// The session that caused it, or zero where the provider was enabled before it registered.
+    /// The session that caused the change; zero if a session had enabled the provider before it registered.
     pub source: Guid,
-    /// The session's schematised filter, empty without one.
+    /// The session's schematised filter; empty without one.
     pub filter_data: &'a [u8],
 }
 
@@ -39,11 +39,12 @@ pub struct EnableChange<'a> {
 #[doc(alias = "EVENT_CONTROL_CODE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
+#[non_exhaustive]
 pub enum ControlCode {
-    /// The last session is gone.
+    /// The last session disabled the provider.
     Disable = 0,
-    /// A session was added or changed, or one of several has gone.
+    /// A session enabled the provider or changed its enablement, or one of several disabled it.
     Enable = 1,
-    /// A session asks for the state that its later events build on: answer with rundown events.
+    /// A session asks for the provider's state, on which its later events build: answer with rundown events.
     CaptureState = 2,
 }

@@ -1,4 +1,4 @@
-//! Classic providers: one session at a time, the one that asked last.
+//! Classic providers: one session at a time, the one that enabled the provider last.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -6,31 +6,31 @@ use etw_types::{Guid, LevelKeyword, StackFilter, Status};
 
 use super::Provider;
 
-/// What the session of a classic provider asked for.
+/// The enablement of a classic provider.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ClassicWish {
-    /// As it was asked for.
+pub(crate) struct ClassicEnable {
+    /// The session's last request.
     pub wanted: LevelKeyword,
-    /// What the same session asked for when it took the provider.
+    /// The request with which the session took the provider.
     pub first: LevelKeyword,
-    /// In nanoseconds of `CLOCK_MONOTONIC`.
+    /// The time of the last request, in nanoseconds of `CLOCK_MONOTONIC`.
     pub(super) since: u64,
-    /// Another number for each wish.
+    /// Counts requests: each has another number.
     pub number: u64,
 }
 
-impl Default for ClassicWish {
-    fn default() -> ClassicWish {
-        ClassicWish::NONE
+impl Default for ClassicEnable {
+    fn default() -> ClassicEnable {
+        ClassicEnable::NONE
     }
 }
 
-impl ClassicWish {
-    pub(super) const NONE: ClassicWish =
-        ClassicWish { wanted: LevelKeyword::ALL, first: LevelKeyword::ALL, since: 0, number: 0 };
+impl ClassicEnable {
+    pub(super) const NONE: ClassicEnable =
+        ClassicEnable { wanted: LevelKeyword::ALL, first: LevelKeyword::ALL, since: 0, number: 0 };
 }
 
-/// Numbers of sessions of classic providers begin again after this.
+/// The last number of a classic provider's session; the next one gets 1.
 pub(crate) const MAX_SERIAL: u32 = (1 << 13) - 1;
 
 impl Provider {
@@ -43,20 +43,20 @@ impl Provider {
         self.is_classic
     }
 
-    /// Of a classic provider: the number of its session.
+    /// The number of a classic provider's session.
     #[inline]
     pub(crate) fn serial(&self) -> u32 {
         self.serial.load(Ordering::Acquire)
     }
 
-    /// Of a classic provider: what its session wants; `None` without one.
-    pub(crate) fn classic_wish(&self) -> Option<ClassicWish> {
+    /// The enablement of a classic provider; `None` without a session.
+    pub(crate) fn classic_enable(&self) -> Option<ClassicEnable> {
         let state = self.state();
         (self.routes(0, 0) != 0).then_some(state.classic)
     }
 
-    /// As [`set_slot`](Self::set_slot), for a wish that is as old as it says; whether that changed anything. Of a classic provider, the
-    /// newest wish holds.
+    /// [`set_slot`](Self::set_slot) for a request made at `since`; whether it changed anything. For a classic provider, the newest
+    /// request holds, in whatever order requests arrive.
     ///
     /// # Errors
     /// `ERROR_NO_SYSTEM_RESOURCES` for a ninth session.
@@ -71,17 +71,17 @@ impl Provider {
             return self.set_slot(route, wanted, stacks).map(|()| true);
         }
         let mut state = self.state();
-        let wish = &mut state.classic;
-        if since < wish.since {
+        let enable = &mut state.classic;
+        if since < enable.since {
             return Ok(false);
         }
         let is_there = self.routes(0, 0) == route;
-        // One that is told again, by a host that has been replaced.
-        if is_there && since == wish.since && *wanted == wish.wanted {
+        // A host that was replaced repeats its requests.
+        if is_there && since == enable.since && *wanted == enable.wanted {
             return Ok(false);
         }
-        let first = if is_there { wish.first } else { *wanted };
-        *wish = ClassicWish { wanted: *wanted, first, since, number: wish.number + 1 };
+        let first = if is_there { enable.first } else { *wanted };
+        *enable = ClassicEnable { wanted: *wanted, first, since, number: enable.number + 1 };
         if !is_there {
             static LAST: AtomicU32 = AtomicU32::new(0);
             let serial = LAST.fetch_add(1, Ordering::Relaxed) % MAX_SERIAL + 1;

@@ -7,7 +7,7 @@ use etw_ring::MAX_ATTACHMENTS;
 use etw_types::{LevelKeyword, StackFilter, Status, Wanted};
 
 use super::callback::{Callback, EnableCallback};
-use super::slot::{Slot, Wish};
+use super::slot::{Enablement, Slot};
 use super::{MAX_SESSIONS, Provider, STACKS, State};
 use crate::{pools, stacks};
 
@@ -16,21 +16,21 @@ impl Provider {
         crate::lock::lock(&self.state)
     }
 
-    /// The slots in use, in their order.
+    /// The slots in use, in order.
     fn used(&self) -> impl Iterator<Item = (usize, &Slot)> {
         let active = self.active.load(Ordering::Relaxed);
         self.slots.iter().enumerate().filter(move |(slot, _)| active & 1 << slot != 0)
     }
 
-    fn use_slot(&self, slot: usize, wish: &Wish, route: u64) {
+    fn use_slot(&self, slot: usize, enablement: &Enablement, route: u64) {
         self.active.fetch_and(!(1 << slot), Ordering::Relaxed);
-        self.slots[slot].store(wish, route);
+        self.slots[slot].store(enablement, route);
         // Release: a write that sees the bit sees the fields.
         self.active.fetch_or(1 << slot, Ordering::Release);
     }
 
-    /// Takes sessions out of a slot; whether any was there. The fields of a slot without sessions stay as they are: a write that has
-    /// loaded `active` before finds them.
+    /// Takes sessions out of a slot; whether any was in it. The fields of an empty slot stay as they are, for writes that loaded
+    /// `active` before.
     fn leave_slot(&self, slot: usize, routes: u64) -> bool {
         let before = self.slots[slot].route.load(Ordering::Relaxed);
         if before & routes == 0 {
@@ -42,7 +42,7 @@ impl Provider {
         }
     }
 
-    /// Sets what the session behind `route` wants, and of which events it wants the call stack.
+    /// Sets the enablement of the session at `route`, and its filter of call stacks.
     ///
     /// # Errors
     /// `ERROR_NO_SYSTEM_RESOURCES` for a ninth session.
@@ -52,46 +52,46 @@ impl Provider {
         wanted: &LevelKeyword,
         stacks: Option<&StackFilter>,
     ) -> Result<(), Status> {
-        let wish = (wanted.wanted(), stacks.map(stacks::intern));
+        let enablement = Enablement { wanted: wanted.wanted(), stacks: stacks.map(stacks::intern) };
         let of = |slot: &Slot| slot.route.load(Ordering::Relaxed);
         let old = self.used().find(|(_, slot)| of(slot) & route != 0).map(|(old, _)| old);
         let sessions: u32 = self.used().map(|(_, slot)| of(slot).count_ones()).sum();
         if old.is_none() && sessions as usize >= MAX_SESSIONS {
             return Err(Status::ERROR_NO_SYSTEM_RESOURCES);
         }
-        let same = self.used().find(|(_, slot)| slot.is_for(&wish)).map(|(same, _)| same);
+        let same = self.used().find(|(_, slot)| slot.is_for(&enablement)).map(|(same, _)| same);
         if same.is_some() && same == old {
             return Ok(());
         }
         let active = self.active.load(Ordering::Relaxed);
         let free = (0..MAX_SESSIONS).find(|slot| active & 1 << slot == 0);
         match (same, free, old) {
-            // Sessions that want the same share a slot: a write asks once for all of them.
+            // Sessions with the same enablement share a slot: a write tests it once for all of them.
             (Some(same), ..) => {
                 self.slots[same].route.fetch_or(route, Ordering::Release);
                 old.map(|old| self.leave_slot(old, route));
             }
-            // What is changed goes by way of another slot, and then back, since the first slot is the fastest: writes meanwhile find the
-            // old wish or the new one.
+            // A changed enablement goes into a free slot first, and then back, since the first slot is the fastest: writes meanwhile
+            // find the old enablement or the new one.
             (None, Some(free), _) => {
-                self.use_slot(free, &wish, route);
+                self.use_slot(free, &enablement, route);
                 if let Some(old) = old {
                     self.leave_slot(old, route);
                     if old < free && self.active.load(Ordering::Relaxed) & 1 << old == 0 {
-                        self.use_slot(old, &wish, route);
+                        self.use_slot(old, &enablement, route);
                         self.leave_slot(free, route);
                     }
                 }
             }
-            // Eight sessions with a wish of their own each: in place.
-            (None, None, Some(old)) => self.use_slot(old, &wish, route),
+            // Eight sessions with eight different enablements: no slot is free, so the change is made in place.
+            (None, None, Some(old)) => self.use_slot(old, &enablement, route),
             (None, None, None) => return Err(Status::ERROR_NO_SYSTEM_RESOURCES),
         }
         self.set_gate();
         Ok(())
     }
 
-    /// The sessions of `routes` want nothing more. Whether any of them was there.
+    /// Removes the sessions of `routes`; whether any of them had the provider enabled.
     pub(crate) fn clear_slots(&self, routes: u64) -> bool {
         let active = self.active.load(Ordering::Relaxed);
         let mut any = false;
@@ -102,16 +102,16 @@ impl Provider {
         any
     }
 
-    /// The sessions of hosts that this process is not attached to (any more) want nothing. Lock-free; only the slots
-    /// change, so the registry's own record is as it was.
+    /// Removes the sessions of hosts that this process is no longer attached to. Lock-free: only the slots change, not the
+    /// registry.
     pub(crate) fn forget_detached(&self) {
-        let mut gone = 0;
+        let mut detached = 0;
         for attachment in 0..MAX_ATTACHMENTS {
             if !pools::is_attached(attachment) {
-                gone |= pools::routes(attachment);
+                detached |= pools::routes(attachment);
             }
         }
-        self.clear_slots(gone);
+        self.clear_slots(detached);
     }
 
     fn active_slots(&self) -> impl Iterator<Item = Wanted> {
@@ -130,7 +130,7 @@ impl Provider {
         self.gate.store(gate.unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Does a session of the attachment want call stacks?
+    /// Whether a session of the attachment wants call stacks.
     pub(crate) fn wants_stacks(&self, attachment: usize) -> bool {
         let routes = pools::routes(attachment);
         self.used().any(|(_, slot)| {
@@ -138,19 +138,19 @@ impl Provider {
         })
     }
 
-    /// All sessions together, as callbacks are told: `None` when there is none.
+    /// The enable state as callbacks get it: level and masks of all sessions together. `None` without a session.
     pub(crate) fn aggregate(&self) -> Option<(u8, u64, u64)> {
         self.active_slots()
             .map(|wanted| (wanted.level, wanted.any, wanted.all))
             .reduce(|a, b| (a.0.max(b.0), a.1 | b.1, a.2 & b.2))
     }
 
-    /// One registration more; whether it is the first, and the callback's number.
+    /// Adds a registration; whether it is the first, and the callback's number.
     pub(crate) fn enter(&self, callback: Option<Arc<EnableCallback>>) -> (bool, Option<u64>) {
         let mut state = self.state();
         state.registered += 1;
         if state.registered == 1 {
-            // Whose wish was the newest says nothing any more.
+            // Enablements of an earlier registration do not count as newer.
             state.classic.since = 0;
         }
         let number = callback.map(|callback| {
@@ -162,14 +162,14 @@ impl Provider {
         (state.registered == 1, number)
     }
 
-    /// One registration less; whether it was the last.
+    /// Removes a registration; whether it was the last.
     pub(crate) fn leave(&self) -> bool {
         let mut state = self.state();
         state.registered -= 1;
         state.registered == 0
     }
 
-    /// The callbacks to call, or that one.
+    /// All callbacks, or `only` that one.
     pub(crate) fn callbacks(&self, only: Option<u64>) -> Vec<Arc<EnableCallback>> {
         let state = self.state();
         let wanted = state.callbacks.iter().filter(|(number, _)| only.is_none_or(|n| n == *number));

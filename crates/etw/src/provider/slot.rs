@@ -1,8 +1,16 @@
-//! A slot of a provider: what sessions that want the same ask for, and their routes.
+//! A slot of a provider: one enablement, and the routes of all sessions that ask for just this one.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use etw_types::{StackFilter, Wanted};
+
+/// What the sessions of a slot ask for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Enablement {
+    pub wanted: Wanted,
+    /// The events that get a call stack.
+    pub stacks: Option<&'static StackFilter>,
+}
 
 #[derive(Debug)]
 pub(super) struct Slot {
@@ -12,12 +20,9 @@ pub(super) struct Slot {
     pub(super) all: AtomicU64,
     /// A bit for each session: attachment × 8 + session slot.
     pub(super) route: AtomicU64,
-    /// Which events get a call stack; null: none.
+    /// The filter of events that get a call stack; null: no event gets one.
     pub(super) stacks: AtomicPtr<StackFilter>,
 }
-
-/// What a slot is for.
-pub(super) type Wish = (Wanted, Option<&'static StackFilter>);
 
 impl Slot {
     pub(super) const fn new() -> Slot {
@@ -31,12 +36,12 @@ impl Slot {
     }
 
     pub(super) fn stacks(&self) -> Option<&'static StackFilter> {
-        // SAFETY: null, or a filter that is kept for ever.
+        // SAFETY: null, or a filter that is never freed (`stacks::intern`).
         unsafe { self.stacks.load(Ordering::Acquire).as_ref() }
     }
 
-    pub(super) fn is_for(&self, (wanted, stacks): &Wish) -> bool {
-        self.load() == *wanted && self.stacks() == *stacks
+    pub(super) fn is_for(&self, enablement: &Enablement) -> bool {
+        self.load() == enablement.wanted && self.stacks() == enablement.stacks
     }
 
     #[inline(always)]
@@ -50,7 +55,7 @@ impl Slot {
         }
     }
 
-    /// The session's route if it wants such an event, else 0.
+    /// The slot's routes if its sessions want such an event, else 0.
     #[inline(always)]
     pub(super) fn route_of(&self, level: u8, keyword: u64) -> u64 {
         match self.load().matches(level, keyword) {
@@ -59,7 +64,7 @@ impl Slot {
         }
     }
 
-    pub(super) fn store(&self, (wanted, stacks): &Wish, route: u64) {
+    pub(super) fn store(&self, Enablement { wanted, stacks }: &Enablement, route: u64) {
         let stacks =
             stacks.map_or(std::ptr::null_mut(), |filter| std::ptr::from_ref(filter).cast_mut());
         self.stacks.store(stacks, Ordering::Release);
