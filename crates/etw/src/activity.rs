@@ -12,7 +12,7 @@ pub(crate) fn current() -> Guid {
     guid_of(with_thread_word(Cell::get))
 }
 
-/// Has the thread surely none?
+/// Whether the thread certainly has none.
 #[inline(always)]
 pub(crate) fn is_none() -> bool {
     thread_word_at_once() == Some([0; 2])
@@ -32,7 +32,7 @@ fn guid_of(words: [u64; 2]) -> Guid {
     Guid(bytes)
 }
 
-/// An activity: an id of its own, and the activity it comes from.
+/// An activity: its id, and the id of the activity it comes from.
 ///
 /// ```
 /// use etw::Activity;
@@ -57,7 +57,7 @@ impl Activity {
         Activity { id: create_id(), related: current() }
     }
 
-    /// An id that came from elsewhere: another process, a request's header.
+    /// An activity whose id came from elsewhere: from another process, or a request's header.
     pub fn with_id(id: Guid, related: Option<Guid>) -> Activity {
         Activity { id, related: related.unwrap_or(Guid::ZERO) }
     }
@@ -67,20 +67,20 @@ impl Activity {
         self.id
     }
 
-    /// The activity it was begun in, if there was one: for the start event.
+    /// The activity in which this one was made, if there was one: for the start event.
     pub fn related_id(&self) -> Option<Guid> {
         (!self.related.is_zero()).then_some(self.related)
     }
 
-    /// Makes it the thread's current activity until the scope is dropped, which brings back the one before.
+    /// Makes this the thread's current activity. Dropping the scope restores the previous one.
     ///
-    /// A scope belongs to its thread. A task that moves between threads enters its activity anew at each poll:
-    /// see [`ActivityFuture`].
+    /// A scope belongs to its thread. A task that moves between threads must enter its activity at each poll: see
+    /// [`instrument`](Self::instrument).
     pub fn enter(&self) -> Scope {
         Scope { previous: replace(self.id), not_send: std::marker::PhantomData }
     }
 
-    /// A future whose every poll runs in this activity, on whatever thread.
+    /// A future that enters this activity at every poll, on whatever thread.
     pub fn instrument<F: Future>(self, future: F) -> ActivityFuture<F> {
         ActivityFuture { activity: self, future }
     }
@@ -92,7 +92,7 @@ impl Default for Activity {
     }
 }
 
-/// While it lives, an activity is the thread's current one.
+/// Keeps an activity the thread's current one; dropping it restores the previous one.
 #[derive(Debug)]
 #[must_use = "the activity ends when this is dropped"]
 pub struct Scope {
@@ -106,7 +106,7 @@ impl Drop for Scope {
     }
 }
 
-/// A future that runs in an activity: it is entered at each poll and left after it, so it may move between threads.
+/// A future that enters an activity at each poll and leaves it afterwards, so it may move between threads.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct ActivityFuture<F> {
@@ -122,25 +122,26 @@ impl<F: Future> Future for ActivityFuture<F> {
         context: &mut std::task::Context<'_>,
     ) -> std::task::Poll<F::Output> {
         let _scope = self.activity.enter();
-        // SAFETY: the future is pinned with us and never moved out.
+        // SAFETY: the inner future is pinned with this one and never moved out.
         unsafe { self.map_unchecked_mut(|this| &mut this.future) }.poll(context)
     }
 }
 
-/// What [`event_activity_id_control`] does.
+/// The operations of [`event_activity_id_control`].
 #[doc(alias = "EVENT_ACTIVITY_CTRL_GET_ID")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
+#[non_exhaustive]
 pub enum ActivityControl {
-    /// Gives the thread's id.
+    /// Returns the thread's id.
     Get = 1,
-    /// Makes `id` the thread's.
+    /// Sets the thread's id.
     Set = 2,
-    /// Gives a new id.
+    /// Returns a new id.
     Create = 3,
-    /// Makes `id` the thread's and gives the one before.
+    /// Sets the thread's id and returns the previous one.
     GetSet = 4,
-    /// Makes a new id the thread's and gives the one before.
+    /// Sets a new id for the thread and returns the previous one.
     CreateSet = 5,
 }
 
@@ -166,19 +167,19 @@ pub fn event_activity_id_control(code: u32, id: &mut Guid) -> Status {
 /// 0  u48 low bits of the time of the boot, FILETIME     6  u16 allocator     8  u64 counter, +1 an id
 /// ```
 ///
-/// As ETW makes them (seen in real traces): there the allocator is a processor, here it is the process, by the low bits
-/// of its id; the counter starts at the FILETIME of the first use, mixed with the rest of the process id.
+/// The layout is that of ETW, as seen in real traces. There the allocator is a processor; here it is the low bits of the process
+/// id. The counter starts at the FILETIME of the first use, mixed with the rest of the process id.
 pub fn create_id() -> Guid {
     static BOOT: AtomicU64 = AtomicU64::new(0);
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     static PROCESS: AtomicU64 = AtomicU64::new(0);
-    // Changes in a child made by fork, which would go on counting from the same number.
+    // The generation changes in a child made by fork, which would otherwise continue the parent's count.
     let generation = etw_ring::process_generation();
     let mut head = BOOT.load(Ordering::Relaxed);
     if PROCESS.load(Ordering::Acquire) != generation {
         let process = std::process::id();
         let now = filetime_now();
-        // Only ever upwards, so that two threads that come here at once give no number twice. FILETIMEs have 57 bits.
+        // The counter only rises, so two threads that initialise it at once use no number twice. FILETIMEs have 57 bits.
         COUNTER.fetch_max(now | u64::from(process >> 16) << 57, Ordering::Relaxed);
         let boot = now.wrapping_sub(uptime()) & 0xffff_ffff_0000;
         head = boot | u64::from(process & 0xffff) << 48;
@@ -196,7 +197,7 @@ fn filetime_now() -> u64 {
     since_1970.map_or(0, |d| d.as_nanos() as u64 / 100) + 116_444_736_000_000_000
 }
 
-/// Since the boot, in 100 ns.
+/// The time since the boot, in units of 100 ns.
 fn uptime() -> u64 {
     etw_ring::RawClock::Monotonic.now() / 100
 }

@@ -1,25 +1,28 @@
 //! Global sessions: this process's connections to their hosts.
 //!
-//! The first registration looks for hosts, in the [directories](etw_wire::runtime_directory) that are there, and waits a moment for what
-//! their sessions want: so the first event of a program is recorded. From then on one thread for each directory serves the
-//! connection, or, where nobody listens, sleeps on a word in a file until a host begins: nothing is polled.
+//! The first registration looks for hosts in the [runtime directories](etw_wire::runtime_directory), and waits a moment for their sessions'
+//! enablements: so a program's first event is recorded. From then on one thread for each directory serves the connection. If no
+//! host listens there, the thread blocks on a futex in a shared file until a host starts. Nothing is polled.
 //!
-//! A pool is made when a session wants something; until then a connection costs a descriptor and a sleeping thread.
+//! A pool is made when a session enables a provider. Until then a connection costs a descriptor and a blocked thread.
 //!
-//! `ETW_LISTENER=off`: no thread waits for a host that is not there.
+//! With `ETW_LISTENER=off` no thread waits for a host that does not run. With `ETW_DIAGNOSE=1` each step is
+//! [reported](crate::diagnose).
 //!
-//! A child made by `fork` has none of this. Its providers stay enabled, its first write is refused by the parent's pool, and
-//! connects anew ([`renew`]): that takes a lock and memory, so the first write of a child in a signal handler may not be recorded.
+//! A child made by `fork` has no connections. Its providers stay enabled; the parent's pool refuses the child's first write, which
+//! then connects anew ([`renew`]). That takes a lock and allocates, so an event that a child writes first in a signal handler may
+//! be lost.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use etw_ring::{MAX_ATTACHMENTS, process_generation};
 use etw_wire::runtime_directory::{self, Directory, Word};
 
+use crate::diagnose::report;
 use crate::lock::lock;
 use crate::registry::{self, Host};
 
@@ -28,25 +31,25 @@ mod link;
 
 use link::Link;
 
-/// The directories that hosts are looked for in; set by the first registration.
-static PLACES: OnceLock<Vec<PathBuf>> = OnceLock::new();
+/// The runtime directories; set by the first registration.
+static DIRECTORIES: OnceLock<Vec<PathBuf>> = OnceLock::new();
 
-/// The generation of the process that is connected; 0: none is yet.
+/// The generation of the process that has connected; 0: none has.
 static CONNECTED: AtomicU64 = AtomicU64::new(0);
 
 /// The connections' descriptors plus one, for a child to close.
 static DESCRIPTORS: [AtomicI32; MAX_ATTACHMENTS] = [const { AtomicI32::new(0) }; MAX_ATTACHMENTS];
 
-/// Looks for hosts, once in a process.
+/// Connects to the hosts of all runtime directories, once in a process.
 pub(crate) fn begin() {
     if CONNECTED.load(Ordering::Acquire) == process_generation() {
         return;
     }
     static ONE: Mutex<()> = Mutex::new(());
-    // In a child somebody who is not here may hold it for ever: then it stays without hosts.
+    // In the child of a fork, a thread of the parent may hold the lock for ever. The child then stays without hosts.
     let Ok(_one) = ONE.try_lock() else {
         if CONNECTED.load(Ordering::Acquire) == 0 {
-            // Another thread is at it: its hosts are this one's too.
+            // Another thread is connecting: wait for it.
             drop(lock(&ONE));
         }
         return;
@@ -57,11 +60,17 @@ pub(crate) fn begin() {
     }
     let _ = crate::fork::IN_CHILD.descriptors.set(forget_descriptors);
     crate::fork::install();
-    for place in PLACES.get_or_init(runtime_directory::of_program) {
-        // Where nothing can be had, there is no host.
-        let Ok(directory) = Directory::open_or_make(place) else { continue };
+    for path in DIRECTORIES.get_or_init(runtime_directory::of_program) {
+        let directory = match Directory::open_or_make(path) {
+            Ok(directory) => directory,
+            // A directory that cannot be opened has no host for this program.
+            Err(error) => {
+                report(|| format!("{}: no runtime directory: {error}", path.display()));
+                continue;
+            }
+        };
         let word = directory.word().ok().map(Arc::new);
-        let attached = try_attach(&directory, word.as_ref());
+        let attached = try_attach(&directory, path, word.as_ref());
         let word = match std::env::var_os("ETW_LISTENER") {
             Some(off) if off == "off" => None,
             _ => word,
@@ -74,8 +83,12 @@ pub(crate) fn begin() {
             None => (None, Vec::new()),
         };
         let answering = link.as_ref().map(|(link, _)| link.clone());
-        // Without a thread, what the host says is not heard: nothing is recorded.
-        let heard = spawn("etw-attach", move || watch(directory, word.as_ref(), link)).is_ok();
+        // Without a thread nobody reads the host's messages, and nothing is recorded.
+        let spawned = spawn("etw-attach", move || watch(directory, path, word.as_ref(), link));
+        let heard = spawned.is_ok();
+        if let Err(error) = spawned {
+            report(|| format!("{}: no thread for the host: {error}", path.display()));
+        }
         for number in numbers.into_iter().filter(|_| heard) {
             if let Some(link) = &answering {
                 link.settle(number);
@@ -84,7 +97,7 @@ pub(crate) fn begin() {
     }
 }
 
-/// In a child whose pools are its parent's: connects anew. `true`: who asked may look again who wants its event.
+/// In a child whose pools are its parent's: connects anew. `true`: the caller may ask again which sessions want its event.
 #[cold]
 pub(crate) fn renew() -> bool {
     let before = CONNECTED.load(Ordering::Acquire);
@@ -100,34 +113,68 @@ fn forget_descriptors() {
     for descriptor in &DESCRIPTORS {
         let descriptor = descriptor.swap(0, Ordering::AcqRel);
         if descriptor > 0 {
-            // SAFETY: a descriptor of a connection that nobody in this process uses any more.
+            // SAFETY: a descriptor of a connection that no thread of this process uses any more.
             unsafe { libc::close(descriptor - 1) };
         }
     }
 }
 
-/// Connects, introduces the providers, and waits a moment for what is wanted of them.
+/// Connects to the directory's host, and registers the providers with it.
 fn try_attach(
     directory: &Directory,
+    path: &Path,
     word: Option<&Arc<Word>>,
 ) -> Option<(Arc<Link>, usize, Vec<u32>)> {
-    let link = Arc::new(Link::connect(directory, word.cloned()).ok()?);
-    let (attachment, numbers) = registry::attach_elsewhere(link.clone())?;
+    let link = match Link::connect(directory, word.cloned()) {
+        Ok(link) => Arc::new(link),
+        Err(error) => {
+            report(|| no_host(path, &error));
+            return None;
+        }
+    };
+    let Some((attachment, numbers)) = registry::attach_elsewhere(link.clone()) else {
+        report(|| format!("{}: eight hosts are attached already", path.display()));
+        return None;
+    };
+    report(|| format!("{}: connected to the host", path.display()));
     DESCRIPTORS[attachment].store(link.channel.as_fd().as_raw_fd() + 1, Ordering::Release);
     Some((link, attachment, numbers))
 }
 
-/// Serves one directory's host for ever; sleeps while there is none.
-fn watch(mut directory: Directory, word: Option<&Arc<Word>>, link: Option<(Arc<Link>, usize)>) {
+/// The report for a host that could not be connected to.
+fn no_host(path: &Path, error: &io::Error) -> String {
+    let (path, why) = (path.display(), error.kind());
+    match why {
+        io::ErrorKind::NotFound => format!("{path}: no host has ever run here"),
+        io::ErrorKind::ConnectionRefused => {
+            format!("{path}: no host runs here, or it refused this program ({error})")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("{path}: this user may not connect to the host ({error})")
+        }
+        io::ErrorKind::TimedOut => format!("{path}: the host did not answer in time"),
+        _ => format!("{path}: cannot connect to the host: {error}"),
+    }
+}
+
+/// Serves one directory's host for ever; blocks while no host runs.
+fn watch(
+    mut directory: Directory,
+    path: &Path,
+    word: Option<&Arc<Word>>,
+    link: Option<(Arc<Link>, usize)>,
+) {
     let mut link = link;
     loop {
         if let Some((link, attachment)) = link.take() {
             link.serve(attachment);
         }
         let Some(word) = word else { return };
+        report(|| format!("{}: waiting for a host to start", path.display()));
         let seen = word.value();
-        // A host that began between the two is met here; one that begins later changes the word.
-        let attached = directory.renew().ok().and_then(|()| try_attach(&directory, Some(word)));
+        // A host that started before this line is found now; one that starts later changes the word.
+        let attached =
+            directory.renew().ok().and_then(|()| try_attach(&directory, path, Some(word)));
         link = attached.map(|(link, attachment, _)| (link, attachment));
         if link.is_none() {
             word.wait(seen, None);
@@ -135,9 +182,9 @@ fn watch(mut directory: Directory, word: Option<&Arc<Word>>, link: Option<(Arc<L
     }
 }
 
-/// A thread of ours: all signals blocked from its first instruction on, so that no handler of the program runs on it.
+/// Starts a thread with all signals blocked from its first instruction on, so that no handler of the program runs on it.
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    // SAFETY: sets of this thread's own; a thread inherits its maker's mask.
+    // SAFETY: valid pointers to this thread's own sets. The new thread inherits the mask.
     let before = unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = std::mem::zeroed();
         libc::sigfillset(&raw mut all);
@@ -145,7 +192,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         before
     };
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run);
-    // SAFETY: the mask from before.
+    // SAFETY: restores the mask from before.
     unsafe {
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
     }

@@ -10,11 +10,11 @@ use crate::rt::{Plain, Text, U16, Zero8, Zero16};
 use crate::write::{Event, TOO_LARGE, size_on_disk, write_any};
 use crate::{Protocol, Provider};
 
-/// Builds and writes TraceLogging events whose fields are known only at run time: for a scripting language, a bridge from
-/// another logging system. Where they are known, [`write_event!`](crate::write_event) costs a fraction.
+/// Builds and writes TraceLogging events whose fields are known only at run time, as in a scripting language or a bridge from
+/// another logging system. If the source names the fields, [`write_event!`](crate::write_event) costs a fraction.
 ///
-/// Methods and their arguments are those of `EventBuilder` in Microsoft's crate `tracelogging_dynamic`; arrays of constant
-/// count and custom-serialised fields are added. One builder is best used again and again: it keeps its memory.
+/// Methods and arguments are those of `EventBuilder` in Microsoft's crate `tracelogging_dynamic`; arrays of constant count and
+/// custom-serialised fields are added. Use one builder for many events: it keeps its memory.
 ///
 /// ```
 /// use etw::{EventBuilder, Guid, Keyword, Level, OutType, Provider};
@@ -36,10 +36,10 @@ use crate::{Protocol, Provider};
 ///
 /// # Errors and loss
 ///
-/// What cannot be said (a name with a NUL, a tag over 28 bits, a struct without its members) is remembered:
-/// [`error`](EventBuilder::error) tells it, and [`write`](EventBuilder::write) returns `ERROR_INVALID_PARAMETER` (87). A
-/// value or an event that is too large is refused with `ERROR_ARITHMETIC_OVERFLOW` (534) and counted as lost; nothing is
-/// cut.
+/// The builder remembers the first mistake (a name with a NUL, a tag over 28 bits, a struct without its members):
+/// [`error`](EventBuilder::error) returns it, and [`write`](EventBuilder::write) returns `ERROR_INVALID_PARAMETER` (87). If a value or
+/// the event is too large, the write returns `ERROR_ARITHMETIC_OVERFLOW` (534), and the event counts as lost. Nothing is
+/// truncated.
 #[derive(Clone, Debug, Default)]
 pub struct EventBuilder {
     descriptor: EventDescriptor,
@@ -114,13 +114,13 @@ const UINT_POINTER: InType = InType::uint_ptr(POINTER_SIZE);
 const HEX_POINTER: InType = InType::hex_pointer(POINTER_SIZE);
 
 impl EventBuilder {
-    /// An event without a name and without fields: [`reset`](Self::reset) begins one.
+    /// A builder without an event: [`reset`](Self::reset) starts one.
     pub fn new() -> EventBuilder {
         EventBuilder::default()
     }
 
-    /// Begins an event: its name, level, keyword and 28-bit tag (0: none). Everything else is as by default: opcode Info,
-    /// channel 11, no id.
+    /// Starts an event with a name, level, keyword and 28-bit tag (0: none). The rest has its default: opcode Info, channel 11, no
+    /// id.
     pub fn reset(&mut self, name: &str, level: Level, keyword: Keyword, tag: u32) -> &mut Self {
         self.descriptor = EventDescriptor {
             channel: Channel::TRACE_LOGGING,
@@ -133,42 +133,42 @@ impl EventBuilder {
         self
     }
 
-    /// The kind of point the event marks.
+    /// Sets the opcode.
     pub fn opcode(&mut self, opcode: Opcode) -> &mut Self {
         self.descriptor.opcode = opcode;
         self
     }
 
-    /// The provider's own grouping.
+    /// Sets the task.
     pub fn task(&mut self, task: u16) -> &mut Self {
         self.descriptor.task = task;
         self
     }
 
-    /// Where the event is routed.
+    /// Sets the channel.
     pub fn channel(&mut self, channel: Channel) -> &mut Self {
         self.descriptor.channel = channel;
         self
     }
 
-    /// A number for the event, and the version of its layout.
+    /// Sets the event's id and version.
     pub fn id_version(&mut self, id: u16, version: u8) -> &mut Self {
         self.descriptor.id = id;
         self.descriptor.version = version;
         self
     }
 
-    /// What was wrong first, since the last [`reset`](Self::reset).
+    /// The first mistake since the last [`reset`](Self::reset).
     pub fn error(&mut self) -> Option<EncodeError> {
         self.meta.as_bytes().err().or(self.payload.as_bytes().err())
     }
 
-    /// Writes the event to the sessions that want it. It can be written again.
+    /// Writes the event to the sessions that want it. The same event can be written again.
     ///
-    /// Without `activity_id` it carries the thread's current one.
+    /// Without `activity_id` the event carries the thread's current one.
     ///
     /// # Errors
-    /// As of `write_event!`, and those of [the type](EventBuilder).
+    /// Those of [`write_event!`](crate::write_event), and those of [the type](EventBuilder).
     pub fn write(
         &mut self,
         provider: &Provider,
@@ -184,7 +184,7 @@ impl EventBuilder {
         if routes == 0 {
             return Status::ERROR_SUCCESS;
         }
-        // What is too large is refused where it is counted.
+        // An event that is too large goes on to the ring, which refuses and counts it.
         let (metadata, payload, payload_size) =
             match (self.meta.as_bytes(), self.payload.as_bytes()) {
                 (Ok(metadata), Ok(payload)) => {
@@ -325,14 +325,12 @@ impl EventBuilder {
         })
     }
 
-    /// Adds a struct: the next `member_count` fields (1–127) are its members, a struct among them counting, with all of
-    /// its members, as one.
+    /// Adds a struct: the next `member_count` fields (1–127) are its members. A struct among them counts as one, with all its members.
     pub fn add_struct(&mut self, name: &str, member_count: u8, tag: u32) -> &mut Self {
         self.change_meta(|meta| meta.structure(name, member_count, Count::Scalar, tag))
     }
 
-    /// Adds a custom-serialised field: bytes that a decoder registered for `protocol` understands, with what it needs to
-    /// know in `schema` (TC-1).
+    /// Adds a custom-serialised field: bytes for a decoder that is registered for `protocol`, and the `schema` that it needs (TC-1).
     #[doc(alias = "TraceLoggingCustom")]
     pub fn add_custom(
         &mut self,
@@ -342,7 +340,7 @@ impl EventBuilder {
         schema: &[u8],
         tag: u32,
     ) -> &mut Self {
-        // 255 is refused, and told.
+        // The metadata builder refuses 255, and remembers the mistake.
         let number = protocol.number().unwrap_or(u8::MAX);
         self.change_meta(|meta| meta.custom(name, number, schema, tag))
             .raw_add_data_value(InType::BINARY, value.as_ref())
@@ -359,7 +357,7 @@ impl EventBuilder {
         self.change_meta(|meta| meta.field(name, in_type, out_type, Count::Scalar, tag))
     }
 
-    /// Adds an array of variable count, without values: a count and as many values have to be added.
+    /// Adds an array of variable count, without values: add the count and as many values next.
     pub fn raw_add_meta_vcount(
         &mut self,
         name: &str,
@@ -382,18 +380,18 @@ impl EventBuilder {
         self.change_meta(|meta| meta.field(name, in_type, out_type, Count::Fixed(count), tag))
     }
 
-    /// Adds an array of structs of variable count: the next `member_count` fields are their members, of which only the
-    /// metadata is added; then the count is, and the values of each struct.
+    /// Adds an array of structs of variable count. Next add the metadata of `member_count` members, then the count, then the values
+    /// of each struct.
     pub fn raw_add_struct_vcount(&mut self, name: &str, member_count: u8, tag: u32) -> &mut Self {
         self.change_meta(|meta| meta.structure(name, member_count, Count::Variable, tag))
     }
 
-    /// Adds the count that stands before the values of an array of variable count.
+    /// Adds the count before the values of an array of variable count.
     pub fn raw_add_data_count(&mut self, count: usize) -> &mut Self {
         self.change_payload(|payload| payload.count(count))
     }
 
-    /// Adds one value, given by its bytes without its count or terminator.
+    /// Adds one value: its bytes without count or terminator.
     pub fn raw_add_data_value(&mut self, in_type: InType, value: &[u8]) -> &mut Self {
         self.change_payload(|payload| payload.value(in_type, value))
     }
@@ -429,15 +427,15 @@ impl EventBuilder {
         mut add: impl FnMut(&mut EventBuilder, I::Item),
     ) -> &mut Self {
         self.raw_add_meta_vcount(name, in_type, out_type, tag);
-        let place = self.payload.as_bytes().map(<[u8]>::len);
+        let count_offset = self.payload.as_bytes().map(<[u8]>::len);
         self.raw_add_data_count(0);
         let mut count = 0usize;
         for value in values {
             add(self, value);
             count += 1;
         }
-        if let Ok(place) = place {
-            self.change_payload(|payload| payload.set_count(place, count));
+        if let Ok(offset) = count_offset {
+            self.change_payload(|payload| payload.set_count(offset, count));
         }
         self
     }
@@ -456,7 +454,7 @@ impl EventBuilder {
                 self.raw_add_meta_ccount(name, in_type, out_type, count, tag);
                 values.iter().for_each(|value| add(self, value));
             }
-            // Remembered as too long.
+            // The payload builder remembers the count as too long.
             Err(_) => {
                 self.raw_add_meta_ccount(name, in_type, out_type, 0, tag)
                     .raw_add_data_count(values.len());
@@ -467,7 +465,7 @@ impl EventBuilder {
 }
 
 fn units(value: &[u16]) -> &[u8] {
-    // The pool's layout is little-endian: there is no other target.
+    // The crate compiles for little-endian targets alone.
     U16::as_bytes(value).unwrap_or_default()
 }
 

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-/// How the bytes of a custom-serialised field are encoded: a number that its decoders are registered by.
+/// The encoding of a custom-serialised field: a number under which its decoders are registered.
 ///
-/// Numbers 0 to 4 are Microsoft's, 5 to 31 anyone's.
+/// Numbers 0 to 4 are Microsoft's; 5 to 31 are free for all.
 #[doc(alias = "TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED0")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// One of Microsoft's, 0 to 4.
+    /// A protocol of Microsoft, 0 to 4.
     Microsoft(u8),
-    /// One's own, 5 to 31.
+    /// A protocol of your own, 5 to 31.
     User(u8),
 }
 
 impl Protocol {
-    /// The number; `None` if it is not one of the variant's.
+    /// The number; `None` if it is outside the variant's range.
     pub const fn number(self) -> Option<u8> {
         match self {
             Protocol::Microsoft(number @ 0..=4) | Protocol::User(number @ 5..=31) => Some(number),
@@ -31,7 +31,7 @@ impl Protocol {
         }
     }
 
-    /// The protocol of a number, as a decoder finds it; `None` above 31.
+    /// The protocol with this number, as a decoder reads it; `None` above 31.
     pub const fn from_number(number: u8) -> Option<Protocol> {
         match number {
             0..=4 => Some(Protocol::Microsoft(number)),

@@ -62,6 +62,7 @@ mod consumer;
 #[cfg(all(target_os = "linux", feature = "control"))]
 mod controller;
 mod custom;
+mod diagnose;
 pub mod evntprov;
 pub mod evntrace;
 #[cfg(any(target_os = "linux", all(unix, feature = "session")))]

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use etw_ring::{MAX_ATTACHMENTS, Writer};
 use etw_types::{Guid, LevelKeyword, StackFilter};
 
+use crate::diagnose::report;
 use crate::lock::lock as lock_mutex;
 use crate::pools::{self, route, routes};
 use crate::provider::{EnableCallback, Provider, ProviderRef};
@@ -146,12 +147,27 @@ pub(crate) fn register(
     for (host, at_host) in hosts {
         host.settle(at_host);
     }
+    report(|| registration_report(provider));
     if number.is_some() {
         // OV-15: a session enabled the provider before it registered; which one is not known here.
         let enabled = |provider: &Provider| enable_state(provider, Guid::ZERO, true);
         call(provider, number, enabled, &filter_data);
     }
     number
+}
+
+/// The report for a new registration.
+fn registration_report(provider: &Provider) -> String {
+    let (name, id) = (provider.name(), provider.id());
+    let state = match provider.aggregate() {
+        Some((level, any, _)) => format!("enabled up to level {level}, keywords {any:#x}"),
+        None => "no session has it enabled".to_owned(),
+    };
+    let hint = match name.is_empty() || Guid::from_name(name) == id {
+        true => "",
+        false => "; its GUID is not derived from its name, so sessions must enable it by GUID",
+    };
+    format!("registered {name} {id}: {state}{hint}")
 }
 
 /// Registers a provider with one host; the last schematised filter among its sessions' enablements.

@@ -1,8 +1,8 @@
-//! What the macros' expansions name. Not for direct use: it changes with the macros.
+//! The items that expansions of the macros name. Not for direct use: they change with the macros.
 //!
-//! * `site`: an event's static bytes, put together by the compiler;
-//! * `plain`, `text`, `field`: values, from a codec of one value to a field of any shape;
-//! * `ids`: what can be given as an activity id.
+//! * `site`: an event's static bytes, which the compiler evaluates;
+//! * `plain`, `text`, `field`: codecs of values, and fields of any shape;
+//! * `ids`: types that can be an activity id.
 
 mod field;
 mod ids;

@@ -1,6 +1,6 @@
-//! Call stacks, for sessions that want them: which events get one, and what is loaded where.
+//! Call stacks, for sessions that want them: the filters that decide which events get one, and the loaded modules.
 //!
-//! Without the feature `stacks`, and where the crate `etw-stack` knows no way, events have none; sessions count them as without.
+//! Without the feature `stacks`, and on systems that `etw-stack` does not support, events have no stack, and sessions count them so.
 
 use std::sync::Mutex;
 
@@ -9,16 +9,16 @@ use etw_types::{LoadedModule, StackFilter};
 
 use crate::lock::lock;
 
-/// Addresses of a stack, as they stand in a record.
+/// The addresses of a stack, in the form of a record.
 pub(crate) struct Frames([u64; MAX_FRAMES], usize);
 
-/// Different filters that are kept: a write may be reading one at any time, so none is ever freed.
+/// The number of different filters that are kept. A write may read one at any time, so none is ever freed.
 const MAX_FILTERS: usize = 1024;
 
 static FILTERS: Mutex<Vec<&'static StackFilter>> = Mutex::new(Vec::new());
 static ALL: StackFilter = StackFilter { event_ids: None, event_names: None, level_keyword: None };
 
-/// The filter, to be kept for ever. One too many gives more stacks than were asked for; the host leaves them out.
+/// The same filter, kept for ever. Beyond the limit all events get a stack, and the host removes those that no session asked for.
 pub(crate) fn intern(filter: &StackFilter) -> &'static StackFilter {
     if *filter == ALL {
         return &ALL;
@@ -35,8 +35,8 @@ pub(crate) fn intern(filter: &StackFilter) -> &'static StackFilter {
     kept
 }
 
-/// Takes in what has been loaded, for [`Frames::capture`]; another number each time that something has been. Allocates, and takes
-/// the loader's lock.
+/// Reads the loaded modules, for [`Frames::capture`]; the number changes whenever the modules do. Allocates, and takes the loader's
+/// lock.
 pub(crate) fn prepare() -> u64 {
     #[cfg(feature = "stacks")]
     return etw_stack::prepare();
@@ -44,7 +44,7 @@ pub(crate) fn prepare() -> u64 {
     return 0;
 }
 
-/// What is loaded now, where that is another set than `seen` tells of.
+/// The loaded modules, if they have changed since `seen`.
 pub(crate) fn modules(seen: &mut u64) -> Option<Vec<LoadedModule>> {
     let now = prepare();
     if std::mem::replace(seen, now) == now {
@@ -53,11 +53,11 @@ pub(crate) fn modules(seen: &mut u64) -> Option<Vec<LoadedModule>> {
     #[cfg(not(feature = "stacks"))]
     return None;
     #[cfg(feature = "stacks")]
-    Some(etw_stack::modules().into_iter().map(told).collect())
+    Some(etw_stack::modules().into_iter().map(loaded).collect())
 }
 
 #[cfg(feature = "stacks")]
-fn told(module: etw_stack::Module) -> LoadedModule {
+fn loaded(module: etw_stack::Module) -> LoadedModule {
     let etw_stack::Module { path, range, file_offset, bias, build_id, .. } = module;
     LoadedModule {
         base: range.start,
@@ -70,14 +70,14 @@ fn told(module: etw_stack::Module) -> LoadedModule {
 }
 
 impl Frames {
-    /// The calling thread's stack, from the calling function outward; `None` where there is none. Async-signal-safe.
+    /// The calling thread's stack, from the calling function outward; `None` if it cannot be captured. Async-signal-safe.
     #[inline(always)]
     pub fn capture() -> Option<Frames> {
         #[cfg(feature = "stacks")]
         {
             let mut frames = Frames([0; MAX_FRAMES], 0);
             frames.1 = etw_stack::capture(&mut frames.0, 0);
-            // Little-endian on every system, as all of a record is.
+            // All of a record is little-endian.
             frames.0.iter_mut().for_each(|address| *address = address.to_le());
             (frames.1 > 0).then_some(frames)
         }
@@ -88,7 +88,7 @@ impl Frames {
     }
 
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: eight bytes each, all of them set.
+        // SAFETY: the first `self.1` addresses are set, eight bytes each.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), 8 * self.1) }
     }
 }
@@ -99,7 +99,7 @@ mod tests {
     use etw_types::IdFilter;
 
     #[test]
-    fn filters_are_kept_once_and_not_without_end() {
+    fn equal_filters_are_kept_once_and_at_most_1024() {
         let filter = |id| StackFilter {
             event_ids: Some(IdFilter { include: true, ids: vec![id] }),
             ..StackFilter::default()

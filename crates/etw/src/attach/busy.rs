@@ -1,17 +1,17 @@
-//! Whether a slow host is at work.
+//! Whether a host that does not answer is busy.
 
 use std::time::{Duration, Instant};
 
 use etw_wire::runtime_directory::Word;
 
-/// How long a host may take that is seen to deal with others meanwhile, or where all wait for a processor: hundreds of programs may have
-/// begun at once.
+/// The time that a host may take while it answers others, or while many threads wait for a processor: hundreds of programs may
+/// have started at once.
 const BUSY_PATIENCE: Duration = Duration::from_secs(5);
 
-/// More threads than so many for each processor that want to run: the host is one of them.
+/// The machine is crowded if more than so many threads for each processor are runnable.
 const CROWD: usize = 4;
 
-/// Do many more threads want to run than there are processors?
+/// Whether many more threads are runnable than there are processors.
 fn is_crowded() -> bool {
     // Three averages, then RUNNABLE/ALL.
     let Ok(load) = std::fs::read_to_string("/proc/loadavg") else { return false };
@@ -20,7 +20,7 @@ fn is_crowded() -> bool {
     runnable > CROWD * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Whether a host is at work.
+/// Watches whether a host is at work.
 pub(super) struct Busy<'w> {
     word: Option<&'w Word>,
     beats: u32,
@@ -32,7 +32,7 @@ impl<'w> Busy<'w> {
         Busy { word, beats: word.map_or(0, Word::beats), since: Instant::now() }
     }
 
-    /// Has it dealt with something since the last time that this was asked, or may it wait for a processor?
+    /// Whether the host has done any work since the last call, or may be waiting for a processor.
     pub(super) fn is_busy(&mut self) -> bool {
         let beats = self.word.map_or(0, Word::beats);
         let has_worked = std::mem::replace(&mut self.beats, beats) != beats;

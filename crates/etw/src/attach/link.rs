@@ -22,43 +22,44 @@ use crate::provider::Provider;
 use crate::registry::{self, Enable, Host, Providers};
 use crate::stacks;
 
-/// How long a host may take for each of its messages. It takes well below a millisecond on an idle machine; on a busy one each of
-/// the threads in between waits for its turn, and a program that began without its sessions would lose its first events.
+/// The time that a host may take for a message. On an idle machine it takes well below a millisecond. On a busy one each thread in
+/// between waits for a processor, and a program that started without its sessions would lose its first events.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Messages that a registration waits for: the pool is asked for, what each of eight sessions wants, the answer.
+/// The number of messages that a registration waits for: the request for a pool, enablements of eight sessions, the answer.
 const MOST_MESSAGES: u32 = 10;
 
-/// How often is looked what has been loaded, while a session wants call stacks.
+/// The interval at which new modules are looked for while a session wants call stacks.
 const LOOK_FOR_MODULES: Duration = Duration::from_secs(1);
 
-/// Bytes, and one module more.
+/// A message of modules is sent when it has more bytes than this.
 const MODULES_OF_A_MESSAGE: usize = 32 << 10;
 
-/// Our descriptors are above those that programs count on.
+/// Descriptors of connections are moved up to here, above those that programs use by number.
 const LEAST_DESCRIPTOR: i32 = 200;
 
 /// A connection to a host.
 pub(super) struct Link {
     pub(super) channel: ManuallyDrop<Channel>,
-    /// Tells the socket from whatever the program may put in its descriptor's place.
+    /// Identifies the socket: the program may close its descriptor and open another file under its number.
     pub(super) inode: u64,
     pub(super) next: AtomicUsize,
     /// Registrations that the host has not answered.
     pub(super) unanswered: Mutex<HashSet<u32>>,
-    /// Messages of the host so far.
-    pub(super) heard: AtomicU32,
+    /// The number of messages from the host so far.
+    pub(super) received: AtomicU32,
     pub(super) answered: Condvar,
-    /// The host's memory, and the pool's size.
+    /// The host's control page.
     pub(super) control: Arc<Memory>,
     pub(super) bell: Bell,
+    /// The size that the host asks of the pool.
     pub(super) pool_size: u32,
     pub(super) word: Option<Arc<Word>>,
 }
 
-/// Is this the process's only thread? `false` where that cannot be told.
+/// Whether this is the process's only thread; `false` if that is unknown.
 fn has_one_thread() -> bool {
-    // A folder for each, and its own two names.
+    // The link count is one for each thread's folder, and two for the folder itself.
     std::fs::metadata("/proc/self/task")
         .is_ok_and(|tasks| std::os::unix::fs::MetadataExt::nlink(&tasks) == 3)
 }
@@ -67,7 +68,7 @@ impl Link {
     pub(super) fn connect(directory: &Directory, word: Option<Arc<Word>>) -> io::Result<Link> {
         let mut busy = Busy::new(word.as_deref());
         let mut channel = directory.connect()?;
-        // Where the process may not have so many, it stays where it is.
+        // If the process's limit is lower, the descriptor stays where it is.
         let _ = channel.move_up(LEAST_DESCRIPTOR);
         let hello = FromProgram::Hello { version: VERSION, role: Role::Program as u8 };
         channel.send(&hello.to_bytes(), &[])?;
@@ -89,7 +90,7 @@ impl Link {
         let bell = Memory::map_file(bell.as_fd(), 0, Bell::SIZE, false)?;
         let control = Arc::new(control);
         if has_one_thread() {
-            // What is not to be had is told when a pool is made.
+            // A missing membarrier is reported when a pool is made.
             let _ = Control::register_process(&control);
         }
         Ok(Link {
@@ -97,7 +98,7 @@ impl Link {
             channel: ManuallyDrop::new(channel),
             next: AtomicUsize::new(1),
             unanswered: Mutex::default(),
-            heard: AtomicU32::new(0),
+            received: AtomicU32::new(0),
             answered: Condvar::new(),
             control,
             bell: Bell::new(Arc::new(bell))?,
@@ -106,24 +107,24 @@ impl Link {
         })
     }
 
-    /// Is the socket still behind its descriptor? Programs close all descriptors from some number on, and open others.
+    /// Whether the descriptor still names the socket. Programs close all descriptors from some number on, and open others.
     fn is_ours(&self) -> bool {
         self.channel.inode().is_ok_and(|inode| inode == self.inode)
     }
 
-    /// Serves the connection until its end.
+    /// Serves the connection until it ends.
     pub(super) fn serve(&self, attachment: usize) {
         let mut writer: Option<&'static Writer> = None;
-        // Offered to the host, which may be replaced before it has taken it: then it is offered again.
+        // Kept until the host has taken it: if the host is replaced before, the pool is offered again.
         let mut pool = None;
         let mut growing = None;
-        // The modules that the host knows of; 0: none.
+        // The set of modules that the host knows; 0: none.
         let mut modules = 0;
         while let Ok(received) = self.receive(attachment, &mut modules) {
-            // What a program has put in the descriptor's place is not ours to read on.
+            // If the program has put another file under the descriptor's number, reading stops.
             let message = FromHost::read(&received.bytes).filter(|_| self.is_ours());
             let Some(message) = message else { break };
-            self.heard.fetch_add(1, Ordering::Relaxed);
+            self.received.fetch_add(1, Ordering::Relaxed);
             let done = match message {
                 FromHost::Registered { number } => {
                     lock(&self.unanswered).remove(&number);
@@ -147,13 +148,13 @@ impl Link {
                     stacks,
                     since,
                 } => {
-                    // Who wants something has the pool.
+                    // A host that enables a provider has the pool.
                     pool = None;
-                    let told = match &stacks {
-                        // All of them: another session may know of none.
+                    let sent = match &stacks {
+                        // All modules again: this session may know none.
                         Some(_) => {
                             modules = 0;
-                            self.tell_modules(&mut modules)
+                            self.send_modules(&mut modules)
                         }
                         None => Ok(()),
                     };
@@ -161,7 +162,7 @@ impl Link {
                     let enable = Enable { slot, wanted, stacks, since, filter_data };
                     let provider = Providers::Number(number);
                     let set = registry::set(attachment, slot, provider, Some(&enable), source);
-                    told.and_then(|()| self.answer(token, set))
+                    sent.and_then(|()| self.answer(token, set))
                 }
                 FromHost::Clear { token, number, slot, source } => {
                     let provider = Providers::Number(number);
@@ -180,7 +181,7 @@ impl Link {
                 }
                 FromHost::Taken => {
                     if let (Some(writer), Some((memory, _))) = (writer, growing.take()) {
-                        // A pool that cannot grow stays as it is.
+                        // A pool that cannot grow keeps its size.
                         let _ = writer.grow(memory);
                     }
                     Ok(())
@@ -198,21 +199,21 @@ impl Link {
                 break;
             }
         }
-        // Nobody waits for an answer any more.
+        // No answer will come any more.
         lock(&self.unanswered).clear();
         self.answered.notify_all();
         DESCRIPTORS[attachment].store(0, Ordering::Release);
         registry::detach(attachment);
         if let Some(writer) = writer {
-            // Addresses stay, with zeros behind them; what the system cannot take back stays taken.
+            // The addresses stay, with zeros behind them. If the system cannot take the memory back, it stays allocated.
             let _ = writer.retire();
         }
     }
 
-    /// Waits for a message; while a session wants call stacks, what has been loaded meanwhile is looked after.
+    /// Waits for a message. While a session wants call stacks, newly loaded modules are sent meanwhile.
     fn receive(&self, attachment: usize, modules: &mut u64) -> io::Result<Received> {
         while registry::wants_stacks(attachment) {
-            self.tell_modules(modules)?;
+            self.send_modules(modules)?;
             match self.channel.receive_within(LOOK_FOR_MODULES) {
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
                 received => return received,
@@ -222,70 +223,70 @@ impl Link {
         self.channel.receive()
     }
 
-    /// Says what is loaded now, where that is another set than `seen` tells of.
-    fn tell_modules(&self, seen: &mut u64) -> io::Result<()> {
+    /// Sends the loaded modules, if they have changed since `seen`.
+    fn send_modules(&self, seen: &mut u64) -> io::Result<()> {
         let Some(modules) = stacks::modules(seen) else { return Ok(()) };
         let mut bytes = Vec::new();
         for module in &modules {
             if bytes.len() > MODULES_OF_A_MESSAGE {
-                self.say(&FromProgram::Modules { modules: &std::mem::take(&mut bytes) }, &[])?;
+                self.send(&FromProgram::Modules { modules: &std::mem::take(&mut bytes) }, &[])?;
             }
             module.put(&mut bytes);
         }
-        self.say(&FromProgram::Modules { modules: &bytes }, &[])
+        self.send(&FromProgram::Modules { modules: &bytes }, &[])
     }
 
-    fn say(
+    fn send(
         &self,
         message: &FromProgram<'_>,
         descriptors: &[std::os::fd::BorrowedFd<'_>],
     ) -> io::Result<()> {
-        // It may be a socket of the program's, whose peer would get this.
+        // Under the descriptor's number may be a socket of the program, whose peer would get the message.
         if !self.is_ours() {
             return Err(io::ErrorKind::NotConnected.into());
         }
         self.channel.send(&message.to_bytes(), descriptors)
     }
 
-    /// A change is made, or is not.
+    /// Answers a change: made, or refused with a status.
     fn answer(&self, token: u32, made: Result<(), Status>) -> io::Result<()> {
         let status = made.err().map_or(0, |status| status.0);
-        self.say(&FromProgram::Done { token, status }, &[])
+        self.send(&FromProgram::Done { token, status }, &[])
     }
 
-    /// What was said to a host that has been replaced meanwhile may not have been heard.
+    /// Registers all providers again: a host that was replaced may not have read the messages.
     fn introduce_again(&self, attachment: usize) -> io::Result<()> {
         for registry::Introduced { number, id, traits } in registry::introduced(attachment) {
-            self.say(&FromProgram::Register { number, id, traits: &traits }, &[])?;
+            self.send(&FromProgram::Register { number, id, traits: &traits }, &[])?;
         }
         Ok(())
     }
 
-    /// A pool, and the descriptor of its memory.
+    /// Makes a pool; its writer, and the descriptor of its memory.
     fn make_pool(&self, attachment: usize) -> io::Result<(&'static Writer, OwnedFd)> {
-        // The rest is for bursts: hundreds of programs never have one.
+        // The rest of the pool is for bursts; most programs never touch it.
         let options = PoolOptions { chunk_size: self.pool_size as usize, prefault: 1 << 20 };
         let mut memory = Memory::shared(options.memory_size())?;
         let fd = memory.take_fd().ok_or(io::ErrorKind::Unsupported)?;
         let writer = Writer::new(memory, self.control.clone(), options, attachment)?;
         let writer: &'static Writer = Box::leak(Box::new(writer.with_bell(self.bell.clone())));
-        // Before the host answers with what is wanted, nothing is written.
+        // Nothing is written before the host answers with an enablement.
         pools::set_writer(attachment, writer);
         Ok((writer, fd))
     }
 
     fn offer_pool(&self, memory: &OwnedFd) -> io::Result<()> {
-        self.say(&FromProgram::Pool, &[memory.as_fd()])
+        self.send(&FromProgram::Pool, &[memory.as_fd()])
     }
 
-    /// `None`: there is no memory for it.
+    /// `None`: the program has no memory for a segment.
     fn offer_segment(&self, segment: Option<&(Memory, OwnedFd)>) -> io::Result<()> {
         let descriptors = segment.map(|(_, memory)| memory.as_fd());
-        self.say(&FromProgram::Segment, descriptors.as_slice())
+        self.send(&FromProgram::Segment, descriptors.as_slice())
     }
 }
 
-/// More memory for a pool, and its descriptor.
+/// A segment for a pool, and the descriptor of its memory.
 fn segment(size: u32) -> Option<(Memory, OwnedFd)> {
     let mut memory = Memory::shared(size as usize).ok()?;
     let descriptor = memory.take_fd()?;
@@ -295,7 +296,7 @@ fn segment(size: u32) -> Option<(Memory, OwnedFd)> {
 impl Drop for Link {
     fn drop(&mut self) {
         if self.is_ours() {
-            // SAFETY: once, and it is not used any more.
+            // SAFETY: dropped once, and not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.channel) };
         }
     }
@@ -306,21 +307,21 @@ impl Host for Link {
         let number = self.next.fetch_add(1, Ordering::Relaxed) as u32;
         lock(&self.unanswered).insert(number);
         let (id, traits) = (provider.id(), provider.traits());
-        if self.say(&FromProgram::Register { number, id, traits }, &[]).is_err() {
+        if self.send(&FromProgram::Register { number, id, traits }, &[]).is_err() {
             lock(&self.unanswered).remove(&number);
         }
         (number, Vec::new())
     }
 
     fn unregister(&self, registration: u32) {
-        // A connection that is gone has taken the registration with it.
-        let _ = self.say(&FromProgram::Unregister { number: registration }, &[]);
+        // If the connection has ended, the host has dropped the registration.
+        let _ = self.send(&FromProgram::Unregister { number: registration }, &[]);
     }
 
     fn settle(&self, registration: u32) {
         let mut unanswered = lock(&self.unanswered);
-        let before = self.heard.load(Ordering::Relaxed);
-        let mut heard = before;
+        let before = self.received.load(Ordering::Relaxed);
+        let mut received = before;
         let mut busy = Busy::new(self.word.as_deref());
         while unanswered.contains(&registration) {
             let (left, waited) = self
@@ -328,13 +329,13 @@ impl Host for Link {
                 .wait_timeout_while(unanswered, PATIENCE, |left| left.contains(&registration))
                 .unwrap_or_else(PoisonError::into_inner);
             unanswered = left;
-            let now = self.heard.load(Ordering::Relaxed);
-            let is_silent = now == heard || now.wrapping_sub(before) > MOST_MESSAGES;
+            let now = self.received.load(Ordering::Relaxed);
+            let is_silent = now == received || now.wrapping_sub(before) > MOST_MESSAGES;
             if waited.timed_out() && is_silent && !busy.is_busy() {
-                // A host that does not answer is waited for once; what it says later holds then.
+                // A host that does not answer is waited for once. Its later messages still count.
                 unanswered.clear();
             }
-            heard = now;
+            received = now;
         }
     }
 

@@ -4,8 +4,9 @@ use etw_types::{Guid, Keyword, Level, LevelKeyword, Status};
 
 use super::callbacks::{call, enable_state};
 use super::{Enable, Registry, number_of, with};
+use crate::diagnose::report;
 use crate::pools::route;
-use crate::provider::{ControlCode, EnableChange, ProviderRef};
+use crate::provider::{ControlCode, EnableChange, Provider, ProviderRef};
 
 /// The providers that a request is about.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +51,7 @@ pub(crate) fn set(
                 None => provider.clear_slots(route),
             };
             if has_changed {
+                report(|| change_report(&provider, enable));
                 changed.push(provider);
             }
         }
@@ -60,6 +62,21 @@ pub(crate) fn set(
         call(&provider, None, |provider| enable_state(provider, source, false), filter_data);
     }
     result
+}
+
+/// The report for a changed enablement.
+fn change_report(provider: &Provider, enable: Option<&Enable>) -> String {
+    let name = match provider.name() {
+        "" => provider.id().to_string(),
+        name => name.to_owned(),
+    };
+    match enable {
+        Some(Enable { wanted, .. }) => format!(
+            "a session enabled {name}: level {}, any keyword {:#x}, all keywords {:#x}",
+            wanted.level, wanted.any, wanted.all
+        ),
+        None => format!("a session disabled {name}"),
+    }
 }
 
 /// Calls the providers' callbacks with [`ControlCode::CaptureState`] and the level and masks of the request.

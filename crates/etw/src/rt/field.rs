@@ -11,7 +11,7 @@ use super::text::Text;
 pub trait Field {
     /// Bytes in the payload. Saturates.
     fn size(&self) -> usize;
-    /// Puts as many.
+    /// Puts as many bytes.
     fn put<'r>(&self, room: Room<'r>) -> Room<'r>;
 }
 
@@ -221,7 +221,7 @@ pub fn raw(bytes: &[u8]) -> Raw<'_> {
     Raw(bytes)
 }
 
-/// Where the members of an array's structs go: first their sizes are summed, then they are put.
+/// The target of the members of an array's structs: first a sum of sizes, then the payload.
 #[derive(Debug)]
 pub struct Out<'r>(Target<'r>);
 
@@ -264,7 +264,7 @@ where
         out = each(item, out);
         count += 1;
         if count > u16::MAX.into() {
-            // More than the count can say; items may have no bytes, so it would not show in the size.
+            // More than the count can hold. Items may have no bytes, so the size would not show it.
             out = Out(Target::Size(REFUSED));
             break;
         }
@@ -294,7 +294,7 @@ where
         }
         match out.0 {
             Target::Room(room) => room,
-            Target::Size(_) => unreachable!("members put what they are told to put"),
+            Target::Size(_) => unreachable!("members put into the target that they get"),
         }
     }
 }

@@ -1,12 +1,12 @@
-//! What can be given as `activity_id` and `related_id`.
+//! Types that `activity_id` and `related_id` accept.
 
 use etw_types::Guid;
 
 use crate::Activity;
 
-/// Something that is an activity id, or perhaps is one.
+/// An activity id, or an optional one.
 pub trait Id {
-    /// The id; `None` means what leaving the option out means.
+    /// The id; `None` has the effect of leaving the option out.
     fn __etw_id(&self) -> Option<Guid>;
 }
 

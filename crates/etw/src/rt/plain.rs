@@ -9,7 +9,7 @@ use etw_types::{FileTime, Guid};
 
 /// A codec of values of constant size.
 pub trait Plain {
-    /// What the user gives.
+    /// The user's type.
     type Value;
     /// `[u8; SIZE]`
     type Bytes: AsRef<[u8]>;
@@ -19,7 +19,7 @@ pub trait Plain {
     /// The bytes in the payload.
     fn encode(value: &Self::Value) -> Self::Bytes;
 
-    /// Many values at once, where they lie in memory as they do in the payload.
+    /// Many values at once, if they lie in memory as in the payload.
     #[inline(always)]
     fn as_bytes(_: &[Self::Value]) -> Option<&[u8]> {
         None
@@ -99,7 +99,7 @@ impl Plain for Bool8 {
     }
 }
 
-/// Four bytes: `bool32` of whatever `V` is one.
+/// Four bytes: `bool32` of an integer or a boolean.
 #[derive(Debug)]
 pub struct Bool32<V>(PhantomData<V>);
 
@@ -228,7 +228,7 @@ fn std_time(value: &SystemTime) -> i64 {
     let time = match value.duration_since(UNIX_EPOCH) {
         Ok(after) => FileTime::UNIX_EPOCH.0.saturating_add(ticks(after)),
         Err(before) => {
-            // Down, as for every other time: a part of a tick before it is the tick before.
+            // Rounded down like every other time: a part of a tick before 1970 is the tick before.
             let before = before.duration();
             let part = i64::from(!before.subsec_nanos().is_multiple_of(100));
             FileTime::UNIX_EPOCH.0.saturating_sub(ticks(before).saturating_add(part))

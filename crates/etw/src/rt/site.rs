@@ -1,4 +1,4 @@
-//! An event's static bytes, where the macro could not write them down itself: what the compiler evaluates.
+//! An event's static bytes that the macro cannot compute itself: the compiler evaluates them.
 
 use etw_tracelogging::{InType, OutType, flags};
 use etw_types::{Channel, EventDescriptor, Keyword, Level, Opcode};
@@ -15,11 +15,11 @@ pub const UINT_POINTER: u8 = InType::uint_ptr(POINTER_SIZE).0;
 /// The InType of a pointer.
 pub const HEX_POINTER: u8 = InType::hex_pointer(POINTER_SIZE).0;
 
-/// A piece of a site's bytes. The descriptor is the first, or begins the first.
+/// A piece of a site's bytes. The first piece is, or starts with, the descriptor.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub enum Part<'a> {
-    /// As they are.
+    /// Literal bytes.
     Bytes(&'a [u8]),
     /// An event's descriptor.
     Descriptor { id: u16, version: u8, channel: u8, level: u8, opcode: u8, task: u16, keyword: u64 },
@@ -35,7 +35,7 @@ pub enum Part<'a> {
     Counted(&'a [u8]),
 }
 
-/// Bytes of a tag: seven bits each, until the rest is zeros.
+/// The number of bytes of a tag: seven bits each, as long as the rest is not zero.
 const fn tag_size(tag: u32) -> usize {
     match tag.trailing_zeros() {
         21.. => 1,
@@ -132,7 +132,7 @@ impl<const N: usize> Cursor<N> {
     }
 }
 
-/// A name that is no literal.
+/// A name that is a constant instead of a literal.
 ///
 /// # Panics
 /// At compile time, for a name that holds a NUL.
@@ -160,7 +160,7 @@ pub const fn site_size(parts: &[Part<'_>]) -> usize {
 /// A site's bytes: `N` is their [`site_size`].
 ///
 /// # Panics
-/// At compile time, for metadata of more than 65535 bytes and for what the macro could not check.
+/// At compile time, for metadata of more than 65535 bytes, and for constants that the macro could not check.
 pub const fn site_bytes<const N: usize>(parts: &[Part<'_>]) -> [u8; N] {
     let mut out = Cursor { bytes: [0; N], at: 0 };
     let mut at = 0;
@@ -176,7 +176,7 @@ pub const fn site_bytes<const N: usize>(parts: &[Part<'_>]) -> [u8; N] {
     out.bytes
 }
 
-/// A constant as a user writes it: a number, or the type that means it.
+/// A constant as a user writes it: a number, or the type for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Const<T>(pub T);
 

@@ -9,17 +9,17 @@ use super::plain::{REFUSED, put_units};
 pub trait Text {
     /// `u8` or `u16`.
     type Unit: Copy + 'static;
-    /// What of the slice is written, found once.
+    /// The part of the slice that is written.
     fn cut(value: &[Self::Unit]) -> &[Self::Unit] {
         value
     }
-    /// Bytes in the payload, of a slice that was cut.
+    /// Bytes in the payload of a slice that was cut.
     fn size(value: &[Self::Unit]) -> usize;
-    /// Puts as many.
+    /// Puts as many bytes.
     fn put<'r>(value: &[Self::Unit], room: Room<'r>) -> Room<'r>;
 }
 
-/// What has bytes: everything that is `AsRef<[u8]>`, also through dereferencing.
+/// Values with bytes: everything that is `AsRef<[u8]>`, also through dereferencing.
 pub trait Bytes<'a> {
     #[doc(hidden)]
     fn __etw_bytes(self) -> &'a [u8];
@@ -32,7 +32,7 @@ impl<'a, T: AsRef<[u8]> + ?Sized> Bytes<'a> for &'a T {
     }
 }
 
-/// What has UTF-16 units: everything that is `AsRef<[u16]>`, also through dereferencing.
+/// Values with UTF-16 units: everything that is `AsRef<[u16]>`, also through dereferencing.
 pub trait Units<'a> {
     #[doc(hidden)]
     fn __etw_units(self) -> &'a [u16];
@@ -45,7 +45,7 @@ impl<'a, T: AsRef<[u16]> + ?Sized> Units<'a> for &'a T {
     }
 }
 
-/// A `u16` byte count and the bytes. What is longer than the count can say is larger than any event, so it is refused.
+/// A `u16` byte count and the bytes. Bytes that overflow the count are larger than any event, so the write is refused.
 #[derive(Debug)]
 pub struct Counted8;
 
@@ -130,7 +130,7 @@ impl Text for Zero16 {
     }
 }
 
-/// A SID at the front of the bytes. What is none is refused with the event.
+/// A SID at the start of the bytes. If there is none, the event is refused.
 #[derive(Debug)]
 pub struct Sid;
 

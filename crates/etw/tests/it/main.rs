@@ -5,6 +5,7 @@ mod builder;
 mod capture;
 mod classic;
 mod crash;
+mod diagnose;
 mod errors;
 mod events;
 mod fields;
