@@ -3,6 +3,7 @@
 use proc_macro::{Group, Ident, Span, TokenStream};
 
 use crate::field::{Fields, Role, Value, names};
+use crate::hints::{comma_before_name, comma_behind_name, comma_between_fields};
 use crate::meta::{DESCRIPTOR_SIZE, Meta, Name, Number, Range};
 use crate::options::{TAG, description};
 use crate::tokens::{Argument, Error, Result, comma_separated, fill, split};
@@ -23,7 +24,7 @@ const DEFAULT_LEVEL: u64 = 5;
 const DEFAULT_KEYWORD: u64 = 1;
 const DEFAULT_CHANNEL: u64 = 11;
 
-/// What stands beside an event's fields.
+/// The options of an event.
 struct Attributes {
     level: Number,
     keywords: Vec<Number>,
@@ -34,7 +35,7 @@ struct Attributes {
     id: Number,
     version: Number,
     debug: bool,
-    /// Those that can be given once and were.
+    /// The options given so far that may be given once.
     given: Vec<String>,
 }
 
@@ -48,10 +49,11 @@ pub fn write_event(input: TokenStream) -> Result<TokenStream> {
     if let Some((kind, _)) = name.as_ref().and_then(Argument::as_call)
         && types::is_known(&kind.to_string())
     {
-        let message = "the name of the event is missing: it stands behind the provider";
+        let message = "the name of the event is missing: write it behind the provider";
         return Err(Error::new(kind.span(), message));
     }
     let name = name.map(|argument| argument.tokens).unwrap_or_default();
+    comma_behind_name(&name)?;
     let name = Name::parse(&name, at, "the event")?;
 
     let mut attributes = Attributes {
@@ -69,6 +71,7 @@ pub fn write_event(input: TokenStream) -> Result<TokenStream> {
     let mut fields = Fields::new(&krate);
     for argument in arguments {
         let Some((kind, group)) = argument.as_call() else {
+            comma_between_fields(&argument.tokens)?;
             let message =
                 "not an option or a field, as `level(Warning)` or `u32(\"name\", &value)`";
             return Err(Error::at(&argument.tokens, at, message));
@@ -124,7 +127,7 @@ pub fn provider_enabled(input: TokenStream) -> Result<TokenStream> {
     ))
 }
 
-/// `$crate`, with which the wrapping `macro_rules!` begins, and the user's tokens.
+/// `$crate`, the first token from the wrapping `macro_rules!`, and the user's tokens.
 pub fn split_crate(input: TokenStream) -> (TokenStream, TokenStream) {
     let mut tokens = input.into_iter();
     (tokens.by_ref().take(1).collect(), tokens.collect())
@@ -132,7 +135,10 @@ pub fn split_crate(input: TokenStream) -> (TokenStream, TokenStream) {
 
 fn provider(arguments: &mut impl Iterator<Item = Argument>) -> Result<TokenStream> {
     match arguments.next() {
-        Some(argument) if !argument.tokens.is_empty() => Ok(argument.stream()),
+        Some(argument) if !argument.tokens.is_empty() => {
+            comma_before_name(&argument.tokens)?;
+            Ok(argument.stream())
+        }
         _ => Err(Error::new(Span::call_site(), "the provider is missing")),
     }
 }
@@ -264,8 +270,8 @@ fn expand(
         let of_role = all.iter().zip(&values).filter(move |(_, value)| value.role == role);
         of_role.map(|(name, _)| name)
     };
-    // Constant sizes first, so that they fold to one number. The sum of what is in memory does not overflow; one that
-    // did would be a room that is too small, and the event be refused.
+    // Constant sizes come first, so that they fold to one number. A sum of sizes in memory cannot overflow; if it did, the
+    // reservation would be too small, and the write refused.
     let sized = of(Role::Fixed).chain(of(Role::Sized));
     let sizes: TokenStream =
         sized.map(|name| own(".wrapping_add($crate::rt::Field::size(&$name))", name)).collect();

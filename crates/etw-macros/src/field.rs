@@ -2,8 +2,9 @@
 
 use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
+use crate::hints::{comma_before_option, comma_behind_name, comma_between_fields, did_you_mean};
 use crate::meta::{Meta, Name, Number, Range};
-use crate::options::Options;
+use crate::options::{ALL as OPTIONS, Options};
 use crate::tokens::{
     Argument, Error, Result, comma_separated, fill, ident, single, split, text_of,
 };
@@ -11,7 +12,7 @@ use crate::types::{self, Shape};
 use etw_tracelogging::InType;
 use etw_tracelogging::vocabulary::{Codec, Stored, TARGET_IN_TYPES};
 
-/// TDH decodes as many fields of an event.
+/// TDH decodes at most as many fields of an event.
 const MAX_FIELDS: usize = 128;
 /// Seven bits of a struct's OutType byte.
 const MAX_MEMBERS: usize = 127;
@@ -21,7 +22,7 @@ const VCOUNT: u8 = 0x40;
 const CUSTOM: u8 = 0x60;
 const STRUCT: u8 = 24;
 
-/// Something to be evaluated before the event is written.
+/// An expression that is evaluated before the event is written.
 #[derive(Debug)]
 pub struct Value {
     pub code: TokenStream,
@@ -44,11 +45,11 @@ pub struct Fields {
     krate: TokenStream,
     pub meta: Meta,
     pub values: Vec<Value>,
-    /// All of them, members of structs included.
+    /// The number of fields, members of structs included.
     total: usize,
-    /// Those of this level.
+    /// The number of fields at this level.
     count: usize,
-    /// How many more of this level the `raw_struct`s before them ask for; `None` where that is no literal.
+    /// The number of fields at this level that `raw_struct`s still ask for; `None` if a count is not a literal.
     wanted: Option<usize>,
 }
 
@@ -220,9 +221,10 @@ impl Fields {
             Some(TokenTree::Punct(punct)) if punct.as_char() == '&'
         );
         if starts_like_a_value {
-            let message = format!("the name of `{kind}` is missing: it stands before the value");
+            let message = format!("the name of `{kind}` is missing: write it before the value");
             return Err(Error::at(&tokens, kind.span(), message));
         }
+        comma_behind_name(&tokens)?;
         Name::parse(&tokens, group.span_close(), &format!("`{kind}`"))
     }
 
@@ -266,7 +268,7 @@ impl Fields {
         let (body, before) = rest.split_last().ok_or_else(bad)?;
         let body = brace(std::slice::from_ref(body)).ok_or_else(bad)?;
         let (bar, before) = before.split_last().filter(|(bar, _)| is(bar, '|')).ok_or_else(bad)?;
-        // The bar that opens the closure is the last one behind a comma.
+        // The bar that opens the closure is the last bar behind a comma.
         let open =
             (1..before.len()).rev().find(|&at| is(&before[at], '|') && is(&before[at - 1], ','));
         let open = open.ok_or_else(|| Error::new(bar.span(), wanted))?;
@@ -305,6 +307,7 @@ impl Fields {
             match argument.as_call() {
                 Some((kind, group)) => members.add(kind, group, true)?,
                 None => {
+                    comma_between_fields(&argument.tokens)?;
                     let message = "a struct has fields only, as `u32(\"name\", &value)`";
                     return Err(Error::at(&argument.tokens, kind.span(), message));
                 }
@@ -465,7 +468,7 @@ impl Fields {
             return Err(Error::at(&more.tokens, kind.span(), "a `raw_struct` has no value"));
         }
         let members = count.known().map(|members| members as usize);
-        // One more: this one is a field too.
+        // The struct itself is a member too.
         self.wanted = self.wanted.and_then(|wanted| Some(wanted.saturating_sub(1) + members?));
         let tag = options.tag(&self.krate)?;
         self.meta.name(&self.krate, &name);
@@ -493,8 +496,8 @@ fn brace(tokens: &[TokenTree]) -> Option<&Group> {
     }
 }
 
-/// The one value among a field's arguments. Commas that belong to an expression, between angle brackets or bars, have cut
-/// it; they are put back.
+/// The value among a field's arguments. Commas inside the expression, between angle brackets or bars, have split it; they are put
+/// back.
 fn value_of(kind: &Ident, group: &Group, arguments: &[Argument]) -> Result<TokenStream> {
     let Some((first, rest)) = arguments.split_first() else {
         return Err(Error::new(group.span_close(), format!("the value of `{kind}` is missing")));
@@ -506,11 +509,15 @@ fn value_of(kind: &Ident, group: &Group, arguments: &[Argument]) -> Result<Token
     let opens = |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if matches!(punct.as_char(), '<' | '|'));
     if let Some(more) = rest.first().filter(|_| !first.tokens.iter().any(opens)) {
         let message = match more.as_call() {
-            Some((name, _)) => format!("unknown option `{name}` of `{kind}`"),
-            None => format!("`{kind}` has one value; what is this?"),
+            Some((name, _)) => {
+                let hint = did_you_mean(&name.to_string(), OPTIONS.iter().copied());
+                format!("unknown option `{name}` of `{kind}`{hint}")
+            }
+            None => format!("`{kind}` has one value; this is a second one"),
         };
         return Err(Error::at(&more.tokens, kind.span(), message));
     }
+    comma_before_option(&arguments[arguments.len() - 1].tokens)?;
     let last = arguments.len() - 1;
     let tokens = arguments.iter().enumerate().flat_map(|(index, argument)| {
         let comma = argument.comma.clone().filter(|_| index != last);

@@ -1,16 +1,18 @@
-//! The procedural macros of crate `etw`, which wraps them and documents them: use them from there.
+//! The procedural macros of crate `etw`, which wraps and documents them: use them from there.
 //!
-//! * `tokens`, `literal`: token streams, without `syn` and `quote`, so that a program with a few events builds fast;
+//! * `tokens`, `literal`: token streams without `syn` and `quote`, so that a program with a few events builds fast;
 //! * `types`: the vocabulary of fields, one table;
 //! * `meta`: the static bytes of an event;
-//! * `options`, `field`, `event`, `provider`: the grammar, and what becomes of it.
+//! * `options`, `field`, `event`, `provider`: the grammar and its expansion;
+//! * `hints`: messages for common mistakes.
 //!
-//! All take `$crate` of the wrapping `macro_rules!` as their first token, so that a renamed or re-exported `etw` works.
-//! What a grammar error says and where it points is tested by `etw`'s tests through [`event_error`].
+//! Each macro takes `$crate` of the wrapping `macro_rules!` as its first token, so that a renamed or re-exported `etw` works.
+//! The tests of `etw` compare messages and positions of grammar errors through [`event_error`].
 #![forbid(unsafe_code)]
 
 mod event;
 mod field;
+mod hints;
 mod literal;
 mod meta;
 mod options;
@@ -40,15 +42,15 @@ pub fn provider_enabled(input: TokenStream) -> TokenStream {
     finish(event::provider_enabled(input))
 }
 
-/// For tests: what is wrong with an invocation of `write_event!`, and the source it points at, as `(message, source)`.
-/// Both are empty where nothing is wrong; the source is where it is the whole invocation.
+/// For tests: the error of an invocation of `write_event!`, and the source it points at, as `(message, source)`. Both are empty
+/// without an error; the source is empty if it is the whole invocation.
 #[doc(hidden)]
 #[proc_macro]
 pub fn event_error(input: TokenStream) -> TokenStream {
     error_of(event::write_event(input))
 }
 
-/// For tests: as [`event_error`], of `define_provider!`.
+/// For tests: [`event_error`] for `define_provider!`.
 #[doc(hidden)]
 #[proc_macro]
 pub fn provider_error(input: TokenStream) -> TokenStream {

@@ -1,4 +1,4 @@
-//! What literals say. The compiler has checked their form, so whatever is none of these forms is no such literal.
+//! Values of literals. The compiler has checked their form, so any other form is another kind of literal.
 
 use proc_macro::{Literal, TokenTree};
 

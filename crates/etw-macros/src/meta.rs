@@ -1,4 +1,4 @@
-//! An event's static bytes while they are gathered: known bytes as far as possible, else constants for rustc to evaluate.
+//! An event's static bytes while the macro collects them: known bytes if possible, else constants for rustc to evaluate.
 
 use proc_macro::{Literal, Span, TokenStream, TokenTree};
 
@@ -32,13 +32,13 @@ impl Number {
     }
 }
 
-/// What a number may be.
+/// The range and the names of a number.
 pub struct Range {
-    /// How messages call it.
+    /// Its name in messages.
     pub what: &'static str,
     pub max: u64,
     pub names: Names,
-    /// The method of `etw::rt::Const` that makes it of whatever the user wrote.
+    /// The method of `etw::rt::Const` that converts the user's constant.
     pub method: &'static str,
 }
 
@@ -86,7 +86,7 @@ pub enum Name {
 }
 
 impl Name {
-    /// `what` is whose name it is.
+    /// `what`: the owner of the name.
     pub fn parse(tokens: &[TokenTree], at: Span, what: &str) -> Result<Name> {
         match single(tokens) {
             None if tokens.is_empty() => {
@@ -103,10 +103,32 @@ impl Name {
                     Err(Error::at(tokens, at, format!("the name of {what} has to be a string")))
                 }
             },
+            _ if !is_constant(tokens) => {
+                let message = format!(
+                    "the name of {what} is not a string literal or a constant; for names known only at run time, use \
+                     `EventBuilder`"
+                );
+                Err(Error::at(tokens, at, message))
+            }
             _ => Ok(Name::Constant(tokens.iter().cloned().collect(), tokens[0].span())),
         }
     }
 }
+
+/// Whether the tokens may be a constant of type `&str`: not a reference, nor a call of `format!` or of a method that allocates.
+fn is_constant(tokens: &[TokenTree]) -> bool {
+    let is_punct = |token: &TokenTree, c: char| matches!(token, TokenTree::Punct(punct) if punct.as_char() == c);
+    let calls_method = tokens.windows(2).any(|pair| {
+        is_punct(&pair[0], '.') && matches!(&pair[1], TokenTree::Ident(name) if AT_RUN_TIME.contains(&name.to_string().as_str()))
+    });
+    let is_format = matches!(tokens, [TokenTree::Ident(name), bang, ..] if is_punct(bang, '!') && name.to_string() == "format");
+    let borrows = matches!(tokens, [first, TokenTree::Ident(_)] if is_punct(first, '&'));
+    !calls_method && !is_format && !borrows
+}
+
+/// Methods that make or borrow strings at run time.
+const AT_RUN_TIME: &[&str] =
+    &["to_string", "to_owned", "as_ref", "clone", "into", "display", "as_deref"];
 
 #[derive(Clone, Debug)]
 enum Piece {

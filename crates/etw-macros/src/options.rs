@@ -5,7 +5,8 @@ use proc_macro::{Group, Ident, TokenStream, TokenTree};
 use crate::meta::{Number, Range};
 use crate::tokens::{Argument, Error, Result, split};
 
-const ALL: &[&str] = &["tag", "format", "count", "protocol", "schema", "description"];
+/// All options of fields.
+pub const ALL: &[&str] = &["tag", "format", "count", "protocol", "schema", "description"];
 
 pub const TAG: Range = Range { what: "tag", max: 0x0fff_ffff, names: &[], method: "tag" };
 const FORMAT: Range = Range {
@@ -25,7 +26,7 @@ pub struct FieldOption {
 }
 
 impl Options {
-    /// Takes the options from the end of a field's arguments, of which the first `positions` are none.
+    /// Takes the options from the end of a field's arguments; the first `positions` arguments are not options.
     pub fn take(
         arguments: &mut Vec<Argument>,
         positions: usize,
@@ -50,7 +51,7 @@ impl Options {
             options.push(option);
             arguments.pop();
         }
-        // Its text goes nowhere, but what is no text is a mistake.
+        // The text is not used, but it must be one.
         let options = Options(options);
         if let Some(description) = options.get("description") {
             description.text()?;
@@ -90,7 +91,7 @@ impl FieldOption {
     }
 }
 
-/// A description is for readers of the source.
+/// Checks a description, which is for readers of the source.
 pub fn description(group: &Group) -> Result<()> {
     let arguments = split(group.stream());
     let text = match &arguments[..] {

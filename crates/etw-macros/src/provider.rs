@@ -1,18 +1,16 @@
-//! `define_provider!`
+//! `define_provider!`.
 
 use etw_types::Guid;
 use proc_macro::{Delimiter, Literal, Span, TokenStream, TokenTree};
 
 use crate::event::split_crate;
+use crate::hints::{comma_before_name, comma_behind_name, nearest};
 use crate::literal::{self, bytes};
 use crate::meta::Name;
 use crate::tokens::{Argument, Error, Result, fill, literal as literal_tokens, single, split};
 
 /// `tracelogging_dynamic` asserts that provider names are shorter than 32 KiB.
 const MAX_NAME_SIZE: usize = 32_767;
-/// Of a trait: its size and its type.
-const TRAIT_HEAD_SIZE: usize = 3;
-const TRAIT_GROUP: u8 = 1;
 
 /// Behind `$crate`: attributes, visibility, name, `"Name"`, options.
 pub fn define_provider(input: TokenStream) -> Result<TokenStream> {
@@ -20,11 +18,16 @@ pub fn define_provider(input: TokenStream) -> Result<TokenStream> {
     let at = Span::call_site();
     let mut arguments = split(rest).into_iter();
     let head = arguments.next().map(|argument| argument.tokens).unwrap_or_default();
+    if head.len() > 1 && arguments.len() == 0 {
+        comma_before_name(&head)?;
+    }
     let (attributes, visibility, symbol) = split_head(&head)?;
     let name = arguments.next().map(|argument| argument.tokens).unwrap_or_default();
+    comma_behind_name(&name)?;
     let name_span = name.first().map_or(at, TokenTree::span);
     let Name::Known(name) = Name::parse(&name, at, "the provider")? else {
-        let message = "a provider's name is a string literal, as its GUID is made of it";
+        let message = "a provider's name must be a string literal, since its GUID is derived from it; for names known only at run \
+                       time, use `Provider::dynamic`";
         return Err(Error::at(&name, at, message));
     };
     if name.len() > MAX_NAME_SIZE {
@@ -51,16 +54,20 @@ pub fn define_provider(input: TokenStream) -> Result<TokenStream> {
             }
             "debug" if values.is_empty() => debug = true,
             _ => {
+                let near = nearest(&option.to_string(), ["id", "group_id", "debug"]);
+                let hint = near.map_or(String::new(), |near| format!(": did you mean `{near}`?"));
                 let message = format!(
-                    "unknown option `{option}` of a provider; there are `id(\"guid\")`, \
+                    "unknown option `{option}` of a provider{hint}; there are `id(\"guid\")`, \
                      `group_id(\"guid\")`, `debug()`"
                 );
                 return Err(Error::new(option.span(), message));
             }
         }
     }
+    let traits = etw_tracelogging::provider_traits(&name, group)
+        .map_err(|error| Error::new(name_span, error.to_string()))?;
     let id = id.unwrap_or_else(|| Guid::from_name(&name));
-    // So that a public provider is documented, if only by its name.
+    // A public provider needs documentation: at least its name.
     let attributes = match attributes.is_empty() {
         true => {
             let text = Literal::string(&format!("Provider `{name}`."));
@@ -80,7 +87,7 @@ pub fn define_provider(input: TokenStream) -> Result<TokenStream> {
             ("symbol", symbol),
             ("name", literal_tokens(Literal::string(&name))),
             ("id", literal_tokens(bytes(&id.0))),
-            ("traits", literal_tokens(bytes(&traits(&name, group)))),
+            ("traits", literal_tokens(bytes(&traits))),
         ],
     );
     if debug {
@@ -125,7 +132,7 @@ fn split_head(head: &[TokenTree]) -> Result<(TokenStream, TokenStream, TokenStre
 }
 
 fn guid(values: &[Argument], at: Span) -> Result<Guid> {
-    let [value] = values else { return Err(Error::new(at, "one GUID is wanted")) };
+    let [value] = values else { return Err(Error::new(at, "write one GUID, as `id(\"guid\")`")) };
     let text = single(&value.tokens).and_then(|token| literal::string(&token));
     let Some(text) = text else {
         return Err(Error::at(&value.tokens, at, "a GUID is a string literal"));
@@ -134,15 +141,4 @@ fn guid(values: &[Argument], at: Span) -> Result<Guid> {
         let message = "not a GUID of the form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
         Error::at(&value.tokens, at, message)
     })
-}
-
-/// What `etw_tracelogging::provider_traits` makes: that crate would have to be built for the host.
-fn traits(name: &str, group: Option<Guid>) -> Vec<u8> {
-    let group = group.map(|group| {
-        let size = (TRAIT_HEAD_SIZE + group.0.len()) as u16;
-        [&size.to_le_bytes()[..], &[TRAIT_GROUP], &group.0].concat()
-    });
-    let body = [name.as_bytes(), &[0], &group.unwrap_or_default()].concat();
-    let size = 2 + body.len() as u16;
-    [&size.to_le_bytes()[..], &body].concat()
 }

@@ -1,8 +1,8 @@
-//! Token streams: cut into arguments, and made from templates.
+//! Token streams: split into arguments, and made from templates.
 
 use proc_macro::{Delimiter, Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 
-/// Why an invocation is refused, and which of its tokens to point at.
+/// An error in an invocation, and the tokens to point at.
 #[derive(Debug)]
 pub struct Error {
     pub message: String,
@@ -17,14 +17,14 @@ impl Error {
         Error { message: message.into(), first: span, last: span }
     }
 
-    /// Points at all of `tokens`, or at `otherwise` where there are none.
+    /// Points at all of `tokens`, or at `otherwise` if there are none.
     pub fn at(tokens: &[TokenTree], otherwise: Span, message: impl Into<String>) -> Error {
         let first = tokens.first().map_or(otherwise, TokenTree::span);
         let last = tokens.last().map_or(first, TokenTree::span);
         Error { message: message.into(), first, last }
     }
 
-    /// `compile_error!` that rustc shows at the place.
+    /// A `compile_error!` that rustc shows at these tokens.
     pub fn into_tokens(self) -> TokenStream {
         let mut text = Literal::string(&self.message);
         text.set_span(self.last);
@@ -35,11 +35,11 @@ impl Error {
     }
 }
 
-/// What stands between two commas.
+/// The tokens between two commas.
 #[derive(Clone, Debug)]
 pub struct Argument {
     pub tokens: Vec<TokenTree>,
-    /// The comma behind it.
+    /// The comma behind them.
     pub comma: Option<TokenTree>,
 }
 
@@ -61,7 +61,7 @@ impl Argument {
     }
 }
 
-/// Cuts at the commas of the outermost level. A comma at the end makes no further argument.
+/// Splits at the commas of the outermost level. A trailing comma makes no further argument.
 pub fn split(stream: TokenStream) -> Vec<Argument> {
     let mut arguments = Vec::new();
     let mut tokens = Vec::new();
@@ -78,7 +78,7 @@ pub fn split(stream: TokenStream) -> Vec<Argument> {
     arguments
 }
 
-/// The one token there is, without the invisible groups that `macro_rules!` puts around what it matched.
+/// The only token, without the invisible groups that `macro_rules!` puts around its matches.
 pub fn single(tokens: &[TokenTree]) -> Option<TokenTree> {
     match tokens {
         [TokenTree::Group(group)] if group.delimiter() == Delimiter::None => {
@@ -90,8 +90,8 @@ pub fn single(tokens: &[TokenTree]) -> Option<TokenTree> {
     }
 }
 
-/// Parses a template and puts `arguments` in place of `$name`. The template's own tokens get `span`'s place in error
-/// messages; its local variables cannot be seen by what is put in.
+/// Parses a template and replaces each `$name` by its argument. In error messages the template's own tokens point at `span`; the
+/// arguments cannot see its local variables.
 pub fn fill(template: &str, span: Span, arguments: &[(&str, TokenStream)]) -> TokenStream {
     let template: TokenStream = template.parse().expect("a template is made of tokens");
     substitute(template, Span::mixed_site().located_at(span), arguments)
@@ -109,7 +109,7 @@ fn substitute(template: TokenStream, span: Span, arguments: &[(&str, TokenStream
                     .find(|(argument, _)| *argument == name)
                     .unwrap_or_else(|| panic!("template without argument {name}"));
                 if name == "crate" {
-                    // It comes from the wrapping macro: what it resolves to stays, where it is shown does not.
+                    // `$crate` keeps its resolution from the wrapping macro, but errors point at `span`.
                     out.extend(argument.clone().into_iter().map(|mut token| {
                         token.set_span(token.span().located_at(span));
                         token
@@ -166,7 +166,7 @@ pub fn text_of(tokens: &[TokenTree]) -> String {
     push_leaves(tokens.iter().cloned(), &mut leaves);
     let in_order = leaves.is_sorted_by(|a, b| a.end <= b.start);
     if !in_order {
-        // Put together by a macro from several places.
+        // A macro put the tokens together from several positions in the source.
         let text = tokens.iter().cloned().collect::<TokenStream>().to_string();
         return text.split_whitespace().collect::<Vec<_>>().join(" ");
     }

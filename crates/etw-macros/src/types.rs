@@ -3,6 +3,8 @@
 use etw_tracelogging::InType;
 use etw_tracelogging::vocabulary::{FIELDS, FieldName, Stored};
 
+use crate::hints::{distance, foreign};
+
 /// How many values a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
@@ -29,7 +31,7 @@ pub const OTHERS: &[&str] = &[
     "raw_data",
 ];
 
-/// What stands beside fields in `write_event!`.
+/// Options of an event, beside its fields.
 pub const OPTIONS: &[&str] = &[
     "level",
     "keyword",
@@ -66,7 +68,7 @@ pub fn find(name: &str) -> Result<(&'static FieldName, Shape), String> {
     }
 }
 
-/// Whether it is a field type or an option.
+/// Whether the name is a field type or an option.
 pub fn is_known(name: &str) -> bool {
     OPTIONS.contains(&name) || OTHERS.contains(&name) || find(name).is_ok()
 }
@@ -84,6 +86,9 @@ fn unknown(name: &str) -> String {
         (_, Some(bare)) => (bare, "_array"),
         _ => (bare, ""),
     };
+    if let Some(hint) = foreign(bare) {
+        return format!("there is no field type `{name}`: {hint}");
+    }
     let typed = FIELDS.iter().map(|row| row.name).map(|of| (of, format!("{prefix}{of}{suffix}")));
     let whole = OTHERS.iter().chain(OPTIONS).map(|of| (*of, (*of).to_owned()));
     let nearest = typed
@@ -96,27 +101,6 @@ fn unknown(name: &str) -> String {
         }
         _ => format!("unknown field type or option `{name}`"),
     }
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours that make `b` of `a`.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
-    for i in 0..=a.len() {
-        for j in 0..=b.len() {
-            rows[i][j] = match (i, j) {
-                (0, _) => j,
-                (_, 0) => i,
-                _ => {
-                    let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-                    let swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-                    let swapped = if swapped { rows[i - 2][j - 2] + 1 } else { usize::MAX };
-                    replaced.min(swapped).min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1)
-                }
-            };
-        }
-    }
-    rows[a.len()][b.len()]
 }
 
 /// Numbers that have names in Microsoft's crate.

@@ -8,6 +8,16 @@ use crate::registry;
 /// Keeps a provider registered; dropping it unregisters the provider.
 ///
 /// Several parts of a program may register the same provider: it stays registered until the last registration is dropped.
+///
+/// `let _ = PROVIDER.register();` unregisters at once, since `_` keeps nothing. rustc's lint `let_underscore_drop` finds this:
+///
+/// ```compile_fail
+/// #![deny(let_underscore_drop)]
+/// etw::define_provider!(SHOP, "MyCompany.Shop");
+/// let _ = SHOP.register();
+/// ```
+///
+/// At run time `ETW_DIAGNOSE=1` reports it.
 #[derive(Debug)]
 #[must_use = "the provider is unregistered when this is dropped: keep it in a variable like `_registration` (`let _ =` drops it at once), or call `forever()`"]
 pub struct Registration {

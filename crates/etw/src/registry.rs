@@ -196,6 +196,13 @@ pub(crate) fn unregister(provider: &ProviderRef, callback: Option<u64>) {
             return;
         }
         provider.clear_slots(u64::MAX);
+        report(|| {
+            format!(
+                "unregistered {} {}; keep the registration in a variable other than `_` for as long as events shall be recorded",
+                provider.name(),
+                provider.id()
+            )
+        });
         registry.providers.retain(|other| !std::ptr::eq::<Provider>(&**other, &**provider));
         for (attachment, host) in registry.hosts.iter().enumerate() {
             if let Some(host) = host {

@@ -1,4 +1,4 @@
-//! What is wrong with an invocation: the message, and the source it points at.
+//! Errors of an invocation: the message, and the tokens it points at.
 
 use etw::rt::{event_error, provider_error};
 
@@ -36,12 +36,12 @@ fn names() {
     event_errors! {
         { } => "the provider is missing", "";
         { P } => "the name of the event is missing", "";
-        { P, u32("a", &1) } => "the name of the event is missing: it stands behind the provider", "u32";
+        { P, u32("a", &1) } => "the name of the event is missing: write it behind the provider", "u32";
         { P, "a\0" } => "the name of the event holds a NUL", "\"a\\0\"";
         { P, b"E" } => "the name of the event has to be a string", "b\"E\"";
         { P, "E", u32("a\u{0}b", &1) } => "the name of `u32` holds a NUL", "\"a\\u{0}b\"";
         { P, "E", u32(7, &1) } => "the name of `u32` has to be a string", "7";
-        { P, "E", u32(&1) } => "the name of `u32` is missing: it stands before the value", "&";
+        { P, "E", u32(&1) } => "the name of `u32` is missing: write it before the value", "&";
         { P, "E", u32() } => "the name of `u32` is missing", ")";
         { P, "E", struct({ u8("a", &1) }) } => "the name of `struct` is missing", ")";
     }
@@ -52,7 +52,7 @@ fn types() {
     event_errors! {
         { P, "E", u33("a", &1) } => "unknown field type or option `u33`; did you mean `u32`?", "u33";
         { P, "E", lvel(5) } => "unknown field type or option `lvel`; did you mean `level`?", "lvel";
-        { P, "E", string("a", "b") } => "unknown field type or option `string`", "string";
+        { P, "E", string("a", "b") } => "there is no field type `string`: use `str8`", "string";
         { P, "E", binary_slice("a", &x) } => "no decoder takes arrays of `binary`; use `binaryc_slice`", "binary_slice";
         { P, "E", opt_ipv6("a", &x) } => "no decoder takes arrays of `ipv6`; use `opt_ipv6c`", "opt_ipv6";
         { P, "E", "a" } => "not an option or a field, as `level(Warning)` or `u32(\"name\", &value)`", "\"a\"";
@@ -67,7 +67,7 @@ fn values() {
     event_errors! {
         { P, "E", u32("a") } => "the value of `u32` is missing", ")";
         { P, "E", u32("a", ) } => "the value of `u32` is missing", ")";
-        { P, "E", u32("a", &1, &2) } => "`u32` has one value; what is this?", "&";
+        { P, "E", u32("a", &1, &2) } => "`u32` has one value; this is a second one", "&";
         { P, "E", u32("a", &1, colour(2)) } => "unknown option `colour` of `u32`", "colour";
         { P, "E", u32("a", &1, count(2)) } => "`u32` has no option `count`", "count";
         { P, "E", u32("a", &1, tag(2), tag(3)) } => "`tag` is given twice", "tag";
@@ -122,6 +122,72 @@ fn structs() {
     }
 }
 
+/// A forgotten comma is reported at the token that follows it.
+#[test]
+fn a_missing_comma_is_named() {
+    event_errors! {
+        { P "E" } => "a comma is missing before \"E\"", "\"E\"";
+        { P, "E" u32("a", &1) } => "a comma is missing behind the name \"E\"", "u32";
+        { P, "E" level(Warning), u32("a", &1) } => "a comma is missing behind the name \"E\"", "level";
+        { P, "E", u32("a" &1) } => "a comma is missing behind the name \"a\"", "&";
+        { P, "E", u32("a", &1) u32("b", &2) } => "a comma is missing behind `u32(…)`", "u32";
+        { P, "E", level(Warning) u32("b", &2) } => "a comma is missing behind `level(…)`", "u32";
+        { P, "E", struct("s", { u8("a", &1) u8("b", &2) }) } => "a comma is missing behind `u8(…)`", "u8";
+        { P, "E", u32("a", &1 tag(2)) } => "a comma is missing before `tag(…)`", "tag";
+        { P, "E", u32("a", &x format(Hex)) } => "a comma is missing before `format(…)`", "format";
+        { P, "E", u32("a", &f(1)(2)) } => "", "";
+        { P, "E", u32("a", &x::tag(2)) } => "", "";
+    }
+    provider_errors! {
+        { P "Name" } => "a comma is missing before \"Name\"", "\"Name\"";
+        { P, "Name" id("68fdd900-4a3e-11d1-84f4-0000f80464e3") }
+            => "a comma is missing behind the name \"Name\"", "id";
+    }
+}
+
+#[test]
+fn types_of_rust_that_have_no_field_lead_to_one() {
+    event_errors! {
+        { P, "E", duration("a", &d) }
+            => "there is no field type `duration`: a `Duration` is a number: \
+                `u64(\"name\", &(value.as_nanos() as u64))`", "duration";
+        { P, "E", Duration("a", &d) }
+            => "there is no field type `Duration`: a `Duration` is a number: \
+                `u64(\"name\", &(value.as_nanos() as u64))`", "Duration";
+        { P, "E", bool("a", &b) } => "there is no field type `bool`: use `bool8`, or `bool32` for four bytes", "bool";
+        { P, "E", opt_string("a", &b) } => "there is no field type `opt_string`: use `str8`", "opt_string";
+        { P, "E", u128("a", &b) } => "there is no field type `u128`: use `binaryc` with `&value.to_le_bytes()`", "u128";
+    }
+}
+
+#[test]
+fn a_misspelt_option_gets_a_suggestion() {
+    event_errors! {
+        { P, "E", u32("a", &1, tga(2)) } => "unknown option `tga` of `u32`; did you mean `tag`?", "tga";
+        { P, "E", u32("a", &1, fromat(Hex)) } => "unknown option `fromat` of `u32`; did you mean `format`?", "fromat";
+        { P, "E", keywrod(2) } => "unknown field type or option `keywrod`; did you mean `keyword`?", "keywrod";
+    }
+    provider_errors! {
+        { P, "Name", group_di("x") }
+            => "unknown option `group_di` of a provider: did you mean `group_id`?; there are `id(\"guid\")`, \
+                `group_id(\"guid\")`, `debug()`", "group_di";
+    }
+}
+
+#[test]
+fn a_name_of_run_time_leads_to_the_event_builder() {
+    event_errors! {
+        { P, &name } => "the name of the event is not a string literal or a constant; for names known only at run time, \
+            use `EventBuilder`", "&";
+        { P, format!("{x}") } => "the name of the event is not a string literal or a constant; for names known only at \
+            run time, use `EventBuilder`", "format";
+        { P, "E", u32(name.to_string(), &1) } => "the name of `u32` is not a string literal or a constant; for names \
+            known only at run time, use `EventBuilder`", "name";
+        { P, "E", u32(names::COUNT, &1) } => "", "";
+        { P, names::EVENT } => "", "";
+    }
+}
+
 /// TC-1
 #[test]
 fn custom() {
@@ -169,12 +235,13 @@ fn providers() {
         { } => "a provider is (SYMBOL, \"Name\", options…)", "";
         { "Name" } => "a provider is (SYMBOL, \"Name\", options…)", "\"Name\"";
         { P } => "the name of the provider is missing", "";
-        { P, NAME } => "a provider's name is a string literal, as its GUID is made of it", "NAME";
+        { P, NAME } => "a provider's name must be a string literal, since its GUID is derived from it; for names known only at run \
+            time, use `Provider::dynamic`", "NAME";
         { P, "a\0" } => "the name of the provider holds a NUL", "\"a\\0\"";
         { mod P, "Name" } => "not a visibility", "mod";
         { P, "Name", id("68fdd900") } => "not a GUID of the form xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "\"68fdd900\"";
         { P, "Name", id(GUID) } => "a GUID is a string literal", "GUID";
-        { P, "Name", id() } => "one GUID is wanted", "id";
+        { P, "Name", id() } => "write one GUID, as `id(\"guid\")`", "id";
         { P, "Name", group("x") }
             => "unknown option `group` of a provider; there are `id(\"guid\")`, `group_id(\"guid\")`, `debug()`", "group";
         { P, "Name", "x" } => "not an option, as `id(\"guid\")`", "\"x\"";
