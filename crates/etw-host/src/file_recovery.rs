@@ -68,6 +68,7 @@ pub fn is_finalised(path: &Path) -> bool {
 ///
 /// # Errors
 /// Those of opening it.
+#[cfg(unix)]
 pub fn resume_file(
     path: &Path,
     facts: &SessionFacts,
@@ -99,6 +100,7 @@ pub fn resume_file(
 ///
 /// # Errors
 /// Those of opening the last one.
+#[cfg(unix)]
 pub fn resume_series(
     killed: &KilledFiles<'_>,
     placed: Placed,

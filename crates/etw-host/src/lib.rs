@@ -12,7 +12,6 @@
 pub mod clock;
 pub mod engine;
 pub mod facts;
-#[cfg(unix)]
 pub mod file_recovery;
 pub mod files;
 pub mod kill_point;

@@ -67,7 +67,7 @@ fn read(path: &Path) -> io::Result<Vec<StartJson>> {
     let file = std::fs::File::open(path).map_err(|error| bad(&error))?;
     file.take(MAX_FILE + 1).read_to_end(&mut text).map_err(|error| bad(&error))?;
     if text.len() as u64 > MAX_FILE {
-        return Err(bad(&"the file is larger than 16 MiB, the limit of a file of sessions"));
+        return Err(bad(&"larger than a file of sessions may be (16 MiB)"));
     }
     let read: Sessions = serde_json::from_slice(&text).map_err(|error| bad(&error))?;
     Ok(read.sessions)
