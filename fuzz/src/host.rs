@@ -1,7 +1,7 @@
 //! Memory of crashed or hostile programs: `.part` headers, session buffers, records of a pool.
 
 use etw_etl::record::{self, RecordContext};
-use etw_host::registrations::{Given, Origin, Provider, Registrations};
+use etw_host::registrations::{Given, Origin, Provider, Recipients, Registrations};
 use etw_ring::Record;
 use etw_session::{EnableInfo, Event, HostFacts, Router, Session, SessionConfig, recover};
 use etw_types::{BufferHeader, Guid};
@@ -52,7 +52,8 @@ pub fn record(data: &[u8]) {
     let provider = Guid::from_u128(u128::from(record.registration));
     let mut router = Router::default();
     router.insert(0, session(provider));
-    let given = registrations.route(&record, &origin, &mut sites, &mut router, (1, 0));
+    let to = Recipients { sessions: 1, patient: 0 };
+    let given = registrations.route(&record, &origin, &mut sites, &mut router, to);
     let event = registrations.event(&record, &origin, &mut sites);
     assert_eq!(given == Given::Hostile, event.is_none());
     if let (Some(event), Some(mut routed)) = (&event, router.remove(0)) {

@@ -1,8 +1,8 @@
-//! From the pool's raw clock to a session's.
+//! The clock map: from the pools' raw clock to sessions' clocks.
 //!
-//! QPC on disk counts 100 ns since the machine's start of `CLOCK_MONOTONIC`. The host pairs the raw clock with the kernel's
-//! again and again and interpolates, so the drift is that of the kernel's clock (which NTP
-//! disciplines), and time never goes back: a line through rising points rises.
+//! QPC on disk counts 100 ns since the start of `CLOCK_MONOTONIC`. The host reads the raw clock and the kernel's together again
+//! and again and interpolates, so the drift is that of the kernel's clock, which NTP disciplines. Time never goes back: a line
+//! through rising points rises.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,12 +11,12 @@ use etw_types::FileTime;
 
 /// FILETIME of 1970.
 const UNIX: i64 = 116_444_736_000_000_000;
-/// The performance counter's rate on disk.
+/// Ticks of the performance counter in a second, on disk.
 pub const QPC_FREQUENCY: u64 = 10_000_000;
 /// Fraction bits of the slope.
 const FRACTION: u32 = 40;
 
-/// The raw clock and the kernel's, read together.
+/// A reading of the raw clock and the kernel's together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Pair {
     /// Raw clock.
@@ -26,7 +26,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Reads both; the raw clock is taken around the other one, and the closest of a few readings is kept.
+    /// Reads both. The raw clock is read before and after the kernel's, and the closest of a few readings is kept.
     pub fn now(raw: RawClock) -> Pair {
         let mut best = (u64::MAX, Pair::default());
         for _ in 0..4 {
@@ -43,11 +43,11 @@ impl Pair {
     }
 }
 
-/// The line on which times lie now.
+/// The line on which raw times are converted now.
 ///
-/// It begins where everything before it has been converted, on the line before, and leads to the last pair: so it meets
-/// that line, and rises. Pairs are read with an error, and lines may be as short as a round: behind the last pair time therefore goes on at the
-/// rate of the last second or more, not in the line's direction.
+/// The line starts where everything before it has been converted, on the line before, and leads to the last reading; so it
+/// meets the line before, and rises. Readings have an error, and lines may be as short as a round: behind the last reading,
+/// time therefore continues at the rate of the last second or more, not in the line's direction.
 ///
 /// ```text
 ///              from --- slope ---> until --- rate --->
@@ -57,22 +57,22 @@ impl Pair {
 pub struct ClockMap {
     from: Pair,
     slope: u64,
-    /// The line's end: the last pair, or `from` when that has passed it.
+    /// The line's end: the last reading, or `from` if that has passed it.
     until: Pair,
     last: Pair,
-    /// Nanoseconds a tick since `anchor`, as of a time `baseline` ns behind it.
+    /// Nanoseconds per tick since `anchor`, measured over `baseline` ns.
     rate: u64,
     anchor: Pair,
     baseline: u64,
 }
 
-/// Over so many nanoseconds a rate is known to some parts in ten millions; then the next one is measured.
+/// Over so many nanoseconds a rate is exact to some parts in ten million; then the next one is measured.
 const BASELINE: u64 = 1_000_000_000;
 
 impl ClockMap {
-    /// Begins with one pair: the rate is known from the next one on.
+    /// A map with one reading: the rate is known from the next one on.
     pub fn new(pair: Pair, raw: RawClock) -> ClockMap {
-        // A guess that the next pair replaces: 1 ns a tick where the raw clock counts them, else some 2.5 GHz.
+        // A guess until the next reading: 1 ns per tick if the raw clock counts nanoseconds, else 2.5 GHz.
         let rate = if raw == RawClock::Monotonic { 1 << FRACTION } else { (1 << FRACTION) * 2 / 5 };
         ClockMap {
             from: pair,
@@ -85,15 +85,15 @@ impl ClockMap {
         }
     }
 
-    /// Between two pairs that are known, as a recovery has them.
+    /// A map between two known readings, for a recovery.
     pub fn between(from: Pair, to: Pair, raw: RawClock) -> ClockMap {
         let mut map = ClockMap::new(from, raw);
         map.observe(to);
         map
     }
 
-    /// The line leads to this pair from now on. One that is not later than the line's beginning is left out; one whose time is not, where the
-    /// line is ahead of the clock, has the line wait for it.
+    /// Leads the line to this reading from now on. A reading that is not later than the line's start is ignored. If the line is
+    /// ahead of the clock, it waits for the clock.
     pub fn observe(&mut self, pair: Pair) {
         if pair.raw <= self.from.raw {
             return;
@@ -118,7 +118,7 @@ impl ClockMap {
         }
     }
 
-    /// Nothing before `raw` will be converted any more: the line may take another direction there.
+    /// Nothing before `raw` will be converted any more: the line may change its direction there.
     pub fn pass(&mut self, raw: u64) {
         if raw > self.from.raw {
             self.from = Pair { raw, ns: self.ns(raw) };
@@ -128,17 +128,17 @@ impl ClockMap {
         }
     }
 
-    /// Where the line begins: [`between`](ClockMap::between) it and a later pair goes on without a step.
+    /// The start of the line: a map [`between`](ClockMap::between) it and a later reading continues without a step.
     pub fn beginning(&self) -> Pair {
         self.from
     }
 
-    /// The last pair.
+    /// The last reading.
     pub fn last(&self) -> Pair {
         self.last
     }
 
-    /// `CLOCK_MONOTONIC` at a raw time, ns. What lies outside of the line goes on at the clock's rate.
+    /// `CLOCK_MONOTONIC` at a raw time, in nanoseconds. Outside of the line, time continues at the clock's rate.
     #[inline]
     pub fn ns(&self, raw: u64) -> u64 {
         let ticks = raw.wrapping_sub(self.from.raw);
@@ -166,7 +166,7 @@ impl ClockMap {
     }
 }
 
-/// Of a line through two points, the second of them later.
+/// The slope of a line through two points, the second of them later.
 fn slope(from: Pair, to: Pair) -> u64 {
     let rise = u128::from(to.ns - from.ns) << FRACTION;
     u64::try_from(rise / u128::from(to.raw - from.raw)).unwrap_or(u64::MAX)
@@ -192,7 +192,7 @@ pub fn qpc_now() -> i64 {
 mod tests {
     use super::*;
 
-    /// Pairs are read with an error, and records come long after the pair that was read before them.
+    /// Readings have an error, and records are converted long after the reading before them.
     #[test]
     fn times_rise_whatever_the_pairs() {
         let mut map = ClockMap::new(Pair { raw: 1_000_000, ns: 5_000_000 }, RawClock::Tsc);
@@ -204,7 +204,7 @@ mod tests {
             // 2.6 GHz.
             let ns = 5_000_000 + (raw - 1_000_000) * 10 / 26;
             map.observe(Pair { raw, ns: ns + (seed >> 20) % 40 });
-            // What was committed up to some time before the pair is converted now.
+            // Records that were committed up to some time before the reading are converted now.
             let until = raw - (seed >> 10) % (raw - passed);
             for part in 0..=10 {
                 let at = map.ns(passed + (until - passed) * part / 10);
@@ -228,13 +228,13 @@ mod tests {
             assert_eq!(map.last(), Pair { raw: 200, ns: 200 });
         }
         assert_eq!((map.ns(50), map.ns(400)), (50, 400));
-        // The line was ahead, and waits.
+        // The line was ahead of the clock, and waits.
         map.observe(Pair { raw: 300, ns: 199 });
         assert_eq!((map.ns(250), map.ns(300), map.ns(400)), (200, 200, 300));
     }
 
-    /// Rounds may be microseconds apart, find nothing for as long as one likes, and a host may be stopped in the middle of one: the
-    /// error of a pair does not grow with any of that.
+    /// The error of a reading does not grow: not with rounds that are microseconds apart, nor without records, nor when the
+    /// host is stopped inside a round.
     #[test]
     fn errors_do_not_grow() {
         let true_ns = |raw: u64| 5_000_000 + (raw - 1_000_000) * 10 / 26;
@@ -248,7 +248,7 @@ mod tests {
             let step = [2_600, 260_000, 65_000_000, 300_000_000][(seed >> 33) as usize % 4];
             raw += 1 + (seed >> 40) % step;
             let watermark = raw;
-            // The pair is taken a while after the watermark, or not at all.
+            // The reading comes a while after the watermark, or not at all.
             raw += 100 + (seed >> 13) % 5_000;
             if !(seed >> 50).is_multiple_of(3) {
                 map.observe(Pair { raw, ns: true_ns(raw) + (seed >> 20) % 100 });
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    /// An hour's drift would be seen in a second's: the machine's own clocks agree to microseconds.
+    /// The drift of an hour would show in a second: the machine's own clocks agree to microseconds.
     #[test]
     fn the_machines_clocks() {
         let raw = RawClock::best();

@@ -342,8 +342,8 @@ impl<S: Sink> Engine<S> {
             return Err(io::ErrorKind::NotFound.into());
         };
         // The buffers with the modules may have been overwritten.
-        hosted.modules.again();
-        hosted.modules.tell(session, hosted.time.time(map, *watermark));
+        hosted.modules.repeat();
+        hosted.modules.write(session, hosted.time.time(map, *watermark));
         let copies = session.snapshot(now);
         let closing = hosted.closing(session, lost, true);
         let mut facts = hosted.facts.clone();

@@ -1,4 +1,4 @@
-//! What a session's files say about it, and how they are named.
+//! The contents of the headers of a session's files, and the files' names.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,22 +10,24 @@ use etw_types::{Clock, ClockType, FileTime, LogFileMode, le};
 
 use crate::clock::{ClockMap, QPC_FREQUENCY, filetime_now, qpc_now};
 
-/// The logfile header of a session, and what stands around it in the first record.
+/// The logfile header of a session, and the other values of the first record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionFacts {
     /// The header; `log_file_name` is the pattern, with `%d` in a new-file series.
     pub header: LogfileHeader,
     /// Raw timestamp of the header record.
     pub start_raw: i64,
-    /// Process and thread that started the session.
-    pub ids: (u32, u32),
+    /// The process that started the session.
+    pub process_id: u32,
+    /// Its thread.
+    pub thread_id: u32,
     /// FILETIME minus QPC, for a session on system time.
     pub filetime_at_qpc_zero: i64,
 }
 
 impl SessionFacts {
-    /// The facts of a session that starts now; sizes, mode and ids are the caller's to set. `cycles`: the cycle counter and
-    /// its MHz, for a session on cycles.
+    /// The facts of a session that starts now; the caller sets sizes, mode and ids. `cycles`: the cycle counter and its MHz,
+    /// for a session on cycles.
     pub fn new(
         name: &str,
         file: Option<&Path>,
@@ -43,7 +45,7 @@ impl SessionFacts {
             header: LogfileHeader {
                 buffer_size: 64 << 10,
                 version: [10, 0, 1, 5],
-                // A build that today's readers know; the layout is that of Windows 10.
+                // A build number that current readers know; the layout is that of Windows 10.
                 provider_version: 19041,
                 number_of_processors: cpus.max(configured_cpus()),
                 end_time: FileTime(0),
@@ -66,12 +68,13 @@ impl SessionFacts {
                 log_file_name: file.map_or(String::new(), |f| f.to_string_lossy().into_owned()),
             },
             start_raw,
-            ids: (std::process::id(), 0),
+            process_id: std::process::id(),
+            thread_id: 0,
             filetime_at_qpc_zero: now.0 - qpc,
         }
     }
 
-    /// Are the buffers of its files compressed?
+    /// Whether the buffers of the session's files are compressed.
     pub fn is_compressed(&self) -> bool {
         self.header.log_file_mode.contains(LogFileMode::COMPRESSED)
     }
@@ -101,30 +104,37 @@ impl SessionFacts {
     /// # Errors
     /// `InvalidInput` for names that the buffer cannot hold.
     pub fn header_buffer(&self, header: &LogfileHeader) -> io::Result<Vec<u8>> {
-        etw_etl::write::logfile_buffer(header, self.start_raw, self.ids, &[], header.buffer_size)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+        etw_etl::write::logfile_buffer(
+            header,
+            self.start_raw,
+            (self.process_id, self.thread_id),
+            &[],
+            header.buffer_size,
+        )
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
     }
 
-    /// For a `.part` file.
+    /// The bytes of the facts, for a `.part` file or the keeper.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(self.start_raw.to_le_bytes());
-        bytes.extend(self.ids.0.to_le_bytes());
-        bytes.extend(self.ids.1.to_le_bytes());
+        bytes.extend(self.process_id.to_le_bytes());
+        bytes.extend(self.thread_id.to_le_bytes());
         bytes.extend(self.filetime_at_qpc_zero.to_le_bytes());
         bytes.extend(self.header.to_payload());
         bytes
     }
 
-    /// Reads it back.
+    /// Reads the facts from their bytes.
     ///
     /// # Errors
-    /// `InvalidData`.
+    /// `InvalidData` for truncated bytes.
     pub fn read(bytes: &[u8]) -> io::Result<SessionFacts> {
         let parse = || {
             Some(SessionFacts {
                 start_raw: le::i64(bytes, 0)?,
-                ids: (le::u32(bytes, 8)?, le::u32(bytes, 12)?),
+                process_id: le::u32(bytes, 8)?,
+                thread_id: le::u32(bytes, 12)?,
                 filetime_at_qpc_zero: le::i64(bytes, 16)?,
                 header: LogfileHeader::read(bytes.get(24..)?, 8)?,
             })
@@ -134,19 +144,19 @@ impl SessionFacts {
     }
 }
 
-/// From the raw clock to a session's.
+/// The conversion from the raw clock to a session's.
 #[derive(Clone, Copy, Debug)]
 pub enum SessionTime {
-    /// The performance counter.
+    /// QPC.
     Qpc,
-    /// System time: so much more than the performance counter.
+    /// System time: so many ticks more than QPC.
     System(i64),
-    /// Cycles.
+    /// The raw clock itself.
     Raw,
 }
 
 impl SessionTime {
-    /// That of a session.
+    /// The conversion of a session.
     pub fn of(facts: &SessionFacts) -> SessionTime {
         match facts.header.clock_type {
             ClockType::SYSTEM => SessionTime::System(facts.filetime_at_qpc_zero),
@@ -166,7 +176,7 @@ impl SessionTime {
     }
 }
 
-/// Processors that may ever run something, as their highest number tells.
+/// Number of processors that may ever run, from the highest one's number.
 fn configured_cpus() -> u32 {
     #[cfg(target_os = "linux")]
     // SAFETY: takes and returns numbers.
@@ -175,7 +185,7 @@ fn configured_cpus() -> u32 {
     return 1;
 }
 
-/// The name of the file `number` (from 1) of a series: `%d` replaced; any other name is that of the only file.
+/// The name of the file `number` (from 1) of a series, in place of `%d`. A name without `%d` is that of the only file.
 pub fn file_name(pattern: &Path, number: u32) -> PathBuf {
     let text = pattern.to_string_lossy();
     if text.contains("%d") {

@@ -1,4 +1,4 @@
-//! The files of a session: header first, buffers at their slots, header completed at the end.
+//! The files of a session: the header first, buffers in their slots, the header completed at the end.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -11,12 +11,12 @@ use etw_types::BufferHeader;
 use crate::facts::{SessionFacts, file_name};
 use crate::output_file::{OutFile, Piece, write_at};
 
-/// What a header says in the end.
+/// Numbers of a file's header that change while the session runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Closing {
-    /// FILETIME; 0 while the session runs.
+    /// FILETIME of the end; 0 while the session runs.
     pub end_time: i64,
-    /// Events lost, as the header counts them: saturating.
+    /// Events lost; a larger count is stated as the largest number.
     pub events_lost: u32,
     /// Buffers lost.
     pub buffers_lost: u32,
@@ -28,11 +28,11 @@ pub struct Files {
     pattern: PathBuf,
     facts: SessionFacts,
     preallocate: u64,
-    /// The number that places have for the first file.
+    /// The number of the first file in places.
     first: u32,
     current: Option<Current>,
     is_compressed: bool,
-    /// A compressed buffer.
+    /// A compressed buffer, before it is written.
     scratch: Vec<u8>,
 }
 
@@ -40,11 +40,11 @@ pub struct Files {
 struct Current {
     file: OutFile,
     number: u32,
-    /// Slots in use: the highest written, plus one.
+    /// Slots in use: the highest written one, plus one.
     slots: u64,
     /// Bytes in use.
     end: u64,
-    /// Bytes that are there unless somebody else has made the file shorter; slots that were lost by that.
+    /// Bytes that were written and not cut off by another process; and slots that were cut off.
     length: u64,
     cut: u64,
     /// Slots whose buffers could not be written.
@@ -52,7 +52,7 @@ struct Current {
 }
 
 impl Current {
-    /// Looks whether the file has become shorter: what was in it is lost.
+    /// Checks whether another process has cut the file: the buffers behind are lost.
     fn look(&mut self, slot_size: u64) -> io::Result<()> {
         let length = self.file.file().metadata()?.len();
         if length < self.length {
@@ -78,7 +78,7 @@ impl Files {
         }
     }
 
-    /// Places name this file, the first of its name, by another number than 1: a session had other files before.
+    /// Numbers the first file by `number` instead of 1 in places: the session had other files before.
     #[must_use]
     pub fn numbered(mut self, number: u32) -> Files {
         if let Some(current) = &mut self.current {
@@ -92,30 +92,30 @@ impl Files {
         file_name(&self.pattern, number.saturating_sub(self.first).saturating_add(1))
     }
 
-    /// Makes the first file with its header. `preallocate`: bytes reserved for each file.
+    /// Creates the first file with its header. `preallocate`: bytes reserved for each file.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn create(pattern: &Path, facts: SessionFacts, preallocate: u64) -> io::Result<Files> {
         let mut files = Files::new(pattern, facts, preallocate);
         files.open(1, true)?;
         Ok(files)
     }
 
-    /// Goes on with a file that is there: to append to it, or to bring it to its end.
+    /// Opens an existing file, to append to it or to complete it.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn reopen(pattern: &Path, facts: SessionFacts, number: u32) -> io::Result<Files> {
         let mut files = Files::new(pattern, facts, 0);
         files.open(number, false)?;
         Ok(files)
     }
 
-    /// Goes on with a file of a series that another process was writing, or was about to begin.
+    /// Opens a file that another process was writing, or was about to create.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     #[cfg(unix)]
     pub fn resume(pattern: &Path, facts: SessionFacts, number: u32) -> io::Result<Files> {
         let size = u64::from(facts.header.buffer_size);
@@ -124,18 +124,18 @@ impl Files {
         let mut files = Files::new(pattern, facts, 0);
         files.open(number, !has_header)?;
         if let Some(current) = &mut files.current {
-            // What was reserved for it and never written is no part of it.
+            // Space that was reserved and never written is not part of the file.
             current.slots = used_slots(current.file.file(), size, current.slots)?;
             current.end = current.slots * size;
         }
         Ok(files)
     }
 
-    /// Goes on with a compressed file that another process was writing; also the sequence number of its last whole buffer. What is
-    /// behind that is cut off.
+    /// Opens a compressed file that another process was writing, and cuts off what follows its last whole buffer; also the
+    /// sequence number of that buffer.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     #[cfg(unix)]
     pub fn reopen_compressed(pattern: &Path, facts: SessionFacts) -> io::Result<(Files, i64)> {
         let size = facts.header.buffer_size;
@@ -152,7 +152,7 @@ impl Files {
         Ok((files, walked.sequence))
     }
 
-    /// The file that is written now.
+    /// The path of the current file.
     pub fn path(&self) -> PathBuf {
         self.name(self.current.as_ref().map_or(self.first, |current| current.number))
     }
@@ -161,7 +161,7 @@ impl Files {
         self.is_compressed
     }
 
-    /// Slots of the file that is written now, the header's among them.
+    /// Slots of the current file, the header's among them.
     pub fn slots(&self) -> u64 {
         self.current.as_ref().map_or(0, |current| current.slots)
     }
@@ -181,11 +181,11 @@ impl Files {
         if fresh { self.write_header(Closing::default()) } else { Ok(()) }
     }
 
-    /// Writes a buffer at its slot, with `header` in place of its first bytes; another file than the current one begins anew, and the
-    /// current one is completed.
+    /// Writes a buffer into its slot, with `header` instead of its first bytes. If `number` is not the current file's, the
+    /// current one is completed and that file is created.
     ///
     /// # Errors
-    /// What the system says; nothing then counts as stored.
+    /// Those of the system; the buffer is then not stored.
     pub fn store(
         &mut self,
         number: u32,
@@ -197,10 +197,10 @@ impl Files {
         self.store_all(number, slot, &[Piece { header, bytes }], closing, false)
     }
 
-    /// Buffers for slots one behind the other. `in_a_hurry`: more wait.
+    /// Writes buffers into successive slots. `in_a_hurry`: other buffers wait.
     ///
     /// # Errors
-    /// What the system says; which of several are stored is then not known.
+    /// Those of the system; it is then unknown which of several buffers are stored.
     pub(crate) fn store_all(
         &mut self,
         number: u32,
@@ -222,7 +222,7 @@ impl Files {
         current.look(size)?;
         if self.is_compressed {
             for piece in pieces {
-                // One behind the other: places are given in this order.
+                // Successive slots are successive in a compressed file, too.
                 self.scratch.clear();
                 let mut header = [0; BufferHeader::SIZE];
                 header.copy_from_slice(&piece.header[..BufferHeader::SIZE]);
@@ -231,7 +231,7 @@ impl Files {
                 compress_buffer(&header, records.unwrap_or_default(), &mut self.scratch);
                 let (header, records) = self.scratch.split_at(BufferHeader::SIZE);
                 write_at(current.file.file(), records, current.end + header.len() as u64)?;
-                // A killed process stops between pages: the beginning, with the size, comes last.
+                // A process is killed between two pages: the first page, with the size, is written last.
                 let in_page = (PAGE - current.end % PAGE).min(header.len() as u64);
                 let (head, tail) = header.split_at(in_page as usize);
                 write_at(current.file.file(), tail, current.end + in_page)?;
@@ -243,7 +243,7 @@ impl Files {
             return Ok(());
         }
         if let Err(error) = current.file.write_pieces(slot * size, pieces, in_a_hurry) {
-            // Of several each is tried again by itself.
+            // If there are several, the caller writes each again by itself.
             if pieces.len() == 1 {
                 current.holes.insert(slot);
             }
@@ -259,10 +259,10 @@ impl Files {
         Ok(())
     }
 
-    /// The header as it is true now: a killed program leaves a file that tells how long it is.
+    /// Rewrites the header with the current numbers: if the program is killed, the header states the file's length so far.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the system.
     pub fn write_header(&mut self, closing: Closing) -> io::Result<()> {
         let size = u64::from(self.facts.header.buffer_size);
         let Some(current) = &mut self.current else { return Ok(()) };
@@ -282,13 +282,14 @@ impl Files {
         Ok(())
     }
 
-    /// After a disk was full for a while: what was stored later comes next to what was stored before.
+    /// Closes the holes that buffers left which a full disk did not take.
     #[cfg(unix)]
     fn close_holes(&mut self) -> io::Result<()> {
         let size = u64::from(self.facts.header.buffer_size);
         let Some(current) = &mut self.current else { return Ok(()) };
         let mut holes = std::mem::take(&mut current.holes);
-        // Behind the last buffer there is nothing; in a circle an older buffer may be in the place, and the order is not the slots'.
+        // Behind the last buffer nothing was written. In a circular file an older buffer may be in the slot, and slots are not
+        // in order.
         holes.retain(|slot| *slot < current.slots);
         if holes.is_empty() || self.facts.log_policy().overwrites_file() {
             return Ok(());
@@ -304,11 +305,11 @@ impl Files {
         Ok(())
     }
 
-    /// Completes the current file: its header, and its length where more was reserved.
+    /// Completes the current file: its header, and its length if more was reserved.
     ///
     /// # Errors
-    /// What the system says; `NotFound` where its name leads to another file now, or to none: nobody will find the events; `InvalidData` where
-    /// somebody else has made it shorter: what was there is lost, and in the header's count of buffers.
+    /// Those of the system. `NotFound`: the file's name leads to another file now, or to none. `InvalidData`: another process
+    /// has cut the file; the header counts the lost buffers.
     pub fn finish(&mut self, closing: Closing) -> io::Result<()> {
         let closed = self.close_holes();
         self.write_header(closing)?;
@@ -341,14 +342,14 @@ impl Files {
     }
 }
 
-/// Takes slots out of a file of `slots` of them, in which nothing was written: readers would take them for damage.
+/// Removes slots in which nothing was written from a file of `slots` slots: readers would treat them as damage.
 ///
 /// # Errors
-/// What the system says; every buffer is in the file then, and some of the slots still are.
+/// Those of the system; every buffer is in the file then, and some of the slots still are.
 #[cfg(unix)]
 fn take_out(file: &File, size: u64, holes: &BTreeSet<u64>, slots: &mut u64) -> io::Result<()> {
     let mut left = holes.clone();
-    // From the end, so that the others stay where they are.
+    // From the last one on, so that the others keep their offsets.
     while let Some(slot) = left.last().copied()
         && collapse(file, slot * size, size)
     {
@@ -360,7 +361,7 @@ fn take_out(file: &File, size: u64, holes: &BTreeSet<u64>, slots: &mut u64) -> i
     Ok(())
 }
 
-/// Takes a part out of a file, where the file system can; at once, whatever becomes of this process.
+/// Removes a range of a file in one step, if the file system can.
 #[cfg(target_os = "linux")]
 fn collapse(file: &File, at: u64, size: u64) -> bool {
     use std::os::fd::AsRawFd;
@@ -374,8 +375,8 @@ fn collapse(_: &File, _: u64, _: u64) -> bool {
     false
 }
 
-/// The same by hand: what is behind a hole is copied, and gives up its own slot. A process that is killed between the two leaves one
-/// buffer twice.
+/// Removes slots by copying the buffers behind them. A process that is killed between copying a buffer and clearing its old
+/// slot leaves the buffer twice.
 #[cfg(unix)]
 fn move_down(file: &File, size: u64, holes: &BTreeSet<u64>, slots: u64) -> io::Result<()> {
     use std::os::unix::fs::FileExt;
@@ -390,12 +391,12 @@ fn move_down(file: &File, size: u64, holes: &BTreeSet<u64>, slots: u64) -> io::R
     Ok(())
 }
 
-/// How many slots of a file there are up to the last one with a buffer; the header is one.
+/// Number of slots up to the last one with a buffer; the header is one.
 #[cfg(unix)]
 fn used_slots(file: &File, size: u64, mut slots: u64) -> io::Result<u64> {
     let mut head = [0; BufferHeader::SIZE];
     while slots > 1 {
-        // A file that was cut ends in no buffer.
+        // A file that was cut may end inside a buffer.
         let read = std::os::unix::fs::FileExt::read_at(file, &mut head, (slots - 1) * size)?;
         if head[..read].iter().any(|byte| *byte != 0) {
             break;
@@ -405,7 +406,7 @@ fn used_slots(file: &File, size: u64, mut slots: u64) -> io::Result<u64> {
     Ok(slots)
 }
 
-/// The smallest there is: no larger page ends elsewhere.
+/// The smallest page size: every larger page ends at a multiple of it.
 const PAGE: u64 = 4096;
 
 fn preallocate(file: &File, size: u64) -> io::Result<()> {
@@ -427,7 +428,7 @@ fn preallocate(file: &File, size: u64) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// Where the file system can take parts out of a file, and where it cannot.
+    /// Both ways, in place and by copying, remove the same slots.
     #[test]
     fn holes_are_taken_out() {
         const SIZE: u64 = 8192;
@@ -441,7 +442,7 @@ mod tests {
         for (number, take_out) in [take_out, by_hand].into_iter().enumerate() {
             for holes in [&[1][..], &[3], &[8], &[1, 2, 3], &[2, 4, 5, 7], &[1, 3, 5, 7, 8]] {
                 let holes: BTreeSet<u64> = holes.iter().copied().collect();
-                // Of a write that failed something may be there.
+                // A write that failed may have written something.
                 let of = |slot: u64| match holes.contains(&slot) {
                     true => vec![if slot == 3 { 0xee } else { 0 }; SIZE as usize],
                     false => vec![slot as u8 + 1; SIZE as usize],

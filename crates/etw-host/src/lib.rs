@@ -1,12 +1,14 @@
-//! The host of ETW sessions: drains pools, routes events into sessions, stores their buffers.
+//! The host of ETW sessions: it drains pools, routes events into sessions, and stores their buffers.
 //!
 //! Layers, from the bottom:
 //!
-//! * [`clock`]: from the pool's raw clock to a session's; [`registrations`]: from a record to an event;
-//! * [`facts`], [`setup`], [`files`]: what a session's files say, and the files;
-//! * [`part`]: what would be lost with the process, in a file beside the output; [`leftover`]: read and brought to its place;
-//! * [`process`]: what sessions may want to know of a process; [`storage`]: the thread that writes; [`report`]: the ledger in the trace;
-//! * [`PrivateSession`]: a session of one process, with a thread that drains and one that writes.
+//! * [`clock`]: raw time to session time; [`registrations`]: records to events; [`process`], [`thread_ids`]: facts about
+//!   programs;
+//! * [`facts`], [`setup`], [`files`]: headers of a session's files, and the files; [`storage`]: the thread that writes them;
+//! * [`report`], [`modules`]: reports about a session in its own trace;
+//! * [`engine`]: the loop of every host: drain, merge, route, seal, store; [`part`], [`leftover`], [`file_recovery`]: recovery
+//!   after a crash;
+//! * [`PrivateSession`]: a session of one process: an engine with one pool and one session. `etwd` has an engine with many.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod clock;
@@ -39,10 +41,10 @@ pub use private::{
 pub use report::{LEDGER_PROVIDER, LEDGER_PROVIDER_NAME};
 pub use setup::AppendError;
 
-/// A thread of ours: all signals blocked from its first instruction on, so that no handler of the program runs on it.
+/// Starts a thread with all signals blocked from its first instruction on, so that no signal handler of the program runs on it.
 ///
 /// # Errors
-/// No thread could be made.
+/// The system refused a thread.
 pub fn spawn<T: Send + 'static>(
     name: &str,
     run: impl FnOnce() -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! What programs have loaded, told in the traces of sessions that want call stacks: so that the addresses have names elsewhere.
+//! Loaded modules of programs, in the traces of sessions with call stacks: they give the addresses names on other machines.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,25 +7,25 @@ use etw_types::LoadedModule;
 
 use crate::report::{Report, module_report};
 
-/// Bytes of modules that a session keeps, and of one process's.
+/// Bytes of modules that a session keeps in all, and for one process.
 const LIMIT: usize = 4 << 20;
 const PROCESS_LIMIT: usize = 256 << 10;
 
-/// The modules that a session knows of.
+/// The modules of a session.
 #[derive(Debug, Default)]
 pub struct Modules {
     known: HashSet<(u32, LoadedModule)>,
     sizes: HashMap<u32, usize>,
     size: usize,
     reports: Vec<(u32, Report)>,
-    /// Those that are in the trace.
-    told: usize,
-    /// Modules that found no room here.
+    /// Number of reports that are in the trace.
+    written: usize,
+    /// Modules beyond the limits.
     pub left_out: u64,
 }
 
 impl Modules {
-    /// Modules of a process; those that are known already are not told again.
+    /// Adds modules of a process. Modules that were added before are skipped.
     pub fn add(&mut self, process_id: u32, modules: impl IntoIterator<Item = LoadedModule>) {
         for module in modules {
             let size = 256 + module.path.len();
@@ -46,25 +46,26 @@ impl Modules {
         }
     }
 
-    /// Is there something to tell?
+    /// Whether a module is not in the trace yet.
     pub fn is_waiting(&self) -> bool {
-        self.told < self.reports.len()
+        self.written < self.reports.len()
     }
 
-    /// All are told again: the buffers with them may have been overwritten, or somebody else reads from now on.
-    pub fn again(&mut self) {
-        self.told = 0;
+    /// All modules are written again: their buffers may be overwritten, or a new reader starts here.
+    pub fn repeat(&mut self) {
+        self.written = 0;
     }
 
-    /// Puts what is not told yet into the session's stream, at this time of its clock; the rest waits for a free buffer.
-    pub fn tell<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, session: &mut Session<B>, time: i64) {
-        while let Some((process_id, report)) = self.reports.get(self.told) {
+    /// Writes the modules that are not in the trace yet into the session's stream, at this time of its clock, as far as there
+    /// is a free buffer.
+    pub fn write<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, session: &mut Session<B>, time: i64) {
+        while let Some((process_id, report)) = self.reports.get(self.written) {
             let event = report.event(time, *process_id, 0);
             let largest = session.largest_event();
             if event.size(&[]) <= largest && session.push_report(&event).is_err() {
                 return;
             }
-            self.told += 1;
+            self.written += 1;
         }
     }
 }
@@ -85,20 +86,20 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_told_once_and_again_when_asked() {
+    fn modules_are_written_once_and_again_when_asked() {
         let mut modules = Modules::default();
         let mut session = session();
         modules.add(5, [module(1, 9), module(2, 9), module(1, 9)]);
         modules.add(6, [module(1, 9)]);
         assert!(modules.is_waiting());
-        modules.tell(&mut session, 1);
+        modules.write(&mut session, 1);
         assert!(!modules.is_waiting());
         let before = session.facts().bytes;
         modules.add(5, [module(2, 9)]);
-        modules.tell(&mut session, 2);
+        modules.write(&mut session, 2);
         assert_eq!(session.facts().bytes, before, "nothing new");
-        modules.again();
-        modules.tell(&mut session, 3);
+        modules.repeat();
+        modules.write(&mut session, 3);
         assert_eq!(session.facts().bytes, 2 * before);
         assert_eq!(session.ledger().attempted, 0, "no events of a program's");
     }
@@ -109,7 +110,7 @@ mod tests {
         let mut session = session();
         // Two buffers of 4 KiB.
         modules.add(5, (0..5).map(|base| module(base, 1500)));
-        modules.tell(&mut session, 1);
+        modules.write(&mut session, 1);
         assert!(modules.is_waiting());
         while let Some(full) = session.take_full() {
             session.stored(full);
@@ -119,11 +120,11 @@ mod tests {
         while let Some(full) = session.take_full() {
             session.stored(full);
         }
-        modules.tell(&mut session, 3);
+        modules.write(&mut session, 3);
         assert!(!modules.is_waiting());
-        // One that no buffer of the session can hold does not hold up the others.
+        // A module that is larger than a buffer does not hold up the others.
         modules.add(5, [module(9, 4096), module(10, 1)]);
-        modules.tell(&mut session, 4);
+        modules.write(&mut session, 4);
         assert!(!modules.is_waiting());
     }
 

@@ -1,24 +1,23 @@
-//! A file that takes whole buffers as fast as the machine lets it: through the page cache or past it.
+//! An output file that takes whole buffers as fast as the machine allows: through the page cache or past it.
 //!
-//! The page cache takes bursts at the speed of memory, but once too much of it waits for the disk, writers are held back to
-//! less than what the disk itself takes. So while buffers wait, both ways are measured and the faster one is taken. While none
-//! waits, the cheaper one is: a copy into the page cache takes several times the processor that a direct write takes, beside the
-//! cache that the programs and the host lose to it, but for small buffers, of which each waits for the disk by itself. (Windows'
-//! sessions write past the cache always.)
+//! The page cache takes bursts at the speed of memory. Once too much of it waits for the disk, the system slows writers down to
+//! less than the disk's speed. So while buffers wait, both ways are measured and the faster one is used. While no buffer waits,
+//! large writes go past the cache, because a copy into it takes several times the processor time and evicts the programs' data.
+//! Small writes go through it, because each direct write waits for the disk. (Windows always writes past the cache.)
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What direct writes are aligned to: no disk has larger blocks.
+/// Alignment of direct writes: no disk has larger blocks.
 const BLOCK: usize = 4096;
-/// Bytes of one write from which on it goes past the page cache, whether or not others wait.
+/// Writes of at least so many bytes go past the page cache if no other buffer waits.
 const LARGE: usize = 128 << 10;
-/// The way that was slower is tried again after this time: moods change.
+/// The slower way is measured again after this time.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A buffer to be written: its first bytes, and all of it; what stands there in place of its own first bytes comes from the header.
+/// A buffer to be written: `header` replaces its first bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Piece<'a> {
     pub header: &'a [u8],
@@ -28,7 +27,7 @@ pub(crate) struct Piece<'a> {
 #[derive(Debug)]
 pub(crate) struct OutFile {
     file: File,
-    /// The same file, past the page cache; none where the file system cannot.
+    /// The same file, past the page cache; `None` if the file system cannot.
     direct: Option<File>,
     cached_way: Way,
     direct_way: Way,
@@ -45,10 +44,10 @@ impl std::fmt::Debug for Block {
     }
 }
 
-/// How fast one way was.
+/// The measured speed of one way.
 #[derive(Debug, Default)]
 struct Way {
-    /// Bytes a nanosecond; none: not known.
+    /// Bytes per nanosecond; `None`: not measured.
     rate: Option<f64>,
     used: Option<Instant>,
 }
@@ -69,7 +68,7 @@ impl Way {
 }
 
 impl OutFile {
-    /// Opens or makes a file; a `fresh` one is emptied.
+    /// Opens or creates a file. A `fresh` one is emptied.
     pub fn open(path: &Path, fresh: bool) -> io::Result<OutFile> {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(fresh).open(path)?;
@@ -86,10 +85,10 @@ impl OutFile {
         &self.file
     }
 
-    /// Writes buffers of one length one behind the other. `in_a_hurry`: others wait.
+    /// Writes buffers of one length one behind the other. `in_a_hurry`: other buffers wait.
     ///
     /// # Errors
-    /// What the system says; some of them may have been written.
+    /// Those of the system; some of the buffers may be written.
     pub fn write_pieces(
         &mut self,
         at: u64,
@@ -107,13 +106,13 @@ impl OutFile {
             for piece in pieces {
                 let (header, rest) = (piece.header, &piece.bytes[piece.header.len()..]);
                 write_at(&self.file, rest, at + header.len() as u64)?;
-                // The header last: until then the place does not look like a buffer.
+                // The header last: until then the slot does not look like a buffer.
                 write_at(&self.file, header, at)?;
                 at += piece.bytes.len() as u64;
             }
             return Ok(());
         }
-        // The first block of each, with the header in it.
+        // The first block of each buffer, with the header in it.
         self.scratch.clear();
         for piece in pieces {
             let mut block = Block([0; BLOCK]);
@@ -140,7 +139,7 @@ impl OutFile {
                     self.direct_way.took(size, start.elapsed());
                     return Ok(());
                 }
-                // Not for this file, or not now: the other way says what is wrong, if anything is.
+                // The file system refuses direct writes, or the write failed: the other way reports the error, if there is one.
                 Err(_) => self.direct = None,
             }
         }
@@ -154,7 +153,7 @@ impl OutFile {
 fn open_direct(path: &Path, file: &File) -> Option<File> {
     use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
     let direct = OpenOptions::new().write(true).custom_flags(libc::O_DIRECT).open(path).ok()?;
-    // Still the file that the name led to?
+    // The name may lead to another file by now.
     let (one, other) = (direct.metadata().ok()?, file.metadata().ok()?);
     ((one.dev(), one.ino()) == (other.dev(), other.ino())).then_some(direct)
 }
@@ -176,7 +175,7 @@ fn write_parts(file: &File, parts: &[&[u8]], at: u64) -> io::Result<()> {
         let count = vectors.len() as libc::c_int;
         libc::pwritev(file.as_raw_fd(), vectors.as_ptr(), count, at as libc::off_t)
     };
-    // Interrupted before anything was written: as if nothing had been.
+    // A call that was interrupted before it wrote anything is repeated.
     let mut left = match usize::try_from(written) {
         Ok(written) => written,
         Err(_) => match io::Error::last_os_error() {
@@ -184,7 +183,7 @@ fn write_parts(file: &File, parts: &[&[u8]], at: u64) -> io::Result<()> {
             error => return Err(error),
         },
     };
-    // Usually all of it: the rest, part by part.
+    // One call usually writes everything; the rest is written part by part.
     let mut at = at;
     for part in parts {
         let done = left.min(part.len());
@@ -207,7 +206,7 @@ fn write_parts(file: &File, parts: &[&[u8]], at: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// All bytes at a place, through the page cache or as the file was opened.
+/// Writes all bytes at an offset.
 pub(crate) fn write_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::write_all_at(file, bytes, offset);
@@ -232,7 +231,7 @@ mod tests {
     #[repr(C, align(4096))]
     struct Aligned([u8; 4 * BLOCK]);
 
-    /// Both ways, and the one for odd lengths, write the same.
+    /// Direct and cached writes, and those of odd lengths, write the same bytes.
     #[test]
     fn every_way_writes_the_same() {
         let path = std::env::temp_dir().join(format!("etw-outfile-{}", std::process::id()));

@@ -25,7 +25,7 @@ use crate::engine::{AttachedPool, Engine, EngineSetup, Growth, HostedSession, Po
 use crate::facts::SessionFacts;
 use crate::registrations::{Provider, Registrations};
 use crate::setup::{self, Prepared};
-use crate::storage::{Sink, Storage};
+use crate::storage::{Destination, Storage};
 use crate::thread_ids::ThreadIds;
 use commands::{Command, Shared, Stopped, lock};
 use engine_thread::{EngineThread, LONGEST_PAUSE, POOL, SESSION};
@@ -65,7 +65,7 @@ impl PrivateSession {
             Some(_) => mode.without(LogFileMode::REAL_TIME) | LogFileMode::BUFFERING,
             None => mode,
         } | LogFileMode::PRIVATE_IN_PROC;
-        facts.ids = (std::process::id(), thread_id());
+        (facts.process_id, facts.thread_id) = (std::process::id(), thread_id());
         let host = HostFacts { clock: setup::event_clock(&facts), ..prepared.host };
         let prepared = Prepared { facts: facts.clone(), host };
         let pool = PoolOptions { chunk_size: options.pool.initial, prefault: usize::MAX };
@@ -78,14 +78,14 @@ impl PrivateSession {
         let first_segment =
             writer.segment(0).ok_or(io::Error::from(io::ErrorKind::NotFound))?.clone();
         let reader = Reader::new(control.clone(), Source::Mapped(first_segment))?;
-        let sink = match (&config.file, options.consumer) {
+        let destination = match (&config.file, options.consumer) {
             (Some(path), _) => {
-                Some(Sink::Files(Box::new(prepared.files(path, config.preallocate)?)))
+                Some(Destination::Files(Box::new(prepared.files(path, config.preallocate)?)))
             }
-            (None, Some(consumer)) => Some(Sink::Consumer(consumer)),
+            (None, Some(consumer)) => Some(Destination::Consumer(consumer)),
             (None, None) => None,
         };
-        let storage = sink.map(Storage::start).transpose()?;
+        let storage = destination.map(Storage::start).transpose()?;
         let part = part.keep();
         if let Some(part) = &part {
             part.set_clock(first, Pair::now(raw))?;

@@ -1,4 +1,4 @@
-//! What sessions may want to know of this process.
+//! Facts about processes, for extended items of events.
 
 use etw_session::ProcessFacts;
 
@@ -10,7 +10,7 @@ use etw_session::ProcessFacts;
 /// | terminal session | the audit session (`/proc/self/sessionid`), 0 without one | the session number |
 /// | start key | start time in clock ticks since boot, above 22 bits of process id | boot number, above a counter |
 ///
-/// All but the name of the executable are empty where there is no `/proc`.
+/// All facts but the name of the executable are empty on systems without `/proc`.
 pub fn facts() -> ProcessFacts {
     let executable = std::env::current_exe().ok();
     let name = executable.as_deref().and_then(|path| path.file_name());
@@ -24,14 +24,14 @@ pub fn facts() -> ProcessFacts {
     ProcessFacts::new(&user, terminal_session("self"), start_key("self", process), &name)
 }
 
-/// The facts of another process, as far as this one may see them; `user` is its effective user.
+/// The facts of another process, as far as this one may read them; `user` is its effective user.
 #[cfg(unix)]
 pub fn facts_of(process: u32, user: u32) -> ProcessFacts {
     let executable = std::fs::read_link(format!("/proc/{process}/exe")).ok();
     let name = executable.as_deref().and_then(|path| path.file_name());
     let name = match name {
         Some(name) => name.to_string_lossy().into_owned(),
-        // Another user's: the first 15 bytes of the name, which everybody may see.
+        // The executable of another user's process is hidden; the first 15 bytes of its name are not.
         None => std::fs::read_to_string(format!("/proc/{process}/comm"))
             .map_or(String::new(), |name| name.trim_end().to_owned()),
     };
@@ -49,7 +49,7 @@ fn sid(user: u32) -> Vec<u8> {
 
 fn terminal_session(of: &str) -> u32 {
     let text = std::fs::read_to_string(format!("/proc/{of}/sessionid")).unwrap_or_default();
-    // All ones: never set.
+    // All ones: no audit session.
     text.trim().parse().ok().filter(|session| *session != u32::MAX).unwrap_or(0)
 }
 
@@ -58,7 +58,7 @@ fn start_key(of: &str, process: u32) -> u64 {
     start_time(&stat).map_or(0, |ticks| ticks << 22 | u64::from(process) & 0x3f_ffff)
 }
 
-/// Field 22 of `/proc/PID/stat`; the second, the name, may hold anything.
+/// Field 22 of `/proc/PID/stat`. The second field, the name, may contain anything.
 fn start_time(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! From a record of the ring to an event of a session: provider and metadata come from the registration and the site table,
-//! everything else is the writer's claim and is checked for shape.
+//! Converts records of a pool into events: provider and metadata come from the registration and the site table; everything else
+//! is the writer's claim, and its form is checked.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -23,36 +23,45 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// The group that its traits name; zero without one.
+    /// The group in the traits; zero without one.
     pub fn group(&self) -> Guid {
         let traits = ProviderTraits::parse(&self.traits).ok();
         traits.and_then(|traits| traits.group()).unwrap_or(Guid::ZERO)
     }
 }
 
-/// What a host knows of a record beside what it says.
+/// Facts about a record that the host knows and the record does not contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Origin<'a> {
-    /// Its time on the session clock, unless the writer has set one.
+    /// Time on the session clock, unless the writer has set one.
     pub time: i64,
-    /// Its raw time, for sessions on cycles. Where the writer has set the time, the event has none.
+    /// Raw time, for sessions on cycles. If the writer has set the time, the event has no raw time.
     pub raw: Option<i64>,
-    /// As the host's namespace sees it.
+    /// Process id in the host's namespace.
     pub process_id: u32,
-    /// As the host's namespace sees it.
+    /// Thread id in the host's namespace.
     pub thread_id: u32,
-    /// What sessions may want to know of the process.
+    /// Facts of the process, for extended items.
     pub process: Option<&'a ProcessFacts>,
 }
 
-/// What became of a record.
+/// The sessions that a record goes to, a bit each.
+#[derive(Clone, Copy, Debug)]
+pub struct Recipients {
+    /// The sessions that admitted it.
+    pub sessions: u64,
+    /// Those that the drain waits for if they have no free buffer.
+    pub patient: u64,
+}
+
+/// The result of routing a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// Its sessions had it: stored, filtered or counted as lost.
+    /// Each session has stored, filtered or lost it, and counted it.
     Routed,
-    /// A session that is waited for has no free buffer now. Nothing is counted.
+    /// A session that the drain waits for has no free buffer now. Nothing is counted.
     NoRoom,
-    /// It cannot be what a writer of ours makes.
+    /// No writer of ours can have written it.
     Hostile,
 }
 
@@ -61,7 +70,7 @@ pub enum Given {
 pub struct Registrations {
     by_number: Vec<Option<Provider>>,
     directory: Option<Directory>,
-    /// By site and registration: a site is nearly always written through one provider.
+    /// Templates by site and registration: nearly every site is written through one provider.
     templates: HashMap<(u32, u32), Option<Arc<Template>>, BuildHasherDefault<NumberHasher>>,
     last: Option<((u32, u32), Arc<Template>)>,
     items: ExtendedItemsBuf,
@@ -69,7 +78,7 @@ pub struct Registrations {
     stack: ExtendedItemsBuf,
 }
 
-/// Knows the providers of numbers that were not set.
+/// Looks up the providers of numbers that were not set.
 struct Directory(Box<dyn Fn(u32) -> Option<Provider> + Send>);
 
 impl std::fmt::Debug for Directory {
@@ -78,7 +87,7 @@ impl std::fmt::Debug for Directory {
     }
 }
 
-/// For numbers that we give: sites and registrations, each counted from 1.
+/// Hashes small numbers: sites and registrations are counted from 1.
 #[derive(Default)]
 struct NumberHasher(u64);
 
@@ -98,7 +107,7 @@ impl Hasher for NumberHasher {
     }
 }
 
-/// What is the same in every event of a site.
+/// The part that all events of a site have in common.
 #[derive(Debug)]
 struct Template {
     shape: Shape,
@@ -125,13 +134,13 @@ impl Template {
     }
 }
 
-/// Is it of a static site, with nothing beside?
+/// Whether a record has a static site and no prefix.
 #[inline]
 fn is_usual(record: &Record<'_>) -> bool {
     record.site != 0 && u32::from(record.kind) | u32::from(record.metadata_size) == 0
 }
 
-/// Templates kept at a time; beyond, all are made anew.
+/// Templates that are kept; beyond, all are made again.
 const MAX_TEMPLATES: usize = 65_536;
 
 impl Registrations {
@@ -160,9 +169,9 @@ impl Registrations {
         self.get(number).cloned().or_else(directory)
     }
 
-    /// Adds a provider; the number by which records name it.
+    /// Adds a provider; its number in records.
     pub fn add(&mut self, provider: Provider) -> u32 {
-        // 0 is never given: a record of zeros names nobody.
+        // Number 0 is never assigned: a record of zeros names no provider.
         if self.by_number.is_empty() {
             self.by_number.push(None);
         }
@@ -170,7 +179,7 @@ impl Registrations {
         self.by_number.len() as u32 - 1
     }
 
-    /// Sets a number that was given elsewhere.
+    /// Sets the provider of a number that was assigned elsewhere.
     pub fn set(&mut self, number: u32, provider: Provider) {
         let index = number as usize;
         if self.by_number.len() <= index {
@@ -184,7 +193,7 @@ impl Registrations {
         self.by_number.get(number as usize)?.as_ref()
     }
 
-    /// The event that a record tells; `None` where the record cannot be what a writer of ours makes.
+    /// The event of a record; `None` if no writer of ours can have written it.
     ///
     /// `sites`: the pool's site table.
     pub fn event<'a>(
@@ -199,8 +208,8 @@ impl Registrations {
         }
     }
 
-    /// [`event`](Self::event) given to the sessions of `mask`; of those of `patient` a free buffer is waited for. The event of a
-    /// static site, which nearly all are, goes from the record to its buffer through registers.
+    /// Routes an [`event`](Self::event) to sessions.
+    /// Events of static sites, which nearly all are, go from the record to their buffer through registers.
     #[inline(always)]
     pub fn route<B: AsRef<[u8]> + AsMut<[u8]>>(
         &mut self,
@@ -208,16 +217,16 @@ impl Registrations {
         origin: &Origin<'_>,
         sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
         router: &mut Router<B>,
-        (mask, patient): (u64, u64),
+        to: Recipients,
     ) -> Given {
         let routed = if is_usual(record) {
             let Some(template) = self.find(record, sites) else { return Given::Hostile };
-            router.route_shaped_or_wait(mask, patient, &template.event(record, origin))
+            router.route_shaped_or_wait(to.sessions, to.patient, &template.event(record, origin))
         } else {
             std::hint::cold_path();
-            // Copies, so that usual ones need not be in memory.
+            // Copies, so that the usual records need not be in memory.
             let (record, origin) = (*record, *origin);
-            return self.route_unusual(&record, &origin, sites, router, (mask, patient));
+            return self.route_unusual(&record, &origin, sites, router, to);
         };
         if routed.is_some() { Given::Routed } else { Given::NoRoom }
     }
@@ -229,10 +238,10 @@ impl Registrations {
         origin: &Origin<'_>,
         sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
         router: &mut Router<B>,
-        (mask, patient): (u64, u64),
+        to: Recipients,
     ) -> Given {
         match self.unusual(record, origin, sites) {
-            Some(event) => match router.route_or_wait(mask, patient, &event) {
+            Some(event) => match router.route_or_wait(to.sessions, to.patient, &event) {
                 Some(_) => Given::Routed,
                 None => Given::NoRoom,
             },
@@ -240,7 +249,7 @@ impl Registrations {
         }
     }
 
-    /// The template of a record with a site; it is then the last one.
+    /// The template of a record with a site; it becomes the last one.
     #[inline]
     fn find(
         &mut self,
@@ -287,7 +296,7 @@ impl Registrations {
         Some(Template { shape, items })
     }
 
-    /// Events with a prefix, or without a site.
+    /// The event of a record with a prefix, or without a site.
     #[inline(never)]
     fn unusual<'a>(
         &'a mut self,
@@ -347,7 +356,7 @@ impl Registrations {
         })
     }
 
-    /// The event of a classic provider. What its header says is shown as it is; who wrote it, and for whom, is the registration's.
+    /// The event of a classic provider. Its header is shown as it is; provider and group are the registration's.
     fn classic_event<'a>(
         &'a mut self,
         record: &Record<'a>,
@@ -402,7 +411,8 @@ mod tests {
     use etw_ring::classic::ClassicBytes;
     use etw_types::{EVENT_METADATA, EventClass};
 
-    /// OV-12, P4: a classic event has its class from the record, and its provider from the registration; what no writer of ours makes is none.
+    /// OV-12, P4: a classic event has its class from the record and its provider from the registration. Records that no writer
+    /// of ours can have written are rejected.
     #[test]
     fn classic_records() {
         let class =
@@ -442,12 +452,12 @@ mod tests {
             Record { metadata_size: record.metadata_size + 1, ..record },
             Record { metadata_size: record.metadata_size - 1, ..record },
             Record { metadata_size: u16::MAX, ..record },
-            // TraceLogging metadata is not what it is.
+            // TraceLogging metadata is not a classic header.
             Record { kind, ..record },
         ] {
             assert!(registrations.event(&wrong, &origin, &mut sites).is_none(), "{wrong:?}");
         }
-        // What would describe the events of others to a decoder.
+        // A class whose events would describe other events to a decoder.
         let mut system = payload.clone();
         system[16..32].copy_from_slice(&EVENT_METADATA.0);
         let system = Record { payload: &system, ..record };

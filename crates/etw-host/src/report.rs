@@ -1,4 +1,4 @@
-//! The ledger in the trace itself: TraceLogging events at the end of each session.
+//! The report of a session in its trace: TraceLogging events with the ledger.
 
 use etw_session::{Cause, Event, Ledger, Loss};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
@@ -6,9 +6,9 @@ use etw_types::{
     EventDescriptor, EventRecord, ExtType, ExtendedItemsBuf, Guid, Level, LoadedModule, le,
 };
 
-/// The provider that tells of sessions.
+/// The provider of reports about sessions.
 pub const LEDGER_PROVIDER_NAME: &str = "OpenEtw.Session";
-/// The GUID that its name hashes to.
+/// Its GUID, derived from the name.
 pub const LEDGER_PROVIDER: Guid = Guid::from_u128(0xc426bcf2_cd6c_5679_c416_2f87e1f372d4);
 
 /// One event of the report: extended items and payload.
@@ -58,7 +58,7 @@ pub fn read_loss(record: &EventRecord<'_>) -> Option<Loss> {
     })
 }
 
-/// Reads a `Module` event of [`LEDGER_PROVIDER`]: the process, and what it had loaded; `None` for every other record.
+/// Reads a `Module` event of [`LEDGER_PROVIDER`]: the process and the module; `None` for every other record.
 pub fn read_module(record: &EventRecord<'_>) -> Option<(u32, LoadedModule)> {
     if name_of(record)? != b"Module" {
         return None;
@@ -110,13 +110,13 @@ pub fn reports(ledger: &Ledger) -> Vec<Report> {
     reports
 }
 
-/// `Module`: what is loaded where in a process, for the addresses in its call stacks.
+/// A `Module` event: a module of a process, for the addresses in its call stacks.
 ///
 /// ```text
 /// u32 process    [`LoadedModule`]
 /// ```
 ///
-/// `None` for one with a path or build id that is longer than it may be.
+/// `None` if the path or build id is too long.
 pub fn module_report(process_id: u32, module: &LoadedModule) -> Option<Report> {
     let mut metadata = MetadataBuilder::new("Module", 0).field(
         "pid",
@@ -136,7 +136,7 @@ pub fn module_report(process_id: u32, module: &LoadedModule) -> Option<Report> {
     report_of(metadata, payload, Level::INFO)
 }
 
-/// Names and values are ours and short, so nothing here can be refused; an event less would be a count less, not a wrong one.
+/// Names and values are short, so building a report cannot fail. If it did, the report would be left out.
 fn report(metadata: MetadataBuilder, payload: PayloadBuilder, level: Level) -> Option<Report> {
     report_of(metadata, payload.finish().ok()?, level)
 }

@@ -1,4 +1,4 @@
-//! The thread that writes a session's buffers, so that draining goes on meanwhile.
+//! The storage thread, which writes a session's buffers while the engine drains.
 
 use std::collections::VecDeque;
 use std::io;
@@ -16,9 +16,9 @@ use crate::private::Consumer;
 /// Memory of one session buffer: on the heap, or in the `.part` file.
 #[derive(Debug)]
 pub enum BufferMemory {
-    /// Dies with the process.
+    /// Memory of this process, which a crash loses.
     Heap(Box<[u8]>),
-    /// Outlives it.
+    /// Memory that outlives the process.
     Mapped(etw_ring::Region),
 }
 
@@ -40,16 +40,16 @@ impl AsMut<[u8]> for BufferMemory {
     }
 }
 
-/// A buffer on its way.
+/// A buffer on its way to a file.
 pub type Full = FullBuffer<BufferMemory>;
 
-/// Where buffers go.
-pub enum Sink {
-    /// To files.
+/// The destination of buffers.
+pub enum Destination {
+    /// Files.
     Files(Box<Files>),
-    /// To a consumer.
+    /// A consumer in this process.
     Consumer(Consumer),
-    /// A consumer that has panicked.
+    /// A consumer that panicked; it is not called again.
     Panicked,
 }
 
@@ -59,10 +59,10 @@ fn consumer_panicked() -> io::Error {
 
 enum Job {
     Store(Full),
-    /// Completes the files and goes on with others.
+    /// Completes the files and continues in others.
     Switch(Closing, Box<Files>),
     Header(Closing),
-    /// Completes the files; the answer ends [`Storage::finish`].
+    /// Completes the files and ends the thread.
     Finish(Closing),
 }
 
@@ -71,7 +71,7 @@ struct Queue {
     jobs: VecDeque<Job>,
     done: Vec<(Full, io::Result<()>)>,
     switched: Vec<io::Result<()>>,
-    /// What the header says when a file of a series ends.
+    /// The header of a file of a series that is completed now.
     closing: Closing,
     finished: Option<io::Result<()>>,
     ended: bool,
@@ -82,7 +82,7 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Writes buffers in the order in which they are given.
+/// Writes buffers in the order in which they arrive.
 pub struct Storage {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -99,18 +99,18 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Queue> {
 }
 
 impl Storage {
-    /// Starts the thread. `name`: of the session, for the thread's name.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// No thread could be made.
-    pub fn start(sink: Sink) -> io::Result<Storage> {
+    /// The system refused a thread.
+    pub fn start(destination: Destination) -> io::Result<Storage> {
         let shared = Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new() });
         let theirs = shared.clone();
-        let thread = crate::spawn("etw-storage", move || run(&theirs, sink))?;
+        let thread = crate::spawn("etw-storage", move || run(&theirs, destination))?;
         Ok(Storage { shared, thread: Some(thread) })
     }
 
-    /// Gives a buffer to be written; `closing` is what the header would say if its file ended here.
+    /// Queues a buffer. `closing`: the header of its file, if it is completed before the buffer.
     pub fn store(&self, full: Full, closing: Closing) {
         let mut queue = lock(&self.shared);
         queue.jobs.push_back(Job::Store(full));
@@ -119,24 +119,24 @@ impl Storage {
         self.shared.changed.notify_all();
     }
 
-    /// Rewrites the header of the file as it is.
+    /// Queues an update of the current file's header.
     pub fn update_header(&self, closing: Closing) {
         lock(&self.shared).jobs.push_back(Job::Header(closing));
         self.shared.changed.notify_all();
     }
 
-    /// What is given from now on goes to other files; those before are completed when everything given so far is in them.
+    /// Continues in other files. The files before are completed when all buffers queued so far are stored.
     pub fn switch(&self, closing: Closing, files: Files) {
         lock(&self.shared).jobs.push_back(Job::Switch(closing, Box::new(files)));
         self.shared.changed.notify_all();
     }
 
-    /// What became of the completions that [`switch`](Self::switch) asked for, since the last call, in their order.
+    /// Results of completing the files before a [`switch`](Self::switch), since the last call, in order.
     pub fn take_switched(&self) -> Vec<io::Result<()>> {
         std::mem::take(&mut lock(&self.shared).switched)
     }
 
-    /// What has been written, or not, since the last call.
+    /// Buffers that were stored, or could not be, since the last call.
     pub fn take_done(&self) -> Vec<(Full, io::Result<()>)> {
         std::mem::take(&mut lock(&self.shared).done)
     }
@@ -154,15 +154,15 @@ impl Storage {
         std::mem::take(&mut queue.done)
     }
 
-    /// Completes the files. Everything given must have come back before.
+    /// Completes the files. All buffers must have come back before.
     ///
     /// # Errors
-    /// What the system said of the header.
+    /// Those of completing the header.
     pub fn finish(mut self, closing: Closing) -> io::Result<()> {
         lock(&self.shared).jobs.push_back(Job::Finish(closing));
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so; its files are then not complete.
+            // A panic was printed by its hook; the files are then not complete.
             let _ = thread.join();
         }
         lock(&self.shared).finished.take().unwrap_or_else(|| Err(io::ErrorKind::BrokenPipe.into()))
@@ -176,7 +176,7 @@ impl Drop for Storage {
     }
 }
 
-fn run(shared: &Shared, mut sink: Sink) {
+fn run(shared: &Shared, mut destination: Destination) {
     loop {
         let queue = lock(shared);
         let mut queue = shared
@@ -188,51 +188,51 @@ fn run(shared: &Shared, mut sink: Sink) {
         drop(queue);
         match job {
             Job::Store(full) => {
-                let done = match &mut sink {
-                    Sink::Files(files) => {
-                        // Compressed ones have no place of their own to be written to again.
+                let done = match &mut destination {
+                    Destination::Files(files) => {
+                        // Compressed buffers have no slots, so a failed write cannot be repeated for each.
                         let (batch, in_a_hurry) = match files.is_compressed() {
                             true => (vec![full], false),
                             false => following(shared, full),
                         };
                         store(files, batch, closing, in_a_hurry)
                     }
-                    Sink::Consumer(consumer) => {
+                    Destination::Consumer(consumer) => {
                         let mut bytes = full.bytes().to_vec();
                         bytes[..BufferHeader::SIZE].copy_from_slice(&full.header());
-                        // A panic has been told by its hook. Who panicked once is called no more.
+                        // A panic was printed by its hook. The consumer is not called again.
                         let call = || consumer(&bytes);
                         let result = std::panic::catch_unwind(AssertUnwindSafe(call));
                         if result.is_err() {
-                            sink = Sink::Panicked;
+                            destination = Destination::Panicked;
                         }
                         vec![(full, result.map_err(|_| consumer_panicked()))]
                     }
-                    Sink::Panicked => vec![(full, Err(consumer_panicked()))],
+                    Destination::Panicked => vec![(full, Err(consumer_panicked()))],
                 };
                 lock(shared).done.extend(done);
                 shared.changed.notify_all();
             }
             Job::Switch(closing, next) => {
-                let result = match &mut sink {
-                    Sink::Files(files) => files.finish(closing),
-                    Sink::Consumer(_) | Sink::Panicked => Ok(()),
+                let result = match &mut destination {
+                    Destination::Files(files) => files.finish(closing),
+                    Destination::Consumer(_) | Destination::Panicked => Ok(()),
                 };
-                sink = Sink::Files(next);
+                destination = Destination::Files(next);
                 lock(shared).switched.push(result);
                 shared.changed.notify_all();
             }
             Job::Header(closing) => {
-                if let Sink::Files(files) = &mut sink {
-                    // It is rewritten again and again; the last one's error is told.
+                if let Destination::Files(files) = &mut destination {
+                    // The header is rewritten twice a second; the error of the last time is reported.
                     let _ = files.write_header(closing);
                 }
             }
             Job::Finish(closing) => {
-                let result = match &mut sink {
-                    Sink::Files(files) => files.finish(closing),
-                    Sink::Consumer(_) => Ok(()),
-                    Sink::Panicked => Err(consumer_panicked()),
+                let result = match &mut destination {
+                    Destination::Files(files) => files.finish(closing),
+                    Destination::Consumer(_) => Ok(()),
+                    Destination::Panicked => Err(consumer_panicked()),
                 };
                 let mut queue = lock(shared);
                 queue.finished = Some(result);
@@ -245,10 +245,11 @@ fn run(shared: &Shared, mut sink: Sink) {
     }
 }
 
-/// Bytes that go to the system at once, and buffers.
-const BATCH: (usize, usize) = (4 << 20, 64);
+/// Bytes and buffers of one write.
+const WRITE_SIZE: usize = 4 << 20;
+const WRITE_BUFFERS: usize = 64;
 
-/// The buffer and those behind it that belong behind it in its file; whether others wait beside it.
+/// The buffer and the queued ones that follow it in its file; and whether other buffers wait.
 fn following(shared: &Shared, first: Full) -> (Vec<Full>, bool) {
     let mut queue = lock(shared);
     let mut batch = vec![first];
@@ -256,7 +257,7 @@ fn following(shared: &Shared, first: Full) -> (Vec<Full>, bool) {
     while let Some(Job::Store(next)) = queue.jobs.front() {
         let (last, place) = (batch[batch.len() - 1].place(), next.place());
         let follows = (place.file, place.slot) == (last.file, last.slot + 1);
-        if !follows || size + next.bytes().len() > BATCH.0 || batch.len() >= BATCH.1 {
+        if !follows || size + next.bytes().len() > WRITE_SIZE || batch.len() >= WRITE_BUFFERS {
             break;
         }
         if let Some(Job::Store(next)) = queue.jobs.pop_front() {
@@ -285,7 +286,7 @@ fn store(
     let results: Vec<_> = match all {
         Ok(()) => batch.iter().map(|_| Ok(())).collect(),
         Err(error) if batch.len() == 1 => vec![Err(error)],
-        // Each by itself tells which of them can be stored.
+        // Written one by one, those that can be stored are.
         Err(_) => batch
             .iter()
             .zip(&pieces)

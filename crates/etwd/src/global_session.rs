@@ -12,7 +12,7 @@ use etw_host::StartError;
 use etw_host::engine::{BufferedSession, HostedSession, Sink};
 use etw_host::facts::SessionFacts;
 use etw_host::setup::{self, Prepared};
-use etw_host::storage::{Full, Sink as Destination, Storage};
+use etw_host::storage::{Destination, Full, Storage};
 use etw_ring::RawClock;
 use etw_session::state::STATE_SIZE;
 use etw_session::{ConfigError, HostFacts, Session, SessionConfig};

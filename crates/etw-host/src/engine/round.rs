@@ -13,7 +13,7 @@ use super::pool::AttachedPool;
 use super::session::{BufferedSession, HostedSession, Sink};
 use super::{Engine, losses};
 use crate::clock::Pair;
-use crate::registrations::{Given, Origin};
+use crate::registrations::{Given, Origin, Recipients};
 
 /// Bytes of records that one round routes at most.
 const ROUND_SIZE: i64 = 8 << 20;
@@ -113,7 +113,8 @@ impl<S: Sink> Engine<S> {
                 thread_id,
                 process: Some(&*facts),
             };
-            match registrations.route(record, &origin, &mut lookup, router, (sessions, patient)) {
+            let to = Recipients { sessions, patient };
+            match registrations.route(record, &origin, &mut lookup, router, to) {
                 Given::Routed => ControlFlow::Continue(()),
                 Given::NoRoom => {
                     is_blocked = true;
@@ -190,7 +191,7 @@ impl<S: Sink> Engine<S> {
             if let Some(session) = self.router.session_mut(*slot) {
                 if hosted.modules.is_waiting() {
                     // As early as the order of time allows.
-                    hosted.modules.tell(session, hosted.time.time(&self.map, self.watermark));
+                    hosted.modules.write(session, hosted.time.time(&self.map, self.watermark));
                 }
                 session.tick(hosted.time.time(&self.map, raw));
                 session.seal(batch);

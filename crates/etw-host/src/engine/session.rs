@@ -154,7 +154,7 @@ impl<S: Sink> HostedSession<S> {
 
     /// All modules are written again: another file, or a new reader, starts here.
     pub fn repeat_modules(&mut self) {
-        self.modules.again();
+        self.modules.repeat();
     }
 
     /// The header of a file that ends now; `lost`: events lost in all. A running file has no end time.
@@ -230,7 +230,7 @@ impl<S: Sink> HostedSession<S> {
 
     /// Continues in other files. The storage completes the files before when their buffers are stored.
     pub fn switch_files(&mut self, closing: Closing, files: Files) {
-        self.modules.again();
+        self.modules.repeat();
         if let Some(storage) = &self.storage {
             self.open_switches += 1;
             storage.switch(closing, files);
@@ -249,16 +249,16 @@ impl<S: Sink> HostedSession<S> {
         if self.reports.is_none() {
             // In other modes the buffers with the modules may be overwritten, or in another file.
             if !session.keeps_first_buffers() {
-                self.modules.again();
+                self.modules.repeat();
             }
             self.reports = Some(report::reports(session.ledger()).into());
         }
         let can_wait = session.is_storing() && self.storage.is_some();
-        self.modules.tell(session, now);
+        self.modules.write(session, now);
         if self.modules.is_waiting() && can_wait {
             return false;
         }
-        let (process, thread) = (std::process::id(), self.facts.ids.1);
+        let (process, thread) = (std::process::id(), self.facts.thread_id);
         let Some(reports) = &mut self.reports else { return true };
         while let Some(report) = reports.front() {
             let event = report.event(now, process, thread);

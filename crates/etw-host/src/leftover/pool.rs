@@ -62,7 +62,7 @@ impl PoolDrain {
             registrations,
             clock: ClockMap::between(header.pairs.0, header.pairs.1, header.raw_clock),
             time: SessionTime::of(facts),
-            process_id: facts.ids.0,
+            process_id: facts.process_id,
             session,
             batch: 0,
             last,

@@ -13,7 +13,7 @@ use etw_host::files::{Closing, Files};
 use etw_host::kill_point::kill_point;
 use etw_host::report::LEDGER_PROVIDER;
 use etw_host::setup;
-use etw_host::storage::{Sink as Destination, Storage};
+use etw_host::storage::{Destination, Storage};
 use etw_ring::{Memory, Region};
 use etw_session::recover::recover;
 use etw_session::state::{STATE_SIZE, Saved};
