@@ -47,6 +47,8 @@
 #define PROCESS_TRACE_MODE_REAL_TIME 0x00000100u
 #define PROCESS_TRACE_MODE_RAW_TIMESTAMP 0x00001000u
 #define PROCESS_TRACE_MODE_EVENT_RECORD 0x10000000u
+/* Not part of Windows: deliver the events of the session's host, too (provider OpenEtw.Session: losses, modules). */
+#define PROCESS_TRACE_MODE_ETW_HOST_EVENTS 0x40000000u
 
 /* What EventAccessControl changes; it is not supported. */
 typedef enum {

@@ -89,7 +89,14 @@ unsafe fn open(logfile: *mut RawLogfile, name: impl Fn(*const c_void) -> Option<
         let opened = match &names {
             _ if !has_callback => Err(Status::ERROR_INVALID_PARAMETER),
             [_, Some(session)] if raw.mode.contains(ProcessTraceMode::REAL_TIME) => {
-                real_time::open(&session.text).map(|live| Input::RealTime(Box::new(live)))
+                match real_time::open(&session.text) {
+                    Ok(live) => Ok(Input::RealTime(Box::new(live))),
+                    // As on Windows, only `ProcessTrace` fails.
+                    Err(Status::ERROR_WMI_INSTANCE_NOT_FOUND) => {
+                        Ok(Input::NotStarted(session.text.clone()))
+                    }
+                    Err(status) => Err(status),
+                }
             }
             [Some(file), _] if !raw.mode.contains(ProcessTraceMode::REAL_TIME) => {
                 trace::open_file(&file.path)
@@ -141,8 +148,8 @@ pub unsafe extern "C-unwind" fn ProcessTrace(
         }
         // SAFETY: ARRAY, ONE.
         let (traces, times) = unsafe {
-            let traces = array(handles, count).map(trace::find).collect::<Option<Vec<_>>>();
-            (traces, (read(start), read(end)))
+            let traces = array(handles, count).map(|handle| Some((handle, trace::find(handle)?)));
+            (traces.collect::<Option<Vec<_>>>(), (read(start), read(end)))
         };
         let Some(traces) = traces else { return Status::ERROR_INVALID_HANDLE };
         if let (Some(start), Some(end)) = times
@@ -150,13 +157,18 @@ pub unsafe extern "C-unwind" fn ProcessTrace(
         {
             return ERROR_INVALID_TIME;
         }
-        match traces.iter().filter(|trace| trace.input.is_real_time()).count() {
+        match traces.iter().filter(|(_, trace)| trace.input.is_real_time()).count() {
             0 => {}
             1 if traces.len() == 1 => {}
             // A session with files: their order could not be told (a guess: no status is documented).
             1 => return Status::ERROR_INVALID_PARAMETER,
             _ => return ERROR_WMI_ALREADY_ENABLED,
         }
+        let started = traces.into_iter().map(|(handle, trace)| trace.started(handle));
+        let traces = match started.collect::<Result<Vec<_>, _>>() {
+            Ok(traces) => traces,
+            Err(status) => return status,
+        };
         taken = Taken::take(&traces);
         if taken.is_none() {
             return Status::ERROR_INVALID_PARAMETER;

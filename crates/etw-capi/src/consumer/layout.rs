@@ -151,6 +151,8 @@ etw_types::flags! {
         RAW_TIMESTAMP = 0x0000_1000, "PROCESS_TRACE_MODE_RAW_TIMESTAMP";
         /// The callback takes an `EVENT_RECORD`.
         EVENT_RECORD = 0x1000_0000, "PROCESS_TRACE_MODE_EVENT_RECORD";
+        /// Deliver the host's own events, too (not part of Windows).
+        HOST_EVENTS = 0x4000_0000, "PROCESS_TRACE_MODE_ETW_HOST_EVENTS";
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use etw_api::Status;
+use etw_api::{Guid, Status};
 use etw_decode::Store;
 use etw_etl::read::{HeaderRecord, Records};
 use etw_types::{BufferHeader, EventRecord, FileTime, LogFileMode};
@@ -20,6 +20,8 @@ use crate::status::ERROR_CANCELLED;
 
 /// Either flag marks a file of a private session.
 const PRIVATE: LogFileMode = LogFileMode::PRIVATE_LOGGER.union(LogFileMode::PRIVATE_IN_PROC);
+/// `OpenEtw.Session`: what a host reports of a session, its losses and the modules of its programs.
+const HOST_PROVIDER: Guid = Guid::from_u128(0xc426bcf2_cd6c_5679_c416_2f87e1f372d4);
 /// Bytes of a buffer's header.
 const BUFFER_HEADER: u32 = BufferHeader::SIZE as u32;
 
@@ -82,7 +84,8 @@ impl Processing {
         let mut files = Vec::new();
         let mut sources = Vec::new();
         for trace in traces {
-            let file = trace.input.file();
+            // `ProcessTrace` has opened all inputs.
+            let Some(file) = trace.input.file() else { continue };
             let header = file.header_record();
             let mode = file.header().map_or(LogFileMode::NONE, |header| header.log_file_mode);
             let facts = Facts {
@@ -218,7 +221,7 @@ impl Processing {
             return;
         }
         let time = time_of(source, &record);
-        if time < self.from || time > self.to {
+        if time < self.from || time > self.to || is_hidden(source, &record) {
             return;
         }
         self.event.fill(&record);
@@ -247,7 +250,7 @@ impl Processing {
                     self.schemas.learn(&record);
                 }
                 let time = time_of(source, &record);
-                if time < self.from || time > self.to {
+                if time < self.from || time > self.to || is_hidden(source, &record) {
                     return;
                 }
                 self.event.fill(&record);
@@ -280,11 +283,17 @@ fn give_header(number: usize, source: &mut Source, steps: &mut VecDeque<Step>) {
     source.header_event = event;
 }
 
+/// Whether a record is an event of the session's host, which Windows does not have, and which the program has not asked for.
+fn is_hidden(source: &Source, record: &EventRecord<'_>) -> bool {
+    record.provider == Some(HOST_PROVIDER)
+        && !source.trace.mode.contains(ProcessTraceMode::HOST_EVENTS)
+}
+
 /// As FILETIME; without a usable clock the raw time.
 fn time_of(source: &Source, record: &EventRecord<'_>) -> i64 {
-    let clock = source.trace.input.file().clock();
-    let FileTime(time) = clock.filetime(record.order_time).unwrap_or(FileTime(record.order_time));
-    time
+    let file = source.trace.input.file();
+    let time = file.and_then(|file| file.clock().filetime(record.order_time));
+    time.unwrap_or(FileTime(record.order_time)).0
 }
 
 fn step(

@@ -23,19 +23,22 @@ use crate::status::{ERROR_CTX_CLOSE_PENDING, ERROR_FILE_CORRUPT};
 pub enum Input {
     File(TraceFile),
     RealTime(Box<Live>),
+    /// A real-time session that did not run when the trace was opened, by its name. `ProcessTrace` looks for it again.
+    NotStarted(String),
 }
 
 impl Input {
     /// The file; of a session what it says of itself, as a file without events.
-    pub fn file(&self) -> &TraceFile {
+    pub fn file(&self) -> Option<&TraceFile> {
         match self {
-            Input::File(file) => file,
-            Input::RealTime(live) => live.trace(),
+            Input::File(file) => Some(file),
+            Input::RealTime(live) => Some(live.trace()),
+            Input::NotStarted(_) => None,
         }
     }
 
     pub fn is_real_time(&self) -> bool {
-        matches!(self, Input::RealTime(_))
+        !matches!(self, Input::File(_))
     }
 }
 
@@ -67,7 +70,7 @@ pub struct Logfile {
     pub raw: RawLogfile,
     /// `LoggerName` and `LogFileName` of the header; of the structure itself, UTF-16 or bytes as it came.
     _texts: [Box<[u16]>; 2],
-    _names: [Option<Box<[u16]>>; 2],
+    names: [Option<Box<[u16]>>; 2],
 }
 
 // SAFETY: its pointers lead to its own texts, or are the program's and not followed here.
@@ -76,7 +79,7 @@ unsafe impl Send for Logfile {}
 impl Trace {
     /// `names`: `LogFileName` and `LoggerName` as they came, with their NUL, in units that are aligned for either form.
     pub fn new(input: Input, mut raw: RawLogfile, names: [Option<Box<[u16]>>; 2]) -> Trace {
-        let header = input.file().header().cloned();
+        let header = input.file().and_then(TraceFile::header).cloned();
         let utf16 = |text: &str| text.encode_utf16().chain([0]).collect::<Box<[u16]>>();
         let text = |of: fn(&LogfileHeader) -> &str| utf16(header.as_ref().map_or("", of));
         let texts = [text(|header| &header.logger_name), text(|header| &header.log_file_name)];
@@ -106,8 +109,26 @@ impl Trace {
             busy: AtomicBool::new(false),
             mode: raw.mode,
             context: Context(raw.context),
-            logfile: Mutex::new(Logfile { raw, _texts: texts, _names: names }),
+            logfile: Mutex::new(Logfile { raw, _texts: texts, names }),
         }
+    }
+
+    /// The same trace with the session, if it has started in the meantime. The trace keeps its handle.
+    ///
+    /// # Errors
+    /// 4201: the session does not run.
+    pub fn started(self: Arc<Trace>, handle: u64) -> Result<Arc<Trace>, Status> {
+        let Input::NotStarted(session) = &self.input else { return Ok(self) };
+        let live = super::real_time::open(session)?;
+        let logfile = self.logfile();
+        let input = Input::RealTime(Box::new(live));
+        let started = Arc::new(Trace::new(input, logfile.raw, logfile.names.clone()));
+        drop(logfile);
+        // The trace may have been closed in the meantime.
+        let is_open = handles(|handles| {
+            handles.open.get_mut(&handle).map(|trace| *trace = Arc::clone(&started)).is_some()
+        });
+        if is_open { Ok(started) } else { Err(Status::ERROR_INVALID_HANDLE) }
     }
 
     pub fn logfile(&self) -> MutexGuard<'_, Logfile> {

@@ -93,11 +93,12 @@ pub fn config_of(name: &str, properties: &Properties) -> Result<SessionConfig, S
         }
     }
     let clock = SessionClock::of_number(raw.clock).map_err(|error| error.status())?;
-    if raw.buffer_size > MAX_BUFFER_SIZE {
-        return Err(Status::ERROR_INVALID_PARAMETER);
-    }
     let has = |flag: LogFileMode| mode.contains(flag);
-    let buffer_size = if raw.buffer_size == 0 { BUFFER_SIZE } else { raw.buffer_size } << 10;
+    let buffer_size = match raw.buffer_size {
+        0 => BUFFER_SIZE,
+        // As on Windows, a larger size is reduced to the limit; the properties then have the limit.
+        size => size.min(MAX_BUFFER_SIZE),
+    } << 10;
     let unit = if has(LogFileMode::USE_KBYTES_FOR_SIZE) { 10 } else { 20 };
     let max_size = u64::from(raw.maximum_file_size) << unit;
     let unit = if has(LogFileMode::USE_MS_FLUSH_TIMER) { 1 } else { 1000 };

@@ -231,9 +231,14 @@ static void check_opening(const char *path, const char *no_trace)
     CHECK(OpenTraceA(&logfile), INVALID_PROCESSTRACE_HANDLE);
     CHECK(GetLastError(), ERROR_INVALID_PARAMETER);
     logfile.LogFileName = NULL;
+    /* A session that does not run: as on Windows, ProcessTrace fails. */
     logfile.LoggerName = (char *)(uintptr_t) "no such session";
-    CHECK(OpenTraceA(&logfile), INVALID_PROCESSTRACE_HANDLE);
-    CHECK(GetLastError(), ERROR_WMI_INSTANCE_NOT_FOUND);
+    current = OpenTraceA(&logfile);
+    CHECK(current != INVALID_PROCESSTRACE_HANDLE, 1);
+    CHECK(ProcessTrace(&current, 1, NULL, NULL), ERROR_WMI_INSTANCE_NOT_FOUND);
+    CHECK(ProcessTrace(&current, 1, NULL, NULL), ERROR_WMI_INSTANCE_NOT_FOUND);
+    CHECK(CloseTrace(current), ERROR_SUCCESS);
+    CHECK(CloseTrace(current), ERROR_INVALID_HANDLE);
 
     CHECK(length < 1024, 1);
     for (i = 0; i <= (int)length; i++)

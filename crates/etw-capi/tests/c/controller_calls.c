@@ -139,7 +139,15 @@ static void starts(void)
     START_WITH(strcpy(all.file, "\xff\xfe"), ERROR_BAD_PATHNAME);
     START_WITH(all.p.Wnode.Guid = SystemTraceControlGuid, ERROR_INVALID_PARAMETER);
     START_WITH(all.p.Wnode.ClientContext = 4, ERROR_INVALID_PARAMETER);
-    START_WITH(all.p.BufferSize = 16 * 1024 + 1, ERROR_INVALID_PARAMETER);
+    /* A larger buffer is reduced to the limit. */
+    for (ULONG megabytes = 64; megabytes <= 100; megabytes += 36) {
+        fresh()->p.BufferSize = megabytes * 1024;
+        CHECK(StartTraceA(&handle, "calls", &all.p), ERROR_SUCCESS);
+        CHECK(all.p.BufferSize, 16 * 1024);
+        CHECK(QueryTraceA(handle, NULL, &fresh()->p), ERROR_SUCCESS);
+        CHECK(all.p.BufferSize, 16 * 1024);
+        CHECK(StopTraceA(handle, NULL, &fresh()->p), ERROR_SUCCESS);
+    }
     START_WITH((all.p.BufferSize = 16 * 1024, all.p.MaximumBuffers = 1000000), ERROR_INVALID_PARAMETER);
     START_WITH((all.p.BufferSize = 1024, all.p.MaximumBuffers = 0xffffffffu), ERROR_INVALID_PARAMETER);
     START_WITH((all.p.Wnode.Flags |= WNODE_FLAG_VERSIONED_PROPERTIES), ERROR_INVALID_PARAMETER);
@@ -466,6 +474,7 @@ static void rest(void)
     TRACE_GUID_PROPERTIES row;
     PTRACE_GUID_PROPERTIES rows[1];
     EVENT_TRACE_LOGFILEA logfile;
+    TRACEHANDLE trace;
     rows[0] = &row;
 
     CHECK(EnumerateTraceGuids(NULL, 1, &number), ERROR_INVALID_PARAMETER);
@@ -499,8 +508,10 @@ static void rest(void)
     logfile.LoggerName = (LPSTR)(uintptr_t)"none";
     logfile.ProcessTraceMode = 0x100 /* PROCESS_TRACE_MODE_REAL_TIME */;
     logfile.BufferCallback = on_buffer;
-    CHECK(OpenTraceA(&logfile) == INVALID_PROCESSTRACE_HANDLE, 1);
-    CHECK(GetLastError(), ERROR_WMI_INSTANCE_NOT_FOUND);
+    trace = OpenTraceA(&logfile);
+    CHECK(trace != INVALID_PROCESSTRACE_HANDLE, 1);
+    CHECK(ProcessTrace(&trace, 1, NULL, NULL), ERROR_WMI_INSTANCE_NOT_FOUND);
+    CHECK(CloseTrace(trace), ERROR_SUCCESS);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* A real-time session and its consumers, as Microsoft's documentation writes them. Compiled as C and as C++. */
+/* A real-time session and its consumers, in the form of Microsoft's documentation. Compiled as C and as C++. */
 #ifndef _GNU_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #endif
@@ -31,7 +31,7 @@ typedef struct {
     char name[64];
 } Properties;
 
-/* What a consumer has seen. */
+/* The observations of a consumer. */
 typedef struct {
     TRACEHANDLE trace;
     ULONG events, headers, buffers, lost, slow, wrong, raw;
@@ -39,6 +39,7 @@ typedef struct {
     LONGLONG last;
     ULONG status;
     ULONG in_time; /* Events seen, for who waits for them. */
+    ULONG others; /* Events of other providers: of the host. */
 } Consumer;
 
 static void pause_ms(long ms)
@@ -49,7 +50,7 @@ static void pause_ms(long ms)
     nanosleep(&time, NULL);
 }
 
-/* The slow consumer may go on. */
+/* Set when the slow consumer may continue. */
 static int released;
 
 static VOID WINAPI on_event(PEVENT_RECORD event)
@@ -60,8 +61,10 @@ static VOID WINAPI on_event(PEVENT_RECORD event)
         consumer->headers++;
         return;
     }
-    if (memcmp(&event->EventHeader.ProviderId, &ProviderGuid, sizeof(GUID)) != 0)
-        return; /* The session's report of itself. */
+    if (memcmp(&event->EventHeader.ProviderId, &ProviderGuid, sizeof(GUID)) != 0) {
+        consumer->others++;
+        return;
+    }
     if (event->UserDataLength < sizeof numbers || event->EventHeader.TimeStamp.QuadPart < consumer->last) {
         consumer->wrong++;
         return;
@@ -127,7 +130,7 @@ static void write_one(ULONG writer, ULONG number, void *more, ULONG size)
     EventDataDescCreate(&data[0], numbers, sizeof numbers);
     EventDataDescCreate(&data[1], more, size);
     while (EventWrite(provider, &d, 2, data) != ERROR_SUCCESS)
-        pause_ms(1); /* No room now. */
+        pause_ms(1); /* No free buffer. */
 }
 
 static void *write_many(void *context)
@@ -162,16 +165,29 @@ static TRACEHANDLE start(const char *name)
 
 int main(void)
 {
-    static Consumer one, two, slow, closed;
+    static Consumer one, two, slow, closed, early;
     static UCHAR large[30000];
-    pthread_t threads[2], writers[WRITERS];
+    pthread_t threads[2], early_thread, writers[WRITERS];
+    EVENT_TRACE_LOGFILEA logfile;
     TRACEHANDLE session, pair[2];
     ULONG lost, total;
 
     CHECK(EventRegister(&ProviderGuid, NULL, NULL, &provider), ERROR_SUCCESS);
+
+    /* A trace may be opened before its session starts; until then, ProcessTrace fails. */
+    memset(&logfile, 0, sizeof logfile);
+    logfile.LoggerName = (LPSTR)(uintptr_t)"live";
+    logfile.ProcessTraceMode = PROCESS_TRACE_MODE_REAL_TIME | PROCESS_TRACE_MODE_EVENT_RECORD;
+    logfile.EventRecordCallback = on_event;
+    logfile.Context = &early;
+    early.trace = OpenTraceA(&logfile);
+    CHECK(early.trace != INVALID_PROCESSTRACE_HANDLE, 1);
+    CHECK(ProcessTrace(&early.trace, 1, NULL, NULL), ERROR_WMI_INSTANCE_NOT_FOUND);
+
     session = start("live");
+    CHECK(pthread_create(&early_thread, NULL, consume, &early), 0);
     open_session(&one, "live", 0);
-    open_session(&two, "LIVE", PROCESS_TRACE_MODE_RAW_TIMESTAMP);
+    open_session(&two, "LIVE", PROCESS_TRACE_MODE_RAW_TIMESTAMP | PROCESS_TRACE_MODE_ETW_HOST_EVENTS);
     open_session(&closed, "live", 0);
     pair[0] = one.trace;
     pair[1] = two.trace;
@@ -182,13 +198,13 @@ int main(void)
         CHECK(pthread_create(&writers[writer], NULL, write_many, (void *)writer), 0);
     for (int writer = 0; writer < WRITERS; writer++)
         CHECK(pthread_join(writers[writer], NULL), 0);
-    /* They come while the session runs: its timer is a second. */
+    /* The events arrive while the session runs: its timer is a second. */
     for (int wait = 0; wait < 1000 && __atomic_load_n(&one.in_time, __ATOMIC_ACQUIRE) < WRITERS * EVENTS; wait++)
         pause_ms(10);
     CHECK(__atomic_load_n(&one.in_time, __ATOMIC_ACQUIRE), WRITERS * EVENTS);
     write_one(0, EVENTS, NULL, 0);
 
-    /* One is closed on another thread while it waits; that it was told is seen by the events that it has. */
+    /* Another thread closes a trace while ProcessTrace waits; the events that it has show that it was waiting. */
     {
         pthread_t thread;
         CHECK(pthread_create(&thread, NULL, consume, &closed), 0);
@@ -206,6 +222,13 @@ int main(void)
     CHECK(all.p.BuffersWritten > 0, 1);
     CHECK(pthread_join(threads[0], NULL), 0);
     CHECK(pthread_join(threads[1], NULL), 0);
+    CHECK(pthread_join(early_thread, NULL), 0);
+    CHECK(early.status, ERROR_SUCCESS);
+    CHECK(early.events > 0, 1);
+    CHECK(CloseTrace(early.trace), ERROR_SUCCESS);
+    /* The host's events come only if the program asks for them. */
+    CHECK(one.others + early.others, 0);
+    CHECK(two.others > 0, 1);
     CHECK(one.status, ERROR_SUCCESS);
     CHECK(two.status, ERROR_SUCCESS);
     CHECK(one.events, WRITERS * EVENTS + 1);
@@ -218,7 +241,7 @@ int main(void)
     CHECK(CloseTrace(one.trace), ERROR_SUCCESS);
     CHECK(CloseTrace(two.trace), ERROR_SUCCESS);
 
-    /* One that does not read loses what it has no room for, and is told. */
+    /* A consumer that does not read loses events, and sees their number. */
     session = start("slow");
     slow.slow = 1;
     open_session(&slow, "slow", 0);

@@ -423,7 +423,7 @@ static PWCHAR wide(const char *text)
 
 int main(int argc, char **argv)
 {
-    ULONG mode = PROCESS_TRACE_MODE_EVENT_RECORD, status;
+    ULONG mode = PROCESS_TRACE_MODE_EVENT_RECORD | PROCESS_TRACE_MODE_ETW_HOST_EVENTS, status;
     PWCHAR kept[64];
     int kept_count = 0;
     for (int i = 1; i < argc; i++) {

@@ -226,6 +226,9 @@ fn own_traces_from_c() {
     assert!(ran > 0, "no C compiler is installed");
 }
 
+/// `OpenEtw.Session`
+const HOST: etw_types::Guid = etw_types::Guid::from_u128(0xc426bcf2_cd6c_5679_c416_2f87e1f372d4);
+
 /// Several files as one: in order of time, the header of each before its other records.
 #[test]
 fn merged_traces_from_c() {
@@ -289,8 +292,9 @@ fn the_example_prints_traces() {
             assert!(output.status.success() && said.is_empty(), "{}: {said}", file.display());
             let mut records = Records::new(vec![TraceFile::open(&file).unwrap()]);
             let mut count = 0;
-            while records.next().is_some() {
-                count += 1;
+            while let Some(record) = records.next() {
+                // Programs of Windows receive no events of a host.
+                count += usize::from(record.provider != Some(HOST));
             }
             let text = String::from_utf8(output.stdout).unwrap();
             assert_eq!(text.lines().count(), count, "{}", file.display());
