@@ -312,8 +312,8 @@ impl tdh::InType {
     /// The type of a manifest's `inType`, with or without its prefix, in any case.
     pub fn of_manifest(name: &str) -> Option<tdh::InType> {
         let name = name.rsplit(':').next().unwrap_or(name);
-        let is_name = |known: &&str| known.eq_ignore_ascii_case(name);
-        let row = ROWS.iter().find(|row| row.manifest.iter().any(|known| is_name(&known)))?;
+        let is_name = |known: &&'static str| known.eq_ignore_ascii_case(name);
+        let row = ROWS.iter().find(|row| row.manifest.iter().any(&is_name))?;
         row.tdh.map(tdh::InType)
     }
 
