@@ -3,6 +3,7 @@
 //! Each command is a [`table::Table`]: one row per option. Options that are not supported are rejected, not ignored.
 //! Commands that control sessions are in `live/frontends`.
 
+mod mc;
 pub mod table;
 mod tracefmt;
 mod tracerpt;
@@ -25,6 +26,7 @@ pub struct Frontend {
 pub static FRONTENDS: &[Frontend] = &[
     Frontend { name: "tracerpt", run: tracerpt::run, help: tracerpt::help },
     Frontend { name: "tracefmt", run: tracefmt::run, help: tracefmt::help },
+    Frontend { name: "mc", run: mc::run, help: mc::help },
     #[cfg(target_os = "linux")]
     Frontend {
         name: "tracelog",
@@ -132,7 +134,7 @@ mod tests {
             for (_, entries) in help.parts() {
                 for entry in entries {
                     assert!(!entry.text.is_empty(), "{} {}", frontend.name, entry.term);
-                    names.extend(entry.names.iter().map(|name| name.to_ascii_lowercase()));
+                    names.extend(entry.names.iter().cloned());
                 }
             }
             let count = names.len();

@@ -105,8 +105,8 @@ pub const fn refused<C>(names: &'static str, why: &'static str) -> Row<C> {
 pub const ALL: u16 = u16::MAX;
 
 impl<C> Row<C> {
-    fn name(&self, lower: &str) -> Option<&'static str> {
-        self.names.split_whitespace().find(|name| name.eq_ignore_ascii_case(lower))
+    fn name(&self, is_name: &dyn Fn(&str) -> bool) -> Option<&'static str> {
+        self.names.split_whitespace().find(|name| is_name(name))
     }
 
     fn is_action(&self) -> bool {
@@ -126,7 +126,7 @@ impl<C> Table<C> {
         let mut words = Words::new(self.command, names, words);
         let mut given: Vec<Given<C>> = Vec::new();
         while let Some(word) = words.next() {
-            let lower = match (word, self.operand) {
+            let written = match (word, self.operand) {
                 (Word::Option(name), _) => name,
                 (Word::Value(text), Some(operand)) => {
                     operand(command, text)?;
@@ -134,11 +134,10 @@ impl<C> Table<C> {
                 }
                 (Word::Value(text), None) => return Err(self.stray(text)),
             };
-            let found = self.rows.iter().find_map(|row| Some((row, row.name(&lower)?)));
-            let Some((row, name)) = found else {
+            let Some((row, name)) = self.find(&written) else {
                 let command = self.command;
                 let what = format!("there is no such option; {command} -h lists them");
-                return Err(self.wrong(&lower, what));
+                return Err(self.wrong(&written, what));
             };
             match row.effect {
                 Effect::Help => return Ok(None),
@@ -167,6 +166,14 @@ impl<C> Table<C> {
             given.push(Given { name, row });
         }
         Ok(Some(given))
+    }
+
+    /// The row of an option. Options are written in any case, unless two of a command differ in nothing else.
+    fn find(&'static self, written: &str) -> Option<(&'static Row<C>, &'static str)> {
+        let by = |is_name: &dyn Fn(&str) -> bool| {
+            self.rows.iter().find_map(|row| Some((row, row.name(is_name)?)))
+        };
+        by(&|name| name == written).or_else(|| by(&|name| name.eq_ignore_ascii_case(written)))
     }
 
     /// The error about a word that no option takes.

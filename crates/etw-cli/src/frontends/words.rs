@@ -8,7 +8,7 @@ use std::slice::Iter;
 /// One word.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Word<'w> {
-    /// An option in lower case, without the character before it; of `--p`, `-p`.
+    /// An option as it is written, without the character before it; of `--p`, `-p`.
     Option(String),
     /// Anything else.
     Value(&'w str),
@@ -40,7 +40,7 @@ impl<'w> Words<'w> {
     pub fn next(&mut self) -> Option<Word<'w>> {
         let word = self.words.next()?;
         Some(match self.is_option(word) {
-            true => Word::Option(word[1..].to_ascii_lowercase()),
+            true => Word::Option(word[1..].to_owned()),
             false => Word::Value(word),
         })
     }
@@ -169,10 +169,10 @@ mod tests {
         let words = ["-F", "/tmp/a.etl", "/P", "--p", "/kernel", "/f.etl", "-"].map(str::to_owned);
         let mut words = Words::new("x", known, &words);
         let option = |name: &str| Some(Word::Option(name.to_owned()));
-        assert_eq!(words.next(), option("f"));
+        assert_eq!(words.next(), option("F"));
         assert_eq!(words.value(), Some("/tmp/a.etl"));
         assert_eq!(words.value(), None);
-        assert_eq!(words.next(), option("p"));
+        assert_eq!(words.next(), option("P"));
         assert_eq!(words.next(), option("-p"));
         assert_eq!(words.next(), option("kernel"));
         assert_eq!(words.next(), Some(Word::Value("/f.etl")));

@@ -12,6 +12,7 @@ mod examples;
 mod fixture;
 mod formats;
 #[cfg(target_os = "linux")]
+mod mc;
 mod part;
 mod repair;
 mod rewrite;

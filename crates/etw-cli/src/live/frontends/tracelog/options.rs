@@ -54,8 +54,8 @@ fn file_mode(
 /// `-in|-out COUNT ID...`
 fn ids(words: &mut Words<'_>, name: &str) -> Result<Option<IdFilter>, Failure> {
     let include = match words.next() {
-        Some(Word::Option(way)) if way == "in" => true,
-        Some(Word::Option(way)) if way == "out" => false,
+        Some(Word::Option(way)) if way.eq_ignore_ascii_case("in") => true,
+        Some(Word::Option(way)) if way.eq_ignore_ascii_case("out") => false,
         _ => return Err(words.wrong(name, "-in or -out is needed behind it")),
     };
     Ok(Some(IdFilter { include, ids: words.counted(name, "an event id")? }))
