@@ -6,7 +6,7 @@ use crate::fields::Fields;
 use crate::from_field::FromField;
 use crate::value::Style;
 use crate::walk::PayloadError;
-use etw_types::EventRecord;
+use etw_types::{Clock, EventRecord, FileTime};
 use std::borrow::Cow;
 
 /// A record and its schema.
@@ -27,12 +27,23 @@ use std::borrow::Cow;
 pub struct Event<'d> {
     record: EventRecord<'d>,
     decoded: Decoded<'d>,
+    clock: Option<Clock>,
 }
 
 impl<'d> Event<'d> {
     /// Joins a record with its schema. `decoded` must come from the same record.
     pub fn new(record: EventRecord<'d>, decoded: Decoded<'d>) -> Event<'d> {
-        Event { record, decoded }
+        Event { record, decoded, clock: None }
+    }
+
+    /// The same event, with the clock of its trace.
+    pub fn with_clock(self, clock: Clock) -> Event<'d> {
+        Event { clock: Some(clock), ..self }
+    }
+
+    /// Wall-clock time; `None` if the record has no time or the clock of its trace is unusable or unknown.
+    pub fn timestamp(&self) -> Option<FileTime> {
+        self.record.timestamp(self.clock.as_ref()?)
     }
 
     /// Header, extended items and payload.

@@ -8,8 +8,7 @@ use etw_types::{
 
 /// The provider of reports about sessions.
 pub const LEDGER_PROVIDER_NAME: &str = "OpenEtw.Session";
-/// Its GUID, derived from the name.
-pub const LEDGER_PROVIDER: Guid = Guid::from_u128(0xc426bcf2_cd6c_5679_c416_2f87e1f372d4);
+pub use etw_types::SESSION_REPORTS as LEDGER_PROVIDER;
 
 /// One event of the report: extended items and payload.
 #[derive(Debug)]

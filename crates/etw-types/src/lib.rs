@@ -46,6 +46,7 @@ pub mod le;
 mod log_file_mode;
 mod module;
 mod record;
+mod session_report;
 mod status;
 mod time;
 
@@ -66,6 +67,7 @@ pub use layout::{Field, FieldValue};
 pub use log_file_mode::LogFileMode;
 pub use module::LoadedModule;
 pub use record::{EventRecord, Position};
+pub use session_report::{SESSION_REPORTS, is_session_report};
 pub use status::Status;
 pub use time::{Clock, ClockType, FileTime, SystemTime};
 

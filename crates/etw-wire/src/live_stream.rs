@@ -9,15 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use etw_types::Guid;
-
 use crate::frames;
 use crate::host_client::{Client, ClientError};
 use crate::requests::Request;
 
-/// The provider `OpenEtw.Session`, of what a session says of itself: its events are in no count of a host's, and so in none of
-/// [`Progress`].
-pub const REPORTS: Guid = Guid::from_u128(0xc426bcf2_cd6c_5679_c416_2f87e1f372d4);
 /// How long a worker may take to come in the place of one that has ended.
 const REPLACEMENT: Duration = Duration::from_secs(10);
 
@@ -97,7 +92,12 @@ impl Live {
         None
     }
 
-    /// Ends the stream: who waits for it waits no longer.
+    /// Whether [`close`](Live::close) was called.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Ends the stream: a thread that waits in [`next`](Live::next) returns.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         // Of a stream whose other end is gone nobody waits for anything.
@@ -155,7 +155,7 @@ impl Progress {
         }
     }
 
-    /// A buffer, with its sequence number (of its header), and how many events it has, those of [`REPORTS`] not counted. `None`: it is here already. Else what is
+    /// A buffer, with its sequence number (of its header), and how many events it has, those of `SESSION_REPORTS` not counted. `None`: it is here already. Else what is
     /// missing before it.
     pub fn buffer(&mut self, sequence: i64, events: u64) -> Option<u64> {
         // A host of a version that tells no position has no second worker's stream either.

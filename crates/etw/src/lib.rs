@@ -8,7 +8,7 @@
 //! * [`evntprov`], [`evntrace`]: the calls of the Windows headers of these names.
 //! * `Session` (feature `session`): records the events of this program.
 //! * `Controller`, `GlobalSession` (feature `control`, Linux): record every program of the user or of the machine.
-//! * `Consumer` (feature `consumer`, Linux): reads the events of a real-time session live; crate `etw-decode` decodes them.
+//! * `open` (feature `consumer`): reads the events of `.etl` files, decoded; `Consumer` (Linux) those of a running session.
 //!
 //! ```
 //! use etw::{Activity, define_provider, write_event};
@@ -67,6 +67,8 @@ pub mod evntprov;
 pub mod evntrace;
 #[cfg(any(target_os = "linux", all(unix, feature = "session")))]
 mod fork;
+#[cfg(all(target_os = "linux", feature = "consumer"))]
+mod live_stream;
 mod lock;
 mod macros;
 mod pools;
@@ -80,6 +82,8 @@ mod session;
 mod stacks;
 #[cfg(any(feature = "session", feature = "control"))]
 mod target;
+#[cfg(feature = "consumer")]
+mod trace;
 mod write;
 
 pub use activity::{
@@ -88,13 +92,19 @@ pub use activity::{
 pub use builder::EventBuilder;
 #[cfg(all(target_os = "linux", feature = "consumer"))]
 #[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "consumer"))))]
-pub use consumer::{Closer, Consumer, Lost, Missed};
+pub use consumer::Consumer;
 #[cfg(all(target_os = "linux", feature = "control"))]
 #[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "control"))))]
 pub use controller::{
     ControlError, Controller, GlobalSession, GlobalSessionBuilder, ProviderStatus, SessionStatus,
 };
 pub use custom::Protocol;
+#[cfg(feature = "consumer")]
+#[cfg_attr(docsrs, doc(cfg(feature = "consumer")))]
+pub use etw_decode::{Decoder, Event, FieldError, FieldValue, FromField};
+#[cfg(feature = "consumer")]
+#[cfg_attr(docsrs, doc(cfg(feature = "consumer")))]
+pub use etw_etl::{Damage, DamageKind, DamageLog};
 #[cfg(feature = "session")]
 #[cfg_attr(docsrs, doc(cfg(feature = "session")))]
 pub use etw_host::{PoolSize, SessionStatistics, StartError};
@@ -111,6 +121,9 @@ pub use etw_types::{
     Channel, EventClass, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status,
     SystemTime,
 };
+#[cfg(all(target_os = "linux", feature = "consumer"))]
+#[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "consumer"))))]
+pub use live_stream::{Closer, LiveItem, LiveStream, StreamEnd, StreamError, StreamLedger};
 pub use provider::{ControlCode, EnableCallback, EnableChange, MAX_SESSIONS, Provider};
 pub use registration::Registration;
 #[cfg(feature = "session")]
@@ -119,8 +132,11 @@ pub use session::{MAX_PRIVATE_SESSIONS, Session, SessionBuilder, SessionError};
 #[cfg(any(feature = "session", feature = "control"))]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "session", feature = "control"))))]
 pub use target::EnableTarget;
-#[cfg(all(target_os = "linux", feature = "consumer"))]
-#[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "consumer"))))]
+#[cfg(feature = "consumer")]
+#[cfg_attr(docsrs, doc(cfg(feature = "consumer")))]
+pub use trace::{PartFile, ReadError, Trace, open, open_all};
+#[cfg(feature = "consumer")]
+#[cfg_attr(docsrs, doc(cfg(feature = "consumer")))]
 pub use {etw_etl::read::TraceFile, etw_types::EventRecord};
 
 /// The example of `README.md`, as a doc-test.

@@ -1,11 +1,11 @@
-//! Sessions that are consumed while they run, where there is no host of global sessions: 50.
+//! Running sessions on systems without hosts of global sessions: opening one returns 50.
 
 use etw_api::Status;
 use etw_etl::read::TraceFile;
 
 use super::process::Arrival;
 
-/// There is none.
+/// Never made.
 pub enum Live {}
 
 pub fn open(_session: &str) -> Result<Live, Status> {
@@ -21,7 +21,7 @@ impl Live {
         match *self {}
     }
 
-    pub fn next(&self) -> Arrival {
+    pub fn next(&self, _then: impl FnOnce(Arrival<'_>)) {
         match *self {}
     }
 }

@@ -63,18 +63,18 @@ enum Step {
     End(Status),
 }
 
-/// What comes from a session.
+/// One step of a running session.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-pub enum Arrival {
-    /// The next record in order of time, as it lay in the buffer of its CPU.
-    Record { cpu: u16, time: i64, bytes: Vec<u8> },
-    /// All records of a buffer of so many bytes have come.
+pub enum Arrival<'s> {
+    /// The next record in order of time.
+    Record(EventRecord<'s>),
+    /// All records of a buffer of `filled` bytes have come.
     Buffer { filled: u32 },
-    /// So much was lost because this consumer did not read in time.
+    /// This consumer lost events: it read too slowly, or the host's worker was replaced.
     Lost { buffers: u64, events: u64 },
     /// The session has ended.
     End,
-    /// The stream has, and nobody said that the session had.
+    /// The connection to the host has ended, and the host did not report the end of the session.
     Gone,
 }
 
@@ -240,12 +240,15 @@ impl Processing {
         if !self.steps.is_empty() {
             return;
         }
-        match live.next() {
-            Arrival::Record { cpu, time, bytes } => {
-                let context = live.trace().record_context();
-                let Ok(mut record) = etw_etl::record::parse(&bytes, context) else { return };
-                record.cpu = cpu;
-                record.order_time = time;
+        live.next(|arrival| self.take_arrival(&trace, arrival));
+    }
+
+    fn take_arrival(&mut self, trace: &Trace, arrival: Arrival<'_>) {
+        let source = &self.traces[0];
+        match arrival {
+            // After `CloseTrace` no callback is called.
+            _ if trace.is_closed() => self.steps.push_back(Step::End(ERROR_CANCELLED)),
+            Arrival::Record(record) => {
                 if Store::is_schema_record(&record) {
                     self.schemas.learn(&record);
                 }

@@ -6,8 +6,8 @@ use super::session::refusals;
 use crate::format::{FileFacts, Options, TextOrJson, safe};
 use crate::output::{Failure, Outcome, Output};
 use crate::schemas::{self, Schemas};
-use crate::where_filter::{TraceNames, WhereOption};
-use ::etw::{Consumer, Controller, Lost, Missed};
+use crate::where_filter::{Filter, TraceNames, WhereOption};
+use ::etw::{Controller, LiveItem, LiveStream, StreamLedger};
 use clap::Args;
 use etw_decode::{Decoder, Style};
 use etw_host::SessionConfig;
@@ -68,94 +68,36 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             status.name
         }
     };
-    // A session of our own ends with `client`.
+    // A session that this command started ends with `client`.
     let host = Controller::connect_to(arguments.host.directory()).map_err(refused)?;
-    let mut events = Consumer::open(&host, &session).map_err(refused)?;
-    let header = events.trace().header();
-    let start = header.map_or(FileTime(0), |header| header.start_time);
-    let facts = FileFacts {
-        clock: *events.trace().clock(),
-        timer_resolution: header.map_or(0, |header| header.timer_resolution),
-    };
-    let filter = arguments.filter.compile(start)?;
-    let mut names = TraceNames::default();
-    let mut shown = 0;
-    let mut decoder = Decoder::new();
-    decoder.set_catalog(arguments.schemas.load()?);
-    decoder.set_own_catalog(schemas::own());
-    let options = Options {
-        format: arguments.format.format(),
-        raw: false,
-        style: Style::default(),
-        names: None,
-    };
-    let colours = !arguments.format.is_json()
-        && std::io::stdout().is_terminal()
-        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let mut stream = LiveStream::open(&host, &session).map_err(refused)?;
+    let mut printer = Printer::new(arguments, &stream)?;
     let mut output = Output::open(None, &[])?;
-    let mut text = Vec::new();
-    let mut left = arguments.limit.unwrap_or(u64::MAX);
-    let mut told = Lost::default();
-    let mut missed = Missed::default();
+    let mut ledger = StreamLedger::default();
     loop {
-        text.clear();
-        let goes_on = events.next(|record| {
-            let time = || record.timestamp(&facts.clock);
-            if left == 0 {
-                return;
+        let continues = stream.wait().map_err(|error| refused(error.into()))?;
+        while let Some(item) = stream.next_ready() {
+            if let LiveItem::Record(record) = item {
+                printer.print(&record);
             }
-            let decoded = decoder.decode(record);
-            if let Some(filter) = &filter {
-                names.add(record, &decoded);
-                let time = filter.needs_time().then(time).flatten();
-                if !filter.matches(record, &decoded, time, &options.style) {
-                    return;
-                }
-                filter.check_shown(&decoded);
-            }
-            left -= 1;
-            shown += 1;
-            let colour = if colours { colour(record) } else { "" };
-            text.extend_from_slice(colour.as_bytes());
-            options.write(&mut text, record, &decoded, &facts);
-            if !colour.is_empty() {
-                // Before the line's end: a pager's lines are whole.
-                let end = if text.last() == Some(&b'\n') { text.len() - 1 } else { text.len() };
-                text.splice(end..end, *b"\x1b[0m");
-            }
-        });
-        let goes_on = goes_on.map_err(refused)?;
-        if !text.is_empty() {
-            output.write(&text)?;
+        }
+        if !printer.text.is_empty() {
+            output.write(&printer.text)?;
             output.finish()?;
+            printer.text.clear();
         }
-        if events.lost() != told {
-            told = events.lost();
-            eprintln!(
-                "etw: {} events lost so far: this command reads too slowly; --where or -o FILE of etw record help",
-                told.events
-            );
-        }
-        if events.missed() != missed {
-            let before = std::mem::replace(&mut missed, events.missed());
-            if missed.replaced != before.replaced {
-                eprintln!("etw: note: the host's worker was restarted; the session continues");
-            }
-            if missed.events != before.events {
-                let missed = missed.events - before.events;
-                eprintln!("etw: {missed} in-flight events were lost in that restart");
-            }
-        }
-        if !goes_on || left == 0 {
+        report_losses(&ledger, &stream.ledger());
+        ledger = stream.ledger();
+        if !continues || printer.left == 0 {
             break;
         }
     }
-    if let Some(filter) = &filter {
-        filter.report_names(shown, &names);
+    if let Some(filter) = &printer.filter {
+        filter.report_names(printer.shown, &printer.names);
     }
-    let mut whole = events.lost() == Lost::default() && events.missed().events == 0;
+    let mut whole = ledger.lost_events() == 0 && ledger.lost_buffers == 0;
     if arguments.session.is_none() {
-        // Of a session that has ended with its host there is nobody to ask.
+        // If the session ended with its host, no host can answer.
         let query = client.ask(&Request::Query { session });
         if let Ok(Response::Session(status)) = query
             && status.refused > 0
@@ -188,6 +130,105 @@ fn nothing_to_show(host: &HostChoice) -> Failure {
     Failure::Usage(format!(
         "tail: name a session (etw tail SESSION) or a provider (etw tail -p PROVIDER); {running}"
     ))
+}
+
+/// Prints what the reader lost since `before`.
+fn report_losses(before: &StreamLedger, now: &StreamLedger) {
+    if (now.lost, now.lost_buffers) != (before.lost, before.lost_buffers) {
+        eprintln!(
+            "etw: {} events lost so far: this command reads too slowly; --where or -o FILE of etw record help",
+            now.lost
+        );
+    }
+    if now.workers_replaced != before.workers_replaced {
+        eprintln!("etw: note: the host's worker was restarted; the session continues");
+    }
+    if now.lost_in_replacement != before.lost_in_replacement {
+        let events = now.lost_in_replacement - before.lost_in_replacement;
+        eprintln!("etw: {events} in-flight events were lost in that restart");
+    }
+}
+
+/// Filters, decodes and formats records.
+struct Printer {
+    filter: Option<Filter>,
+    /// Names in the stream, for what the filter reports at the end.
+    names: TraceNames,
+    shown: u64,
+    decoder: Decoder,
+    options: Options,
+    facts: FileFacts,
+    has_colours: bool,
+    /// Events to print until the limit is reached.
+    left: u64,
+    /// Output that was not written yet.
+    text: Vec<u8>,
+}
+
+impl Printer {
+    fn new(arguments: &Arguments, stream: &LiveStream) -> Result<Printer, Failure> {
+        let header = stream.trace().header();
+        let start = header.map_or(FileTime(0), |header| header.start_time);
+        let mut decoder = Decoder::new();
+        decoder.set_catalog(arguments.schemas.load()?);
+        decoder.set_own_catalog(schemas::own());
+        let has_colours = !arguments.format.is_json()
+            && std::io::stdout().is_terminal()
+            && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Ok(Printer {
+            filter: arguments.filter.compile(start)?,
+            names: TraceNames::default(),
+            shown: 0,
+            decoder,
+            options: Options {
+                format: arguments.format.format(),
+                raw: false,
+                style: Style::default(),
+                names: None,
+            },
+            facts: FileFacts {
+                clock: *stream.trace().clock(),
+                timer_resolution: header.map_or(0, |header| header.timer_resolution),
+            },
+            has_colours,
+            left: arguments.limit.unwrap_or(u64::MAX),
+            text: Vec::new(),
+        })
+    }
+
+    /// Appends the record to the output if the filter accepts it.
+    fn print(&mut self, record: &EventRecord<'_>) {
+        if self.left == 0 {
+            return;
+        }
+        let time = || record.timestamp(&self.facts.clock);
+        if let Some(filter) = &self.filter {
+            let time = filter.needs_time().then(time).flatten();
+            if filter.by_header(record, time) == Some(false) {
+                return;
+            }
+        }
+        let decoded = self.decoder.decode(record);
+        if let Some(filter) = &self.filter {
+            self.names.add(record, &decoded);
+            let time = filter.needs_time().then(time).flatten();
+            if !filter.matches(record, &decoded, time, &self.options.style) {
+                return;
+            }
+            filter.check_shown(&decoded);
+        }
+        self.left -= 1;
+        self.shown += 1;
+        let colour = if self.has_colours { colour(record) } else { "" };
+        self.text.extend_from_slice(colour.as_bytes());
+        self.options.write(&mut self.text, record, &decoded, &self.facts);
+        if !colour.is_empty() {
+            // The line's end stays last, so that a pager's lines are whole.
+            let length = self.text.len();
+            let end = if self.text.last() == Some(&b'\n') { length - 1 } else { length };
+            self.text.splice(end..end, *b"\x1b[0m");
+        }
+    }
 }
 
 fn refused(error: ::etw::ControlError) -> Failure {

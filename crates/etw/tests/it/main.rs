@@ -16,4 +16,5 @@ mod shapes;
 mod stacks;
 mod support;
 mod theirs;
+mod trace_files;
 mod write_calls;

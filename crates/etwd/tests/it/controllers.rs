@@ -1,6 +1,6 @@
 //! Hosts controlled from Rust programs.
 
-use etw::{Consumer, Controller, EnableInfo, Level, Lost, Missed, Status};
+use etw::{Consumer, Controller, EnableInfo, Level, Status};
 
 use crate::program_roles::PROVIDER;
 use crate::rig::*;
@@ -55,24 +55,29 @@ fn events_as_they_come() {
     let mut consumer = Consumer::open(&host, "live").unwrap();
     rig.program("threads", &[2, 500]).end();
     let (mut seen, mut last) = (0, i64::MIN);
-    let mut take = |record: &etw_types::EventRecord<'_>| {
-        let time = record.raw_timestamp().unwrap();
+    let mut take = |event: &etw::Event<'_>| {
+        let time = event.record().raw_timestamp().unwrap();
         assert!(time >= last, "in order of time");
         last = time;
-        seen += u32::from(record.provider == Some(provider()));
+        seen += u32::from(event.record().provider == Some(provider()));
     };
-    while consumer.lost().events == 0 && consumer.next(&mut take).unwrap() {
-        // The end comes when everything has been given.
+    while consumer.ledger().lost_events() == 0 && consumer.wait().unwrap() {
+        while let Some(event) = consumer.next_ready() {
+            take(&event);
+        }
+        // The end comes after all events.
         if session.query().unwrap().stored == 1000 {
             break;
         }
     }
     session.stop().unwrap();
-    while consumer.next(&mut take).unwrap() {}
-    assert_eq!(
-        (seen, consumer.lost(), consumer.missed()),
-        (1000, Lost::default(), Missed::default())
-    );
+    while let Some(event) = consumer.next().unwrap() {
+        take(&event);
+    }
+    let ledger = consumer.ledger();
+    assert_eq!((seen, ledger.lost_events(), ledger.lost_buffers), (1000, 0, 0));
+    assert_eq!(ledger.workers_replaced, 0);
+    assert!(ledger.received >= 1000);
 
     let session = host.session("closed").real_time().start().unwrap();
     let mut consumer = Consumer::open(&host, session.name()).unwrap();
@@ -81,7 +86,7 @@ fn events_as_they_come() {
         std::thread::sleep(std::time::Duration::from_millis(30));
         closer.close();
     });
-    while consumer.next(|_| ()).unwrap() {}
+    while consumer.next().unwrap().is_some() {}
     closes.join().unwrap();
     assert_eq!(session.query().unwrap().state, "running");
     let none = Consumer::open(&host, "none").map(|_| ()).unwrap_err();

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use etw_session::{EnableInfo, EnableProperties, Enablement, LogMode, SessionConfig};
+use etw_types::{SESSION_REPORTS, is_session_report};
 use etw_wire::frames;
-use etw_wire::live_stream::{Live, Progress, REPORTS};
+use etw_wire::live_stream::{Live, Progress};
 use etw_wire::requests::{Request, Response, StartRequest, Update};
 
 use crate::daemon::Daemon;
@@ -250,9 +251,7 @@ impl Reader {
                     let events: Vec<_> =
                         etw_etl::read::BufferRecords::new(&records, &context).collect();
                     let is_report = |item: &&etw_etl::read::Item<'_>| match item {
-                        etw_etl::read::Item::Record { record, .. } => {
-                            record.provider == Some(REPORTS)
-                        }
+                        etw_etl::read::Item::Record { record, .. } => is_session_report(record),
                         _ => false,
                     };
                     let count = events.iter().filter(|item| !is_report(item)).count() as u64;
@@ -285,7 +284,7 @@ impl Reader {
 /// it is told, exactly, whatever the session says of itself beside it. Of a leased session its reader is the owner, who comes back. OV-1
 #[test]
 fn real_time_readers_go_on_after_kill_9_of_the_worker() {
-    assert_eq!(REPORTS, etw_host::report::LEDGER_PROVIDER);
+    assert_eq!(SESSION_REPORTS, etw_host::report::LEDGER_PROVIDER);
     for (leased, stacks) in [(false, false), (true, false), (false, true)] {
         let daemon = Daemon::new();
         let properties = match stacks {

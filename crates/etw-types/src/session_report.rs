@@ -1,0 +1,21 @@
+//! The provider by which a session reports on itself.
+
+use crate::{EventRecord, Guid};
+
+/// Provider `OpenEtw.Session`: a session writes its ledger as events of it. No ledger counts these events.
+pub const SESSION_REPORTS: Guid = Guid::from_u128(0xc426bcf2_cd6c_5679_c416_2f87e1f372d4);
+
+/// Whether a session wrote the record to report on itself.
+pub fn is_session_report(record: &EventRecord<'_>) -> bool {
+    record.header.is_event() && record.provider == Some(SESSION_REPORTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_provider_of_reports_has_the_guid_of_its_name() {
+        assert_eq!(SESSION_REPORTS, Guid::from_name("OpenEtw.Session"));
+    }
+}
