@@ -59,3 +59,14 @@ fn output_of(etw: &Path, command: &[&str]) -> Result<Vec<u8>> {
     }
     Ok(output.stdout)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sample_in_testdata_is_the_one_that_is_made() {
+        let stored = std::fs::read(root().join("testdata/sample.etl")).unwrap();
+        assert!(stored == sample::trace().unwrap(), "run `cargo xtask bless`");
+    }
+}
