@@ -53,6 +53,7 @@ fn compiles(package: &str, features: &str) -> Result<bool> {
         .args(["check", "--quiet", "--locked", "--no-default-features", "--package", package])
         .args(["--features", features])
         .env("RUSTFLAGS", "-D warnings")
+        .env("CARGO_INCREMENTAL", "0")
         .args(["--target-dir", "target/features"])
         .current_dir(root())
         .status()?;
