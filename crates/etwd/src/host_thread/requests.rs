@@ -258,7 +258,7 @@ impl HostThread {
             hosted.host.ending = Ending::Provider(*provider);
         }
         self.keep_session(slot);
-        kill_point("wish kept");
+        kill_point("enablement kept");
         self.withdraw(slot, Some(provider));
         if let Some(global) = self.global_mut(slot) {
             global.ending = Ending::Nothing;

@@ -1,4 +1,4 @@
-//! Call stacks of the events of other processes.
+//! Call stacks of other processes' events.
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ fn start(info: EnableInfo, more: SessionConfig) -> SessionConfig {
     SessionConfig { enable: vec![Enablement::new(provider(), info)], ..more }
 }
 
-/// Process and stack of each event of the tests' provider, and what the trace says was loaded.
+/// Process and stack of each event of the tests' provider, and the modules in the trace.
 type Found = (Vec<(u32, Vec<u64>)>, HashMap<u32, Vec<LoadedModule>>);
 
 fn found(path: &Path) -> Found {
@@ -51,7 +51,7 @@ fn so_far(path: &Path) -> (Records, Found) {
     (records, (events, modules))
 }
 
-/// Every address of every stack lies in something that the trace names, and the program's own code is among it.
+/// Checks that every address of every stack is in a module of the trace, and that the program's own code is among them.
 #[track_caller]
 fn all_is_named((events, modules): &Found) {
     let this = std::env::current_exe().unwrap();
@@ -69,7 +69,8 @@ fn all_is_named((events, modules): &Found) {
     }
 }
 
-/// OV-7, OV-17: programs that run already and that live for a moment; by name; a session beside that wants none.
+/// OV-7, OV-17: programs that run already and programs that end at once have stacks; also filtered by name; another session
+/// without stacks has none.
 #[test]
 fn events_of_programs_have_stacks() {
     let rig = Rig::new();
@@ -97,10 +98,10 @@ fn events_of_programs_have_stacks() {
             id
         })
         .collect();
-    // Whatever the last of them has said, and nobody has heard yet.
+    // The last program's messages may not have been processed yet.
     for session in ["with", "without", "plain"] {
         let status = rig.stop(session);
-        // What was in flight when the program was killed.
+        // The write that was in flight when the program was killed.
         assert!(status.lost <= 1 && status.without_stack == 0, "{status:?}");
     }
     let with = found(&with);
@@ -113,9 +114,9 @@ fn events_of_programs_have_stacks() {
     }
 }
 
-/// OV-7: what a program loads later is told too; of a file that goes round, all that is needed stands at its end.
+/// OV-7: modules that a program loads later are in the trace, too; a circular file has all that are needed at its end.
 #[test]
-fn what_is_loaded_later_is_told() {
+fn modules_that_are_loaded_later_are_in_the_trace() {
     let rig = Rig::new();
     let round = SessionConfig {
         mode: LogMode::Circular { max_size: 64 << 10 },
@@ -128,7 +129,7 @@ fn what_is_loaded_later_is_told() {
         .start_with("file", start(with_stacks(StackFilter::default()), SessionConfig::default()));
     let mut program = rig.program("load", &[]);
     let Some(loaded) = program.line() else { panic!("ended") };
-    // It looks once a second.
+    // The program looks for new modules once a second.
     rig.wait_until(|rig| {
         rig.done(Request::Flush { session: "file".to_owned() });
         let (_, (_, modules)) = so_far(&file);
@@ -142,7 +143,7 @@ fn what_is_loaded_later_is_told() {
     all_is_named(&found);
 }
 
-/// P3: a worker that takes the place of a killed one goes on with stacks, and with what they mean.
+/// P3: after the worker is killed, the next one continues stacks and modules.
 #[test]
 fn stacks_outlive_the_worker() {
     let daemon = Daemon::new();
@@ -152,7 +153,7 @@ fn stacks_outlive_the_worker() {
     let program = daemon.rig.program("count", &[u64::MAX, 300]);
     std::thread::sleep(Duration::from_millis(30));
     daemon.kill_worker();
-    // One that the first worker never knew.
+    // A program that the first worker never knew.
     let mut more = daemon.rig.program("wait", &[]);
     while more.line().is_some() {}
     program.kill();

@@ -1,4 +1,4 @@
-//! Classic providers under global sessions: the newest has them.
+//! Classic providers in global sessions: the newest session has the provider.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::daemon::Daemon;
 use crate::rig::*;
 
 pub const CONTROL: Guid = Guid::from_u128(0xc1a5_5c0d);
-/// Of the events: not what sessions enable.
+/// The class of the events; sessions enable the control GUID.
 pub const CLASS: Guid = Guid::from_u128(0xc1a5_5c1a);
 
 fn enable(session: &str, level: u8) -> Request {
@@ -40,7 +40,7 @@ fn numbers(path: &Path) -> Vec<(u32, u64)> {
     numbers
 }
 
-/// The next line that is no number.
+/// The next line that is not a number.
 #[track_caller]
 fn told(program: &mut Program, wanted: &str) {
     let line = loop {
@@ -52,8 +52,8 @@ fn told(program: &mut Program, wanted: &str) {
     assert_eq!(line, wanted);
 }
 
-/// OV-12, P3: of two sessions the newest has the provider, of programs that come later too, and when the host's worker is killed; each event is
-/// recorded once.
+/// OV-12, P3: of two sessions the newest has the provider, also in programs that start later, and after the host's worker is
+/// killed. Each event is recorded once.
 #[test]
 fn the_newest_global_session_has_a_classic_provider() {
     let daemon = Daemon::new();
@@ -67,7 +67,7 @@ fn the_newest_global_session_has_a_classic_provider() {
     done(&enable("a", 1));
     done(&enable("b", 3));
     let mut program = daemon.rig.program("classic", &[0]);
-    // It is told of the newest alone.
+    // The callback receives the newest session only.
     told(&mut program, "EnableEvents 3 3");
     told(&mut program, "ready");
     let mut killed = 0;
@@ -77,13 +77,13 @@ fn the_newest_global_session_has_a_classic_provider() {
             killed += 1;
         }
     }
-    // A program that comes to a new worker is told the same.
+    // A program that connects to a new worker receives the same.
     assert!(matches!(daemon.ask(&Request::List), Response::Sessions { .. }));
     let mut later = daemon.rig.program("classic", &[0]);
     told(&mut later, "EnableEvents 3 3");
     told(&mut later, "ready");
     later.kill();
-    // The first one is told nothing by a worker that had to ask again.
+    // The new worker sends the first program its enablement again; the callback receives nothing.
     done(&enable("a", 4));
     told(&mut program, "EnableEvents 4 4");
     program.line().unwrap();
@@ -106,16 +106,16 @@ fn the_newest_global_session_has_a_classic_provider() {
     let count = all.len();
     all.dedup();
     assert_eq!(all.len(), count, "an event is in both, or twice in one");
-    // One that was on its way when its session ended is told as lost.
+    // An event that was on its way when its session ended is counted as lost.
     let end = all.last().unwrap().1 + 1;
     let missing: Vec<u64> = (0..end).filter(|n| !all.contains(&(id, *n))).collect();
     assert!(end >= said, "{said}");
     assert_eq!(missing.len() as u64, a.lost, "{missing:?} {:?}", a.losses);
-    // So is what the two programs that were killed were writing.
+    // So are the events that the two killed programs were writing.
     assert!(missing.len() <= 1 && b.lost <= 2, "{missing:?} {:?}", b.losses);
 }
 
-/// OV-12: what a child writes by the handle that its parent was told is recorded as the child's.
+/// OV-12: an event that a child writes with its parent's handle is recorded as the child's.
 #[test]
 fn children_of_a_fork_write_classic_events() {
     let rig = Rig::new();

@@ -1,13 +1,13 @@
-//! Hosts controlled from Rust programs.
+//! Rust programs that control hosts.
 
 use etw::{Consumer, Controller, EnableInfo, Level, Status};
 
 use crate::program_roles::PROVIDER;
 use crate::rig::*;
 
-/// OV-1, OV-2: a session from its start to its stop, by the crate that programs have.
+/// OV-1, OV-2: a session from start to stop, controlled by the crate that programs use.
 #[test]
-fn sessions_of_a_program() {
+fn a_program_controls_a_session() {
     let rig = Rig::new();
     let host = Controller::connect_to(rig.runtime()).unwrap();
     let (first, second) = (rig.file("first.etl"), rig.file("second.etl"));
@@ -22,7 +22,7 @@ fn sessions_of_a_program() {
     assert_eq!(session.query().unwrap().stored, 10);
     session.change_file(&second).unwrap();
     assert_eq!(events(&first).len(), 10);
-    // Of level 4.
+    // An event of level 4.
     assert_eq!(session.enable(&PROVIDER, Level::WARNING, 0).unwrap(), Vec::<String>::new());
     rig.program("count", &[10, 0]).end();
     assert_eq!(session.enable(&PROVIDER, Level::INFO, 0x10).unwrap(), Vec::<String>::new());
@@ -44,9 +44,9 @@ fn sessions_of_a_program() {
     memory.stop().unwrap();
 }
 
-/// OV-1: events as they come, in order, to their end; an end from another thread.
+/// OV-1: live events arrive in order, up to the session's end; another thread may end the stream.
 #[test]
-fn events_as_they_come() {
+fn live_events_arrive_in_order() {
     let rig = Rig::new();
     let host = Controller::connect_to(rig.runtime()).unwrap();
     let timer = std::time::Duration::from_millis(2);
@@ -93,9 +93,9 @@ fn events_as_they_come() {
     assert_eq!(none.status(), Status::ERROR_WMI_INSTANCE_NOT_FOUND);
 }
 
-/// OV-2, OV-3: what cannot be is refused with ETW's status; a leased session ends with its owner.
+/// OV-2, OV-3: invalid requests are refused with ETW's status; a leased session ends with its owner.
 #[test]
-fn refusals_and_leases() {
+fn invalid_requests_are_refused_and_leases_end() {
     let rig = Rig::new();
     let host = Controller::connect_to(rig.runtime()).unwrap();
     let status = |error: etw::ControlError| {

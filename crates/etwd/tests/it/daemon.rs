@@ -17,13 +17,13 @@ impl Daemon {
         Daemon::with(Rig::without_host(), &[])
     }
 
-    /// `arguments`: of the role `keeper`.
+    /// Starts a daemon; `arguments`: those of the role `keeper`.
     pub fn with(rig: Rig, arguments: &[u64]) -> Daemon {
         let keeper = rig.program("keeper", arguments);
         Daemon { rig, keeper }
     }
 
-    /// One that sees half a MiB of disk at the place that comes with it, if this system lets it: otherwise that is told.
+    /// A daemon that sees a disk of half a MiB at the returned path, if this system allows it; the returned flag says so.
     pub fn with_small_disk() -> (Daemon, std::path::PathBuf, bool) {
         let rig = Rig::without_host();
         let place = rig.file("small");
@@ -38,7 +38,7 @@ impl Daemon {
         (Daemon { rig, keeper }, place, has_small_disk)
     }
 
-    /// Asks; a worker that is killed meanwhile is asked again when it has been replaced.
+    /// Sends a request. If the worker is killed meanwhile, the next one receives it again.
     pub fn ask(&self, request: &Request) -> Response {
         let end = Instant::now() + Duration::from_secs(20);
         loop {
@@ -87,7 +87,7 @@ impl Daemon {
         })
     }
 
-    /// Ends it as a controller does; it leaves nothing in its directory that another one would stumble over.
+    /// Ends the daemon as a controller does. Nothing in its directory disturbs the next one.
     pub fn end(self) -> Rig {
         assert!(matches!(self.ask(&Request::Shutdown), Response::Done { .. }));
         let Daemon { rig, keeper } = self;
@@ -99,23 +99,23 @@ impl Daemon {
     pub fn kill_worker(&self) {
         self.rig.wait_until(|_| self.worker().is_some());
         let worker = self.worker().unwrap();
-        // SAFETY: numbers; a process of this test.
+        // SAFETY: the arguments are numbers; the process belongs to this test.
         assert_eq!(unsafe { libc::kill(worker as libc::pid_t, libc::SIGKILL) }, 0);
         self.rig.wait_until(|_| self.worker().is_some_and(|other| other != worker));
     }
 }
 
-/// A service manager's socket serves as the host's own, and one that could serve nobody is refused. OV-1
+/// A service manager's socket serves as the host's own; a socket of another kind is refused. OV-1
 #[test]
-fn a_socket_of_the_service_manager() {
+fn a_service_managers_socket_serves() {
     use std::os::fd::{AsRawFd, OwnedFd};
     let keeper = |rig: &Rig, socket: &OwnedFd| {
         let socket = socket.as_raw_fd();
         let mut command = rig.command("activated", &[]);
-        // SAFETY: one system call, in a child that is about to become another program.
+        // SAFETY: one system call, in a child that then becomes another program.
         unsafe {
             std::os::unix::process::CommandExt::pre_exec(&mut command, move || {
-                // Where it is already there it would stay to be closed.
+                // A descriptor that has this number already would stay open only until `exec`.
                 match socket {
                     3 => libc::fcntl(3, libc::F_SETFD, 0),
                     _ => libc::dup2(socket, 3),

@@ -1,4 +1,4 @@
-//! Order, all or none, losses, live consumers.
+//! Delivery of events: their order, all or none, losses, live consumers.
 
 use etw_session::{Cause, LogMode, SessionConfig};
 use std::io::Read;
@@ -13,9 +13,9 @@ use etw_wire::requests::Request;
 
 use crate::rig::*;
 
-/// One order of time over all programs, nothing lost, nothing twice. P7
+/// All programs' events are in one order of time; none is lost or doubled. P7
 #[test]
-fn many_programs_in_one_order() {
+fn many_programs_are_recorded_in_one_order() {
     let rig = Rig::new();
     let file = rig.start("order");
     let programs: Vec<_> = (0..6).map(|_| rig.program("threads", &[4, 3000])).collect();
@@ -24,20 +24,19 @@ fn many_programs_in_one_order() {
     }
     let status = rig.stop("order");
     assert_eq!(status.stored, 6 * 4 * 3000, "{status:?}");
-    // `events` checks the order; writers tried again what they were refused, which is counted.
+    // `events` checks the order. Writers repeated refused writes, which are counted.
     let by_thread = contiguous(&events(&file));
     assert_eq!(by_thread.len(), 24);
     assert!(by_thread.values().all(|count| *count == 3000));
     assert_eq!(status.attempted, status.stored + status.lost);
 }
 
-/// OV-18: what a session that cannot keep up does to the others: all or none by default; nothing to an independent one, and nothing by
-/// an independent one.
+/// OV-18: if a session cannot keep up, the others lose the event, too (all or none), unless one of the two is independent.
 #[test]
-fn a_session_that_cannot_keep_up() {
+fn a_session_that_cannot_keep_up_blocks_all_but_independent_ones() {
     for independent in [false, true] {
         let rig = Rig::new();
-        // Real time without a consumer: its two buffers fill and stay full.
+        // A real-time session without a consumer: its two buffers fill and stay full.
         let stuck = SessionConfig {
             real_time: true,
             independent,
@@ -65,7 +64,7 @@ fn a_session_that_cannot_keep_up() {
 
 /// The ledger by cause and process is exact when programs write as fast as they can.
 #[test]
-fn the_ledger_is_exact_flat_out() {
+fn the_ledger_is_exact_at_full_speed() {
     let rig = Rig::new();
     let file = rig.start_with(
         "flat",
@@ -80,7 +79,7 @@ fn the_ledger_is_exact_flat_out() {
     assert_eq!(status.attempted, 300_000, "{status:?}");
     assert_eq!(status.stored + status.lost, 300_000, "{status:?}");
     assert_eq!(status.losses.iter().map(|loss| loss.count).sum::<u64>(), status.lost);
-    // Lost in the pool or at the host: by cause, provider and process; but for what nobody could place.
+    // Losses in the pool or at the host, by cause, provider and process, except those of unknown providers.
     assert!(status.lost > 0, "{status:?}");
     let is_known =
         |loss: &&etw_session::Loss| loss.provider == Some(provider()) && loss.process_id.is_some();
@@ -91,11 +90,11 @@ fn the_ledger_is_exact_flat_out() {
     assert_eq!(rig.stop("beside").attempted, 300_000);
 }
 
-/// What was written before a request is all that is waited for, however much comes meanwhile.
+/// A request waits for the events before it only, however many programs write meanwhile.
 #[test]
-fn requests_are_answered_while_programs_write_flat_out() {
+fn requests_are_answered_while_programs_write_at_full_speed() {
     let rig = Rig::new();
-    // Work enough for a record that the programs are faster than the drain.
+    // A record needs work enough that the programs are faster than the drain.
     for number in 0..8 {
         let memory =
             SessionConfig { mode: LogMode::Buffering, buffer_count: 8, ..SessionConfig::default() };
@@ -103,7 +102,7 @@ fn requests_are_answered_while_programs_write_flat_out() {
     }
     let mut programs: Vec<_> = (0..6).map(|_| rig.program("endless", &[0])).collect();
     programs.iter_mut().for_each(|program| program.expect("ready"));
-    // Their pools grow until they hold more than a round takes.
+    // Their pools grow until they hold more than a round drains.
     std::thread::sleep(Duration::from_secs(4));
     let (answer, answered) = std::sync::mpsc::channel();
     let runtime = rig.runtime();
@@ -111,7 +110,7 @@ fn requests_are_answered_while_programs_write_flat_out() {
         let client = Client::connect(&runtime).unwrap();
         for _ in 0..3 {
             let query = Request::Query { session: "flood0".to_owned() };
-            // Nobody listens any more where it has taken too long.
+            // If it has taken too long, the receiver has ended.
             let _ = answer.send(client.ask(&query).unwrap());
         }
     });
@@ -125,7 +124,7 @@ fn requests_are_answered_while_programs_write_flat_out() {
 
 struct Consumer {
     stream: UnixStream,
-    /// Counted events, in the order in which they came.
+    /// Counted events, in the order of their arrival.
     seen: Vec<u64>,
     lost: u64,
     watermark: i64,
@@ -141,7 +140,7 @@ impl Consumer {
         Consumer { stream, seen: Vec::new(), lost: 0, watermark: i64::MIN }
     }
 
-    /// Reads to the session's end.
+    /// Reads up to the session's end.
     fn read(&mut self) {
         let mut trace: Option<TraceFile> = None;
         let mut waiting: Vec<(i64, u64)> = Vec::new();
@@ -188,10 +187,10 @@ impl Consumer {
     }
 }
 
-/// OV-6: several consumers of a real-time session, of which one does not read: the others have everything, and it is told what it has
-/// lost. P7
+/// OV-6, P7: if one of several consumers does not read, the others receive everything, and it is notified of the events that it
+/// has lost.
 #[test]
-fn a_consumer_that_does_not_read_costs_the_others_nothing() {
+fn a_consumer_that_does_not_read_affects_no_other() {
     let rig = Rig::new();
     let start = SessionConfig {
         real_time: true,
@@ -223,17 +222,17 @@ fn a_consumer_that_does_not_read_costs_the_others_nothing() {
     assert_eq!(asleep.seen.len() as u64 + asleep.lost, 100_000);
 }
 
-/// An event's time is the clock's between what its program read of it before and after, whether the host was asleep or looked in vain.
+/// An event's time is between the clock readings of its program before and after the write, whether the host slept or polled.
 #[test]
-fn the_times_of_events_are_the_clocks() {
-    /// As far as a raw clock and the kernel's can be paired on a machine that others use, and the 100 ns of a unit.
+fn times_of_events_agree_with_the_clock() {
+    /// The error of pairing a raw clock with the kernel's on a busy machine, and the 100 ns of a unit.
     const ERROR: i64 = 5_000;
     let rig = Rig::new();
     let file = rig.start("stamps");
     let mut programs: Vec<_> = (0..2).map(|_| rig.program("stamps", &[70])).collect();
     let ids: Vec<u32> = programs.iter().map(Program::id).collect();
     while programs.iter_mut().any(|program| program.child.try_wait().unwrap().is_none()) {
-        // Rounds that mostly find nothing.
+        // Most rounds find nothing.
         rig.query("stamps");
         std::thread::sleep(Duration::from_micros(500));
     }

@@ -1,4 +1,4 @@
-//! A provider has eight sessions at most, of all hosts together, and the ninth is told. OV-12
+//! OV-12: a provider has at most eight sessions, of all hosts together, and the ninth session's controller gets a warning.
 
 use etw_session::{Enablement, LogMode, SessionConfig};
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,7 +29,7 @@ fn enable(session: &str, timeout_ms: u32) -> Request {
     Request::Enable { session: session.to_owned(), provider: provider(), info: all(), timeout_ms }
 }
 
-/// A role's program that has two hosts.
+/// A program in a role, with two hosts.
 fn program_of(rig: &Rig, other: &Rig, role: &str, arguments: &[u64]) -> Program {
     Program::start(rig.command(role, arguments).env(RECORD_VARIABLE, other.runtime()))
 }
@@ -44,10 +44,10 @@ fn has_refused(status: &SessionStatus, process: u32) {
     assert_eq!(refusal.message, message);
 }
 
-/// A program that runs refuses the ninth session, of whichever host: who starts, enables, asks and stops is told. The eight go on, and when
-/// one of them has ended there is room for another.
+/// A running program refuses the ninth session of any host. The controller that starts, enables, queries or stops it gets a
+/// warning. The eight others continue, and when one of them ends, another session can enable the provider.
 #[test]
-fn the_ninth_session_of_two_hosts_is_told() {
+fn a_ninth_session_of_two_hosts_gets_a_warning() {
     let (rig, other) = (Rig::new(), Rig::new());
     let mut program = program_of(&rig, &other, "endless", &[500]);
     program.expect("ready");
@@ -62,7 +62,7 @@ fn the_ninth_session_of_two_hosts_is_told() {
         has_refused(&other.query("ninth"), program.id());
         let warnings = other.done(enable("ninth", 5000));
         assert_eq!(warnings, [status.refusals[0].message.clone()], "{round}");
-        // Each session's own status; a list has the number.
+        // The status of each session has the details; a list has the count.
         let Response::Sessions { sessions } = other.ask(Request::List) else { panic!() };
         assert_eq!((sessions[0].refused, sessions[0].refusals.len()), (1, 0));
         let status = other.stop("ninth");
@@ -85,9 +85,10 @@ fn the_ninth_session_of_two_hosts_is_told() {
     }
 }
 
-/// Of a program that begins later, and lives a moment, eight sessions have everything, and the one that has nothing says so at its end.
+/// In a program that starts later and ends at once, eight sessions have all events, and the status of the ninth says so at its
+/// end.
 #[test]
-fn the_ninth_session_of_a_program_that_begins_later_is_told_at_its_end() {
+fn a_ninth_session_gets_a_warning_at_its_end_if_the_program_starts_later() {
     let (rig, other) = (Rig::new(), Rig::new());
     for round in 0..5 {
         let names: Vec<_> = (0..8).map(|number| format!("session{round}-{number}")).collect();
@@ -108,9 +109,10 @@ fn the_ninth_session_of_a_program_that_begins_later_is_told_at_its_end() {
     }
 }
 
-/// One session of a host more than a program has slots, for a program that begins later: its end tells that, too.
+/// If a host has one more session than a program has slots, and the program starts later, the status of that session says so at
+/// its end.
 #[test]
-fn the_ninth_session_of_a_host_is_told_at_its_end() {
+fn a_ninth_session_of_one_host_gets_a_warning_at_its_end() {
     let rig = Rig::new();
     let other = etw::Guid::from_name("OpenEtw.Other");
     for number in 0..9 {
@@ -131,7 +133,7 @@ fn the_ninth_session_of_a_host_is_told_at_its_end() {
     assert!((0..8).all(|number| rig.stop(&format!("session{number}")).refused == 0));
 }
 
-/// A program that answers as it is told.
+/// A simulated program whose answers the test decides.
 struct Fake {
     channel: Channel,
     _writer: Writer,
@@ -144,7 +146,7 @@ enum Told {
 }
 
 impl Fake {
-    /// It registers its providers, numbered from 1; of the first a session wants something.
+    /// Registers its providers, numbered from 1; a session has enabled the first one.
     fn new(rig: &Rig, providers: &[etw::Guid]) -> Fake {
         let (channel, mut given) = crate::hostile_input::hello(rig, Role::Program);
         for (number, id) in (1..).zip(providers) {
@@ -179,7 +181,7 @@ impl Fake {
         }
     }
 
-    /// What it is asked, with the number of the change.
+    /// The next change that the host sends, with its number.
     #[track_caller]
     fn set(&self, of: u32) -> (u32, u8) {
         match self.told() {
@@ -201,8 +203,8 @@ fn quiet(rig: &Rig, name: &str, providers: &[etw::Guid]) {
     );
 }
 
-/// P4: a session that nothing is had of, or nothing any more, gives its slot back, so that eight others find theirs; and a program that
-/// refuses what it was not asked, or what it was asked before, changes nothing.
+/// P4: a session that has nothing in a program, or nothing any more, gives its slot back, so that eight others find theirs. A
+/// refusal of a change that was not sent, or was answered before, has no effect.
 #[test]
 fn a_refused_session_takes_no_slot() {
     for had_another in [false, true] {
@@ -229,7 +231,7 @@ fn a_refused_session_takes_no_slot() {
         std::thread::scope(|scope| {
             let mut slots = Vec::new();
             for number in 0..8 {
-                // Eight of one provider are the host's own limit.
+                // The host itself allows eight sessions of one provider.
                 let id = if number < 7 { provider() } else { other };
                 let start = SessionConfig {
                     name: format!("session{number}"),
@@ -241,7 +243,7 @@ fn a_refused_session_takes_no_slot() {
                 let asked = scope.spawn(|| rig.session(start));
                 let (token, slot) = fake.set(if number < 7 { 1 } else { 2 });
                 fake.answer(token, 0);
-                // An answer too many.
+                // One answer too many.
                 fake.answer(token, 0);
                 slots.push(slot);
                 let status = asked.join().unwrap();
@@ -256,9 +258,10 @@ fn a_refused_session_takes_no_slot() {
     }
 }
 
-/// A program that refuses a session one of its two providers has a slot for it as long as it has the other one, or takes the first later.
+/// A session of which a program refuses one of two providers has a slot as long as it has the other one, or gets the first one
+/// later.
 #[test]
-fn a_session_that_is_refused_in_part_has_its_slot() {
+fn a_session_that_is_refused_in_part_keeps_its_slot() {
     let rig = Rig::new();
     let other = etw::Guid::from_name("OpenEtw.Other");
     let disable = |provider| Request::Disable { session: "part".to_owned(), provider };
@@ -269,7 +272,7 @@ fn a_session_that_is_refused_in_part_has_its_slot() {
     fake.answer(first, NO_SYSTEM_RESOURCES);
     fake.answer(second, 0);
     rig.wait_until(|rig| rig.query("part").refused == 1);
-    // Refused once more: the other one is still had.
+    // Refused again: the session still has the other provider.
     let again = std::thread::scope(|scope| {
         let asked = scope.spawn(|| rig.done(enable("part", 10_000)));
         let (token, same) = fake.set(1);
@@ -278,7 +281,7 @@ fn a_session_that_is_refused_in_part_has_its_slot() {
         asked.join().unwrap()
     });
     assert_eq!(again.len(), 1, "{again:?}");
-    // What has been asked is asked of those that have it.
+    // Requests go to programs in which the session has the provider.
     let state = |provider| Request::CaptureState {
         session: "part".to_owned(),
         provider,
@@ -288,7 +291,7 @@ fn a_session_that_is_refused_in_part_has_its_slot() {
     };
     let asked = rig.done(state(provider()));
     assert!(asked.len() == 1 && asked[0].starts_with("no program"), "{asked:?}");
-    // Taken this time.
+    // Accepted this time.
     let taken = std::thread::scope(|scope| {
         let asked = scope.spawn(|| rig.done(enable("part", 10_000)));
         let (token, same) = fake.set(1);
@@ -299,14 +302,14 @@ fn a_session_that_is_refused_in_part_has_its_slot() {
     assert!(taken.is_empty(), "{taken:?}");
     rig.done(disable(other));
     assert_eq!(fake.told(), Told::Clear { number: 2, slot });
-    // It is the first provider's still.
+    // The slot is still used by the first provider.
     rig.done(enable("part", 0));
     let (token, same) = fake.set(1);
     assert_eq!(slot, same);
     fake.answer(token, 0);
     rig.done(disable(provider()));
     assert_eq!(fake.told(), Told::Clear { number: 1, slot });
-    // What is refused late is nobody's, whoever has the slot by then.
+    // A late refusal has no effect, whichever session has the slot by then.
     rig.done(enable("part", 0));
     let (late, slot) = fake.set(1);
     rig.done(disable(provider()));
@@ -330,7 +333,7 @@ fn a_session_that_is_refused_in_part_has_its_slot() {
         assert_eq!(rig.query("part").refused, 1);
     };
     enable_other(late);
-    // Nor of a session that has the other one.
+    // Nor on a session that has the other provider.
     rig.done(enable("part", 0));
     let (late, same) = fake.set(1);
     assert_eq!(slot, same);
@@ -341,9 +344,9 @@ fn a_session_that_is_refused_in_part_has_its_slot() {
     assert_eq!(status.refused, 1, "{status:?}");
 }
 
-/// Who stops a session is told of what was on its way then.
+/// Stopping a session waits for the answers that are on their way, and reports them.
 #[test]
-fn an_answer_on_its_way_is_heard_before_the_end() {
+fn an_answer_on_its_way_is_reported_at_the_end() {
     let rig = Rig::new();
     quiet(&rig, "keeps", &[provider()]);
     let fake = Fake::new(&rig, &[provider()]);
@@ -359,9 +362,9 @@ fn an_answer_on_its_way_is_heard_before_the_end() {
     }
 }
 
-/// P3: what a program has refused is told by the next worker, when the program is gone too, and once.
+/// P3: the next worker reports a refusal, also after the program has ended, and once.
 #[test]
-fn another_worker_tells_of_the_ninth() {
+fn the_next_worker_reports_a_refusal() {
     for is_gone in [false, true] {
         let daemon = Daemon::new();
         daemon.start("asks", SessionConfig::default());
@@ -378,7 +381,7 @@ fn another_worker_tells_of_the_ninth() {
             daemon.kill_worker();
         } else {
             daemon.kill_worker();
-            // It says again what it has, and is asked again.
+            // The program registers again, and receives the change again.
             let register = FromProgram::Register { number: 1, id: provider(), traits: b"" };
             fake.channel.send(&register.to_bytes(), &[]).unwrap();
             let (token, _) = fake.set(1);

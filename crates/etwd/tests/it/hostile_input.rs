@@ -1,4 +1,4 @@
-//! Whatever comes over the socket, and whatever is in a pool: the host goes on, and nobody else's events are touched. P4
+//! P4: any bytes on the socket and in a pool: the host continues, and other programs' events are intact.
 
 use etw_session::{Enablement, LogMode, SessionConfig};
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,7 +24,7 @@ pub fn hello(rig: &Rig, role: Role) -> (Channel, Vec<OwnedFd>) {
     (channel, received.descriptors)
 }
 
-/// The host has ended the connection.
+/// Whether the host has ended the connection.
 pub fn is_out(channel: &Channel) -> bool {
     loop {
         match channel.receive_within(Duration::from_secs(10)) {
@@ -44,7 +44,7 @@ impl Random {
     }
 }
 
-/// Somebody who connects and says anything.
+/// A client that connects and sends any bytes.
 pub fn babble(rig: &Rig, random: &mut Random, round: u64) {
     let channel = match round % 3 {
         0 => connect(rig),
@@ -55,7 +55,7 @@ pub fn babble(rig: &Rig, random: &mut Random, round: u64) {
         let size = 1 + random.next(if round.is_multiple_of(7) { 100_000 } else { 60 }) as usize;
         let mut bytes: Vec<u8> = (0..size).map(|_| random.next(256) as u8).collect();
         if random.next(2) == 0 {
-            // Of a kind that there is.
+            // A kind of message that exists.
             bytes[0] = 1 + random.next(6) as u8;
         }
         let dead = std::fs::File::open("/dev/null").unwrap();
@@ -66,7 +66,7 @@ pub fn babble(rig: &Rig, random: &mut Random, round: u64) {
 }
 
 #[test]
-fn any_bytes_on_the_socket() {
+fn any_bytes_on_the_socket_affect_no_other_program() {
     let rig = Rig::new();
     let file = rig.start("any");
     let program = rig.program("count", &[3000, 100]);
@@ -81,7 +81,7 @@ fn any_bytes_on_the_socket() {
 }
 
 #[test]
-fn what_is_no_message_ends_the_connection() {
+fn an_invalid_message_ends_the_connection() {
     let rig = Rig::new();
     let channel = connect(&rig);
     channel.send(&FromProgram::Hello { version: 99, role: 1 }.to_bytes(), &[]).unwrap();
@@ -91,7 +91,7 @@ fn what_is_no_message_ends_the_connection() {
     let (channel, _) = hello(&rig, Role::Program);
     channel.send(&[200, 1, 2], &[]).unwrap();
     assert!(is_out(&channel));
-    // A pool that nobody asked for; a number given twice; too many registrations.
+    // A pool that was not requested; a number that is assigned twice; too many registrations.
     let (channel, _) = hello(&rig, Role::Program);
     channel.send(&FromProgram::Pool.to_bytes(), &[]).unwrap();
     assert!(is_out(&channel));
@@ -114,10 +114,11 @@ fn what_is_no_message_ends_the_connection() {
     assert!(is_out(&channel));
 }
 
-/// What one user's programs do wrong is told, and then that no more of it is; others' is told all the same.
+/// The log has a limited number of lines about the programs of one user, and says when it leaves further ones out. Lines about
+/// other users' programs are not affected.
 #[test]
 fn log_lines_are_limited_by_user() {
-    // SAFETY: takes nothing and gives a number.
+    // SAFETY: takes nothing and returns a number.
     if unsafe { libc::geteuid() } != 0 {
         eprintln!("skipped: only root can be somebody else");
         return;
@@ -167,9 +168,9 @@ fn log_lines_are_limited_by_user() {
     assert_eq!(count("of user 5170: message 200"), 1, "{said}");
 }
 
-/// A program that is asked for its pool and gives something else.
+/// A program that is asked for its pool sends something else.
 #[test]
-fn pools_that_are_none() {
+fn invalid_pools_are_rejected() {
     let rig = Rig::new();
     let file = rig.start("pools");
     let memfd = |size: u64, seals: Option<i32>| -> OwnedFd {
@@ -216,12 +217,12 @@ fn pools_that_are_none() {
     assert_eq!(events(&file).len(), 100);
 }
 
-/// A program of its own pool, which it writes over while the host drains it.
+/// A program that writes over its own pool while the host drains it.
 pub fn scribble(rig: &Rig, random: &mut Random, round: u8) {
     use etw_ring::{Memory, PoolOptions, Request, Writer};
     let (channel, descriptors) = hello(rig, Role::Program);
     let [control, bell] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
-    // The host's memory cannot be written through what programs are given.
+    // The descriptors that programs receive cannot be written through.
     for (host, size) in [(&control, etw_ring::Control::SIZE), (&bell, etw_ring::Bell::SIZE)] {
         let copy = host.try_clone().unwrap();
         assert!(Memory::map(copy, 0, size, true).is_err());
@@ -237,8 +238,8 @@ pub fn scribble(rig: &Rig, random: &mut Random, round: u8) {
     let mut memory = Memory::shared(options.memory_size()).unwrap();
     let fd = memory.take_fd().unwrap();
     let pool = std::fs::File::from(fd.try_clone().unwrap());
-    // Attachments choose thread-local state; each round has a thread of its own.
-    // Its own writer may panic over what it has scribbled: that is its own affair.
+    // Attachments choose thread-local state, so each round has a thread of its own.
+    // The program's own writer may panic over the scribbled memory.
     let _ = std::thread::scope(|scope| {
         scope
             .spawn(|| {
@@ -259,7 +260,7 @@ pub fn scribble(rig: &Rig, random: &mut Random, round: u8) {
                     bytes.iter_mut().for_each(|byte| *byte = random.next(256) as u8);
                     use std::os::unix::fs::FileExt;
                     let within = if random.next(2) == 0 {
-                        // Where the tables are in use.
+                        // The parts of the tables that are in use.
                         [0x20, 0x140, 0x2000, 0x6000, 0x8_6000, 0xc_6000, 0x66_0000]
                             [random.next(7) as usize]
                             + random.next(512)
@@ -271,7 +272,7 @@ pub fn scribble(rig: &Rig, random: &mut Random, round: u8) {
                 if round.is_multiple_of(4) {
                     use std::os::fd::AsRawFd;
                     let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-                    // SAFETY: numbers, an open descriptor.
+                    // SAFETY: the arguments are numbers; the descriptor is open.
                     unsafe { libc::fallocate(pool.as_raw_fd(), mode, 0, 8 << 20) };
                     std::thread::sleep(Duration::from_millis(5));
                 }
@@ -280,9 +281,9 @@ pub fn scribble(rig: &Rig, random: &mut Random, round: u8) {
     });
 }
 
-/// A pool whose owner scribbles over all of it while an honest program is recorded in the same session.
+/// A program scribbles over all of its pool while an honest program is recorded in the same session.
 #[test]
-fn a_program_that_scribbles_over_its_pool() {
+fn a_program_that_scribbles_over_its_pool_affects_no_other() {
     let rig = Rig::new();
     let file = rig.start("scribbled");
     let honest = rig.program("threads", &[2, 20_000]);
@@ -293,7 +294,7 @@ fn a_program_that_scribbles_over_its_pool() {
     }
     honest.end();
     let status = rig.stop("scribbled");
-    // The hostile ones' events are whatever they made of them; not one of the honest program's is missing or changed.
+    // The hostile programs' events may be anything; the honest program's are complete and unchanged.
     let file = etw_etl::read::TraceFile::open(&file).unwrap();
     let mut records = etw_etl::read::Records::new(vec![file]);
     let mut next = [0u64; 2];
@@ -312,14 +313,14 @@ fn a_program_that_scribbles_over_its_pool() {
     assert_eq!(status.attempted, status.stored + status.filtered + status.lost, "{status:?}");
 }
 
-/// What the keeper is to hold may be longer than a message: a program's traits, a session's filters. The keeper goes on, and so do they
-/// with the next worker.
+/// Entries for the keeper may be longer than a message: a program's traits, a session's filters. The keeper holds them, and the
+/// next worker restores them.
 #[test]
-fn facts_that_are_longer_than_a_message() {
+fn entries_longer_than_a_message_are_kept() {
     use etw_session::{EnableInfo, Filters, NameFilter};
     use etw_wire::requests::{Request, Response};
     let daemon = Daemon::new();
-    // As JSON they are some 200 KB.
+    // As JSON they have some 200 KB.
     let (channel, _) = {
         daemon.ask(&Request::List);
         hello(&daemon.rig, Role::Program)
@@ -355,7 +356,7 @@ fn facts_that_are_longer_than_a_message() {
     for _ in 0..2 {
         daemon.kill_worker();
         daemon.rig.program("wait", &[]).end();
-        // An answer is one message, too: filters are left out where they do not fit.
+        // A response is one message, too: filters that do not fit are left out.
         let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
         assert_eq!(sessions.len(), 2);
         assert!(sessions.iter().all(|session| session.enabled.is_empty()));
@@ -371,9 +372,9 @@ fn facts_that_are_longer_than_a_message() {
     daemon.end();
 }
 
-/// The keeper holds descriptors of every program, and the next worker gets them all: both ask for as many as they may have.
+/// The keeper holds descriptors of every program, and the next worker receives all of them: both raise their limit.
 #[test]
-fn more_programs_than_descriptors_at_the_start() {
+fn the_limit_of_descriptors_is_raised_for_many_programs() {
     use etw_session::SessionConfig;
     let daemon = Daemon::with(Rig::without_host(), &[64]);
     let file = daemon.start("many", SessionConfig::default());
@@ -383,7 +384,7 @@ fn more_programs_than_descriptors_at_the_start() {
         daemon.rig.program("wait", &[]).end();
     }
     for (channel, _) in &programs {
-        // They have been taken up: their connections are not at their end.
+        // The next worker has restored the programs: their connections are open.
         let said = channel.receive_within(Duration::from_secs(10)).unwrap();
         assert_eq!(FromHost::read(&said.bytes), Some(FromHost::Again));
     }
@@ -393,10 +394,10 @@ fn more_programs_than_descriptors_at_the_start() {
     daemon.end();
 }
 
-/// Who may control: the host's own user and root. Others are told what to do. OV-3
+/// OV-3: the host's own user and root may control it. Others get a message that says what to do.
 #[test]
-fn only_who_has_the_right_controls() {
-    // SAFETY: takes nothing and gives a number.
+fn only_root_and_the_hosts_user_may_control() {
+    // SAFETY: takes nothing and returns a number.
     if unsafe { libc::geteuid() } != 0 {
         eprintln!("skipped: only root can be somebody else");
         return;
@@ -413,7 +414,7 @@ fn only_who_has_the_right_controls() {
     let secure =
         rig.start_with("secure", etw_session::SessionConfig { secure: true, ..Default::default() });
     use std::os::unix::process::CommandExt;
-    // The test binary may lie where only root reads: a copy.
+    // Only root may be able to read the test binary's folder: a copy.
     let copy = rig.file("copy");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     open(&copy, 0o755);
@@ -427,7 +428,7 @@ fn only_who_has_the_right_controls() {
         .stdout(std::process::Stdio::null())
         .uid(65534)
         .gid(65534);
-    // A test beside this one may just have forked, and have the copy open for a moment.
+    // Another test may just have forked and have the copy open for a moment.
     let status = loop {
         match command.status() {
             Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
@@ -440,13 +441,13 @@ fn only_who_has_the_right_controls() {
     rig.program("count", &[5, 0]).end();
     assert_eq!(rig.stop("rights").stored, 15);
     assert_eq!(events(&file).len(), 15);
-    // … but not in a secure session, and does not control.
+    // … but not in a secure session, and may not control the host.
     assert_eq!(rig.stop("secure").stored, 5);
     assert_eq!(events(&secure).len(), 5);
     let refused = std::thread::spawn({
         let runtime = rig.runtime();
         move || {
-            // SAFETY: of this thread alone: the system call, not the library's function for the whole process.
+            // SAFETY: the system call changes this thread alone, unlike the library's function.
             unsafe { assert_eq!(libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534), 0) };
             etw_wire::host_client::Client::connect(&runtime).unwrap_err()
         }
@@ -456,9 +457,9 @@ fn only_who_has_the_right_controls() {
     assert!(refused.to_string().contains("usermod"), "{refused}");
 }
 
-/// A program that says its events are of tomorrow, and ends: nothing of it stays.
+/// A program writes events with times of tomorrow, and ends: nothing of it is left.
 #[test]
-fn events_of_tomorrow_hold_nothing() {
+fn events_of_tomorrow_keep_no_program_alive() {
     use etw_ring::{Memory, PoolOptions, Request, Writer};
     let rig = Rig::new();
     let file = rig.start("tomorrow");
@@ -475,7 +476,7 @@ fn events_of_tomorrow_hold_nothing() {
         scope.spawn(|| {
             let writer = Writer::new(memory, std::sync::Arc::new(control), options, 4).unwrap();
             channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
-            // What its session is known by.
+            // Its session's name.
             while !matches!(
                 FromHost::read(&channel.receive().unwrap().bytes),
                 Some(FromHost::Set { .. })

@@ -1,4 +1,4 @@
-//! The worker is killed in the middle of what a controller asked for: the next one goes on with it, and counts nothing twice.
+//! The worker is killed during a controller's request: the next worker completes the request, and counts nothing twice.
 
 use etw_session::{Enablement, LogMode, SessionConfig};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use etw_wire::requests::{Request, Response, SessionStatus};
 use crate::daemon::Daemon;
 use crate::rig::*;
 
-/// A daemon that is killed once at a point, when it is armed.
+/// A daemon whose worker is killed once at a kill point, when it is armed.
 pub struct Mined {
     pub daemon: Daemon,
     pub armed: std::path::PathBuf,
@@ -30,7 +30,7 @@ impl Mined {
         std::fs::write(&self.armed, "").unwrap();
     }
 
-    /// Asks again until a worker has answered; one was killed meanwhile.
+    /// Sends a request until a worker has answered; one was killed meanwhile.
     pub fn ask(&self, request: &Request) -> Response {
         self.arm();
         let answer = self.daemon.ask(request);
@@ -38,7 +38,7 @@ impl Mined {
         answer
     }
 
-    /// Asks once, and does not hear of it. Then there is another worker, and programs have come back to it.
+    /// Sends a request once, without its answer. Then there is another worker, and programs have reconnected.
     pub fn begin(&self, request: &Request) {
         self.arm();
         let client = Client::connect(&self.daemon.rig.runtime()).unwrap();
@@ -49,12 +49,12 @@ impl Mined {
     }
 
     pub fn end(self) {
-        // What the next worker ends for the one before holds nothing back.
+        // Requests that the next worker completes delay nothing.
         self.daemon.end();
     }
 }
 
-/// `None`: the session had come to its end when somebody was there again to be asked.
+/// `None`: the session had ended before another worker could be asked.
 fn status(answer: Response) -> Option<SessionStatus> {
     match answer {
         Response::Session(status) => Some(*status),
@@ -63,8 +63,8 @@ fn status(answer: Response) -> Option<SessionStatus> {
     }
 }
 
-/// P2, P3: a session is stopped once, whenever the worker is killed: its file has its end, no event is missing that the ledger does not have,
-/// and what programs have lost is counted once.
+/// P2, P3: a session is stopped once, whenever the worker is killed. Its file is complete, each missing event is in the ledger,
+/// and the programs' losses are counted once.
 #[test]
 fn a_session_is_stopped_once() {
     const EVENTS: u64 = 20_000;
@@ -78,7 +78,7 @@ fn a_session_is_stopped_once() {
         "end written",
     ] {
         let mined = Mined::new(point);
-        // A file that is full soon: the rest is lost, and only the programs know how much that was.
+        // A file that is full soon: further events are lost, and only the programs know how many.
         let full = SessionConfig {
             mode: LogMode::Sequential { max_size: Some(128 << 10) },
             buffer_size: 8192,
@@ -109,7 +109,7 @@ fn a_session_is_stopped_once() {
     }
 }
 
-/// P3: what programs write while a session is being stopped is in the file up to the end, without a gap.
+/// P3: events that programs write while a session is being stopped are in the file without a gap.
 #[test]
 fn a_stopped_session_has_no_gap() {
     for point in ["end kept", "last drained", "losses counted", "losses final", "end written"] {
@@ -124,7 +124,7 @@ fn a_stopped_session_has_no_gap() {
         std::thread::sleep(Duration::from_millis(40));
         let stop = Request::Stop { session: "stopped".to_owned() };
         mined.begin(&stop);
-        // It has ended, although nobody heard of it.
+        // The session has ended, although no controller received the answer.
         let answer = mined.daemon.ask(&stop);
         assert!(matches!(answer, Response::Error { status: 4201, .. }), "{point}: {answer:?}");
         mined.daemon.rig.wait_until(|_| TraceFile::open(&file).unwrap().is_finalised());
@@ -135,11 +135,11 @@ fn a_stopped_session_has_no_gap() {
     }
 }
 
-/// P3: a provider that was being disabled is disabled; programs that have it write nothing more, and what was lost is counted once.
+/// P3: a provider that was being disabled is disabled. Programs write nothing more, and losses are counted once.
 #[test]
 fn a_provider_is_disabled_once() {
     const EVENTS: u64 = 20_000;
-    for point in ["wish kept", "slot kept", "losses counted"] {
+    for point in ["enablement kept", "slot kept", "losses counted"] {
         let mined = Mined::new(point);
         let full = SessionConfig {
             mode: LogMode::Sequential { max_size: Some(128 << 10) },
@@ -161,7 +161,7 @@ fn a_provider_is_disabled_once() {
         let after = query().unwrap();
         assert!(after.enabled.is_empty(), "{point}: {after:?}");
         assert_eq!((after.attempted, after.lost), (before.attempted, before.lost), "{point}");
-        // The slot is free: of another session nothing is counted for this one.
+        // The slot is free: another session's losses are not counted for this one.
         mined.daemon.start("other", SessionConfig::default());
         let other = mined.daemon.rig.program("count", &[1000, 0]);
         other.end();
@@ -173,7 +173,7 @@ fn a_provider_is_disabled_once() {
     }
 }
 
-/// P3: a session that was being started is there with its providers, or not at all.
+/// P3: a session that was being started has all its providers, or does not exist.
 #[test]
 fn a_session_is_started_as_a_whole() {
     for (point, is_there) in [("session made", false), ("session kept", true)] {
@@ -199,7 +199,7 @@ fn a_session_is_started_as_a_whole() {
     }
 }
 
-/// P2: what a program has lost that ends is counted once, whenever the worker is killed.
+/// P2: the losses of a program that ends are counted once, whenever the worker is killed.
 #[test]
 fn a_program_that_ends_is_counted_once() {
     const EVENTS: u64 = 20_000;

@@ -1,4 +1,4 @@
-//! Programs that are killed, stopped, or end in the middle.
+//! Programs and workers that are killed, stopped, or end unexpectedly.
 
 use std::time::Duration;
 
@@ -11,7 +11,8 @@ use etw_wire::requests::{Request, Response, StartRequest, Update};
 use crate::daemon::Daemon;
 use crate::rig::*;
 
-/// P2, P3: everything that a killed program had committed is recorded, once, and the ledger is exact but for the write in flight.
+/// P2, P3: everything that a killed program had committed is recorded once, and the ledger is exact except for the write in
+/// flight.
 #[test]
 fn kill_9_of_programs_loses_nothing_committed() {
     let rig = Rig::new();
@@ -34,7 +35,7 @@ fn kill_9_of_programs_loses_nothing_committed() {
         assert!(seen >= said, "process {id} said {said}, {seen} were recorded");
     }
     assert_eq!(by_thread.values().sum::<u64>(), status.stored);
-    // What was in flight is counted as late, one write at most for each program.
+    // Writes in flight are counted as late: at most one for each program.
     let late: u64 = status
         .losses
         .iter()
@@ -45,9 +46,9 @@ fn kill_9_of_programs_loses_nothing_committed() {
     assert_eq!(status.attempted, status.stored + status.lost);
 }
 
-/// A program that is stopped in the middle of whatever it does holds nobody up, and goes on.
+/// A program that is stopped at any point delays nobody, and continues.
 #[test]
-fn a_stopped_program_holds_nobody_up() {
+fn a_stopped_program_delays_nobody() {
     let rig = Rig::new();
     let file = rig.start("stopped");
     let mut frozen: Vec<_> = (0..3).map(|_| rig.program("endless", &[0])).collect();
@@ -55,7 +56,7 @@ fn a_stopped_program_holds_nobody_up() {
         program.expect("ready");
     }
     let signal = |program: &Program, signal| {
-        // SAFETY: numbers; a child of ours that has not been waited for.
+        // SAFETY: the arguments are numbers; the child has not been reaped.
         assert_eq!(unsafe { libc::kill(program.id() as libc::pid_t, signal) }, 0);
     };
     std::thread::sleep(Duration::from_millis(20));
@@ -63,7 +64,7 @@ fn a_stopped_program_holds_nobody_up() {
     let other = rig.program("threads", &[1, 1000]);
     let id = other.id();
     other.end();
-    // Both end although those programs stand still.
+    // Both end although those programs are stopped.
     rig.done(etw_wire::requests::Request::Flush { session: "stopped".to_owned() });
     assert!(rig.query("stopped").stored > 1000);
     frozen.iter().for_each(|program| signal(program, libc::SIGCONT));
@@ -77,10 +78,10 @@ fn a_stopped_program_holds_nobody_up() {
     assert_eq!(events.len() as u64, status.stored);
 }
 
-/// P3, P8: the worker is killed again and again while programs write: sessions go on, and each committed event is recorded once. Nothing
-/// is left of the killed.
+/// P3, P8: the worker is killed again and again while programs write. Sessions continue, and each committed event is recorded
+/// once. Nothing is left of the killed workers.
 #[test]
-fn kill_9_of_the_worker_neither_loses_nor_doubles() {
+fn kill_9_of_the_worker_neither_loses_nor_doubles_events() {
     let daemon = Daemon::new();
     let plain = daemon.start(
         "plain",
@@ -90,7 +91,7 @@ fn kill_9_of_the_worker_neither_loses_nor_doubles() {
             ..SessionConfig::default()
         },
     );
-    // Room for what has gathered in the pools while there was no worker.
+    // Space for the records that gather in the pools while there is no worker.
     let small = SessionConfig { buffer_size: 8192, buffer_count: 2048, ..SessionConfig::default() };
     let compressed =
         daemon.start("compressed", SessionConfig { compressed: true, ..small.clone() });
@@ -108,7 +109,7 @@ fn kill_9_of_the_worker_neither_loses_nor_doubles() {
         std::thread::sleep(Duration::from_micros((seed >> 33) % 60_000));
         daemon.kill_worker();
     }
-    // One more, so that the last kill is not at the end; when there is a worker again that answers.
+    // One more request to a worker that answers, so that the last kill is not at the end.
     daemon.ask(&Request::List);
     let mut more = daemon.rig.program("wait", &[]);
     while more.line().is_some() {}
@@ -143,7 +144,7 @@ fn kill_9_of_the_worker_neither_loses_nor_doubles() {
     assert!(files.len() > 1);
     let all = events_of(&files);
     assert!(contiguous(&all).values().sum::<u64>() >= said.iter().map(|(_, said)| said).sum());
-    // The last ones of each program, from the first that was not overwritten on a slow machine.
+    // The last events of each program, from the first one that was not overwritten on a slow machine.
     let kept = events(&snapshot);
     for (id, said) in &said {
         let numbers: Vec<u64> =
@@ -153,13 +154,13 @@ fn kill_9_of_the_worker_neither_loses_nor_doubles() {
         assert!(last + 1 >= *said && (first == 0 || memory.overwritten > 0), "{memory:?}");
     }
     daemon.stop("memory");
-    // The keeper ends with its worker, and takes the socket with it.
+    // The keeper ends with its worker, and removes the socket.
     daemon.end();
 }
 
-/// OV-25: sessions that are defined in a file begin with the daemon, once: a worker that is replaced goes on with them. OV-1
+/// OV-25: sessions that are defined in a file start with the daemon, once: after a kill, the next worker continues them. OV-1
 #[test]
-fn sessions_of_a_file_begin_with_the_daemon() {
+fn sessions_of_a_file_start_with_the_daemon() {
     let rig = Rig::without_host();
     let (file, sessions) = (rig.file("boot.etl"), rig.file("sessions.json"));
     let text = format!(
@@ -177,7 +178,7 @@ fn sessions_of_a_file_begin_with_the_daemon() {
         Daemon { rig, keeper }
     };
     daemon.rig.program("wait", &[]).end();
-    // Who takes over has the sessions of its keeper, whatever has become of the file.
+    // The next worker has the keeper's sessions, even if the file has become invalid.
     std::fs::write(&sessions, "{").unwrap();
     daemon.kill_worker();
     daemon.rig.program("wait", &[]).end();
@@ -186,15 +187,15 @@ fn sessions_of_a_file_begin_with_the_daemon() {
     let status = daemon.stop("boot");
     let events = events(&file);
     assert_eq!((status.stored, events.len()), (4, 4), "{events:?} {status:?}");
-    // One that was stopped does not begin again, although nothing else is there.
+    // A session that was stopped does not start again, although there is no other one.
     daemon.kill_worker();
     let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
     assert!(sessions.is_empty(), "{sessions:?}");
 }
 
-/// What a file of sessions says and a host does not know is told, wherever it stands, and so is a file without an end. OV-25
+/// A file of sessions with an unknown key anywhere is an error, and so is a file without an end. OV-25
 #[test]
-fn a_file_of_sessions_that_is_wrong_is_told() {
+fn an_invalid_file_of_sessions_is_an_error() {
     let rig = Rig::without_host();
     let file = rig.file("sessions.json");
     let begin = |path: &std::path::Path| {
@@ -219,7 +220,7 @@ fn a_file_of_sessions_that_is_wrong_is_told() {
     assert!(begin("/dev/zero".as_ref()).contains("larger than a file of sessions"));
 }
 
-/// Numbers of the tests' events as a consumer gets them, and how many it was told that it does not have.
+/// Numbers of the tests' events that a consumer receives, and the number of events that it is notified to have lost.
 struct Reader {
     live: Live,
     progress: Progress,
@@ -235,7 +236,7 @@ impl Reader {
         Reader { live, progress: Progress::default(), numbers, missing: 0, starts: 0, times }
     }
 
-    /// To the end of the session.
+    /// Reads up to the session's end.
     fn read(mut self) -> Reader {
         let context = etw_etl::record::RecordContext::default();
         loop {
@@ -280,10 +281,11 @@ impl Reader {
     }
 }
 
-/// P3: a consumer of a real-time session goes on with the next worker. What it has, it has once; what went with a worker that was killed
-/// it is told, exactly, whatever the session says of itself beside it. Of a leased session its reader is the owner, who comes back. OV-1
+/// P3: a consumer of a real-time session continues with the next worker. It receives each event once, and the exact number of
+/// events that a killed worker took with it, as the session's status states it. The reader of a leased session is its owner,
+/// and reconnects. OV-1
 #[test]
-fn real_time_readers_go_on_after_kill_9_of_the_worker() {
+fn real_time_readers_continue_after_kill_9_of_the_worker() {
     assert_eq!(SESSION_REPORTS, etw_host::report::LEDGER_PROVIDER);
     for (leased, stacks) in [(false, false), (true, false), (false, true)] {
         let daemon = Daemon::new();
@@ -340,10 +342,10 @@ fn real_time_readers_go_on_after_kill_9_of_the_worker() {
     }
 }
 
-/// P3, P8: the worker is killed at each step of a change of the file, with buffers on their way to the one before: each event is in one of
-/// the two files, once, and both are complete.
+/// P3, P8: the worker is killed at each step of a change of the file, with buffers on their way to the file before. Each event
+/// is in one of the two files, once, and both are complete.
 #[test]
-fn kill_9_behind_a_change_of_the_file() {
+fn kill_9_during_a_change_of_the_file_loses_nothing() {
     let small = SessionConfig { buffer_size: 4096, buffer_count: 256, ..SessionConfig::default() };
     let plain = SessionConfig { flush_timer: Some(Duration::from_millis(2)), ..small.clone() };
     let compressed = SessionConfig { compressed: true, ..plain.clone() };
@@ -365,7 +367,7 @@ fn kill_9_behind_a_change_of_the_file() {
             let update = Update { file: Some(second.clone()), ..Update::default() };
             let request = Request::Update { session: "changed".to_owned(), update };
             match daemon.ask(&request) {
-                // It was done when the worker was killed.
+                // The change was complete when the worker was killed.
                 Response::Done { .. } | Response::Error { status: 161, .. } => {}
                 other => panic!("{point}: {other:?}"),
             }

@@ -1,4 +1,4 @@
-//! A host and programs of other processes: the test binary starts itself again in a role.
+//! Tests of a host with programs of other processes: the test binary starts itself again in a role.
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 

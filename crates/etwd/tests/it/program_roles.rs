@@ -1,4 +1,4 @@
-//! What the programs of the tests do: `ETW_TEST_ROLE` says which, `ETW_TEST_ARGS` with what.
+//! Roles of the tests' programs: `ETW_TEST_ROLE` names the role, `ETW_TEST_ARGS` has its arguments.
 
 use etw_session::{Enablement, SessionConfig};
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::time::Duration;
 etw::define_provider!(pub PROVIDER, "OpenEtw.Test");
 etw::define_provider!(pub OTHER, "OpenEtw.Other");
 
-/// Not a test of its own: it does nothing unless it is started in a role.
+/// Runs a role; without one, as a test of its own, it does nothing.
 #[test]
 fn run() {
     let Ok(role) = std::env::var("ETW_TEST_ROLE") else { return };
@@ -37,7 +37,7 @@ fn run() {
         "load" => load(),
         "keeper" => keeper(&arguments),
         "activated" => {
-            // SAFETY: before there are other threads that look at the environment.
+            // SAFETY: no other thread reads the environment yet.
             unsafe {
                 std::env::set_var("LISTEN_PID", std::process::id().to_string());
                 std::env::set_var("LISTEN_FDS", "1");
@@ -47,12 +47,12 @@ fn run() {
         "worker" => worker(),
         _ => panic!("no such role"),
     }
-    // Without the test harness's own end: programs end in many ways.
+    // Without the test harness's end: programs end in many ways.
     std::process::exit(0);
 }
 
 pub fn say(text: &str) {
-    // Past the test harness, which keeps what is printed.
+    // Past the test harness, which captures prints.
     let mut out = std::fs::File::from(
         std::os::fd::AsFd::as_fd(&std::io::stdout()).try_clone_to_owned().unwrap(),
     );
@@ -70,7 +70,7 @@ fn write(thread: u64, number: u64) -> etw::Status {
     )
 }
 
-/// So many events, then the end.
+/// Writes so many events and ends.
 fn count(events: u64, pause_us: u64) {
     let _registration = PROVIDER.register();
     for number in 0..events {
@@ -81,7 +81,7 @@ fn count(events: u64, pause_us: u64) {
     }
 }
 
-/// So many events, some 50 a millisecond.
+/// Writes so many events, some 50 per millisecond.
 fn paced(events: u64) {
     let _registration = PROVIDER.register();
     for number in 0..events {
@@ -92,7 +92,7 @@ fn paced(events: u64) {
     }
 }
 
-/// As many threads, so many events each; an event that finds no room is tried again.
+/// Starts so many threads that write so many events each, and repeat refused writes.
 fn threads(threads: u64, events: u64) {
     let _registration = PROVIDER.register();
     std::thread::scope(|scope| {
@@ -108,7 +108,7 @@ fn threads(threads: u64, events: u64) {
     });
 }
 
-/// Events until somebody kills it; every thousandth it says how many have been taken.
+/// Writes events until it is killed; after every thousandth it prints the number of accepted ones.
 fn endless(pause_us: u64) {
     let _registration = PROVIDER.register();
     say("ready\n");
@@ -125,8 +125,8 @@ fn endless(pause_us: u64) {
     }
 }
 
-/// So many events, whose number is `CLOCK_MONOTONIC` in ns just before each; some at once, some after a while, as a host that goes to sleep
-/// between them meets them.
+/// Writes so many events, numbered by `CLOCK_MONOTONIC` in ns just before each; some at once, some after a while, so that the
+/// host falls asleep between them.
 fn stamps(events: u64) {
     let _registration = PROVIDER.register();
     for number in 0..events {
@@ -136,7 +136,7 @@ fn stamps(events: u64) {
     }
 }
 
-/// So many events, each written once whatever becomes of it, and then nothing for a long time.
+/// Writes so many events, each once whatever the status is, and then nothing for a long time.
 fn linger(events: u64) {
     let _registration = PROVIDER.register();
     for number in 0..events {
@@ -146,7 +146,7 @@ fn linger(events: u64) {
     std::thread::sleep(Duration::from_secs(60));
 }
 
-/// Says every change that its callback is told, and answers requests for its state.
+/// Prints every change that its callback receives, and answers requests for its state.
 fn listen() {
     let _registration = PROVIDER.register_with(|change| {
         say(&format!(
@@ -162,7 +162,7 @@ fn listen() {
     std::thread::sleep(Duration::from_secs(60));
 }
 
-/// An event, then children, each with one of its own.
+/// Writes an event, then starts children with an event each.
 fn fork(children: u64) {
     let _registration = PROVIDER.register();
     write(0, 0);
@@ -172,13 +172,13 @@ fn fork(children: u64) {
             0 => {
                 write(child, u64::from(std::process::id()));
                 write(child, u64::from(std::process::id()));
-                // SAFETY: the child's end, without the parent's handlers.
+                // SAFETY: ends the child without the parent's handlers.
                 unsafe { libc::_exit(0) };
             }
             child => {
                 assert!(child > 0);
                 let mut status = 0;
-                // SAFETY: our child, an out pointer.
+                // SAFETY: a child of this process, and an out pointer.
                 unsafe { libc::waitpid(child, &raw mut status, 0) };
                 assert_eq!(status, 0);
             }
@@ -187,7 +187,7 @@ fn fork(children: u64) {
     write(0, 1);
 }
 
-/// Registers before there is a host; an event as soon as somebody wants one.
+/// Registers before there is a host; writes an event as soon as a session enables the provider.
 fn wait() {
     let _registration = PROVIDER.register();
     say("ready\n");
@@ -198,12 +198,12 @@ fn wait() {
     write(0, 1);
 }
 
-/// Closes all that it has but the standard descriptors, as programs do that become daemons, and opens so many files in their places.
+/// Closes all descriptors but the standard ones, as programs do that become daemons, and opens so many files instead.
 fn closes(files: u64) {
     let _registration = PROVIDER.register();
-    // The host has said what it wants: its connection is at rest.
+    // The host has sent its enablements: the connection is at rest.
     std::thread::sleep(Duration::from_millis(100));
-    // SAFETY: numbers; nothing of this process uses its descriptors any more but the library, whose affair that is.
+    // SAFETY: the arguments are numbers; only the library still uses descriptors of this process, and must survive this.
     assert_eq!(unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) }, 0);
     let files: Vec<_> =
         (0..files).map(|_| std::fs::File::open("/dev/null").unwrap().into_raw_fd()).collect();
@@ -220,7 +220,7 @@ fn closes(files: u64) {
     assert!(files.iter().all(is_null), "a file of the program has been closed");
 }
 
-/// A classic provider: says what it is told, and writes numbers to whoever has it; each number until it is taken. As many of them by children.
+/// A classic provider: prints what its callback receives, and writes each number until it is accepted. Children write as many.
 fn classic(children: u64) {
     use etw::evntrace::*;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -250,12 +250,12 @@ fn classic(children: u64) {
             -1 => write(),
             0 => {
                 write();
-                // SAFETY: the child's end, without the parent's handlers.
+                // SAFETY: ends the child without the parent's handlers.
                 unsafe { libc::_exit(0) };
             }
             child => {
                 let mut status = 0;
-                // SAFETY: our child, an out pointer.
+                // SAFETY: a child of this process, and an out pointer.
                 unsafe { libc::waitpid(child, &raw mut status, 0) };
                 assert_eq!(status, 0);
             }
@@ -271,8 +271,7 @@ fn runtime() -> etwd::HostOptions {
     etwd::HostOptions::new(std::env::var_os(etw_wire::runtime_directory::VARIABLE).unwrap())
 }
 
-/// The daemon's first process; the second is this binary again. With a number: it may have so many descriptors, until it asks for
-/// more.
+/// The daemon's first process; the second one is this binary again. With a number, it starts with that limit of descriptors.
 fn keeper(arguments: &[u64]) {
     if let Some(&most) = arguments.first() {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -283,7 +282,7 @@ fn keeper(arguments: &[u64]) {
             assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
         }
     }
-    // SAFETY: before there are other threads that look at the environment.
+    // SAFETY: no other thread reads the environment yet.
     unsafe { std::env::set_var("ETW_TEST_ROLE", "worker") };
     if let Ok(limit) = std::env::var("ETW_TEST_LIMIT") {
         let (which, size) = limit.split_once(' ').unwrap();
@@ -297,7 +296,7 @@ fn keeper(arguments: &[u64]) {
     etwd::keep(&runtime(), &program, &arguments).unwrap();
 }
 
-/// Half a MiB that this process, and those that it starts, see at that place.
+/// Mounts half a MiB that this process and its children see at that path.
 fn small_disk(place: &std::ffi::OsStr) -> bool {
     use std::os::unix::ffi::OsStrExt;
     let place = std::ffi::CString::new(place.as_bytes()).unwrap();
@@ -322,7 +321,7 @@ fn limit_to(which: u64, size: u64) {
     assert_eq!(unsafe { libc::setrlimit(which as _, &raw const limit) }, 0);
 }
 
-/// A program that may not have more of something; events that it cannot write.
+/// A program at a limit, whose events cannot be written.
 fn limited(which: u64, size: u64) {
     let mut size = size;
     if which == u64::from(libc::RLIMIT_AS) {
@@ -333,14 +332,15 @@ fn limited(which: u64, size: u64) {
     let _registration = PROVIDER.register();
     let taken = (0..100).filter(|number| write(0, *number).is_success()).count();
     let enabled = PROVIDER.is_enabled(etw::Level::INFO, etw::Keyword(0x10));
-    // Made by this thread, for which no signal is blocked.
+    // Created by this thread, which blocks no signal.
     let session = etw::Session::builder("limited").memory().pool_size(8 << 20, 8 << 20).start();
     say(&format!("enabled {enabled}, {taken} taken, session {}\n", session.is_ok()));
 }
 
-/// So many events from other user, mount, PID and time namespaces; `offset`: of the time, in seconds. Says who wrote them.
+/// Writes so many events from other user, mount, PID and time namespaces; `offset`: of the time, in seconds. Prints the
+/// writers' ids.
 fn elsewhere(events: u64, offset: u64) {
-    // A namespace of users is for processes of one thread: a child is one.
+    // Only a process with one thread can create a user namespace: a child.
     // SAFETY: the children write events and end.
     unsafe {
         let middle = libc::fork();
@@ -375,7 +375,7 @@ fn elsewhere(events: u64, offset: u64) {
     }
 }
 
-/// Children that register all at once, each with so many events; says which they were.
+/// Starts children that register all at once, and write so many events each; prints their ids.
 fn crowd(children: u64, events: u64) {
     let mut gate = [0; 2];
     let mut started = Vec::new();
@@ -387,7 +387,7 @@ fn crowd(children: u64, events: u64) {
             assert!(child >= 0);
             if child == 0 {
                 libc::close(gate[1]);
-                // Until the parent opens the gate for all.
+                // Waits until the parent opens the gate for all.
                 libc::read(gate[0], (&raw mut gate).cast(), 1);
                 count(events, 0);
                 libc::_exit(0);
@@ -404,7 +404,7 @@ fn crowd(children: u64, events: u64) {
     }
 }
 
-/// Children, all at once, each with so many events; says how many each has written.
+/// Starts children that write so many events each, all at once; prints how many each has written.
 fn storm(children: u64, events: u64) {
     let _registration = PROVIDER.register();
     say("ready\n");
@@ -418,7 +418,7 @@ fn storm(children: u64, events: u64) {
                         std::thread::sleep(Duration::from_micros(100));
                     }
                 }
-                // SAFETY: the child's end, without the parent's handlers.
+                // SAFETY: ends the child without the parent's handlers.
                 unsafe { libc::_exit(0) };
             }
             child => started.push(child),
@@ -427,7 +427,7 @@ fn storm(children: u64, events: u64) {
     }
     for child in started {
         let mut status = 0;
-        // SAFETY: our child, an out pointer.
+        // SAFETY: a child of this process, and an out pointer.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         if status == 0 {
             say(&format!("child {child} {events}\n"));
@@ -435,7 +435,7 @@ fn storm(children: u64, events: u64) {
     }
 }
 
-/// Events without end; after the first ones it loads a library, and says which.
+/// Writes events without end; after the first ones it loads a library, and prints its path.
 fn load() {
     let _registration = PROVIDER.register();
     for number in 0.. {
@@ -443,7 +443,7 @@ fn load() {
         std::thread::sleep(Duration::from_millis(1));
         if number == 20 {
             let libraries = [c"libresolv.so.2", c"libanl.so.1", c"libutil.so.1", c"libnsl.so.1"];
-            // SAFETY: libraries of the system, which do nothing when they are loaded.
+            // SAFETY: libraries of the system, whose initialisers do nothing.
             let is_loaded = |name: &&&std::ffi::CStr| unsafe {
                 !libc::dlopen(name.as_ptr(), libc::RTLD_NOW).is_null()
             };
@@ -453,7 +453,7 @@ fn load() {
     }
 }
 
-/// Owns a session until somebody kills it.
+/// Owns a session until it is killed.
 fn lease() {
     use etw_wire::requests::{Request, StartRequest};
     let directory =

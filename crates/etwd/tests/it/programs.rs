@@ -1,4 +1,4 @@
-//! Programs come, go, and are told what is wanted of them.
+//! Programs connect, register providers, receive enablements, and end.
 
 use etw_session::{
     EnableInfo, EnableProperties, Enablement, Filters, IdFilter, NameFilter, SessionConfig,
@@ -29,9 +29,9 @@ fn every_one_of_many_short_programs_is_recorded() {
     assert_eq!(seen.keys().copied().collect::<Vec<_>>(), expected);
 }
 
-/// Providers register without any right, before there is a host, and attach when one begins. OV-3
+/// Providers register without any right, before there is a host, and attach when one starts. OV-3
 #[test]
-fn programs_that_wait_attach_when_a_host_begins() {
+fn programs_that_wait_attach_when_a_host_starts() {
     let mut rig = Rig::without_host();
     std::fs::create_dir(rig.runtime()).unwrap();
     let mut programs: Vec<_> = (0..5).map(|_| rig.program("wait", &[])).collect();
@@ -47,7 +47,7 @@ fn programs_that_wait_attach_when_a_host_begins() {
     assert_eq!(contiguous(&events(&file)).len(), 5);
 }
 
-/// A host that ends leaves its programs waiting for the next one.
+/// When a host ends, its programs wait for the next one.
 #[test]
 fn programs_find_the_next_host() {
     let mut rig = Rig::new();
@@ -65,10 +65,10 @@ fn programs_find_the_next_host() {
     program.kill();
 }
 
-/// A program that closes all its descriptors is found by a host that begins later, whether it waited for one or had one before, and keeps
-/// what it has opened in their places.
+/// A program that closes all its descriptors attaches to a host that starts later, whether it waited for one or had one before,
+/// and keeps the files that it has opened instead.
 #[test]
-fn programs_that_close_everything() {
+fn programs_that_close_all_descriptors_attach_again() {
     for files in [0, 1, 400] {
         for had_one in [false, true] {
             let mut rig = Rig::without_host();
@@ -88,9 +88,10 @@ fn programs_that_close_everything() {
     }
 }
 
-/// OV-15: every change is told, with the settings of all sessions together; capture-state is answered by events.
+/// OV-15: callbacks receive every change, with the settings of all sessions together; programs answer capture state with
+/// events.
 #[test]
-fn callbacks_are_told_of_sessions_of_the_host() {
+fn callbacks_receive_the_settings_of_all_sessions() {
     let rig = Rig::new();
     let mut program = rig.program("listen", &[]);
     program.expect("ready");
@@ -156,7 +157,7 @@ fn children_of_a_fork_are_programs_of_their_own() {
 
 /// OV-17: process ids, names of programs, event ids and names; OV-7: what is added to each event.
 #[test]
-fn sessions_filter_and_add() {
+fn sessions_filter_events_and_add_items() {
     let rig = Rig::new();
     let filtered = |filters: Filters| EnableInfo {
         filters: Some(Box::new(filters)),
@@ -178,7 +179,7 @@ fn sessions_filter_and_add() {
         ("not-name", Filters { event_names: names(false, "Counted"), ..Filters::default() }, 0),
         (
             "ids",
-            // Of TraceLogging events no id is asked.
+            // TraceLogging events pass a filter by event id.
             Filters {
                 event_ids: Some(IdFilter { include: true, ids: vec![7] }),
                 ..Filters::default()
@@ -202,7 +203,7 @@ fn sessions_filter_and_add() {
             if record.provider == Some(provider()) {
                 use etw_types::ExtType;
                 let sid = record.extended.find(ExtType::SID).unwrap();
-                // SAFETY: takes nothing and gives a number.
+                // SAFETY: takes nothing and returns a number.
                 let user = unsafe { libc::geteuid() };
                 assert_eq!(sid[12..16], user.to_le_bytes());
                 assert!(record.extended.find(ExtType::PROCESS_START_KEY).is_some());
@@ -211,9 +212,9 @@ fn sessions_filter_and_add() {
     }
 }
 
-/// P2: a program that is told of one host twice attaches to it once, and has each event once.
+/// P2: a program that finds one host twice attaches to it once, and has each event once.
 #[test]
-fn a_host_told_of_twice() {
+fn a_host_that_is_found_twice_is_attached_once() {
     let rig = Rig::new();
     let file = rig.start("two");
     let again = rig.runtime().join("");

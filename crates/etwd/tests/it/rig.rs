@@ -13,7 +13,7 @@ use etw_types::LevelKeyword;
 use etw_wire::requests::{Request, Response, SessionStatus};
 use etwd::{Host, HostOptions};
 
-/// A directory of one test, and the host in it.
+/// The directory of one test, and the host in it.
 pub struct Rig {
     pub host: Option<Host>,
     pub directory: PathBuf,
@@ -86,7 +86,7 @@ impl Rig {
         }
     }
 
-    /// A session with a file, that has the tests' provider enabled.
+    /// Starts a session with a file and the tests' provider enabled.
     pub fn start(&self, name: &str) -> PathBuf {
         self.start_with(name, SessionConfig::default())
     }
@@ -136,7 +136,7 @@ impl Rig {
         Program::start(&mut self.command(role, arguments))
     }
 
-    /// Waits until something holds that another process brings about.
+    /// Waits until a condition holds that another process brings about.
     #[track_caller]
     pub fn wait_until(&self, mut holds: impl FnMut(&Rig) -> bool) {
         let end = Instant::now() + Duration::from_secs(20);
@@ -172,7 +172,7 @@ impl Program {
         self.child.id()
     }
 
-    /// The next line that it says, without what the test harness prints; `None`: it has ended.
+    /// The next line that the program prints, without those of the test harness; `None`: it has ended.
     pub fn line(&mut self) -> Option<String> {
         loop {
             let mut line = String::new();
@@ -185,7 +185,7 @@ impl Program {
             if !is_harness {
                 return Some(line);
             }
-            // The harness begins a line that the program goes on with.
+            // The program may continue a line of the harness.
             if let Some((_, rest)) = line.split_once("... ")
                 && !rest.is_empty()
             {
@@ -232,13 +232,13 @@ pub struct Counted {
     pub number: u64,
 }
 
-/// The counted events of a trace in the order of the trace, which has to be sound and in order.
+/// The counted events of a trace, which must be sound and in order.
 #[track_caller]
 pub fn events(path: &Path) -> Vec<Counted> {
     events_of(&[path.to_owned()])
 }
 
-/// Of several files, as one trace.
+/// The counted events of several files, as one trace.
 #[track_caller]
 pub fn events_of(paths: &[PathBuf]) -> Vec<Counted> {
     let files: Vec<TraceFile> = paths.iter().map(|path| TraceFile::open(path).unwrap()).collect();
@@ -266,7 +266,7 @@ pub fn events_of(paths: &[PathBuf]) -> Vec<Counted> {
     counted
 }
 
-/// By process and thread: how many, with each number once and in order from 0.
+/// Number of events by process and thread; each number occurs once and in order from 0.
 #[track_caller]
 pub fn contiguous(events: &[Counted]) -> BTreeMap<(u32, u64), u64> {
     let mut next = BTreeMap::new();

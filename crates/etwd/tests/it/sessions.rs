@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use crate::rig::*;
 
-/// OV-2: 64 sessions; the next one fails as documented, and so does one of a name or file that is taken.
+/// OV-2: a host has 64 sessions. The next one fails as documented, and so does a session with a used name or file.
 #[test]
-fn sixty_four_sessions() {
+fn a_host_has_at_most_64_sessions() {
     let rig = Rig::new();
     let small = || SessionConfig { buffer_size: 4096, buffer_count: 2, ..SessionConfig::default() };
     for number in 0..64 {
@@ -30,9 +30,9 @@ fn sixty_four_sessions() {
     assert_eq!(sessions.len(), 64);
 }
 
-/// OV-12: up to eight sessions a provider; the ninth is refused with its status. Each of the eight has every event.
+/// OV-12: a provider has up to eight sessions; the ninth is refused with its status. Each of the eight has every event.
 #[test]
-fn eight_sessions_of_a_provider() {
+fn a_provider_has_at_most_eight_sessions_of_a_host() {
     let rig = Rig::new();
     let files: Vec<_> = (0..8).map(|number| rig.start(&format!("session{number}"))).collect();
     let start = SessionConfig {
@@ -61,11 +61,11 @@ impl IsError for Response {
     }
 }
 
-/// OV-4, OV-5: every log mode of private sessions.
+/// OV-4, OV-5: global sessions have every log mode of private sessions.
 #[test]
-fn log_modes() {
+fn global_sessions_have_every_log_mode() {
     let rig = Rig::new();
-    // Each by itself, so that one that is full or waits for its disk takes nothing from the others.
+    // One by one: a session that is full or waits for its disk would affect the others.
     let small = |start: SessionConfig| SessionConfig {
         buffer_size: 4096,
         buffer_count: 256,
@@ -107,7 +107,7 @@ fn log_modes() {
     let last = |events: &[Counted]| events.last().map(|event| event.number);
     let kept = events(&snapshot);
     assert_eq!((last(&kept), kept.len() as u64), (Some(4999), memory.stored));
-    // The report of its end takes the place of the oldest.
+    // The report at the end overwrites the oldest buffer.
     assert!(rig.stop("memory").stored <= memory.stored);
 
     let status = rig.stop("circular");
@@ -133,7 +133,7 @@ fn log_modes() {
     assert_eq!(events(&appended).len(), 5010);
 }
 
-/// `ControlTrace` UPDATE: buffers, flush timer, and another file while programs go on.
+/// `ControlTrace` UPDATE changes buffers, flush timer and file while programs write.
 #[test]
 fn a_running_session_is_changed() {
     let rig = Rig::new();
@@ -150,7 +150,7 @@ fn a_running_session_is_changed() {
     assert_eq!(rig.query("changed").buffers, 16);
     let before = rig.query("changed").stored;
     rig.wait_until(|rig| rig.query("changed").stored > before + 200);
-    // The timer brings events to the file without a flush.
+    // The flush timer brings events to the file without a flush.
     rig.wait_until(|_| std::fs::metadata(&second).unwrap().len() > 64 << 10);
     rig.done(Request::Flush { session: "changed".to_owned() });
     let status = rig.stop("changed");
@@ -164,10 +164,10 @@ fn a_running_session_is_changed() {
     assert!(all.iter().zip(from..).all(|(event, number)| event.number == number));
 }
 
-/// Changes of the file that come at once, with buffers on their way, are made one behind the other: none is refused, and each is answered
-/// when the file before is complete. OV-5
+/// OV-5: changes of the file that arrive at once, with buffers on their way, are executed in order. None is refused, and each
+/// is answered when the file before is complete.
 #[test]
-fn changes_of_the_file_are_made_in_order() {
+fn changes_of_the_file_are_executed_in_order() {
     let rig = Rig::new();
     for compressed in [false, true] {
         let start = SessionConfig {
@@ -202,12 +202,12 @@ fn changes_of_the_file_are_made_in_order() {
         let all = parts.concat();
         let count = contiguous(&all).values().sum::<u64>();
         assert!(count >= said && (count, 0) == (status.stored, status.lost), "{said}: {status:?}");
-        // The last one has what came since.
+        // The last file has the later events.
         assert!(parts.last().unwrap().len() >= 1000);
     }
 }
 
-/// A leased session ends with its owner; its file is complete. OV-19: what the flush timer brings out.
+/// A leased session ends with its owner; its file is complete. OV-19: the flush timer's events are in it.
 #[test]
 fn leased_sessions_end_with_their_owner() {
     let rig = Rig::new();
@@ -227,9 +227,9 @@ fn leased_sessions_end_with_their_owner() {
     assert_eq!(events(&file).len(), 100);
 }
 
-/// What cannot be is refused with ETW's status and a sentence, and leaves nothing behind.
+/// Invalid requests are refused with ETW's status and a sentence, and leave nothing behind.
 #[test]
-fn refusals() {
+fn invalid_requests_leave_nothing_behind() {
     let rig = Rig::new();
     let file = || Some(rig.file("refused.etl"));
     let named = || SessionConfig { name: "refused".to_owned(), ..SessionConfig::default() };
@@ -267,7 +267,7 @@ fn refusals() {
     }
 }
 
-/// Options that no configuration can state are refused as they arrive.
+/// Options that no configuration can state are refused when they arrive.
 #[test]
 fn messages_with_contradictory_options_are_refused() {
     let rig = Rig::new();

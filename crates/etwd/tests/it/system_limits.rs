@@ -1,4 +1,4 @@
-//! What the system does to programs and to the daemon: namespaces, clocks, limits, full disks, crowds.
+//! Namespaces, clocks, limits, full disks and crowds.
 
 use etw_session::{Cause, Enablement, LogMode, SessionClock, SessionConfig};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use etw_wire::requests::{Request, Response};
 use crate::daemon::Daemon;
 use crate::rig::*;
 
-/// P7: a program in other user, mount, PID and time namespaces is recorded as any other: under the process and thread ids that the host
-/// sees, and at the host's times, whatever its own clock says.
+/// P7: a program in other user, mount, PID and time namespaces is recorded like any other: under the process and thread ids
+/// that the host sees, at the host's times, whatever its own clock shows.
 #[test]
-fn a_program_in_other_namespaces() {
+fn a_program_in_other_namespaces_is_recorded() {
     for offset in [0, 100_000] {
         let rig = Rig::new();
         let file = rig.start("elsewhere");
@@ -21,7 +21,7 @@ fn a_program_in_other_namespaces() {
         if said == "forbidden" {
             return eprintln!("skipped: this system forbids namespaces to this user");
         }
-        // Written behind it, and so read behind it.
+        // Written later, and so read later.
         let other = rig.program("count", &[1, 0]);
         let other_id = other.id();
         other.end();
@@ -35,7 +35,7 @@ fn a_program_in_other_namespaces() {
         let mut records =
             etw_etl::read::Records::new(vec![etw_etl::read::TraceFile::open(&file).unwrap()]);
         while let Some(record) = records.next() {
-            // The first thread of a process has its id.
+            // The first thread of a process has the process's id.
             if record.provider == Some(provider()) && record.process_id == Some(process) {
                 assert_eq!(record.thread_id, Some(process));
             }
@@ -43,9 +43,9 @@ fn a_program_in_other_namespaces() {
     }
 }
 
-/// P7: a clock that is set while a session records moves no event: times rise, and intervals are those that passed.
+/// P7: setting the clock while a session records moves no event: times rise, and intervals are true.
 #[test]
-fn the_clock_is_set() {
+fn setting_the_clock_moves_no_event() {
     if std::env::var_os("ETW_SET_CLOCK").is_none() {
         return eprintln!("skipped: ETW_SET_CLOCK=1 lets it set the machine's clock, for a moment");
     }
@@ -77,7 +77,7 @@ fn the_clock_is_set() {
         let said = program.kill();
         let longest = began.elapsed() + Duration::from_millis(100);
         let status = rig.stop("clock");
-        // In order, which `events` asserts, and sound.
+        // `events` asserts order and soundness.
         let all = events(&file);
         assert!(all.len() as u64 >= said && all.len() as u64 == status.stored, "{status:?}");
         let trace = etw_etl::read::TraceFile::open(&file).unwrap();
@@ -94,10 +94,10 @@ fn the_clock_is_set() {
     }
 }
 
-/// P7, P8: files may not be longer than a limit (`ulimit -f`): what does not fit is lost to the disk, counted; nobody is ended by the signal
-/// that the system has for it; sessions without files go on.
+/// P7, P8: at a limit of file sizes (`ulimit -f`) further events are lost to the disk and counted. The limit's signal kills
+/// nobody; sessions without files continue.
 #[test]
-fn a_limit_of_file_sizes() {
+fn events_beyond_a_limit_of_file_sizes_are_counted() {
     let rig = Rig::without_host();
     let mut command = rig.command("keeper", &[]);
     command.env("ETW_TEST_LIMIT", format!("{} {}", libc::RLIMIT_FSIZE, 16 << 20));
@@ -113,7 +113,7 @@ fn a_limit_of_file_sizes() {
         status.lost > 0 && status.losses.iter().any(|loss| loss.cause == Cause::Disk),
         "{status:?}"
     );
-    // One that found no room was tried again.
+    // Refused writes were repeated.
     assert!(status.attempted >= 120_000);
     assert_eq!(status.attempted, status.stored + status.lost);
     assert!(status.error.is_some(), "{status:?}");
@@ -125,9 +125,9 @@ fn a_limit_of_file_sizes() {
     daemon.end();
 }
 
-/// P7: half a MiB of disk: as with a limit, and when there is room again the session goes on.
+/// P7: at the end of a disk of half a MiB events are lost and counted; when there is space again, the session continues.
 #[test]
-fn a_full_disk() {
+fn events_on_a_full_disk_are_counted() {
     let (daemon, place, has_small_disk) = Daemon::with_small_disk();
     if !has_small_disk {
         return;
@@ -141,22 +141,22 @@ fn a_full_disk() {
     assert_eq!(status.attempted, status.stored + status.lost);
     let disk = status.losses.iter().find(|loss| loss.cause == Cause::Disk);
     assert!(disk.is_some_and(|loss| loss.count > 5000), "{status:?}");
-    // The daemon's namespace is the only one that sees it.
+    // Only the daemon's mount namespace has the disk.
     let worker = daemon.worker().unwrap();
     let seen = format!("/proc/{worker}/root{}", place.join("full.etl").display());
     assert_eq!(events(seen.as_ref()).len() as u64, status.stored);
     daemon.end();
 }
 
-/// P2: a disk that was full for a while: what was stored later is next to what was stored before, in a sound file.
+/// P2: after a disk was full for a while, later buffers follow the earlier ones in a sound file.
 #[test]
-fn a_disk_that_was_full() {
+fn a_disk_that_was_full_leaves_a_sound_file() {
     let (daemon, place, has_small_disk) = Daemon::with_small_disk();
     if !has_small_disk {
         return;
     }
     daemon.ask(&Request::List);
-    // The daemon's namespace is the only one that sees it.
+    // Only the daemon's mount namespace has the disk.
     let worker = daemon.worker().unwrap();
     let seen = std::path::PathBuf::from(format!("/proc/{worker}/root{}", place.display()));
     std::fs::write(seen.join("filler"), vec![1; 300 << 10]).unwrap();
@@ -175,17 +175,17 @@ fn a_disk_that_was_full() {
     assert_eq!(status.attempted, 5500);
     assert_eq!(status.attempted, status.stored + status.lost);
     assert!(status.stored > 1000 && status.lost > 1000, "{status:?}");
-    // Among them the last ones.
+    // The last events are among them.
     let events = events(&seen.join("full.etl"));
     assert_eq!(events.len() as u64, status.stored);
     assert_eq!(events.last().map(|event| event.number), Some(499));
     daemon.end();
 }
 
-/// P7: a worker without memory refuses a session with its status, and goes on with the others; a program without memory, or that may not
-/// have files as large as a pool, goes on without its events.
+/// P7: a worker without memory refuses a session with its status, and continues with the others. A program without memory, or
+/// whose files may not be as large as a pool, continues without its events.
 #[test]
-fn a_limit_of_memory() {
+fn a_limit_of_memory_refuses_one_session_only() {
     let rig = Rig::without_host();
     let mut command = rig.command("keeper", &[]);
     command.env("ETW_TEST_LIMIT", format!("{} {}", libc::RLIMIT_AS, 1u64 << 30));
@@ -201,7 +201,7 @@ fn a_limit_of_memory() {
     };
     let answer = daemon.ask(&Request::start(large));
     assert!(matches!(answer, Response::Error { status: 8 | 1450, .. }), "{answer:?}");
-    // Beyond what the program has: room for a thread's stack, not for a pool; and files, of which memory is one.
+    // Limits above what the program has: space for a thread's stack, not for a pool; and file sizes, since memory is a file.
     let limits = [(u64::from(libc::RLIMIT_AS), 6 << 20), (u64::from(libc::RLIMIT_FSIZE), 1 << 20)];
     for (which, size) in limits {
         let mut program = daemon.rig.program("limited", &[which, size]);
@@ -217,9 +217,9 @@ fn a_limit_of_memory() {
     daemon.end();
 }
 
-/// P2, P3, P8: 500 programs register at once: each is recorded from its first event on, and nothing is left of them.
+/// P2, P3, P8: 500 programs register at once. Each is recorded from its first event on, and nothing is left of them.
 #[test]
-fn five_hundred_programs_at_once() {
+fn five_hundred_programs_at_once_are_recorded() {
     let daemon = Daemon::new();
     let file =
         daemon.start("crowd", SessionConfig { buffer_count: 256, ..SessionConfig::default() });
@@ -242,13 +242,13 @@ fn five_hundred_programs_at_once() {
     daemon.end();
 }
 
-/// A host that does not answer, stopped or never there, holds no controller up; programs go on without it.
+/// A host that does not answer, because it is stopped or was never there, delays no controller; programs continue without it.
 #[test]
-fn a_host_that_does_not_answer() {
+fn a_host_that_does_not_answer_delays_nobody() {
     let rig = Rig::without_host();
     let directory = etw_wire::runtime_directory::Directory::open_or_make(&rig.runtime()).unwrap();
     let _mute = std::os::unix::net::UnixListener::bind(rig.runtime().join("socket")).unwrap();
-    // Another kind of socket is no host; one of the right kind that nobody takes connections of is mute.
+    // A socket of another kind is not a host; one of the right kind whose connections nobody accepts is mute.
     assert!(etw_wire::host_client::Client::connect(directory.path()).is_err());
     std::fs::remove_file(rig.runtime().join("socket")).unwrap();
     let _mute = etw_wire::Channel::listen(&rig.runtime().join("socket")).unwrap();
@@ -258,9 +258,10 @@ fn a_host_that_does_not_answer() {
     program.end();
 }
 
-/// P2: a file that somebody makes shorter while it is written: the session is told so at its end, and its header counts the buffers.
+/// P2: if another process cuts a session's file while it is written, the session reports it at its end, and the header counts
+/// the lost buffers.
 #[test]
-fn a_file_that_is_cut() {
+fn a_file_that_is_cut_is_reported() {
     let rig = Rig::new();
     let small =
         || SessionConfig { buffer_size: 8192, buffer_count: 64, ..SessionConfig::default() };
@@ -277,7 +278,7 @@ fn a_file_that_is_cut() {
         assert!(error.contains("was made shorter"), "{number}: {error:?}");
         let trace = etw_etl::read::TraceFile::open(&file).unwrap();
         assert!(trace.header().unwrap().buffers_lost > 0, "{number}");
-        // The rest of it can be read.
+        // The rest of the file can be read.
         let mut records = etw_etl::read::Records::new(vec![trace]);
         let mut count = 0;
         while let Some(record) = records.next() {
@@ -287,9 +288,9 @@ fn a_file_that_is_cut() {
     }
 }
 
-/// P8: a host that has no descriptors for more programs says so, and records those that it has. OV-1
+/// P8: a host without descriptors for more programs says so, and records those that it has. OV-1
 #[test]
-fn a_limit_of_descriptors() {
+fn a_host_without_descriptors_records_the_programs_it_has() {
     let rig = Rig::without_host();
     let said = rig.file("said");
     let mut command = rig.command("keeper", &[]);

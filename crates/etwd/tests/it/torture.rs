@@ -1,7 +1,8 @@
-//! Everything that can happen to a daemon, at random, for as long as one likes: `cargo xtask torture`.
+//! Everything that can happen to a daemon, at random, for any time: `cargo xtask torture`.
 //!
-//! A round is a daemon with sessions that last to its end, and some dozens of attacks in the order that its seed gives. What then has
-//! to hold is in `check`. The seed of a round is that of the run and its number: a round that failed is repeated alone.
+//! A round is a daemon with sessions that last to its end, and some dozens of attacks in the order of its seed. `check` has the
+//! conditions that must hold afterwards. The seed of a round is that of the run plus its number: a round that failed can be
+//! repeated alone.
 
 mod attacks;
 mod check;
@@ -18,7 +19,7 @@ use crate::hostile_input::Random;
 use crate::rig::*;
 use check::Said;
 
-/// A round of some seconds that takes so long hangs: whoever waits for an answer waits for ever.
+/// A round of some seconds that takes so long hangs: some request is never answered.
 const LONGEST: Duration = Duration::from_secs(180);
 
 /// P2, P3, P8: a few rounds.
@@ -27,7 +28,7 @@ fn a_short_torture() {
     torture(1..5, Duration::MAX);
 }
 
-/// `ETW_TORTURE_SECONDS` long, from `ETW_TORTURE_SEED` on.
+/// Runs for `ETW_TORTURE_SECONDS`, from seed `ETW_TORTURE_SEED` on.
 #[test]
 #[ignore = "long: cargo xtask torture"]
 fn a_long_torture() {
@@ -63,7 +64,7 @@ fn torture(seeds: std::ops::Range<u64>, length: Duration) {
     }
 }
 
-/// A session, and where its events are.
+/// A session and its files.
 struct Recording {
     name: String,
     start: SessionConfig,
@@ -73,10 +74,10 @@ struct Recording {
 struct Round {
     random: Random,
     daemon: Daemon,
-    /// What worker and keeper had open before anything happened.
+    /// Descriptors of worker and keeper before the first attack.
     descriptors: (usize, usize),
     has_small_disk: bool,
-    /// Sessions of the whole round, and those that come and go.
+    /// Sessions of the whole round, and those that start and stop within it.
     steady: Vec<Recording>,
     passing: Vec<Recording>,
     programs: Vec<(Program, &'static str)>,
@@ -87,7 +88,7 @@ struct Round {
     next: u32,
     kills: u32,
     events: u64,
-    /// `ETW_TORTURE_DEEDS`: each is told, for rounds that do not come to their end.
+    /// `ETW_TORTURE_DEEDS`: prints each attack, for rounds that hang.
     is_told: bool,
 }
 
@@ -112,7 +113,7 @@ impl Round {
             events: 0,
             is_told: std::env::var_os("ETW_TORTURE_DEEDS").is_some(),
         };
-        // The connection of the question above may not be gone yet.
+        // The connection of the request above may still be open.
         std::thread::sleep(Duration::from_millis(50));
         round.descriptors = round.open_descriptors();
         round
@@ -145,7 +146,7 @@ impl Round {
         )
     }
 
-    /// A session of one of six kinds that have room for everything; passing ones do not hold the others up.
+    /// Starts a session of one of six kinds with space for everything. Passing sessions do not delay the others.
     fn begin(&mut self, kind: u64, independent: bool) -> Recording {
         let small =
             SessionConfig { buffer_size: 8192, buffer_count: 2048, ..SessionConfig::default() };
@@ -161,7 +162,7 @@ impl Round {
             4 => SessionConfig { mode: LogMode::Buffering, ..small },
             _ => SessionConfig { mode: LogMode::Circular { max_size: 1 << 20 }, ..small },
         };
-        // No file of a series has the name of another session's.
+        // No file of a series may have the name of another session's.
         let name = self.name(if start.mode.policy().is_series() { "series%d-" } else { "s" });
         self.start(&name, SessionConfig { independent, ..start })
     }
@@ -179,7 +180,7 @@ impl Round {
         let start = SessionConfig { name: name.to_owned(), file, enable, ..start };
         match self.daemon.ask(&Request::start(start.clone())) {
             Response::Session(_) => {}
-            // The worker was killed when it had started it.
+            // The worker was killed after it had started the session.
             Response::Error { status: 183, .. } => {}
             other => panic!("{name}: {other:?}"),
         }
@@ -187,8 +188,8 @@ impl Round {
         Recording { name: name.to_owned(), start, files }
     }
 
-    /// Stops a session and looks at what it has recorded. `None`: the worker was killed when it had stopped it, and its status is
-    /// lost.
+    /// Stops a session and checks what it has recorded. `None`: the worker was killed after it had stopped the session, and the
+    /// status is lost.
     fn stop(&mut self, recording: Recording, is_steady: bool) {
         let Recording { name, start, mut files } = recording;
         if start.mode == LogMode::Buffering {
@@ -211,7 +212,7 @@ impl Round {
             let numbered = |number: u32| PathBuf::from(pattern.replace("%d", &number.to_string()));
             files = (1..).map(numbered).take_while(|path| path.exists()).collect();
         }
-        // A deleted one is complete where nobody sees it.
+        // A deleted file is complete where nobody sees it.
         files.retain(|file| file.exists());
         if files.is_empty() {
             return;
@@ -220,9 +221,9 @@ impl Round {
         let said = is_steady.then_some(&self.said);
         let Some(status) = status else { return };
         if start.mode.policy().overwrites_file() {
-            // What the file does not hold any more is in no count: it was stored.
+            // Events that the file does not contain any more are in no count: they were stored.
         } else if start.mode == LogMode::Buffering {
-            // The oldest may have been overwritten, of a program that has ended all that there was.
+            // The oldest events may be overwritten; of a program that has ended, all of them.
             found.complete(&name, &status, None);
         } else {
             found.complete(&name, &status, said);
@@ -240,7 +241,7 @@ impl Round {
         }
     }
 
-    /// Ends what the attacks have begun.
+    /// Ends the sessions and programs that attacks have started.
     fn finish(&mut self) {
         for number in (0..self.programs.len()).rev() {
             self.end_program(number);
@@ -257,7 +258,7 @@ impl Round {
         }
     }
 
-    /// Nothing is left.
+    /// Checks that nothing is left.
     fn clean(&mut self) {
         let end = Instant::now() + Duration::from_secs(20);
         let least = self.descriptors;
@@ -286,7 +287,7 @@ impl Round {
         let mut left: Vec<_> = left.map(|entry| entry.file_name()).collect();
         left.sort();
         assert_eq!(left, ["lock", "word"]);
-        // Memory of global sessions has no name; a file of a program's own would have its session's.
+        // Memory of global sessions has no name; a file in `/dev/shm` would be a private session's.
         let shared = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
         let ours = rig.directory.file_name().unwrap().to_string_lossy().into_owned();
         for file in shared {

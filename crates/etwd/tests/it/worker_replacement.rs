@@ -1,4 +1,4 @@
-//! What a worker finds that takes over from a killed one, and what it does not find.
+//! What a worker restores that takes over from a killed one.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::daemon::Daemon;
 use crate::interrupted_requests::Mined;
 use crate::rig::*;
 
-/// P2, P3: a session whose file cannot be had any more ends with its worker. Its programs hear of it, and another session that has its number
-/// later has none of what it lost.
+/// P2, P3: a session whose file cannot be opened any more ends with its worker. Its programs are notified, and a later session
+/// with its number has none of its losses.
 #[test]
-fn a_session_that_cannot_go_on_leaves_nothing() {
+fn a_session_that_cannot_be_restored_leaves_nothing() {
     const EVENTS: u64 = 20_000;
     let daemon = Daemon::new();
     let folder = daemon.rig.file("folder");
@@ -43,7 +43,7 @@ fn a_session_that_cannot_go_on_leaves_nothing() {
     daemon.start("next", SessionConfig::default());
     let status = daemon.stop("next");
     assert_eq!((status.id, status.attempted, status.lost), (1, 0, 0), "{status:?}");
-    // Nor does a later worker look for it.
+    // A later worker does not look for it.
     std::fs::create_dir(&folder).unwrap();
     daemon.kill_worker();
     let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
@@ -53,9 +53,9 @@ fn a_session_that_cannot_go_on_leaves_nothing() {
     daemon.end();
 }
 
-/// P3: of a file that has its whole size from the start only what was written counts.
+/// P3: a preallocated file ends behind its last event.
 #[test]
-fn a_file_made_ahead_ends_where_its_events_do() {
+fn a_preallocated_file_ends_behind_its_last_event() {
     let max_size = 2 << 20;
     for mode in [LogMode::Sequential { max_size: Some(max_size) }, LogMode::Circular { max_size }] {
         let daemon = Daemon::new();
@@ -81,9 +81,10 @@ fn a_file_made_ahead_ends_where_its_events_do() {
     }
 }
 
-/// P3: a session that appends goes on behind what was in its file, even if its worker is killed before its first batch.
+/// P3: a session that appends continues behind the earlier contents of its file, even if its worker is killed before its first
+/// batch.
 #[test]
-fn what_was_in_a_file_stays() {
+fn earlier_contents_of_a_file_stay() {
     let mined = Mined::new("session kept");
     let file = mined.daemon.rig.file("appended.etl");
     let start = || {
@@ -98,7 +99,7 @@ fn what_was_in_a_file_stays() {
         Request::start(start)
     };
     {
-        // Another daemon's: this one begins with the other session.
+        // Another daemon's file: this daemon starts with the other session.
         let other = Daemon::new();
         assert!(matches!(other.ask(&start()), Response::Session(_)));
         other.rig.program("count", &[700, 0]).end();
@@ -116,10 +117,10 @@ fn what_was_in_a_file_stays() {
     mined.end();
 }
 
-/// P2: what a session says of itself is in no count, with the next worker neither.
+/// P2: the session's own reports are in no count, with the next worker neither.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn reports_are_no_events_for_the_next_worker() {
+fn reports_are_in_no_count_of_the_next_worker() {
     let daemon = Daemon::new();
     let info = EnableInfo { properties: EnableProperties::STACK_TRACE, ..all() };
     let start = SessionConfig {
@@ -132,7 +133,7 @@ fn reports_are_no_events_for_the_next_worker() {
     daemon.start("memory", start);
     daemon.rig.program("count", &[20, 0]).end();
     daemon.kill_worker();
-    // All that there was is overwritten.
+    // All events are overwritten.
     daemon.rig.program("count", &[20_000, 10]).end();
     let file = daemon.rig.file("snapshot.etl");
     let request = Request::Snapshot { session: "memory".to_owned(), file: file.clone() };
@@ -144,7 +145,7 @@ fn reports_are_no_events_for_the_next_worker() {
     daemon.end();
 }
 
-/// How often a trace tells of the session as a whole.
+/// How often a trace contains the session's report.
 fn told(paths: &[PathBuf]) -> usize {
     let open = |path: &PathBuf| TraceFile::open(path).unwrap();
     let mut records = Records::new(paths.iter().map(open).collect());
@@ -163,7 +164,7 @@ fn numbered(folder: &Path) -> Vec<PathBuf> {
 
 /// P2: the report of a session is in its trace once, whenever the worker is killed.
 #[test]
-fn a_session_tells_of_itself_once() {
+fn a_session_is_reported_once() {
     let small = SessionConfig { buffer_size: 8192, ..SessionConfig::default() };
     let max_size = 128 << 10;
     let round = SessionConfig { mode: LogMode::Circular { max_size }, ..small.clone() };
@@ -188,9 +189,9 @@ fn a_session_tells_of_itself_once() {
     }
 }
 
-/// P3: a daemon that was asked to end ends, although its worker is killed before it has.
+/// P3: a daemon that was asked to end ends, although its worker is killed before.
 #[test]
-fn a_daemon_that_ends_is_not_begun_anew() {
+fn a_daemon_that_ends_is_not_restarted() {
     for point in ["shutdown kept", "end kept", "losses final"] {
         let mined = Mined::new(point);
         let files: Vec<_> = (0..3)
@@ -210,10 +211,10 @@ fn a_daemon_that_ends_is_not_begun_anew() {
     }
 }
 
-/// P4: a program whose pool is none any more is shown out by the next worker, and nothing is kept of it: the one that has its number later
-/// goes on.
+/// P4: the next worker disconnects a program whose pool is invalid, and keeps nothing of it: a later program with its number is
+/// recorded.
 #[test]
-fn a_program_that_cannot_go_on_is_shown_out() {
+fn a_program_that_cannot_be_restored_is_disconnected() {
     use etw_wire::message::{FromProgram, Role};
     use std::os::fd::AsFd;
     use std::os::unix::fs::FileExt;
@@ -230,7 +231,7 @@ fn a_program_that_cannot_go_on_is_shown_out() {
     let control = std::sync::Arc::new(control.unwrap());
     let _writer = etw_ring::Writer::new(memory, control, options, 3).unwrap();
     channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
-    // It is taken: the session's wish comes.
+    // It is accepted: the session's enablement arrives.
     channel.receive().unwrap();
     std::fs::File::from(fd).write_all_at(&[0; 16], 0).unwrap();
     daemon.kill_worker();
@@ -251,9 +252,10 @@ fn a_program_that_cannot_go_on_is_shown_out() {
     daemon.end();
 }
 
-/// P3: a pool that was on its way to a worker that was killed is taken by the next one, even if it comes again, and another one is not.
+/// P3: a pool that was on its way to a killed worker is attached by the next one, even if it arrives twice, and another one is
+/// not.
 #[test]
-fn a_pool_on_its_way_is_taken_once() {
+fn a_pool_on_its_way_is_attached_once() {
     use etw_wire::message::{FromHost, FromProgram, Role};
     use std::os::fd::AsFd;
     let options = etw_ring::PoolOptions { chunk_size: 256 << 10, prefault: 0 };
@@ -282,7 +284,7 @@ fn a_pool_on_its_way_is_taken_once() {
         if !again {
             assert!(crate::hostile_input::is_out(&channel));
         } else {
-            // Of another number: what was said before has been heard.
+            // Of another number: the earlier messages have been processed.
             let id = etw::Guid::from_u128(7);
             let register = FromProgram::Register { number: 2, id, traits: b"" };
             channel.send(&register.to_bytes(), &[]).unwrap();
@@ -301,7 +303,7 @@ fn a_pool_on_its_way_is_taken_once() {
     }
 }
 
-/// P3: a pool grows whenever the worker is killed, and what is in it is recorded.
+/// P3: a pool grows whenever the worker is killed, and its records are kept.
 #[test]
 fn a_pool_grows_once() {
     for point in ["pool heard", "pool asked", "growth asked", "segment kept"] {
@@ -331,7 +333,7 @@ fn a_pool_grows_once() {
         }
         assert!(!mined.armed.exists(), "{point} was not reached");
         mined.daemon.ask(&Request::List);
-        // Once more: a pool that has grown differently for both sides would be seen now.
+        // Once more: the two sides of a pool that has grown differently would differ now.
         for _ in 0..3 {
             let worker = mined.daemon.worker().unwrap() as libc::pid_t;
             // SAFETY: as above.
@@ -349,9 +351,9 @@ fn a_pool_grows_once() {
     }
 }
 
-/// P3: what a program answers to a worker that was killed is no answer to the next one.
+/// P3: a program's answer to a killed worker is not an answer to the next one.
 #[test]
-fn an_answer_is_the_one_that_is_waited_for() {
+fn an_answer_to_a_killed_worker_has_no_effect() {
     use etw_wire::message::{FromHost, FromProgram, Role};
     use std::os::fd::AsFd;
     let daemon = Daemon::new();
@@ -396,9 +398,9 @@ fn an_answer_is_the_one_that_is_waited_for() {
     daemon.end();
 }
 
-/// P2, P3: a worker that is killed while it takes over is one more that was killed.
+/// P2, P3: a worker that is killed while it takes over is replaced like any other.
 #[test]
-fn a_worker_that_takes_over_is_killed() {
+fn a_worker_that_is_killed_while_it_takes_over_is_replaced() {
     for point in ["session taken up", "session kept again", "programs taken up"] {
         let mined = Mined::new(point);
         let daemon = &mined.daemon;
@@ -445,10 +447,10 @@ fn a_worker_that_takes_over_is_killed() {
     }
 }
 
-/// P3: a thread of the worker that panics ends the worker, and the next one goes on.
+/// P3: if a thread of the worker panics, the worker ends, and the next one takes over.
 #[test]
 fn a_worker_that_panics_is_replaced() {
-    let mined = Mined::new("wish kept");
+    let mined = Mined::new("enablement kept");
     let file = mined.daemon.start("panics", SessionConfig::default());
     let mut program = mined.daemon.rig.program("endless", &[60]);
     program.expect("ready");

@@ -1,4 +1,4 @@
-//! What happens in a round.
+//! The attacks of a round.
 
 use etw_session::{Enablement, SessionConfig};
 use std::io::Read;
@@ -14,13 +14,13 @@ use super::{Recording, Round, check};
 use crate::hostile_input::{babble, hello, scribble};
 use crate::rig::*;
 
-/// Deeds that [`Round::does`] knows.
+/// Attacks that [`Round::does`] knows.
 pub const COUNT: u64 = 24;
 const MOST_PROGRAMS: usize = 6;
 const MOST_PASSING: usize = 3;
 
 fn signal(process: u32, signal: i32) {
-    // SAFETY: numbers; a process of this test. It may have ended.
+    // SAFETY: the arguments are numbers; a process of this test, which may have ended.
     unsafe { libc::kill(process as libc::pid_t, signal) };
 }
 
@@ -54,7 +54,7 @@ impl Round {
         if self.programs.len() >= MOST_PROGRAMS {
             return self.end_one();
         }
-        // Not flat out: a round is to be as many attacks as can be, not one long drain.
+        // Not at full speed: a round is to have many attacks, not one long drain.
         let pause = 200 + self.random.next(4) * 200;
         let (role, arguments) = match self.random.next(6) {
             0..=2 => ("endless", vec![pause]),
@@ -74,7 +74,7 @@ impl Round {
         self.end_program(number);
     }
 
-    /// What it says at its end is what has to be in the files.
+    /// The numbers that it prints at its end must be in the files.
     pub fn end_program(&mut self, number: usize) {
         let (mut program, role) = self.programs.swap_remove(number);
         let id = program.id();
@@ -104,7 +104,7 @@ impl Round {
             return self.end_program(number);
         }
         let (program, _) = self.programs.swap_remove(number);
-        // Children of a storm go on without it, and end by themselves.
+        // Children of a storm continue without it, and end by themselves.
         program.kill();
     }
 
@@ -145,7 +145,7 @@ impl Round {
         }
     }
 
-    /// The worker is killed while it does something for a controller.
+    /// Kills the worker during a controller's request.
     fn kill_in_the_middle(&mut self) {
         let delay = self.random.next(8_000);
         let what = self.random.next(4);
@@ -185,14 +185,14 @@ impl Round {
             };
             let request = Request::Update { session: recording.name.clone(), update };
             match self.daemon.ask(&request) {
-                // In sixteen steps at most.
+                // At most in sixteen steps.
                 Response::Done { .. } | Response::Error { status: 87, .. } => {}
                 other => panic!("{other:?}"),
             }
         }
     }
 
-    /// The first session goes on in another file, if it is of a kind that can.
+    /// Continues the first session in another file, if its mode allows it.
     fn change_file(&mut self) {
         let name = self.name("other");
         let file = self.daemon.rig.file(&format!("{name}.etl"));
@@ -201,7 +201,7 @@ impl Round {
         let request = Request::Update { session: recording.name.clone(), update };
         match self.daemon.ask(&request) {
             Response::Done { .. } => recording.files.push(file),
-            // It was done when the worker was killed.
+            // The change was complete when the worker was killed.
             Response::Error { status: 161, .. } => recording.files.push(file),
             Response::Error { status: 50, .. } => {}
             other => panic!("{other:?}"),
@@ -249,12 +249,12 @@ impl Round {
 
     fn delete_file(&mut self) {
         if let Some(Recording { files, .. }) = self.passing.last_mut() {
-            // There may be none: a session in memory. A worker that is replaced afterwards makes the file anew, with what is left.
+            // A session in memory has no file. A worker that takes over later creates the file anew, with the remaining events.
             files.retain(|file| std::fs::remove_file(file).is_err());
         }
     }
 
-    /// A session whose disk is full soon; it costs the others nothing.
+    /// Starts a session whose disk is full soon; the others are not affected.
     fn fill_disk(&mut self) {
         if !self.has_small_disk || self.passing.len() >= MOST_PASSING {
             return;
@@ -268,10 +268,10 @@ impl Round {
             SessionConfig { name, enable: vec![Enablement::new(provider(), all())], ..start };
         match self.daemon.ask(&Request::start(start.clone())) {
             Response::Session(_) | Response::Error { status: 183, .. } => {
-                // Its file lies where only the daemon sees it.
+                // Only the daemon sees its file.
                 self.passing.push(Recording { name: start.name.clone(), start, files: Vec::new() });
             }
-            // Full before it began.
+            // The disk was full before it started.
             Response::Error { .. } => {}
             other => panic!("{other:?}"),
         }
@@ -286,7 +286,7 @@ impl Round {
         }
     }
 
-    /// Hundreds of providers at once, of which each is answered.
+    /// Registers hundreds of providers at once, each of which is answered.
     fn register_many(&mut self) {
         let (channel, _) = hello(&self.daemon.rig, Role::Program);
         for number in 1..=500 {
@@ -299,14 +299,14 @@ impl Round {
     }
 }
 
-/// Somebody who reads a session, or does not.
+/// A reader of a session, or one that does not read.
 pub enum Consumer {
     Reading(std::thread::JoinHandle<()>),
     Stalled(UnixStream),
 }
 
 impl Consumer {
-    /// Kinds: 0 reads, 1 does not, 2 goes away at once.
+    /// Kinds: 0 reads, 1 does not, 2 disconnects at once.
     fn new(rig: &Rig, session: &str, kind: u64) -> Option<Consumer> {
         let client = Client::connect(&rig.runtime()).unwrap();
         let request = Request::Consume { session: session.to_owned() };
@@ -327,7 +327,7 @@ impl Consumer {
     }
 }
 
-/// Whole frames to the session's end, or the worker's.
+/// Reads whole frames up to the session's end, or the worker's.
 fn read(mut from: UnixStream) {
     let mut watermark = i64::MIN;
     loop {

@@ -1,4 +1,4 @@
-//! What has to hold of files, ledgers and processes, whatever happened.
+//! Conditions on files, ledgers and processes that hold whatever happened.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use etw_wire::requests::SessionStatus;
 
 use crate::rig::*;
 
-/// How many events a thread of a process has written for certain.
+/// Number of events that a thread of a process has certainly written.
 pub type Said = BTreeMap<(u32, u64), u64>;
 
-/// What a trace has of one thread: first and last number, and how many; where numbers are missing, for who looks for the cause.
+/// The events of one thread in a trace: first and last number, and how many; and the missing numbers, for diagnosis.
 #[derive(Debug)]
 struct Run {
     first: u64,
@@ -20,14 +20,15 @@ struct Run {
     gaps: Vec<(u64, u64, i64)>,
 }
 
-/// What is in the files of a session.
+/// The contents of a session's files.
 pub struct Found {
     runs: BTreeMap<(u32, u64), Run>,
-    /// Events of programs, those of the hostile ones with them.
+    /// Events of programs, the hostile ones included.
     pub events: u64,
 }
 
-/// Reads a session's files as one trace: finalised, undamaged, in the order of time; each thread's numbers rise, and none comes twice.
+/// Reads a session's files as one trace: finalised, undamaged, in order of time. Each thread's numbers rise, and none occurs
+/// twice.
 #[track_caller]
 pub fn read(name: &str, paths: &[PathBuf]) -> Found {
     let open = |path: &PathBuf| {
@@ -46,7 +47,7 @@ pub fn read(name: &str, paths: &[PathBuf]) -> Found {
         }
         events += 1;
         let process = record.process_id.unwrap_or(0);
-        // Hostile programs are threads of this process; their events are whatever they made of them.
+        // Hostile programs are threads of this process; their events may be anything.
         if process == std::process::id() {
             continue;
         }
@@ -74,16 +75,17 @@ pub fn read(name: &str, paths: &[PathBuf]) -> Found {
 }
 
 impl Found {
-    /// Numbers that are not there between the first and the last, or what was said: with `said`, the session was there all the time.
+    /// Numbers that are missing between the first and the last one, or up to the printed number. With `said`, the session
+    /// existed all the time.
     fn missing(&self, name: &str, said: Option<&Said>) -> u64 {
         let mut missing = 0;
         for run in self.runs.values() {
             missing += run.last + 1 - run.first - run.count;
         }
         for (of, said) in said.into_iter().flatten() {
-            // A program that found no host at its beginning begins later in the trace, but it has begun.
+            // A program that found no host at its start appears later in the trace, but it appears.
             let run = self.runs.get(of);
-            // A child of a storm has 50 ms to find its host; when the worker has just been killed, it ends without one.
+            // A child of a storm has 50 ms to find its host. If the worker has just been killed, it ends without one.
             let may_be_absent = of.1 == 1 && run.is_none();
             if may_be_absent {
                 continue;
@@ -94,11 +96,11 @@ impl Found {
         missing
     }
 
-    /// Nothing is missing that the session does not know of.
+    /// Checks that the session counts every missing event.
     #[track_caller]
     pub fn complete(&self, name: &str, status: &SessionStatus, said: Option<&Said>) {
         let missing = self.missing(name, said);
-        // What was overwritten in memory went buffer by buffer, each of its CPU: not always a thread's oldest.
+        // Memory is overwritten by buffers, each of one CPU: not always a thread's oldest events.
         assert!(
             missing <= status.lost + status.overwritten,
             "{name}: {missing} events are missing, of {:?}; {status:?}",
@@ -116,12 +118,12 @@ pub fn balanced(status: &SessionStatus) {
     assert_eq!(losses, status.lost, "{status:?}");
 }
 
-/// Descriptors that a process has.
+/// Number of descriptors of a process.
 pub fn descriptors(process: u32) -> usize {
     std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, Iterator::count)
 }
 
-/// Processes that were started for a runtime directory and are there still.
+/// Processes that were started for a runtime directory and still run.
 pub fn processes_of(runtime: &Path) -> Vec<u32> {
     let wanted = format!("{}={}", etw_wire::runtime_directory::VARIABLE, runtime.display());
     let numbers = std::fs::read_dir("/proc").unwrap().flatten();
@@ -133,7 +135,7 @@ pub fn processes_of(runtime: &Path) -> Vec<u32> {
     numbers.filter(is_ours).collect()
 }
 
-/// What a process has open.
+/// The open files of a process.
 pub fn descriptors_of(process: u32) -> Vec<std::path::PathBuf> {
     let all = std::fs::read_dir(format!("/proc/{process}/fd"));
     let open = all.into_iter().flatten().flatten();
