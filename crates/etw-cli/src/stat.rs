@@ -8,7 +8,7 @@ use crate::output_file::ReplaceOption;
 use crate::schemas::Schemas;
 use clap::{Args, ValueEnum};
 use etw_decode::activity_path;
-use etw_decode::{Catalog, Decoder, Source, Store};
+use etw_decode::{Catalog, Decoded, Decoder, Source, Store};
 use etw_etl::read::{Records, TraceFile};
 use etw_host::Loss;
 use etw_types::{
@@ -117,6 +117,45 @@ struct Row {
     count: u64,
     bytes: u64,
     payload_size: usize,
+    fit: Fit,
+}
+
+/// How well the schemas of a row's events fit their payloads.
+#[derive(Clone, Copy, Default)]
+pub struct Fit {
+    /// Events with bytes behind their last field.
+    pub rests: u64,
+    /// Events that lack fields: the payload ends early, or the schema is not complete.
+    pub cut: u64,
+    /// Events whose schema of highest precedence does not fit, and another does.
+    pub other_schema: u64,
+}
+
+impl Fit {
+    fn add(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+        let Some(visited) = decoded.visit_part(record, &mut ()) else { return };
+        self.rests += u64::from(!visited.rest.is_empty());
+        self.cut += u64::from(visited.reason.is_some());
+        self.other_schema += u64::from(decoded.passed_over() > 0);
+    }
+
+    fn merge(&mut self, other: Fit) {
+        self.rests += other.rests;
+        self.cut += other.cut;
+        self.other_schema += other.other_schema;
+    }
+
+    /// What does not fit, in brackets; nothing if everything fits.
+    fn to_text(self) -> String {
+        let parts = [
+            (self.rests, "with a rest"),
+            (self.cut, "cut"),
+            (self.other_schema, "by another schema than the first"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
+        if parts.is_empty() { String::new() } else { format!("  [{}]", parts.join(", ")) }
+    }
 }
 
 pub struct Counted {
@@ -139,6 +178,7 @@ pub struct EventRow {
     pub opcode: Option<u8>,
     pub count: u64,
     pub bytes: u64,
+    pub fit: Fit,
 }
 
 /// A provider and what it wrote.
@@ -159,6 +199,8 @@ pub fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
     let mut told = BTreeMap::new();
     let mut counter = Counter::default();
     counter.decoder.set_learning(false);
+    counter.reader.set_catalog(catalog.clone());
+    counter.reader.set_own_catalog(crate::schemas::own());
     let mut total = 0;
     let mut views = Views::default();
     let clock = *trace_clock;
@@ -198,6 +240,8 @@ struct Counter {
     more: Row,
     /// For names that do not depend on the trace.
     decoder: Decoder,
+    /// Decodes each record as a dump does, for how well schemas fit.
+    reader: Decoder,
 }
 
 impl Counter {
@@ -212,6 +256,7 @@ impl Counter {
         row.count += 1;
         row.bytes += record.payload.len() as u64;
         row.payload_size = record.payload.len();
+        row.fit.add(record, &self.reader.decode(record));
     }
 
     fn key(&mut self, record: &EventRecord<'_>, describes: bool) -> RowKey {
@@ -270,6 +315,7 @@ fn resolve(decoder: &mut Decoder, key: RowKey, row: &Row) -> EventRow {
         opcode: has_opcode.then_some(key.opcode),
         count: row.count,
         bytes: row.bytes,
+        fit: row.fit,
     }
 }
 
@@ -284,6 +330,7 @@ fn merge_equal(rows: &mut Vec<EventRow>) {
         if equal {
             kept.count += next.count;
             kept.bytes += next.bytes;
+            kept.fit.merge(next.fit);
         }
         equal
     });
@@ -390,6 +437,9 @@ impl Counted {
                     "opcode": row.opcode,
                     "count": row.count,
                     "bytes": row.bytes,
+                    "rests": row.fit.rests,
+                    "cut": row.fit.cut,
+                    "other_schema": row.fit.other_schema,
                 })
             })
             .collect();
@@ -397,6 +447,8 @@ impl Counted {
             rows.push(json!({
                 "provider": null, "provider_name": null, "event": null, "id": null, "version": null,
                 "opcode": null, "count": self.more.count, "bytes": self.more.bytes,
+                "rests": self.more.fit.rests, "cut": self.more.fit.cut,
+                "other_schema": self.more.fit.other_schema,
             }));
         }
         rows
@@ -593,9 +645,10 @@ impl Counted {
             let name = format!("{provider} / {}", row.event.as_deref().unwrap_or("-"));
             let name: String =
                 name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+            let fit = row.fit.to_text();
             let _ = writeln!(
                 text,
-                "  {:>12} {:>14} {:>6} {:>4} {:>4}  {name}",
+                "  {:>12} {:>14} {:>6} {:>4} {:>4}  {name}{fit}",
                 row.count,
                 row.bytes,
                 number(row.id),

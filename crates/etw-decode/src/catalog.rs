@@ -10,7 +10,7 @@ use crate::wpp::{self, WppMessage};
 use etw_types::Guid;
 use std::sync::Arc;
 
-/// Schemas of manifests, MOF, TMF and packs. Of two schemas for one event, the one added first is kept; packs come last.
+/// Schemas of manifests, MOF, TMF and packs. The schema of an event that was added first comes first, packs last.
 #[derive(Clone, Debug, Default)]
 pub struct Catalog {
     own: Schemas,
@@ -163,6 +163,13 @@ impl Catalog {
         found.sort();
         found.dedup();
         found
+    }
+
+    /// All schemas of a manifest's event, packs included; they differ in their fields.
+    #[inline]
+    pub(crate) fn event_schemas(&self, key: (Guid, u16, u8)) -> impl Iterator<Item = &Schema> {
+        let packs = self.packs.iter().flat_map(move |pack| pack.event_schemas(key));
+        self.own.event_schemas(key).chain(packs)
     }
 
     /// The schema of a manifest's event, packs included.

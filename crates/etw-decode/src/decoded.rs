@@ -5,10 +5,28 @@ use crate::reason::{Reason, Source};
 use crate::schema::Schema;
 use crate::value::Style;
 use crate::visitor::Visitor;
-use crate::walk::{PayloadError, walk};
+use crate::walk::{PayloadError, walk, walk_part};
 use etw_tracelogging::ProviderTraits;
 use etw_types::{EventRecord, Guid};
 use std::borrow::Cow;
+
+/// What [`Decoded::visit_part`] leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Visited<'p> {
+    /// The payload's bytes behind the last field that was visited.
+    pub rest: &'p [u8],
+    /// Why fields are missing.
+    pub reason: Option<Reason>,
+    /// Bytes of the payload that the visited fields take.
+    pub used: usize,
+}
+
+impl Visited<'_> {
+    /// Why the record is shown undecoded: not even its first field could be read.
+    pub fn failure(&self) -> Option<&Reason> {
+        self.reason.as_ref().filter(|_| self.used == 0)
+    }
+}
 
 /// A record's schema, or the reason why it has none.
 pub struct Decoded<'d> {
@@ -22,6 +40,7 @@ pub struct Decoded<'d> {
     /// Other than the record's.
     pub(crate) pointer_size: Option<u8>,
     pub(crate) event_info: Option<&'d [u8]>,
+    pub(crate) passed_over: usize,
 }
 
 impl<'d> Decoded<'d> {
@@ -35,6 +54,7 @@ impl<'d> Decoded<'d> {
             provider_name: None,
             pointer_size: None,
             event_info: None,
+            passed_over: 0,
         }
     }
 
@@ -48,6 +68,7 @@ impl<'d> Decoded<'d> {
             provider_name: None,
             pointer_size: None,
             event_info: None,
+            passed_over: 0,
         }
     }
 
@@ -64,6 +85,11 @@ impl<'d> Decoded<'d> {
     /// The TRACE_EVENT_INFO of the trace that the schema comes from.
     pub fn event_info(&self) -> Option<&'d [u8]> {
         self.event_info
+    }
+
+    /// How many schemas of higher precedence describe the event but do not fit its payload.
+    pub fn passed_over(&self) -> usize {
+        self.passed_over
     }
 
     /// The width of the record's pointers: its header's, unless its payload has the other.
@@ -113,6 +139,23 @@ impl<'d> Decoded<'d> {
         let Some(schema) = self.schema else { return Ok(false) };
         walk(schema, record.payload, self.pointer_size(record), visitor)?;
         Ok(true)
+    }
+
+    /// Visits the fields as far as the payload goes; `None` if there is no schema. No byte is lost: what the fields leave is the
+    /// rest.
+    pub fn visit_part<'p>(
+        &self,
+        record: &EventRecord<'p>,
+        visitor: &mut impl Visitor,
+    ) -> Option<Visited<'p>> {
+        let schema = self.schema?;
+        let walked = walk_part(schema, record.payload, self.pointer_size(record), visitor);
+        let incomplete = || schema.incomplete.clone().map(Reason::Incomplete);
+        Some(Visited {
+            rest: record.payload.get(walked.used..).unwrap_or_default(),
+            reason: walked.error.map(Reason::Payload).or_else(incomplete),
+            used: walked.used,
+        })
     }
 
     /// The top-level fields and their texts; arrays and structs in brackets.

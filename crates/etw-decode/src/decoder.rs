@@ -176,12 +176,16 @@ impl Decoder {
             Arc::make_mut(&mut self.store).learn(record);
         }
         let key = EventKey::Event(provider, id, version);
-        let is_named = self.named.event(provider, id, version).is_some();
-        let is_described = !is_named && !self.store.is_empty() && self.compile(&key);
-        if let Some(schema) = self.named.event(provider, id, version) {
-            return Decoded::with(schema, Source::Manifest);
+        if !self.store.is_empty() {
+            self.compile(&key);
         }
-        if is_described {
+        if !is_manifest {
+            if let Some(decoded) = self.best(record, (provider, id, version)) {
+                return decoded;
+            }
+        } else if let Some(schema) = self.named.event(provider, id, version) {
+            return Decoded::with(schema, Source::Manifest);
+        } else if self.store.event(&key).is_some() {
             return self.described(&key);
         }
         let source = self.store.source(&provider);
@@ -189,12 +193,6 @@ impl Decoder {
             let mut decoded = Decoded::with(eventsource::chunk_schema(), Source::EventSource);
             decoded.provider_name = source.and_then(|source| source.provider_name(&provider));
             return decoded;
-        }
-        if let Some(schema) = source.and_then(|source| source.event(provider, id, version)) {
-            return Decoded::with(schema, Source::EventSource);
-        }
-        if let Some(schema) = self.own.event(provider, id, version) {
-            return Decoded::with(schema, Source::Manifest);
         }
         if is_string_event(record) {
             return Decoded::with(string_schema(), Source::String);
@@ -209,6 +207,40 @@ impl Decoder {
             (false, None) => Reason::NoManifest,
         };
         Decoded { provider_name: name, ..Decoded::undecoded(reason) }
+    }
+
+    /// The schema of highest precedence that fits the payload; if none does, the schema of highest precedence.
+    fn best<'d>(&'d self, record: &EventRecord<'d>, key: (Guid, u16, u8)) -> Option<Decoded<'d>> {
+        let (provider, id, version) = key;
+        let with = |source| move |schema| Decoded::with(schema, source);
+        let described = || {
+            let key = EventKey::Event(provider, id, version);
+            // Another trace's schemas are not this one's.
+            self.store.event(&key).map(|_| self.described(&key))
+        };
+        let told = || self.store.source(&provider)?.event(provider, id, version);
+        let mut candidates = self
+            .named
+            .event_schemas(key)
+            .map(with(Source::Manifest))
+            .chain(std::iter::once_with(described).flatten())
+            .chain(std::iter::once_with(told).flatten().map(with(Source::EventSource)))
+            .chain(self.own.event_schemas(key).map(with(Source::Manifest)));
+        let first = candidates.next()?;
+        let Some(second) = candidates.next() else { return Some(first) };
+        let fits = |decoded: &Decoded<'_>| {
+            let visited = decoded.visit_part(record, &mut ());
+            visited.is_some_and(|visited| visited.rest.is_empty() && visited.reason.is_none())
+        };
+        if fits(&first) {
+            return Some(first);
+        }
+        let others = std::iter::once(second).chain(candidates);
+        let fitting = others.enumerate().find(|(_, decoded)| fits(decoded));
+        match fitting {
+            None => Some(first),
+            Some((number, decoded)) => Some(Decoded { passed_over: number + 1, ..decoded }),
+        }
     }
 
     fn classic<'d>(&'d mut self, record: &EventRecord<'d>) -> Decoded<'d> {

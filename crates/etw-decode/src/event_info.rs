@@ -16,6 +16,7 @@
 //! Source: Microsoft's tdh.h documentation; layouts checked against merged traces of Windows 8 to 11.
 
 use crate::field::{Count, Field, Kind, Length};
+use crate::layout::whole_part;
 use crate::map::{Map, MapKind};
 use crate::message::Message;
 use crate::schema::{Names, Schema};
@@ -209,7 +210,14 @@ impl<'a> EventInfo<'a> {
             if text > TEXT_LIMIT {
                 return Err(EventInfoError::TooMuch);
             }
-            let mut field = self.field(index)?;
+            let mut field = match self.field(index) {
+                Ok(field) => field,
+                Err(error @ EventInfoError::Type { .. }) => {
+                    fields.push(Err(error.to_string()));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             match &field.kind {
                 Kind::Struct { count, .. } => members += count,
                 Kind::Custom { schema, .. } => text += schema.len(),
@@ -219,14 +227,17 @@ impl<'a> EventInfo<'a> {
                 return Err(EventInfoError::TooMuch);
             }
             field.map = self.map_name(index).and_then(|name| map(&name));
-            fields.push(field);
+            fields.push(Ok(field));
         }
-        self.mark_custom_lengths(&mut fields);
         let top_level = self.u32(0x68) as usize;
         if top_level > fields.len() {
             return Err(EventInfoError::Index { property: top_level });
         }
-        let mut schema = Schema::new(self.names(), fields, top_level);
+        // A property of an unknown type costs the properties behind it.
+        let mut whole = whole_part(fields, top_level);
+        self.mark_custom_lengths(&mut whole.fields);
+        let mut schema = Schema::new(self.names(), whole.fields, whole.top_level);
+        schema.incomplete = whole.incomplete.map(String::into_boxed_str);
         schema.message = self.string(self.u32(0x4c)).map(|text| Message::parse(&text));
         schema.tag = self.u32(0x6c) >> 4;
         Ok(schema)

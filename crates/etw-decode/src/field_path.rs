@@ -43,15 +43,14 @@ impl Decoded<'_> {
             state: State::Searching,
         };
         let walked = self.visit(record, &mut selector);
+        if let State::NoElement { index, count } = selector.state {
+            return Err(FieldError::NoElement { path: path.to_owned(), index, count });
+        }
+        // A value that the end of the payload cuts is closed, too.
+        walked.map_err(FieldError::Payload)?;
         match selector.state {
             State::Found => Ok(selector.builder.into_value().unwrap_or(FieldValue::Null)),
-            State::NoElement { index, count } => {
-                Err(FieldError::NoElement { path: path.to_owned(), index, count })
-            }
-            State::Searching => {
-                walked.map_err(FieldError::Payload)?;
-                Err(FieldError::NotInPayload { path: path.to_owned() })
-            }
+            _ => Err(FieldError::NotInPayload { path: path.to_owned() }),
         }
     }
 }
@@ -436,8 +435,10 @@ mod tests {
 
     #[test]
     fn fields_before_the_end_of_a_short_payload_are_read() {
-        with_event(&payload()[..11], |event| {
+        with_event(&payload()[..13], |event| {
             assert_eq!(event.get::<u32>("Count"), Ok(7));
+            assert!(event.get::<Vec<i16>>("List").is_err());
+            assert_eq!(event.get::<i16>("List[0]"), Ok(-1));
             let error = event.get::<u8>("a.b").unwrap_err();
             assert!(
                 matches!(&error, FieldError::Payload(PayloadError::Short { field, .. }) if field == "List")

@@ -74,7 +74,7 @@ pub use catalog::Catalog;
 #[cfg(feature = "cbor")]
 pub use cbor::Cbor;
 pub use custom::{CustomDecoder, CustomDecoders, Rendered};
-pub use decoded::Decoded;
+pub use decoded::{Decoded, Visited};
 pub use decoder::Decoder;
 pub use etw_tracelogging::tdh::{InType, OutType};
 pub use etw_tracelogging::{Show, StatusKind, Wire};
@@ -94,7 +94,7 @@ pub use string_event::is_string_event;
 pub use text::{CodePage, Text, write_json_string};
 pub use value::{Style, Value};
 pub use visitor::Visitor;
-pub use walk::{PayloadError, walk};
+pub use walk::{PayloadError, Walked, walk, walk_part};
 
 /// The example of `README.md`, as a doc-test.
 #[cfg(doctest)]

@@ -76,6 +76,8 @@ pub enum Reason {
     EventInfo(EventInfoError),
     /// The payload does not fit the schema.
     Payload(PayloadError),
+    /// Fields at the end of the schema are unknown, for this reason.
+    Incomplete(Box<str>),
 }
 
 impl fmt::Display for Reason {
@@ -103,8 +105,18 @@ impl fmt::Display for Reason {
             Reason::TraceLogging(error) => write!(f, "bad TraceLogging metadata: {error}"),
             Reason::EventInfo(error) => write!(f, "bad TRACE_EVENT_INFO: {error}"),
             Reason::Payload(error) => write!(f, "payload does not fit the schema: {error}"),
+            Reason::Incomplete(what) => write!(f, "the schema is not complete: {what}"),
         }
     }
 }
 
-impl std::error::Error for Reason {}
+impl std::error::Error for Reason {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Reason::TraceLogging(error) => Some(error),
+            Reason::EventInfo(error) => Some(error),
+            Reason::Payload(error) => Some(error),
+            _ => None,
+        }
+    }
+}

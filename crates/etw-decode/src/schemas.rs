@@ -11,10 +11,15 @@ use std::collections::HashMap;
 /// Versions of a class's event; `None` stands for versions without a schema of their own.
 type Versions = Vec<(Option<u8>, Schema)>;
 
-/// Schemas by what they describe. Of two schemas for one event, the one added first is kept.
+/// Schemas of one event beyond the first that are kept.
+const OTHERS_LIMIT: usize = 8;
+
+/// Schemas by what they describe. The schema of an event that was added first comes first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schemas {
     pub events: HashMap<(Guid, u16, u8), Schema, foldhash::fast::RandomState>,
+    /// Further schemas with other fields, for the same events: builds of a provider differ without a new version.
+    others: HashMap<(Guid, u16, u8), Vec<Schema>, foldhash::fast::RandomState>,
     pub providers: HashMap<Guid, String, foldhash::fast::RandomState>,
     /// Masks and names of a provider's keywords.
     keywords: HashMap<Guid, Vec<(u64, String)>, foldhash::fast::RandomState>,
@@ -31,9 +36,24 @@ impl Schemas {
         }
         for ((id, version), schema) in provider.events {
             if let Some(control) = provider.control_guid {
-                self.events.entry((control, id, version)).or_insert_with(|| schema.clone());
+                self.add_event((control, id, version), schema.clone());
             }
-            self.events.entry((provider.guid, id, version)).or_insert(schema);
+            self.add_event((provider.guid, id, version), schema);
+        }
+    }
+
+    fn add_event(&mut self, key: (Guid, u16, u8), schema: Schema) {
+        use std::collections::hash_map::Entry;
+        match self.events.entry(key) {
+            Entry::Vacant(entry) => drop(entry.insert(schema)),
+            Entry::Occupied(first) if first.get().fields == schema.fields => {}
+            Entry::Occupied(_) => {
+                let others = self.others.entry(key).or_default();
+                let is_known = others.iter().any(|other| other.fields == schema.fields);
+                if !is_known && others.len() < OTHERS_LIMIT {
+                    others.push(schema);
+                }
+            }
         }
     }
 
@@ -73,6 +93,14 @@ impl Schemas {
     #[inline]
     pub fn event(&self, provider: Guid, id: u16, version: u8) -> Option<&Schema> {
         self.events.get(&(provider, id, version))
+    }
+
+    /// All schemas of an event, the first one first.
+    #[inline]
+    pub fn event_schemas(&self, key: (Guid, u16, u8)) -> impl Iterator<Item = &Schema> {
+        let first = self.events.get(&key);
+        let others = first.and_then(|_| self.others.get(&key)).into_iter().flatten();
+        first.into_iter().chain(others)
     }
 
     pub fn message(&self, guid: Guid, number: u16) -> Option<&Schema> {

@@ -51,13 +51,23 @@ const DEPTH: usize = 60;
 /// Compiles the metadata blob of an event (extended item 11).
 ///
 /// # Errors
-/// Bad metadata, or a type that has no known encoding.
+/// Bad metadata. A type without a known encoding makes the schema [incomplete](Schema::incomplete).
 pub fn schema(blob: &[u8]) -> Result<Schema, SchemaError> {
     let metadata = EventMetadata::parse(blob).map_err(SchemaError::Metadata)?;
     let mut source = metadata.fields();
     let mut nodes = Vec::new();
-    while let Some(node) = read_node(&mut source, 0)? {
-        nodes.push(node);
+    let mut incomplete = None;
+    loop {
+        match read_node(&mut source, 0) {
+            Ok(Some(node)) => nodes.push(node),
+            Ok(None) => break,
+            // A field of an unknown type costs the fields behind it.
+            Err(error @ SchemaError::Type { .. }) => {
+                incomplete = Some(error.to_string().into_boxed_str());
+                break;
+            }
+            Err(error) => return Err(error),
+        }
     }
     let names = Names {
         event: Some(String::from_utf8_lossy(metadata.name()).into_owned()),
@@ -66,6 +76,7 @@ pub fn schema(blob: &[u8]) -> Result<Schema, SchemaError> {
     let (fields, top_level) = flatten(nodes);
     let mut schema = Schema::new(names, fields, top_level);
     schema.tag = metadata.tag();
+    schema.incomplete = incomplete;
     Ok(schema)
 }
 

@@ -1,4 +1,4 @@
-//! A schema over a payload.
+//! The walk: a schema over a payload.
 
 use crate::field::{Count, Field, Kind, Length};
 use crate::read::{counted, read, stored_integer};
@@ -49,18 +49,42 @@ const BUDGET: usize = 4 << 20;
 /// Deeper than any encoder nests. Two brackets each, and one for an array of values, find room in 128 bits.
 const DEPTH: usize = 60;
 
-/// Tells `visitor` the fields that `schema` finds in `payload`; gives how many bytes they take.
+/// How far a walk came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walked {
+    /// Bytes of the payload that the visited fields take; the rest begins behind them.
+    pub used: usize,
+    /// Why the walk ended before the last field.
+    pub error: Option<PayloadError>,
+}
+
+/// Runs `schema` over `payload`; returns how many bytes the fields take.
 ///
-/// Bytes behind the last field are ignored, as by Windows' decoder. Text without its NUL ends with the payload.
+/// Bytes behind the last field are left to the caller. Text without its NUL ends with the payload.
 ///
 /// # Errors
-/// The fields before the error have been told.
+/// [`PayloadError`]. `visitor` has received the fields before the error, as with [`walk_part`].
 pub fn walk(
     schema: &Schema,
     payload: &[u8],
     pointer_size: u8,
     visitor: &mut impl Visitor,
 ) -> Result<usize, PayloadError> {
+    let Walked { used, error } = walk_part(schema, payload, pointer_size, visitor);
+    match error {
+        None => Ok(used),
+        Some(error) => Err(error),
+    }
+}
+
+/// Runs `schema` over `payload`, as far as the payload goes. If it ends early, `visitor` receives the fields before that, and the
+/// end of each array and struct that was begun.
+pub fn walk_part(
+    schema: &Schema,
+    payload: &[u8],
+    pointer_size: u8,
+    visitor: &mut impl Visitor,
+) -> Walked {
     let referred = if schema.has_references { vec![0; schema.fields.len()] } else { Vec::new() };
     let mut walker = Walker {
         schema,
@@ -72,8 +96,8 @@ pub fn walk(
         depth: 0,
         visitor,
     };
-    walker.fields(0, schema.top_level)?;
-    Ok(walker.at)
+    let error = walker.fields(0, schema.top_level).err();
+    Walked { used: walker.at, error }
 }
 
 struct Walker<'a, V> {
@@ -125,15 +149,15 @@ impl<'a, V: Visitor> Walker<'a, V> {
             },
         };
         self.visitor.begin_array(field, count);
+        let mut result = Ok(());
         for _ in 0..count {
-            if self.visitor.is_done() {
+            if result.is_err() || self.visitor.is_done() {
                 break;
             }
-            self.charge(1)?;
-            self.one(index, field)?;
+            result = self.charge(1).and_then(|()| self.one(index, field));
         }
         self.visitor.end_array(field);
-        Ok(())
+        result
     }
 
     fn one(&mut self, index: usize, field: &'a Field) -> Result<(), PayloadError> {
@@ -146,13 +170,14 @@ impl<'a, V: Visitor> Walker<'a, V> {
         // Some forms name every struct of an array.
         self.charge(field.name.len())?;
         self.visitor.begin_struct(field);
+        let mut result = Ok(());
         if count > 0 {
             self.depth += 1;
-            self.fields(first, count)?;
+            result = self.fields(first, count);
             self.depth -= 1;
         }
         self.visitor.end_struct(field);
-        Ok(())
+        result
     }
 
     #[inline]

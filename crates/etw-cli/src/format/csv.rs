@@ -95,16 +95,33 @@ fn put_fields(
         first: true,
         opened: true,
     };
-    let reason = match decoded.visit(record, &mut columns) {
-        Ok(true) => None,
-        Ok(false) => decoded.reason().cloned(),
-        Err(error) => Some(Reason::Payload(error)),
+    let visited = decoded.visit_part(record, &mut columns);
+    let mut is_first = columns.first;
+    let failure = visited.as_ref().map_or(decoded.reason(), |visited| visited.failure());
+    let visited = match &visited {
+        Some(visited) if failure.is_none() => visited,
+        _ => {
+            out.truncate(start);
+            text(out, &failure.map(Reason::to_string).unwrap_or_default());
+            out.push(b',');
+            return put_hex(out, record.payload);
+        }
     };
-    let Some(reason) = reason else { return };
-    out.truncate(start);
-    text(out, &reason.to_string());
-    out.push(b',');
-    put_hex(out, record.payload);
+    if let Some(reason) = &visited.reason {
+        separate(out, &mut is_first);
+        text(out, &reason.to_string());
+    }
+    if !visited.rest.is_empty() {
+        separate(out, &mut is_first);
+        out.extend_from_slice(b"rest=");
+        put_hex(out, visited.rest);
+    }
+}
+
+fn separate(out: &mut Vec<u8>, is_first: &mut bool) {
+    if !std::mem::replace(is_first, false) {
+        out.push(b',');
+    }
 }
 
 fn number(out: &mut Vec<u8>, value: Option<impl itoa::Integer>) {

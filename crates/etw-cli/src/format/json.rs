@@ -213,7 +213,7 @@ fn put_item(out: &mut Vec<u8>, ext_type: ExtType, data: &[u8]) {
     }
 }
 
-/// `decoded`, `reason`, `fields`, `message`, `payload`.
+/// `decoded`, `reason`, `fields`, `rest`, `message`, `payload`.
 fn put_content(
     options: &Options,
     out: &mut Vec<u8>,
@@ -236,11 +236,23 @@ fn put_content(
     out.extend_from_slice(source.name().as_bytes());
     out.extend_from_slice(b"\",\"fields\":{");
     let mut fields = Fields { out, style: &options.style, arrays: 0 };
-    if let Err(error) = decoded.visit(record, &mut fields) {
-        out.truncate(start);
-        return put_undecoded(out, record, Some(&Reason::Payload(error)));
-    }
+    let visited = decoded.visit_part(record, &mut fields);
     out.push(b'}');
+    if let Some(reason) = visited.as_ref().and_then(|visited| visited.failure()) {
+        out.truncate(start);
+        return put_undecoded(out, record, Some(reason));
+    }
+    if let Some(visited) = visited {
+        if let Some(reason) = visited.reason {
+            put_key(out, "reason");
+            write_json_string(out, &reason.to_string());
+        }
+        if !visited.rest.is_empty() {
+            out.extend_from_slice(b",\"rest\":\"");
+            put_hex(out, visited.rest);
+            out.push(b'"');
+        }
+    }
     if let Some(message) = decoded.message(record, &options.style) {
         out.extend_from_slice(b",\"message\":");
         write_json_string(out, &message);

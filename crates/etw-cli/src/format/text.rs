@@ -63,47 +63,59 @@ pub fn write(
     }
     let start = out.len();
     let mut fields = Fields { out, style: &options.style, depth: 0, opened: false };
-    let reason = match decoded.visit(record, &mut fields) {
-        Ok(true) => None,
-        Ok(false) => decoded.reason().cloned(),
-        Err(error) => Some(Reason::Payload(error)),
-    };
-    if let Some(reason) = reason {
-        out.truncate(start);
-        let reason = reason.to_string();
-        out.extend_from_slice(b" (");
-        out.extend_from_slice(reason.as_bytes());
-        out.push(b')');
-        put_payload(out, record);
-    } else {
-        if let Some(names) = &options.names {
-            if let Some(name) = names.file_of(record, decoded) {
-                out.extend_from_slice(b" file=");
-                write_json_string(out, name);
-            }
-            let process = names.process_at(record);
-            let frames = names.stacks_of(record).flatten().copied().chain(record.stack());
-            let mut is_first = true;
-            for frame in frames {
-                out.extend_from_slice(if is_first { b" stack=[" } else { b" " });
-                is_first = false;
-                match names.image_of(process, frame) {
-                    Some((name, offset)) => put(out, format_args!("{}+{offset:#x}", safe(name))),
-                    None => put(out, format_args!("{frame:#x}")),
-                }
-            }
-            if !is_first {
-                out.push(b']');
-            }
-        }
-        if let Some(message) = decoded.message(record, &options.style) {
-            out.extend_from_slice(b" message=");
-            write_json_string(out, &message);
-        }
-        if options.raw {
+    let visited = decoded.visit_part(record, &mut fields);
+    let failure = visited.as_ref().map_or(decoded.reason(), |visited| visited.failure());
+    let visited = match &visited {
+        Some(visited) if failure.is_none() => visited,
+        _ => {
+            out.truncate(start);
+            put_reason(out, failure);
             put_payload(out, record);
+            return put_position(options, out, record);
+        }
+    };
+    if !visited.rest.is_empty() {
+        out.extend_from_slice(b" rest=");
+        put_hex(out, visited.rest);
+    }
+    put_reason(out, visited.reason.as_ref());
+    if let Some(names) = &options.names {
+        if let Some(name) = names.file_of(record, decoded) {
+            out.extend_from_slice(b" file=");
+            write_json_string(out, name);
+        }
+        let process = names.process_at(record);
+        let frames = names.stacks_of(record).flatten().copied().chain(record.stack());
+        let mut is_first = true;
+        for frame in frames {
+            out.extend_from_slice(if is_first { b" stack=[" } else { b" " });
+            is_first = false;
+            match names.image_of(process, frame) {
+                Some((name, offset)) => put(out, format_args!("{}+{offset:#x}", safe(name))),
+                None => put(out, format_args!("{frame:#x}")),
+            }
+        }
+        if !is_first {
+            out.push(b']');
         }
     }
+    if let Some(message) = decoded.message(record, &options.style) {
+        out.extend_from_slice(b" message=");
+        write_json_string(out, &message);
+    }
+    if options.raw {
+        put_payload(out, record);
+    }
+    put_position(options, out, record);
+}
+
+fn put_reason(out: &mut Vec<u8>, reason: Option<&Reason>) {
+    if let Some(reason) = reason {
+        put(out, format_args!(" ({})", safe(&reason.to_string())));
+    }
+}
+
+fn put_position(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>) {
     if options.raw {
         let position = &record.position;
         put(

@@ -99,19 +99,35 @@ fn put_data(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>, deco
     let start = out.len();
     out.extend_from_slice(b"<EventData>");
     let mut data = Data { out, style: &options.style, array: None, scratch: Vec::new() };
-    let error = match decoded.visit(record, &mut data) {
-        Ok(true) => {
-            out.extend_from_slice(b"</EventData>");
-            if options.raw {
-                element(out, "BinaryEventData", |out| put_hex(out, record.payload));
-            }
-            return;
+    let visited = decoded.visit_part(record, &mut data);
+    let failure = visited.as_ref().map_or(decoded.reason(), |visited| visited.failure());
+    let visited = match &visited {
+        Some(visited) if failure.is_none() => visited,
+        _ => {
+            out.truncate(start);
+            let is_unfit = visited.is_some();
+            let code = if is_unfit { ERROR_EVT_INVALID_EVENT_DATA } else { ERROR_NOT_FOUND };
+            put_error(out, record, failure, code);
+            return element(out, "BinaryEventData", |out| put_hex(out, record.payload));
         }
-        Ok(false) => None,
-        Err(error) => Some(Reason::Payload(error)),
     };
-    out.truncate(start);
-    let reason = error.as_ref().or(decoded.reason()).map(Reason::to_string).unwrap_or_default();
+    out.extend_from_slice(b"</EventData>");
+    if visited.reason.is_some() {
+        put_error(out, record, visited.reason.as_ref(), ERROR_EVT_INVALID_EVENT_DATA);
+    }
+    if options.raw {
+        element(out, "BinaryEventData", |out| put_hex(out, record.payload));
+    } else if !visited.rest.is_empty() {
+        element(out, "Rest", |out| put_hex(out, visited.rest));
+    }
+}
+
+/// What Windows' decoder answers without a schema, and for a payload that does not fit one.
+const ERROR_NOT_FOUND: u32 = 1168;
+const ERROR_EVT_INVALID_EVENT_DATA: u32 = 15005;
+
+fn put_error(out: &mut Vec<u8>, record: &EventRecord<'_>, reason: Option<&Reason>, code: u32) {
+    let reason = reason.map(Reason::to_string).unwrap_or_default();
     if record.header == HeaderType::Message {
         out.extend_from_slice(b"<DebugData>");
         if let Some(sequence) = record.sequence {
@@ -121,13 +137,10 @@ fn put_data(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>, deco
         out.extend_from_slice(b"</DebugData>");
     } else {
         out.extend_from_slice(b"<ProcessingErrorData>");
-        // 15005 is ERROR_EVT_INVALID_EVENT_DATA, 1168 ERROR_NOT_FOUND: what Windows' decoder answers.
-        let code: u32 = if error.is_some() { 15005 } else { 1168 };
         element(out, "ErrorCode", |out| put_number(out, code));
         element(out, "DataItemName", |out| escape(out, &reason));
         out.extend_from_slice(b"</ProcessingErrorData>");
     }
-    element(out, "BinaryEventData", |out| put_hex(out, record.payload));
 }
 
 fn put_rendering(out: &mut Vec<u8>, names: &Names, decoded: &Decoded<'_>, message: Option<&str>) {

@@ -39,7 +39,9 @@ fn every_header_type_has_all_keys_and_its_own_values() {
         for key in KEYS {
             assert!(line.get(key).is_some(), "{key} in {line}");
         }
-        assert_eq!(line["decoded"].is_null(), line.get("reason").is_some());
+        // A payload that ends early keeps the fields before its end, and the reason.
+        let is_cut = line["fields"].as_object().is_some_and(|fields| !fields.is_empty());
+        assert!(line["decoded"].is_null() == line.get("reason").is_some() || is_cut, "{line}");
         assert_eq!(line["decoded"].is_null(), line.get("payload").is_some());
     }
     let one = |header: &str| lines.iter().find(|line| line["header"] == header).unwrap();
@@ -317,6 +319,71 @@ fn compiled_manifests_are_packed_with_their_messages_and_listed_as_json() {
     );
     assert_eq!(output.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&output.stderr).contains("bad.xml"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A manifest whose templates are too short and too long for the payload, and one that fits: nothing is dropped, the one that
+/// fits wins, and `stat` counts.
+#[test]
+fn no_byte_is_dropped_and_a_schema_that_fits_wins() {
+    let file = TempFile::new(&every_header());
+    let select = ["dump", "--where", "header == EVENT64"];
+    let json = [&select[..], &["--format", "json"]].concat();
+    let event = json_lines(&stdout(&json, &[file.path()], 0)).remove(0);
+    let payload = event["payload"].as_str().unwrap();
+    let size = payload.len() / 2;
+    assert!(size > 2, "{payload}");
+    let folder = std::env::temp_dir().join(format!("etw-rests-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let manifest = |name: &str, bytes: usize| {
+        let data = format!(
+            "<data name='a' inType='win:UInt8'/><data name='b' inType='win:Binary' length='{bytes}'/>"
+        );
+        let text = format!(
+            "<m><provider name='Maker' guid='{{{}}}'><templates><template tid='T'>{data}</template></templates>\
+             <events><event value='{}' version='{}' template='T'/></events></provider></m>",
+            event["provider"].as_str().unwrap(),
+            event["id"],
+            event["version"]
+        );
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (short, long, fits) =
+        (manifest("short", 1), manifest("long", size), manifest("fits", size - 1));
+    let with = |arguments: &[&str], manifests: &[&String]| {
+        let named: Vec<&str> = manifests.iter().flat_map(|path| ["--manifest", path]).collect();
+        stdout(&[arguments, &named[..]].concat(), &[file.path()], 0)
+    };
+    let line = |manifests: &[&String]| json_lines(&with(&json, manifests)).remove(0);
+    let rest = &payload[4..];
+    assert_eq!(line(&[&short])["rest"], rest);
+    let cut = line(&[&long]);
+    assert_eq!((&cut["decoded"], &cut["rest"]), (&json!("manifest"), &json!(&payload[2..])));
+    assert_eq!(cut["fields"].as_object().unwrap().len(), 1);
+    assert!(cut["reason"].as_str().unwrap().contains("\"b\""), "{cut}");
+    let whole = line(&[&short, &long, &fits]);
+    assert_eq!((whole.get("rest"), whole.get("reason")), (None, None));
+    assert_eq!(whole["fields"]["b"], &payload[2..]);
+    for (format, shown) in [
+        ("text", format!(" rest={rest}")),
+        ("csv", format!(",rest={rest}")),
+        ("xml", format!("<Rest>{}</Rest>", rest)),
+    ] {
+        let text = with(&[&select[..], &["--format", format]].concat(), &[&short]);
+        assert!(text.to_lowercase().contains(&shown.to_lowercase()), "{format}: {text}");
+    }
+    for (manifests, key) in
+        [(&[&short][..], "rests"), (&[&long], "cut"), (&[&short, &fits], "other_schema")]
+    {
+        let stat: Value =
+            serde_json::from_str(&with(&["stat", "--format", "json"], manifests)).unwrap();
+        let rows = stat["by_event"].as_array().unwrap();
+        let row = rows.iter().find(|row| row["provider_name"] == "Maker").unwrap();
+        assert_eq!(row[key], 2, "{key}");
+    }
+    assert!(with(&["stat"], &[&short]).contains("[2 with a rest]"));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

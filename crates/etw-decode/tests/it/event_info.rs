@@ -343,6 +343,21 @@ fn schema_records_are_named_like_what_they_describe() {
 }
 
 #[test]
+fn an_unknown_type_costs_the_properties_behind_it() {
+    let properties = vec![property("known", 8, 0), property("x", 999, 0), property("y", 8, 0)];
+    let mut decoder = Decoder::new();
+    learn(&mut decoder, 32, &Info { id: 1, properties, ..Info::default() }.blob());
+    let payload = [7, 0, 0, 0, 1, 2, 3];
+    let record = event(1, &payload);
+    let decoded = decoder.decode(&record);
+    let mut json = Json::default();
+    let visited = decoded.visit_part(&record, &mut json).unwrap();
+    assert_eq!(json.finish(), "{\"known\":7}");
+    assert_eq!(visited.rest, [1, 2, 3]);
+    assert!(matches!(visited.reason, Some(Reason::Incomplete(what)) if what.contains("999")));
+}
+
+#[test]
 fn malicious_descriptions_give_a_reason() {
     let struct_of = |first, members| Property {
         flags: STRUCT,
@@ -356,7 +371,6 @@ fn malicious_descriptions_give_a_reason() {
         vec![property("x", 4, 0), struct_of(0, 1)],
         vec![Property { flags: PARAM_COUNT, count: 5, ..property("x", 4, 0) }],
         vec![Property { flags: PARAM_LENGTH, length: 0, ..property("x", 1, 0) }],
-        vec![property("x", 999, 0)],
     ];
     for properties in bad {
         let mut decoder = Decoder::new();

@@ -21,6 +21,11 @@ impl Json {
         }
     }
 
+    /// The object of all fields.
+    pub fn finish(self) -> String {
+        format!("{{{}}}", String::from_utf8(self.text).unwrap())
+    }
+
     fn open(&mut self, field: &Field, array: bool) {
         self.key(field);
         self.text.push(if array { b'[' } else { b'{' });
@@ -54,7 +59,7 @@ impl Visitor for Json {
 pub fn json_of(decoded: &Decoded<'_>, record: &EventRecord<'_>) -> Result<String, PayloadError> {
     let mut json = Json::default();
     decoded.visit(record, &mut json)?;
-    Ok(format!("{{{}}}", String::from_utf8(json.text).unwrap()))
+    Ok(json.finish())
 }
 
 /// Gives a record with this metadata, its decoder's answer and the record itself.

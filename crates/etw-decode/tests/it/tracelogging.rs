@@ -215,17 +215,52 @@ fn a_short_payload_names_the_field_and_its_offset() {
 }
 
 #[test]
+fn an_unknown_type_costs_the_fields_behind_it() {
+    let mut blob = MetadataBuilder::new("E", 0)
+        .field("first", InType::UINT8, OutType::NULL, Count::Scalar, 0)
+        .field("pointer", InType::UINT8, OutType::NULL, Count::Scalar, 0)
+        .finish()
+        .unwrap();
+    *blob.last_mut().unwrap() = 16;
+    with_tracelogging(&blob, &[7, 1, 2], |decoded, record| {
+        let mut json = Json::default();
+        let visited = decoded.visit_part(record, &mut json).unwrap();
+        assert_eq!((json.finish(), visited.rest), ("{\"first\":7}".to_owned(), &[1, 2][..]));
+        assert!(
+            matches!(visited.reason, Some(Reason::Incomplete(what)) if what.contains("pointer"))
+        );
+    });
+}
+
+#[test]
+fn a_short_payload_keeps_the_fields_before_its_end() {
+    let blob = MetadataBuilder::new("E", 0)
+        .field("first", InType::UINT8, OutType::NULL, Count::Scalar, 0)
+        .structure("s", 2, Count::Fixed(2), 0)
+        .field("a", InType::UINT8, OutType::NULL, Count::Scalar, 0)
+        .field("b", InType::UINT16, OutType::NULL, Count::Scalar, 0)
+        .finish()
+        .unwrap();
+    with_tracelogging(&blob, &[7, 1, 2, 0, 3, 4], |decoded, record| {
+        let mut json = Json::default();
+        let visited = decoded.visit_part(record, &mut json).unwrap();
+        assert_eq!(json.finish(), "{\"first\":7,\"s\":[{\"a\":1,\"b\":2},{\"a\":3}]}");
+        assert_eq!(visited.rest, [4]);
+        let error = PayloadError::Short { field: "b".into(), offset: 5 };
+        assert_eq!(visited.reason, Some(Reason::Payload(error)));
+    });
+}
+
+#[test]
 fn bad_metadata_gives_a_reason() {
     let good = field(InType::UINT8, OutType::NULL, Count::Scalar);
-    let mut pointer = good.clone();
-    *pointer.last_mut().unwrap() = 16;
     let mut too_long = good.clone();
     too_long[0] += 1;
     let mut missing_members = good.clone();
     missing_members.extend([3]);
     missing_members[0] += 1;
     *missing_members.iter_mut().rev().nth(1).unwrap() = 0x98;
-    for blob in [&pointer[..], &too_long, &missing_members, &[], &[2, 0], &good[..good.len() - 1]] {
+    for blob in [&too_long[..], &missing_members, &[], &[2, 0], &good[..good.len() - 1]] {
         with_tracelogging(blob, &[0; 8], |decoded, _| {
             assert!(matches!(decoded.reason(), Some(Reason::TraceLogging(_))), "{blob:02x?}");
             assert!(decoded.schema().is_none());
