@@ -2,8 +2,8 @@
 //!
 //! Layers, from the bottom; each is public and usable alone:
 //!
-//! * [`header`]: the two raw structs of the format, [`BufferHeader`](header::BufferHeader) and
-//!   [`LogfileHeader`](header::LogfileHeader);
+//! * [`header`]: the logfile header, [`LogfileHeader`](header::LogfileHeader); buffer headers are
+//!   [`BufferHeader`](etw_types::BufferHeader) of `etw-types`;
 //! * [`record`]: the headers of single records;
 //! * [`lzxpress`]: the compression of buffers;
 //! * [`read::buffer`]: one buffer in memory → [`EventRecord`](etw_types::EventRecord)s; no file, no system;

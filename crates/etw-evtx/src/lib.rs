@@ -11,7 +11,7 @@
 //! | log | [`log`] | a file: its chunks in the order of their records |
 //! | text | [`xml`], [`json`] | Windows' XML, JSON |
 //! | search | [`query`] | XPath and query lists |
-//! | write | [`write`] | chunks and files |
+//! | write | [`mod@write`] | chunks and files |
 //!
 //! ```no_run
 //! let log = etw_evtx::Log::open("System.evtx")?;

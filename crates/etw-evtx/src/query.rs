@@ -34,7 +34,7 @@ use etw_types::FileTime;
 
 use crate::{Error, Record};
 
-pub use list::{QueryList, Select};
+pub use list::{ListError, QueryList, Select};
 
 /// An XPath expression that was checked.
 #[derive(Clone, Debug, PartialEq)]

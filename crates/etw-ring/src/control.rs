@@ -261,7 +261,7 @@ impl Control {
 }
 
 impl Control {
-    /// Registers this process for the host's barrier, so that the kernel need not do it when a [`Writer`] is made. While the process
+    /// Registers this process for the host's barrier, so that the kernel need not do it when a [`Writer`](crate::Writer) is made. While the process
     /// has one thread that takes no time; with more, the kernel waits for all processors, which takes tens of milliseconds.
     ///
     /// # Errors

@@ -95,7 +95,7 @@ impl HeaderType {
         }
     }
 
-    /// A kernel record: it carries a [`Hook`], its class is that of the hook's group.
+    /// A kernel record: it carries a [`Hook`](crate::Hook), its class is that of the hook's group.
     #[inline]
     pub const fn is_kernel(self) -> bool {
         use HeaderType::*;

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct DrainOptions<'a> {
     /// How long this call may wait for writes in flight. Zero: it takes what lies before the oldest of them, and a writer
-    /// that stands still for [`PATIENCE`] is passed over by later calls.
+    /// that stands still for [`PATIENCE`](crate::PATIENCE) is passed over by later calls.
     pub patience: Duration,
     /// The provider's process is gone: nothing is in flight, whatever its memory says.
     pub ended: bool,

@@ -17,7 +17,7 @@ pub struct Record<'a> {
     pub tid: u32,
     /// Registration it was written through.
     pub registration: u32,
-    /// Site id, 0 for inline metadata; see [`SiteTable`].
+    /// Site id, 0 for inline metadata; see [`SiteTable`](crate::SiteTable).
     pub site: u32,
     /// Sequence number in its stream.
     pub seq: u32,
