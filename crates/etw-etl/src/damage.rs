@@ -1,21 +1,23 @@
+//! Damage: bytes of a file that are not what the format requires; and errors, for files that cannot be read at all.
+
 use crate::lzxpress::LzxpressErrorKind;
 use etw_types::BufferHeader;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// One place where a file's bytes are not what they should be. It is local: reading goes on behind it.
+/// Bytes of a file that are not what the format requires. Damage is local: reading continues behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Argument number of the file.
     pub file_index: u32,
-    /// File offset of the record, or of its buffer where that is compressed or bad as a whole.
+    /// File offset of the record, or of its buffer if the buffer is compressed or damaged as a whole.
     pub offset: u64,
-    /// What was found and what was expected.
+    /// The kind of damage, with what was found and what was expected.
     pub kind: DamageKind,
 }
 
-/// What is wrong at a damaged place.
+/// Kinds of damage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DamageKind {
@@ -23,17 +25,17 @@ pub enum DamageKind {
     NoBuffer {
         /// Bytes skipped.
         length: u64,
-        /// Whether all of them are zero, as far as was looked.
+        /// Whether all examined bytes are zero.
         zeros: bool,
     },
-    /// A buffer header's size contradicts the file's; the file's was taken.
+    /// A buffer header's size contradicts the file's; the reader used the file's.
     BufferSize {
-        /// What the header says.
+        /// Size by the buffer's header.
         found: u32,
-        /// What the file says.
+        /// Size by the file.
         expected: u32,
     },
-    /// Neither length in a buffer header is possible; records were read up to the first that is not one.
+    /// Neither length in a buffer header is possible; records were read up to the first invalid one.
     FilledLength {
         /// `Offset` as stored.
         found: u32,
@@ -56,11 +58,11 @@ pub enum DamageKind {
         /// Bytes skipped.
         skipped: u32,
     },
-    /// A record's size is less than its header or more than the room; the rest of the buffer was skipped.
+    /// A record's size is less than its header or more than the bytes left; the rest of the buffer was skipped.
     RecordSize {
-        /// As stored.
+        /// Size as stored.
         size: u32,
-        /// What is left in the buffer.
+        /// Bytes left in the buffer.
         room: u32,
         /// Offset in the decompressed records of the buffer.
         at: u32,
@@ -72,16 +74,16 @@ pub enum DamageKind {
     },
     /// A compressed buffer cannot be decompressed to its end; records before that point were read.
     Compression {
-        /// What went wrong.
+        /// Why decompression stopped.
         kind: LzxpressErrorKind,
         /// Decompressed bytes that were lost.
         lost: u32,
     },
     /// The first buffer's logfile header cannot be read: no clock, no session, no pointer size.
     LogfileHeader,
-    /// The file changed while it was read: a buffer is not the one that was indexed, or is gone.
+    /// The file changed while it was read: an indexed buffer was replaced or removed.
     Changed,
-    /// Opening the buffer would have passed the limit of memory for open buffers.
+    /// Opening the buffer would have exceeded the memory limit for open buffers.
     OpenBuffers {
         /// Bytes allowed.
         limit: u64,
@@ -141,12 +143,12 @@ impl fmt::Display for DamageKind {
             }
             DamageKind::RecordSize { size, room, at } => write!(
                 f,
-                "record size {size} at +{at} does not fit its header and the {room} bytes left, skipped"
+                "record size {size} at +{at} is less than its header or more than the {room} bytes left; skipped the rest of the buffer"
             ),
             DamageKind::RecordParts { at } => {
                 write!(
                     f,
-                    "extended items or parts of the record at +{at} do not fit in it, skipped"
+                    "extended items or parts of the record at +{at} exceed its size; skipped the record"
                 )
             }
             DamageKind::Compression { kind, lost } => {
@@ -164,7 +166,7 @@ impl fmt::Display for DamageKind {
     }
 }
 
-/// The damages found so far; beyond [`DamageLog::KEPT`] they are only counted.
+/// The damage found so far. Beyond [`DamageLog::KEPT`] entries it is only counted.
 #[derive(Clone, Debug, Default)]
 pub struct DamageLog {
     kept: Vec<Damage>,
@@ -172,10 +174,10 @@ pub struct DamageLog {
 }
 
 impl DamageLog {
-    /// How many are kept with their place, so that a file of nothing but damage cannot take all memory.
+    /// Number of entries kept with their offset, so that a file full of damage cannot take all memory.
     pub const KEPT: usize = 10_000;
 
-    /// Adds one.
+    /// Adds an entry.
     pub fn push(&mut self, damage: Damage) {
         self.count += 1;
         if self.kept.len() < DamageLog::KEPT {
@@ -183,7 +185,7 @@ impl DamageLog {
         }
     }
 
-    /// Adds those of one file under the file's number; what was only counted stays so.
+    /// Adds the entries of one file under the file's number.
     pub(crate) fn append(&mut self, file_index: u32, other: &DamageLog) {
         for damage in &other.kept {
             self.push(Damage { file_index, ..damage.clone() });
@@ -191,53 +193,53 @@ impl DamageLog {
         self.count += other.count - other.kept.len() as u64;
     }
 
-    /// Those kept, in the order found.
+    /// The kept entries, in the order in which they were found.
     pub fn kept(&self) -> &[Damage] {
         &self.kept
     }
 
-    /// All that were found.
+    /// Number of entries found, those that were not kept included.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// None at all.
+    /// Whether no damage was found.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 }
 
-/// A file that cannot be read at all.
+/// Why a file cannot be read at all.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system refused.
+    /// The operating system returned an error.
     Io {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// A pipe, socket, directory or device: reading needs to go back and forth.
+    /// A pipe, socket, directory or device: the reader needs to seek.
     NotAFile {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// It is locked, or changes: a session is writing it.
+    /// The file is locked or changes: a session is writing it.
     InUse {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// Without a usable clock its records have no place among those of other files.
+    /// The file has no usable clock, so its records cannot be ordered among those of other files.
     NoClock {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// No buffer and no record was found in it.
+    /// The file contains no buffer and no record.
     NotAnEtl {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was found instead.
+        /// A description of the file's first bytes.
         found: String,
     },
 }
@@ -256,7 +258,7 @@ impl fmt::Display for Error {
             }
             Error::NoClock { path } => write!(
                 f,
-                "{}: no usable clock, so its records have no place in time beside others; relog it by itself",
+                "{}: no usable clock, so its records cannot be ordered among those of other files; relog this file alone",
                 path.display()
             ),
             Error::NotAnEtl { path, found } => {

@@ -85,7 +85,7 @@ impl LogfileHeader {
 
     /// Reads the payload of the header record; `pointer_size` is that of the record's header type.
     ///
-    /// `None` where the fixed part is cut. A name without its NUL is taken to the end.
+    /// `None` if the fixed part is truncated. A name without NUL extends to the end.
     pub fn read(payload: &[u8], pointer_size: u32) -> Option<LogfileHeader> {
         let wide = pointer_size != 4;
         // Behind the two pointers everything lies eight bytes further in the 64-bit form.
@@ -125,7 +125,7 @@ impl LogfileHeader {
         })
     }
 
-    /// The payload of the header record in the form that `self.pointer_size` says.
+    /// The payload of the header record, for `self.pointer_size`.
     pub fn to_payload(&self) -> Vec<u8> {
         let wide = self.pointer_size != 4;
         let mut out = Vec::with_capacity(0x200);
@@ -158,7 +158,7 @@ impl LogfileHeader {
         out
     }
 
-    /// What the file's raw timestamps mean; `raw_start` is the header record's own.
+    /// The clock of the file's raw timestamps; `raw_start` is that of the header record.
     pub fn clock(&self, raw_start: i64) -> Clock {
         let frequency = match self.clock_type {
             ClockType::TSC => u64::from(self.cpu_speed_mhz) * 1_000_000,

@@ -13,6 +13,6 @@ mod resync;
 mod spill;
 
 pub use buffer::{BufferRecords, Item};
-pub use byte_source::Source;
+pub use byte_source::ByteSource;
 pub use file::{HeaderRecord, Totals, TraceFile};
 pub use merge::{OrderTime, Records, RecordsOptions};

@@ -36,10 +36,10 @@ pub(crate) const COUNTER_MASK: u16 = 0x0700;
 /// `Flags` bit of a WNODE that is a trace record.
 pub(crate) const WNODE_TRACED_GUID: u32 = 0x0002_0000;
 
-/// What the records of a file need to know beyond their own bytes.
+/// Facts about a file that parsing its records needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordContext {
-    /// Pointer size of records that do not say their own.
+    /// Pointer size of records that do not store their own.
     pub pointer_size: u8,
     /// Layout before 1.1 (XP): INSTANCE headers have 0x38 bytes and handles in place of GUIDs.
     pub old_instance: bool,
@@ -62,12 +62,12 @@ pub struct Frame {
     pub time: Option<i64>,
 }
 
-/// Tells the record at the front of `room`, which ends with the filled part of the buffer.
+/// The extent and time of the record at the front of `room`, which ends with the filled part of the buffer.
 ///
 /// The length is checked against the header's and the room, so that [`parse`] can rely on it.
 ///
 /// # Errors
-/// `UnknownRecord` or `RecordSize` with `at` and `skipped` left 0: the next record cannot be found.
+/// `UnknownRecord` or `RecordSize` with `at` and `skipped` 0: the next record cannot be found.
 #[inline]
 pub fn frame(room: &[u8], context: &RecordContext) -> Result<Frame, DamageKind> {
     use HeaderType::*;
@@ -165,7 +165,7 @@ fn message_parts(flags: MessageFlags) -> MessageParts {
     }
 }
 
-/// Writes `time` over that of a record in its on-disk form; `header` is its type. `false` where it has none.
+/// Replaces the time of a stored record; `header` is its type. `false` if it has none.
 pub fn set_time(record: &mut [u8], header: HeaderType, time: i64) -> bool {
     let at = match header {
         HeaderType::PerfInfo32 | HeaderType::PerfInfo64 => Some(0x08),
@@ -174,19 +174,18 @@ pub fn set_time(record: &mut [u8], header: HeaderType, time: i64) -> bool {
         }
         _ => Some(0x10),
     };
-    let place = at.and_then(|at| record.get_mut(at..at + 8));
-    place.is_some_and(|place| {
-        place.copy_from_slice(&time.to_le_bytes());
+    let field = at.and_then(|at| record.get_mut(at..at + 8));
+    field.is_some_and(|field| {
+        field.copy_from_slice(&time.to_le_bytes());
         true
     })
 }
 
-/// Turns one record into an [`EventRecord`]; `cpu`, `order_time` of untimed records and `position` are left to the
-/// caller.
+/// Parses one record. The caller sets `cpu`, `position`, and `order_time` of records without a time.
 ///
 /// # Errors
-/// `RecordParts` with `at` left 0 where extended items do not fit; the record's extent is still good. The errors of
-/// [`frame`] where `record` is not exactly one record.
+/// `RecordParts` with `at` 0 if extended items exceed the record; the record's extent is still good. The errors of
+/// [`frame`] if `record` is not exactly one record.
 #[inline]
 pub fn parse<'a>(record: &'a [u8], context: &RecordContext) -> Result<EventRecord<'a>, DamageKind> {
     parse_framed(record, &frame(record, context)?, context)

@@ -29,17 +29,17 @@ use etw_types::{
 };
 use std::io::{Seek, Write};
 
-/// How files are rewritten.
+/// Options of a rewrite.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct RelogOptions {
     /// Compress the buffers.
     pub compressed: bool,
-    /// How the files are read.
+    /// Options of the readers.
     pub read: RecordsOptions,
 }
 
-/// What was written, and what was not as it had been.
+/// Counts of a rewrite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RelogSummary {
@@ -49,15 +49,15 @@ pub struct RelogSummary {
     pub buffers: u64,
     /// Records whose time was moved to the clock of the first file.
     pub converted: u64,
-    /// Records of another clock whose time the clock of the first cannot tell; they keep it as it is.
+    /// Records whose time cannot be converted to the clock of the first file; they keep their raw time.
     pub unconverted: u64,
-    /// ERROR and WNODE records of a file with another pointer size: nothing in them says their own.
+    /// ERROR and WNODE records of a file with another pointer size; these records do not store their own.
     pub other_pointer_size: u64,
-    /// Records left out because they fit no buffer: obsolete WNODE records of 1 MiB and more.
+    /// Records dropped because they fit no buffer: obsolete WNODE records of 1 MiB and more.
     pub too_large: u64,
-    /// Records that were not wanted.
+    /// Records that the filter rejected.
     pub not_wanted: u64,
-    /// INSTANCE records left out because the new file has them in another layout: Windows XP's have no GUIDs.
+    /// INSTANCE records dropped because the new file's layout differs: those of Windows XP have no GUIDs.
     pub other_layout: u64,
 }
 
@@ -71,7 +71,7 @@ impl RelogSummary {
 /// Buffers are not larger, so that 2048 CPU streams take no more than 2 GiB; Windows 7 has no larger ones either.
 const LARGEST_BUFFER: u32 = 1 << 20;
 
-/// A new file in the making.
+/// A rewrite: its inputs and its counts.
 pub struct Relog {
     records: Records,
     header: FileHeader,
@@ -82,11 +82,11 @@ pub struct Relog {
     summary: RelogSummary,
 }
 
-/// How the records of an input become the output's.
+/// How records of one input are changed for the output.
 struct Input {
     /// Time of its logfile header's record, if it has one and that was not met yet.
     logfile_raw: Option<i64>,
-    /// Which buffer its logfile header was in, once that was met.
+    /// The buffer that contained its logfile header, once that was read.
     first_buffer: Option<u64>,
     /// The new file's facts are its own.
     is_base: bool,
@@ -99,12 +99,12 @@ struct Input {
 }
 
 impl Relog {
-    /// Prepares a file of all records of `files`.
+    /// Prepares to rewrite all records of `files` into one file.
     ///
-    /// The header's facts are those of the file that starts first, where all have one clock, or of the first file.
+    /// The new header describes the file that starts first if all have one clock, else the first file.
     ///
     /// # Errors
-    /// `NoClock` where there are several files and one has no usable clock.
+    /// `NoClock` if there are several files and one has no usable clock.
     pub fn new(files: Vec<TraceFile>, options: RelogOptions) -> Result<Relog, Error> {
         if files.len() > 1
             && let Some(file) = files.iter().find(|file| !has_clock(file))
@@ -120,7 +120,7 @@ impl Relog {
         let clock = header.logfile.clock(header.start_raw);
         let start = files.iter().map(|file| file.clock().start).min().unwrap_or(clock.start);
         if !all_one && let Some(raw) = clock.raw(start).filter(|_| start < clock.start) {
-            // Every record of the earlier file comes after this one, too.
+            // Every record of the earlier file is later than this one, too.
             (header.logfile.start_time, header.start_raw) = (start, raw);
         }
         let onto = OrderTime::RawOf(header.logfile.clock(header.start_raw));
@@ -161,21 +161,20 @@ impl Relog {
         &self.records
     }
 
-    /// What was written.
+    /// The counts so far.
     pub fn summary(&self) -> &RelogSummary {
         &self.summary
     }
 
-    /// Writes the file to `out` and gives it back; `progress` is told now and then how many records were written.
+    /// Writes the file to `out` and returns `out`. Now and then it calls `progress` with the number of records written.
     ///
-    /// To be called once: a second file would have no records.
+    /// Call it once: a second call writes a file without records.
     ///
     /// # Errors
-    /// Those of `out`; what was written is then the file of a session that was killed.
+    /// Those of `out`; the output is then an unfinalised file.
     ///
     /// # Loss
-    /// What is damaged in the inputs is told by their [`records`](Relog::records), all else by the
-    /// [`summary`](Relog::summary).
+    /// [`records`](Relog::records) has the damage of the inputs, [`summary`](Relog::summary) all other losses.
     pub fn run<W: Write + Seek>(
         &mut self,
         out: W,
@@ -184,8 +183,8 @@ impl Relog {
         self.run_selected(out, progress, |_| true)
     }
 
-    /// As [`run`](Relog::run), with those records alone that `keep` wants; what the session says of itself in the header's buffer
-    /// is kept unasked.
+    /// As [`run`](Relog::run), with only the records that `keep` accepts. Records of the session itself in the header's buffer are
+    /// always kept.
     ///
     /// # Errors
     /// As [`run`](Relog::run).
@@ -200,7 +199,7 @@ impl Relog {
         let mut writer = TraceWriter::new(out, self.header.clone(), options)?;
         let (records, summary) = (&mut self.records, &mut self.summary);
         let mut scratch = Vec::new();
-        // What a session says of itself stays with the header, as long as no event came before it.
+        // Records of the session itself stay with the header if no event precedes them.
         let mut heading = true;
         summary.records = 1;
         while let Some(record) = records.next() {
@@ -212,7 +211,7 @@ impl Relog {
                 }
                 continue;
             }
-            let place = Place::of(&record);
+            let place = RecordFacts::of(&record);
             let says_of_itself =
                 heading && place.cpu == 0 && input.first_buffer == Some(place.buffer);
             if !keep(&record) && !says_of_itself {
@@ -254,8 +253,8 @@ impl Relog {
     }
 }
 
-/// What is needed of a record besides its bytes.
-struct Place {
+/// A record's header fields and position.
+struct RecordFacts {
     file: u32,
     buffer: u64,
     cpu: u16,
@@ -264,10 +263,10 @@ struct Place {
     message_flags: MessageFlags,
 }
 
-impl Place {
+impl RecordFacts {
     #[inline]
-    fn of(record: &EventRecord<'_>) -> Place {
-        Place {
+    fn of(record: &EventRecord<'_>) -> RecordFacts {
+        RecordFacts {
             file: record.position.file_index,
             buffer: record.position.buffer_index,
             cpu: record.cpu,
@@ -279,7 +278,7 @@ impl Place {
 }
 
 impl Input {
-    /// Whether it is the logfile header's own record, which the new header replaces.
+    /// Whether the record is the logfile header, which the new header replaces.
     #[inline]
     fn is_logfile_header(&mut self, record: &EventRecord<'_>) -> bool {
         if self.logfile_raw.is_none() {
@@ -297,17 +296,17 @@ impl Input {
         found
     }
 
-    /// Whether records are taken as they are.
+    /// Whether records are copied unchanged.
     #[inline]
     fn is_plain(&self) -> bool {
         self.onto.is_none() && self.pointer_size.is_none() && !self.other_layout
     }
 
-    /// Changes what would mean something else in the output; gives the record's time there, or `None` where it has no
-    /// place in it.
+    /// Rewrites the fields whose meaning depends on the file. Returns the record's time in the output, or `None` if the
+    /// output cannot contain the record.
     fn adapt(
         &self,
-        place: &Place,
+        place: &RecordFacts,
         records: &Records,
         bytes: &mut [u8],
         summary: &mut RelogSummary,
@@ -333,7 +332,7 @@ impl Input {
     }
 }
 
-/// A message that does not say its pointer size had the file's: now it says so.
+/// Stores the input's pointer size in a message that did not store its own.
 fn set_pointer_size(message: &mut [u8], flags: MessageFlags, pointer_size: u8) {
     let says = MessageFlags::POINTER32.0 | MessageFlags::POINTER64.0;
     if flags.0 & says == 0
@@ -384,7 +383,7 @@ fn new_header(files: &[TraceFile], base: usize, compressed: bool) -> FileHeader 
     logfile.start_buffers = 1;
     logfile.end_time = FileTime(0);
     if files.len() > 1 {
-        // What Windows' relogger writes, but for the session's name where there is but one: nothing else keeps it.
+        // As Windows' relogger writes it, except that a single input's session name is kept.
         if headers().any(|header| header.logger_name != logfile.logger_name) {
             logfile.logger_name = "Relogger".into();
         }
@@ -393,7 +392,7 @@ fn new_header(files: &[TraceFile], base: usize, compressed: bool) -> FileHeader 
     let sum = |of: fn(&LogfileHeader) -> u32| headers().map(of).fold(0, u32::saturating_add);
     logfile.events_lost = sum(|header| header.events_lost);
     logfile.buffers_lost = sum(|header| header.buffers_lost);
-    // The widest: what does not say its own size is seen to record by record.
+    // The widest pointer size. Records that do not store their own are changed one by one.
     let narrow = files.iter().all(|file| file.record_context().pointer_size == 4);
     logfile.pointer_size = if narrow && !files.is_empty() { 4 } else { 8 };
     let layouts = headers().map(|header| header.layout()).filter(|layout| layout.0 < 2);
@@ -421,7 +420,7 @@ fn buffer_size(header: &FileHeader, files: &[TraceFile]) -> u32 {
     size.next_multiple_of(0x400)
 }
 
-/// What is known of a session whose header cannot be read: nothing, not even its clock.
+/// The header for inputs whose own header cannot be read.
 fn unknown_header() -> LogfileHeader {
     LogfileHeader {
         buffer_size: 0,

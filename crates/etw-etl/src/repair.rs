@@ -1,8 +1,8 @@
-//! Completing, in place, a file that its session did not: killed, crashed, or out of power.
+//! Completes, in place, a file that its session did not finalise: the session was killed or the machine lost power.
 //!
-//! Such a file has no end in its header, a stale count of buffers and maybe half a buffer or unused space behind the
-//! last. Nothing is written before every buffer was indexed and every record walked; the header comes last, so that a
-//! repair that is itself killed is simply done again.
+//! Such a file has no end time in its header, a stale count of buffers, and perhaps half a buffer or unused space behind
+//! the last buffer. The repair first indexes every buffer and walks every record, then writes; it writes the header
+//! last, so that an interrupted repair can be repeated.
 
 use crate::header::LogfileHeader;
 use crate::read::{Records, TraceFile};
@@ -15,25 +15,25 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// What became of a file.
+/// The result of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepairOutcome {
-    /// It was complete and is as it was.
+    /// The file was finalised; it is unchanged.
     Sound,
-    /// It is complete now.
+    /// The file is finalised now.
     Finalised,
-    /// It is damaged in a way that nothing written to it would mend, and as it was.
+    /// The file has damage that a repair cannot fix; it is unchanged.
     Damaged,
 }
 
-/// What was found and done.
+/// Findings and changes of a repair.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// What became of the file.
+    /// The result.
     pub outcome: RepairOutcome,
-    /// The damage found; where the file was finalised, a cut last buffer and nothing else.
+    /// The damage found. If the repair finalised the file, only a truncated last buffer.
     pub damage: DamageLog,
     /// Records in the file.
     pub records: u64,
@@ -43,17 +43,17 @@ pub struct RepairReport {
     pub end_time: FileTime,
     /// Bytes without a record that were cut from the end.
     pub cut_bytes: u64,
-    /// Bytes of records that the last buffer says it had and the file does not: part of a record, or more.
+    /// Bytes of records that the last buffer's header counts and the file does not contain.
     pub lost_bytes: u64,
 }
 
-/// Completes the header of a trace that its session did not complete, and the last buffer.
+/// Finalises a trace that its session did not: completes the header and the last buffer.
 ///
-/// Whole records of a buffer that the end of the file cuts are kept. A finalised file is never written to.
+/// If the file ends inside a buffer, the buffer's whole records are kept. A finalised file is never changed.
 ///
 /// # Errors
-/// Those of [`TraceFile::open`]; `Io` where it cannot be written; `InUse` where it is locked or has changed in the
-/// meantime, as a file that a session is still writing does.
+/// Those of [`TraceFile::open`]; `Io` if the file cannot be written; `InUse` if it is locked or changed during the
+/// repair, as the file of a running session does.
 pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport, Error> {
     let path = path.as_ref();
     let trace = TraceFile::open(path)?;
@@ -116,8 +116,7 @@ pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport, Error> {
     Ok(report)
 }
 
-/// Time of the last record, else what the file itself still tells of its end. Never zero, which would say that the
-/// session goes on.
+/// Time of the last record, else the file's modification time. Never zero: zero marks a running session.
 fn end_time(trace: &TraceFile, last_raw: i64, file: &File) -> io::Result<FileTime> {
     let start = trace.clock().start;
     if let Some(last) = trace.clock().filetime(last_raw).filter(|last| last.0 != 0) {
@@ -129,14 +128,14 @@ fn end_time(trace: &TraceFile, last_raw: i64, file: &File) -> io::Result<FileTim
     Ok(FileTime(FileTime::UNIX_EPOCH.0.saturating_add(ticks)))
 }
 
-/// What the file is to end with.
+/// The end of the repaired file.
 struct Tail {
-    /// Where `bytes` go.
+    /// File offset of `bytes`.
     offset: u64,
     bytes: Vec<u8>,
     cut_bytes: u64,
     lost_bytes: u64,
-    /// The last buffer has no whole record and goes.
+    /// The last buffer has no whole record and is removed.
     drops_buffer: bool,
 }
 
@@ -155,7 +154,7 @@ impl Tail {
             drops_buffer: false,
         };
         if end <= size {
-            // What is left there is no whole buffer header, or space that was reserved.
+            // Less than a buffer header follows, or reserved space.
             tail.lost_bytes = if cuts_records { tail.cut_bytes } else { 0 };
             return Ok(tail);
         }
@@ -198,7 +197,7 @@ impl Tail {
     }
 }
 
-/// What a session writes into its header when it stops.
+/// Header fields that a session writes when it stops.
 struct Facts {
     end_time: FileTime,
     buffers: u32,
@@ -206,7 +205,7 @@ struct Facts {
 }
 
 impl Facts {
-    /// Writes these three fields and nothing around them.
+    /// Writes these three fields and leaves all others.
     fn write(&self, file: &mut File) -> io::Result<()> {
         let mut bytes = vec![0; BufferHeader::SIZE + 0xffff];
         file.seek(SeekFrom::Start(0))?;

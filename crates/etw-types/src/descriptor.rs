@@ -1,6 +1,8 @@
+//! `EventDescriptor` and its parts: level, opcode, keyword, channel.
+
 use std::fmt;
 
-/// How severe an event is: 0 passes every filter, lower is more severe, 1–5 are named.
+/// Severity of an event: 0 passes every filter, lower is more severe, 1–5 have names.
 #[doc(alias = "WINEVENT_LEVEL")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Level(pub u8);
@@ -39,20 +41,20 @@ impl Default for Level {
     }
 }
 
-/// What kind of point in an operation an event marks.
+/// The point in an operation that an event marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Opcode(pub u8);
 
 impl Opcode {
     /// 0: no particular point.
     pub const INFO: Opcode = Opcode(0);
-    /// 1: an activity begins.
+    /// 1: an activity starts.
     pub const START: Opcode = Opcode(1);
     /// 2: an activity ends.
     pub const STOP: Opcode = Opcode(2);
-    /// 3: something existed already when the trace began.
+    /// 3: rundown of what existed when the trace started.
     pub const DC_START: Opcode = Opcode(3);
-    /// 4: something still existed when the trace ended.
+    /// 4: rundown of what existed when the trace ended.
     pub const DC_STOP: Opcode = Opcode(4);
     /// 5
     pub const EXTENSION: Opcode = Opcode(5);
@@ -96,7 +98,7 @@ impl fmt::Debug for Keyword {
     }
 }
 
-/// Where an event is routed; 0–15 are reserved.
+/// The channel of an event; 0–15 are reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Channel(pub u8);
 
@@ -121,9 +123,9 @@ pub struct EventDescriptor {
     pub id: u16,
     /// Version of the event's layout.
     pub version: u8,
-    /// Where the event is routed.
+    /// The channel.
     pub channel: Channel,
-    /// How severe it is.
+    /// The severity.
     pub level: Level,
     /// The kind of point it marks.
     pub opcode: Opcode,

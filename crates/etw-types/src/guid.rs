@@ -1,3 +1,5 @@
+//! `Guid`: sixteen bytes, their text, and the GUID of a provider's name.
+
 use std::fmt;
 use std::str::FromStr;
 

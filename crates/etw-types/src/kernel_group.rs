@@ -1,3 +1,5 @@
+//! `Hook` ids of kernel records and the class GUIDs of their groups.
+
 use crate::Guid;
 
 /// Class GUID of the EventTrace group (hook group 00): the logfile header and its companions.

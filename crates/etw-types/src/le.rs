@@ -1,7 +1,7 @@
-//! Little-endian reads that answer `None` where the slice is too short.
+//! Little-endian reads that return `None` if the slice is too short.
 //!
-//! Every byte order in ETW is little-endian; every length comes from a file or another process, so no read may
-//! trust its offset.
+//! Every byte order in ETW is little-endian; every length comes from a file or another process, so no read
+//! trusts its offset.
 
 macro_rules! reader {
     ($($(#[$doc:meta])* $name:ident -> $ty:ty;)*) => {$(
@@ -39,9 +39,9 @@ pub fn u8(bytes: &[u8], offset: usize) -> Option<u8> {
     bytes.get(offset).copied()
 }
 
-/// Splits NUL-terminated UTF-16 from the front: the text without its NUL, and how many bytes it takes with it.
+/// Splits NUL-terminated UTF-16 from the front: the text without its NUL, and its length in bytes with the NUL.
 ///
-/// `None` where no NUL is found at an even distance.
+/// `None` if there is no NUL at an even offset.
 pub fn utf16_z(bytes: &[u8]) -> Option<(&[u8], usize)> {
     let units = bytes.chunks_exact(2).position(|unit| unit == [0, 0])?;
     Some((&bytes[..units * 2], units * 2 + 2))

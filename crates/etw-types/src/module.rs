@@ -1,4 +1,4 @@
-//! What is loaded where in a process: what gives names to the addresses of call stacks, on another machine too.
+//! `LoadedModule`: an executable file in the memory of a process, by which addresses get names.
 
 use crate::le;
 
@@ -11,13 +11,13 @@ use crate::le;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LoadedModule {
-    /// Where the mapping begins.
+    /// Address of the mapping.
     pub base: u64,
     /// Its bytes.
     pub size: u64,
-    /// Where it begins in the file.
+    /// Offset of the mapping in the file.
     pub file_offset: u64,
-    /// What loading has added to the addresses in the file's headers and symbols.
+    /// Difference between addresses in memory and those in the file's headers and symbols.
     pub bias: u64,
     /// The file as the process named it; at most [`MAX_PATH`](Self::MAX_PATH) bytes.
     pub path: String,

@@ -5,7 +5,7 @@ use crate::{
     FileTime, Guid, HeaderType, Hook, MessageFlags, le,
 };
 
-/// Where a record was found. Sorting by it restores the order of the files.
+/// The position of a record. Sorting by it restores the order of the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position {
     /// Argument number of the file, from 0.
@@ -16,10 +16,10 @@ pub struct Position {
     pub offset: u32,
 }
 
-/// One event, borrowed from the buffer it lies in: header, extended items, payload.
+/// One event, borrowed from its buffer: header, extended items, payload.
 ///
-/// It is what files and real-time sessions yield and what decoders take. Which fields mean something depends on
-/// [`header`](EventRecord::header); the rest are zero or `None`:
+/// Files and real-time sessions yield it, and decoders take it. [`header`](EventRecord::header) decides which fields are
+/// set; the others are zero or `None`:
 ///
 /// | header | named by | pid, tid | level | id |
 /// |---|---|---|---|---|
@@ -36,7 +36,7 @@ pub struct Position {
 pub struct EventRecord<'a> {
     /// The header it was stored with.
     pub header: HeaderType,
-    /// 4 or 8, where the record says so; otherwise the file's.
+    /// 4 or 8: the record's own if it stores one, else the file's.
     pub pointer_size: u8,
     /// The CPU whose buffer holds it.
     pub cpu: u16,
@@ -72,7 +72,7 @@ pub struct EventRecord<'a> {
     pub extended: ExtendedItems<'a>,
     /// The event's own bytes, after header and extended items.
     pub payload: &'a [u8],
-    /// Where it was found.
+    /// Its position in the files.
     pub position: Position,
 }
 
@@ -150,13 +150,13 @@ impl<'a> EventRecord<'a> {
         self.has_time.then_some(self.order_time)
     }
 
-    /// Wall-clock time, where the record has a time and the clock is usable.
+    /// Wall-clock time; `None` if the record has no time or the clock is not usable.
     #[inline]
     pub fn timestamp(&self, clock: &Clock) -> Option<FileTime> {
         clock.filetime(self.raw_timestamp()?)
     }
 
-    /// The activity that this one continues.
+    /// The related activity.
     #[inline]
     pub fn related_activity_id(&self) -> Option<Guid> {
         Guid::read(self.extended.find(ExtType::RELATED_ACTIVITYID)?, 0)

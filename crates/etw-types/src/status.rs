@@ -1,3 +1,5 @@
+//! Win32 status codes.
+
 use std::fmt;
 
 /// A Win32 status code, as ETW's functions return it.

@@ -1,3 +1,5 @@
+//! Clocks, and wall-clock times as `FileTime`.
+
 use std::fmt;
 
 /// 100 ns units since 1601-01-01 UTC.
@@ -164,7 +166,7 @@ impl ClockType {
     }
 }
 
-/// What the raw timestamps of one file mean.
+/// The clock of one file: converts its raw timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     /// The counter.

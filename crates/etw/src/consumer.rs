@@ -61,7 +61,7 @@ impl Consumer {
         self.stream.trace()
     }
 
-    /// What was received and lost so far.
+    /// Counts of received and lost events.
     pub fn ledger(&self) -> StreamLedger {
         self.stream.ledger()
     }

@@ -100,7 +100,7 @@ pub enum StreamEnd {
     Disconnected,
 }
 
-/// What one consumer received of a session and what it lost.
+/// The ledger of one consumer: events received and lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StreamLedger {
@@ -112,7 +112,7 @@ pub struct StreamLedger {
     pub lost_buffers: u64,
     /// Events that were in flight when the host's worker was replaced.
     pub lost_in_replacement: u64,
-    /// How often the host's worker was replaced.
+    /// Replacements of the host's worker.
     pub workers_replaced: u32,
 }
 
@@ -230,7 +230,7 @@ impl LiveStream {
         &self.trace
     }
 
-    /// What was received and lost so far.
+    /// Counts of received and lost events.
     pub fn ledger(&self) -> StreamLedger {
         self.ledger
     }

@@ -121,7 +121,7 @@ pub(crate) fn registered_decoder() -> (Decoder, Vec<String>) {
     (decoder, problems)
 }
 
-/// What a program left beside its trace, in `FILE.part`.
+/// A part file that a program left beside its trace.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct PartFile {

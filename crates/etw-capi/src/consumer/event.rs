@@ -17,7 +17,7 @@ pub struct Event {
     data_size: u16,
 }
 
-/// What is the same for all events of a trace.
+/// Facts that all events of a trace share.
 pub struct Facts {
     /// `EVENT_TRACE_LOGFILE.Context`
     pub context: *mut c_void,
@@ -74,7 +74,7 @@ impl Event {
                 header_type: u16::from(record.header.number()),
                 flags: flags(record, facts.is_private),
                 property: record.property.0,
-                // Of records that do not tell, as Windows gives them.
+                // As Windows does for records without ids.
                 thread_id: record.thread_id.unwrap_or(u32::MAX),
                 process_id: record.process_id.unwrap_or(u32::MAX),
                 time,

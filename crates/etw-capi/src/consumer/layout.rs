@@ -1,4 +1,4 @@
-//! Structures of `evntcons.h` and `evntrace.h` as they lie in memory.
+//! Structures of `evntcons.h` and `evntrace.h` in memory.
 
 use std::ffi::c_void;
 
@@ -137,7 +137,7 @@ pub struct RawLogfile {
     pub context: *mut c_void,
 }
 
-/// Of an `EVENT_RECORD` or an `EVENT_TRACE`. What C++ throws in it goes through.
+/// Takes an `EVENT_RECORD` or an `EVENT_TRACE`. C++ exceptions pass through it.
 pub type EventCallback = unsafe extern "C-unwind" fn(event: *mut c_void);
 /// `PEVENT_TRACE_BUFFER_CALLBACK`
 pub type BufferCallback = unsafe extern "C-unwind" fn(logfile: *mut RawLogfile) -> u32;

@@ -26,20 +26,20 @@ const HOST_PROVIDER: Guid = Guid::from_u128(0xc426bcf2_cd6c_5679_c416_2f87e1f372
 const BUFFER_HEADER: u32 = BufferHeader::SIZE as u32;
 
 pub struct Processing {
-    traces: Vec<Source>,
-    /// Of files. A session's come from its trace.
+    traces: Vec<OpenedTrace>,
+    /// Records of files. Those of a session come from its stream.
     records: Records,
     from: i64,
     to: i64,
     event: Event,
-    /// What the next callbacks are.
+    /// The next callbacks.
     steps: VecDeque<Step>,
-    /// Of each file and CPU the buffer that is being read.
+    /// The buffer that is being read, by file and CPU.
     open: BTreeMap<(u32, u16), Buffer>,
     schemas: InProgress,
 }
 
-struct Source {
+struct OpenedTrace {
     trace: Arc<Trace>,
     facts: Facts,
     callback: Option<EventCallback>,
@@ -79,7 +79,7 @@ pub enum Arrival<'s> {
 }
 
 impl Processing {
-    /// Of traces that were taken for this one `ProcessTrace`; events from one time to another, both included.
+    /// Reads traces that this `ProcessTrace` has locked; from one time to another, both included.
     pub fn new(traces: Vec<Arc<Trace>>, from: Option<i64>, to: Option<i64>) -> Processing {
         let mut files = Vec::new();
         let mut sources = Vec::new();
@@ -97,7 +97,7 @@ impl Processing {
                 files.push(file.clone());
             }
             let callback = trace.logfile().raw.event_callback;
-            sources.push(Source {
+            sources.push(OpenedTrace {
                 facts,
                 callback,
                 has_header: header.is_some(),
@@ -118,7 +118,7 @@ impl Processing {
         }
     }
 
-    /// To the end, or to what ends it earlier.
+    /// Runs to the end, or until a callback or `CloseTrace` ends it.
     pub fn run(mut self) -> Status {
         loop {
             let step = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.next()));
@@ -174,7 +174,7 @@ impl Processing {
         }
     }
 
-    /// Puts down what the next record leads to.
+    /// Queues the callbacks of the next record.
     fn read(&mut self) {
         if self.is_real_time() {
             return self.receive();
@@ -230,10 +230,10 @@ impl Processing {
 }
 
 impl Processing {
-    /// As `read`, of a session: waits for what comes next.
+    /// As `read`, for a session: waits for the next item.
     fn receive(&mut self) {
         let source = &mut self.traces[0];
-        // What the session is can be told before it has an event.
+        // The header comes before the session has an event.
         give_header(0, source, &mut self.steps);
         let trace = Arc::clone(&source.trace);
         let Input::RealTime(live) = &trace.input else { return };
@@ -275,7 +275,7 @@ impl Processing {
 }
 
 /// The first event of a trace is its header, whatever the times of others.
-fn give_header(number: usize, source: &mut Source, steps: &mut VecDeque<Step>) {
+fn give_header(number: usize, source: &mut OpenedTrace, steps: &mut VecDeque<Step>) {
     let Some(header) = source.header.take() else { return };
     let Some(record) = header.record() else { return };
     let time = time_of(source, &record);
@@ -287,13 +287,13 @@ fn give_header(number: usize, source: &mut Source, steps: &mut VecDeque<Step>) {
 }
 
 /// Whether a record is an event of the session's host, which Windows does not have, and which the program has not asked for.
-fn is_hidden(source: &Source, record: &EventRecord<'_>) -> bool {
+fn is_hidden(source: &OpenedTrace, record: &EventRecord<'_>) -> bool {
     record.provider == Some(HOST_PROVIDER)
         && !source.trace.mode.contains(ProcessTraceMode::HOST_EVENTS)
 }
 
 /// As FILETIME; without a usable clock the raw time.
-fn time_of(source: &Source, record: &EventRecord<'_>) -> i64 {
+fn time_of(source: &OpenedTrace, record: &EventRecord<'_>) -> i64 {
     let file = source.trace.input.file();
     let time = file.and_then(|file| file.clock().filetime(record.order_time));
     time.unwrap_or(FileTime(record.order_time)).0
@@ -301,7 +301,7 @@ fn time_of(source: &Source, record: &EventRecord<'_>) -> i64 {
 
 fn step(
     number: usize,
-    source: &Source,
+    source: &OpenedTrace,
     record: &EventRecord<'_>,
     time: i64,
     event: &mut Event,
@@ -317,11 +317,11 @@ fn step(
     }
 }
 
-/// Traces taken for a `ProcessTrace`, given back when it ends, in whatever way.
+/// Traces that a `ProcessTrace` has locked; dropping it unlocks them.
 pub struct Taken(Vec<Arc<Trace>>);
 
 impl Taken {
-    /// `None` where one of them is in use, or named twice.
+    /// `None` if one of them is in use or named twice.
     pub fn take(traces: &[Arc<Trace>]) -> Option<Taken> {
         let mut taken = Taken(Vec::new());
         for trace in traces {

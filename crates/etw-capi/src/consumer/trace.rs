@@ -19,7 +19,7 @@ use super::real_time::Live;
 use crate::abi::RawGuid;
 use crate::status::{ERROR_CTX_CLOSE_PENDING, ERROR_FILE_CORRUPT};
 
-/// What events come from.
+/// The source of a trace's events.
 pub enum Input {
     File(TraceFile),
     RealTime(Box<Live>),
@@ -28,7 +28,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// The file; of a session what it says of itself, as a file without events.
+    /// The file; for a session its header, as a file without events.
     pub fn file(&self) -> Option<&TraceFile> {
         match self {
             Input::File(file) => Some(file),
@@ -49,7 +49,7 @@ pub struct Trace {
     logfile: Mutex<Logfile>,
     /// `CloseTrace` was called; `ProcessTrace` ends.
     closed: AtomicBool,
-    /// A `ProcessTrace` has it.
+    /// A `ProcessTrace` reads it.
     busy: AtomicBool,
     /// `PROCESS_TRACE_MODE_…`
     pub mode: ProcessTraceMode,
@@ -199,7 +199,7 @@ fn raw_header(header: &LogfileHeader, texts: &[Box<[u16]>; 2]) -> RawLogfileHead
     }
 }
 
-/// Of a file whose own cannot be read.
+/// The header of a file whose own cannot be read.
 const NO_HEADER: RawLogfileHeader = RawLogfileHeader {
     buffer_size: 0,
     version: [0; 4],
@@ -249,7 +249,7 @@ const NO_EVENT: RawTrace = RawTrace {
 
 #[derive(Default)]
 struct Handles {
-    /// Never used twice, so that a closed one is never taken for another.
+    /// Handles are never reused, so a closed one is never mistaken for another.
     last: u64,
     open: HashMap<u64, Arc<Trace>>,
 }
@@ -274,7 +274,7 @@ pub fn find(handle: u64) -> Option<Arc<Trace>> {
     handles(|handles| handles.open.get(&handle).cloned())
 }
 
-/// The handle is none any more; a `ProcessTrace` that has it is told to end.
+/// Invalidates the handle; a `ProcessTrace` that reads the trace ends.
 pub fn close(handle: u64) -> Status {
     let Some(trace) = handles(|handles| handles.open.remove(&handle)) else {
         return Status::ERROR_INVALID_HANDLE;

@@ -1,4 +1,4 @@
-//! One buffer in memory: records in the order they lie in, without a file and without a system.
+//! One buffer in memory: its records in stored order. Needs no file.
 //!
 //! ```
 //! use etw_etl::{read::{BufferRecords, Item}, record::RecordContext, write};
@@ -25,7 +25,7 @@ use std::borrow::Cow;
 /// `limit` is the largest filled length to accept, header included; it bounds what a compressed buffer can take.
 ///
 /// # Errors
-/// `Truncated` where there is no whole header or the filled part is cut, `FilledLength` and `Compression` as they say.
+/// `Truncated` if the header or the filled part is incomplete; `FilledLength`; `Compression`.
 pub fn open(bytes: &[u8], limit: u32) -> Result<(BufferHeader, Cow<'_, [u8]>), DamageKind> {
     let cut = |missing: usize| DamageKind::Truncated {
         missing_bytes: missing as u64,
@@ -53,21 +53,21 @@ pub fn open(bytes: &[u8], limit: u32) -> Result<(BufferHeader, Cow<'_, [u8]>), D
     }
 }
 
-/// What a walk through a buffer meets.
+/// A step of a walk through a buffer.
 #[derive(Debug)]
 pub enum Item<'a> {
     /// A record.
     Record {
         /// Bytes from the end of the buffer header.
         offset: u32,
-        /// The event; its `cpu` and `position` are left to whoever knows them.
+        /// The event. Its `cpu` and `position` are not set.
         record: EventRecord<'a>,
     },
-    /// A record, or the rest of the buffer, that was skipped.
+    /// A record, or the rest of the buffer, was skipped.
     Damage(DamageKind),
 }
 
-/// Iterates over the records of one buffer in the order they lie in.
+/// Iterates over the records of one buffer in stored order.
 #[derive(Clone, Debug)]
 pub struct BufferRecords<'a> {
     bytes: &'a [u8],
@@ -112,7 +112,7 @@ pub(crate) fn next_record(at: usize, size: u32) -> usize {
     (at + size as usize).next_multiple_of(8)
 }
 
-/// Puts the offset in the buffer into a damage that only knows its record.
+/// Adds the offset in the buffer to damage that was found in a single record.
 pub(crate) fn place(damage: DamageKind, offset: usize, skipped_bytes: usize) -> DamageKind {
     let here = offset as u32;
     match damage {

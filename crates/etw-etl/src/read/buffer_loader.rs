@@ -1,22 +1,22 @@
 //! One buffer, copied out of its file, checked and put in order.
 
 use super::buffer::{next_record, place};
-use super::byte_source::{Source, read_full};
+use super::byte_source::{ByteSource, read_full};
 use super::index::Entry;
 use crate::DamageKind;
 use crate::lzxpress::{self, LzxpressErrorKind};
 use crate::record::{self, RecordContext};
 use etw_types::{BufferHeader, EventFlags, ExtendedItems, HeaderType, le};
 
-/// What every buffer of a file is loaded with.
+/// Facts about a file that loading a buffer needs.
 pub(crate) struct LoadContext {
-    pub(crate) source: Box<dyn Source>,
+    pub(crate) source: Box<dyn ByteSource>,
     pub(crate) record: RecordContext,
     /// Largest filled length with the header.
     pub(crate) limit: u32,
-    /// Size of every buffer on disk, where they are all equal.
+    /// Size of every buffer on disk, if all are equal.
     pub(crate) uniform_size: Option<u32>,
-    /// Offsets and real sizes on disk of the buffers whose headers lie about it, by offset.
+    /// Offsets and real sizes on disk of buffers whose headers have a wrong size, by offset.
     pub(crate) real_sizes: Vec<(u64, u32)>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Loaded {
     /// Grows only, so that a recycled buffer is not cleared; `end` tells what is in use.
     bytes: Vec<u8>,
     end: usize,
-    /// The offsets to give, where they are not those of a walk from start to end.
+    /// Offsets of the records by time, if a walk from start to end does not have that order.
     order: Option<Vec<u32>>,
     pub(crate) damage: Vec<(u64, DamageKind)>,
 }
@@ -63,35 +63,37 @@ impl Loaded {
     }
 
     /// The first place of a walk.
-    pub(crate) fn first(&self) -> Option<Place> {
+    pub(crate) fn first(&self) -> Option<WalkPosition> {
         match &self.order {
-            None => (self.end > 0).then_some(Place { offset: 0, number: 0 }),
-            Some(order) => order.first().map(|&offset| Place { offset, number: 0 }),
+            None => (self.end > 0).then_some(WalkPosition { offset: 0, number: 0 }),
+            Some(order) => order.first().map(|&offset| WalkPosition { offset, number: 0 }),
         }
     }
 
     /// The place behind a record of `size` bytes.
     #[inline]
-    pub(crate) fn after(&self, place: Place, size: u32) -> Option<Place> {
+    pub(crate) fn after(&self, place: WalkPosition, size: u32) -> Option<WalkPosition> {
         let number = place.number + 1;
         match &self.order {
             None => {
                 let next = next_record(place.offset as usize, size);
-                (next < self.end).then_some(Place { offset: next as u32, number })
+                (next < self.end).then_some(WalkPosition { offset: next as u32, number })
             }
-            Some(order) => order.get(number as usize).map(|&offset| Place { offset, number }),
+            Some(order) => {
+                order.get(number as usize).map(|&offset| WalkPosition { offset, number })
+            }
         }
     }
 }
 
-/// Where a walk through a buffer stands.
+/// The position of a walk through a buffer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct WalkPosition {
     pub(crate) offset: u32,
     number: u32,
 }
 
-/// Reads, decompresses and checks the buffer of `cpu` at `entry`. What is damaged is told in `damage` and left out.
+/// Reads, decompresses and checks the buffer of `cpu` at `entry`. Damaged records are skipped and reported in `damage`.
 pub(crate) fn load(context: &LoadContext, cpu: u16, entry: Entry, spare: Vec<u8>) -> Loaded {
     let mut loaded = Loaded { entry, bytes: spare, end: 0, order: None, damage: Vec::new() };
     let body = read_body(context, cpu, entry, &mut loaded);
@@ -111,13 +113,13 @@ struct Body {
     told: Told,
 }
 
-/// What was told of the buffer before its records were looked at.
+/// Findings about the buffer before its records are walked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
     Nothing,
-    /// It ends early, maybe inside a record.
+    /// The buffer is truncated, perhaps inside a record.
     Cut,
-    /// Its filled length is unknown: the records end where they end.
+    /// The filled length is unknown: records are read up to the first invalid one.
     NoLength,
 }
 
@@ -175,7 +177,7 @@ fn read_body(
     Ok(Body { end, compressed: true, told: told(cut || got < on_disk || error.is_some()) })
 }
 
-/// Decompresses as far as it goes: the length reached, and what stopped it before the output was full.
+/// Decompresses up to the first error. Returns the length reached and the error.
 pub(crate) fn decompress_into(
     stream: &[u8],
     output: &mut [u8],
@@ -201,7 +203,7 @@ fn grow(bytes: &mut Vec<u8>, length: usize) {
 /// Bytes of the longest record header.
 const LONGEST_HEADER: usize = 0x50;
 
-/// Walks the records once: where they stop being records, which are to be left out, and whether they are in order.
+/// Walks the records once. Finds where they end, which of them are damaged, and whether they are in order of time.
 fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, told: Told) {
     let bytes = &loaded.bytes[..loaded.end];
     let body_offset = loaded.entry.offset + BufferHeader::SIZE as u64;
@@ -219,7 +221,7 @@ fn scan(context: &RecordContext, loaded: &mut Loaded, compressed: bool, told: To
                 let is_told = match (told, &kind) {
                     (Told::Nothing, _) => false,
                     (Told::NoLength, _) => true,
-                    // The record that the end cuts was told with the end; another lies about its size.
+                    // The truncated record was reported with the truncation; any other has a wrong size.
                     (Told::Cut, DamageKind::RecordSize { size, .. }) => {
                         *size as usize > room.len() || room.len() < LONGEST_HEADER
                     }

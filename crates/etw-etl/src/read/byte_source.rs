@@ -1,3 +1,5 @@
+//! Bytes that can be read at any offset: a file, or memory.
+
 use std::fs::{File, Metadata};
 use std::io;
 use std::path::Path;
@@ -7,24 +9,28 @@ use std::time::SystemTime;
 ///
 /// Mapping files is avoided on purpose: a mapped file that shrinks ends the process with SIGBUS, and a changed one
 /// changes bytes that were already checked.
-pub trait Source: Send + Sync {
-    /// Length when it was opened; what grows later is not looked at.
+pub trait ByteSource: Send + Sync {
+    /// Length when the source was opened; bytes appended later are ignored.
     fn size(&self) -> u64;
 
     /// Reads up to `buffer.len()` bytes at `offset`; 0 at the end.
     ///
     /// # Errors
-    /// What the system says.
+    /// Those of the operating system.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Whether length or modification time are not those of the opening any more.
+    /// Whether length or modification time have changed since the source was opened.
     fn has_changed(&self) -> bool {
         false
     }
 }
 
-/// Reads until `buffer` is full or the source ends; how much that was.
-pub(crate) fn read_full(source: &dyn Source, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+/// Reads until `buffer` is full or the source ends. Returns the number of bytes.
+pub(crate) fn read_full(
+    source: &dyn ByteSource,
+    buffer: &mut [u8],
+    offset: u64,
+) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {
         match source.read_at(&mut buffer[done..], offset + done as u64) {
@@ -37,7 +43,7 @@ pub(crate) fn read_full(source: &dyn Source, buffer: &mut [u8], offset: u64) -> 
     Ok(done)
 }
 
-impl Source for Vec<u8> {
+impl ByteSource for Vec<u8> {
     fn size(&self) -> u64 {
         self.len() as u64
     }
@@ -58,9 +64,9 @@ pub(crate) struct FileSource {
 }
 
 impl FileSource {
-    /// `Ok(None)` where the path is not a regular file.
+    /// `Ok(None)` if the path is not a regular file.
     pub(crate) fn open(path: &Path) -> io::Result<Option<FileSource>> {
-        // Looked at before opening: opening a pipe for reading waits for a writer.
+        // The type is checked before opening: opening a pipe for reading waits for a writer.
         if !std::fs::metadata(path)?.is_file() {
             return Ok(None);
         }
@@ -77,7 +83,7 @@ fn modified(metadata: &Metadata) -> Option<SystemTime> {
     metadata.modified().ok()
 }
 
-impl Source for FileSource {
+impl ByteSource for FileSource {
     fn size(&self) -> u64 {
         self.size
     }

@@ -1,7 +1,7 @@
 //! A file: its logfile header, an index of its buffers, and what is damaged about them.
 
 use super::buffer_loader::{self, LoadContext};
-use super::byte_source::{FileSource, Source};
+use super::byte_source::{ByteSource, FileSource};
 use super::first_buffer::read_start;
 use super::index::{Entry, Index};
 use super::indexer::Walk;
@@ -34,13 +34,13 @@ pub(crate) struct Core {
     pub(super) totals: Totals,
 }
 
-/// What the first pass counted.
+/// Counts of the first pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
     /// Buffers found, the header's included.
     pub buffers: u64,
-    /// How many of them are compressed.
+    /// Compressed buffers.
     pub compressed_buffers: u64,
     /// Buffers marked as having lost events.
     pub lossy_buffers: u64,
@@ -58,7 +58,7 @@ impl TraceFile {
     /// Opens a regular file and indexes its buffers.
     ///
     /// # Errors
-    /// `Io`, `NotAFile` for pipes and devices, `NotAnEtl` where no buffer is found. Damage is no error.
+    /// `Io`; `NotAFile` for pipes and devices; `NotAnEtl` if no buffer is found. Damage is not an error.
     pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, Error> {
         let path = path.as_ref();
         let io_error = |source| Error::Io { path: path.to_owned(), source };
@@ -80,7 +80,7 @@ impl TraceFile {
     ///
     /// # Errors
     /// `Io` and `NotAnEtl`.
-    pub fn from_source(name: &Path, source: Box<dyn Source>) -> Result<TraceFile, Error> {
+    pub fn from_source(name: &Path, source: Box<dyn ByteSource>) -> Result<TraceFile, Error> {
         let io_error = |source| Error::Io { path: name.to_owned(), source };
         let start = read_start(&*source).map_err(io_error)?;
         let start = start.map_err(|found| Error::NotAnEtl { path: name.to_owned(), found })?;
@@ -94,7 +94,7 @@ impl TraceFile {
         Ok(TraceFile { core: Arc::new(core) })
     }
 
-    /// As it was given.
+    /// The path, as it was given.
     pub fn path(&self) -> &Path {
         &self.core.path
     }
@@ -104,17 +104,17 @@ impl TraceFile {
         self.core.header.as_ref()
     }
 
-    /// What the raw timestamps mean.
+    /// The clock of the raw timestamps.
     pub fn clock(&self) -> &Clock {
         &self.core.clock
     }
 
-    /// What records need to know of the file.
+    /// The facts about the file that parsing records needs.
     pub fn record_context(&self) -> &RecordContext {
         &self.core.load.record
     }
 
-    /// What the first pass counted.
+    /// Counts of the first pass.
     pub fn totals(&self) -> &Totals {
         &self.core.totals
     }
@@ -126,12 +126,12 @@ impl TraceFile {
         cpus.max().unwrap_or(0)
     }
 
-    /// Whether the session that wrote it completed its header. A file that it did not is sound all the same.
+    /// Whether the session finalised the file's header. An unfinalised file can be sound.
     pub fn is_finalised(&self) -> bool {
         self.core.header.as_ref().is_some_and(|header| header.end_time.0 != 0)
     }
 
-    /// The record of the logfile header, for consumers that have it first, whatever the times of others; `None` where it
+    /// The record of the logfile header, for consumers that show it first whatever the times of other records; `None` if it
     /// cannot be read.
     pub fn header_record(&self) -> Option<HeaderRecord> {
         let core = &*self.core;
@@ -167,7 +167,7 @@ impl TraceFile {
     }
 }
 
-/// The first record of a file, which tells what session wrote it.
+/// The first record of a file: the logfile header.
 #[derive(Clone, Debug)]
 pub struct HeaderRecord {
     bytes: Vec<u8>,
@@ -177,7 +177,7 @@ pub struct HeaderRecord {
 }
 
 impl HeaderRecord {
-    /// The record; its place is the beginning of buffer 0.
+    /// The record; its position is the start of buffer 0.
     pub fn record(&self) -> Option<EventRecord<'_>> {
         let mut record = record::parse(&self.bytes, &self.context).ok()?;
         record.cpu = self.cpu;
@@ -190,10 +190,10 @@ impl HeaderRecord {
     }
 }
 
-/// The last buffer of a file, as far as it is there.
+/// The last buffer of a file, perhaps truncated.
 pub(crate) struct LastBuffer {
     pub(crate) offset: u64,
-    /// What it takes on disk when it is whole.
+    /// Its whole size on disk.
     pub(crate) size: u32,
     /// Whether all buffers of the file have this size.
     pub(crate) uniform: bool,
@@ -205,7 +205,7 @@ pub(crate) struct LastBuffer {
 }
 
 impl Core {
-    /// Reads the last buffer; `None` without one.
+    /// Reads the last buffer; `None` if there is none.
     pub(crate) fn last_buffer(&self) -> io::Result<Option<LastBuffer>> {
         let Some((offset, size)) = self.last else { return Ok(None) };
         let Some(header) = header_at(&*self.load.source, offset)? else { return Ok(None) };

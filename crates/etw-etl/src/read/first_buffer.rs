@@ -1,28 +1,28 @@
-//! What the first buffer of a file tells: session, clock, pointer size.
+//! The first buffer of a file: session, clock, pointer size.
 
-use super::byte_source::{Source, read_full};
+use super::byte_source::{ByteSource, read_full};
 use super::resync::find_buffer;
 use crate::header::LogfileHeader;
 use crate::record::{self, RecordContext};
 use etw_types::{BufferHeader, HeaderType, Hook};
 use std::io;
 
-/// How far into a file without a readable header a first buffer is looked for.
+/// Bytes at the start of a file that are searched for a first buffer if the header cannot be read.
 const SALVAGE_RANGE: u64 = 64 << 20;
 
-/// What the first buffer tells.
+/// Facts from the first buffer.
 pub(super) struct Start {
     pub(super) header: Option<LogfileHeader>,
     pub(super) raw_start: i64,
     pub(super) record: RecordContext,
     /// Buffer size on disk of the first buffer that can be trusted.
     pub(super) first_size: u32,
-    /// Where the first buffer is; behind 0 only if what stands there is damaged.
+    /// Offset of the first buffer; not 0 only if the bytes before it are damaged.
     pub(super) first_offset: u64,
 }
 
 /// `Err` holds what was found in place of an `.etl`.
-pub(super) fn read_start(source: &dyn Source) -> io::Result<Result<Start, String>> {
+pub(super) fn read_start(source: &dyn ByteSource) -> io::Result<Result<Start, String>> {
     let mut bytes = first_bytes(source, 0)?;
     let Some(head) = bytes.first_chunk() else {
         return Ok(Err(format!("{} bytes, less than one buffer header", bytes.len())));
@@ -64,7 +64,7 @@ pub(super) fn read_start(source: &dyn Source) -> io::Result<Result<Start, String
 }
 
 /// A buffer header and the longest record.
-pub(super) fn first_bytes(source: &dyn Source, offset: u64) -> io::Result<Vec<u8>> {
+pub(super) fn first_bytes(source: &dyn ByteSource, offset: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; BufferHeader::SIZE + 0xffff];
     let got = read_full(source, &mut bytes, offset)?;
     bytes.truncate(got);
@@ -82,7 +82,7 @@ pub(super) fn read_logfile(buffer: &[u8]) -> Option<(LogfileHeader, i64, u8)> {
     Some((header, first.order_time, width))
 }
 
-/// What a file that is no trace starts with, for the message.
+/// Describes the first bytes of a file that is not a trace, for the message.
 fn describe(bytes: &[u8]) -> String {
     if bytes.iter().all(|&byte| byte == 0) {
         return "it starts with zeros".into();

@@ -1,4 +1,4 @@
-//! Which buffers each CPU stream has, in the order in which they are to be read.
+//! The index of a file: the buffers of each CPU stream, in reading order.
 //!
 //! A stream is a list of varint deltas, some five bytes a buffer, cut into *runs* of rising sequence numbers where
 //! the file is circular. A file that has wrapped is read by merging its runs by sequence number, any other in file
@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 
-/// How much of the index stays in memory.
+/// Bytes of the index that stay in memory.
 const MEMORY_LIMIT: usize = 16 << 20;
 /// Runs of a file beyond this many are not told apart; only a hostile file has more.
 const RUN_LIMIT: usize = 1 << 18;
@@ -19,7 +19,7 @@ const RUN_LIMIT: usize = 1 << 18;
 pub(crate) struct Entry {
     /// Number in the file.
     pub(crate) index: u64,
-    /// Where its header starts.
+    /// File offset of its header.
     pub(crate) offset: u64,
     /// As stored.
     pub(crate) sequence: i64,
@@ -27,7 +27,7 @@ pub(crate) struct Entry {
 
 struct Run {
     first: Entry,
-    /// Where the deltas of the entries after the first start in the list.
+    /// Offset in the list of the deltas of the entries after the first.
     at: u64,
     count: u64,
 }
@@ -175,7 +175,7 @@ impl Stream {
     }
 }
 
-/// A place in a stream.
+/// A position in a stream.
 pub(crate) struct Cursor {
     stream: usize,
     heap: BinaryHeap<Reverse<(i64, RunWalk)>>,

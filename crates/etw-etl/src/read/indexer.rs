@@ -1,10 +1,10 @@
-//! The pass over the buffer headers of a file: where each buffer is, and which bytes belong to none.
+//! The pass over the buffer headers of a file: finds each buffer, and the bytes that belong to no buffer.
 //!
-//! Uncompressed files have buffers of one size, so behind any damage the next one's place is known (*on the grid*). In
-//! others each buffer says where the next begins, and behind a lie it has to be searched (*off the grid*).
+//! Uncompressed files have buffers of one size, so the offset of the next one is known behind any damage (*on the grid*). In
+//! other files each header has its buffer's size; behind a wrong size the next buffer must be searched (*off the grid*).
 
 use super::buffer_loader::{LoadContext, decompress_into};
-use super::byte_source::{Source, read_full};
+use super::byte_source::{ByteSource, read_full};
 use super::file::{Core, Totals};
 use super::first_buffer::{Start, first_bytes, read_logfile};
 use super::index::{Entry, Index};
@@ -14,25 +14,25 @@ use etw_types::{BufferFlags, BufferHeader, Clock, LogFileMode};
 use std::io;
 use std::path::PathBuf;
 
-/// How many buffers' sizes are put right; only a hostile file has more that lie.
+/// Buffers whose wrong size is corrected; only a hostile file has more.
 const REAL_SIZES: usize = 1 << 18;
-/// How many buffers are decompressed on trial to learn where they end; only a hostile file needs more.
+/// Buffers that are decompressed on trial to find their end; only a hostile file needs more.
 const TRIALS: u32 = 1000;
 
-/// What stands where a buffer of the file's size belongs.
+/// What was found at an offset of the grid.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cell {
     Good,
-    /// A buffer whose size lies.
+    /// A buffer whose header has a wrong size.
     WrongSize,
-    /// A buffer whose size is right: the file's is not that of all buffers.
+    /// A buffer whose own size is right: the buffers of the file have different sizes.
     OwnSize,
     Bad,
 }
 
 /// The pass over the buffer headers.
 pub(super) struct Walk {
-    source: Box<dyn Source>,
+    source: Box<dyn ByteSource>,
     start: Start,
     index: Index,
     damage: DamageLog,
@@ -56,7 +56,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    pub(super) fn new(source: Box<dyn Source>, start: Start) -> io::Result<Walk> {
+    pub(super) fn new(source: Box<dyn ByteSource>, start: Start) -> io::Result<Walk> {
         let header = start.header.as_ref();
         let mode = header.map_or(LogFileMode::NONE, |header| header.log_file_mode);
         let size_range = BufferHeader::SIZE as u32 * 2..=BufferHeader::MAX_BUFFER_SIZE;
@@ -65,7 +65,7 @@ impl Walk {
         let uniform = match size {
             Some(_) if mode.contains(LogFileMode::COMPRESSED) => None,
             Some(size) if size == start.first_size => Some(size),
-            // One of the two lies, or the sizes differ: the second buffer tells.
+            // One of the two is wrong, or the sizes differ: the second buffer decides.
             Some(size) => {
                 let second = start.first_offset + u64::from(size);
                 let continues = second == source.size() || is_buffer(&*source, second)?;
@@ -126,7 +126,7 @@ impl Walk {
         self.damage.push(Damage { file_index: 0, offset, kind });
     }
 
-    /// All buffers have one size: whatever is wrong at one place, the next buffer's place is known.
+    /// All buffers have one size: behind damage the next buffer's offset is known.
     fn on_grid(&mut self, offset: u64, header: BufferHeader, grid: u32) -> io::Result<u64> {
         let next = offset + u64::from(grid);
         match self.cell(offset, &header, grid)? {
@@ -146,7 +146,7 @@ impl Walk {
         Ok(next)
     }
 
-    /// What stands where a buffer of the file's size belongs.
+    /// What was found at an offset of the grid.
     fn cell(&self, offset: u64, header: &BufferHeader, grid: u32) -> io::Result<Cell> {
         let source = &*self.source;
         if header.buffer_size == grid {
@@ -175,7 +175,7 @@ impl Walk {
         Ok(if good { Cell::WrongSize } else { Cell::Bad })
     }
 
-    /// Skips to the next buffer: in its place, or out of it where bytes were added or taken away.
+    /// Skips to the next buffer: on the grid, or off it if bytes were inserted or removed.
     fn bad_cells(&mut self, offset: u64, header: BufferHeader, grid: u32) -> io::Result<u64> {
         let size = self.source.size();
         let mut header = header;
@@ -188,7 +188,7 @@ impl Walk {
                 _ => break,
             }
         }
-        // Where bytes were taken away it is inside the buffer before this place.
+        // If bytes were removed, it starts inside the buffer before this offset.
         let last = self.last.map(|(last, _)| last);
         let before = last.filter(|&last| last + u64::from(grid) == offset);
         let mut from = before.map_or(offset, |last| last + BufferHeader::SIZE as u64) + 1;
@@ -197,8 +197,8 @@ impl Walk {
             let Some(header) = header_at(&*self.source, found)? else { break };
             let own_next = found + u64::from(header.buffer_size);
             // Payload can look like a buffer, but hardly like one of just this file's size as a session writes it,
-            // with another behind it. A place that would not be taken as a buffer must not be gone to: it may lie
-            // before this one.
+            // with another behind it. An offset that would not be accepted as a buffer must not be returned: it may
+            // be before this one.
             let is_own =
                 header.buffer_size == grid && header.state == 3 && header.reference_count == 0;
             if is_own
@@ -220,7 +220,7 @@ impl Walk {
         Ok(next)
     }
 
-    /// Buffers have sizes of their own: behind a bad one the next has to be searched.
+    /// Buffers have different sizes: behind a bad one the next must be searched.
     fn off_grid(&mut self, offset: u64, header: BufferHeader) -> io::Result<u64> {
         let size = self.source.size();
         // With a record behind it, a header may be wrong about the filled length.
@@ -244,7 +244,7 @@ impl Walk {
         let longest = BufferHeader::SIZE as u64 + u64::from(self.limit) / 8 * 9 + 8;
         let until = size.min(offset + longest.max(u64::from(header.buffer_size)));
         if body {
-            // Either this size lies or what stands behind it is bad.
+            // Either this size is wrong or the bytes behind it are damaged.
             let from = offset + BufferHeader::SIZE as u64;
             let found = find_buffer(&*self.source, from, until)?;
             if let Some(next) = self.real_end(offset, &header, found, until)? {
@@ -262,7 +262,7 @@ impl Walk {
         Ok(find_buffer(&*self.source, offset + 1, size)?.unwrap_or(size))
     }
 
-    /// Where a buffer ends that does not end where it says; `found` is the next in the longest that it can be.
+    /// The end of a buffer whose header has a wrong size; `found` is the next buffer within the longest possible one.
     fn real_end(
         &mut self,
         offset: u64,
@@ -394,7 +394,7 @@ impl Walk {
         self.start.header.as_ref().is_some_and(|header| header.end_time.0 != 0)
     }
 
-    /// Whether zeros behind the last buffer are space that the session reserved and did not get to use.
+    /// Whether zeros behind the last buffer are space that the session reserved and did not use.
     fn may_reserve(&self) -> bool {
         let mode =
             self.start.header.as_ref().map_or(LogFileMode::NONE, |header| header.log_file_mode);
@@ -413,7 +413,7 @@ impl Walk {
         }
     }
 
-    /// Buffers in the file by its header; 0 where that cannot be known.
+    /// Buffers in the file by its header; 0 if unknown.
     fn promised(&self) -> u64 {
         self.start.header.as_ref().map_or(0, |header| u64::from(header.buffers_written))
     }

@@ -2,10 +2,10 @@
 //!
 //! A heap holds the head of every CPU stream, the stream being read stands outside of it. The key is (time, file,
 //! raw time, buffer, offset); time is the raw clock for one file and FILETIME for several, or what
-//! [`Records::with_times`] was told. At most one buffer a
+//! [`Records::with_times`] set. At most one buffer a
 //! stream is open, and a bounded number is read ahead by other threads.
 
-use super::buffer_loader::{Loaded, Place, load};
+use super::buffer_loader::{Loaded, WalkPosition, load};
 use super::file::TraceFile;
 use super::index::Cursor;
 use super::read_ahead::ReadAhead;
@@ -15,13 +15,13 @@ use etw_types::{Clock, EventRecord, HeaderType, Position};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How records are read.
+/// Options of a reader.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RecordsOptions {
     /// Threads that read and decompress buffers before they are needed; 0 reads on the caller's thread.
     pub read_ahead_threads: usize,
-    /// Bytes that open buffers may take together; what would pass it is skipped and reported.
+    /// Bytes that all open buffers may take; a buffer beyond the limit is skipped and reported.
     pub open_buffer_limit: u64,
 }
 
@@ -31,20 +31,20 @@ impl Default for RecordsOptions {
     }
 }
 
-/// The time by which the records of a file find their place among others.
+/// The time by which the records of a file are ordered among those of other files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OrderTime {
     /// The raw time: all files have one clock.
     Raw,
-    /// The wall-clock time; raw where the file's clock is not usable.
+    /// The wall-clock time; raw if the file's clock is not usable.
     FileTime,
-    /// The raw time of another clock, by way of the wall-clock time; the file's own raw time where one of the two
-    /// clocks cannot tell it.
+    /// The raw time of another clock, converted through wall-clock time; the file's own raw time if one of the two
+    /// clocks cannot convert it.
     RawOf(Clock),
 }
 
 impl OrderTime {
-    /// The order time of `raw` in a file of `clock`; `None` where a clock cannot tell it.
+    /// The order time of `raw` in a file of `clock`; `None` if a clock cannot convert it.
     #[inline]
     pub fn of(&self, clock: &Clock, raw: i64) -> Option<i64> {
         match self {
@@ -73,7 +73,7 @@ pub struct Records {
     /// Heads of all streams but the current one.
     heads: BinaryHeap<Reverse<(Key, u32)>>,
     current: Option<(Key, u32)>,
-    /// The current head was handed out; the stream moves on at the next call.
+    /// The current head was returned; the next call advances its stream.
     taken: bool,
     damage: DamageLog,
     out_of_order: Vec<u64>,
@@ -98,12 +98,12 @@ struct Stream {
     cpu: u16,
     cursor: Cursor,
     buffer: Option<Loaded>,
-    place: Place,
-    /// The record at `place`.
+    place: WalkPosition,
+    /// The frame of the record at `place`.
     frame: Frame,
     /// Time of the last record that had one; untimed ones take it over.
     last_time: i64,
-    /// As `last_time`, of records handed out.
+    /// As `last_time`, for records that were returned.
     last_given: i64,
 }
 
@@ -120,7 +120,7 @@ impl Records {
         Records::with_times(files, times, options)
     }
 
-    /// As [`with_options`](Records::with_options), in the order of `times`, one a file; FILETIME where one is missing.
+    /// As [`with_options`](Records::with_options), in the order of `times`, one a file; FILETIME if one is missing.
     pub fn with_times(
         files: Vec<TraceFile>,
         mut times: Vec<OrderTime>,
@@ -138,7 +138,7 @@ impl Records {
                 cpu: file.core.index.cpu(number),
                 cursor: file.core.index.cursor(number),
                 buffer: None,
-                place: Place::default(),
+                place: WalkPosition::default(),
                 frame: Frame { header: HeaderType::Event64, size: 0, time: None },
                 last_time: start,
                 last_given: i64::MIN,
@@ -174,8 +174,8 @@ impl Records {
     /// The next record, or `None` at the end of all files.
     ///
     /// # Loss
-    /// Damaged bytes are skipped and told in [`damage`](Records::damage).
-    // Always: a call costs a copy of the record, a fifth of the reader's time.
+    /// Damaged bytes are skipped and reported in [`damage`](Records::damage).
+    // Always inlined: a call costs a copy of the record, a fifth of the reader's time.
     #[inline(always)]
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<EventRecord<'_>> {
@@ -192,7 +192,7 @@ impl Records {
         let buffer = stream.buffer.as_ref()?;
         let start = stream.place.offset as usize;
         let bytes = &buffer.records()[start..start + stream.frame.size as usize];
-        // A buffer gives only places that hold whole, checked records, and its bytes are this process's own copy.
+        // A buffer returns only positions of whole, checked records, and its bytes are this process's own copy.
         let Ok(mut record) = record::parse_framed(bytes, &stream.frame, context) else {
             unreachable!("a record that was checked when its buffer was loaded");
         };
@@ -213,13 +213,13 @@ impl Records {
         Some(record)
     }
 
-    /// The time by which the record that [`next`](Records::next) gave last found its place.
+    /// The order time of the record that [`next`](Records::next) returned last.
     #[inline]
     pub fn order_time(&self) -> Option<i64> {
         self.current.filter(|_| self.taken).map(|(key, _)| key.time)
     }
 
-    /// The bytes of the record that [`next`](Records::next) gave last, header and all, as they are stored.
+    /// The stored bytes of the record that [`next`](Records::next) returned last, header included.
     #[inline]
     pub fn stored_bytes(&self) -> &[u8] {
         let stream = self.current.filter(|_| self.taken).map(|(_, n)| &self.streams[n as usize]);
@@ -231,7 +231,7 @@ impl Records {
             .unwrap_or_default()
     }
 
-    /// Leaves the record that was handed out and finds the next head.
+    /// Leaves the record that was returned and finds the next head.
     #[inline]
     fn move_on(&mut self) {
         self.taken = false;
@@ -263,7 +263,7 @@ impl Records {
     }
 
     #[inline]
-    fn set_head(&mut self, number: usize, place: Place) -> Option<Key> {
+    fn set_head(&mut self, number: usize, place: WalkPosition) -> Option<Key> {
         let stream = &mut self.streams[number];
         let file = &self.files[stream.file_index as usize];
         let buffer = stream.buffer.as_ref()?;
@@ -321,7 +321,7 @@ impl Records {
     }
 
     fn recycle(&mut self, buffer: Loaded) {
-        // More spares than one a thread would only hold memory.
+        // More spares than one per thread would only hold memory.
         if self.spares.len() < 1 + self.options.read_ahead_threads {
             self.spares.push(buffer.into_bytes());
         }
@@ -389,13 +389,13 @@ impl Records {
         &self.files
     }
 
-    /// What the raw timestamps of a record's file mean.
+    /// The clock of a file's raw timestamps.
     #[inline]
     pub fn clock(&self, file_index: u32) -> &Clock {
         self.files[file_index as usize].clock()
     }
 
-    /// Damage met so far, that of the files' structure included; complete when `next` has given `None`.
+    /// Damage found so far, that of the files' structure included; complete after `next` has returned `None`.
     pub fn damage(&self) -> &DamageLog {
         &self.damage
     }

@@ -1,8 +1,8 @@
 //! Threads that load buffers before they are needed.
 //!
-//! Loading and merging cost about the same, and waking a thread costs more than loading a small buffer. So nobody waits
-//! who can work: the merging thread takes back a buffer that no thread has begun, and loads others while the one it
-//! needs is being loaded; sleeping is the last resort on both sides.
+//! Loading and merging cost about the same, and waking a thread costs more than loading a small buffer. So
+//! threads work instead of waiting: the merging thread takes back a buffer that no thread has started, and loads others
+//! while another thread loads the one it needs. Both sides sleep only if there is no work.
 
 use super::buffer_loader::{Loaded, load};
 use super::file::TraceFile;
@@ -13,9 +13,9 @@ use std::thread::JoinHandle;
 
 /// Bytes of buffers that may wait together.
 const MEMORY_LIMIT: u64 = 16 << 20;
-/// Buffers of one stream that may wait: where one CPU writes most, its next buffer is soon needed.
+/// Buffers of one stream that may wait: if one CPU writes most events, its next buffer is needed soon.
 const DEPTH: usize = 6;
-/// Looks at the queue before going to sleep: some microseconds, less than being woken takes.
+/// Checks of the queue before a thread sleeps: some microseconds, less than a wake-up takes.
 const LOOKS: u32 = 200;
 
 struct Job {
@@ -49,7 +49,7 @@ impl Asked {
     }
 }
 
-/// What the threads share. Nothing can be left half-done under the lock, so a poisoned one is good.
+/// The state that the threads share. No change under the lock can be left incomplete, so a poisoned lock is usable.
 struct Board {
     state: Mutex<State>,
     /// There is a job, or nothing more to do.
@@ -61,7 +61,7 @@ struct Board {
 struct State {
     queue: VecDeque<Job>,
     streams: Vec<Asked>,
-    /// A thread died of a bug.
+    /// A thread has panicked.
     broken: bool,
     /// Threads that wait for jobs.
     idle: usize,
@@ -79,7 +79,7 @@ impl Board {
         loop {
             let Some(job) = self.next_job() else { return };
             let (stream, ticket) = (job.stream, job.ticket);
-            // The buffer of a thread that dies must not be waited for.
+            // If this thread panics, the merging thread must not wait for its buffer.
             let guard = Breaks(self);
             let loaded = job.run();
             std::mem::forget(guard);
@@ -180,7 +180,7 @@ impl ReadAhead {
         }
     }
 
-    /// The buffer that was asked for, loaded by whoever comes first.
+    /// The buffer that was requested. This thread loads it if no other has started.
     pub(crate) fn take(&mut self, stream: usize) -> Option<Loaded> {
         let mut looks = 0;
         let mut state = self.board.lock();
@@ -194,7 +194,7 @@ impl ReadAhead {
                 return Some(*loaded);
             }
             assert!(!state.broken, "a thread that reads ahead has died");
-            // This one if nobody has begun it, else whatever is next.
+            // The wanted buffer if no thread has started it, else the next job.
             let is_wanted = |job: &Job| job.stream == stream && job.ticket == ticket;
             let wanted = state.queue.iter().position(is_wanted).unwrap_or(0);
             if let Some(job) = state.queue.remove(wanted) {
@@ -225,7 +225,7 @@ impl Drop for ReadAhead {
         drop(state);
         self.board.jobs.notify_all();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so; its buffer is missed where it is taken.
+            // A thread that panicked has printed its panic; `take` notices the missing buffer.
             let _ = thread.join();
         }
     }

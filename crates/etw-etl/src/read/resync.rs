@@ -1,37 +1,36 @@
-//! Finding the next buffer behind bytes that are none.
+//! Finds the next buffer behind damaged bytes.
 
 use super::buffer_loader::decompress_into;
-use super::byte_source::{Source, read_full};
+use super::byte_source::{ByteSource, read_full};
 use crate::DamageKind;
 use crate::record::{self, RecordContext};
 use etw_types::BufferHeader;
 use std::io;
 
-/// How much is read at once while searching, at most.
+/// Largest read of a search, in bytes.
 const WINDOW: usize = 1 << 20;
-/// How much is read at once at first: a file can make many short searches necessary.
+/// First read of a search, in bytes: a file can make many short searches necessary.
 const FIRST_WINDOW: usize = 1 << 13;
-/// What is looked at to recognise a buffer: its header, and enough for the header of its first record, compressed
-/// or not.
+/// Bytes that identify a buffer: its header, and the header of its first record, compressed or not.
 const PROBE: usize = BufferHeader::SIZE + 0x200;
 
-/// The buffer header at `offset`, if the file has 72 bytes there.
-pub(crate) fn header_at(source: &dyn Source, offset: u64) -> io::Result<Option<BufferHeader>> {
+/// The buffer header at `offset`, if the file is long enough.
+pub(crate) fn header_at(source: &dyn ByteSource, offset: u64) -> io::Result<Option<BufferHeader>> {
     let mut bytes = [0; BufferHeader::SIZE];
     let got = read_full(source, &mut bytes, offset)?;
     Ok((got == bytes.len()).then(|| BufferHeader::read(&bytes)))
 }
 
-/// Whether a buffer starts at `offset`: a plausible header, and a record where it says that there is one.
-pub(crate) fn is_buffer(source: &dyn Source, offset: u64) -> io::Result<bool> {
+/// Whether a buffer starts at `offset`: a plausible header, and a record behind it unless it is empty.
+pub(crate) fn is_buffer(source: &dyn ByteSource, offset: u64) -> io::Result<bool> {
     let mut bytes = [0; PROBE];
     let got = read_full(source, &mut bytes, offset)?;
     Ok(looks_like_buffer(&bytes[..got]))
 }
 
-/// Whether a record follows the header at `offset`, whose sizes may lie.
+/// Whether a record follows the header at `offset`, whose sizes may be wrong.
 pub(crate) fn has_record(
-    source: &dyn Source,
+    source: &dyn ByteSource,
     offset: u64,
     header: &BufferHeader,
 ) -> io::Result<bool> {
@@ -47,7 +46,7 @@ fn looks_like_buffer(bytes: &[u8]) -> bool {
         return false;
     }
     if header.filled(BufferHeader::MAX_BUFFER_SIZE) == Some(0) {
-        // Nothing behind it speaks for it, so the header has to be as a writer leaves it.
+        // No record confirms the header, so it must be as a writer leaves it.
         return header.state == 3 && header.reference_count == 0;
     }
     starts_with_record(&header, rest)
@@ -69,7 +68,7 @@ fn starts_with_record(header: &BufferHeader, rest: &[u8]) -> bool {
     };
     match record::frame(start, &RecordContext::default()) {
         Ok(_) => true,
-        // The record may be longer than what was looked at.
+        // The record may be longer than the bytes read.
         Err(DamageKind::RecordSize { size, .. }) => {
             (start.len() + 1..=filled).contains(&(size as usize))
         }
@@ -78,7 +77,11 @@ fn starts_with_record(header: &BufferHeader, rest: &[u8]) -> bool {
 }
 
 /// The first buffer at or after `from` and before `until`.
-pub(crate) fn find_buffer(source: &dyn Source, from: u64, until: u64) -> io::Result<Option<u64>> {
+pub(crate) fn find_buffer(
+    source: &dyn ByteSource,
+    from: u64,
+    until: u64,
+) -> io::Result<Option<u64>> {
     let mut window = Vec::new();
     let mut length = FIRST_WINDOW;
     let mut start = from;
@@ -116,7 +119,7 @@ pub(crate) fn find_buffer(source: &dyn Source, from: u64, until: u64) -> io::Res
 }
 
 /// Whether every byte of the range is zero.
-pub(crate) fn is_zero(source: &dyn Source, from: u64, until: u64) -> io::Result<bool> {
+pub(crate) fn is_zero(source: &dyn ByteSource, from: u64, until: u64) -> io::Result<bool> {
     let mut window = vec![0; WINDOW];
     let mut start = from;
     while start < until {

@@ -1,15 +1,17 @@
+//! Builds single buffers.
+
 use crate::lzxpress;
 use etw_types::{BufferFlags, BufferHeader, EventRecord};
 use std::io::{self, Write};
 
 use super::record::{EncodeError, encode};
 
-/// One buffer in the making. Its header is public, so that a test can make it lie.
+/// Builds one buffer. The header is public, so that a test can make it wrong.
 #[derive(Clone, Debug)]
 pub struct BufferBuilder {
-    /// `buffer_size` is the room; the lengths that [`BufferBuilder::bytes`] leaves as they are, all others set.
+    /// `buffer_size` is the capacity. [`BufferBuilder::bytes`] writes the lengths as they are here; all other methods set them.
     pub header: BufferHeader,
-    /// Room for the header, then the records: written at once, without another copy.
+    /// Space for the header, then the records: one write, without another copy.
     bytes: Vec<u8>,
 }
 
@@ -41,7 +43,7 @@ impl BufferBuilder {
     /// Appends a record.
     ///
     /// # Errors
-    /// As [`encode`]; room is not checked.
+    /// As [`encode`]; the capacity is not checked.
     pub fn push(&mut self, record: &EventRecord<'_>) -> Result<(), EncodeError> {
         encode(record, &mut self.bytes)?;
         self.pad(record.order_time);
@@ -69,20 +71,20 @@ impl BufferBuilder {
         self.header.time_stamp = self.header.time_stamp.max(time);
     }
 
-    /// The buffer as it lies in an uncompressed file: header, records, 0xFF up to its size.
+    /// The buffer as an uncompressed file stores it: header, records, 0xFF up to its size.
     pub fn finish(mut self) -> Vec<u8> {
         self.seal();
         self.bytes
     }
 
-    /// The buffer with its records compressed and no filler. Stays as it is where compression would not help.
+    /// The buffer with compressed records and without filler; uncompressed if compression does not make it shorter.
     pub fn finish_compressed(mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.compress_into(&mut bytes);
         bytes
     }
 
-    /// Writes what [`finish`](BufferBuilder::finish) gives and empties the buffer.
+    /// Writes what [`finish`](BufferBuilder::finish) returns, and empties the buffer.
     ///
     /// # Errors
     /// Those of `out`.
@@ -93,13 +95,13 @@ impl BufferBuilder {
         Ok(())
     }
 
-    /// Appends what [`finish_compressed`](BufferBuilder::finish_compressed) gives to `out`.
+    /// Appends what [`finish_compressed`](BufferBuilder::finish_compressed) returns to `out`.
     pub fn compress_into(&mut self, out: &mut Vec<u8>) {
         self.set_filled();
         compress_buffer(&self.header, &self.bytes[BufferHeader::SIZE..], out);
     }
 
-    /// Makes it as [`new`](BufferBuilder::new) does, in the memory that it has.
+    /// Resets it to [`new`](BufferBuilder::new) and keeps the memory.
     pub fn clear(&mut self, buffer_size: u32, cpu: u16) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.truncate(BufferHeader::SIZE);
@@ -128,8 +130,8 @@ impl BufferBuilder {
     }
 }
 
-/// Appends a buffer as it lies in a compressed file: the header plain, flag and size set, then its records as one LZ77
-/// stream. Records that compression does not make shorter stay as they are.
+/// Appends a buffer as a compressed file stores it: the header with flag and size set, then its records as one LZ77
+/// stream. Records that compression does not make shorter are stored uncompressed.
 pub fn compress_buffer(header: &BufferHeader, records: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     let mut header = *header;

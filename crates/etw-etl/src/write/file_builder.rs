@@ -1,3 +1,5 @@
+//! Builds small files in memory.
+
 use super::buffer_builder::BufferBuilder;
 use super::header_buffer::{FileHeader, logfile_builder};
 use super::open_buffers::OpenBuffers;
@@ -109,7 +111,7 @@ impl FileBuilder {
         self.closed.push(bytes);
     }
 
-    /// Appends bytes where a buffer belongs.
+    /// Appends bytes in place of a buffer.
     pub fn push_raw(&mut self, bytes: Vec<u8>) {
         self.closed.push(bytes);
     }
@@ -140,7 +142,7 @@ impl FileBuilder {
             self.header.complete(self.closed.len() as u32 + 1, self.last_raw);
         }
         let FileHeader { logfile, start_raw, ids } = &self.header;
-        // Names of 30 000 characters would be the test's own wish: the buffer is then without a header.
+        // A test may ask for names of 30,000 characters: the buffer then has no header.
         let mut buffer = logfile_builder(logfile, *start_raw, *ids, logfile.buffer_size)
             .unwrap_or_else(|_| BufferBuilder::new(logfile.buffer_size, 0));
         for bytes in &self.header_records {

@@ -1,3 +1,5 @@
+//! The first buffer of a file.
+
 use super::buffer_builder::BufferBuilder;
 use super::record::{EncodeError, encode};
 use crate::header::LogfileHeader;
@@ -5,7 +7,7 @@ use etw_types::{
     BufferFlags, BufferHeader, BufferType, EventRecord, FileTime, HeaderType, Hook, LogFileMode,
 };
 
-/// The logfile header and what stands around it.
+/// The logfile header, and the fields of its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileHeader {
     /// The payload of the first record.
@@ -17,7 +19,7 @@ pub struct FileHeader {
 }
 
 impl FileHeader {
-    /// CPUs and mode have consequences for other fields: sets the layout version that they ask for.
+    /// Sets the layout version that follows from CPUs, mode and buffer size.
     ///
     /// The layout is 2.0 in files with compressed buffers, buffers of more than 1 MiB or more than 256 CPUs.
     pub fn set_layout(&mut self, cpus: usize, compressed: bool) {
@@ -31,8 +33,8 @@ impl FileHeader {
         }
     }
 
-    /// What a session does at stop: counts the buffers, and sets the end to the time of the last record unless an end is
-    /// set already.
+    /// Completes the header as a session does when it stops: the count of buffers and, unless it is set, the end time, which is
+    /// that of the last record.
     pub fn complete(&mut self, buffers: u32, last_raw: i64) {
         let logfile = &mut self.logfile;
         logfile.buffers_written = buffers;
@@ -60,7 +62,7 @@ impl FileHeader {
 /// ```
 ///
 /// # Errors
-/// `TooLarge` for names that no record can hold, `BufferFull` where `buffer_size` has no room for the records.
+/// `TooLarge` for names that no record can hold; `BufferFull` if the records exceed `buffer_size`.
 pub fn logfile_buffer(
     header: &LogfileHeader,
     start_raw: i64,
@@ -78,7 +80,7 @@ pub fn logfile_buffer(
     Ok(buffer.finish())
 }
 
-/// As [`logfile_buffer`], to go on with: for a session id of its own, or more records.
+/// As [`logfile_buffer`], for callers that add records or set the session id.
 ///
 /// # Errors
 /// As there.

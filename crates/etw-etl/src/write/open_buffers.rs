@@ -1,3 +1,5 @@
+//! The open buffers of a file, one for each CPU.
+
 use super::buffer_builder::BufferBuilder;
 
 /// Buffers whose memory is kept for the next.

@@ -7,23 +7,23 @@ use etw_types::{
 };
 use std::fmt;
 
-/// A record that has no on-disk form.
+/// Why a record cannot be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// Longer than the 65535 bytes that its size field can tell.
+    /// Longer than 65,535 bytes, the maximum of its size field.
     TooLarge {
         /// Bytes it would take.
         size: usize,
     },
-    /// The buffer has no room for it.
+    /// The buffer has too few free bytes.
     BufferFull {
         /// Bytes it would take.
         size: usize,
-        /// Bytes that are left.
+        /// Free bytes.
         room: usize,
     },
-    /// More than seven performance counters, or bytes that are no whole counters.
+    /// More than seven performance counters, or an incomplete counter.
     Counters,
     /// This header type cannot be written.
     HeaderType(HeaderType),
@@ -32,9 +32,11 @@ pub enum EncodeError {
 impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            EncodeError::TooLarge { size } => write!(f, "a record of {size} bytes; 65535 fit"),
+            EncodeError::TooLarge { size } => {
+                write!(f, "record of {size} bytes: the maximum is 65535")
+            }
             EncodeError::BufferFull { size, room } => {
-                write!(f, "a record of {size} bytes where a buffer has room for {room}")
+                write!(f, "record of {size} bytes: the buffer has only {room} free")
             }
             EncodeError::Counters => f.write_str("more than seven performance counters"),
             EncodeError::HeaderType(header) => write!(f, "{header} records cannot be written"),

@@ -1,3 +1,5 @@
+//! Writes files of any size in bounded memory.
+
 use super::buffer_builder::BufferBuilder;
 use super::header_buffer::{FileHeader, logfile_builder, no_room};
 use super::open_buffers::OpenBuffers;

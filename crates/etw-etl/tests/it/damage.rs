@@ -4,7 +4,7 @@ use crate::support::{
     Outcome, Rng, Row, buffer_offsets, builder, event, event_bytes, numbered, numbered_compressed,
     open, options, push_numbered, put_u32, read, read_files, read_once, u32_at,
 };
-use etw_etl::read::{Records, Source, TraceFile};
+use etw_etl::read::{ByteSource, Records, TraceFile};
 use etw_etl::write::{BufferBuilder, FileBuilder};
 use etw_etl::{DamageKind, Error};
 use etw_types::{BufferHeader, ExtType, ExtendedItemsBuf, LogFileMode};
@@ -938,7 +938,7 @@ struct Unreliable {
     fail: Arc<AtomicBool>,
 }
 
-impl Source for Unreliable {
+impl ByteSource for Unreliable {
     fn size(&self) -> u64 {
         self.size
     }

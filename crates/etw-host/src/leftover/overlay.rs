@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use etw_etl::read::Source as EtlSource;
+use etw_etl::read::ByteSource;
 use etw_session::Place;
 
 use super::{EVENTS_LOST, Leftover, events_lost, paths, pattern, read};
@@ -62,7 +62,7 @@ impl Overlay {
     }
 }
 
-impl EtlSource for Overlay {
+impl ByteSource for Overlay {
     fn size(&self) -> u64 {
         self.size
     }
