@@ -6,7 +6,7 @@ use std::ffi::{OsString, c_char};
 use std::os::raw::c_void;
 use std::sync::Mutex;
 
-use etw_api::{EnableInfo, LevelKeyword, Session, SessionError, Status};
+use etw_api::{EnableInfo, Keyword, Level, LevelKeyword, Session, SessionError, Status};
 
 use crate::abi::{RawGuid, guarded, guid_of, read, store, text_of};
 
@@ -134,7 +134,12 @@ pub unsafe extern "C" fn etw_session_enable(
         let Some(id) = (unsafe { guid_of(provider) }) else {
             return Status::ERROR_INVALID_PARAMETER;
         };
-        let wanted = LevelKeyword { level, any, all, ..LevelKeyword::ALL };
+        let wanted = LevelKeyword {
+            level: Level(level),
+            any: Keyword(any),
+            all: Keyword(all),
+            ..LevelKeyword::ALL
+        };
         let info = EnableInfo { wanted, ..EnableInfo::default() };
         // SAFETY: HANDLE.
         unsafe { with(session, |session| session.enable_with(&id, info)) }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::hint::black_box;
 use std::time::Instant;
 
-use etw::{Level, Session, define_provider, write_event};
+use etw::{Keyword, Level, Session, define_provider, write_event};
 use etw_log_sink::{EtwSink, LogContext, LogLevel, Pair, logger_log, logger_log_ex};
 
 define_provider!(FIELDS, "OpenEtw.Bench.Fields");
@@ -54,7 +54,7 @@ fn main() -> Result<(), etw::SessionError> {
     figure("log sink: not enabled", off);
 
     let session = Session::builder("log").memory().pool_size(16 << 20, 16 << 20).start()?;
-    session.enable(&SINK.provider().0, Level::VERBOSE, 0)?;
+    session.enable(&SINK.provider().0, Level::VERBOSE, Keyword(0))?;
     let drain = || {
         let _ = session.statistics();
     };
@@ -85,7 +85,7 @@ fn main() -> Result<(), etw::SessionError> {
 
     // A field of 64 bytes that only a decoder of its protocol can read, and one that every decoder shows.
     let _registration = FIELDS.register();
-    session.enable(&FIELDS, Level::VERBOSE, 0)?;
+    session.enable(&FIELDS, Level::VERBOSE, Keyword(0))?;
     let bytes = black_box([7u8; 64]);
     let binary = cost(drain, |_| {
         write_event!(FIELDS, "Binary", level(Informational), binary("b", &bytes));

@@ -189,8 +189,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     fn wanted(&self, event: &Event<'_>) -> Option<&EnableInfo> {
         let descriptor = &event.descriptor;
         self.enabled_for(event).filter(|info| {
-            (event.classic.is_some()
-                || info.wanted.matches(descriptor.level.0, descriptor.keyword.0))
+            (event.classic.is_some() || info.wanted.matches(descriptor.level, descriptor.keyword))
                 && !(event.in_private
                     && info.properties.contains(EnableProperties::EXCLUDE_INPRIVATE))
                 && info.filters.as_ref().is_none_or(|filters| filters.pass(event))

@@ -150,7 +150,7 @@ impl Enabled {
     /// Are all events of this shape wanted, and stored as they come?
     #[inline(never)]
     fn is_plain(&self, shape: &Shape) -> bool {
-        let (level, keyword) = (shape.descriptor.level.0, shape.descriptor.keyword.0);
+        let (level, keyword) = (shape.descriptor.level, shape.descriptor.keyword);
         self.entry(&shape.provider)
             .is_some_and(|entry| entry.is_plain && entry.info.wanted.matches(level, keyword))
     }

@@ -3,7 +3,7 @@
 //!
 //! `cargo run -p etw-storport --example block_monitor -- [--seconds N] OUT.etl`; ends after N seconds (default 10).
 //! Exit status 3: neither can be read.
-use etw::{Level, Session};
+use etw::{Keyword, Level, Session};
 use etw_storport::{
     Address, Device, EventChannel, EventLevel, EventOpcode, PROVIDER_ID, Parameter, keyword,
     log_byte_stream, log_event,
@@ -196,7 +196,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let out = out.ok_or("usage: block_monitor [--seconds N] OUT.etl")?;
     let session = Session::builder("block").file(&out).start()?;
-    session.enable(&PROVIDER_ID, Level::VERBOSE, 0)?;
+    session.enable(&PROVIDER_ID, Level::VERBOSE, Keyword(0))?;
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let (how, logged) = match Instance::new() {
         Ok(instance) => ("tracepoints", trace(&instance, end)),

@@ -2,7 +2,7 @@
 //! subscriber at all. One JSON object a figure.
 //!
 //! `cargo run --release -p etw-tracing --example tracing_cost`
-use etw::{Guid, Level, Session};
+use etw::{Guid, Keyword, Level, Session};
 use std::hint::black_box;
 use std::time::Instant;
 use tracing::{Dispatch, dispatcher, info, info_span};
@@ -53,7 +53,11 @@ fn main() -> Result<(), etw::SessionError> {
             let off_event = cost(|| {}, event);
             let session =
                 Session::builder("tracing").memory().pool_size(16 << 20, 16 << 20).start()?;
-            session.enable(&Guid::from_name("OpenEtw.Bench.Tracing"), Level::VERBOSE, 0)?;
+            session.enable(
+                &Guid::from_name("OpenEtw.Bench.Tracing"),
+                Level::VERBOSE,
+                Keyword(0),
+            )?;
             let drain = || drop(session.statistics());
             let on = cost(drain, event);
             let spans = cost(drain, span);

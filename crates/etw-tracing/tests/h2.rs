@@ -3,7 +3,7 @@
 #![allow(missing_docs)]
 
 use bytes::Bytes;
-use etw::{Guid, Level, Session};
+use etw::{Guid, Keyword, Level, Session};
 use etw_decode::Decoder;
 use etw_etl::read::{Records, TraceFile};
 use std::collections::HashMap;
@@ -83,7 +83,7 @@ fn a_library_that_nobody_here_wrote() -> Result<(), Error> {
     const PROVIDER: &str = "Test.Http2";
     let path = std::env::temp_dir().join(format!("etw-tracing-{}-h2.etl", std::process::id()));
     let session = Session::builder("h2").file(&path).start()?;
-    session.enable(&Guid::from_name(PROVIDER), Level::VERBOSE, 0)?;
+    session.enable(&Guid::from_name(PROVIDER), Level::VERBOSE, Keyword(0))?;
     {
         let _default =
             tracing_subscriber::registry().with(etw_tracing::layer(PROVIDER)).set_default();

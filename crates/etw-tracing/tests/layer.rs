@@ -1,7 +1,7 @@
 //! Spans and events, recorded into a file and read back.
 #![allow(missing_docs)]
 
-use etw::{Guid, Level, Session};
+use etw::{Guid, Keyword, Level, Session};
 use etw_decode::{Decoder, FieldValue};
 use etw_etl::read::{Records, TraceFile};
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ impl Recording {
             }
         };
         for provider in providers {
-            session.enable(&Guid::from_name(provider), level, any).unwrap();
+            session.enable(&Guid::from_name(provider), level, Keyword(any)).unwrap();
         }
         Recording { session: Some(session), path }
     }

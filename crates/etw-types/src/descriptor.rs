@@ -5,6 +5,8 @@ use std::fmt;
 /// Severity of an event: 0 passes every filter, lower is more severe, 1–5 have names.
 #[doc(alias = "WINEVENT_LEVEL")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 pub struct Level(pub u8);
 
 impl Level {
@@ -32,6 +34,13 @@ impl Level {
             5 => "Verbose",
             _ => return None,
         })
+    }
+}
+
+/// The number.
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -90,7 +99,15 @@ impl Opcode {
 
 /// A 64-bit category mask; the low 48 bits are the provider's own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(transparent))]
 pub struct Keyword(pub u64);
+
+impl fmt::LowerHex for Keyword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::LowerHex::fmt(&self.0, f)
+    }
+}
 
 impl fmt::Debug for Keyword {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

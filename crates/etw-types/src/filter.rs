@@ -1,6 +1,6 @@
 //! Filters by id, name, level and keyword: one rule for sessions and, for call stacks, for the programs that capture them.
 
-use crate::{Channel, EventDescriptor, LevelKeyword, le};
+use crate::{Channel, EventDescriptor, Keyword, Level, LevelKeyword, le};
 
 /// Event ids to take or to leave out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl NameFilter {
     /// Does an event pass? Those without TraceLogging metadata do.
     pub fn passes(&self, descriptor: &EventDescriptor, name: Option<&[u8]>) -> bool {
         let Some(name) = name else { return true };
-        !self.of.matches(descriptor.level.0, descriptor.keyword.0)
+        !self.of.matches(descriptor.level, descriptor.keyword)
             || self.names.iter().any(|wanted| wanted.as_bytes() == name) == self.include
     }
 }
@@ -56,7 +56,7 @@ impl NameFilter {
 impl LevelKeywordFilter {
     /// Does an event pass?
     pub fn passes(&self, descriptor: &EventDescriptor) -> bool {
-        self.of.matches(descriptor.level.0, descriptor.keyword.0) == self.include
+        self.of.matches(descriptor.level, descriptor.keyword) == self.include
     }
 }
 
@@ -181,28 +181,32 @@ impl StackFilter {
 }
 
 fn put_level_keyword(out: &mut Vec<u8>, of: &LevelKeyword) {
-    out.extend([of.level, u8::from(of.ignore_keyword_0)]);
-    out.extend(of.any.to_le_bytes());
-    out.extend(of.all.to_le_bytes());
+    out.extend([of.level.0, u8::from(of.ignore_keyword_0)]);
+    out.extend(of.any.0.to_le_bytes());
+    out.extend(of.all.0.to_le_bytes());
 }
 
 fn level_keyword(bytes: &[u8], at: &mut usize) -> Option<LevelKeyword> {
     let start = std::mem::replace(at, *at + 18);
     Some(LevelKeyword {
-        level: *bytes.get(start)?,
+        level: Level(*bytes.get(start)?),
         ignore_keyword_0: *bytes.get(start + 1).filter(|flag| **flag <= 1)? == 1,
-        any: le::u64(bytes, start + 2)?,
-        all: le::u64(bytes, start + 10)?,
+        any: Keyword(le::u64(bytes, start + 2)?),
+        all: Keyword(le::u64(bytes, start + 10)?),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Keyword, Level};
 
     fn full() -> StackFilter {
-        let of = LevelKeyword { level: 4, any: 6, all: 2, ignore_keyword_0: true };
+        let of = LevelKeyword {
+            level: Level(4),
+            any: Keyword(6),
+            all: Keyword(2),
+            ignore_keyword_0: true,
+        };
         let names = vec!["One".to_owned(), String::new()];
         StackFilter {
             event_ids: Some(IdFilter { include: true, ids: vec![1, 0xffff] }),
@@ -253,7 +257,7 @@ mod tests {
         };
         let names = |include| StackFilter {
             event_names: Some(NameFilter {
-                of: LevelKeyword { level: 4, ..LevelKeyword::ALL },
+                of: LevelKeyword { level: Level(4), ..LevelKeyword::ALL },
                 include,
                 names: vec!["A".to_owned()],
             }),
@@ -261,7 +265,7 @@ mod tests {
         };
         let levels = |include| StackFilter {
             level_keyword: Some(LevelKeywordFilter {
-                of: LevelKeyword { level: 3, any: 2, ..LevelKeyword::ALL },
+                of: LevelKeyword { level: Level(3), any: Keyword(2), ..LevelKeyword::ALL },
                 include,
             }),
             ..StackFilter::default()

@@ -23,7 +23,7 @@
 //! | 73 Refused | u32 Win32 status | the host closes the connection |
 //! | 74 Again | | the host has been replaced: all registrations are said again, with their numbers |
 
-use etw_types::{Guid, LevelKeyword, StackFilter, le};
+use etw_types::{Guid, Keyword, Level, LevelKeyword, StackFilter, le};
 
 /// `OETW`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"OETW");
@@ -84,9 +84,9 @@ pub enum FromHost<'a> {
     Capture {
         token: u32,
         number: u32,
-        level: u8,
-        any: u64,
-        all: u64,
+        level: Level,
+        any: Keyword,
+        all: Keyword,
         source: Guid,
     },
     Grow {
@@ -237,10 +237,10 @@ impl<'a> FromHost<'a> {
                     .u32(token)
                     .u32(number)
                     .u8(slot)
-                    .u8(wanted.level)
+                    .u8(wanted.level.0)
                     .u8(u8::from(wanted.ignore_keyword_0))
-                    .u64(wanted.any)
-                    .u64(wanted.all)
+                    .u64(wanted.any.0)
+                    .u64(wanted.all.0)
                     .guid(source)
                     .blob(filter_data)
                     .blob(&stacks)
@@ -250,7 +250,7 @@ impl<'a> FromHost<'a> {
                 Out::new(69).u32(token).u32(number).u8(slot).guid(source)
             }
             FromHost::Capture { token, number, level, any, all, ref source } => {
-                Out::new(70).u32(token).u32(number).u8(level).u64(any).u64(all).guid(source)
+                Out::new(70).u32(token).u32(number).u8(level.0).u64(any.0).u64(all.0).guid(source)
             }
             FromHost::Grow { size } => Out::new(71).u32(size),
             FromHost::Taken => Out::new(72),
@@ -272,10 +272,10 @@ impl<'a> FromHost<'a> {
                 number: from.u32()?,
                 slot: from.u8().filter(|slot| *slot < 8)?,
                 wanted: LevelKeyword {
-                    level: from.u8()?,
+                    level: Level(from.u8()?),
                     ignore_keyword_0: from.u8().filter(|flags| *flags <= 1)? == 1,
-                    any: from.u64()?,
-                    all: from.u64()?,
+                    any: Keyword(from.u64()?),
+                    all: Keyword(from.u64()?),
                 },
                 source: from.guid()?,
                 filter_data: from.blob()?,
@@ -294,9 +294,9 @@ impl<'a> FromHost<'a> {
             70 => FromHost::Capture {
                 token: from.u32()?,
                 number: from.u32()?,
-                level: from.u8()?,
-                any: from.u64()?,
-                all: from.u64()?,
+                level: Level(from.u8()?),
+                any: Keyword(from.u64()?),
+                all: Keyword(from.u64()?),
                 source: from.guid()?,
             },
             71 => FromHost::Grow { size: from.u32()? },
@@ -315,7 +315,12 @@ mod tests {
 
     #[test]
     fn messages_come_back_and_nothing_else_does() {
-        let wanted = LevelKeyword { level: 4, any: 7, all: 3, ignore_keyword_0: true };
+        let wanted = LevelKeyword {
+            level: Level(4),
+            any: Keyword(7),
+            all: Keyword(3),
+            ignore_keyword_0: true,
+        };
         let id = Guid::from_u128(9);
         let programs = [
             FromProgram::Hello { version: 1, role: 2 },
@@ -351,7 +356,14 @@ mod tests {
                 since: 0,
             },
             FromHost::Clear { token: 1, number: 2, slot: 3, source: id },
-            FromHost::Capture { token: 1, number: 2, level: 3, any: 4, all: 5, source: id },
+            FromHost::Capture {
+                token: 1,
+                number: 2,
+                level: Level(3),
+                any: Keyword(4),
+                all: Keyword(5),
+                source: id,
+            },
             FromHost::Grow { size: 6 },
             FromHost::Taken,
             FromHost::Refused { status: 5 },

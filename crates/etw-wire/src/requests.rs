@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use etw_session::EnableInfo;
-use etw_types::Guid;
+use etw_types::{Guid, Keyword, Level};
 use serde::{Deserialize, Serialize};
 
 pub use crate::start_request::{StartJson, StartRequest, milliseconds};
@@ -65,11 +65,11 @@ pub enum Request {
         /// GUID of the provider or group.
         provider: Guid,
         /// As requested.
-        level: u8,
+        level: Level,
         /// As requested.
-        any: u64,
+        any: Keyword,
         /// As requested.
-        all: u64,
+        all: Keyword,
     },
     /// The providers that are registered now, and those that are enabled.
     Providers,

@@ -149,7 +149,7 @@ mod tests {
             r#""ignore_keyword_0":false},"properties":0,"filters":null}]]}"#
         );
         let mut info = EnableInfo::default();
-        info.wanted.level = 4;
+        info.wanted.level = etw_types::Level(4);
         let config = SessionConfig {
             name: "boot".to_owned(),
             guid: Guid::from_u128(7),

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The executor is a toy: tasks in a queue, polled by a few threads. `Activity::instrument` works with any.
-use etw::{Activity, Level, Session, define_provider, write_event};
+use etw::{Activity, Keyword, Level, Session, define_provider, write_event};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{Read, Write};
@@ -121,7 +121,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("usage: async_server FILE.etl")?;
     let _registration = SERVER.register();
     let session = Session::builder("async_server").file(&path).start()?;
-    session.enable(&SERVER, Level::VERBOSE, 0)?;
+    session.enable(&SERVER, Level::VERBOSE, Keyword(0))?;
 
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;

@@ -2,7 +2,7 @@
 //! single writes take. One JSON object a figure.
 //!
 //! `cargo run --release -p openetw --features session --example cost`
-use etw::{Level, LevelKeyword, Session, define_provider, write_event};
+use etw::{Keyword, Level, LevelKeyword, Session, define_provider, write_event};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -125,7 +125,7 @@ fn session() -> Result<Session, etw::SessionError> {
 /// Ours and the floor in turn, in nanoseconds.
 fn one_thread() -> Result<(f64, f64), etw::SessionError> {
     let session = session()?;
-    session.enable(&BENCH, Level::VERBOSE, 0)?;
+    session.enable(&BENCH, Level::VERBOSE, Keyword(0))?;
     let mut floor = Floor::new();
     let (mut ours, mut floors) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
@@ -200,10 +200,10 @@ fn costs() -> Result<(), Box<dyn std::error::Error>> {
     figure("enabled, one thread, host on any processor", apart, "ns");
 
     let session = session()?;
-    let wanted = LevelKeyword { level: 4, any: 4, ..LevelKeyword::ALL };
+    let wanted = LevelKeyword { level: Level(4), any: Keyword(4), ..LevelKeyword::ALL };
     session.enable_with(&BENCH, etw::EnableInfo { wanted, ..Default::default() })?;
     figure("filtered by keyword", median((0..5).map(|_| burst(1_000_000)).collect()), "ns");
-    session.enable(&BENCH, Level::VERBOSE, 0)?;
+    session.enable(&BENCH, Level::VERBOSE, Keyword(0))?;
 
     let gate = std::sync::Barrier::new(2);
     let two = std::thread::scope(|scope| {
@@ -281,7 +281,7 @@ fn stacks() -> Result<(), Box<dyn std::error::Error>> {
     for _ in 0..ROUNDS {
         for (number, found) in found.iter_mut().enumerate() {
             match number / 2 {
-                0 => session.enable(&BENCH, Level::VERBOSE, 0)?,
+                0 => session.enable(&BENCH, Level::VERBOSE, Keyword(0))?,
                 _ => session.enable_with(&BENCH, with.clone())?,
             }
             let depth = DEPTHS[number % 2];

@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p openetw --features session --example custom_fields -- custom.etl`, then
 //! `etw dump --custom 5=cbor custom.etl` and, not knowing it, `etw dump custom.etl`.
-use etw::{Level, Session, define_provider, write_event};
+use etw::{Keyword, Level, Session, define_provider, write_event};
 
 define_provider!(SHOP, "OpenEtw.Example.Custom");
 
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).unwrap_or_else(|| "custom.etl".to_owned());
     let _registration = SHOP.register();
     let session = Session::builder("custom").file(&path).start()?;
-    session.enable(&SHOP, Level::VERBOSE, 0)?;
+    session.enable(&SHOP, Level::VERBOSE, Keyword(0))?;
     for (number, sku) in ["tea", "advice"].into_iter().enumerate() {
         let order = order(sku, &[number as u8, 7]);
         write_event!(

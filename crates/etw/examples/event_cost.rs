@@ -72,7 +72,7 @@ fn main() -> Result<(), etw::SessionError> {
 fn run(what: &str, any: Option<u64>, mut write: impl FnMut(i32)) -> Result<(), etw::SessionError> {
     let session = Session::builder("cost").start()?;
     if let Some(any) = any {
-        session.enable(&PROVIDER, Level::VERBOSE, any)?;
+        session.enable(&PROVIDER, Level::VERBOSE, etw::Keyword(any))?;
     }
     let mut best = f64::MAX;
     for _ in 0..200 {

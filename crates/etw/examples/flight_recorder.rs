@@ -4,7 +4,7 @@
 //! cargo run --release -p openetw --features session --example flight_recorder -- crash.etl
 //! cargo run --release -p etw-cli -- dump crash.etl
 //! ```
-use etw::{Level, Session, define_provider, write_event};
+use etw::{Keyword, Level, Session, define_provider, write_event};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // 64 buffers of 64 KiB: the last 4 MiB, whatever happened before.
     let session =
         Session::builder("flight recorder").memory().pool_size(4 << 20, 16 << 20).start()?;
-    session.enable(&ENGINE, Level::VERBOSE, 0)?;
+    session.enable(&ENGINE, Level::VERBOSE, Keyword(0))?;
     let _ = RECORDER.set(session);
 
     let usual = std::panic::take_hook();

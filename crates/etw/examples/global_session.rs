@@ -4,7 +4,7 @@
 //! `etw` has to be in `PATH`, or named by `ETW_DAEMON`.
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    use etw::{Controller, Guid, Level};
+    use etw::{Controller, Guid, Keyword, Level};
 
     let mut words = std::env::args().skip(1);
     let (Some(file), Some(provider)) = (words.next(), words.next()) else {
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let host = Controller::connect_or_start()?;
     // It ends with this program, however that ends.
     let session = host.session("example").file(&file).leased().start()?;
-    for warning in session.enable(&Guid::from_name(&provider), Level::VERBOSE, 0)? {
+    for warning in session.enable(&Guid::from_name(&provider), Level::VERBOSE, Keyword(0))? {
         eprintln!("{warning}");
     }
     for _ in 0..3 {

@@ -4,7 +4,7 @@
 //! cargo run --release -p openetw --features session --example parallel_grep -- --trace grep.etl fn crates
 //! cargo run --release -p etw-cli -- dump grep.etl
 //! ```
-use etw::{Activity, Level, Session, define_provider, write_event};
+use etw::{Activity, Keyword, Level, Session, define_provider, write_event};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -101,7 +101,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => None,
         Some(path) => {
             let session = Session::builder("parallel_grep").file(path).start()?;
-            session.enable(&GREP, Level::VERBOSE, 0)?;
+            session.enable(&GREP, Level::VERBOSE, Keyword(0))?;
             Some(session)
         }
     };

@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release -p openetw --features session --example rate -- [SECONDS [OUT.etl]]`: SECONDS that each rate is held (10 for
 //! the claim).
-use etw::{Level, Session, define_provider, write_event};
+use etw::{Keyword, Level, Session, define_provider, write_event};
 use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,7 @@ fn file_bandwidth(path: &Path, seconds: f64) -> std::io::Result<f64> {
 fn drain_rate() -> Result<f64> {
     const COUNT: i32 = 100_000;
     let session = Session::builder("drain").memory().pool_size(16 << 20, 16 << 20).start()?;
-    session.enable(&BENCH, Level::VERBOSE, 0)?;
+    session.enable(&BENCH, Level::VERBOSE, Keyword(0))?;
     let mut rates = Vec::new();
     for _ in 0..30 {
         let start = Instant::now();
@@ -86,7 +86,7 @@ fn offer(
     let builder = Session::builder("rate").file(path).buffer_size_kb(1024).buffers(64);
     let builder = builder.pool_size(16 << 20, 16 << 20);
     let session = if compressed { builder.compressed().start()? } else { builder.start()? };
-    session.enable(&BENCH, Level::VERBOSE, 0)?;
+    session.enable(&BENCH, Level::VERBOSE, Keyword(0))?;
     let late = AtomicBool::new(false);
     let start = Instant::now();
     let share = rate / threads as f64;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use etw_session::{EnableInfo, Enablement, LogMode, SessionClock, SessionConfig};
-use etw_types::{Guid, Level, LevelKeyword, Status};
+use etw_types::{Guid, Keyword, Level, LevelKeyword, Status};
 use etw_wire::host_client::{Client, ClientError};
 pub use etw_wire::requests::{ProviderStatus, SessionStatus};
 use etw_wire::requests::{Request, Response, StartRequest, Update, milliseconds};
@@ -25,7 +25,7 @@ const TOLD: Duration = Duration::from_secs(1);
 /// # fn main() -> Result<(), etw::ControlError> {
 /// let host = etw::Controller::connect_or_start()?;
 /// let session = host.session("shop").file("shop.etl").start()?;
-/// session.enable(&etw::Guid::from_name("MyCompany.Shop"), etw::Level::VERBOSE, 0)?;
+/// session.enable(&etw::Guid::from_name("MyCompany.Shop"), etw::Level::VERBOSE, etw::Keyword(0))?;
 /// // … programs run …
 /// let status = session.stop()?;
 /// println!("{} events, {} lost", status.stored, status.lost);
@@ -359,9 +359,9 @@ impl GlobalSession {
         &self,
         provider: &impl EnableTarget,
         level: Level,
-        any: u64,
+        any: Keyword,
     ) -> Result<Vec<String>, ControlError> {
-        let wanted = LevelKeyword { level: level.0, any, ..LevelKeyword::ALL };
+        let wanted = LevelKeyword::new(level, any);
         self.enable_with(provider, EnableInfo { wanted, ..EnableInfo::default() })
     }
 
@@ -399,11 +399,16 @@ impl GlobalSession {
         &self,
         provider: &impl EnableTarget,
         level: Level,
-        any: u64,
+        any: Keyword,
     ) -> Result<Vec<String>, ControlError> {
         let (session, provider) = (self.session(), provider.guid());
-        let level = level.0;
-        self.host.ask_done(&Request::CaptureState { session, provider, level, any, all: 0 })
+        self.host.ask_done(&Request::CaptureState {
+            session,
+            provider,
+            level,
+            any,
+            all: Keyword(0),
+        })
     }
 
     /// What was written before this call is in the file, or with the consumers, when it returns.

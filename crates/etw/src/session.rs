@@ -12,7 +12,7 @@ use etw_host::{
     SessionStatistics, StartError, provider_of,
 };
 use etw_session::LogMode;
-use etw_types::{Guid, Level, LevelKeyword, Status};
+use etw_types::{Guid, Keyword, Level, LevelKeyword, Status};
 
 use crate::provider::Provider;
 use crate::registry::{self, Enable, Host, Providers};
@@ -36,7 +36,7 @@ static AT_EXIT: Once = Once::new();
 ///
 /// let _registration = PROVIDER.register();
 /// let session = etw::Session::builder("doc").file(&path).start()?;
-/// session.enable(&PROVIDER, etw::Level::VERBOSE, 0)?;
+/// session.enable(&PROVIDER, etw::Level::VERBOSE, etw::Keyword(0))?;
 /// // … events …
 /// let statistics = session.stop()?;
 /// assert_eq!(statistics.ledger.lost_total(), 0);
@@ -279,9 +279,9 @@ impl Session {
         &self,
         provider: &impl EnableTarget,
         level: Level,
-        any: u64,
+        any: Keyword,
     ) -> Result<(), SessionError> {
-        let wanted = LevelKeyword { level: level.0, any, ..LevelKeyword::ALL };
+        let wanted = LevelKeyword::new(level, any);
         self.enable_with(provider, EnableInfo { wanted, ..EnableInfo::default() })
     }
 
@@ -324,8 +324,8 @@ impl Session {
     }
 
     /// Asks a provider for the state that its later events build on: its callback answers with rundown events.
-    pub fn capture_state(&self, provider: &impl EnableTarget, level: Level, any: u64) {
-        let wanted = LevelKeyword { level: level.0, any, ..LevelKeyword::ALL };
+    pub fn capture_state(&self, provider: &impl EnableTarget, level: Level, any: Keyword) {
+        let wanted = LevelKeyword::new(level, any);
         let providers = Providers::Id(provider.guid());
         registry::capture_state(self.attachment, providers, &wanted, self.source);
     }

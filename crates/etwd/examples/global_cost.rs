@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use etw::{Level, Session, define_provider, write_event};
+use etw::{Keyword, Level, Session, define_provider, write_event};
 use etw_wire::host_client::Client;
 use etw_wire::requests::{Request, Response, SessionStatus};
 use etwd::{Host, HostOptions};
@@ -249,7 +249,7 @@ fn writes(host: &HostProcess) -> Result<()> {
     let mut lost = 0;
     for _ in 0..3 {
         let session = Session::builder("bench").memory().start()?;
-        session.enable(&BENCH, Level::VERBOSE, 0)?;
+        session.enable(&BENCH, Level::VERBOSE, Keyword(0))?;
         private = private.min(bursts(|| Ok(session.statistics().map(drop)?))?);
         session.stop()?;
         host.session("bench")?;
@@ -405,7 +405,7 @@ fn rates(seconds: f64, file: &Path) -> Result<()> {
     let private = highest(seconds, |rate, seconds| {
         let builder = Session::builder("rate").file(file).buffer_size_kb(1024).buffers(64);
         let session = builder.pool_size(16 << 20, 16 << 20).start()?;
-        session.enable(&BENCH, Level::VERBOSE, 0)?;
+        session.enable(&BENCH, Level::VERBOSE, Keyword(0))?;
         let start = Instant::now();
         let is_late = std::thread::scope(|scope| {
             let write = || write_paced(start, rate / 2.0, seconds).1;

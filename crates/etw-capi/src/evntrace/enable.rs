@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use etw_api::{Guid, Status};
 use etw_session::EnableInfo;
-use etw_types::LevelKeyword;
+use etw_types::{Keyword, Level, LevelKeyword};
 use etw_wire::requests::{Request, Response};
 
 use super::filters;
@@ -199,6 +199,7 @@ fn enable(wanted: Wanted) -> Status {
         }
         let ignore_keyword_0 =
             info.properties.contains(etw_session::EnableProperties::IGNORE_KEYWORD_0);
+        let (level, any, all) = (Level(level), Keyword(any), Keyword(all));
         info.wanted = LevelKeyword { level, any, all, ignore_keyword_0 };
         if code == CAPTURE_STATE && info.filters.is_some() {
             return Err(Status::ERROR_NOT_SUPPORTED);

@@ -4,7 +4,7 @@ use etw_api::Status;
 use etw_session::{
     EnableInfo, EnableProperties, Filters, IdFilter, LevelKeywordFilter, NameFilter,
 };
-use etw_types::{LevelKeyword, le};
+use etw_types::{Keyword, Level, LevelKeyword, le};
 
 use crate::abi::{RawFilterDescriptor, bytes, pointer};
 use crate::tdh::payload_filter;
@@ -153,9 +153,9 @@ fn names(bytes: &[u8]) -> Option<NameFilter> {
 /// `EVENT_FILTER_LEVEL_KW`, which is also the start of `EVENT_FILTER_EVENT_NAME`.
 fn level_keyword(bytes: &[u8]) -> Option<LevelKeywordFilter> {
     let of = LevelKeyword {
-        level: *bytes.get(16)?,
-        any: le::u64(bytes, 0)?,
-        all: le::u64(bytes, 8)?,
+        level: Level(*bytes.get(16)?),
+        any: Keyword(le::u64(bytes, 0)?),
+        all: Keyword(le::u64(bytes, 8)?),
         ignore_keyword_0: false,
     };
     Some(LevelKeywordFilter { of, include: *bytes.get(17)? != 0 })

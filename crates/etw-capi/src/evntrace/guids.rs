@@ -65,8 +65,8 @@ pub unsafe extern "C" fn EnumerateTraceGuids(
                 guid: RawGuid::from_guid(&provider.id),
                 guid_type: 0,
                 logger_id: enablement.map_or(0, |row| row.logger_id),
-                level: wanted.map_or(0, |wanted| u32::from(wanted.level)),
-                flags: wanted.map_or(0, |wanted| wanted.any as u32),
+                level: wanted.map_or(0, |wanted| u32::from(wanted.level.0)),
+                flags: wanted.map_or(0, |wanted| wanted.any.0 as u32),
                 is_enabled: u8::from(enablement.is_some()),
             };
             // SAFETY: OUT.
@@ -197,10 +197,10 @@ fn info(id: &Guid, (providers, enablements): &Known) -> Result<Vec<u8>, Status> 
         for row in &of_it {
             let wanted = &row.info.wanted;
             let number = (row.logger_id as u16).to_ne_bytes();
-            let level = u32::from_ne_bytes([wanted.level, 0, number[0], number[1]]);
+            let level = u32::from_ne_bytes([wanted.level.0, 0, number[0], number[1]]);
             put(&[1, level, row.info.properties.0, 0]);
-            put(&halves(wanted.any));
-            put(&halves(wanted.all));
+            put(&halves(wanted.any.0));
+            put(&halves(wanted.all.0));
         }
     }
     Ok(bytes)

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use etw_api::{EnableInfo, Guid, Level, Session, SessionStatistics, Status, create_id};
 use etw_session::SessionConfig;
-use etw_types::LogFileMode;
+use etw_types::{Keyword, LogFileMode};
 use etw_wire::requests::{SessionStatus, milliseconds};
 
 use super::sessions::handle_of;
@@ -120,8 +120,8 @@ impl Private {
         self.session.disable(provider);
     }
 
-    pub fn capture_state(&self, provider: &Guid, level: u8, any: u64) {
-        self.session.capture_state(provider, Level(level), any);
+    pub fn capture_state(&self, provider: &Guid, level: Level, any: Keyword) {
+        self.session.capture_state(provider, level, any);
     }
 }
 

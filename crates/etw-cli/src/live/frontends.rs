@@ -16,7 +16,7 @@ use crate::output::{Failure, Outcome};
 use crate::schemas;
 use etw_decode::Catalog;
 use etw_host::{EnableInfo, SessionConfig};
-use etw_types::{Guid, LevelKeyword, LogFileMode, Status};
+use etw_types::{Guid, Keyword, Level, LevelKeyword, LogFileMode, Status};
 use etw_wire::host_client::{Client, ClientError};
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus, Update};
 use std::collections::BTreeMap;
@@ -46,7 +46,12 @@ struct Enablement {
 
 impl Enablement {
     fn new(provider: Named, level: u8, any: u64, all: u64) -> Enablement {
-        let wanted = LevelKeyword { level, any, all, ignore_keyword_0: false };
+        let wanted = LevelKeyword {
+            level: Level(level),
+            any: Keyword(any),
+            all: Keyword(all),
+            ignore_keyword_0: false,
+        };
         Enablement { provider, info: EnableInfo { wanted, ..EnableInfo::default() } }
     }
 

@@ -10,7 +10,7 @@ use etw_host::{
     LevelKeywordFilter, LogMode, NameFilter, PayloadFilter, PayloadOp, SessionClock, SessionConfig,
     StackFilter,
 };
-use etw_types::{Guid, LevelKeyword};
+use etw_types::{Guid, Keyword, Level, LevelKeyword};
 use etw_wire::host_client::Client;
 use etw_wire::requests::{Request, Response};
 use std::path::{Path, PathBuf};
@@ -55,15 +55,20 @@ impl FromStr for Wanted {
     fn from_str(text: &str) -> Result<Wanted, String> {
         let mut parts = text.split(':');
         let provider = parts.next().unwrap_or_default().parse()?;
-        let mut wanted = LevelKeyword { level: 5, any: 0, all: 0, ignore_keyword_0: false };
+        let mut wanted = LevelKeyword {
+            level: Level(5),
+            any: Keyword(0),
+            all: Keyword(0),
+            ignore_keyword_0: false,
+        };
         if let Some(text) = parts.next().filter(|text| !text.is_empty()) {
-            wanted.level = level(text)?;
+            wanted.level = Level(level(text)?);
         }
         if let Some(text) = parts.next().filter(|text| !text.is_empty()) {
-            wanted.any = mask(text)?;
+            wanted.any = Keyword(mask(text)?);
         }
         if let Some(text) = parts.next().filter(|text| !text.is_empty()) {
-            wanted.all = mask(text)?;
+            wanted.all = Keyword(mask(text)?);
         }
         match parts.next() {
             Some(more) => Err(format!("{more:?} is too much: PROVIDER[:LEVEL[:ANY[:ALL]]]")),
@@ -435,11 +440,11 @@ mod tests {
         let id = Guid::from_name("Doc");
         let wanted: Wanted = "*Doc:warning:0x10:3".parse().unwrap();
         assert_eq!(wanted.provider, Named::Id(id));
-        assert_eq!((wanted.wanted.level, wanted.wanted.any, wanted.wanted.all), (3, 0x10, 3));
+        assert_eq!((wanted.wanted.level.0, wanted.wanted.any.0, wanted.wanted.all.0), (3, 0x10, 3));
         assert_eq!(format!("{{{id}}}").parse(), Ok(Named::Id(id)));
         let wanted: Wanted = "My-Provider::ff".parse().unwrap();
         assert_eq!(wanted.provider, Named::Name("My-Provider".to_owned()));
-        assert_eq!((wanted.wanted.level, wanted.wanted.any), (5, 0xff));
+        assert_eq!((wanted.wanted.level.0, wanted.wanted.any.0), (5, 0xff));
         for bad in ["", "*", "a:256", "a:4:g", "a:4:1:1:1"] {
             assert!(bad.parse::<Wanted>().is_err(), "{bad}");
         }

@@ -420,7 +420,7 @@ fn show(status: &SessionStatus, format: TextOrJson) -> Result<(), Failure> {
         let _ = writeln!(
             text,
             "{:<16}{provider} level {} any {:#x} all {:#x}",
-            "enabled", info.wanted.level, info.wanted.any, info.wanted.all
+            "enabled", info.wanted.level.0, info.wanted.any.0, info.wanted.all.0
         );
         if info.properties != EnableProperties::default() {
             let _ = writeln!(text, "{:<16}{:?}", "", info.properties);

@@ -1,6 +1,7 @@
 //! What a killed program leaves beside its trace, as the commands see it.
 use crate::fixture::{etw, json_lines, stderr, stdout};
 use ::etw::{Guid, Level, Provider, Session, write_event};
+use etw_types::Keyword;
 use std::path::{Path, PathBuf};
 
 /// A folder of this test's own, removed in the end.
@@ -33,7 +34,7 @@ fn child_process() {
     let path = PathBuf::from(parts.next().unwrap());
     let _registration = PROVIDER.register();
     let session = Session::builder("left").file(&path).buffer_size_kb(4).start().unwrap();
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     let put = |count| {
         for _ in 0..count {
             assert!(write_event!(PROVIDER, "E", level(Informational)).is_success());

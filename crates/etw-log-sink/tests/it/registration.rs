@@ -1,6 +1,6 @@
 //! When the provider is registered, and what goes wrong.
 use crate::support::*;
-use etw::{Guid, Level, Session};
+use etw::{Guid, Keyword, Level, Session};
 use etw_log_sink::*;
 use std::process::{Command, Stdio};
 
@@ -18,7 +18,7 @@ fn the_first_log_registers() {
     assert!(!sink.is_registered());
     let path = TempPath::new("first");
     let session = Session::builder("first").file(&path.0).start().unwrap();
-    session.enable(&id, Level::VERBOSE, 0).unwrap();
+    session.enable(&id, Level::VERBOSE, Keyword(0)).unwrap();
     log(&sink, "one");
     assert!(sink.is_registered());
     log(&sink, "two");
@@ -44,7 +44,7 @@ fn eight_threads_race_the_first_log() {
         sink.set_provider(id, "Test.Log");
         let path = TempPath::new("race");
         let session = Session::builder("race").file(&path.0).start().unwrap();
-        session.enable(&id, Level::VERBOSE, 0).unwrap();
+        session.enable(&id, Level::VERBOSE, Keyword(0)).unwrap();
         let gate = std::sync::Barrier::new(8);
         std::thread::scope(|scope| {
             for thread in 0..8 {
@@ -73,7 +73,7 @@ fn registered_again() {
     sink.set_provider(id, "Test.Log");
     let path = TempPath::new("again");
     let session = Session::builder("again").file(&path.0).start().unwrap();
-    session.enable(&id, Level::VERBOSE, 0).unwrap();
+    session.enable(&id, Level::VERBOSE, Keyword(0)).unwrap();
     assert!(!sink.unregister());
     log(&sink, "one");
     assert!(sink.unregister() && !sink.is_registered());
@@ -169,7 +169,7 @@ fn child_process() {
         }
         "large" => {
             let session = Session::builder("large").memory().start().unwrap();
-            session.enable(&DEFAULT_PROVIDER_ID, Level::VERBOSE, 0).unwrap();
+            session.enable(&DEFAULT_PROVIDER_ID, Level::VERBOSE, Keyword(0)).unwrap();
             let text = "v".repeat(70_000);
             let context = LogContext::new("s").with("t", &text);
             for n in 0..10 {
@@ -182,7 +182,7 @@ fn child_process() {
         "unknown" => {
             let out = std::env::var_os("LOG_SINK_OUT").unwrap();
             let session = Session::builder("unknown").file(&out).start().unwrap();
-            session.enable(&DEFAULT_PROVIDER_ID, Level::VERBOSE, 0).unwrap();
+            session.enable(&DEFAULT_PROVIDER_ID, Level::VERBOSE, Keyword(0)).unwrap();
             log(&sink, "one");
             session.stop().unwrap();
         }

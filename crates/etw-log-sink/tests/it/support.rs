@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use etw::{Guid, Level, Session};
+use etw::{Guid, Keyword, Level, Session};
 use etw_etl::read::{Records, TraceFile};
 use etw_log_sink::EtwSink;
 
@@ -105,7 +105,7 @@ pub fn record_at(number: u128, level: Level, run: impl FnOnce(&'static EtwSink))
     assert!(sink.ensure_registered());
     let path = TempPath::new("events");
     let session = Session::builder("log").file(&path.0).start().unwrap();
-    session.enable(&id, level, 0).unwrap();
+    session.enable(&id, level, Keyword(0)).unwrap();
     run(sink);
     let (statistics, result) = session.stop_with_statistics();
     result.unwrap();

@@ -4,8 +4,8 @@ use etw_etl::record::{RecordContext, frame, parse};
 use etw_etl::write::encode;
 use etw_session::*;
 use etw_types::{
-    Classic, ClassicHeader, EventClass, EventRecord, ExtType, Guid, HeaderType, LevelKeyword,
-    MessageFlags, MessageId,
+    Classic, ClassicHeader, EventClass, EventRecord, ExtType, Guid, HeaderType, Keyword, Level,
+    LevelKeyword, MessageFlags, MessageId,
 };
 
 const CLASS: EventClass =
@@ -121,7 +121,8 @@ fn classic_events_are_records_of_their_own_kinds() {
 #[test]
 fn who_gets_classic_events() {
     let facts = ProcessFacts::new(&[1; 12], 2, 3, "shop");
-    let narrow = LevelKeyword { level: 1, any: 2, all: 2, ignore_keyword_0: true };
+    let narrow =
+        LevelKeyword { level: Level(1), any: Keyword(2), all: Keyword(2), ignore_keyword_0: true };
     let none = IdFilter { include: true, ids: vec![] };
     let filters = |process| Filters {
         event_ids: Some(none.clone()),

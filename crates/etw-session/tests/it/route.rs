@@ -56,7 +56,7 @@ fn all_or_none_and_independent() {
 #[test]
 fn filtered_events_hold_nobody_up() {
     let mut router = router([false; 3], [2, 40, 40]);
-    let quiet = LevelKeyword { level: 2, ..LevelKeyword::ALL };
+    let quiet = LevelKeyword { level: Level(2), ..LevelKeyword::ALL };
     for number in 0..20u64 {
         router.route(1, &event(&number.to_le_bytes(), number as i64, 0));
     }
@@ -192,8 +192,8 @@ fn events_by_shape() {
     let with_properties = |properties| EnableInfo { properties, ..EnableInfo::default() };
     let wishes = [
         Some(EnableInfo::default()),
-        Some(wish(LevelKeyword { level: 2, ..LevelKeyword::ALL })),
-        Some(wish(LevelKeyword { any: 4, ..LevelKeyword::ALL })),
+        Some(wish(LevelKeyword { level: Level(2), ..LevelKeyword::ALL })),
+        Some(wish(LevelKeyword { any: Keyword(4), ..LevelKeyword::ALL })),
         Some(with_properties(EnableProperties::EXCLUDE_INPRIVATE)),
         Some(with_properties(EnableProperties::SID)),
         None,

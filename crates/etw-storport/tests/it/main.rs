@@ -1,7 +1,7 @@
 //! One binary for all integration tests.
 #![allow(missing_docs)]
 
-use etw::{Level, Session};
+use etw::{Keyword, Level, Session};
 use etw_etl::read::{Records, TraceFile};
 use etw_storport::*;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ fn record(name: &str, run: impl FnOnce()) -> Vec<Seen> {
     let path: PathBuf =
         std::env::temp_dir().join(format!("etw-storport-{}-{name}.etl", std::process::id()));
     let session = Session::builder(name).file(&path).buffer_size_kb(8).start().unwrap();
-    session.enable(&PROVIDER_ID, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER_ID, Level::VERBOSE, Keyword(0)).unwrap();
     run();
     session.stop().unwrap();
     let mut records = Records::new(vec![TraceFile::open(&path).unwrap()]);
@@ -180,7 +180,7 @@ fn statuses() {
     // Buffers of 4 KiB hold no event of 4 KiB.
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let session = Session::builder("small").memory().buffer_size_kb(4).start().unwrap();
-    session.enable(&PROVIDER_ID, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER_ID, Level::VERBOSE, Keyword(0)).unwrap();
     let status = stream(Some(&device), 0, "x", 4, &[0; 4096]);
     assert_eq!((status, status.0), (StorStatus::UNSUCCESSFUL, 0xc100_0001));
     assert_eq!(session.stop().unwrap().ledger.lost_total(), 1);

@@ -6,7 +6,9 @@ use etw_session::{
     Cause, Condition, EnableInfo, Enablement, EventKey, Filters, IdFilter, LogMode, Loss,
     PayloadFilter, PayloadOp, SessionConfig,
 };
-use etw_types::{Guid, LevelKeyword, LevelKeywordFilter, LoadedModule, NameFilter, StackFilter};
+use etw_types::{
+    Guid, Keyword, Level, LevelKeyword, LevelKeywordFilter, LoadedModule, NameFilter, StackFilter,
+};
 use etw_wire::message::{FromHost, FromProgram};
 use etw_wire::requests::{RefusalStatus, Request, Response, SessionStatus, Update};
 
@@ -52,7 +54,8 @@ fn replay(target: &str, seeds: &[(&str, Vec<u8>)], run: fn(&[u8])) {
 
 #[test]
 fn wire_message() {
-    let wanted = LevelKeyword { level: 4, any: 7, all: 3, ignore_keyword_0: true };
+    let wanted =
+        LevelKeyword { level: Level(4), any: Keyword(7), all: Keyword(3), ignore_keyword_0: true };
     let id = Guid::from_u128(9);
     let level_keyword = LevelKeywordFilter { of: wanted, include: true };
     let ids = IdFilter { include: true, ids: vec![7] };
@@ -91,8 +94,15 @@ fn wire_message() {
         ("clear", FromHost::Clear { token: 1, number: 2, slot: 3, source: id }.to_bytes()),
         (
             "capture",
-            FromHost::Capture { token: 1, number: 2, level: 3, any: 4, all: 5, source: id }
-                .to_bytes(),
+            FromHost::Capture {
+                token: 1,
+                number: 2,
+                level: Level(3),
+                any: Keyword(4),
+                all: Keyword(5),
+                source: id,
+            }
+            .to_bytes(),
         ),
         ("modules", FromProgram::Modules { modules: &modules }.to_bytes()),
         ("grow", FromHost::Grow { size: 6 }.to_bytes()),

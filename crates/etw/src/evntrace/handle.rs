@@ -34,9 +34,9 @@ const _: () = assert!((crate::provider::MAX_SERIAL as u64) << ENTRY_BITS < 1 << 
 impl LoggerHandle {
     pub(super) fn new(index: usize, serial: u32, wanted: &LevelKeyword) -> LoggerHandle {
         let id = (index as u64 + 1) | u64::from(serial) << ENTRY_BITS;
-        let flags = wanted.any as u32;
+        let flags = wanted.any.0 as u32;
         LoggerHandle(
-            id & 0xffff | u64::from(wanted.level) << 16 | id >> 16 << 24 | u64::from(flags) << 32,
+            id & 0xffff | u64::from(wanted.level.0) << 16 | id >> 16 << 24 | u64::from(flags) << 32,
         )
     }
 

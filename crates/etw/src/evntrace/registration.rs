@@ -162,7 +162,7 @@ fn request_of(
     };
     let logger = handle(&enable);
     last_request.logger.store(logger.0, Ordering::Relaxed);
-    request(RequestCode::EnableEvents, logger, Level(enable.wanted.level), enable.wanted.any)
+    request(RequestCode::EnableEvents, logger, enable.wanted.level, enable.wanted.any.0)
 }
 
 /// The level and flags with which a session enables a classic provider.
@@ -181,8 +181,7 @@ pub fn enable_info(logger: LoggerHandle) -> Option<TraceEnable> {
     let (provider, _) = provider_of(logger)?;
     let wanted = provider.classic_enable()?.wanted;
     // Another session may have taken the provider in between.
-    provider_of(logger)
-        .map(|_| TraceEnable { level: Level(wanted.level), flags: wanted.any as u32 })
+    provider_of(logger).map(|_| TraceEnable { level: wanted.level, flags: wanted.any.0 as u32 })
 }
 
 /// Unregisters. When it returns, no callback of the registration runs any more. `ERROR_INVALID_HANDLE`: it was unregistered before.

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use etw_ring::MAX_ATTACHMENTS;
-use etw_types::{LevelKeyword, StackFilter, Status, Wanted};
+use etw_types::{Keyword, Level, LevelKeyword, StackFilter, Status, Wanted};
 
 use super::callback::{Callback, EnableCallback};
 use super::slot::{Enablement, Slot};
@@ -119,7 +119,7 @@ impl Provider {
     }
 
     fn set_gate(&self) {
-        let gate = self.active_slots().map(|wanted| u32::from(wanted.level) + 1).max();
+        let gate = self.active_slots().map(|wanted| u32::from(wanted.level.0) + 1).max();
         let any_stacks = self.used().any(|(_, slot)| slot.stacks().is_some());
         for size in [&self.described_size, &self.header_size] {
             match any_stacks {
@@ -139,10 +139,10 @@ impl Provider {
     }
 
     /// The enable state as callbacks get it: level and masks of all sessions together. `None` without a session.
-    pub(crate) fn aggregate(&self) -> Option<(u8, u64, u64)> {
+    pub(crate) fn aggregate(&self) -> Option<(Level, Keyword, Keyword)> {
         self.active_slots()
             .map(|wanted| (wanted.level, wanted.any, wanted.all))
-            .reduce(|a, b| (a.0.max(b.0), a.1 | b.1, a.2 & b.2))
+            .reduce(|a, b| (a.0.max(b.0), Keyword(a.1.0 | b.1.0), Keyword(a.2.0 & b.2.0)))
     }
 
     /// Adds a registration; whether it is the first, and the callback's number.

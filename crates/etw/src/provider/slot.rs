@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use etw_types::{StackFilter, Wanted};
+use etw_types::{Keyword, Level, StackFilter, Wanted};
 
 /// What the sessions of a slot ask for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,9 +48,9 @@ impl Slot {
     pub(super) fn load(&self) -> Wanted {
         let level = self.level.load(Ordering::Relaxed);
         Wanted {
-            level: level as u8,
-            any: self.any.load(Ordering::Relaxed),
-            all: self.all.load(Ordering::Relaxed),
+            level: Level(level as u8),
+            any: Keyword(self.any.load(Ordering::Relaxed)),
+            all: Keyword(self.all.load(Ordering::Relaxed)),
             ignore_keyword_0: level & 0x100 != 0,
         }
     }
@@ -58,7 +58,7 @@ impl Slot {
     /// The slot's routes if its sessions want such an event, else 0.
     #[inline(always)]
     pub(super) fn route_of(&self, level: u8, keyword: u64) -> u64 {
-        match self.load().matches(level, keyword) {
+        match self.load().matches(Level(level), Keyword(keyword)) {
             true => self.route.load(Ordering::Relaxed),
             false => 0,
         }
@@ -69,9 +69,9 @@ impl Slot {
             stacks.map_or(std::ptr::null_mut(), |filter| std::ptr::from_ref(filter).cast_mut());
         self.stacks.store(stacks, Ordering::Release);
         let flag = u32::from(wanted.ignore_keyword_0) << 8;
-        self.level.store(u32::from(wanted.level) | flag, Ordering::Relaxed);
-        self.any.store(wanted.any, Ordering::Relaxed);
-        self.all.store(wanted.all, Ordering::Relaxed);
+        self.level.store(u32::from(wanted.level.0) | flag, Ordering::Relaxed);
+        self.any.store(wanted.any.0, Ordering::Relaxed);
+        self.all.store(wanted.all.0, Ordering::Relaxed);
         self.route.store(route, Ordering::Relaxed);
     }
 }

@@ -26,8 +26,7 @@ pub(super) fn enable_state<'a>(
         return None;
     }
     let control = if state.is_some() { ControlCode::Enable } else { ControlCode::Disable };
-    let (level, any, all) = state.unwrap_or_default();
-    let (level, any, all) = (Level(level), Keyword(any), Keyword(all));
+    let (level, any, all) = state.unwrap_or((Level(0), Keyword(0), Keyword(0)));
     Some(EnableChange { control, level, any, all, source, filter_data: &[] })
 }
 

@@ -1,6 +1,6 @@
 //! Changes that hosts' sessions ask for: enable, disable, capture state.
 
-use etw_types::{Guid, Keyword, Level, LevelKeyword, Status};
+use etw_types::{Guid, LevelKeyword, Status};
 
 use super::callbacks::{call, enable_state};
 use super::{Enable, Registry, number_of, with};
@@ -88,9 +88,9 @@ pub(crate) fn capture_state(
 ) {
     let change = EnableChange {
         control: ControlCode::CaptureState,
-        level: Level(wanted.level),
-        any: Keyword(wanted.any),
-        all: Keyword(wanted.all),
+        level: wanted.level,
+        any: wanted.any,
+        all: wanted.all,
         source,
         filter_data: &[],
     };

@@ -320,7 +320,7 @@ fn a_disabled_provider_takes_nothing() {
     let mut event = EventBuilder::new();
     event.reset("E\0", Level::VERBOSE, etw::Keyword(1), 0);
     assert!(event.write(&provider, None, None).is_success());
-    let wanted = LevelKeyword { level: 4, ..LevelKeyword::ALL };
+    let wanted = LevelKeyword { level: Level(4), ..LevelKeyword::ALL };
     let captured = capture_of(provider.register_shared(None), wanted, || {
         assert!(event.write(&provider, None, None).is_success());
         event.reset("E", Level::INFO, etw::Keyword(1), 0);

@@ -2,9 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use etw::{
-    EventDescriptor, Guid, Ledger, Level, LevelKeyword, Provider, Registration, Session, Status,
-};
+use etw::{EventDescriptor, Guid, Ledger, LevelKeyword, Provider, Registration, Session, Status};
 use etw_etl::read::{Records, TraceFile};
 use etw_types::ExtType;
 
@@ -39,7 +37,7 @@ pub fn capture_of(
     let path = TempPath::new("capture.etl");
     let session = Session::builder("capture").file(&path).start().unwrap();
     let provider = registration.provider().id();
-    session.enable(&provider, Level(wanted.level), wanted.any).unwrap();
+    session.enable(&provider, wanted.level, wanted.any).unwrap();
     write();
     session.disable(&provider);
     let statistics = session.stop().unwrap();

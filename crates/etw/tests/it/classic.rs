@@ -81,14 +81,14 @@ fn the_newest_session_has_a_classic_provider() {
         register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
     assert_eq!((told.take(), answer), (vec![], Status::ERROR_SUCCESS));
 
-    first.enable(&control, Level(3), 0xf_0000_0005).unwrap();
+    first.enable(&control, Level(3), Keyword(0xf_0000_0005)).unwrap();
     let of_first = told.last();
     assert_eq!(told.take(), [(Enable, 3, 5)]);
     assert_eq!(number(of_first, 1), Status::ERROR_SUCCESS);
 
     // Another wish of the same session: told, with the handle from before.
     assert_eq!(asked(of_first), Some((3, 5)));
-    first.enable(&control, Level(0), 0).unwrap();
+    first.enable(&control, Level(0), Keyword(0)).unwrap();
     assert_eq!(told.last(), of_first);
     assert_eq!(told.take(), [(Enable, 0, 0)]);
     assert_eq!(asked(of_first), Some((0, 0)));
@@ -96,7 +96,7 @@ fn the_newest_session_has_a_classic_provider() {
         assert_eq!(number(of_first, 2), Status::ERROR_SUCCESS);
     }
 
-    second.enable(&control, Level(5), 1).unwrap();
+    second.enable(&control, Level(5), Keyword(1)).unwrap();
     let of_second = told.last();
     assert_eq!(told.take(), [(Enable, 5, 1)]);
     assert_eq!(number(of_first, 3), Status::ERROR_INVALID_HANDLE);
@@ -107,10 +107,10 @@ fn the_newest_session_has_a_classic_provider() {
     first.disable(&control);
     assert_eq!(told.take(), []);
     assert_eq!(number(of_second, 5), Status::ERROR_SUCCESS);
-    second.capture_state(&control, Level(2), 8);
+    second.capture_state(&control, Level(2), Keyword(8));
     assert_eq!(told.take(), [(RequestCode::CaptureState, 2, 8)]);
 
-    first.enable(&control, Level(1), 0).unwrap();
+    first.enable(&control, Level(1), Keyword(0)).unwrap();
     let of_first = told.last();
     assert_eq!(told.take(), [(Enable, 1, 0)]);
     assert_eq!(number(of_first, 6), Status::ERROR_SUCCESS);
@@ -122,7 +122,7 @@ fn the_newest_session_has_a_classic_provider() {
     for handle in [of_first, of_second] {
         assert_eq!(number(handle, 7), Status::ERROR_INVALID_HANDLE);
     }
-    second.enable(&control, Level(4), 2).unwrap();
+    second.enable(&control, Level(4), Keyword(2)).unwrap();
     assert_eq!(number(told.last(), 8), Status::ERROR_SUCCESS);
     let last = told.last();
     assert_eq!(unregister_trace_guids(handle), Status::ERROR_SUCCESS);
@@ -151,8 +151,8 @@ fn the_newest_session_of_before_the_registration() {
     let control = Guid::from_u128(0xc1a5502);
     let (first, _first_path) = file("classic-before-1.etl");
     let (second, _second_path) = file("classic-before-2.etl");
-    first.enable(&control, Level(1), 0).unwrap();
-    second.enable(&control, Level(2), 0).unwrap();
+    first.enable(&control, Level(1), Keyword(0)).unwrap();
+    second.enable(&control, Level(2), Keyword(0)).unwrap();
     let newest = |level: u8| {
         let told = Told::default();
         let (handle, answer) =
@@ -162,7 +162,7 @@ fn the_newest_session_of_before_the_registration() {
         assert_eq!(unregister_trace_guids(handle), Status::ERROR_SUCCESS);
     };
     newest(2);
-    first.enable(&control, Level(3), 0).unwrap();
+    first.enable(&control, Level(3), Keyword(0)).unwrap();
     newest(3);
     // What was the newest then is not what is newest now.
     first.disable(&control);
@@ -183,7 +183,7 @@ fn instances_and_messages_come_back() {
     let classes = TraceClasses::register(&[CLASS, Guid::from_u128(0xfa7e6)]).unwrap();
     let [child, parent] = *classes.handles() else { panic!() };
     let (handle, _) = register_trace_guids(&control, classes, told.callback()).unwrap();
-    session.enable(&control, Level(5), 0).unwrap();
+    session.enable(&control, Level(5), Keyword(0)).unwrap();
     let logger = told.last();
     let ok = Status::ERROR_SUCCESS;
 
@@ -262,7 +262,7 @@ fn statuses_of_classic_events() {
     let (session, _path) = file("classic-statuses.etl");
     let told = Told::default();
     let (_, _) = register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
-    session.enable(&control, Level(5), 0).unwrap();
+    session.enable(&control, Level(5), Keyword(0)).unwrap();
     let logger = told.last();
     let write = |size: usize| {
         let half = vec![7; size / 2];

@@ -41,7 +41,7 @@ fn child_process() {
         _ => builder,
     };
     let session = builder.pool_size(1 << 18, 1 << 20).start().unwrap();
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     match role.as_str() {
         "write" | "circular" | "compressed" => {
             let progress = File::create(progress_of(out)).unwrap();
@@ -80,7 +80,7 @@ fn child_process() {
             let control = Guid::from_u128(21);
             let classes = TraceClasses::default();
             register_trace_guids(&control, classes, std::sync::Arc::new(callback)).unwrap();
-            session.enable(&control, Level(0), 0).unwrap();
+            session.enable(&control, Level(0), Keyword(0)).unwrap();
             let logger = LoggerHandle(LOGGER.load(std::sync::atomic::Ordering::Relaxed));
             for n in 0..1000u16 {
                 if n == 600 {
@@ -138,7 +138,7 @@ fn child_process() {
                 // It may have sessions and registrations of its own.
                 let own = out.with_extension("child.etl");
                 let session = Session::builder("own").file(&own).start().unwrap();
-                session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+                session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
                 for n in 0..50 {
                     assert!(greet(&PROVIDER, n).is_success());
                 }

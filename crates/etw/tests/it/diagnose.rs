@@ -24,7 +24,7 @@ fn report(diagnose: &str, directory: &std::path::Path) -> String {
 fn role() {
     let _registrations = (PROVIDER.register(), FOREIGN.register());
     let session = Session::builder("diagnose").start().unwrap();
-    session.enable(&PROVIDER, Level::WARNING, 0x10).unwrap();
+    session.enable(&PROVIDER, Level::WARNING, Keyword(0x10)).unwrap();
     session.stop().unwrap();
 }
 

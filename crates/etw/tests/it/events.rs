@@ -110,7 +110,7 @@ fn activities() {
 }
 
 fn wanted(level: u8, any: u64) -> LevelKeyword {
-    LevelKeyword { level, any, all: 0, ignore_keyword_0: false }
+    LevelKeyword::new(Level(level), Keyword(any))
 }
 
 /// OV-14, OV-16: values are evaluated once, in order, and only if level and keyword are wanted.
@@ -256,7 +256,7 @@ fn two_sessions_get_the_same() {
     let path = crate::support::TempPath::new("second.etl");
     let second = etw::Session::builder("second").file(&path).start().unwrap();
     let events = capture(&PROVIDER, || {
-        second.enable(&PROVIDER, Level::WARNING, 0).unwrap();
+        second.enable(&PROVIDER, Level::WARNING, Keyword(0)).unwrap();
         let status = write_event!(
             PROVIDER,
             "E",

@@ -36,7 +36,7 @@ fn files_with_a_size() {
         small("series").file(&series).new_file(32 << 10).start().unwrap(),
     ];
     for session in &sessions {
-        session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+        session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     }
     let mut refused = 0;
     for n in 0..3000 {
@@ -82,7 +82,7 @@ fn appending_goes_on_behind_what_is_there() {
     let path = TempPath::new("append.etl");
     for round in 0..3u32 {
         let session = small("append").file(&path).append().start().unwrap();
-        session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+        session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
         greet_all(&PROVIDER, round * 100..round * 100 + 100);
         session.stop().unwrap();
     }
@@ -98,7 +98,7 @@ fn memory_is_written_on_demand() {
     provider!(PROVIDER, 0x202);
     let _registration = PROVIDER.register();
     let session = small("memory").buffers(8).memory().start().unwrap();
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     let mut next = 0;
     for round in 0..3 {
         for _ in 0..20 {
@@ -145,7 +145,7 @@ fn a_consumer_is_given_events_live() {
         .flush_timer(Duration::from_millis(20))
         .start()
         .unwrap();
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     greet_all(&PROVIDER, 0..3);
     let end = std::time::Instant::now() + Duration::from_secs(10);
     while seen.lock().unwrap().len() < 3 {
@@ -179,7 +179,7 @@ fn a_slow_consumer_is_given_the_report() {
         })
         .start()
         .unwrap();
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     greet_all(&PROVIDER, 0..200);
     session.stop().unwrap();
     assert_eq!(*reports.lock().unwrap(), 1);
@@ -191,7 +191,7 @@ fn a_consumer_that_panics() {
     provider!(PROVIDER, 0x2f4);
     let _registration = PROVIDER.register();
     let session = small("panics").consumer(|_| panic!("on purpose")).start().unwrap();
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     greet_all(&PROVIDER, 0..1000);
     let (statistics, result) = session.stop_with_statistics();
     assert!(result.unwrap_err().to_string().contains("panicked"));
@@ -243,10 +243,15 @@ fn levels_and_keywords() {
         (4, 6, 6, false),
         (0, 0, 0, true),
     ] {
-        let wanted = LevelKeyword { level, any, all, ignore_keyword_0: ignore };
+        let wanted = LevelKeyword {
+            level: Level(level),
+            any: Keyword(any),
+            all: Keyword(all),
+            ignore_keyword_0: ignore,
+        };
         session.enable_with(&PROVIDER, EnableInfo { wanted, ..EnableInfo::default() }).unwrap();
         for (event_level, keyword) in [(4u8, 2u64), (4, 0), (5, 2), (0, 0), (2, 4)] {
-            let passes = wanted.matches(event_level, keyword);
+            let passes = wanted.matches(Level(event_level), Keyword(keyword));
             assert_eq!(
                 PROVIDER.is_enabled(Level(event_level), etw::Keyword(keyword)),
                 passes,
@@ -309,7 +314,7 @@ fn callbacks_hear_of_every_change() {
     let log = heard.clone();
     let path = TempPath::new("callback.etl");
     let first = small("first").file(&path).start().unwrap();
-    first.enable(&PROVIDER, Level::ERROR, 6).unwrap();
+    first.enable(&PROVIDER, Level::ERROR, Keyword(6)).unwrap();
     let registration = PROVIDER.register_with(move |change| {
         log.lock().unwrap().push((change.control, change.level.0, change.any.0, change.all.0));
         if change.control == ControlCode::CaptureState {
@@ -319,10 +324,11 @@ fn callbacks_hear_of_every_change() {
     let take = || std::mem::take(&mut *heard.lock().unwrap());
     assert_eq!(take(), [(ControlCode::Enable, 2, 6, 0)]);
     let second = small("second").memory().start().unwrap();
-    let wanted = LevelKeyword { level: 4, any: 8, all: 8, ignore_keyword_0: false };
+    let wanted =
+        LevelKeyword { level: Level(4), any: Keyword(8), all: Keyword(8), ignore_keyword_0: false };
     second.enable_with(&PROVIDER, EnableInfo { wanted, ..EnableInfo::default() }).unwrap();
     assert_eq!(take(), [(ControlCode::Enable, 4, 14, 0)]);
-    first.capture_state(&PROVIDER, Level::VERBOSE, 1);
+    first.capture_state(&PROVIDER, Level::VERBOSE, Keyword(1));
     assert_eq!(take(), [(ControlCode::CaptureState, 5, 1, 0)]);
     second.stop().unwrap();
     assert_eq!(take(), [(ControlCode::Enable, 2, 6, 0)]);
@@ -360,7 +366,7 @@ fn activities() {
     let _registration = PROVIDER.register();
     let path = TempPath::new("activities.etl");
     let session = small("activities").file(&path).start().unwrap();
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     let outer = Activity::new();
     let inner = {
         let _scope = outer.enter();
@@ -404,7 +410,7 @@ fn activities() {
 fn registrations_are_counted() {
     provider!(PROVIDER, 0x208);
     let session = small("counted").memory().start().unwrap();
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     assert!(!PROVIDER.is_enabled(Level::ERROR, etw::Keyword(0)));
     let first = PROVIDER.register();
     let second = PROVIDER.register();
@@ -426,7 +432,7 @@ fn clocks() {
     for clock in [SessionClock::Qpc, SessionClock::System, SessionClock::Cycles] {
         let path = TempPath::new("clock.etl");
         let session = small("clock").file(&path).clock(clock).start().unwrap();
-        session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+        session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
         let filetime = || {
             let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
             (since.as_nanos() / 100) as i64 + 116_444_736_000_000_000
@@ -459,7 +465,7 @@ fn sixty_four_threads_in_order() {
     let path = TempPath::new("threads.etl");
     let session =
         Session::builder("threads").file(&path).pool_size(4 << 20, 32 << 20).start().unwrap();
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     let seconds = std::env::var("ETW_ORDER_SECONDS").map_or(0.3, |s| s.parse().unwrap());
     let start = std::time::Instant::now();
     let counts: Vec<u32> = std::thread::scope(|scope| {
@@ -509,7 +515,7 @@ fn a_file_that_vanishes_is_told() {
     let _registration = PROVIDER.register();
     let path = TempPath::new("gone.etl");
     let session = small("gone").file(&path).start().unwrap();
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     greet_all(&PROVIDER, 0..10);
     std::fs::remove_file(&path).unwrap();
     let error = session.stop().unwrap_err();
@@ -540,7 +546,7 @@ fn compressed_files() {
         Session::builder("compressed").file(&compressed).compressed().start().unwrap(),
     ];
     for session in &sessions {
-        session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+        session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     }
     greet_all(&PROVIDER, 0..20_000);
     let ledgers = sessions.map(|session| session.stop().unwrap().ledger);
@@ -617,7 +623,7 @@ fn properties_of_the_process() {
     let large = vec![7u8; 4096 - 72 - 80 - 80];
     let write = || write_event!(PROVIDER, "L", level(4), binary("b", &large[..]));
     assert_eq!(write(), Status::ERROR_MORE_DATA);
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     assert_eq!(write(), Status::ERROR_SUCCESS);
     let ledger = session.stop().unwrap().ledger;
     let process = Some(std::process::id());
@@ -664,7 +670,7 @@ fn provider_groups() {
     let (early, late) = (dynamic("Early", 0x20b_0001), dynamic("Late", 0x20b_0002));
     provider!(OTHER, 0x20b_0003);
     let _registrations = (early.register_shared(None), OTHER.register());
-    session.enable(&group, Level::VERBOSE, 0).unwrap();
+    session.enable(&group, Level::VERBOSE, Keyword(0)).unwrap();
     let _registration = late.register_shared(None);
     greet(&early, 1);
     greet(&OTHER, 2);

@@ -24,7 +24,7 @@ fn events_go_to_the_file_and_come_back() {
     assert_eq!(greet(&PROVIDER, 0), Status::ERROR_SUCCESS);
     let session = Session::builder("basic").file(&path).start().unwrap();
     greet(&PROVIDER, 1);
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     for n in 100..1100 {
         assert_eq!(greet(&PROVIDER, n), Status::ERROR_SUCCESS);
     }

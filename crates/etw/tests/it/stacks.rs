@@ -159,7 +159,7 @@ fn stacks_of_some_events() {
     };
     let levels = StackFilter {
         level_keyword: Some(LevelKeywordFilter {
-            of: LevelKeyword { level: 3, any: 2, ..LevelKeyword::ALL },
+            of: LevelKeyword { level: Level(3), any: Keyword(2), ..LevelKeyword::ALL },
             include: true,
         }),
         ..StackFilter::default()
@@ -209,7 +209,7 @@ fn events_without_room_for_their_stack() {
         write_event!(PROVIDER, "L", level(4), binary("b", &large[..]), u32("n", &1)).is_success()
     );
     assert!(greet(&PROVIDER, 2).is_success());
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     assert!(greet(&PROVIDER, 3).is_success());
     let statistics = session.stop().unwrap();
     assert_eq!((statistics.ledger.stored, statistics.ledger.lost_total()), (3, 0));

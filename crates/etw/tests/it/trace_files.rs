@@ -54,7 +54,7 @@ fn a_running_sessions_events_are_part_of_its_trace() {
     let path = TempPath::new("running.etl");
     let _registration = PROVIDER.register();
     let session = Session::builder("running").file(&path).start().unwrap();
-    session.enable(&PROVIDER, Level::VERBOSE, 0).unwrap();
+    session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     for n in 0..10 {
         assert_eq!(greet(&PROVIDER, n), Status::ERROR_SUCCESS);
     }

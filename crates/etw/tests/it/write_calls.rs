@@ -18,7 +18,7 @@ fn descriptor() -> EventDescriptor {
 
 fn session(path: &TempPath, id: Guid) -> Session {
     let session = Session::builder("calls").file(path).buffer_size_kb(8).start().unwrap();
-    session.enable(&id, Level::VERBOSE, 0).unwrap();
+    session.enable(&id, Level::VERBOSE, Keyword(0)).unwrap();
     session
 }
 
@@ -170,7 +170,7 @@ fn a_full_session_fails_the_write_and_no_other_session() {
         .pool_size(128 << 10, 128 << 10)
         .start()
         .unwrap();
-    full.enable(&id, Level::VERBOSE, 0).unwrap();
+    full.enable(&id, Level::VERBOSE, Keyword(0)).unwrap();
     let other = session(&path, id);
     let d = descriptor();
     let payload = [7; 1000];
@@ -297,7 +297,7 @@ fn callbacks() {
     assert!(!event_enabled(handle, &descriptor()));
     assert_eq!(*calls.lock().unwrap(), [(ControlCode::Enable, 5), (ControlCode::Disable, 0)]);
     assert!(event_unregister(handle).is_success());
-    session.enable(&id, Level::ERROR, 0).unwrap();
+    session.enable(&id, Level::ERROR, Keyword(0)).unwrap();
     assert_eq!(calls.lock().unwrap().len(), 2);
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use etw_host::kill_point::kill_point;
 use etw_ring::RawClock;
 use etw_session::{Enablement, MAX_BUFFER_MEMORY, SLOTS};
-use etw_types::{Guid, Status};
+use etw_types::{Guid, Keyword, Level, Status};
 use etw_wire::message::FromHost;
 use etw_wire::requests::{ProviderStatus, Request, Response, StartRequest, Update};
 
@@ -38,9 +38,9 @@ pub(super) fn has_ended() -> Response {
 
 /// A request for state, as it goes to programs.
 struct CaptureRequest {
-    level: u8,
-    any: u64,
-    all: u64,
+    level: Level,
+    any: Keyword,
+    all: Keyword,
 }
 
 impl HostThread {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use etw::Guid;
 use etw_etl::read::{Records, TraceFile};
 use etw_session::{EnableInfo, SessionConfig};
-use etw_types::{HeaderType, LevelKeyword};
+use etw_types::{HeaderType, Keyword, Level, LevelKeyword};
 use etw_wire::requests::{Request, Response};
 
 use crate::daemon::Daemon;
@@ -16,7 +16,7 @@ pub const CONTROL: Guid = Guid::from_u128(0xc1a5_5c0d);
 pub const CLASS: Guid = Guid::from_u128(0xc1a5_5c1a);
 
 fn enable(session: &str, level: u8) -> Request {
-    let wanted = LevelKeyword { level, any: u64::from(level), ..LevelKeyword::ALL };
+    let wanted = LevelKeyword::new(Level(level), Keyword(level.into()));
     Request::Enable {
         session: session.to_owned(),
         provider: CONTROL,

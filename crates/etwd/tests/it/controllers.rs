@@ -1,6 +1,6 @@
 //! Rust programs that control hosts.
 
-use etw::{Consumer, Controller, EnableInfo, Level, Status};
+use etw::{Consumer, Controller, EnableInfo, Keyword, Level, Status};
 
 use crate::program_roles::PROVIDER;
 use crate::rig::*;
@@ -23,9 +23,15 @@ fn a_program_controls_a_session() {
     session.change_file(&second).unwrap();
     assert_eq!(events(&first).len(), 10);
     // An event of level 4.
-    assert_eq!(session.enable(&PROVIDER, Level::WARNING, 0).unwrap(), Vec::<String>::new());
+    assert_eq!(
+        session.enable(&PROVIDER, Level::WARNING, Keyword(0)).unwrap(),
+        Vec::<String>::new()
+    );
     rig.program("count", &[10, 0]).end();
-    assert_eq!(session.enable(&PROVIDER, Level::INFO, 0x10).unwrap(), Vec::<String>::new());
+    assert_eq!(
+        session.enable(&PROVIDER, Level::INFO, Keyword(0x10)).unwrap(),
+        Vec::<String>::new()
+    );
     rig.program("count", &[7, 0]).end();
     session.disable(&PROVIDER).unwrap();
     rig.program("count", &[10, 0]).end();

@@ -1,6 +1,7 @@
 //! OV-12: a provider has at most eight sessions, of all hosts together, and the ninth session's controller gets a warning.
 
 use etw_session::{Enablement, LogMode, SessionConfig};
+use etw_types::{Keyword, Level};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -285,9 +286,9 @@ fn a_session_that_is_refused_in_part_keeps_its_slot() {
     let state = |provider| Request::CaptureState {
         session: "part".to_owned(),
         provider,
-        level: 1,
-        any: 0,
-        all: 0,
+        level: Level(1),
+        any: Keyword(0),
+        all: Keyword(0),
     };
     let asked = rig.done(state(provider()));
     assert!(asked.len() == 1 && asked[0].starts_with("no program"), "{asked:?}");

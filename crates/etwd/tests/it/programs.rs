@@ -3,7 +3,7 @@
 use etw_session::{
     EnableInfo, EnableProperties, Enablement, Filters, IdFilter, NameFilter, SessionConfig,
 };
-use etw_types::LevelKeyword;
+use etw_types::{Keyword, Level, LevelKeyword};
 use etw_wire::requests::{Request, Response};
 
 use crate::rig::*;
@@ -96,7 +96,12 @@ fn callbacks_receive_the_settings_of_all_sessions() {
     let mut program = rig.program("listen", &[]);
     program.expect("ready");
     let wanted = |level, any, all| EnableInfo {
-        wanted: LevelKeyword { level, any, all, ignore_keyword_0: false },
+        wanted: LevelKeyword {
+            level: Level(level),
+            any: Keyword(any),
+            all: Keyword(all),
+            ignore_keyword_0: false,
+        },
         ..EnableInfo::default()
     };
     let enable = |session: &str, info| {
@@ -121,9 +126,9 @@ fn callbacks_receive_the_settings_of_all_sessions() {
     rig.done(Request::CaptureState {
         session: "two".to_owned(),
         provider: provider(),
-        level: 3,
-        any: 9,
-        all: 1,
+        level: Level(3),
+        any: Keyword(9),
+        all: Keyword(1),
     });
     program.expect("CaptureState 3 0x9 0x1");
     rig.done(Request::Disable { session: "two".to_owned(), provider: provider() });

@@ -13,6 +13,7 @@ use crate::output::{Failure, Outcome};
 use display::{properties, succeeded};
 use etw_host::FileMode;
 use etw_host::{EnableInfo, EnableProperties, Filters, IdFilter};
+use etw_types::{Keyword, Level};
 use etw_wire::requests::Update;
 use options::*;
 use providers::Source;
@@ -155,9 +156,9 @@ impl Command {
                 Source::Line { id, any, level } => (Named::Id(*id), *any, *level),
             };
             let mut info = EnableInfo { filters: filters.clone(), ..self.info.clone() };
-            info.wanted.level = level.unwrap_or(self.level);
-            info.wanted.any = any.or(self.any).unwrap_or(0);
-            info.wanted.all = self.all;
+            info.wanted.level = Level(level.unwrap_or(self.level));
+            info.wanted.any = Keyword(any.or(self.any).unwrap_or(0));
+            info.wanted.all = Keyword(self.all);
             Enablement { provider, info }
         });
         each.collect()
@@ -278,7 +279,7 @@ mod tests {
         for enablement in &enablements {
             assert_eq!(enablement.provider, Named::Id(id));
             let wanted = &enablement.info.wanted;
-            assert_eq!((wanted.level, wanted.any, wanted.all), (255, 0x10, 2));
+            assert_eq!((wanted.level.0, wanted.any.0, wanted.all.0), (255, 0x10, 2));
             assert!(wanted.ignore_keyword_0);
             assert_eq!(enablement.info.properties.0, 0x91);
             let filters = enablement.info.filters.as_ref().unwrap();
@@ -303,7 +304,7 @@ mod tests {
         let enablements = command.enablements();
         let got: Vec<_> = enablements
             .iter()
-            .map(|enablement| (enablement.info.wanted.any, enablement.info.wanted.level))
+            .map(|enablement| (enablement.info.wanted.any.0, enablement.info.wanted.level.0))
             .collect();
         assert_eq!(got, [(0x30, 4), (7, 2), (1, 2), (0xff, 255)]);
         for bad in ["", "; only\n", "x;1;2\n", &format!("{one};x\n")] {

@@ -281,7 +281,7 @@ fn shown(status: &SessionStatus) -> String {
     row("Maximum File Size", (status.max_size.div_ceil(1 << 20)).to_string());
     row("Log Filename", shown_file(status));
     let of = |(id, info): (&String, &etw_host::EnableInfo)| {
-        format!("{id}:{:#x}:{:#x}", info.wanted.any, info.wanted.level)
+        format!("{id}:{:#x}:{:#x}", info.wanted.any.0, info.wanted.level.0)
     };
     row("Trace Flags", status.enabled.iter().map(of).collect::<Vec<_>>().join("+"));
     text

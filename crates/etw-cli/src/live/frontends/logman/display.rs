@@ -66,7 +66,7 @@ pub fn properties(status: &SessionStatus, names: &ProviderNames) -> String {
     let modes: Vec<&str> = modes.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
     row("File Mode", &modes.join(", "));
     for (id, info) in enabled(status) {
-        let level = match info.wanted.level {
+        let level = match info.wanted.level.0 {
             1 => "1 (win:Critical)".to_owned(),
             2 => "2 (win:Error)".to_owned(),
             3 => "3 (win:Warning)".to_owned(),
@@ -79,8 +79,8 @@ pub fn properties(status: &SessionStatus, names: &ProviderNames) -> String {
         row("Name", names.get(&id).unwrap_or(&guid));
         row("Provider Guid", &guid);
         row("Level", &level);
-        row("KeywordsAll", &format!("{:#x}", info.wanted.all));
-        row("KeywordsAny", &format!("{:#x}", info.wanted.any));
+        row("KeywordsAll", &format!("{:#x}", info.wanted.all.0));
+        row("KeywordsAny", &format!("{:#x}", info.wanted.any.0));
         row("Properties", &info.properties.0.to_string());
         row("Filter Type", if info.filters.is_some() { "1" } else { "0" });
     }

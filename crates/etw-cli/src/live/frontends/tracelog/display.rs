@@ -76,7 +76,7 @@ pub fn properties(status: &SessionStatus, with_providers: bool) -> String {
             let _ = writeln!(
                 text,
                 "    {id}  Level {}  MatchAnyKeyword {:#x}  MatchAllKeyword {:#x}  EnableProperty {:#x}",
-                wanted.level, wanted.any, wanted.all, info.properties.0
+                wanted.level.0, wanted.any.0, wanted.all.0, info.properties.0
             );
         }
     }
@@ -100,7 +100,7 @@ pub fn registered_providers() -> Result<String, Failure> {
                     let _ = writeln!(
                         text,
                         "{}     {is:>5}  {:<4} {:<4} {:#x}",
-                        provider.id, status.id, wanted.level, wanted.any
+                        provider.id, status.id, wanted.level.0, wanted.any.0
                     );
                 }
             }
