@@ -123,10 +123,9 @@ impl Part {
         }
         let file = create_new(&path)?;
         let part = Part::empty(file, &path, None);
-        part.lay_out(layout).map_err(|error| {
+        part.lay_out(layout).inspect_err(|_| {
             // Created here, so nobody else's.
             let _ = std::fs::remove_file(&path);
-            error
         })
     }
 
