@@ -19,6 +19,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::asker::Asker;
 use crate::host_thread::HostThread;
 use crate::keeper_protocol::{self, BEGUN, ENDING, Entries, KeeperLink};
+use crate::log::is_daemon_now;
 use crate::mailbox::{Mailbox, Message};
 use crate::rights::refused;
 use crate::runtime_claim::RuntimeClaim;
@@ -104,6 +105,7 @@ impl Host {
         let memories =
             (Memory::map(bell, 0, Bell::SIZE, true)?, Memory::map(last, 0, LastBatch::SIZE, true)?);
         end_with_any_thread();
+        is_daemon_now();
         let keeper = KeeperLink::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
         let is_first = entries.remove(BEGUN).is_none();
         let is_ending = entries.remove(ENDING).is_some();

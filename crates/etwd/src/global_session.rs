@@ -64,6 +64,8 @@ pub(crate) struct GlobalSession {
     pub since: HashMap<Guid, u64>,
     /// Enablements that programs refused.
     pub refusals: Refusals,
+    /// The failure of its file that the log has.
+    pub logged_failure: Option<String>,
 }
 
 /// A session whose files are being completed.
@@ -132,6 +134,7 @@ impl GlobalSession {
             flushes: VecDeque::new(),
             since: HashMap::new(),
             refusals: Refusals::default(),
+            logged_failure: None,
             config,
         };
         Ok((HostedSession::new(prepared.facts, storage, buffer_count, global), session))

@@ -35,6 +35,7 @@ use crate::asker::{Connection, done};
 use crate::global_host::HostOptions;
 use crate::global_session::{EndingFiles, GlobalSession, Hosted, answer_completed};
 use crate::keeper_protocol::{ENDING, KeeperLink};
+use crate::log::{log, log_info};
 use crate::mailbox::{Finished, Mailbox, Message};
 use crate::program::Program;
 use pending::PendingResponse;
@@ -155,6 +156,13 @@ impl HostThread {
     fn finished(&mut self, slot: usize, finished: Finished) {
         let asker = self.ending.remove(&slot).and_then(|ending| ending.asker);
         let Finished { mut status, result } = finished;
+        log_info!(
+            "session {} ended: {} events stored, {} lost{}",
+            status.name,
+            status.stored,
+            status.lost,
+            result.as_ref().err().map_or(String::new(), |error| format!("; {error}"))
+        );
         self.keeper.remove(&format!("session/{slot}"));
         if let Some(asker) = asker {
             if let Err(error) = result {
@@ -189,6 +197,7 @@ impl HostThread {
     fn after_rounds(&mut self) {
         self.answer_switches();
         self.answer_flushes();
+        self.log_failures();
         self.detach_exhausted();
         self.send_growth();
     }
@@ -221,6 +230,22 @@ impl HostThread {
                     break;
                 }
                 asker.answer(&done());
+            }
+        }
+    }
+
+    /// Logs when a session's file begins to fail, and when it is written again.
+    fn log_failures(&mut self) {
+        for (_, hosted) in self.engine.sessions_mut() {
+            if hosted.failing() != hosted.host.logged_failure.as_deref() {
+                let failing = hosted.failing().map(str::to_owned);
+                match &failing {
+                    Some(failing) => {
+                        log!("session {} cannot store its events: {failing}", hosted.host.name());
+                    }
+                    None => log_info!("session {} stores its events again", hosted.host.name()),
+                }
+                hosted.host.logged_failure = failing;
             }
         }
     }

@@ -13,7 +13,7 @@ use etw_wire::Channel;
 
 use crate::global_host::{HostOptions, raise_descriptor_limit};
 use crate::keeper_protocol::{ENDING, Entries, Entry, send, split};
-use crate::log::log;
+use crate::log::{is_daemon_now, log, log_info};
 use crate::runtime_claim::RuntimeClaim;
 
 /// The keeper gives up after so many workers in a row that did not serve, or panicked soon after.
@@ -37,6 +37,8 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
     let mut claim = RuntimeClaim::take(&options.directory)?;
     let mut entries = Entries::new();
     let listener = claim.listen()?;
+    is_daemon_now();
+    log_info!("host of {} started", options.directory.display());
     entries.insert("listener".to_owned(), entry(vec![listener]));
     let memory = |size| -> io::Result<OwnedFd> {
         Memory::shared(size)?.take_fd().ok_or(io::ErrorKind::Unsupported.into())
@@ -90,6 +92,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
             ended
         };
         if ended.success() {
+            log_info!("host of {} ended", options.directory.display());
             return Ok(());
         }
         if !is_known_to_serve && ended.code().is_some() {

@@ -18,7 +18,10 @@ pub(crate) fn status(
 ) -> SessionStatus {
     let (global, header) = (&hosted.host, &hosted.facts.header);
     let state = match session.state() {
-        State::Running => "running",
+        State::Running => match hosted.failing() {
+            Some(failing) => &format!("failing: {failing}"),
+            None => "running",
+        },
         State::FileFull => "file-full",
         State::Stopped => "stopped",
     };

@@ -51,6 +51,8 @@ pub struct HostedSession<S> {
     pub facts: SessionFacts,
     /// The last error of its files.
     pub error: Option<String>,
+    /// Why the last buffer could not be stored; `None`: it was stored.
+    failing: Option<String>,
     pub(super) time: SessionTime,
     pub(super) storage: Option<Storage>,
     /// Modules of the programs, for call stacks.
@@ -88,6 +90,7 @@ impl<S: Sink> HostedSession<S> {
             time: SessionTime::of(&facts),
             facts,
             error: None,
+            failing: None,
             storage,
             modules: Modules::default(),
             reports: None,
@@ -106,6 +109,11 @@ impl<S: Sink> HostedSession<S> {
     /// Whether the session has files, or a consumer in this process.
     pub fn has_storage(&self) -> bool {
         self.storage.is_some()
+    }
+
+    /// Why the session cannot store its buffers at present.
+    pub fn failing(&self) -> Option<&str> {
+        self.failing.as_deref()
     }
 
     /// Number of its buffers.
@@ -212,8 +220,12 @@ impl<S: Sink> HostedSession<S> {
         for (full, result) in done {
             self.returned += 1;
             match result {
-                Ok(()) => session.stored(full),
+                Ok(()) => {
+                    self.failing = None;
+                    session.stored(full);
+                }
                 Err(error) => {
+                    self.failing = Some(failure_of(&error));
                     self.error = Some(error.to_string());
                     session.not_stored(full);
                 }
@@ -269,5 +281,15 @@ impl<S: Sink> HostedSession<S> {
             reports.pop_front();
         }
         true
+    }
+}
+
+/// A failure of storing, in few words.
+fn failure_of(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::StorageFull => "disk full".to_owned(),
+        io::ErrorKind::QuotaExceeded => "disk quota exceeded".to_owned(),
+        io::ErrorKind::FileTooLarge => "file too large".to_owned(),
+        _ => error.to_string(),
     }
 }

@@ -16,6 +16,7 @@ use super::pending::{PendingResponse, Sent};
 use crate::asker::{Asker, done};
 use crate::global_session::{EndingFiles, GlobalSession, config_error};
 use crate::kept_state::Ending;
+use crate::log::log_info;
 use crate::rights::{may_write, refused};
 use crate::session_memory::allocate_buffers;
 use crate::session_status::status;
@@ -166,6 +167,7 @@ impl HostThread {
         // Kept as a whole: a worker that is killed here leaves no session without its providers.
         self.keep_session(slot);
         kill_point("session kept");
+        self.log_start(slot);
         let mut sent = Sent::default();
         for provider in providers {
             let more = self.send_to_all(slot, &provider);
@@ -174,6 +176,14 @@ impl HostThread {
         }
         let response = self.status_of(slot, false);
         self.answer_later(slot, sent, START_PATIENCE, (from, response));
+    }
+
+    fn log_start(&self, slot: usize) {
+        let Some(global) = self.global(slot) else { return };
+        let file = global.config.file.as_ref();
+        let file =
+            file.map_or("without a file".to_owned(), |file| format!("to {}", file.display()));
+        log_info!("session {} started by user {}, {file}", global.name(), global.owner);
     }
 
     fn create_session(

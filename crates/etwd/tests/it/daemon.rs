@@ -157,3 +157,28 @@ fn a_service_managers_socket_serves() {
     daemon.rig.program("count", &[10, 0]).end();
     assert_eq!(daemon.stop("activated").stored, 10);
 }
+
+/// OV-1: the daemon logs its start and end, and those of its sessions.
+#[test]
+fn the_log_names_sessions() {
+    let rig = Rig::without_host();
+    let log = rig.file("log");
+    let mut command = rig.command("keeper", &[]);
+    command.stderr(std::fs::File::create(&log).unwrap()).env_remove("JOURNAL_STREAM");
+    let daemon = Daemon { keeper: Program::start(&mut command), rig };
+    let file = daemon.start("logged", SessionConfig::default());
+    daemon.stop("logged");
+    let rig = daemon.end();
+    let text = std::fs::read_to_string(&log).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("etwd: ")).collect();
+    let directory = rig.runtime();
+    // SAFETY: takes nothing and returns a number.
+    let user = unsafe { libc::geteuid() };
+    let expected = [
+        format!("etwd: host of {} started", directory.display()),
+        format!("etwd: session logged started by user {user}, to {}", file.display()),
+        "etwd: session logged ended: 0 events stored, 0 lost".to_owned(),
+        format!("etwd: host of {} ended", directory.display()),
+    ];
+    assert_eq!(lines, expected, "{text}");
+}

@@ -137,6 +137,10 @@ fn events_on_a_full_disk_are_counted() {
     let start = SessionConfig { name: "full".to_owned(), file, enable, ..SessionConfig::default() };
     let Response::Session(_) = daemon.ask(&Request::start(start)) else { panic!() };
     daemon.rig.program("threads", &[1, 10_000]).end();
+    daemon.rig.wait_until(|_| {
+        let query = daemon.ask(&Request::Query { session: "full".to_owned() });
+        matches!(query, Response::Session(status) if status.state == "failing: disk full")
+    });
     let status = daemon.stop("full");
     assert_eq!(status.attempted, status.stored + status.lost);
     let disk = status.losses.iter().find(|loss| loss.cause == Cause::Disk);
