@@ -1,6 +1,8 @@
-//! Global sessions: what is asked of the host of sessions, and what it gives back. On Linux.
+//! Commands that control global sessions through a host, on Linux.
 
 mod daemon;
+mod diagnosis;
+mod doctor;
 pub mod frontends;
 mod host;
 mod options;
@@ -11,12 +13,14 @@ mod signals;
 mod tail;
 
 pub use daemon::Arguments as DaemonArguments;
+pub use doctor::Arguments as DoctorArguments;
 pub use provider::Arguments as ProviderArguments;
 pub use record::Arguments as RecordArguments;
 pub use session::Arguments as SessionArguments;
 pub use tail::Arguments as TailArguments;
 
 pub use daemon::run as daemon;
+pub use doctor::run as doctor;
 pub use provider::run as provider;
 pub use record::run as record;
 pub use session::run as session;

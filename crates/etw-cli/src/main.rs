@@ -73,6 +73,9 @@ enum Command {
     /// Host sessions, in the foreground: what a service runs
     #[cfg(target_os = "linux")]
     Daemon(live::DaemonArguments),
+    /// Find out why no events arrive: check each link of the chain, and say how to fix it
+    #[cfg(target_os = "linux")]
+    Doctor(live::DoctorArguments),
     /// Print a script that completes the words of this command in a shell
     Completions(manual::CompletionsArguments),
     /// Write the manual pages to a folder
@@ -142,6 +145,8 @@ fn main() -> ExitCode {
         Command::Provider(arguments) => live::provider(arguments),
         #[cfg(target_os = "linux")]
         Command::Daemon(arguments) => live::daemon(arguments),
+        #[cfg(target_os = "linux")]
+        Command::Doctor(arguments) => live::doctor(arguments),
         Command::Completions(arguments) => manual::completions(arguments),
         Command::Manual(arguments) => manual::manual(arguments),
     };

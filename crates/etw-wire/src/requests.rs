@@ -85,6 +85,9 @@ pub enum Request {
         /// The file, absolute.
         file: PathBuf,
     },
+    /// The providers that programs have registered since the host started, ended programs included: `pids` has the last
+    /// process of each, and `sessions` is empty.
+    RecentProviders,
     /// Ends the host: sessions are stopped first.
     Shutdown,
 }

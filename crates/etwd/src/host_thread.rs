@@ -29,7 +29,8 @@ use etw_host::engine::schedule::SHORTEST_PAUSE;
 use etw_host::engine::{BufferedSession, Engine, EngineSetup};
 use etw_host::kill_point::kill_point;
 use etw_ring::{Barrier, DrainedTogether, LastBatch, RawClock};
-use etw_wire::requests::Response;
+use etw_types::Guid;
+use etw_wire::requests::{ProviderStatus, Response};
 
 use crate::asker::{Connection, done};
 use crate::global_host::HostOptions;
@@ -54,6 +55,8 @@ pub(crate) struct HostThread {
     /// Sessions whose files are being completed: their names and files are in use.
     ending: HashMap<usize, EndingFiles>,
     programs: BTreeMap<Connection, Program>,
+    /// The last registration of each provider, for controllers that look for a reason why no events arrive.
+    recent_providers: BTreeMap<Guid, ProviderStatus>,
     keeper: KeeperLink,
     pending: Vec<PendingResponse>,
     idle_since: Instant,
@@ -89,6 +92,7 @@ impl HostThread {
             engine,
             ending: HashMap::new(),
             programs: BTreeMap::new(),
+            recent_providers: BTreeMap::new(),
             keeper,
             pending: Vec::new(),
             idle_since: Instant::now(),

@@ -21,6 +21,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     pub provider: Named,
+    /// The name whose GUID it is, of `*Name`.
+    pub hashed_name: Option<String>,
     pub wanted: LevelKeyword,
 }
 
@@ -54,7 +56,9 @@ impl FromStr for Wanted {
     type Err = String;
     fn from_str(text: &str) -> Result<Wanted, String> {
         let mut parts = text.split(':');
-        let provider = parts.next().unwrap_or_default().parse()?;
+        let provider = parts.next().unwrap_or_default();
+        let hashed_name = provider.strip_prefix('*').map(str::to_owned);
+        let provider = provider.parse()?;
         let mut wanted = LevelKeyword {
             level: Level(5),
             any: Keyword(0),
@@ -72,7 +76,7 @@ impl FromStr for Wanted {
         }
         match parts.next() {
             Some(more) => Err(format!("{more:?} is too much: PROVIDER[:LEVEL[:ANY[:ALL]]]")),
-            None => Ok(Wanted { provider, wanted }),
+            None => Ok(Wanted { provider, hashed_name, wanted }),
         }
     }
 }
@@ -122,6 +126,15 @@ pub fn milliseconds(text: &str) -> Result<u32, String> {
     };
     let time = digits.parse::<u32>().ok().and_then(|time| time.checked_mul(factor));
     time.ok_or_else(|| format!("{text:?} is no time: 500, 500ms, 2s"))
+}
+
+/// The names whose GUIDs are enabled.
+pub fn asked_names(wanted: &[Wanted]) -> Vec<(Guid, String)> {
+    let each = wanted.iter().filter_map(|wanted| match (&wanted.provider, &wanted.hashed_name) {
+        (Named::Id(id), Some(name)) => Some((*id, name.clone())),
+        _ => None,
+    });
+    each.collect()
 }
 
 /// The GUID of a provider: by its name among those that are registered, then among the schemas that the user keeps.

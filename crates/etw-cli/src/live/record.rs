@@ -1,8 +1,8 @@
 //! `etw record`
 
 use super::host::{HostChoice, ask_session};
-use super::options::{EnableOptions, SessionOptions, Wanted, enablements, resolve};
-use super::session::{outcome, summary};
+use super::options::{EnableOptions, SessionOptions, Wanted, asked_names, enablements, resolve};
+use super::session::{explain_zero, outcome, summary};
 use super::signals::Signals;
 use crate::output::{Failure, Outcome};
 use crate::output_file::ReplaceOption;
@@ -118,7 +118,11 @@ fn record_command(
         };
         eprintln!("etw: note: {} ended with {how}", program.to_string_lossy());
     }
-    Ok((expect_session(host.ask(Request::Stop { session: name }))?, ended))
+    let recent = host.ask(Request::RecentProviders);
+    let status = expect_session(host.ask(Request::Stop { session: name }))?;
+    let asked = asked_names(&arguments.provider);
+    explain_zero(&status, Ok(recent), &asked, "the host of this command");
+    Ok((status, ended))
 }
 
 /// Waits for the command, and passes signals on to it.
@@ -154,7 +158,8 @@ fn expect_session(response: Response) -> Result<SessionStatus, Failure> {
 /// Records all programs through a host. The session is leased: it ends with this command, however that ends.
 fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus, Failure> {
     arguments.options.check_output(&arguments.output, arguments.replace)?;
-    let client = HostChoice { system_host: arguments.system_host }.connect_or_start()?;
+    let host = HostChoice { system_host: arguments.system_host };
+    let client = host.connect_or_start()?;
     let name = format!("etw-record-{}", std::process::id());
     let mut config = arguments.options.config(&name, Some(&arguments.output))?;
     config.enable =
@@ -168,7 +173,11 @@ fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus,
         eprintln!("etw: recording; Ctrl-C ends it");
     }
     while signals.wait() == libc::SIGCHLD {}
-    ask_session(&client, &Request::Stop { session: name })
+    let recent = client.ask(&Request::RecentProviders);
+    let status = ask_session(&client, &Request::Stop { session: name })?;
+    let directory = format!("the host in {}", host.directory().display());
+    explain_zero(&status, recent, &asked_names(&arguments.provider), &directory);
+    Ok(status)
 }
 
 /// A temporary directory for the command's host.

@@ -1,5 +1,6 @@
 //! `etw session`
 
+use super::diagnosis::{self, AskedNames};
 use super::host::{HostChoice, ask, ask_session};
 use super::options::{
     EnableOptions, Named, SessionOptions, Wanted, absolute, enablements, milliseconds, resolve,
@@ -9,6 +10,7 @@ use crate::output::{Failure, Outcome, Output};
 use crate::output_file::ReplaceOption;
 use clap::{Args, Subcommand};
 use etw_host::{EnableProperties, LogMode};
+use etw_wire::host_client::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
 use serde_json::Value;
 use std::fmt::Write;
@@ -184,7 +186,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         Command::Stop { name } => {
             let request = Request::Stop { session: name.clone() };
-            let status = ask_session(&host.connect()?, &request)?;
+            let client = host.connect()?;
+            let recent = client.ask(&Request::RecentProviders);
+            let status = ask_session(&client, &request)?;
+            let directory = format!("the host in {}", host.directory().display());
+            explain_zero(&status, recent, &[], &directory);
             match format.is_json() {
                 true => show(&status, format)?,
                 false => print(&summary(&status))?,
@@ -332,6 +338,43 @@ pub fn summary(status: &SessionStatus) -> String {
     text
 }
 
+/// What to do about losses with a cause.
+pub fn remedy(cause: &str) -> &'static str {
+    match cause {
+        "no chunk" => "a larger pool of the program (etw daemon, --pool-size) helps",
+        "session full" => "more or larger buffers help: --buffers, --buffer-size",
+        "too large" => "an event has at most 64 KiB; log less in one event",
+        "too large for session" => "larger buffers help: --buffer-size",
+        "all-or-none" => "another session of the event was full; --independent separates them",
+        "disk" => "the file could not be written: free some space, or record to a faster disk",
+        "late" => {
+            "the machine was too busy to commit events in time; fewer events or more CPUs help"
+        }
+        "abandoned" => "the program was stopped or killed in the middle of a write",
+        "hostile" => "the program has damaged its pool; look for a memory error in it",
+        _ => "more buffers and fewer events help",
+    }
+}
+
+/// Prints why a stopped session has no events.
+pub fn explain_zero(
+    status: &SessionStatus,
+    recent: Result<Response, ClientError>,
+    asked: &AskedNames,
+    host: &str,
+) {
+    if status.stored > 0 || status.overwritten > 0 || status.lost > 0 || status.refused > 0 {
+        return;
+    }
+    let recent = match recent {
+        Ok(Response::Providers { providers }) => providers,
+        _ => Vec::new(),
+    };
+    for reason in diagnosis::reasons(status, &recent, asked, host) {
+        eprintln!("etw: note: no events: {reason}");
+    }
+}
+
 fn losses(status: &SessionStatus) -> String {
     let mut text = String::new();
     for loss in &status.losses {
@@ -342,7 +385,7 @@ fn losses(status: &SessionStatus) -> String {
         if let Some(provider) = &loss.provider {
             let _ = write!(text, ", provider {provider}");
         }
-        text.push('\n');
+        let _ = writeln!(text, " ({})", remedy(&loss.cause));
     }
     text
 }

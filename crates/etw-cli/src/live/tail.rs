@@ -1,8 +1,8 @@
 //! `etw tail`
 
 use super::host::{HostChoice, ask_session};
-use super::options::{EnableOptions, Wanted as Provider, enablements, resolve};
-use super::session::refusals;
+use super::options::{EnableOptions, Wanted as Provider, asked_names, enablements, resolve};
+use super::session::{explain_zero, refusals};
 use crate::format::{FileFacts, Options, TextOrJson, safe};
 use crate::output::{Failure, Outcome, Output};
 use crate::schemas::{self, Schemas};
@@ -99,6 +99,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.session.is_none() {
         // If the session ended with its host, no host can answer.
         let query = client.ask(&Request::Query { session });
+        if let Ok(Response::Session(status)) = &query {
+            let recent = client.ask(&Request::RecentProviders);
+            let directory = format!("the host in {}", arguments.host.directory().display());
+            explain_zero(status, recent, &asked_names(&arguments.provider), &directory);
+        }
         if let Ok(Response::Session(status)) = query
             && status.refused > 0
         {

@@ -10,20 +10,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-define_provider!(PROVIDER, "OpenEtw.Test.Controllers");
-const NAME: &str = "*OpenEtw.Test.Controllers";
+define_provider!(pub PROVIDER, "OpenEtw.Test.Controllers");
+pub const NAME: &str = "*OpenEtw.Test.Controllers";
 // Another one.
 define_provider!(SECOND, "OpenEtw.Test.Second");
 const SECOND_NAME: &str = "*OpenEtw.Test.Second";
-const ROLE: &str = "ETW_CLI_TEST_CONTROLLERS";
+pub const ROLE: &str = "ETW_CLI_TEST_CONTROLLERS";
 
 /// A folder with a host's runtime directory; the host ends with it.
-struct Place {
+pub struct Place {
     folder: PathBuf,
 }
 
 impl Place {
-    fn new(name: &str) -> Place {
+    pub fn new(name: &str) -> Place {
         let folder = std::env::temp_dir().join(format!("etw-cli-{name}-{}", std::process::id()));
         let mut builder = std::fs::DirBuilder::new();
         builder.mode(0o700).create(&folder).unwrap();
@@ -31,7 +31,7 @@ impl Place {
         Place { folder }
     }
 
-    fn runtime(&self) -> PathBuf {
+    pub fn runtime(&self) -> PathBuf {
         self.folder.join("run")
     }
 
@@ -40,7 +40,7 @@ impl Place {
     }
 
     /// Nothing of the user's own is asked.
-    fn command(&self, program: &Path) -> Command {
+    pub fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command
             .env("ETW_RUNTIME_DIR", self.runtime())
@@ -53,12 +53,12 @@ impl Place {
         command
     }
 
-    fn etw(&self, words: &[&str]) -> Output {
+    pub fn etw(&self, words: &[&str]) -> Output {
         self.command(env!("CARGO_BIN_EXE_etw").as_ref()).args(words).output().unwrap()
     }
 
     /// Standard output of a command that ends with `status`.
-    fn ends(&self, status: i32, line: &str) -> String {
+    pub fn ends(&self, status: i32, line: &str) -> String {
         let words: Vec<&str> = line.split_whitespace().collect();
         let output = self.etw(&words);
         let text = String::from_utf8(output.stdout.clone()).unwrap();
@@ -66,7 +66,7 @@ impl Place {
         text
     }
 
-    fn does(&self, line: &str) -> String {
+    pub fn does(&self, line: &str) -> String {
         self.ends(0, line)
     }
 
@@ -91,12 +91,21 @@ impl Place {
         ["Info", "Detail", "State"].map(|event| self.count(name, event))
     }
 
+    /// A program that has registered its providers, whether or not a session wants their events.
+    pub fn other_program(&self) -> Program {
+        self.start_program("program-at-once")
+    }
+
     /// Started behind a session that wants its events: from when they are wanted.
     fn program(&self) -> Program {
+        self.start_program("program")
+    }
+
+    fn start_program(&self, role: &str) -> Program {
         let mut child = self
             .command(&std::env::current_exe().unwrap())
             .args(["controllers::program", "--exact", "--nocapture", "--test-threads=1"])
-            .env(ROLE, "program")
+            .env(ROLE, role)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -118,13 +127,17 @@ impl Drop for Place {
 }
 
 /// A process that writes when it is told to.
-struct Program {
+pub struct Program {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
 impl Program {
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     fn expect(&mut self, word: &str) {
         let mut line = String::new();
         // Behind what the test's harness says.

@@ -7,6 +7,8 @@ mod check;
 mod controllers;
 mod convert;
 mod corpus;
+#[cfg(target_os = "linux")]
+mod doctor;
 mod dump;
 mod examples;
 mod fixture;

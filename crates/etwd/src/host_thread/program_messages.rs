@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use etw_ring::{Control, Memory};
 use etw_types::LoadedModule;
 use etw_wire::message::{FromHost, FromProgram, VERSION};
+use etw_wire::requests::ProviderStatus;
 use etw_wire::{Channel, Peer};
 
 use super::HostThread;
@@ -18,6 +19,10 @@ use crate::program::{Program, Registered, disconnect};
 
 /// Log lines about the programs of one user.
 const MAX_LOG_LINES: u64 = 100;
+/// Providers whose last registration is remembered. A response with all of them is one message.
+const MAX_RECENT_PROVIDERS: usize = 160;
+/// Characters of their names.
+const MAX_RECENT_NAME: usize = 64;
 /// How long programs that owe an answer are waited for when their session ends. Their messages come through another thread,
 /// which waits for its turn on a busy machine.
 const ANSWER_PATIENCE: Duration = Duration::from_millis(500);
@@ -77,6 +82,19 @@ impl HostThread {
                     (self.engine.pool_mut(connection), program.providers.get(&number))
                 {
                     pool.registrations.set(number, registered.provider.clone());
+                }
+                if let Some(registered) = program.providers.get(&number)
+                    && (self.recent_providers.len() < MAX_RECENT_PROVIDERS
+                        || self.recent_providers.contains_key(&id))
+                {
+                    let recent = ProviderStatus {
+                        id,
+                        name: registered.name.chars().take(MAX_RECENT_NAME).collect(),
+                        group: Some(registered.group).filter(|group| !group.is_zero()),
+                        pids: vec![program.peer.pid],
+                        sessions: Vec::new(),
+                    };
+                    self.recent_providers.insert(id, recent);
                 }
                 let kept = KeptRegistration { id, traits: traits.to_vec(), is_gone: false };
                 self.keep_registration(connection, number, &kept);

@@ -96,6 +96,9 @@ impl HostThread {
                 }
             }
             Request::Providers => from.answer(&self.providers()),
+            Request::RecentProviders => from.answer(&Response::Providers {
+                providers: self.recent_providers.values().cloned().collect(),
+            }),
             Request::Consume { session } => self.consume(&session, &from),
             Request::Snapshot { session, file } => {
                 let response =
