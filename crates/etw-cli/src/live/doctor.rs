@@ -454,7 +454,7 @@ fn check_session(report: &mut Report, status: &SessionStatus) {
     }
     for loss in &status.losses {
         let what = format!("{name}: {} events lost: {}", loss.count, loss.cause);
-        report.wrong("losses", what, super::session::remedy(&loss.cause));
+        report.wrong("losses", what, super::session::remedy(loss.cause.name()));
     }
     for refusal in &status.refusals {
         let fix = "stop one of the sessions that enable it";

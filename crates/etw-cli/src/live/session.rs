@@ -341,11 +341,13 @@ pub fn summary(status: &SessionStatus) -> String {
 /// What to do about losses with a cause.
 pub fn remedy(cause: &str) -> &'static str {
     match cause {
-        "no chunk" => "a larger pool of the program (etw daemon, --pool-size) helps",
+        "no chunk" => {
+            "the program wrote faster than the host drained: lower the level, or give the host more CPU"
+        }
         "session full" => "more or larger buffers help: --buffers, --buffer-size",
         "too large" => "an event has at most 64 KiB; log less in one event",
         "too large for session" => "larger buffers help: --buffer-size",
-        "all-or-none" => "another session of the event was full; --independent separates them",
+        "all or none" => "another session of the event was full; --independent separates them",
         "disk" => "the file could not be written: free some space, or record to a faster disk",
         "late" => {
             "the machine was too busy to commit events in time; fewer events or more CPUs help"
@@ -385,7 +387,7 @@ fn losses(status: &SessionStatus) -> String {
         if let Some(provider) = &loss.provider {
             let _ = write!(text, ", provider {provider}");
         }
-        let _ = writeln!(text, " ({})", remedy(&loss.cause));
+        let _ = writeln!(text, " ({})", remedy(loss.cause.name()));
     }
     text
 }
