@@ -11,7 +11,7 @@
 use etw_types::{Guid, le};
 use std::fmt::Write;
 
-/// `//1/2/3/` for an id that an EventSource made, else the GUID. `process`: whose event has it, where that is known.
+/// `//1/2/3/` for an id that an EventSource made, else the GUID. `process`: the process of the event, if it is known.
 pub fn activity_path(id: Guid, process: Option<u32>) -> String {
     path(&id.0, process).unwrap_or_else(|| id.to_string())
 }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn paths() {
+    fn activity_ids_of_event_sources_are_paths() {
         for (nibbles, path) in [
             (&[0x11, 0x2a][..], "//1/1/2/10/"),
             (&[0x1c, 0xff, 0x30], "//1/255/3/"),
@@ -89,7 +89,7 @@ mod tests {
             let other = id(nibbles, 4660);
             assert_eq!(activity_path(other, Some(4661)), other.to_string());
         }
-        // What runs over the end is none, nor is an empty one.
+        // A path that runs over the end, or is empty, is an ordinary GUID.
         for nibbles in
             [&[0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0x11, 0xf0][..], &[]]
         {

@@ -16,7 +16,7 @@ impl CustomDecoder for Cbor {
     fn render(&self, _schema: &[u8], data: &[u8]) -> Option<Rendered> {
         let mut rest = data;
         let value: Value = ciborium::de::from_reader_with_recursion_limit(&mut rest, 64).ok()?;
-        // What stands behind the value is nobody's.
+        // Bytes behind the value are not CBOR.
         if !rest.is_empty() {
             return None;
         }
@@ -107,9 +107,9 @@ mod tests {
         }
     }
 
-    /// P5: what is no CBOR, cut, followed by something, too deep, or claims more than there is.
+    /// P5: bytes that are not CBOR, or are cut, followed by others, too deep, or shorter than they say.
     #[test]
-    fn hostile_cbor() {
+    fn malicious_cbor_gives_nothing() {
         assert_eq!(json(b""), None);
         assert_eq!(json(b"\x01\x02"), None);
         assert_eq!(json(b"\x82\x01"), None);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a decoder makes of a value.
+/// The result of a decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rendered {
     /// JSON text, as it is in JSON and in other formats.
@@ -13,7 +13,7 @@ pub enum Rendered {
 
 /// Decodes the fields of a protocol. A function or closure of the same arguments is one, too.
 pub trait CustomDecoder: Send + Sync {
-    /// What the value says; `None` where `data` is not what the protocol makes. Both come from a trace and may be anything.
+    /// Decodes a value; `None` if `data` is not of the protocol. Both slices come from a trace and may contain anything.
     fn render(&self, schema: &[u8], data: &[u8]) -> Option<Rendered>;
 }
 
@@ -41,15 +41,15 @@ pub struct CustomDecoders {
 }
 
 impl CustomDecoders {
-    /// None.
+    /// Creates an empty table.
     pub const fn new() -> CustomDecoders {
         CustomDecoders { by_protocol: [None; 32] }
     }
 
-    /// With one more, in place of what decoded the protocol before.
+    /// Adds a decoder; it replaces an earlier one of the same protocol.
     ///
     /// # Panics
-    /// For a protocol above 31: there is none.
+    /// `protocol` is above 31.
     #[must_use]
     pub const fn with(
         mut self,
@@ -61,7 +61,7 @@ impl CustomDecoders {
         self
     }
 
-    /// Is there a decoder of the protocol?
+    /// Whether there is a decoder of the protocol.
     pub fn knows(&self, protocol: u8) -> bool {
         self.by_protocol.get(usize::from(protocol)).is_some_and(Option::is_some)
     }

@@ -35,7 +35,7 @@ pub struct Decoded<'d> {
     pub(crate) reason: Option<Reason>,
     pub(crate) traits: Option<ProviderTraits<'d>>,
     pub(crate) event_name: Option<Cow<'d, str>>,
-    /// Known though the event's schema does not tell it.
+    /// The name if no schema of the event has one.
     pub(crate) provider_name: Option<&'d str>,
     /// Other than the record's.
     pub(crate) pointer_size: Option<u8>,
@@ -127,10 +127,10 @@ impl<'d> Decoded<'d> {
         }
     }
 
-    /// Tells `visitor` the fields; `Ok(false)` where there is no schema.
+    /// Visits the fields; returns false if there is no schema.
     ///
     /// # Errors
-    /// The payload does not fit the schema; the fields before have been told.
+    /// [`PayloadError`] if the payload does not fit the schema. `visitor` has received the fields before the error.
     pub fn visit(
         &self,
         record: &EventRecord<'_>,
@@ -176,7 +176,7 @@ impl<'d> Decoded<'d> {
         Ok(pairs.collect())
     }
 
-    /// The message with its inserts, where the schema has one and the payload fits it.
+    /// The message with its inserts, if the schema has one and the payload fits it.
     pub fn message(&self, record: &EventRecord<'_>, style: &Style) -> Option<String> {
         let schema = self.schema?;
         if let Some(format) = &schema.wpp {
@@ -185,7 +185,7 @@ impl<'d> Decoded<'d> {
             return Some(text.finish());
         }
         let message = schema.message.as_ref()?;
-        let mut texts = FieldTexts::new(style);
+        let mut texts = FieldTexts::inserts(style);
         if message.has_inserts() {
             self.visit(record, &mut texts).ok()?;
         }

@@ -1,4 +1,4 @@
-//! Which schema a record has.
+//! [`Decoder`]: finds the schema of a record.
 
 use crate::catalog::Catalog;
 use crate::decoded::Decoded;
@@ -6,12 +6,13 @@ use crate::event_info::{self, EventInfo, EventInfoError, EventKey};
 use crate::event_trace;
 use crate::eventsource;
 use crate::kernel;
+use crate::known_providers::known_provider_name;
 use crate::reason::{Reason, Source};
 use crate::schema::Schema;
 use crate::store::{MAP_INFO, Store};
 use crate::string_event::{is_string_event, string_schema};
 use crate::tracelogging::{self, SchemaError};
-use crate::walk::walk;
+use crate::walk::walk_part;
 use etw_tracelogging::ProviderTraits;
 use etw_types::{Channel, EVENT_TRACE, EventRecord, ExtType, Guid, HeaderType};
 use std::borrow::Cow;
@@ -51,12 +52,12 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Knows nothing of the trace yet.
+    /// Creates a decoder that has learnt nothing.
     pub fn new() -> Decoder {
         Decoder::with_store(Arc::default())
     }
 
-    /// Begins with what was learnt elsewhere.
+    /// Creates a decoder that starts with schemas learnt elsewhere.
     pub fn with_store(store: Arc<Store>) -> Decoder {
         Decoder {
             store,
@@ -71,27 +72,27 @@ impl Decoder {
         }
     }
 
-    /// Replaces what was learnt from the trace.
+    /// Replaces the schemas learnt from the trace.
     pub fn set_store(&mut self, store: Arc<Store>) {
         self.store = store;
     }
 
-    /// Schemas that the user named: they go before what the trace says of its events, but for TraceLogging.
+    /// Sets the schemas that the user named. They take precedence over schemas in the trace, except TraceLogging metadata.
     pub fn set_catalog(&mut self, named: Arc<Catalog>) {
         self.named = named;
     }
 
-    /// Schemas that the user keeps: for what the trace says nothing of.
+    /// Sets the schemas that the user registered, for events that nothing else describes.
     pub fn set_own_catalog(&mut self, own: Arc<Catalog>) {
         self.own = own;
     }
 
-    /// Whether [`decode`](Decoder::decode) learns from the records it is given; it does unless told otherwise.
+    /// Sets whether [`decode`](Decoder::decode) learns from the records it is given; by default it does.
     pub fn set_learning(&mut self, learning: bool) {
         self.learning = learning;
     }
 
-    /// What was learnt so far.
+    /// The schemas learnt so far.
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
@@ -170,7 +171,6 @@ impl Decoder {
     fn described_event<'d>(&'d mut self, record: &EventRecord<'d>, provider: Guid) -> Decoded<'d> {
         let descriptor = &record.descriptor;
         let (id, version) = (descriptor.id, descriptor.version);
-        // What changes the decoder comes first.
         let is_manifest = eventsource::is_manifest(record);
         if is_manifest && self.learning {
             Arc::make_mut(&mut self.store).learn(record);
@@ -206,6 +206,8 @@ impl Decoder {
             (false, Some(_)) => Reason::NotInManifest,
             (false, None) => Reason::NoManifest,
         };
+        // A name of the table does not change the reason: no manifest is known.
+        let name = name.or_else(|| known_provider_name(&provider));
         Decoded { provider_name: name, ..Decoded::undecoded(reason) }
     }
 
@@ -215,16 +217,15 @@ impl Decoder {
         let with = |source| move |schema| Decoded::with(schema, source);
         let described = || {
             let key = EventKey::Event(provider, id, version);
-            // Another trace's schemas are not this one's.
             self.store.event(&key).map(|_| self.described(&key))
         };
-        let told = || self.store.source(&provider)?.event(provider, id, version);
+        let in_trace = || self.store.source(&provider)?.event(provider, id, version);
         let mut candidates = self
             .named
             .event_schemas(key)
             .map(with(Source::Manifest))
             .chain(std::iter::once_with(described).flatten())
-            .chain(std::iter::once_with(told).flatten().map(with(Source::EventSource)))
+            .chain(std::iter::once_with(in_trace).flatten().map(with(Source::EventSource)))
             .chain(self.own.event_schemas(key).map(with(Source::Manifest)));
         let first = candidates.next()?;
         let Some(second) = candidates.next() else { return Some(first) };
@@ -259,7 +260,10 @@ impl Decoder {
         if !is_named && !self.store.is_empty() {
             let key = EventKey::Classic(class, kind, version);
             if self.compile(&key) {
-                return self.described(&key);
+                let mut decoded = self.described(&key);
+                decoded.pointer_size =
+                    decoded.schema.and_then(|schema| pointer_size(schema, record));
+                return decoded;
             }
         }
         let mut decoded = self.class(class, kind, record, Reason::NoClass);
@@ -267,7 +271,7 @@ impl Decoder {
         decoded
     }
 
-    /// A class that the user named, that the table knows, or that the user keeps.
+    /// The schema of a class: from what the user named, the table of kernel classes, or what the user registered.
     fn class<'d>(
         &'d self,
         class: Guid,
@@ -338,7 +342,7 @@ impl Decoder {
         record: &EventRecord<'d>,
         missing: Reason,
     ) -> Decoded<'d> {
-        // Few lengths matter; a hostile file must not make an entry for each.
+        // Lengths above this do not matter: a hostile file must not add an entry for each.
         let length = record.payload.len().min(0x200);
         let schema = self
             .event_trace
@@ -355,14 +359,17 @@ impl Decoder {
     }
 }
 
-/// A program may log a class as a machine of the other width would, which its flags do not tell: where the payload fits only the other
-/// width, to the last byte, that is it.
+/// The other pointer width, if the payload fits it better than the record's: a program may log a class as a machine of the other
+/// width would, which the record's flags do not say.
 fn pointer_size(schema: &Schema, record: &EventRecord<'_>) -> Option<u8> {
-    let fits = |size| {
-        walk(schema, record.payload, size, &mut ()).is_ok_and(|taken| taken == record.payload.len())
+    // Smaller is better: an error, then the bytes that are left.
+    let misfit = |size| {
+        let walked = walk_part(schema, record.payload, size, &mut ());
+        (walked.error.is_some(), record.payload.len() - walked.used)
     };
+    let own = misfit(record.pointer_size);
     let other = if record.pointer_size == 4 { 8 } else { 4 };
-    (!fits(record.pointer_size) && fits(other)).then_some(other)
+    (own != (false, 0) && misfit(other) < own).then_some(other)
 }
 
 /// An event of a class that the table knows.

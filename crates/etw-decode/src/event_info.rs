@@ -31,7 +31,7 @@ const PROPERTY_SIZE: usize = 24;
 
 /// Bytes of the names in one schema or map. Offsets may all point to one long text, so the blob's size does not bound them.
 const TEXT_LIMIT: usize = 1 << 20;
-/// Members of all structs of a schema together. Windows gives each struct its own, so a blob has room for 2,700.
+/// Members of all structs of a schema together. Windows gives each struct its own, so a blob of 64 KiB holds at most 2,700.
 const MEMBER_LIMIT: usize = 1 << 16;
 
 const STRUCT: u32 = 0x01;
@@ -58,7 +58,7 @@ pub enum EventInfoError {
         /// The in-type.
         in_type: u16,
     },
-    /// Names or members of structs that share their place, and would fill more memory than any schema does.
+    /// Names or members overlap, and would fill more memory than any schema does.
     TooMuch,
 }
 
@@ -69,7 +69,9 @@ impl fmt::Display for EventInfoError {
             EventInfoError::Index { property } => {
                 write!(f, "property {property} refers to one that is not there")
             }
-            EventInfoError::TooMuch => f.write_str("its names or structs overlap without measure"),
+            EventInfoError::TooMuch => f.write_str(
+                "its names or structs overlap and would fill more memory than any schema does",
+            ),
             EventInfoError::Type { property, in_type } => {
                 write!(
                     f,
@@ -122,7 +124,7 @@ impl<'a> EventInfo<'a> {
         Guid::read(self.bytes, 0).unwrap_or_default()
     }
 
-    /// What it describes; `None` for WPP and TraceLogging, whose events are not told apart by number.
+    /// The event that it describes; `None` for WPP and TraceLogging, whose events are not distinguished by number.
     pub fn key(&self) -> Option<EventKey> {
         let descriptor = EventDescriptor::read(self.bytes, 0x20)?;
         match self.u32(0x30) {
@@ -143,7 +145,7 @@ impl<'a> EventInfo<'a> {
     /// The names.
     pub fn names(&self) -> Names {
         let source = self.u32(0x30);
-        // Before Windows 10 the event name's place held an activity id's name; only these sources have one.
+        // Before Windows 10 this offset named an activity id; only these sources have an event name.
         let event = if matches!(source, 0 | 3) { self.string(self.u32(0x5c)) } else { None };
         let mut names = Names {
             provider: self.string(self.u32(0x34)),
@@ -347,13 +349,18 @@ fn string_size(bytes: &[u8], offset: u32) -> usize {
 }
 
 fn string(bytes: &[u8], offset: u32) -> Option<String> {
+    let text = whole_string(bytes, offset)?;
+    let trimmed = text.trim_end();
+    (!trimmed.is_empty()).then(|| trimmed.to_string())
+}
+
+/// A string with the space that ends texts of message tables.
+fn whole_string(bytes: &[u8], offset: u32) -> Option<String> {
     if offset == 0 {
         return None;
     }
     let (text, _) = le::utf16_z(bytes.get(offset as usize..)?)?;
-    let text = le::utf16_lossy(text);
-    let trimmed = text.trim_end();
-    (!trimmed.is_empty()).then(|| trimmed.to_string())
+    Some(le::utf16_lossy(text).trim_end_matches(['\r', '\n']).to_owned())
 }
 
 /// Reads the payload of a map record: provider GUID and EVENT_MAP_INFO.
@@ -378,7 +385,7 @@ pub fn map(payload: &[u8]) -> Option<(Guid, Map)> {
         if text_size > TEXT_LIMIT {
             return None;
         }
-        if let Some(text) = string(info, offset) {
+        if let Some(text) = whole_string(info, offset).filter(|text| !text.trim().is_empty()) {
             names.push((le::u32(entry, 4)?, text));
         }
     }

@@ -112,7 +112,7 @@ fn group_masks(length: usize) -> Vec<Field> {
     masks.chain(version).collect()
 }
 
-/// 48 bytes with two GUIDs as seen; longer forms of Windows 11 end in two strings (guess: in the same place).
+/// 48 bytes with two GUIDs as seen; longer forms of Windows 11 end in two strings (a guess: at the same offsets).
 fn partition_info(length: usize) -> Vec<Field> {
     let id = if length > 0x30 { Wire::Utf16 } else { Wire::Guid };
     vec![

@@ -18,12 +18,12 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::{Arc, OnceLock};
 
-/// Manifests whose chunks are awaited at a time.
+/// Incomplete manifests that are kept at a time.
 const LARGEST_PENDING: usize = 64;
 /// Chunks of a manifest; .NET writes 64 KiB in each.
 const LARGEST_CHUNKS: u16 = 1024;
 
-/// Who writes one: processes and threads interleave.
+/// A writer of manifests: provider, process and thread, whose chunks may interleave.
 type Writer = (Guid, u32, u32);
 
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ struct Pending {
     chunks: Vec<Option<Arc<[u8]>>>,
 }
 
-/// What a trace's EventSources have told.
+/// The manifests of a trace's EventSources.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct EventSources {
     pending: HashMap<Writer, Pending>,
@@ -41,11 +41,11 @@ pub(crate) struct EventSources {
     known: HashMap<Guid, Known, foldhash::fast::RandomState>,
 }
 
-/// The manifest that came last.
+/// The newest manifest of a provider.
 #[derive(Clone, Debug)]
 struct Known {
     head: [u8; 3],
-    /// Of its text: it comes again and again.
+    /// The hash of its text: the same manifest comes again and again.
     hash: u64,
     catalog: Arc<Schemas>,
     text: Arc<[u8]>,
@@ -70,10 +70,10 @@ pub(crate) fn is_manifest(record: &EventRecord<'_>) -> bool {
 }
 
 impl EventSources {
-    /// Takes a part of a manifest. Gives the bytes that are kept because of it; chunks may come in any order.
+    /// Takes a chunk of a manifest; returns the bytes that are kept because of it. Chunks may come in any order.
     ///
     /// # Loss
-    /// One with lost chunks is never whole; a further manifest of the same writer begins anew.
+    /// A manifest with lost chunks is never complete; the next manifest of the same writer starts over.
     pub fn learn(&mut self, record: &EventRecord<'_>, room: usize) -> Option<usize> {
         let (head, count, number, text) = chunk(record.payload)?;
         let provider = record.provider?;
@@ -130,7 +130,7 @@ impl EventSources {
         }
         let mut catalog = Schemas::default();
         for mut one in parsed.providers {
-            // It speaks for itself alone: what it says of its GUID matters less than who said it.
+            // A source describes itself alone: the GUID of the record counts, not the one in the text.
             one.guid = provider;
             one.control_guid = None;
             catalog.add_provider(one);
@@ -140,7 +140,7 @@ impl EventSources {
         Some(size)
     }
 
-    /// Of each provider the manifest.
+    /// Each provider and its manifest.
     pub fn texts(&self) -> impl Iterator<Item = (Guid, &[u8])> {
         self.known.iter().map(|(guid, known)| (*guid, &*known.text))
     }

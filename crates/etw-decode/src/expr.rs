@@ -1,4 +1,4 @@
-//! Which events: one expression language for every command.
+//! Expressions that select events: one language for every command.
 //!
 //! ```text
 //! provider == "Microsoft-Windows-Kernel-Process" and event like "ProcessStart*" and ImageName ~ "(?i)notepad"
@@ -37,10 +37,10 @@ use parser::Parser;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Why a text is no expression.
+/// Why a text is not an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExprError {
-    /// Bytes from the beginning of the text.
+    /// Bytes from the start of the text.
     pub at: usize,
     /// What is wrong there.
     pub what: String,
@@ -130,13 +130,13 @@ impl Expr {
         names
     }
 
-    /// Whether it asks for times.
+    /// Whether a test needs the time of the record.
     #[inline]
     pub fn needs_time(&self) -> bool {
         self.needs_time
     }
 
-    /// Whether it asks for what only schemas tell.
+    /// Whether a test needs the schema of the record.
     pub fn needs_schema(&self) -> bool {
         self.root.any(&|node| match node {
             Node::Field(_) | Node::Text(..) => true,
@@ -145,13 +145,13 @@ impl Expr {
         })
     }
 
-    /// Whether a record is wanted, if its header alone tells; `time`: the record's.
+    /// Whether a record matches, if its header alone decides. `time`: the time of the record.
     #[inline]
     pub fn by_header(&self, record: &EventRecord<'_>, time: Option<FileTime>) -> Option<bool> {
         self.root.by_header(record, time)
     }
 
-    /// Whether a record is wanted.
+    /// Whether a record matches.
     pub fn matches(
         &self,
         record: &EventRecord<'_>,

@@ -15,15 +15,15 @@ pub struct Field {
     pub name: String,
     /// What is stored.
     pub kind: Kind,
-    /// The types by which TDH tells it: those of the schema, or what stands for them. They say nothing of a struct.
+    /// TDH's types: those of the schema, or equivalent ones. A struct's are meaningless.
     pub types: (InType, OutType),
     /// How often.
     pub count: Count,
-    /// How long, for text and bytes that do not tell; a custom field of its own length has a `u16` before it.
+    /// The length of text and bytes without a length of their own. A custom field with `Length::Own` has a `u16` before it.
     pub length: Length,
     /// Names of its values.
     pub map: Option<Arc<Map>>,
-    /// 28 bits that only consumers give a meaning.
+    /// 28 bits whose meaning the provider and its consumers define.
     pub tag: u32,
     /// Asks not to be shown to people.
     pub no_print: bool,
@@ -57,20 +57,20 @@ pub enum Kind {
         /// For the protocol's decoder.
         schema: Box<[u8]>,
     },
-    /// A text of the schema's: no bytes of the payload.
+    /// A text of the schema; it takes no bytes of the payload.
     Constant(Box<str>),
 }
 
 /// How many values a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// One, which is no array.
+    /// One value, not an array.
     One,
-    /// An array of so many.
+    /// An array of this many.
     Fixed(u16),
-    /// An array; a `u16` before it tells.
+    /// An array; a `u16` before it is the count.
     Prefixed,
-    /// An array; the field with this index tells.
+    /// An array; the field with this index is the count.
     Field(usize),
     /// An array; as many as the rest of the payload holds, of a type whose size does not depend on the payload.
     Rest,
@@ -81,9 +81,9 @@ pub enum Count {
 pub enum Length {
     /// As its type says.
     Own,
-    /// So long.
+    /// This length.
     Fixed(u16),
-    /// The field with this index tells.
+    /// The field with this index is the length.
     Field(usize),
 }
 

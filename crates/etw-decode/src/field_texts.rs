@@ -8,6 +8,7 @@ use std::borrow::Cow;
 /// Collects one text a top-level field.
 pub(crate) struct FieldTexts<'s> {
     style: &'s Style,
+    as_inserts: bool,
     depth: usize,
     text: Vec<u8>,
     /// Where the text of each field ends.
@@ -18,7 +19,19 @@ pub(crate) struct FieldTexts<'s> {
 
 impl FieldTexts<'_> {
     pub fn new(style: &Style) -> FieldTexts<'_> {
-        FieldTexts { style, depth: 0, text: Vec::new(), ends: Vec::new(), opened: false }
+        FieldTexts {
+            style,
+            as_inserts: false,
+            depth: 0,
+            text: Vec::new(),
+            ends: Vec::new(),
+            opened: false,
+        }
+    }
+
+    /// Texts as Windows inserts them into messages.
+    pub fn inserts(style: &Style) -> FieldTexts<'_> {
+        FieldTexts { as_inserts: true, ..FieldTexts::new(style) }
     }
 
     pub fn get(&self, number: usize) -> Option<Cow<'_, str>> {
@@ -62,7 +75,10 @@ impl Visitor for FieldTexts<'_> {
             return;
         }
         self.separate();
-        value.write_text(&mut self.text, self.style);
+        match self.as_inserts {
+            true => value.write_message(&mut self.text, self.style),
+            false => value.write_text(&mut self.text, self.style),
+        }
         self.end();
     }
 
@@ -80,5 +96,32 @@ impl Visitor for FieldTexts<'_> {
 
     fn end_struct(&mut self, _field: &Field) {
         self.close(b'}');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Catalog, Decoder, Style};
+    use etw_types::{EventRecord, HeaderType};
+    use std::sync::Arc;
+
+    #[test]
+    fn messages_show_guids_in_braces_and_bytes_in_upper_case_hex() {
+        let manifest = r#"<m><provider name="P" guid="{00000000-0000-0000-0000-000000000001}"><templates><template tid="T">
+          <data name="g" inType="win:GUID"/><data name="b" inType="win:Binary" length="2"/></template></templates>
+          <events><event value="1" template="T" message="%1 %2"/></events></provider></m>"#;
+        let mut catalog = Catalog::default();
+        catalog.add_manifest(manifest.as_bytes()).unwrap();
+        let mut decoder = Decoder::new();
+        decoder.set_catalog(Arc::new(catalog));
+        let payload = [&[0xab; 16][..], &[0xcd, 1]].concat();
+        let mut record = EventRecord::new(HeaderType::Event64, &payload);
+        record.provider = "00000000-0000-0000-0000-000000000001".parse().ok();
+        record.descriptor.id = 1;
+        let decoded = decoder.decode(&record);
+        let message = decoded.message(&record, &Style::default());
+        assert_eq!(message.as_deref(), Some("{ABABABAB-ABAB-ABAB-ABAB-ABABABABABAB} 0xCD01"));
+        let fields = decoded.fields_text(&record, &Style::default()).unwrap();
+        assert_eq!(fields[1].1, "cd01");
     }
 }

@@ -1,4 +1,4 @@
-//! Classic classes of the kernel: a table of their fields, by class GUID, type and version.
+//! Classic classes of the kernel: the table of their fields, by class GUID, type and version.
 
 use crate::field::{Count, Field, Length};
 use crate::schema::{Names, Schema};
@@ -102,6 +102,10 @@ fn field(name: &str, code: &str) -> Field {
         let length = Length::Fixed(units.parse().unwrap_or(0));
         return Field { length, ..Field::new(name, Wire::Utf16, Show::Plain) };
     }
+    if let Some(bytes) = code.strip_prefix('x') {
+        let length = Length::Fixed(bytes.parse().unwrap_or(0));
+        return Field { length, ..Field::new(name, Wire::Binary, Show::Plain) };
+    }
     let (wire, show) = match code {
         "b" => (Wire::U8, Show::Plain),
         "B" => (Wire::I8, Show::Plain),
@@ -147,6 +151,17 @@ mod tests {
             }
         }
         let event = |class: &str, kind, version| event(class.parse().unwrap(), kind, version);
+        // MIB_IF_ROW2 has 1,352 bytes, as the records seen.
+        let interface = event("9b79ee91-b5fd-41c0-a243-4248e266e9d0", 36, 0).unwrap();
+        let schema = interface.schema.as_ref().unwrap();
+        assert_eq!(crate::walk(schema, &[1; 1352], 8, &mut ()), Ok(1352));
+        let optical = event("01853a65-418f-4f36-aefc-dc0f1d2fd235", 18, 2).unwrap();
+        let payload = [&[0; 64][..], b"D\0:\0\0\0U\0\0\0Drive\0Maker\0"].concat();
+        let whole = crate::walk(optical.schema.as_ref().unwrap(), &payload, 8, &mut ());
+        assert_eq!(whole, Ok(payload.len()));
+        let portable = event("b3e675d7-2554-4f18-830b-2762732560de", 38, 2).unwrap();
+        assert_eq!(portable.name, "ImageID/DbgPPDB");
+        assert_eq!(crate::walk(portable.schema.as_ref().unwrap(), &[1; 20], 8, &mut ()), Ok(20));
         let process = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c";
         assert_eq!(event(process, 1, 9).unwrap().version, 4);
         assert_eq!(event(process, 11, 1).map(|event| &event.name), None);

@@ -4,9 +4,10 @@
 //!
 //! * [`Value`], [`Style`]: one value of a field, and how it is written as text or JSON;
 //! * [`Schema`]: names and types of an event's fields, whatever they were learnt from;
-//! * [`walk`]: a schema over a payload, told to a [`Visitor`]; no allocation per event;
+//! * [`walk`]: runs a schema over a payload and calls a [`Visitor`]; it does not allocate per event;
 //! * [`tracelogging`], [`event_info`], [`event_trace`]: where schemas come from;
-//! * [`Decoder`]: which schema a record has, learning from the records that describe others.
+//! * [`Decoder`]: finds the schema of a record and learns from records that describe others;
+//! * [`Event`]: a record with its schema, and typed access to its fields: `event.get::<u32>("Count")?`.
 //!
 //! ```
 //! use etw_decode::{Decoder, Source, Style};
@@ -23,8 +24,13 @@
 //! assert_eq!(fields, [("BuildString".to_string(), "26100.1.amd64fre.ge_release".to_string())]);
 //! ```
 //!
-//! Knows neither files nor sessions. Hostile schemas and payloads give a reason, never a panic, and cost no more
-//! than a bound on what one event may hold.
+//! The crate reads neither files nor sessions. Hostile schemas and payloads give a reason, never a panic, and the cost of one event
+//! is bounded.
+//!
+//! | feature | what it adds |
+//! |---|---|
+//! | `cbor` | `Cbor`, a decoder of custom-serialised fields |
+//! | `pdb` | formats of WPP messages in PDB files |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
@@ -46,6 +52,7 @@ mod field_texts;
 mod fields;
 mod from_field;
 mod kernel;
+mod known_providers;
 mod layout;
 pub mod manifest;
 mod map;
@@ -83,6 +90,7 @@ pub use field::{Count, Field, Kind, Length};
 pub use field_path::FieldError;
 pub use fields::{FieldValue, Fields};
 pub use from_field::FromField;
+pub use known_providers::known_provider_name;
 pub use map::{Map, MapKind};
 pub use message::Message;
 pub use reason::{Reason, Source};

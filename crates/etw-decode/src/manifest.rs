@@ -1,6 +1,6 @@
 //! Instrumentation manifests in XML: what `mc` compiles, what `wevtutil`-style dumps give, and what EventSource writes into a trace.
 //!
-//! Real manifests are sloppy, so what makes no sense is left out and told as a warning; only text that is no XML at all, or names no
+//! Real manifests are sloppy: parts that make no sense are left out with a warning. Only a text that is not XML, or has no
 //! provider, is an error.
 //!
 //! Source: Microsoft's documentation of the instrumentation manifest's schema; names of types as in `winmeta.xml`.
@@ -20,22 +20,22 @@ pub const SIZE_LIMIT: usize = 64 << 20;
 /// Bytes of what is compiled: events that share a template each have a copy of it, which a hostile manifest could make much of.
 const COMPILED_LIMIT: usize = 256 << 20;
 
-/// Why a text is no manifest.
+/// Why a text is not a manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ManifestError {
     /// Larger than [`SIZE_LIMIT`].
     TooLarge,
-    /// XML ends at this offset, before any provider.
+    /// The text is not XML from this offset on, before any provider.
     Xml {
         /// Bytes of the text, as UTF-8.
         offset: u64,
-        /// What the reader of XML says.
+        /// The message of the XML reader.
         what: String,
     },
     /// There is no `provider` with a GUID.
     NoProvider,
-    /// A PE file with none, or a bad one.
+    /// A PE file or resource without a compiled manifest, or with a damaged one.
     Compiled(WevtError),
 }
 
@@ -49,10 +49,12 @@ impl fmt::Display for ManifestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ManifestError::TooLarge => f.write_str("larger than 64 MiB"),
-            ManifestError::Xml { offset, what } => write!(f, "no XML at offset {offset}: {what}"),
+            ManifestError::Xml { offset, what } => {
+                write!(f, "not XML from offset {offset} on: {what}")
+            }
             ManifestError::Compiled(error) => error.fmt(f),
             ManifestError::NoProvider => {
-                f.write_str("no instrumentation manifest: no <provider> with a guid")
+                f.write_str("not an instrumentation manifest: it has no <provider> with a guid")
             }
         }
     }

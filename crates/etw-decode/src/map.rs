@@ -11,7 +11,7 @@ pub struct Map {
     pub name: String,
     /// Whole values or single bits.
     pub kind: MapKind,
-    /// Value or bit, and its name.
+    /// Value or bit, and its text, which may end in a space as message tables have it.
     pub entries: Vec<(u32, String)>,
 }
 
@@ -31,9 +31,26 @@ impl Map {
         match self.kind {
             MapKind::Value => {
                 let entry = self.entries.iter().find(|entry| u64::from(entry.0) == value)?;
-                Some(Cow::Borrowed(&entry.1))
+                Some(Cow::Borrowed(entry.1.trim_end()))
             }
             MapKind::Bits => self.bits(value).map(Cow::Owned),
+        }
+    }
+
+    /// The name with the space that may end it, as messages show it.
+    pub(crate) fn text_of(&self, value: u64) -> Option<Cow<'_, str>> {
+        match self.kind {
+            MapKind::Value => {
+                let entry = self.entries.iter().find(|entry| u64::from(entry.0) == value)?;
+                Some(Cow::Borrowed(&entry.1))
+            }
+            MapKind::Bits => {
+                let mut text = self.bits(value)?;
+                let set = self.entries.iter().rfind(|entry| is_set(entry.0, value));
+                let ends_in_space = set.is_some_and(|entry| entry.1.ends_with(' '));
+                text.push_str(if ends_in_space { " " } else { "" });
+                Some(Cow::Owned(text))
+            }
         }
     }
 
@@ -61,7 +78,7 @@ impl Map {
         for (bits, name) in &self.entries {
             if is_set(*bits, value) {
                 let separator = if text.is_empty() { "" } else { "|" };
-                let _ = write!(text, "{separator}{name}");
+                let _ = write!(text, "{separator}{}", name.trim_end());
                 left &= !u64::from(*bits);
             }
         }
@@ -85,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn maps() {
+    fn a_map_names_whole_values_or_bits() {
         let entries = vec![(1, "one".into()), (4, "four".into()), (2, "two".into())];
         let mut map = Map { name: "m".into(), kind: MapKind::Value, entries };
         assert_eq!(map.name_of(4).as_deref(), Some("four"));
@@ -95,5 +112,10 @@ mod tests {
         assert_eq!(map.name_of(0x13).as_deref(), Some("one|two|0x10"));
         assert_eq!(map.name_of(0), None);
         assert_eq!(map.name_of(8), None);
+        map.entries[0].1.push(' ');
+        assert_eq!(
+            (map.name_of(1).as_deref(), map.text_of(1).as_deref()),
+            (Some("one"), Some("one "))
+        );
     }
 }

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn inserts_and_escapes() {
+    fn a_message_takes_inserts_and_escapes() {
         let fields: Vec<String> = (1..=12).map(|n| format!("<{n}>")).collect();
         for (template, expected) in [
             ("Interface: %1 has %2!s!. ", "Interface: <1> has <2>."),

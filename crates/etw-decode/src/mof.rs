@@ -35,7 +35,7 @@ pub struct MofEvent {
     pub schema: Schema,
 }
 
-/// Reads classes; gives what could not be read as warnings.
+/// Reads classes; returns warnings about what could not be read.
 pub fn parse(bytes: &[u8]) -> (Vec<MofEvent>, Vec<String>) {
     if bytes.len() > SIZE_LIMIT {
         return (Vec::new(), vec!["larger than 64 MiB".to_owned()]);

@@ -37,7 +37,7 @@ const SOURCE_LIMIT: u64 = 256 << 20;
 /// Entries and GUIDs of an index.
 const INDEX_LIMIT: usize = 64 << 20;
 
-/// What a source is.
+/// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
 pub enum SourceKind {
@@ -76,11 +76,11 @@ impl SourceKind {
     }
 }
 
-/// Why a file is no pack.
+/// Why a file is not a pack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PackError {
-    /// It does not begin like one.
+    /// It does not begin with the signature of a pack.
     NotAPack,
     /// Cut, or its index refers beyond its end.
     Bad {
@@ -92,7 +92,7 @@ pub enum PackError {
 impl fmt::Display for PackError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PackError::NotAPack => f.write_str("no schema pack"),
+            PackError::NotAPack => f.write_str("not a schema pack"),
             PackError::Bad { offset } => {
                 write!(f, "a damaged schema pack: bad at offset {offset:#x}")
             }
@@ -192,7 +192,7 @@ impl PackBuilder {
         Ok(manifest.warnings)
     }
 
-    /// Adds what a trace told of its events.
+    /// Adds the schemas that a trace described.
     pub fn add_trace(&mut self, name: &str, learnt: &crate::Store) {
         for (guid, parts) in learnt.parts() {
             let joined = join(parts.iter().map(|(kind, part)| (*kind, &part[..])));
@@ -290,7 +290,7 @@ fn compiled(joined: &[u8]) -> Result<Manifest, wevt::WevtError> {
     Ok(all)
 }
 
-/// A pack that is read.
+/// An open pack.
 pub struct Pack {
     bytes: Box<[u8]>,
     entries: Vec<Entry>,
@@ -369,7 +369,7 @@ impl Pack {
         self.entries.iter().map(|entry| (entry.kind, &*entry.name, entry.size, &*entry.guids))
     }
 
-    /// The source, if it is what it was when the pack was made.
+    /// The source, if its hash is the one that the index has.
     fn source(&self, entry: &Entry) -> Option<Vec<u8>> {
         let stored = self.bytes.get(entry.offset..entry.offset + entry.stored)?;
         if entry.size > SOURCE_LIMIT {
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_in_comes_out() {
+    fn a_pack_has_the_sources_that_were_put_in() {
         let pack = Pack::open(pack().into()).unwrap();
         let maker: Guid = "11111111-2222-3333-4444-555555555555".parse().unwrap();
         let driver: Guid = "00112233-4455-6677-8899-aabbccddeeff".parse().unwrap();
@@ -510,7 +510,7 @@ mod tests {
 
     /// Cut or changed anywhere: an error, or sources that describe nothing.
     #[test]
-    fn damaged_packs() {
+    fn damaged_packs_give_an_error_or_describe_nothing() {
         let whole = pack();
         for at in 0..whole.len() {
             assert!(Pack::open(whole[..at].into()).is_err());

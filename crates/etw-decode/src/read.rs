@@ -85,7 +85,7 @@ pub(crate) fn read<'a>(
     }
 }
 
-/// Whether a SID follows a TOKEN_USER of zeros, which programs other than the kernel write; the SID's form tells.
+/// Whether a SID follows a TOKEN_USER of zeros, which programs other than the kernel write. The form of the SID decides.
 fn is_sid_behind_nothing(rest: &[u8], head: usize) -> bool {
     rest.get(..head).is_some_and(|head| head.iter().all(|byte| *byte == 0))
         && matches!(rest.get(head..head + 7), Some([1, 1..=15, 0, 0, 0, 0, 0]))

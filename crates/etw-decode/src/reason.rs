@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
-    /// Known of the EventTrace group.
+    /// The table of the EventTrace group.
     Header,
     /// The event's own metadata.
     TraceLogging,
@@ -46,7 +46,7 @@ impl Source {
     }
 }
 
-/// Why a record is not decoded, and what would help. The texts of variants without a cause are stable.
+/// Why a record is not decoded, and what would help. Texts of variants without data are stable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -58,7 +58,7 @@ pub enum Reason {
     NoMetadata,
     /// A WPP message.
     NoMessageFormat,
-    /// A WPP message that is in none of so many formats.
+    /// A WPP message that is not among this many formats.
     NotInFormats(usize),
     /// A kernel record.
     NoKernelClass,
@@ -66,7 +66,7 @@ pub enum Reason {
     UnknownGroup,
     /// A classic event.
     NoClass,
-    /// A record that stands for one that could not be written.
+    /// A record that replaces an event that could not be written.
     ErrorRecord,
     /// An obsolete record.
     Wnode,

@@ -1,4 +1,5 @@
-//! What the user has registered: schemas that every tool and program of theirs finds, as Windows' tools find what `wevtutil im` installed.
+//! Schemas that the user registered: every tool and program of that user finds them, as Windows' tools find what `wevtutil im`
+//! installed.
 //!
 //! ```text
 //! each folder or file of ETW_PACKS          *.etwpack
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use crate::Catalog;
 use crate::pack::Pack;
 
-/// All of it. What cannot be read is left out and told to `note`, with its path.
+/// Reads everything that the user registered. A file that cannot be read is left out, and `note` receives its path and the error.
 pub fn catalog(note: &mut dyn FnMut(String)) -> Catalog {
     let mut catalog = Catalog::default();
     for folder in paths("ETW_PACKS").into_iter().chain(store().filter(|store| store.is_dir())) {

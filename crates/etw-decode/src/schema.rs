@@ -5,10 +5,10 @@ use crate::message::Message;
 use crate::wpp::format::WppFormat;
 use etw_types::EventDescriptor;
 
-/// What an event is called and made of.
+/// The names and fields of an event.
 ///
-/// Fields lie as in TRACE_EVENT_INFO: those of the event first, members of structs behind them, each struct naming a
-/// range further back. So no struct can hold itself.
+/// Fields have the layout of TRACE_EVENT_INFO: the fields of the event come first, members of structs behind them, and each struct
+/// names a range further back. So no struct can contain itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schema {
     /// Names of the provider, the event and its parts.
@@ -17,9 +17,9 @@ pub struct Schema {
     pub fields: Vec<Field>,
     /// How many of them are the event's own.
     pub top_level: usize,
-    /// The text that the event stands for.
+    /// The message of the event.
     pub message: Option<Message>,
-    /// 28 bits that only consumers give a meaning.
+    /// 28 bits whose meaning the provider and its consumers define.
     pub tag: u32,
     /// The numbers that the manifest gives the event.
     pub descriptor: Option<EventDescriptor>,
@@ -27,9 +27,9 @@ pub struct Schema {
     pub incomplete: Option<Box<str>>,
     /// Whether lengths or counts of fields are values of other fields.
     pub(crate) has_references: bool,
-    /// Fields at the end may be missing: one that would begin where the payload ends is not there.
+    /// Fields at the end may be missing: the walk ends where the payload does.
     pub(crate) ends_early: bool,
-    /// The text of a WPP message, in place of `message`.
+    /// The text of a WPP message, which replaces `message`.
     pub(crate) wpp: Option<Box<WppFormat>>,
 }
 
@@ -64,7 +64,7 @@ impl Names {
 }
 
 impl Schema {
-    /// Puts a schema together; `top_level` of the fields are the event's own.
+    /// Creates a schema; the first `top_level` fields are those of the event.
     pub fn new(names: Names, mut fields: Vec<Field>, top_level: usize) -> Schema {
         let top_level = top_level.min(fields.len());
         name_siblings(&mut fields[..top_level]);
@@ -96,7 +96,7 @@ impl Schema {
         }
     }
 
-    /// Approximate bytes of memory it takes.
+    /// The approximate size in memory.
     pub(crate) fn size(&self) -> usize {
         let fields = self.fields.iter().map(|field| {
             let custom = match &field.kind {

@@ -22,7 +22,7 @@ pub(crate) mod part {
 /// Bytes of schemas that are kept; a trace that describes more is not a trace of one machine.
 const SIZE_LIMIT: usize = 16 << 20;
 
-/// What a trace's EventMetadata records and EventSource manifests say. Cheap to clone for what it holds: blobs are shared.
+/// Schemas from a trace's EventMetadata records and EventSource manifests. Clones share the blobs.
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     events: HashMap<EventKey, Arc<[u8]>>,
@@ -48,10 +48,10 @@ impl Store {
             && matches!(record.descriptor.opcode.0, EVENT_INFO | MAP_INFO)
     }
 
-    /// Keeps what a record says about other events; a later one replaces an earlier one.
+    /// Learns from a record that describes other events; a later record replaces an earlier one.
     ///
     /// # Loss
-    /// Past 16 MiB nothing more is learnt, see [`refused`](Store::refused).
+    /// Past 16 MiB further schema records are dropped and counted in [`refused`](Store::refused).
     pub fn learn(&mut self, record: &EventRecord<'_>) {
         if eventsource::is_manifest(record) {
             match self.sources.learn(record, SIZE_LIMIT.saturating_sub(self.size)) {
@@ -101,7 +101,7 @@ impl Store {
         self.maps.get(&provider)?.get(name).cloned()
     }
 
-    /// What an EventSource has told of itself.
+    /// The events that an EventSource described in the trace.
     #[inline]
     pub(crate) fn source(&self, provider: &Guid) -> Option<&Schemas> {
         self.sources.catalog(provider)
@@ -134,7 +134,7 @@ impl Store {
         self.events.is_empty() && self.sources.is_empty()
     }
 
-    /// Schema records that found no room.
+    /// How many schema records were dropped because the store was full.
     pub fn refused(&self) -> u64 {
         self.refused
     }

@@ -58,7 +58,7 @@ pub enum Text<'a> {
 }
 
 impl<'a> Text<'a> {
-    /// As UTF-8; what is not valid Unicode becomes U+FFFD.
+    /// The text as UTF-8. Invalid Unicode becomes U+FFFD.
     pub fn to_str(&self, code_page: CodePage) -> Cow<'a, str> {
         match *self {
             Text::Utf16(bytes) => Cow::Owned(etw_types::le::utf16_lossy(bytes)),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn json_escapes() {
+    fn json_strings_are_escaped() {
         assert_eq!(json(Text::Utf8(b"a\"b\\c\n\x01\xe2\x82\xac")), r#""a\"b\\c\n\u0001€""#);
         let wide: Vec<u8> = "a\"\\\t\x1f€😀".encode_utf16().flat_map(u16::to_le_bytes).collect();
         assert_eq!(json(Text::Utf16(&wide)), r#""a\"\\\t\u001f€😀""#);

@@ -111,7 +111,7 @@ fn read_node(source: &mut tl::Fields<'_>, depth: usize) -> Result<Option<Node>, 
             };
             members.push(member);
         }
-        // The range is filled in when the members have their places.
+        // The range is filled in when the members have their indices.
         compiled.kind = Kind::Struct { first: 0, count: 0 };
     } else {
         let Some(known) = FieldType::new(field.in_type, field.out_type) else {
@@ -124,25 +124,25 @@ fn read_node(source: &mut tl::Fields<'_>, depth: usize) -> Result<Option<Node>, 
     Ok(Some(Node { field: compiled, members }))
 }
 
-/// Members whose struct has its place.
+/// Members whose struct has its index.
 type Pending = VecDeque<(usize, Vec<Node>)>;
 
 /// Lays the tree out: siblings side by side, members behind their struct.
 fn flatten(nodes: Vec<Node>) -> (Vec<Field>, usize) {
     let mut fields = Vec::new();
     let mut pending = Pending::new();
-    place(nodes, &mut fields, &mut pending);
+    lay_out(nodes, &mut fields, &mut pending);
     let top_level = fields.len();
     while let Some((owner, members)) = pending.pop_front() {
         let first = fields.len();
-        place(members, &mut fields, &mut pending);
+        lay_out(members, &mut fields, &mut pending);
         fields[owner].kind = Kind::Struct { first, count: fields.len() - first };
     }
     (fields, top_level)
 }
 
 /// A custom field becomes two, as TDH has it: `<name>.Length` and the value whose length that is.
-fn place(nodes: Vec<Node>, fields: &mut Vec<Field>, pending: &mut Pending) {
+fn lay_out(nodes: Vec<Node>, fields: &mut Vec<Field>, pending: &mut Pending) {
     for Node { mut field, members } in nodes {
         if matches!(field.kind, Kind::Custom { .. }) {
             let mut length = Field::new(format!("{}.Length", field.name), Wire::U16, Show::Plain);

@@ -194,6 +194,29 @@ impl Value<'_> {
         }
     }
 
+    /// Appends the value as Windows inserts it into a message: GUIDs in braces, bytes as `0x…` in upper case, names of values with
+    /// the space that ends them in message tables.
+    pub(crate) fn write_message(&self, out: &mut Vec<u8>, style: &Style) {
+        match *self {
+            Value::Guid(guid) => {
+                out.push(b'{');
+                out.extend(guid.to_ascii().to_ascii_uppercase());
+                out.push(b'}');
+            }
+            Value::Binary(bytes) => {
+                out.extend_from_slice(b"0x");
+                let start = out.len();
+                write_hex_bytes(out, bytes);
+                out[start..].make_ascii_uppercase();
+            }
+            Value::Mapped { value, map } => match map.text_of(value) {
+                Some(text) => out.extend_from_slice(text.as_bytes()),
+                None => write_uint(out, value),
+            },
+            _ => self.write_text(out, style),
+        }
+    }
+
     /// Appends the value as text: what JSON has between its quotes, unescaped; a mapped value's name.
     pub fn write_text(&self, out: &mut Vec<u8>, style: &Style) {
         match *self {
@@ -386,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn values_as_json() {
+    fn every_value_has_its_json() {
         let v6 = [
             23, 0, 0x1f, 0x90, 0, 0, 0, 0, 0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1,
             0, 0, 0, 0,

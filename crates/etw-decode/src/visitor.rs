@@ -16,7 +16,7 @@ pub trait Visitor {
     fn begin_struct(&mut self, field: &Field);
     /// The struct begun last is complete.
     fn end_struct(&mut self, field: &Field);
-    /// The bytes of the payload that the next value takes.
+    /// The range of payload bytes that the next value takes.
     fn place(&mut self, _bytes: Range<usize>) {}
     /// Whether the walk can end here. The walk asks after each field and after each element of an array.
     fn is_done(&self) -> bool {

@@ -20,7 +20,7 @@ pub enum PayloadError {
         /// Where in the payload it starts.
         offset: usize,
     },
-    /// A few bytes of payload and a schema of nested arrays stand for more than an event can hold.
+    /// Nested arrays make more values of the payload than an event can hold.
     TooMuch,
     /// A struct's members are not behind it.
     BadStruct,
@@ -46,7 +46,7 @@ impl std::error::Error for PayloadError {}
 ///
 /// The largest honest event has 64 KiB of one-byte values; the rest is for names that repeat in arrays of structs.
 const BUDGET: usize = 4 << 20;
-/// Deeper than any encoder nests. Two brackets each, and one for an array of values, find room in 128 bits.
+/// Deeper than any encoder nests. Two brackets for each level and one for an array of values fit into 128 bits.
 const DEPTH: usize = 60;
 
 /// How far a walk came.

@@ -9,8 +9,8 @@
 //! }
 //! ```
 //!
-//! Source: Microsoft's documentation of TMF files and WPP types; the grammar checked on TMF files that `tracepdb` made. What follows no
-//! grammar is left out and counted.
+//! Source: Microsoft's documentation of TMF files and WPP types; the grammar checked on TMF files that `tracepdb` made. Lines outside of the
+//! grammar are left out with a warning.
 
 use crate::schema::Schema;
 use crate::text::CodePage;

@@ -3,7 +3,7 @@
 use crate::error::{MetadataError, MetadataErrorKind};
 use crate::flags;
 
-/// A place in a blob from which the next part is read; every failure names the offset of the part it failed at.
+/// A position in a blob. Every error names the offset of the part that could not be read.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     /// The blob up to the end its own size gives it.

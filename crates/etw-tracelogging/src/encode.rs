@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_said_is_refused() {
+    fn metadata_that_has_no_encoding_is_rejected() {
         use EncodeError::*;
         assert_eq!(MetadataBuilder::new("a\0", 0).finish(), Err(NulInName { offset: 1 }));
         assert_eq!(MetadataBuilder::new("a", 1 << 28).finish(), Err(BadTag { tag: 1 << 28 }));
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn types_without_a_decoder_are_refused() {
+    fn types_without_a_decoder_are_rejected() {
         use EncodeError::*;
         for number in 0..=255 {
             let in_type = InType(number);
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_size_that_fits() {
+    fn a_blob_of_the_largest_size_is_accepted() {
         let name = vec![b'x'; MAX_SIZE - 4];
         let blob = MetadataBuilder::new(&name, 0).finish().unwrap();
         assert_eq!((blob.len(), &blob[..2]), (65535, &[0xff, 0xff][..]));
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_refusal_is_told() {
+    fn a_builder_reports_its_first_error() {
         let builder = MetadataBuilder::new("E", 0).custom("c", 32, &[], 0).custom("\0", 5, &[], 0);
         assert_eq!(builder.finish(), Err(EncodeError::BadProtocol { protocol: 32 }));
     }

@@ -30,7 +30,7 @@ impl<'a> EventMetadata<'a> {
     ///
     /// # Errors
     ///
-    /// The size is below 4 (no room for a tag and a NUL) or above `blob.len()`; the tag or the name does not end.
+    /// The size is below 4 (too small for a tag and a NUL) or above `blob.len()`; the tag or the name does not end.
     pub fn parse(blob: &'a [u8]) -> Result<EventMetadata<'a>, MetadataError> {
         let mut cursor = Cursor::open(blob, 4)?;
         let tag = cursor.tag()?;
@@ -55,7 +55,7 @@ impl<'a> EventMetadata<'a> {
 
     /// The fields in the order written, members of structs among them.
     ///
-    /// Ends after the first error: past it no field's beginning is known.
+    /// Ends after the first error: the start of the next field is not known.
     pub fn fields(&self) -> Fields<'a> {
         Fields { cursor: Cursor { bytes: self.bytes, offset: self.fields_offset } }
     }
@@ -249,7 +249,7 @@ mod tests {
 
     /// TC-4
     #[test]
-    fn custom_protocol_is_not_taken_for_a_type() {
+    fn a_custom_protocol_is_not_a_type() {
         for protocol in 0..32 {
             let field = first_field(&[b'c', 0, 0x60 | protocol, 1, 0, 0xab]).unwrap().unwrap();
             assert_eq!(field.in_type, InType::BINARY);

@@ -63,7 +63,7 @@ impl PayloadBuilder {
     /// One value of any type, given by the bytes [`InType::split`] would answer: without its count or its terminator,
     /// which are added.
     ///
-    /// Refused: bytes of which [`InType::split`] would not make the same value.
+    /// An error for bytes from which [`InType::split`] would not read the same value.
     pub fn value(mut self, in_type: InType, value: &[u8]) -> PayloadBuilder {
         if self.error.is_none() {
             self.error = push_value(&mut self.payload, in_type, value).err();
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_cut() {
+    fn values_that_are_too_long_are_rejected_not_cut() {
         use EncodeError::*;
         let new = PayloadBuilder::new;
         let fits = vec![1; MAX_SIZE];
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_have_to_be_one_value() {
+    fn bytes_of_a_value_must_be_exactly_one_value() {
         let refused = |in_type, value: &[u8]| {
             let error = refusal(PayloadBuilder::new().value(in_type, value));
             assert_eq!(error, EncodeError::BadValueSize { in_type, size: value.len() });
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pushed_is_split() {
+    fn pushed_values_are_split_again() {
         let sid = [1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0];
         let values: &[(InType, &[u8])] = &[
             (InType::NULL, b""),

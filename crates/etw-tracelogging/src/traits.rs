@@ -8,7 +8,7 @@ use etw_types::Guid;
 use crate::cursor::Cursor;
 use crate::error::{MetadataError, MetadataErrorKind};
 
-/// What a provider says of itself: its name, and perhaps the group it belongs to.
+/// A provider's traits: its name and, if it has one, its group.
 ///
 /// Registered with `EventSetInformation(EventProviderSetTraits)`; it comes with an event as extended data of type 12
 /// (`EVENT_HEADER_EXT_TYPE_PROV_TRAITS`):
@@ -33,7 +33,7 @@ impl<'a> ProviderTraits<'a> {
     ///
     /// # Errors
     ///
-    /// The size is below 3 (no room for a NUL) or above `blob.len()`; the name does not end.
+    /// The size is below 3 (too small for a NUL) or above `blob.len()`; the name does not end.
     pub fn parse(blob: &'a [u8]) -> Result<ProviderTraits<'a>, MetadataError> {
         let mut cursor = Cursor::open(blob, 3)?;
         let name = cursor.name()?;
@@ -52,7 +52,7 @@ impl<'a> ProviderTraits<'a> {
 
     /// The traits in the order written: type and data.
     ///
-    /// Ends after the first error: past it no trait's beginning is known.
+    /// Ends after the first error: the start of the next trait is not known.
     pub fn traits(&self) -> Traits<'a> {
         Traits { cursor: Cursor { bytes: self.bytes, offset: self.traits_offset } }
     }

@@ -33,7 +33,7 @@ pub(super) enum Literal {
     Bool(bool),
 }
 
-/// What is compared with literals.
+/// A value that is compared with literals.
 #[derive(Clone, Copy)]
 pub(super) enum Subject<'s> {
     Number(i128),

@@ -159,7 +159,7 @@ impl Node {
             }
             Node::Header(test) => Some(test.holds(Subject::Text(record.header.name()))),
             Node::Provider(test) => match test {
-                // A GUID tells by itself, a name only with the schema.
+                // A GUID needs no schema, a name does.
                 Test::Compare(_, Literal::Guid(_)) | Test::Is => {
                     Some(provider(record).is_some_and(|guid| test.holds(Subject::Guid(guid))))
                 }

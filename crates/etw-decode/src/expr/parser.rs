@@ -19,7 +19,7 @@ pub(super) struct Parser<'t> {
     time: &'t dyn Fn(&str) -> Result<FileTime, String>,
 }
 
-/// What values a name can be compared with.
+/// The kind of values that a name can be compared with.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Number,
@@ -55,7 +55,7 @@ impl<'t> Parser<'t> {
         while self.lexer.take("&&") || self.lexer.take_word("and") {
             parts.push(self.not()?);
         }
-        // What the header tells is asked first.
+        // Tests of the header come first: they are cheap.
         parts.sort_by_key(|part| matches!(part, Node::Field(_) | Node::Text(..)));
         Ok(if parts.len() == 1 { parts.remove(0) } else { Node::And(parts) })
     }
@@ -308,7 +308,7 @@ impl<'t> Parser<'t> {
         };
         match (kind, level) {
             (Kind::Level, Some(level)) => Ok(Literal::Number(level.0.into())),
-            // Header types and sources are words; other texts are told from names by their quotes.
+            // Header types and sources are words; other texts are distinguished from names by quotes.
             (Kind::Text, _) if word.chars().all(|c| c.is_alphanumeric() || c == '_') => {
                 Ok(Literal::Text(word.to_owned()))
             }

@@ -56,7 +56,7 @@ fn matches(text: &str) -> bool {
 }
 
 #[test]
-fn what_holds() {
+fn tests_that_hold() {
     for text in [
         "pid == 4",
         "PID in (1, 3..5) and cpu != 0",
@@ -92,7 +92,7 @@ fn what_holds() {
 }
 
 #[test]
-fn what_does_not_hold() {
+fn tests_that_do_not_hold() {
     for text in [
         "pid != 4",
         "pid == 4 and pid == 5",
@@ -139,9 +139,9 @@ fn errors_point_at_the_character() {
     assert!(parse(&"!".repeat(5000)).is_err());
 }
 
-/// What the header tells needs no schema, and nothing else is told by it.
+/// Tests of the header need no schema; others do.
 #[test]
-fn headers_alone() {
+fn tests_of_headers_need_no_schema() {
     let record = EventRecord::new(HeaderType::Event64, &[]);
     for (text, expected) in [
         ("pid == 4", Some(false)),
@@ -158,7 +158,7 @@ fn headers_alone() {
 
 /// Any bytes give an expression or an error.
 #[test]
-fn cut_expressions() {
+fn malicious_cut_and_changed_expressions_give_an_error() {
     let text = "provider like \"ma*\" and (n in (1, 2..3) or `a b` ~ 'x\\'y') && !time > +1.5s || keyword & 0x10";
     for from in 0..text.len() {
         for end in from..text.len() {

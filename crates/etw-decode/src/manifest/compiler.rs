@@ -69,7 +69,7 @@ impl<'t> Compiler<'t> {
         self.manifest.warn(what.into());
     }
 
-    /// English where there is a choice: what tools are written against.
+    /// Reads the texts; English ones come first, because tools expect them.
     pub fn strings(&mut self) {
         let tree = self.tree;
         let english = |element: usize| {
@@ -365,8 +365,10 @@ impl<'t> Compiler<'t> {
         if let Some(map) = tree.get(item, "map").filter(|map| !map.is_empty()) {
             match maps.get(map) {
                 Some(map) => field.map = Some(map.clone()),
-                None => self
-                    .warn(format!("field {:?} names the map {map:?}, which is none", field.name)),
+                None => self.warn(format!(
+                    "field {:?} names the map {map:?}, which does not exist",
+                    field.name
+                )),
             }
         }
         Ok(field)

@@ -85,7 +85,7 @@ fn encodings() {
 
 /// Cut anywhere, it is read as far as it goes, or refused with a reason.
 #[test]
-fn cut_manifests() {
+fn cut_manifests_give_an_error_or_what_is_left() {
     for end in 0..SMALL.len() {
         match parse(&SMALL.as_bytes()[..end]) {
             Ok(manifest) => assert!(!manifest.providers.is_empty()),
@@ -100,7 +100,7 @@ fn cut_manifests() {
 
 /// A template that many events share is not copied without end.
 #[test]
-fn malicious_templates() {
+fn malicious_templates_are_bounded() {
     let data = "<data name='x' inType='win:UInt8'/>".repeat(10_000);
     let events: String =
         (0..20_000).map(|n| format!("<event value='{n}' template='t'/>")).collect();

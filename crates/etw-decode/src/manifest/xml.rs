@@ -16,7 +16,7 @@ pub(super) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The elements of a text; an index, so that no depth of nesting matters.
+/// The elements of a text, by index, so that deep nesting needs no stack.
 pub(super) struct Tree {
     pub elements: Vec<Element>,
 }
@@ -28,7 +28,7 @@ pub(super) struct Element {
 }
 
 impl Tree {
-    /// As far as it is XML; what ended it.
+    /// Reads a text as far as it is XML; returns the error that ended it.
     pub fn parse(text: &str) -> (Tree, Option<ManifestError>) {
         let mut reader = quick_xml::Reader::from_str(text);
         let config = reader.config_mut();
@@ -69,7 +69,7 @@ impl Tree {
             let key = String::from_utf8_lossy(attribute.key.local_name().into_inner()).into_owned();
             let value = match attribute.unescape_value() {
                 Ok(value) => value.into_owned(),
-                // An entity that nobody knows stays as it is.
+                // An unknown entity stays as it is.
                 Err(_) => String::from_utf8_lossy(&attribute.value).into_owned(),
             };
             (key, value)
@@ -92,7 +92,7 @@ impl Tree {
         children.filter(move |child| self.elements[*child].name == name)
     }
 
-    /// Of all elements with the first name below a parent, those with the second.
+    /// Elements named `name` in the lists named `list` of a parent.
     pub fn grandchildren(
         &self,
         parent: usize,

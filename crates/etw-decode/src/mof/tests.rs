@@ -28,7 +28,7 @@ class Job_Type : Job
 "#;
 
 #[test]
-fn classes() {
+fn a_class_is_compiled_to_events_of_its_types() {
     let (events, warnings) = parse(MOF.as_bytes());
     assert_eq!(events.len(), 2, "{warnings:?}");
     assert!(warnings.iter().any(|warning| warning.contains("Alone")), "{warnings:?}");
@@ -61,7 +61,7 @@ fn classes() {
 }
 
 #[test]
-fn damaged_text() {
+fn damaged_text_gives_warnings_and_ends() {
     for end in 0..MOF.len() {
         parse(&MOF.as_bytes()[..end]);
         parse(&MOF.as_bytes()[end..]);

@@ -39,7 +39,7 @@ pub(crate) struct WppFormat {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Part {
     Text(String),
-    /// A field, by its place among all.
+    /// A field, by its index.
     Argument(usize, Spec),
 }
 

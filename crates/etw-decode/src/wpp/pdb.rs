@@ -140,7 +140,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
-/// The members of a field list that are enumerators; the list that goes on with it.
+/// The enumerators of a field list, and the list that continues it.
 fn enumerators(data: &[u8], names: &mut Vec<(String, i64)>) -> Option<u32> {
     const ENUMERATE: u16 = 0x1502;
     const CONTINUED: u16 = 0x1404;
@@ -164,7 +164,7 @@ fn enumerators(data: &[u8], names: &mut Vec<(String, i64)>) -> Option<u32> {
                 let name = text(rest);
                 at = number + size + rest.iter().position(|byte| *byte == 0)? + 1;
                 names.push((name, value));
-                // Filler tells how far the next member is.
+                // A filler byte says how far the next member is.
                 while data.get(at).is_some_and(|byte| *byte > 0xf0) {
                     at += usize::from(data[at] & 0xf);
                 }
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_a_pdb() {
+    fn a_pdb_has_the_messages_of_its_program() {
         let (messages, warnings) = parse(Cursor::new(file())).unwrap();
         assert_eq!(warnings, [""; 0]);
         let [message] = &messages[..] else { panic!("{messages:?}") };

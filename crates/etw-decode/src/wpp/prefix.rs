@@ -5,7 +5,7 @@ use super::printf::{Spec, integer};
 use crate::value::Value;
 use etw_types::FileTime;
 
-/// What stands before a message: a format of `%1` component, `%2` file and line, `%3` thread, `%4` time, `%5` and `%6` kernel and user
+/// The prefix of a message: a format with `%1` component, `%2` file and line, `%3` thread, `%4` time, `%5` and `%6` kernel and user
 /// time, `%7` sequence number, `%8` process, `%9` CPU.
 #[derive(Clone, Debug)]
 pub struct Prefix {
@@ -18,7 +18,7 @@ enum PrefixPart {
     Value(u8, Spec),
 }
 
-/// What a prefix tells of a message.
+/// The facts of a message that a prefix can show.
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
 pub struct PrefixFacts<'f> {
@@ -35,7 +35,7 @@ impl Prefix {
     /// As `TRACE_FORMAT_PREFIX` is, unless set.
     pub const DEFAULT: &'static str = "[%9!d!]%8!04X!.%3!04X!::%4!s! [%1!s!]";
 
-    /// Reads a format; what is no variable stays as it is.
+    /// Reads a format. Text that is not a variable stays as it is.
     pub fn parse(text: &str) -> Prefix {
         let mut parts = Vec::new();
         let mut plain = String::new();

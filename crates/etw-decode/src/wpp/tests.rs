@@ -55,7 +55,7 @@ fn text(number: u16, payload: &[u8], pointer_size: u8) -> String {
 }
 
 #[test]
-fn a_message_and_its_text() {
+fn a_message_has_the_text_of_its_format() {
     let payload = [
         &0xc000_0022u32.to_le_bytes()[..],
         &255i32.to_le_bytes(),
@@ -71,7 +71,7 @@ fn a_message_and_its_text() {
 }
 
 #[test]
-fn items() {
+fn every_item_of_a_message_has_its_text() {
     let payload = [
         &[2u8][..],
         &5u32.to_le_bytes(),
@@ -107,7 +107,7 @@ fn damaged_files() {
 
 /// The example of Microsoft's documentation, and variables that are none.
 #[test]
-fn prefixes() {
+fn a_prefix_shows_what_its_format_asks_for() {
     let facts = PrefixFacts {
         component: "tracedrv",
         place: "tracedrv_c258",

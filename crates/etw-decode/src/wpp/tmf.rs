@@ -9,7 +9,7 @@ use etw_tracelogging::{Show, StatusKind, Wire};
 use etw_types::Guid;
 use std::sync::Arc;
 
-/// Reads a TMF file, or several one behind the other; gives what could not be read as warnings.
+/// Reads a TMF file, or several one behind the other; returns warnings about what could not be read.
 pub fn parse_tmf(text: &str) -> (Vec<WppMessage>, Vec<String>) {
     let mut messages = Vec::new();
     let mut warnings = Vec::new();

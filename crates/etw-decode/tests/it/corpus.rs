@@ -256,7 +256,7 @@ fn manifest(name: &str) -> Catalog {
 
 /// With their manifests nothing stays raw.
 #[test]
-fn manifests_describe_their_traces() {
+fn manifests_decode_their_traces() {
     if corpus().is_none() {
         return;
     }
@@ -305,9 +305,9 @@ fn kernel_records_fit_their_classes() {
     }
 }
 
-/// A program of 32 bits that logs what one of 64 would: its payload tells.
+/// A 32-bit program that logs 64-bit pointers: its payload decides.
 #[test]
-fn processes_of_another_width() {
+fn a_payload_of_the_other_pointer_width_is_recognised() {
     let Some(corpus) = corpus() else { return };
     let mut records = records(&corpus.join("etl/kernel-classic-process-data-64-v3.etl"));
     let mut decoder = Decoder::new();

@@ -689,7 +689,7 @@ fn only_the_described_version_and_provider_decode() {
     assert_eq!(decoder.decode(&record).event_name(), Some("E"));
     record.provider = Some(Guid::from_u128(9));
     assert_eq!(decoder.decode(&record).reason(), Some(&Reason::NoManifest));
-    // Those of WPP and TraceLogging are not told apart by number.
+    // Events of WPP and TraceLogging are not distinguished by number.
     for source in [2, 3, 4] {
         let mut decoder = Decoder::new();
         learn(&mut decoder, 32, &Info { id: 1, source, ..Info::default() }.blob());
@@ -701,7 +701,7 @@ fn only_the_described_version_and_provider_decode() {
 }
 
 #[test]
-fn what_is_told_again_takes_no_room() {
+fn a_repeated_description_is_kept_once() {
     let mut decoder = Decoder::new();
     let names = map("M", 1, &[(1, "one")]);
     let info = Info { id: 1, names: vec![(EVENT, "E")], ..Info::default() }.blob();

@@ -41,7 +41,7 @@ fn the_logfile_header_in_both_widths() {
 }
 
 #[test]
-fn companions_of_the_header() {
+fn records_beside_the_header_are_decoded() {
     let masks: Vec<u8> = (1u32..=9).flat_map(u32::to_le_bytes).collect();
     let with_version = json(0x05, &masks).unwrap();
     assert!(with_version.starts_with("{\"GroupMask1\":\"0x1\","));
@@ -77,7 +77,7 @@ fn companions_of_the_header() {
 }
 
 #[test]
-fn what_is_not_known_has_a_reason() {
+fn an_unknown_type_of_the_group_has_a_reason() {
     assert_eq!(json(0x77, &[]), None);
     assert_eq!(json(0x40, &[1, 2, 3]), None, "too short for its fields");
     let mut decoder = Decoder::new();

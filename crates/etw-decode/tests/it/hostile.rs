@@ -91,7 +91,7 @@ fn mutated_descriptions_never_panic() {
 
 /// P5: a few bytes that stand for more than an event can hold are refused, and soon.
 #[test]
-fn amplification_is_bounded() {
+fn malicious_nested_arrays_are_bounded() {
     let long_name = "n".repeat(60_000);
     let many = MetadataBuilder::new("E", 0)
         .structure("s", 1, Count::Fixed(65_535), 0)
@@ -114,7 +114,7 @@ fn amplification_is_bounded() {
 
 /// P5: an array of structs whose members are empty arrays with long names: few bytes, and no value to count.
 #[test]
-fn amplification_by_empty_arrays() {
+fn malicious_empty_arrays_are_bounded() {
     let name = "n".repeat(400);
     let mut blob = MetadataBuilder::new("E", 0).structure("s", 120, Count::Fixed(65_535), 0);
     for _ in 0..120 {
@@ -145,7 +145,7 @@ fn event_1(payload: &[u8]) -> EventRecord<'_> {
 
 /// P5: bytes that each stand for a long name, whole or of many bits.
 #[test]
-fn amplification_by_maps() {
+fn malicious_maps_are_bounded() {
     let long = "n".repeat(15_000);
     let bits: Vec<(u32, &str)> = (0..2_000).map(|_| (1, "bit")).collect();
     for map in [map("M", 1, &[(1, &long)]), map("M", 2, &bits)] {
@@ -223,7 +223,7 @@ fn malicious_descriptions_that_overlap() {
 
 /// P5: a message that names one long field often.
 #[test]
-fn amplification_by_messages() {
+fn malicious_messages_are_bounded() {
     let template: &'static str = "%1".repeat(10_000).leak();
     let names = vec![(MESSAGE, template)];
     let info = Info { id: 1, names, properties: vec![property("t", 305, 0)], ..Info::default() };

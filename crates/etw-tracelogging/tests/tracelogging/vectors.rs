@@ -169,7 +169,7 @@ fn custom_payload() {
 
 /// TC-4
 #[test]
-fn custom_field_is_binary_to_who_ignores_the_flag() {
+fn a_custom_field_is_binary_to_a_reader_that_ignores_the_flag() {
     // A decoder that never looks at `custom` finds the payload and, behind it, the next field.
     let blob = event()
         .custom("c", 24, &[7, 7], 0)
