@@ -36,6 +36,9 @@ extern "C++" {
 #endif
 #include <errno.h>
 #include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +83,12 @@ typedef uint64_t DWORDLONG, ULONGLONG_PTR;
 typedef int64_t *PLONGLONG, *PLONG64;
 typedef int16_t *PSHORT;
 typedef unsigned char *LPBYTE;
+typedef const unsigned char *LPCBYTE, *PCBYTE, *PCUCHAR;
+typedef UINT_PTR WPARAM;
+typedef LONG_PTR LPARAM, LRESULT;
+typedef ULONG_PTR *PULONG_PTR, *PSIZE_T;
+typedef WORD ATOM, *LPWORD, *PWORD;
+typedef DWORD COLORREF;
 typedef SYSTEMTIME *LPSYSTEMTIME;
 typedef BOOL *PBOOL, *LPBOOL;
 typedef wchar_t etw_wchar;
@@ -96,6 +105,22 @@ typedef union _ULARGE_INTEGER {
 } ULARGE_INTEGER, *PULARGE_INTEGER;
 typedef GUID UUID, CLSID, IID;
 
+/* Windows 10, unless the program says otherwise. */
+#ifndef _WIN32_WINNT
+#define _WIN32_WINNT 0x0A00
+#endif
+#ifndef WINVER
+#define WINVER _WIN32_WINNT
+#endif
+#ifndef NTDDI_VERSION
+#define NTDDI_VERSION 0x0A000000
+#endif
+
+#ifdef UNICODE
+typedef WCHAR _TCHAR, _TSCHAR;
+#else
+typedef char _TCHAR, _TSCHAR;
+#endif
 #ifdef UNICODE
 typedef WCHAR TCHAR, *PTSTR, *LPTSTR;
 typedef const WCHAR *PCTSTR, *LPCTSTR;
@@ -148,7 +173,15 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define ETW_DECLSPEC_deprecated __attribute__((deprecated))
 #define DECLSPEC_CACHEALIGN __attribute__((aligned(64)))
 #define DECLSPEC_ALIGN(n) __attribute__((aligned(n)))
+/*
+ * In headers of mc.exe, DECLSPEC_NOINLINE stands in front of __inline, with which C has no definition of the function that other files can
+ * call (unless -fgnu89-inline). Each file gets its own.
+ */
+#if defined(__cplusplus) || defined(__GNUC_GNU_INLINE__)
 #define DECLSPEC_NOINLINE __attribute__((noinline))
+#else
+#define DECLSPEC_NOINLINE __attribute__((unused)) static
+#endif
 #define DECLSPEC_NORETURN __attribute__((noreturn))
 #define C_ASSERT(what) typedef char etw_c_assert[(what) ? 1 : -1] __attribute__((unused))
 #define IN
@@ -166,7 +199,13 @@ typedef const char *PCTSTR, *LPCTSTR;
 #ifndef _countof
 #define _countof(array) (sizeof(array) / sizeof((array)[0]))
 #endif
-#define FIELD_OFFSET(type, field) ((LONG)offsetof(type, field))
+/* With an index that is not constant, too, which g++ does not accept in offsetof. Use offsetof in case labels and static_assert there. */
+#if defined(__cplusplus) && !defined(__clang__)
+#define FIELD_OFFSET(type, field) ((LONG)(LONG_PTR)(&((type *)0)->field))
+#else
+#define FIELD_OFFSET(type, field) ((LONG)__builtin_offsetof(type, field))
+#endif
+#define UFIELD_OFFSET(type, field) ((DWORD)FIELD_OFFSET(type, field))
 #define MAX_PATH 260
 #define MAXUSHORT 0xffff
 #define MAXULONG 0xffffffffu
@@ -177,29 +216,7 @@ typedef const char *PCTSTR, *LPCTSTR;
 #undef LONG_MAX
 #define LONG_MAX 0x7fffffff
 #define INFINITE 0xffffffffu
-#define NO_ERROR 0u
-#define ERROR_OUTOFMEMORY 14u
-#define ERROR_BUSY 170u
-#define ERROR_MOD_NOT_FOUND 126u
-#define ERROR_PROC_NOT_FOUND 127u
-#define ERROR_NO_MORE_ITEMS 259u
-#define ERROR_MR_MID_NOT_FOUND 317u
-#define ERROR_NO_UNICODE_TRANSLATION 1113u
-#define ERROR_NONE_MAPPED 1332u
-#define ERROR_INVALID_SID 1337u
-#define ERROR_EMPTY 4306u
-#define ERROR_WMI_GUID_NOT_FOUND 4200u
-#define ERROR_WMI_ITEMID_NOT_FOUND 4202u
-#define ERROR_WMI_SERVER_UNAVAILABLE 4208u
-#define ERROR_GEN_FAILURE 31u
-#define ERROR_INVALID_NAME 123u
-#define ERROR_RESOURCE_TYPE_NOT_FOUND 1813u
-#define ERROR_EVT_MAX_INSERTS_REACHED 15031u
-#define S_OK ((HRESULT)0)
-#define S_FALSE ((HRESULT)1)
-#define E_FAIL ((HRESULT)0x80004005)
-#define E_OUTOFMEMORY ((HRESULT)0x8007000e)
-#define E_INVALIDARG ((HRESULT)0x80070057)
+#include "etw_windows_errors.h"
 #define SUCCEEDED(hr) ((HRESULT)(hr) >= 0)
 #define FAILED(hr) ((HRESULT)(hr) < 0)
 #define HRESULT_CODE(hr) ((hr) & 0xffff)
@@ -216,6 +233,13 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define BYTE_MAX 0xffu
 #define DWORD_MAX 0xffffffffu
 
+#define _rotl(value, count) etw_rotl32((value), (count))
+#define _rotr(value, count) etw_rotl32((value), -(count))
+#define _rotl64(value, count) etw_rotl64((value), (count))
+#define _rotr64(value, count) etw_rotl64((value), -(count))
+static inline uint32_t etw_rotl32(uint32_t value, int count) { return value << (count & 31) | value >> (-count & 31); }
+static inline uint64_t etw_rotl64(uint64_t value, int count) { return value << (count & 63) | value >> (-count & 63); }
+
 #define _byteswap_ushort(value) __builtin_bswap16(value)
 #define _byteswap_ulong(value) __builtin_bswap32(value)
 #define _byteswap_uint64(value) __builtin_bswap64(value)
@@ -224,186 +248,12 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define RtlFillMemory(to, size, fill) memset((to), (fill), (size))
 
 /* ---- Annotations ---- */
-#define _In_count_(n)
-#define _In_bytecount_(n)
-#define _In_opt_count_(n)
-#define _In_opt_bytecount_(n)
-#define _In_opt_z_count_(n)
-#define _In_reads_or_z_(n)
-#define _In_reads_opt_z_(n)
-#define _In_reads_to_ptr_(p)
-#define _Inout_count_(n)
-#define _Inout_bytecount_(n)
-#define _Inout_updates_opt_(n)
-#define _Inout_updates_z_(n)
-#define _Inout_updates_bytes_opt_(n)
-#define _Inout_updates_bytes_to_(n, m)
-#define _Inout_updates_to_(n, m)
-#define _Inout_updates_all_(n)
-#define _Out_cap_(n)
-#define _Out_bytecap_(n)
-#define _Out_writes_opt_(n)
-#define _Out_writes_opt_z_(n)
-#define _Out_writes_all_(n)
-#define _Out_writes_bytes_all_(n)
-#define _Out_writes_to_opt_(n, m)
-#define _Out_range_(a, b)
-#define _Outptr_result_z_
-#define _Outptr_result_buffer_(n)
-#define _Outptr_opt_result_maybenull_
-#define _Outref_
-#define _Deref_out_
-#define _Deref_out_range_(a, b)
-#define _Deref_post_z_
-#define _Ret_notnull_
-#define _Ret_range_(a, b)
-#define _Ret_writes_(n)
-#define _Ret_writes_z_(n)
-#define _Field_size_opt_(n)
-#define _Field_size_bytes_opt_(n)
-#define _Field_size_part_(n, m)
-#define _Field_range_(a, b)
-#define _Field_size_z_(n)
-#define _Struct_size_bytes_(n)
-#define _Scanf_format_string_
-#define _Always_(what)
-#define _At_(target, what)
-#define _Group_(what)
-#define _Maybenull_
-#define _Notnull_
-#define _Notref_
-#define _Null_
-#define _Pre_notnull_
-#define _Pre_maybenull_
-#define _Pre_valid_
-#define _Pre_z_
-#define _Prepost_z_
-#define _Post_z_
-#define _Post_valid_
-#define _Post_notnull_
-#define _Post_readable_byte_size_(n)
-#define _Post_writable_byte_size_(n)
-#define _Post_satisfies_(what)
-#define _Pre_satisfies_(what)
-#define _Post_equal_to_(what)
-#define _Points_to_data_
-#define _Readable_bytes_(n)
-#define _Writable_bytes_(n)
-#define _Readable_elements_(n)
-#define _Writable_elements_(n)
-#define _Reserved_
-#define _Result_nullonfailure_
-#define _Result_zeroonfailure_
-#define _Return_type_success_(e)
-#define _On_failure_(e)
-#define _Satisfies_(e)
-#define _Strict_type_match_
-#define _Unchanged_(e)
-#define _Valid_
-#define _Enum_is_bitflag_
-#define _IRQL_requires_max_(n)
-#define _IRQL_requires_same_
-#define _IRQL_requires_(n)
-#define _Interlocked_operand_
-#define __analysis_assume(e)
-#define __callback
-#define __checkReturn
-#define __in_opt
-#define __in_z
-#define __in_z_opt
-#define __in_opt_z
-#define __in_bcount(n)
-#define __in_bcount_opt(n)
-#define __in_ecount(n)
-#define __in_ecount_opt(n)
-#define __in_ecount_z(n)
-#define __inout
-#define __inout_opt
-#define __inout_z
-#define __inout_bcount(n)
-#define __inout_bcount_opt(n)
-#define __inout_ecount(n)
-#define __inout_ecount_z(n)
-#define __inout_ecount_opt(n)
-#define __out_opt
-#define __out_bcount(n)
-#define __out_bcount_opt(n)
-#define __out_bcount_part(n, m)
-#define __out_bcount_part_opt(n, m)
-#define __out_bcount_full(n)
-#define __out_ecount(n)
-#define __out_ecount_z(n)
-#define __out_ecount_opt(n)
-#define __out_ecount_part(n, m)
-#define __out_ecount_full(n)
-#define __deref_in
-#define __deref_out
-#define __deref_out_opt
-#define __deref_out_z
-#define __deref_out_bcount(n)
-#define __deref_out_ecount(n)
-#define __deref_inout
-#define __deref_opt_out
-#define __field_bcount(n)
-#define __field_bcount_opt(n)
-#define __field_ecount(n)
-#define __field_ecount_opt(n)
-#define __field_nullterminated
-#define __nullterminated
-#define __struct_bcount(n)
-/* The C++ library has these names itself: windows/specstrings.h, comutil.h. */
+#include "etw_windows_sal.h"
+/* The C++ library has these names itself; windows/specstrings.h and comutil.h define them behind its headers. */
 #ifndef __cplusplus
 #define __in
 #define __out
 #endif
-#define _In_
-#define _In_z_
-#define _In_opt_
-#define _In_opt_z_
-#define _In_reads_(n)
-#define _In_reads_opt_(n)
-#define _In_reads_bytes_(n)
-#define _In_reads_bytes_opt_(n)
-#define _In_reads_z_(n)
-#define _In_range_(a, b)
-#define _Inout_
-#define _Inout_opt_
-#define _Inout_updates_(n)
-#define _Inout_updates_bytes_(n)
-#define _Inout_z_
-#define _Out_
-#define _Out_opt_
-#define _Out_writes_(n)
-#define _Out_writes_z_(n)
-#define _Out_writes_to_(n, m)
-#define _Out_writes_bytes_(n)
-#define _Out_writes_bytes_opt_(n)
-#define _Out_writes_bytes_to_(n, m)
-#define _Out_writes_bytes_to_opt_(n, m)
-#define _Outptr_
-#define _Outptr_opt_
-#define _Outptr_result_bytebuffer_(n)
-#define _Outptr_result_maybenull_
-#define _COM_Outptr_
-#define _Ret_maybenull_
-#define _Ret_z_
-#define _Field_size_(n)
-#define _Field_size_bytes_(n)
-#define _Field_z_
-#define _Null_terminated_
-#define _Printf_format_string_
-#define _Success_(e)
-#define _Check_return_
-#define _Must_inspect_result_
-#define _Use_decl_annotations_
-#define _Pre_
-#define _Post_
-#define _Post_invalid_
-#define _When_(c, a)
-#define _Frees_ptr_
-#define _Frees_ptr_opt_
-#define _Analysis_assume_(e)
-#define _Function_class_(n)
 
 /* ---- Memory ---- */
 #define RtlZeroMemory(to, size) memset((to), 0, (size))
@@ -609,6 +459,7 @@ static inline int StringFromGUID2(REFGUID guid_, WCHAR *to, int count)
 
 #include "etw_windows_text.h"
 #include "etw_windows_system.h"
+#include "etw_windows_threads.h"
 
 /* windows/wmain.h has a main for programs whose beginning is wmain. */
 #endif

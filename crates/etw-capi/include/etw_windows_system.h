@@ -606,10 +606,6 @@ static inline DWORD FormatMessageW(DWORD flags, const void *source, DWORD id, DW
 #endif
 
 /* ---- COM: memory and texts of GUIDs; there are no classes ---- */
-#define E_POINTER ((HRESULT)0x80004003)
-#define E_NOTIMPL ((HRESULT)0x80004001)
-#define E_NOINTERFACE ((HRESULT)0x80004002)
-#define E_UNEXPECTED ((HRESULT)0x8000ffff)
 #define CO_E_CLASSSTRING ((HRESULT)0x800401f3)
 #define REGDB_E_CLASSNOTREG ((HRESULT)0x80040154)
 #define COINIT_MULTITHREADED 0x0

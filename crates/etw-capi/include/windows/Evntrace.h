@@ -1,2 +1,2 @@
-/* Part of openetw: the same with the capital that programs for Windows often give it. */
+/* Part of openetw: this name in Windows' capitalisations, too. */
 #include "../evntrace.h"

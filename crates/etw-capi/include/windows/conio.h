@@ -3,6 +3,8 @@
 #define ETW_WINDOWS_CONIO_H
 #include "../etw_windows.h"
 #define _getch getchar
+#define _getwch getchar
+#define _getwche getchar
 #define _getche getchar
 #define getch getchar
 /* Nobody can be asked without waiting. */

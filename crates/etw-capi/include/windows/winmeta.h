@@ -1,22 +1,2 @@
-/* Part of openetw: see ../etw_windows.h. */
-#ifndef ETW_WINDOWS_WINMETA_H
-#define ETW_WINDOWS_WINMETA_H
-#include "../etw_windows.h"
-#define WINEVENT_LEVEL_LOG_ALWAYS 0x0
-#define WINEVENT_LEVEL_CRITICAL 0x1
-#define WINEVENT_LEVEL_ERROR 0x2
-#define WINEVENT_LEVEL_WARNING 0x3
-#define WINEVENT_LEVEL_INFO 0x4
-#define WINEVENT_LEVEL_VERBOSE 0x5
-#define WINEVENT_OPCODE_INFO 0x0
-#define WINEVENT_OPCODE_START 0x1
-#define WINEVENT_OPCODE_STOP 0x2
-#define WINEVENT_OPCODE_DC_START 0x3
-#define WINEVENT_OPCODE_DC_STOP 0x4
-#define WINEVENT_OPCODE_EXTENSION 0x5
-#define WINEVENT_OPCODE_REPLY 0x6
-#define WINEVENT_OPCODE_RESUME 0x7
-#define WINEVENT_OPCODE_SUSPEND 0x8
-#define WINEVENT_OPCODE_SEND 0x9
-#define WINEVENT_OPCODE_RECEIVE 0xf0
-#endif
+/* Part of openetw: see ../etw_windows_winmeta.h. */
+#include "../etw_windows_winmeta.h"

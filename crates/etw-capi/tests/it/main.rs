@@ -15,5 +15,6 @@ mod support;
 mod threads;
 mod tracelogging;
 mod wide_strings;
+mod windows_headers;
 mod windows_samples;
 mod write_calls;

@@ -151,3 +151,23 @@ fn headers_for_windows_programs_mean_what_windows_documents() {
     }
     assert!(ran > 0, "no C compiler is installed");
 }
+
+/// Capitalised header names, annotations, status codes, threads and their waits, and functions in the form of mc.exe's headers compile without a
+/// warning and mean what Windows documents, in C (without `-fgnu89-inline`) and in C++.
+#[test]
+fn names_that_windows_programs_use_compile_and_work() {
+    const AS_C: &[&str] = &["-std=gnu11", "-fshort-wchar", "-DUNICODE", WINDOWS];
+    const AS_CPP: &[&str] =
+        &["-std=c++17", "-fshort-wchar", "-DUNICODE", WINDOWS, "-Wno-unknown-pragmas", "-x", "c++"];
+    let source = home().join("tests/c/windows/names.c");
+    let compilers = [("gcc", AS_C), ("clang", AS_C), ("g++", AS_CPP), ("clang++", AS_CPP)];
+    for (name, flags) in compilers {
+        let folder = Folder::new(&format!("windows-names-{name}"));
+        let Some(program) = compile_file(&folder, &source, Compiler(name, flags)) else {
+            continue;
+        };
+        let output = Command::new(program).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{name}: {said}");
+    }
+}

@@ -15,6 +15,16 @@ pub fn write(
     put_extended(options, out, record);
     put_content(options, out, record, decoded);
     if options.raw {
+        for (key, item) in
+            [("traits", ExtType::PROV_TRAITS), ("metadata", ExtType::EVENT_SCHEMA_TL)]
+        {
+            if let Some(bytes) = record.extended.find(item) {
+                put_key(out, key);
+                out.push(b'"');
+                put_hex(out, bytes);
+                out.push(b'"');
+            }
+        }
         out.extend_from_slice(b",\"buffer\":");
         put_number(out, record.position.buffer_index);
         out.extend_from_slice(b",\"offset\":");

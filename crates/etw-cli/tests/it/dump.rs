@@ -401,6 +401,22 @@ fn raw_tells_where_each_record_lies() {
     assert_eq!(places[0], (0, 0));
 }
 
+/// Byte-level comparisons need the provider traits and the event metadata as they are stored.
+#[test]
+fn raw_shows_traits_and_metadata_of_tracelogging_in_hex() {
+    let file = TempFile::new(&greetings(1));
+    let lines = json_lines(&stdout(&["dump", "--raw", "--format", "json"], &[file.path()], 0));
+    let traits = "23005465737 42e50726f766964657200130001".replace(' ', "");
+    let event = lines.last().unwrap();
+    assert!(event["traits"].as_str().unwrap().starts_with(&traits), "{event}");
+    let metadata = event["metadata"].as_str().unwrap();
+    assert!(metadata.contains("004772656574696e670074657874009723"), "{event}");
+    assert_eq!(metadata.len(), 2 * usize::from_str_radix(&metadata[..2], 16).unwrap());
+    assert_eq!((&lines[0]["traits"], &lines[0]["metadata"]), (&Value::Null, &Value::Null));
+    let plain = stdout(&["dump", "--format", "json"], &[file.path()], 0);
+    assert!(!plain.contains("\"metadata\"") && !plain.contains("\"traits\""));
+}
+
 #[test]
 fn integers_can_be_quoted() {
     let file = TempFile::new(&greetings(1));

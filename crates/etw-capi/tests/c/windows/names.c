@@ -1,0 +1,137 @@
+/*
+ * Names that programs for Windows take from its headers: capitalised headers, annotations, status codes, and functions of threads. C and C++.
+ * Prints the lines that are wrong.
+ */
+#include <Windows.h>
+#include <SDKDDKVer.h>
+#include <WinDef.h>
+#include <TCHAR.h>
+#include <tchar.h>
+#include <Process.h>
+#include <WinSock2.h>
+#include <WS2tcpip.h>
+#include <StrSafe.h>
+#include <Evntrace.h>
+#include <EvntProv.h>
+#include <TraceLoggingProvider.h>
+#include <conio.h>
+#include <stdio.h>
+
+static int wrong;
+#define CHECK(is_right)                                             \
+    do {                                                            \
+        if (!(is_right)) {                                          \
+            fprintf(stderr, "line %d: %hs\n", __LINE__, #is_right); \
+            wrong++;                                                \
+        }                                                           \
+    } while (0)
+
+_Check_return_ _Ret_opt_bytecount_(size) static PVOID annotated(_In_count_x_(4) const int *numbers, _In_ SIZE_T size,
+                                                                _Pre_cap_(size) _Post_z_ char *text,
+                                                                _Inout_updates_bytes_to_opt_(size, 0) PVOID out)
+{
+    (void)numbers, (void)size, (void)text;
+    return out;
+}
+_Ret_ _Ret_bytecount_(4) static PVOID none(void) { return NULL; }
+
+/* In the form of mc.exe's headers: callable in each C file, without -fgnu89-inline. */
+DECLSPEC_NOINLINE __inline VOID __stdcall McGenCallback(_Inout_opt_ PVOID context)
+{
+    if (context != NULL)
+        ++*(int *)context;
+}
+
+typedef struct {
+    ULONG count;
+    USHORT items[1];
+} List;
+
+static HANDLE started, finish;
+static LONG word;
+
+static DWORD WINAPI run(LPVOID parameter)
+{
+    SetEvent(started);
+    CHECK(WaitForSingleObject(finish, INFINITE) == WAIT_OBJECT_0);
+    *(LONG *)parameter = 7;
+    InterlockedExchange(&word, 1);
+    WakeByAddressAll(&word);
+    return 42;
+}
+
+static void check_threads(void)
+{
+    LONG seen = 0, zero = 0;
+    DWORD id = 0, code = 0;
+    HANDLE both[2], mutex, thread;
+    SRWLOCK lock = SRWLOCK_INIT;
+    CRITICAL_SECTION section;
+    started = CreateEvent(NULL, FALSE, FALSE, NULL);
+    finish = CreateEventW(NULL, TRUE, FALSE, NULL);
+    CHECK(WaitForSingleObject(started, 1) == WAIT_TIMEOUT);
+    thread = CreateThread(NULL, 0, run, &seen, 0, &id);
+    CHECK(thread != NULL && id != 0 && GetThreadId(thread) == id);
+    CHECK(WaitForSingleObject(started, 10000) == WAIT_OBJECT_0);
+    CHECK(WaitForSingleObject(started, 0) == WAIT_TIMEOUT); /* The wait has reset it. */
+    CHECK(WaitForSingleObject(thread, 0) == WAIT_TIMEOUT);
+    CHECK(GetExitCodeThread(thread, &code) && code == STILL_ACTIVE);
+    SetEvent(finish);
+    while (InterlockedCompareExchange(&word, 0, 0) == 0)
+        WaitOnAddress(&word, &zero, sizeof word, INFINITE);
+    both[0] = thread;
+    both[1] = finish;
+    CHECK(WaitForMultipleObjects(2, both, TRUE, 10000) == WAIT_OBJECT_0);
+    both[0] = started;
+    CHECK(WaitForMultipleObjects(2, both, FALSE, 10000) == WAIT_OBJECT_0 + 1);
+    CHECK(GetExitCodeThread(thread, &code) && code == 42 && seen == 7);
+    CHECK(CloseHandle(thread) && CloseHandle(started) && CloseHandle(finish));
+    CHECK(!CloseHandle(NULL) && GetLastError() == ERROR_INVALID_HANDLE && !CloseHandle(INVALID_HANDLE_VALUE));
+    CHECK(!WaitOnAddress(&word, &word, sizeof word, 1) && GetLastError() == ERROR_TIMEOUT);
+    mutex = CreateMutex(NULL, TRUE, NULL);
+    CHECK(WaitForSingleObject(mutex, 0) == WAIT_OBJECT_0 && ReleaseMutex(mutex) && ReleaseMutex(mutex) && !ReleaseMutex(mutex));
+    CloseHandle(mutex);
+    AcquireSRWLockShared(&lock);
+    ReleaseSRWLockShared(&lock);
+    InitializeCriticalSection(&section);
+    EnterCriticalSection(&section);
+    CHECK(TryEnterCriticalSection(&section));
+    LeaveCriticalSection(&section);
+    LeaveCriticalSection(&section);
+    DeleteCriticalSection(&section);
+}
+
+int main(void)
+{
+    const _TCHAR *text = _T("text");
+    char name[256];
+    WCHAR wide[8];
+    DWORD size = sizeof name;
+    HMODULE module = NULL;
+    LPARAM parameter = -1;
+    LPCBYTE bytes = (LPCBYTE)"x";
+    int called = 0;
+    CHECK(_tcslen(text) == 4 && bytes[0] == 'x' && parameter < 0);
+    CHECK(_WIN32_WINNT == 0x0A00 && WINVER == 0x0A00 && NTDDI_VERSION == 0x0A000000);
+    CHECK(annotated(NULL, 0, NULL, NULL) == NULL && none() == NULL);
+    McGenCallback(&called);
+    CHECK(called == 1);
+    CHECK(ERROR_SHARING_VIOLATION == 32 && RPC_S_OK == 0 && E_ACCESSDENIED == (HRESULT)0x80070005);
+    CHECK(IsEqualGUID(
+#ifdef __cplusplus
+        GUID_NULL, GUID()
+#else
+        &GUID_NULL, &GUID_NULL
+#endif
+            ));
+    CHECK(MAKE_HRESULT(SEVERITY_ERROR, FACILITY_WIN32, 5) == E_ACCESSDENIED);
+    for (int n = 0; n < 3; n++)
+        CHECK(FIELD_OFFSET(List, items[n]) == 4 + 2 * n);
+    CHECK(_rotl(0x80000001u, 1) == 3 && _rotr(3u, 1) == 0x80000001u && _rotl64(1, 63) == 1ull << 63);
+    CHECK(LCMapStringEx(LOCALE_NAME_INVARIANT, LCMAP_UPPERCASE, L"a\u00fc7", -1, wide, 8, NULL, NULL, 0) == 4);
+    CHECK(wcscmp(wide, L"A\u00dc7") == 0);
+    CHECK(GetUserNameA(name, &size) && size == strlen(name) + 1);
+    CHECK(GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, NULL, &module) && module != NULL);
+    check_threads();
+    return wrong;
+}
