@@ -1,5 +1,6 @@
 //! Counts of a trace by process, by activity and over time.
 
+use crate::attribution::Owner;
 use crate::join::Names;
 use etw_decode::Decoder;
 use etw_types::{EventRecord, FileTime, Guid};
@@ -13,7 +14,8 @@ pub const BINS: usize = 64;
 /// Counts that grow with a trace.
 #[derive(Default)]
 pub struct Views {
-    processes: HashMap<Option<u32>, (u64, u64)>,
+    /// Records and payload bytes by owner; the thread is set if its process is not known yet.
+    processes: HashMap<Owner, (u64, u64)>,
     activities: HashMap<Guid, Activity>,
     pub names: Names,
     rate: Rate,
@@ -56,9 +58,14 @@ impl Views {
         if Names::may_tell(record) {
             self.names.learn(record, &decoder.decode(record));
         }
-        let process = record.process_id;
-        let known = self.processes.len() < LIMIT || self.processes.contains_key(&process);
-        let row = self.processes.entry(process.filter(|_| known)).or_default();
+        let owner = self.names.owner(record);
+        // A thread whose process is not known yet may be named by the rundown at the end.
+        let key = match owner.process {
+            Some(process) => Owner { process: Some(process), thread: None },
+            None => owner,
+        };
+        let known = self.processes.len() < LIMIT || self.processes.contains_key(&key);
+        let row = self.processes.entry(if known { key } else { Owner::default() }).or_default();
         row.0 += 1;
         row.1 += record.payload.len() as u64;
         let Some(time) = time else { return };
@@ -80,16 +87,16 @@ impl Views {
     /// The most records first.
     pub fn processes(&self) -> Vec<ProcessRow> {
         let name = |process: &Option<u32>| self.names.process_name((*process)?).map(str::to_owned);
-        let mut rows: Vec<ProcessRow> = self
-            .processes
-            .iter()
-            .map(|(process, &(count, bytes))| ProcessRow {
-                process: *process,
-                name: name(process),
-                count,
-                bytes,
-            })
-            .collect();
+        let mut counts: HashMap<Option<u32>, (u64, u64)> = HashMap::new();
+        for (owner, (count, bytes)) in &self.processes {
+            let thread = || self.names.process_of(owner.thread?);
+            let row = counts.entry(owner.process.or_else(thread)).or_default();
+            row.0 += count;
+            row.1 += bytes;
+        }
+        let row =
+            |(process, (count, bytes))| ProcessRow { process, name: name(&process), count, bytes };
+        let mut rows: Vec<ProcessRow> = counts.into_iter().map(row).collect();
         rows.sort_by_key(|row| (std::cmp::Reverse(row.count), row.process));
         rows
     }

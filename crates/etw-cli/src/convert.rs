@@ -126,6 +126,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         let clock = &clocks[record.position.file_index as usize];
         let Some(time) = record.timestamp(clock) else { continue };
         let decoded = decoder.decode(&record);
+        // Tracks and filters use the process and thread to which an event belongs.
+        let record = names.attributed(&record);
         if let Some(filter) = &filter {
             if !filter.matches(&record, &decoded, Some(time), &style) {
                 continue;

@@ -1,5 +1,6 @@
 //! Names of processes and threads, from what the kernel's events tell of them.
 
+use crate::attribution::{Owner, ThreadTable};
 use etw_decode::{Decoded, Decoder, Field, Style, Value, Visitor};
 use etw_etl::read::Records;
 use etw_types::{EventRecord, Guid, Hook, le};
@@ -17,8 +18,8 @@ const STACK_LIMIT: usize = 256 << 20;
 #[derive(Debug, Default)]
 pub struct Names {
     processes: HashMap<u32, String>,
-    /// By thread: its process, and its name where it has one.
-    threads: HashMap<u32, (u32, Option<String>)>,
+    threads: ThreadTable,
+    thread_names: HashMap<u32, String>,
     /// By the address of a file object, or its key.
     files: HashMap<u64, String>,
     /// Of the kernel's events, by file and raw time: thread and frames.
@@ -160,14 +161,10 @@ impl Names {
             Some("Thread/Start" | "Thread/DCStart" | "Thread/DCEnd" | "Thread/End") => {
                 let picked = Picked::of(&["TThreadId", "ProcessId", "ThreadName"], record, decoded);
                 let Some(picked) = picked else { return };
-                if let (Some(thread), Some(process)) = (picked.number(0), picked.number(1))
-                    && self.threads.len() < LIMIT
-                {
-                    let known = self.threads.entry(thread).or_insert((process, None));
-                    known.0 = process;
-                    if let Some(name) = picked.text(2).filter(|name| !name.is_empty()) {
-                        known.1 = Some(name.to_owned());
-                    }
+                if let (Some(thread), Some(process)) = (picked.number(0), picked.number(1)) {
+                    let is_start = decoded.event_name() == Some("Thread/Start");
+                    self.threads.add(record, thread, process, is_start);
+                    self.name_thread(thread, picked.text(2));
                 }
             }
             Some("Image/Load" | "Image/DCStart" | "Image/DCEnd" | "Image/UnLoad") => {
@@ -192,18 +189,23 @@ impl Names {
                 else {
                     return;
                 };
-                if let (Some(thread), Some(process), Some(name)) =
-                    (picked.number(0), picked.number(1), picked.text(2))
-                    && self.threads.len() < LIMIT
-                {
-                    self.threads.insert(thread, (process, Some(name.to_owned())));
+                if let (Some(thread), Some(process)) = (picked.number(0), picked.number(1)) {
+                    self.threads.add(record, thread, process, false);
+                    self.name_thread(thread, picked.text(2));
                 }
             }
             _ => {}
         }
     }
 
-    /// What a program of ours had loaded.
+    fn name_thread(&mut self, thread: u32, name: Option<&str>) {
+        let name = name.filter(|name| !name.is_empty());
+        if let Some(name) = name.filter(|_| self.thread_names.len() < LIMIT) {
+            self.thread_names.insert(thread, name.to_owned());
+        }
+    }
+
+    /// Notes a module that an instrumented program of ours had loaded.
     fn module(&mut self, record: &EventRecord<'_>) {
         let Some((process, module)) = etw_host::report::read_module(record) else { return };
         if self.image_count < LIMIT {
@@ -287,13 +289,41 @@ impl Names {
         process.and_then(of).or_else(|| of(0))
     }
 
-    /// The process of an event: its own, or that of the thread that it was recorded on.
-    pub fn process_at(&self, record: &EventRecord<'_>) -> Option<u32> {
-        record.process_id.or_else(|| {
-            let time = record.raw_timestamp()?;
-            let (thread, _) = self.stacks.get(&(record.position.file_index, time))?.first()?;
-            self.process_of(*thread)
-        })
+    /// The process and thread to which an event belongs.
+    pub fn owner(&self, record: &EventRecord<'_>) -> Owner {
+        let owner = self.threads.owner(record);
+        if owner != Owner::default() {
+            return owner;
+        }
+        // A kernel event without a thread belongs to the thread of its stack.
+        let thread = self.stack_thread(record);
+        Owner { process: thread.and_then(|thread| self.threads.process_at(record, thread)), thread }
+    }
+
+    /// The process whose code the stack of an event runs. A context switch has the stack of one of its two threads.
+    pub fn stack_process(&self, record: &EventRecord<'_>) -> Option<u32> {
+        let thread = self.stack_thread(record);
+        thread
+            .and_then(|thread| self.threads.process_at(record, thread))
+            .or_else(|| self.owner(record).process)
+    }
+
+    /// The thread of the stack that the kernel recorded for an event.
+    fn stack_thread(&self, record: &EventRecord<'_>) -> Option<u32> {
+        if self.stacks.is_empty() || record.thread_id.is_some() {
+            return None;
+        }
+        let time = record.raw_timestamp()?;
+        Some(self.stacks.get(&(record.position.file_index, time))?.first()?.0)
+    }
+
+    /// The record with the ids of its owner, for filters and tracks by process and thread.
+    pub fn attributed<'r>(&self, record: &EventRecord<'r>) -> EventRecord<'r> {
+        let owner = self.owner(record);
+        let mut record = *record;
+        record.process_id = owner.process.or(record.process_id);
+        record.thread_id = owner.thread.or(record.thread_id);
+        record
     }
 
     /// The name of a process.
@@ -306,11 +336,11 @@ impl Names {
 
     /// The name of a thread.
     pub fn thread_name(&self, thread: u32) -> Option<&str> {
-        self.threads.get(&thread)?.1.as_deref()
+        self.thread_names.get(&thread).map(String::as_str)
     }
 
     /// The process of a thread.
     pub fn process_of(&self, thread: u32) -> Option<u32> {
-        self.threads.get(&thread).map(|(process, _)| *process)
+        self.threads.process_of(thread)
     }
 }

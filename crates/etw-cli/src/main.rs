@@ -1,5 +1,6 @@
 //! The `etw` command: traces of Event Tracing for Windows, on any system.
 
+mod attribution;
 mod breakdown;
 mod check;
 mod convert;

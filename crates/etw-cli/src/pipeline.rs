@@ -9,6 +9,7 @@
 //! learns on. Batches are few and bounded, so memory does not grow with the trace.
 
 use crate::format::{FileFacts, Options};
+use crate::join::Names;
 use crate::output::{Failure, Output, Progress};
 use crate::where_filter::Filter;
 use etw_decode::{Catalog, Decoder, Store};
@@ -63,7 +64,7 @@ pub fn run(
     let facts: Vec<FileFacts> = records.files().iter().map(file_facts).collect();
     let shared = Shared { files: records.files().to_vec(), facts, options, selection };
     output.write(options.prologue().as_bytes())?;
-    let mut reader = Reader::new(records, selection);
+    let mut reader = Reader::new(records, selection, options.names.clone());
     let mut limit = Limit::of(selection);
     if threads <= 1 {
         let mut decoder = shared.selection.decoder();
@@ -180,7 +181,9 @@ impl Shared<'_> {
             if let Some(filter) = &self.selection.filter {
                 let clock = &self.facts[file].clock;
                 let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
-                if !filter.matches(&record, &decoded, time, &self.options.style) {
+                let attributed = self.options.names.as_ref().map(|names| names.attributed(&record));
+                let shown = attributed.as_ref().unwrap_or(&record);
+                if !filter.matches(shown, &decoded, time, &self.options.style) {
                     continue;
                 }
                 filter.check_shown(&decoded);
@@ -242,6 +245,7 @@ struct Item {
 struct Reader<'r> {
     records: &'r mut Records,
     selection: &'r Selection,
+    names: Option<Arc<Names>>,
     clocks: Vec<Clock>,
     store: Arc<Store>,
     given: u64,
@@ -250,10 +254,15 @@ struct Reader<'r> {
 }
 
 impl<'r> Reader<'r> {
-    fn new(records: &'r mut Records, selection: &'r Selection) -> Reader<'r> {
+    fn new(
+        records: &'r mut Records,
+        selection: &'r Selection,
+        names: Option<Arc<Names>>,
+    ) -> Reader<'r> {
         let store = selection.gathered.clone().unwrap_or_default();
         let clocks = records.files().iter().map(|file| *file.clock()).collect();
-        Reader { records, selection, clocks, store, given: 0, seen: 0, progress: Progress::start() }
+        let progress = Progress::start();
+        Reader { records, selection, names, clocks, store, given: 0, seen: 0, progress }
     }
 
     /// Fills an emptied batch; `false` at the end.
@@ -279,7 +288,11 @@ impl<'r> Reader<'r> {
             let may_be_shown = self.selection.filter.as_ref().is_none_or(|filter| {
                 let clock = &self.clocks[position.file_index as usize];
                 let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
-                filter.by_header(&record, time) != Some(false)
+                match &self.names {
+                    Some(names) => filter.by_header(&names.attributed(&record), time),
+                    None => filter.by_header(&record, time),
+                }
+                .is_none_or(|holds| holds)
             });
             if !may_be_shown
                 || timed && !(has_time && self.selects(order_time, position.file_index))

@@ -66,8 +66,18 @@ fn put_header(
                 write_json_string(out, name);
             }
         };
-        name(out, "process", record.process_id.and_then(|process| names.process_name(process)));
-        name(out, "thread_name", record.thread_id.and_then(|thread| names.thread_name(thread)));
+        let owner = names.owner(record);
+        if let Some(process) = owner.process {
+            out.extend_from_slice(b",\"process\":{\"pid\":");
+            put_number(out, process);
+            out.extend_from_slice(b",\"name\":");
+            match names.process_name(process) {
+                Some(name) => write_json_string(out, name),
+                None => null(out),
+            }
+            out.push(b'}');
+        }
+        name(out, "thread_name", owner.thread.and_then(|thread| names.thread_name(thread)));
         name(out, "file_name", names.file_of(record, decoded));
     }
     out.extend_from_slice(b",\"provider\":");
@@ -121,14 +131,14 @@ fn put_extended(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>) 
         if frames.peek().is_some() {
             put_stack(out, frames.copied());
         }
-        let process = names.process_at(record);
+        let process = names.stack_process(record);
         let frames = names.stacks_of(record).flatten().copied().chain(record.stack());
-        let mut images = frames.map(|frame| names.image_of(process, frame)).peekable();
-        if images.peek().is_some() {
-            put_key(out, "stack_images");
-            for (number, image) in images.enumerate() {
+        let mut frames = frames.peekable();
+        if frames.peek().is_some() {
+            put_key(out, "frames");
+            for (number, frame) in frames.enumerate() {
                 out.push(if number == 0 { b'[' } else { b',' });
-                match image {
+                match names.image_of(process, frame) {
                     Some((name, offset)) => write_json_string(out, &format!("{name}+{offset:#x}")),
                     None => null(out),
                 }

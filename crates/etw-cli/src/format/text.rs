@@ -28,7 +28,9 @@ pub fn write(
     out.extend_from_slice(b" [");
     put_number(out, record.cpu);
     out.extend_from_slice(b"] ");
-    match (record.process_id, record.thread_id) {
+    let owner = options.names.as_ref().map(|names| names.attributed(record));
+    let ids = owner.as_ref().unwrap_or(record);
+    match (ids.process_id, ids.thread_id) {
         (Some(process), Some(thread)) => {
             put_number(out, process);
             out.push(b'.');
@@ -84,7 +86,7 @@ pub fn write(
             out.extend_from_slice(b" file=");
             write_json_string(out, name);
         }
-        let process = names.process_at(record);
+        let process = names.stack_process(record);
         let frames = names.stacks_of(record).flatten().copied().chain(record.stack());
         let mut is_first = true;
         for frame in frames {

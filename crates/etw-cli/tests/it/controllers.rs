@@ -781,7 +781,7 @@ fn call_stacks() {
                 continue;
             }
             assert_eq!(event["pid"], pid);
-            let images = event["stack_images"].as_array();
+            let images = event["frames"].as_array();
             counts[kind][usize::from(images.is_none())] += 1;
             let Some(images) = images else { continue };
             assert_eq!(images.len(), event["stack"].as_array().unwrap().len());

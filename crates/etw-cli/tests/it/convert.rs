@@ -297,7 +297,9 @@ fn views() {
         serde_json::from_str(&stdout(&["stat", "--format", "json"], &[file.path()], 0)).unwrap();
     let counts = json["rate"]["counts"].as_array().unwrap();
     assert_eq!(counts.iter().filter_map(Value::as_u64).sum::<u64>(), 10);
-    assert_eq!(json["by_process"][0]["count"], 5);
+    // Five events that process 10 wrote, and the switch to its thread.
+    assert_eq!(json["by_process"][0]["count"], 6);
+    assert_eq!(json["by_process"][0]["pid"], 10);
 }
 
 /// What records tell of each other, before or behind: names, and the stack of a context switch.
@@ -354,12 +356,54 @@ fn joined() {
         of("Thread/CSwitch")["stack"],
         serde_json::json!(["0x0000000000001234", "0x0000000000005678"])
     );
-    assert_eq!(of("Thread/CSwitch")["stack_images"], serde_json::json!(["x.dll+0x234", null]));
+    assert_eq!(of("Thread/CSwitch")["frames"], serde_json::json!(["x.dll+0x234", null]));
     assert_eq!(of("DiskIo/Read")["file_name"], "\\Device\\x.txt");
+    // To thread 0, which idles.
+    assert_eq!(of("Thread/CSwitch")["process"], serde_json::json!({"pid": 0, "name": "Idle"}));
     assert_eq!(of("StackWalk/Stack")["stack"], Value::Null);
     let named = TempFile::new(&trace());
     let text = stdout(&["dump", "--join"], &[named.path()], 0);
     assert!(text.contains("10.20(maker.exe)"), "{text}");
     let plain = stdout(&["dump"], &[named.path()], 0);
     assert!(!plain.contains("(maker.exe)"), "{plain}");
+}
+
+/// With `--join` a CPU sample belongs to the process of the thread in its payload, in JSON, in filters and on tracks.
+#[test]
+fn samples_belong_to_the_process_of_their_thread() {
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    let thread = [&10u32.to_le_bytes()[..], &20u32.to_le_bytes(), &[0; 64]].concat();
+    let sample =
+        |thread: u32| [&0x1234u64.to_le_bytes()[..], &thread.to_le_bytes(), &[0; 4]].concat();
+    let samples = [sample(20), sample(21)];
+    for (after, version, hook, payload) in
+        [(1, 2, 0x0f2e, &samples[0]), (2, 2, 0x0f2e, &samples[1]), (90, 3, 0x0504, &thread)]
+    {
+        let mut record = EventRecord::new(HeaderType::PerfInfo64, payload);
+        record.hook = Some(Hook(hook));
+        record.descriptor.version = version;
+        record.order_time = start + after;
+        file.push(0, &record).unwrap();
+    }
+    let file = TempFile::new(&file.finish());
+    let lines = |arguments: &[&str]| {
+        let json = [&["dump", "--join", "--format", "json"][..], arguments].concat();
+        crate::fixture::json_lines(&stdout(&json, &[file.path()], 0))
+    };
+    let all = lines(&[]);
+    let samples: Vec<_> = all.iter().filter(|l| l["event"] == "PerfInfo/SampleProf").collect();
+    assert_eq!(samples[0]["process"], serde_json::json!({"pid": 10, "name": null}));
+    assert_eq!(samples[0]["pid"], Value::Null, "the stored id stays");
+    assert_eq!(samples[1]["process"], Value::Null, "no rundown names thread 21");
+    let filtered = lines(&["--where", "pid == 10"]);
+    assert_eq!(filtered.len(), 1);
+    assert_eq!(filtered[0]["event"], "PerfInfo/SampleProf");
+    let out = file.path().with_extension("chrome");
+    stdout(&["convert", "--to", "chrome", "-o", out.to_str().unwrap()], &[file.path()], 0);
+    let json: Value = serde_json::from_str(&std::fs::read_to_string(&out).unwrap()).unwrap();
+    std::fs::remove_file(&out).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let on_track = events.iter().filter(|e| e["pid"] == 10 && e["tid"] == 20 && e["ph"] == "i");
+    assert_eq!(on_track.count(), 1, "{json}");
 }
