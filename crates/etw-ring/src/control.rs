@@ -1,4 +1,4 @@
-//! The control memory: what the host tells a pool's writers. Only the host writes it.
+//! The control page, in which the host publishes admission and consumed positions to a pool's writers. Only the host writes it.
 
 use std::io;
 use std::sync::Arc;
@@ -8,28 +8,29 @@ use std::time::Duration;
 use crate::layout::*;
 use crate::sys::{Barrier, Memory, RawClock};
 
-/// What the host publishes for one session slot; a writer reads it before every event.
+/// The admission of one session slot, as the host publishes it. Writers test it for every event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Admission {
-    /// A session is behind the slot. Otherwise the slot silently leaves an event's mask.
+    /// The slot has a session. If not, writers drop the slot from the event's mask, and count nothing.
     pub open: bool,
-    /// It has no room at present (status 8).
+    /// The session has no free buffer (status 8).
     pub full: bool,
-    /// Its refusal does not refuse the other sessions of the mask.
+    /// If this session refuses an event, the other sessions of the mask still get it.
     pub independent: bool,
-    /// Bytes its extended items add to every event.
+    /// Bytes that the session's extended items add to every event.
     pub extra_size: u16,
-    /// Largest event, extra bytes included, that fits its buffers (status 234). ETW's own limit is 65535 (status 534).
+    /// The largest event, extra bytes included, that fits the session's buffers (status 234). ETW's own limit is 65535
+    /// (status 534).
     pub largest_size: u32,
 }
 
 pub(crate) const OPEN: u64 = 1;
 pub(crate) const FULL: u64 = 2;
 pub(crate) const INDEPENDENT: u64 = 4;
-/// In all words of a control: the host does not look at this pool, and the next write has to wake it.
+/// A bit in all admission words: the host does not drain this pool, and the next write must wake it.
 pub(crate) const QUIET: u64 = 8;
 
-/// ETW's limit: an event's size is a u16.
+/// The largest event of ETW: its size is a u16.
 pub const LARGEST_EVENT_SIZE: u32 = 65535;
 
 impl Admission {
@@ -45,9 +46,8 @@ impl Admission {
 
 /// The host's side of one pool: admission words, consumed positions, the journal that moves them as one.
 ///
-/// It lies in memory of the host's own ([`Memory::shared`](crate::Memory), or a file for a private session), which the
-/// provider maps read-only. A host that restarts opens the same memory again and goes on where its last
-/// [`advance`](crate::Reader::advance) left off.
+/// It lies in memory of the host ([`Memory::shared`](crate::Memory), or a file for a private session), which the provider maps
+/// read-only. A host that restarts opens the same memory, and continues behind its last [`advance`](crate::Reader::advance).
 #[derive(Debug, Clone)]
 pub struct Control {
     pub(crate) memory: Arc<Memory>,
@@ -56,13 +56,13 @@ pub struct Control {
 }
 
 impl Control {
-    /// Bytes of memory a control needs.
+    /// The size of a control page.
     pub const SIZE: usize = CONTROL_SIZE;
 
-    /// Lays a control out in zeroed memory of the host.
+    /// Makes a control page in zeroed memory of the host.
     ///
     /// # Errors
-    /// Too small or read-only memory.
+    /// `InvalidInput`: the memory is too small or read-only.
     pub fn create(memory: Memory, clock: RawClock, barrier: Barrier) -> io::Result<Control> {
         if memory.len() < CONTROL_SIZE || !memory.is_writable() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -83,57 +83,43 @@ impl Control {
         Ok(Control { memory: Arc::new(memory), clock, barrier })
     }
 
-    /// Opens a control that was created before: by a writer, or by a host that starts again. What a host killed in the
-    /// middle of an `advance` left is finished first (if the memory is writable).
+    /// Opens a control page that exists: for a host that restarts. If the memory is writable, an `advance` that a killed host left
+    /// half done is completed.
     ///
     /// # Errors
-    /// Memory that holds no control of this version.
+    /// `InvalidData`: the memory holds no control page of this version.
     pub fn open(memory: Memory) -> io::Result<Control> {
         Self::open_shared(Arc::new(memory))
     }
 
-    /// [`open`](Self::open) on memory that somebody else holds too.
+    /// [`open`](Self::open) on shared memory.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
     pub fn open_shared(memory: Arc<Memory>) -> io::Result<Control> {
         Self::open_until(memory, u64::MAX)
     }
 
-    /// [`open_shared`](Self::open_shared) for one of several controls whose batches are made final together: a batch
-    /// above `last`, the last one that was, is forgotten, and its records are drained again.
+    /// [`open_shared`](Self::open_shared) for one of several control pages whose batches become final together. A batch above `last`,
+    /// the last final one, is forgotten, and its records are drained again.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_until(memory: Arc<Memory>, last: u64) -> io::Result<Control> {
-        if memory.len() < CONTROL_SIZE
-            || memory.word(0).load(Ordering::Acquire) != CONTROL_MAGIC
-            || memory.half(P_VERSION).load(Ordering::Relaxed) != VERSION
-        {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidData,
-                "not a control of this version",
-            ));
-        }
-        let flags = memory.half(C_FLAGS).load(Ordering::Relaxed);
-        let clock = if flags & F_TSC != 0 { RawClock::Tsc } else { RawClock::Monotonic };
-        let barrier = if flags & F_FENCE != 0 {
-            Barrier::WriterFences
-        } else if flags & F_GLOBAL != 0 {
-            Barrier::Global
-        } else {
-            Barrier::Private
-        };
+        let (clock, barrier) = Control::clock_and_barrier(&memory)?;
         let control = Control { memory, clock, barrier };
         if control.memory.is_writable() {
             if control.memory.word(C_JOURNAL_BATCH).load(Ordering::Relaxed) > last {
                 control.memory.word(C_JOURNAL_COUNT).store(0, Ordering::Release);
             }
             control.redo();
-            // A host may have been killed between a slot's word and their sum.
-            control.sum_up();
+            // A host may have been killed between a slot's word and their summary.
+            control.summarise();
         }
         Ok(control)
     }
 
-    /// The memory, to be handed to the provider.
+    /// The memory, to be given to the provider.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
@@ -152,12 +138,12 @@ impl Control {
         let word = self.memory.word(C_ADMISSION + slot * 8);
         let quiet = word.load(Ordering::Relaxed) & QUIET;
         word.store(admission.pack() | quiet, Ordering::Release);
-        self.sum_up();
+        self.summarise();
     }
 
-    /// What nearly every write asks, in one word: who refuses any event, and from which size on somebody else does. Nothing is written
-    /// by a word of zeros.
-    fn sum_up(&self) {
+    /// Writes the summary that nearly every write tests: the slots that refuse every event, and the smallest size that another slot
+    /// refuses. A summary of zeros admits nothing.
+    fn summarise(&self) {
         let (mut refusing, mut too_large) = (0xff, u32::MAX);
         for slot in 0..SESSIONS {
             let word = self.memory.word(C_ADMISSION + slot * 8).load(Ordering::Relaxed);
@@ -171,30 +157,29 @@ impl Control {
         self.memory.word(C_ADMITTED).store(word, Ordering::Release);
     }
 
-    /// Asks writers to ring before their next write; the number that they ring with.
+    /// Asks writers to wake the host before their next write; the number that they publish then.
     pub(crate) fn ask_to_ring(&self) -> u32 {
         let count = self.memory.half(C_QUIET);
         let next = count.load(Ordering::Relaxed).wrapping_add(1).max(1);
         count.store(next, Ordering::Relaxed);
         for slot in 0..SESSIONS {
-            // Release: who sees the bit sees the count.
+            // Release: a writer that sees the bit sees the count.
             self.memory.word(C_ADMISSION + slot * 8).fetch_or(QUIET, Ordering::Release);
         }
-        self.sum_up();
+        self.summarise();
         next
     }
 
-    /// Writers need not ring any more.
+    /// Withdraws [`ask_to_ring`](Self::ask_to_ring).
     pub(crate) fn stop_asking(&self) {
         for slot in 0..SESSIONS {
             self.memory.word(C_ADMISSION + slot * 8).fetch_and(!QUIET, Ordering::Release);
         }
-        self.sum_up();
+        self.summarise();
     }
 
-    /// Begins a new meaning of session slots: close the slot, bump, then open it for the next session. Records carry the
-    /// epoch they were admitted under, so one that was admitted for the slot's previous session is told apart however late
-    /// it arrives.
+    /// Starts a new epoch of session slots: close the slot, bump, then open it for the next session. Each record carries the epoch in
+    /// which it was admitted, so the host recognises a record for the slot's previous session, however late it arrives.
     pub fn bump_epoch(&self) -> u16 {
         let epoch = self.memory.half(C_EPOCH);
         let next = epoch.load(Ordering::Relaxed).wrapping_add(1);
@@ -202,8 +187,8 @@ impl Control {
         next as u16
     }
 
-    /// Waits for at most `timeout`, unless `busy` finds something to do: for a writer that found the pool filling up, or
-    /// for [`wake`](Self::wake). One thread of the host at a time.
+    /// Waits until a writer finds the pool filling up, until [`wake`](Self::wake), or until the timeout; not at all if `busy` finds
+    /// something to do. One thread of the host at a time.
     pub fn sleep(&self, timeout: Duration, busy: impl FnOnce() -> bool) {
         sleep_on(self.memory.half(C_ASLEEP), timeout, busy);
     }
@@ -218,8 +203,8 @@ impl Control {
         self.memory.word(C_BATCH).load(Ordering::Acquire)
     }
 
-    /// Writes a set of stores down without making them. A part beyond the journal's room is made at once: only a pool far
-    /// beyond the limits would need it.
+    /// Writes a set of stores into the journal without making them. If there are more than the journal can hold, the first ones are
+    /// made at once; only a pool far beyond the limits has so many.
     pub(crate) fn prepare(&self, stores: &[(u32, u64)], batch: u64) {
         for part in stores.chunks(C_JOURNAL_ROOM) {
             self.redo();
@@ -233,7 +218,7 @@ impl Control {
         }
     }
 
-    /// Makes the prepared stores as one, whatever kills the host in between: journal, count, stores, batch, count 0.
+    /// Makes the prepared stores as one step, even if the host is killed in between: journal, count, stores, batch, count 0.
     pub(crate) fn apply(&self, batch: u64) {
         if self.memory.word(C_JOURNAL_COUNT).load(Ordering::Relaxed) == 0 {
             self.memory.word(C_BATCH).store(batch, Ordering::Release);
@@ -261,27 +246,27 @@ impl Control {
 }
 
 impl Control {
-    /// Registers this process for the host's barrier, so that the kernel need not do it when a [`Writer`](crate::Writer) is made. While the process
-    /// has one thread that takes no time; with more, the kernel waits for all processors, which takes tens of milliseconds.
+    /// Registers this process for the host's barrier before a [`Writer`](crate::Writer) is made. While the process has one thread,
+    /// that takes no time; with more threads the kernel waits for all processors, which takes tens of milliseconds.
     ///
     /// # Errors
-    /// A control of another version; what the host relies on is not to be had.
+    /// `InvalidData`: a control page of another version. `Unsupported`: the system lacks the barrier that the host uses.
     pub fn register_process(memory: &Arc<Memory>) -> io::Result<()> {
-        match Control::open_read(memory)?.1.register() {
+        match Control::clock_and_barrier(memory)?.1.register() {
             true => Ok(()),
             false => Err(io::Error::new(io::ErrorKind::Unsupported, "membarrier is not available")),
         }
     }
 
-    /// Clock and barrier, for a writer: nothing is changed.
-    pub(crate) fn open_read(memory: &Arc<Memory>) -> io::Result<(RawClock, Barrier)> {
+    /// The clock and the barrier of a control page. Writes nothing.
+    pub(crate) fn clock_and_barrier(memory: &Arc<Memory>) -> io::Result<(RawClock, Barrier)> {
         if memory.len() < CONTROL_SIZE
             || memory.word(0).load(Ordering::Acquire) != CONTROL_MAGIC
             || memory.half(P_VERSION).load(Ordering::Relaxed) != VERSION
         {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "not a control of this version",
+                "the memory holds no control page of this version",
             ));
         }
         let flags = memory.half(C_FLAGS).load(Ordering::Relaxed);
@@ -297,20 +282,20 @@ impl Control {
     }
 }
 
-/// What a host of several pools sleeps on: one word in a memory of its own, which providers map read-only.
+/// The futex word on which a host of several pools waits, in memory that providers map read-only.
 #[derive(Clone, Debug)]
 pub struct Bell {
     memory: Arc<Memory>,
 }
 
 impl Bell {
-    /// Bytes of memory a bell needs.
+    /// The size of a bell's memory.
     pub const SIZE: usize = 4096;
 
     /// A bell in zeroed memory of the host.
     ///
     /// # Errors
-    /// Memory that is too small.
+    /// `InvalidInput`: the memory is too small.
     pub fn new(memory: Arc<Memory>) -> io::Result<Bell> {
         match memory.len() < Self::SIZE {
             true => Err(io::ErrorKind::InvalidInput.into()),
@@ -318,7 +303,7 @@ impl Bell {
         }
     }
 
-    /// The memory, to be handed to providers.
+    /// The memory, to be given to providers.
     pub fn memory(&self) -> &Arc<Memory> {
         &self.memory
     }
@@ -335,7 +320,7 @@ impl Bell {
 }
 
 fn sleep_on(asleep: &AtomicU32, timeout: Duration, busy: impl FnOnce() -> bool) {
-    // SeqCst, before `busy` looks: whoever gives work and then calls `wake` sees this, or is seen by `busy`.
+    // SeqCst, before `busy` looks: a thread that adds work and then calls `wake` sees this store, or `busy` sees the work.
     asleep.store(1, Ordering::SeqCst);
     if !busy() {
         crate::sys::futex_wait(asleep, 1, timeout);
@@ -355,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_killed_in_the_middle_of_an_advance_finishes_it_on_opening() {
+    fn opening_completes_the_advance_of_a_killed_host() {
         let memory = Memory::heap(CONTROL_SIZE).unwrap();
         let control = Control::create(memory, RawClock::Monotonic, Barrier::WriterFences).unwrap();
         control.prepare(&[(C_CHUNKS as u32, 7)], 1);
@@ -372,7 +357,7 @@ mod tests {
         assert_eq!(control.memory.word(C_CHUNKS).load(Ordering::Relaxed), 7);
         assert_eq!(control.memory.word(C_CHUNKS + 8).load(Ordering::Relaxed), 9);
         assert_eq!(control.barrier, Barrier::WriterFences);
-        // Prepared, but its host was killed before all pools of the batch were.
+        // Prepared, but the host was killed before it had prepared all pools of the batch.
         control.prepare(&[(C_CHUNKS as u32, 11)], 3);
         let control = Control::open_until(control.memory.clone(), 2).unwrap();
         assert_eq!(control.memory.word(C_CHUNKS).load(Ordering::Relaxed), 7);
@@ -380,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sum_of_admissions_is_made_anew_by_the_next_host() {
+    fn the_next_host_renews_the_summary_of_admissions() {
         let memory = Memory::heap(CONTROL_SIZE).unwrap();
         let control = Control::create(memory, RawClock::Monotonic, Barrier::WriterFences).unwrap();
         let open = Admission { open: true, largest_size: 1000, ..Admission::default() };
@@ -388,11 +373,11 @@ mod tests {
         control.set_admission(6, Admission { extra_size: 24, ..open });
         let sum = control.memory.word(C_ADMITTED);
         assert_eq!(sum.load(Ordering::Relaxed), 977 << 32 | 0b1011_1101);
-        // Killed behind the slot's word.
+        // The host was killed behind the slot's word.
         sum.store(5, Ordering::Relaxed);
         let control = Control::open_shared(control.memory.clone()).unwrap();
         assert_eq!(sum.load(Ordering::Relaxed), 977 << 32 | 0b1011_1101);
-        // Nobody is admitted past a host that waits to be rung for.
+        // A quiet pool admits nothing by the summary.
         control.ask_to_ring();
         control.set_admission(6, Admission::default());
         assert_eq!(sum.load(Ordering::Relaxed) as u8, 0xff);

@@ -1,16 +1,16 @@
-//! The pool's and the control page's layout: version 1 of an ABI between processes. Little-endian, offsets in bytes.
+//! The layout of a pool and of its control page: version 2 of an ABI between processes. Little-endian, offsets in bytes.
 //!
 //! # Segment 0 of a pool (written by the provider only)
 //!
-//! | offset | size | what |
+//! | offset | size | content |
 //! |---|---|---|
 //! | 0x000 | 8 | magic `ETWRING1` |
 //! | 0x008 | 4 | version, 2 |
 //! | 0x00c | 4 | offset of the chunk data, [`DATA_OFFSET`] |
-//! | 0x010 | 8 | generation: unlike that of any other pool of the machine's recent past |
+//! | 0x010 | 8 | generation: differs from that of every recent pool of the machine |
 //! | 0x018 | 4 | process id, as its own namespace sees it |
 //! | 0x01c | 4 | number of segments |
-//! | 0x020 | 4 | pressure: counts the times a writer found less than half free (a wish for growth) |
+//! | 0x020 | 4 | pressure: how often a writer found less than half of the pool free; the host grows a pool whose count rises |
 //! | 0x024 | 4 | rung: the control's quiet count for which a writer has woken the host |
 //! | 0x028 | 8 | value of the control's release count at the last reap |
 //! | 0x030 | 4 | slots in use: highest slot index ever taken, plus one |
@@ -27,14 +27,14 @@
 //! | 0xc6000 | 1 MiB | thread counters, 256 bytes each, 4096 |
 //! | 0x1c6000 | 512 KiB | site index, u64 each, 65536 |
 //! | 0x246000 | 4 MiB | site blob |
-//! | 0x646000 | 64 KiB | losses by registration, 256 bytes each, 256: u32 registration (0: nobody's yet), at 8 by cause and session slot, 6 × 8 × u32 |
+//! | 0x646000 | 64 KiB | losses by registration, 256 bytes each, 256: u32 registration (0: unused), at 8 by cause and session slot, 6 × 8 × u32 |
 //! | 0x660000 | | chunk data; later segments are chunk data only |
 //!
 //! The tables are sparse: a page that no thread, chunk or site uses takes no memory.
 //!
-//! # Control memory (written by the host only, mapped read-only by the provider)
+//! # Control page (written by the host only, mapped read-only by the provider)
 //!
-//! | offset | size | what |
+//! | offset | size | content |
 //! |---|---|---|
 //! | 0x000 | 8 | magic `ETWCTRL1` |
 //! | 0x008 | 4 | version, 2 |
@@ -49,7 +49,7 @@
 //! | 0x080 | 64 | writes counted late, by session slot, 8 × u64 |
 //! | 0x0c0 | 4 | asleep: 1 while the host waits on this futex word for something to do (unless it has a bell) |
 //! | 0x0c4 | 4 | quiet count: how often the host has asked to be woken by the next write |
-//! | 0x0c8 | 8 | of all admission words together: sessions that refuse (bits 0–7; all while quiet), size from which on one of the others does (32–63) |
+//! | 0x0c8 | 8 | summary of all admission words: slots that refuse every event (bits 0–7; all while quiet), smallest size that another slot refuses (32–63) |
 //! | 0x100 | 64 | records drained, by session slot, 8 × u64 |
 //! | 0x1000 | 512 KiB | chunk words: consumed position and revocation key, one a unit |
 //! | 0x81000 | 1 MiB | bits of the consumed records of overflow chunks, 16 bytes a unit |
@@ -57,7 +57,7 @@
 //!
 //! # A record
 //!
-//! | offset | size | what |
+//! | offset | size | content |
 //! |---|---|---|
 //! | 0 | 4 | bytes of payload, exact; the record takes 40 + payload, rounded up to 8 |
 //! | 4 | 1 | kind, the caller's |
@@ -73,25 +73,25 @@
 //! | 36 | 4 | caller's word |
 //!
 //! An overflow chunk also holds a directory that grows down from its end, one u64 a record: offset (bits 0–31), size
-//! taken (32–61), abandoned (62), committed (63). A record reserved but not committed has 0 there; because the next
-//! entry names its own offset, a record that is never committed hides nothing behind it.
+//! taken (32–61), abandoned (62), committed (63). The entry of a record that is reserved and not committed is 0. Since each entry
+//! names its own offset, a record that is never committed hides none behind it.
 
 pub(crate) const POOL_MAGIC: u64 = u64::from_le_bytes(*b"ETWRING1");
 pub(crate) const CONTROL_MAGIC: u64 = u64::from_le_bytes(*b"ETWCTRL1");
 pub(crate) const VERSION: u32 = 2;
 
-/// Smallest chunk, and the grain of the chunk tables.
+/// The smallest chunk, and the unit of the chunk tables.
 pub const UNIT_SIZE: usize = 4096;
-/// Size of a block: what one allocation word covers. Segments are whole blocks.
+/// The size of a block, which one block word covers. Segments are whole blocks.
 pub const BLOCK_SIZE: usize = 128 * 1024;
 pub(crate) const BLOCK_UNITS: usize = BLOCK_SIZE / UNIT_SIZE;
-/// Units a segment may have: 16 MiB of chunks.
+/// The number of units that a segment can have: 16 MiB of chunks.
 pub const MAX_SEGMENT_UNITS: usize = 4096;
-/// Segments of a pool, so at most 256 MiB.
+/// The number of segments that a pool can have: 256 MiB.
 pub const MAX_SEGMENTS: usize = 16;
 pub(crate) const MAX_UNITS: usize = MAX_SEGMENT_UNITS * MAX_SEGMENTS;
 pub(crate) const BLOCKS_PER_SEGMENT: usize = MAX_SEGMENT_UNITS / BLOCK_UNITS;
-/// Threads that can own chunks at one time; further ones share overflow chunks.
+/// The number of threads that can own chunks at a time; further threads share overflow chunks.
 pub const MAX_THREADS: usize = 4096;
 /// Session slots.
 pub const SESSIONS: usize = 8;
@@ -122,10 +122,10 @@ pub(crate) const P_BLOCKS: usize = 0x2000;
 pub(crate) const P_UNITS: usize = 0x6000;
 pub(crate) const P_LINES: usize = 0x86000;
 pub(crate) const LINE_SIZE: usize = 64;
-/// Attempts for several sessions at once, in a thread's line.
+/// Offset in a thread's line of the attempts for several sessions at once.
 pub(crate) const LINE_TOGETHER: usize = 32;
 pub(crate) const TOGETHER: usize = 4;
-/// Of such a word: the mask of sessions stands above.
+/// The bits of such a word that hold the count; the bits above hold the mask of sessions.
 pub(crate) const TOGETHER_COUNT_BITS: u32 = 56;
 pub(crate) const P_COUNTERS: usize = 0xc6000;
 pub(crate) const COUNTERS_SIZE: usize = 256;
@@ -134,9 +134,9 @@ pub(crate) const P_SITE_BLOB: usize = 0x246000;
 pub(crate) const P_BLAME: usize = 0x646000;
 pub(crate) const BLAME_SIZE: usize = 256;
 pub(crate) const BLAME_ENTRIES: usize = 256;
-/// Where in an entry the counts begin.
+/// Offset of the counts in an entry.
 pub(crate) const BLAME_COUNTS: usize = 8;
-/// Where the chunk data of segment 0 begins.
+/// Offset of the chunk data in segment 0.
 pub const DATA_OFFSET: usize = 0x660000;
 
 pub(crate) const C_FLAGS: usize = 0xc;
@@ -163,7 +163,7 @@ pub(crate) const F_TSC: u32 = 1;
 pub(crate) const F_FENCE: u32 = 2;
 pub(crate) const F_GLOBAL: u32 = 4;
 
-/// Where a record's header has the registration.
+/// Offset of the registration in a record's header.
 pub(crate) const REGISTRATION: usize = 24;
 /// Bytes of a record's header.
 pub const RECORD_HEADER_SIZE: usize = 40;
@@ -173,6 +173,7 @@ pub const MAX_PAYLOAD_SIZE: usize = BLOCK_SIZE - RECORD_HEADER_SIZE - 8;
 /// Units of each chunk class: 4, 16, 64, 128 KiB.
 pub(crate) const CLASS_UNITS: [usize; 4] = [1, 4, 16, 32];
 
+/// The size of a chunk of this class.
 pub(crate) const fn class_size(class: u8) -> usize {
     CLASS_UNITS[class as usize & 3] * UNIT_SIZE
 }
@@ -182,27 +183,27 @@ pub(crate) fn class_for(size: usize) -> Option<u8> {
     (0..4u8).find(|&c| class_size(c) >= size)
 }
 
-/// Bytes a record of `payload_size` takes in a chunk.
-pub(crate) const fn record_room(payload_size: usize) -> usize {
+/// The bytes that a record with a payload of this size takes in a chunk.
+pub(crate) const fn record_size(payload_size: usize) -> usize {
     (RECORD_HEADER_SIZE + payload_size + 7) & !7
 }
 
-/// Why a write that was attempted is in no session. The numbers index the counters.
+/// The cause of a loss. The numbers index the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Cause {
     /// No chunk was free, not even a shared one (status 8).
     NoChunk = 0,
-    /// The session had no room (status 8).
+    /// The session had no free buffer (status 8).
     SessionFull = 1,
     /// Larger than an ETW event can be (status 534).
     TooLarge = 2,
     /// Larger than an event of this session can be (status 234).
     TooLargeForSession = 3,
-    /// Another session of the mask refused, and the event goes to all or none.
+    /// Another session refused the event, and an event goes to all sessions or to none.
     AllOrNone = 4,
-    /// Reserved, and given up by the caller (a panic, an error while filling).
+    /// The caller abandoned its reservation (a panic or an error while filling).
     Abandoned = 5,
 }
 
@@ -238,14 +239,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_and_rooms() {
+    fn the_smallest_class_that_fits_is_found() {
         assert_eq!(class_for(1), Some(0));
         assert_eq!(class_for(4096), Some(0));
         assert_eq!(class_for(4097), Some(1));
         assert_eq!(class_for(BLOCK_SIZE), Some(3));
         assert_eq!(class_for(BLOCK_SIZE + 1), None);
-        assert_eq!(record_room(0), 40);
-        assert_eq!(record_room(1), 48);
-        assert!(record_room(MAX_PAYLOAD_SIZE) + 8 <= BLOCK_SIZE);
+        assert_eq!(record_size(0), 40);
+        assert_eq!(record_size(1), 48);
+        assert!(record_size(MAX_PAYLOAD_SIZE) + 8 <= BLOCK_SIZE);
     }
 }

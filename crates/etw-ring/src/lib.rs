@@ -108,5 +108,5 @@ pub use sys::{check_pool_fd, process_thread_alive};
 #[cfg(not(loom))]
 pub use writer::{
     MAX_ATTACHMENTS, Payload, PoolOptions, Refused, Request, Reservation, ThreadState, Writer,
-    thread_word_at_once, with_thread_word,
+    try_thread_word, with_thread_word,
 };

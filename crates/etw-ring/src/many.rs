@@ -1,4 +1,4 @@
-//! Several pools drained as one: records of all of them in one order of time, consumed in one step.
+//! Several pools drained together: their records in one order of time, consumed in one step.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,44 +15,45 @@ use crate::sys::{Barrier, Memory, RawClock};
 
 /// One pool of several.
 pub struct Participant<'a> {
-    /// Its reader. A quiet one is drained only if somebody has rung.
+    /// Its reader. A quiet pool is drained only if a write has come.
     pub reader: &'a mut Reader,
-    /// `patience` and `until` are not looked at.
+    /// The options of its drain; `patience` and `until` are ignored.
     pub options: DrainOptions<'a>,
-    /// Set by [`drain_together`]: what was drained.
+    /// Set by [`drain_together`]: the result.
     pub drained: Drained,
-    /// Set by [`drain_together`]: a write was in flight.
+    /// Set by [`drain_together`]: whether a write was in flight.
     pub is_in_flight: bool,
 }
 
 impl<'a> Participant<'a> {
-    /// A pool that has not been looked at.
+    /// A pool before its drain.
     pub fn new(reader: &'a mut Reader, options: DrainOptions<'a>) -> Participant<'a> {
         Participant { reader, options, drained: Drained::default(), is_in_flight: false }
     }
 }
 
-/// What a drain of several pools did.
+/// The result of a drain of several pools.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DrainedTogether {
-    /// Every record of any of the pools with a time below this one has been given to the sink or counted as late.
+    /// Every record of any pool with an earlier time has been given to the sink or counted as late.
     pub watermark: u64,
-    /// Records given to the sink.
+    /// The number of records given to the sink.
     pub records: u64,
-    /// Bytes of pools that they took.
+    /// The bytes of pools that they took.
     pub size: u64,
-    /// The sink had no room: there is more.
+    /// The sink refused a record: there are more.
     pub stopped: bool,
 }
 
-/// Gives the records of all pools to `sink`, with the number of their pool, in one order of time. The watermark is the
-/// smallest of theirs, and not below `floor`, the one of the last drain.
+/// Gives the records of all pools to `sink` in one order of time, each with the index of its pool. The watermark is the earliest of
+/// the pools', but at least `floor`, the watermark of the last drain.
 ///
 /// Nothing is consumed until [`advance_together`].
 ///
 /// # Loss
-/// As [`Reader::drain_while`]; a writer that stands still in a write holds all up, for [`PATIENCE`](crate::PATIENCE) at most.
+/// As [`Reader::drain_while`]. A writer that stops in the middle of a write delays all pools, for [`PATIENCE`](crate::PATIENCE) at
+/// most.
 pub fn drain_together(
     participants: &mut [Participant<'_>],
     (clock, barrier): (RawClock, Barrier),
@@ -74,7 +75,7 @@ pub fn drain_together(
         for one in participants.iter_mut().filter(|one| !one.reader.is_quiet()) {
             let ended = one.options.ended;
             let bound = one.reader.bound(now, ended, again, &mut one.drained.given_up);
-            // One that is not waited for any longer is still on its way.
+            // A write that was given up is still in flight.
             one.is_in_flight = bound <= now || one.drained.given_up > 0;
             least = least.min(bound);
         }
@@ -106,7 +107,7 @@ pub fn drain_together(
         let (Some(pass), Some(one)) = (&mut passes[index], participants.get_mut(index)) else {
             break;
         };
-        // A provider that changes its records' times while they are read garbles nobody else's order.
+        // A provider that changes its records' times during the drain cannot garble the order of other pools.
         pass.last = given;
         one.reader.run(pass, until, &mut |record| sink(index, record));
         given = pass.last;
@@ -130,20 +131,20 @@ pub fn drain_together(
     together
 }
 
-/// The number of the last batch that was made final in all pools, in memory of the host's that outlives it.
+/// The number of the last batch that became final in all pools, in memory that outlives the host.
 #[derive(Clone, Debug)]
 pub struct LastBatch {
     memory: Arc<Memory>,
 }
 
 impl LastBatch {
-    /// Bytes of memory it needs.
+    /// The size of its memory.
     pub const SIZE: usize = 4096;
 
-    /// In this memory, as a host before left it; zeros: there was none.
+    /// The number in this memory, as an earlier host left it; zeros: there was no host.
     ///
     /// # Errors
-    /// Memory that is too small.
+    /// `InvalidInput`: the memory is too small.
     pub fn new(memory: Arc<Memory>) -> io::Result<LastBatch> {
         match memory.len() < Self::SIZE {
             true => Err(io::ErrorKind::InvalidInput.into()),
@@ -161,27 +162,27 @@ impl LastBatch {
         &self.memory
     }
 
-    /// Words that belong to `batch`, to be kept before it is final: those of the batch before stay beside them.
+    /// Stores words that belong to `batch`, before it is final. The words of the previous batch stay beside them.
     pub fn keep(&self, batch: u64, words: [u64; 4]) {
         for (index, word) in words.into_iter().enumerate() {
-            self.memory.word(note(batch) + index * 8).store(word, Ordering::Release);
+            self.memory.word(offset_of(batch) + index * 8).store(word, Ordering::Release);
         }
     }
 
-    /// What was kept for the last batch.
+    /// The words of the last final batch.
     pub fn kept(&self) -> [u64; 4] {
-        let at = note(self.get());
+        let at = offset_of(self.get());
         std::array::from_fn(|index| self.memory.word(at + index * 8).load(Ordering::Acquire))
     }
 }
 
-fn note(batch: u64) -> usize {
+fn offset_of(batch: u64) -> usize {
     0x40 + 0x40 * (batch % 2) as usize
 }
 
-/// Makes final what the drains since the last advance consumed from all pools, as one step: `last` becomes `batch`, whatever
-/// kills the host in between. A host that starts again opens each control with [`Control::open_until`](crate::Control::open_until)
-/// and what `last` then is.
+/// Makes the drains of all pools since the last advance final as one step: `last` becomes `batch`, even if the host is killed in
+/// between. A host that restarts opens each control page with [`Control::open_until`](crate::Control::open_until) and the number in
+/// `last`.
 pub fn advance_together<'a>(
     readers: impl IntoIterator<Item = &'a mut Reader>,
     last: &LastBatch,

@@ -1,5 +1,13 @@
-//! The host's side of a pool: [`Reader`] copies committed records out of memory that it does not trust, merges them by
-//! time, and publishes what it has consumed.
+//! The host's side of a pool: [`Reader`] copies committed records out of memory that it does not trust, merges them by time, and
+//! publishes consumed positions.
+//!
+//! ```text
+//!   drain ─► time_of_drain, barrier ─► bound (writes in flight) ─► watermark_of        watermark.rs, pass.rs
+//!         ─► begin: lines, all_chunks, collect ─► streams                              chunks.rs, overflow.rs
+//!         ─► run: the k-way merge, each record to the sink                             merge.rs, stream.rs
+//!         ─► end: settle (consumed positions, released and revoked chunks)             chunks.rs
+//!   advance ─► prepare: the journal ─► commit: the stores, as one step                 control.rs
+//! ```
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -34,18 +42,18 @@ use watermark::Blocked;
 pub use watermark::PATIENCE;
 pub(crate) use watermark::{time_of_drain, wait_for_writers};
 
-/// Reads one pool. See the [crate documentation](crate) for the order of calls.
+/// The reader of one pool. See the [crate documentation](crate) for the order of calls.
 #[derive(Debug)]
 pub struct Reader {
     control: Control,
     segments: Vec<Segment>,
     blocked: HashMap<u16, Blocked>,
     chunks: HashMap<u16, ChunkState>,
-    /// At most one, of a busy pool.
+    /// A window buffer that is kept between drains; at most one, of a busy pool.
     windows: Vec<Vec<u8>>,
-    /// For a segment's unit words.
+    /// A buffer for a segment's unit words.
     table: Vec<u8>,
-    /// By thread slot; beyond 32 bits: not known.
+    /// The next sequence number by thread slot; a value beyond 32 bits: unknown.
     next_seq: Vec<u64>,
     fresh: bool,
     scan_time: u64,
@@ -55,32 +63,32 @@ pub struct Reader {
     releases: u64,
     stores: BTreeMap<u32, u64>,
     drained: [u64; SESSIONS],
-    /// At the last advance.
+    /// The counts at the last advance.
     drained_before: [u64; SESSIONS],
     gaps: u64,
     shared_seen: u64,
     shared_span: Option<(u32, u32)>,
-    /// What writers ring with, once they have been asked to.
+    /// The number that writers publish when they wake the host, once they have been asked to.
     quiet: Option<u32>,
     is_quiet: bool,
 }
 
 impl Reader {
-    /// Reads the pool whose segment 0 is `first`. With a control that another host has used before, it goes on where that
-    /// one's last [`advance`](Self::advance) left off.
+    /// A reader of the pool whose segment 0 is `first`. If an earlier host has used the control page, the reader continues behind that
+    /// host's last [`advance`](Self::advance).
     ///
     /// # Errors
-    /// A segment that holds no pool of this version.
+    /// `InvalidData`: the segment holds no pool of this version.
     pub fn new(control: Control, first: Source) -> io::Result<Reader> {
         let mut head = [0; 16];
         first.read(0, &mut head);
         let bad = |what: &'static str| Err(io::Error::new(io::ErrorKind::InvalidData, what));
         if head[..8] != POOL_MAGIC.to_le_bytes() || head[8..12] != VERSION.to_le_bytes() {
-            return bad("not a pool of version 1");
+            return bad("the memory holds no pool of this version");
         }
         let len = first.len() as usize;
         if len < DATA_OFFSET + BLOCK_SIZE {
-            return bad("pool memory too small");
+            return bad("the memory is too small for a pool");
         }
         let units = ((len - DATA_OFFSET) / BLOCK_SIZE * BLOCK_UNITS).min(MAX_SEGMENT_UNITS);
         let memory = &control.memory;
@@ -110,10 +118,10 @@ impl Reader {
         })
     }
 
-    /// Adds the segment that the provider's [`grow`](crate::Writer::grow) added; in the same order.
+    /// Adds the segment that the provider's [`grow`](crate::Writer::grow) added, in the same order.
     ///
     /// # Errors
-    /// Too small, or one too many.
+    /// `InvalidInput`: the segment is too small, or a 17th.
     pub fn add_segment(&mut self, source: Source) -> io::Result<()> {
         let units = (source.len() as usize / BLOCK_SIZE * BLOCK_UNITS).min(MAX_SEGMENT_UNITS);
         if units == 0 || self.segments.len() >= MAX_SEGMENTS {
@@ -123,17 +131,17 @@ impl Reader {
         Ok(())
     }
 
-    /// The number that the next [`advance`](Self::advance) gives its batch.
+    /// The number of the next [`advance`](Self::advance)'s batch.
     pub fn next_batch(&self) -> u64 {
         self.batch + 1
     }
 
-    /// The host's side of the pool.
+    /// The control page.
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Records drained since the pool was made, by session slot of their masks; of a host before, those of final batches.
+    /// Records drained since the pool was made, by session slot of their masks. Of an earlier host, those of final batches.
     pub fn drained(&self) -> [u64; SESSIONS] {
         self.drained
     }
@@ -143,22 +151,23 @@ impl Reader {
         self.late
     }
 
-    /// The pool's site table, to be read beside a drain. It keeps what it has copied.
+    /// The pool's site table, which can be read during a drain. It keeps the entries that it has copied.
     pub fn site_table(&self) -> SiteTable {
         SiteTable { source: self.segments[0].source.clone(), sites: HashMap::new(), size: 0 }
     }
 
-    /// How often writers have found less than half of the pool free, as they claim.
+    /// How often writers have found less than half of the pool free, by their own count.
     pub fn pressure(&self) -> u32 {
         let mut pressure = [0; 4];
         self.segments[0].source.read(P_PRESSURE, &mut pressure);
         u32::from_le_bytes(pressure)
     }
 
-    /// Makes final what the drains since the last advance consumed, as one step, and gives emptied chunks back to the
-    /// writers; the number of this batch. A host killed before it drains the same records again, one killed in it or after
-    /// it does not: whoever keeps session buffers in recoverable memory writes the batch number beside them and compares
-    /// it with [`Control::batch`] after a restart.
+    /// Makes the drains since the last advance final as one step, and releases emptied chunks to the writers; the number of this batch.
+    ///
+    /// A host that is killed before this call drains the same records again; one that is killed in it or after it does not. A host
+    /// that keeps session buffers in recoverable memory writes the batch number beside them, and compares it with
+    /// [`Control::batch`] after a restart.
     pub fn advance(&mut self) -> u64 {
         let batch = self.batch + 1;
         self.prepare(batch);
@@ -166,7 +175,7 @@ impl Reader {
         batch
     }
 
-    /// The first half of an [`advance`](Self::advance): written down, not made.
+    /// The first half of an [`advance`](Self::advance): the stores are in the journal, but not made.
     pub(crate) fn prepare(&mut self, batch: u64) {
         self.batch = batch;
         for slot in 0..SESSIONS {
@@ -179,12 +188,12 @@ impl Reader {
         }
         self.drained_before = self.drained;
         let mut stores: Vec<(u32, u64)> = std::mem::take(&mut self.stores).into_iter().collect();
-        // Behind the chunks' words: a writer that sees it looks at them, and not again until it rises.
+        // Behind the chunks' words: a writer that sees a new count looks for released chunks once.
         stores.push((C_RELEASES as u32, self.releases));
         self.control.prepare(&stores, batch);
     }
 
-    /// The second half.
+    /// The second half of an [`advance`](Self::advance): makes the stores.
     pub(crate) fn commit(&mut self) {
         self.control.apply(self.batch);
     }
@@ -199,7 +208,7 @@ impl Reader {
         (u32::from_le_bytes(high) as usize).min(MAX_THREADS)
     }
 
-    pub(super) fn place(&self, number: u16) -> (usize, usize) {
+    pub(super) fn position(&self, number: u16) -> (usize, usize) {
         let segment = usize::from(number) / MAX_SEGMENT_UNITS;
         let local = usize::from(number) % MAX_SEGMENT_UNITS;
         (segment, self.segments[segment].base + local * UNIT_SIZE)
@@ -213,9 +222,10 @@ mod tests {
     use crate::sys::{Barrier, Memory, RawClock};
     use crate::{Admission, PoolOptions, Request, Writer};
 
-    /// P7: a writer that sees a new count of released chunks looks for them once. It finds them, since their words stand before the count.
+    /// P7: a writer that sees a new count of released chunks looks for them once. It finds them, since their words come before the
+    /// count.
     #[test]
-    fn the_count_of_releases_comes_last() {
+    fn the_release_count_is_stored_after_the_released_chunks() {
         let memory = |size| Memory::heap(size).unwrap();
         let clock = RawClock::Monotonic;
         let control = Control::create(memory(CONTROL_SIZE), clock, Barrier::WriterFences).unwrap();

@@ -1,4 +1,17 @@
-//! A provider's pool: [`Writer`], made, grown, closed and retired. The path of a write is in the modules below.
+//! A provider's pool: [`Writer`] makes, grows, closes and retires it. The modules below hold the paths of a write.
+//!
+//! ```text
+//!   write ─► try_begin ──────────────────────────► fill ─► commit_owned          (owned.rs: the thread's own chunk)
+//!   try_write, try_write_fast ─► try_write_on ─┘ ▲
+//!              │ a full or revoked chunk, a refusal, a write inside a write: nothing has happened yet
+//!              ▼
+//!   reserve_slow ─► reserve_in_chunk: admit_slow, register, new_chunk ─► Reservation ─► commit
+//!              │ a nested write, or no thread state            │ no free chunk
+//!              └────► reserve_in_overflow ◄────────────────────┘ ─► Reservation ─► commit  (overflow.rs)
+//! ```
+//!
+//! Several paths exist because nearly every write needs only the first, which keeps its request in registers. `try_write…` answers `None` if it did nothing; `…_slow` may enter the kernel to register a thread or to
+//! wake the host; `…_in_overflow` works where a thread has no chunk of its own.
 
 use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -27,9 +40,9 @@ pub use payload::Payload;
 pub use request::{Refused, Request};
 pub use reservation::Reservation;
 use thread::thread_state;
-pub use thread::{ThreadState, thread_word_at_once, with_thread_word};
+pub use thread::{ThreadState, try_thread_word, with_thread_word};
 
-/// Hosts one process may be attached to at a time.
+/// The number of hosts that a process can be attached to at a time.
 pub const MAX_ATTACHMENTS: usize = 8;
 
 /// Sizes of a pool.
@@ -37,7 +50,7 @@ pub const MAX_ATTACHMENTS: usize = 8;
 pub struct PoolOptions {
     /// Chunk bytes of segment 0; rounded up to whole blocks of 128 KiB, at most 16 MiB.
     pub chunk_size: usize,
-    /// Bytes of chunks whose pages are made present now, from the first on: those are used first.
+    /// Bytes of chunks, from the first on, whose pages are made present now: writers use the first chunks first.
     pub prefault: usize,
 }
 
@@ -55,7 +68,7 @@ impl PoolOptions {
             / UNIT_SIZE
     }
 
-    /// Bytes of memory that segment 0 needs.
+    /// The size of segment 0.
     pub fn memory_size(&self) -> usize {
         DATA_OFFSET + self.units() * UNIT_SIZE
     }
@@ -65,24 +78,24 @@ static EPOCHS: AtomicU64 = AtomicU64::new(1);
 
 /// A provider's pool, attached to a host.
 ///
-/// Everything a write does on it is async-signal-safe: no lock, no allocation; system calls only where a thread gets its
-/// first chunk or looks for a dead thread's slot.
+/// A write is async-signal-safe: it takes no lock and allocates nothing. It enters the kernel only when a thread gets its first
+/// chunk, looks for a dead thread's slot, or wakes the host.
 #[derive(Debug)]
 pub struct Writer {
     segments: [OnceLock<Arc<Memory>>; MAX_SEGMENTS],
     control: Arc<Memory>,
-    /// Where the host sleeps, if not on the control.
+    /// The futex on which the host waits, if not in the control page.
     bell: Option<Bell>,
     clock: RawClock,
     light: Light,
     cpu: Cpu,
-    /// The usual machine: TSC, membarrier and rseq. One question instead of three.
-    plain: bool,
-    /// Admission words' sum and epoch, in `control`: read at every write, so without the way through the `Arc`.
+    /// Whether the machine has TSC, membarrier and rseq: one test instead of three.
+    fast: bool,
+    /// The summary of admissions and the epoch, in `control`. Each write reads them, so not through the `Arc`.
     admitted: *const AtomicU64,
     admission_epoch: *const AtomicU32,
     fork: &'static AtomicU64,
-    /// What the fork page holds in the process that attached; `CLOSED` when there is no attachment any more.
+    /// The fork page's value in the process that attached; `CLOSED` after the end of the attachment.
     fork_generation: AtomicU64,
     pub(crate) epoch: u64,
     pub(crate) attachment: usize,
@@ -92,26 +105,26 @@ pub struct Writer {
 
 const CLOSED: u64 = u64::MAX;
 
-// SAFETY: the raw pointers lead into `control`, which the writer holds, and to atomics.
+// SAFETY: the raw pointers lead to atomics in `control`, which the writer keeps alive.
 unsafe impl Send for Writer {}
 
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Writer {}
 
 impl Writer {
-    /// Lays out a pool in `memory` (fresh, zeroed, [`PoolOptions::memory_size`] bytes) and attaches it to the host that
-    /// made `control`. `attachment` numbers the hosts of a process: it chooses the thread-local state.
+    /// Makes a pool in `memory` (fresh, zeroed, [`PoolOptions::memory_size`] bytes) and attaches it to the host that made `control`.
+    /// `attachment` numbers the hosts of a process: it chooses the thread-local state.
     ///
     /// # Errors
-    /// Memory too small or not fresh, a control of another version, or a kernel that takes back the membarrier which the
-    /// host relies on.
+    /// `InvalidInput`: the memory is too small or was used before. `InvalidData`: a control page of another version. `Unsupported`:
+    /// the system lacks the barrier that the host uses.
     pub fn new(
         memory: Memory,
         control: Arc<Memory>,
         options: PoolOptions,
         attachment: usize,
     ) -> io::Result<Writer> {
-        let view = Control::open_read(&control)?;
+        let (clock, barrier) = Control::clock_and_barrier(&control)?;
         if memory.len() < options.memory_size()
             || !memory.is_writable()
             || attachment >= MAX_ATTACHMENTS
@@ -119,11 +132,11 @@ impl Writer {
         {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        if !view.1.register() {
+        if !barrier.register() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "membarrier is not available"));
         }
         let light =
-            if view.1 == sys::Barrier::WriterFences { Light::Full } else { Light::Compiler };
+            if barrier == sys::Barrier::WriterFences { Light::Full } else { Light::Compiler };
         let cpu = Cpu::find();
         sys::find_time_namespace();
         let fork = sys::fork_word()?;
@@ -156,10 +169,10 @@ impl Writer {
             admission_epoch: control.half(C_EPOCH),
             control,
             bell: None,
-            clock: view.0,
+            clock,
             light,
             cpu,
-            plain: light == Light::Compiler && view.0 == RawClock::Tsc && cpu.has_stamp(),
+            fast: light == Light::Compiler && clock == RawClock::Tsc && cpu.has_stamp(),
             fork,
             fork_generation,
             epoch,
@@ -169,27 +182,27 @@ impl Writer {
         })
     }
 
-    /// For a host of several pools, which sleeps elsewhere.
+    /// The same writer, for a host of several pools, which waits on `bell`.
     pub fn with_bell(mut self, bell: Bell) -> Writer {
         self.bell = Some(bell);
         self
     }
 
-    /// The memory of a segment, for a host in the same process or to hand its descriptor over.
+    /// The memory of a segment, for a host in the same process, or to send its descriptor.
     pub fn segment(&self, index: usize) -> Option<&Arc<Memory>> {
         self.segments.get(index)?.get()
     }
 
-    /// Segments so far.
+    /// The number of segments.
     pub fn segment_count(&self) -> usize {
         self.segments.iter().take_while(|s| s.get().is_some()).count()
     }
 
-    /// Adds chunk memory: fresh, whole blocks of 128 KiB, at most 16 MiB. The host must be given it too
-    /// ([`Reader::add_segment`](crate::Reader::add_segment)), before or after. Takes a lock: not for signal handlers.
+    /// Adds a segment: fresh memory of whole blocks of 128 KiB, at most 16 MiB. The host must get it too
+    /// ([`Reader::add_segment`](crate::Reader::add_segment)), before or after. Takes a lock, so it is not for signal handlers.
     ///
     /// # Errors
-    /// A wrong size, or no further segment allowed.
+    /// `InvalidInput`: a wrong size, or a 17th segment.
     pub fn grow(&self, memory: Memory) -> io::Result<usize> {
         let _one = self.growing.lock().unwrap_or_else(|e| e.into_inner());
         let units = memory.len() / UNIT_SIZE;
@@ -214,7 +227,7 @@ impl Writer {
         Ok(index)
     }
 
-    /// How often a writer found less than half of the pool free: when it rises, [`grow`](Self::grow).
+    /// How often a writer found less than half of the pool free. If the count rises, [`grow`](Self::grow).
     pub fn pressure(&self) -> u32 {
         self.first().half(P_PRESSURE).load(Ordering::Relaxed)
     }
@@ -225,24 +238,22 @@ impl Writer {
         self.clock.now()
     }
 
-    /// Is this still the process that attached, and the pool not closed? A relaxed load of a page that a child finds
-    /// zeroed.
+    /// Whether this is still the process that attached, and the pool is open. A relaxed load of a page that a child finds zeroed.
     #[inline(always)]
     pub fn is_attached(&self) -> bool {
         self.fork.load(Ordering::Relaxed) == self.fork_generation.load(Ordering::Relaxed)
     }
 
-    /// Refuses further writes. Those in flight end as they would.
+    /// Refuses further writes. Writes in flight complete.
     pub fn close(&self) {
         self.fork_generation.store(CLOSED, Ordering::Relaxed);
     }
 
-    /// Gives the memory back to the system after [`close`](Self::close), when the host has read what it wants. Its
-    /// addresses stay taken, with zeros behind them: a thread that was stopped at the beginning of a write finds those.
-    /// Nothing of them is on any file or in another process.
+    /// Returns the memory to the system after [`close`](Self::close), when the host has drained it. The addresses stay reserved, with
+    /// private zeros behind them, for threads that were stopped at the start of a write.
     ///
     /// # Errors
-    /// What the system says; the memory then stays.
+    /// The system's error; the memory then stays allocated.
     pub fn retire(&self) -> io::Result<()> {
         self.close();
         for segment in self.segments.iter().filter_map(OnceLock::get) {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use etw_ring::{thread_word_at_once, with_thread_word};
+use etw_ring::{try_thread_word, with_thread_word};
 use etw_types::{Guid, Status};
 
 /// The thread's current activity id, zero without one.
@@ -15,7 +15,7 @@ pub(crate) fn current() -> Guid {
 /// Whether the thread certainly has none.
 #[inline(always)]
 pub(crate) fn is_none() -> bool {
-    thread_word_at_once() == Some([0; 2])
+    try_thread_word() == Some([0; 2])
 }
 
 fn replace(id: Guid) -> Guid {

@@ -1,4 +1,4 @@
-//! Chunks as the host sees them: their words, what of them is consumed, and when they are released or taken back.
+//! Chunks as the host sees them: their words, their consumed positions, and when they are released or revoked.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::record::{le32, le64};
-use super::stream::{Ref, Stream};
+use super::stream::{Collected, Stream};
 use super::{DrainOptions, Drained, Reader};
 use crate::layout::*;
 use crate::proto::{self, CLOSING, Head, Phase, RELEASED, Unit};
@@ -16,13 +16,13 @@ pub(super) struct ChunkState {
     pub(super) generation: u32,
     pub(super) consumed: u32,
     pub(super) phase: u32,
-    /// The batch whose advance published CLOSING.
+    /// The batch that published CLOSING.
     pub(super) closing_batch: u64,
     pub(super) end: u32,
     pub(super) changed: Instant,
-    /// Its owner was found gone.
+    /// Whether the owner was found to have ended.
     pub(super) is_orphan: bool,
-    /// Overflow chunk: consumed entries, entries in flight.
+    /// The consumed entries of an overflow chunk, and its entries in flight.
     pub(super) bits: Vec<u64>,
     pub(super) pending: BTreeMap<u32, (u64, Instant)>,
 }
@@ -34,7 +34,7 @@ pub(super) struct LineView {
     pub(super) tid: u32,
 }
 
-/// The owner's line, if its head names this chunk in this generation.
+/// The owner's line, if its head names this chunk and generation.
 pub(super) fn named(lines: &[LineView], number: u16, unit: Unit) -> Option<LineView> {
     let line = lines.get(usize::from(unit.owner))?;
     (line.head.is_valid()
@@ -47,8 +47,8 @@ impl Reader {
     pub(super) fn lines(&self) -> Vec<LineView> {
         let mut bytes = vec![0; self.slots() * LINE_SIZE];
         self.segments[0].source.read(P_LINES, &mut bytes);
-        // Acquire for what is read next: the bytes below the committed offsets, and final offsets of chunks that are no
-        // longer named.
+        // Acquire for the next reads: the bytes below the committed offsets, and the final offsets of chunks that no head names any
+        // more.
         std::sync::atomic::fence(Ordering::Acquire);
         bytes
             .chunks_exact(LINE_SIZE)
@@ -60,11 +60,11 @@ impl Reader {
             .collect()
     }
 
-    /// The chunks: unit, word; and how many words are hostile. No two overlap, whatever the words say.
+    /// All chunks, as unit and word, and the number of hostile words. No two chunks overlap, whatever the words claim.
     pub(super) fn all_chunks(&mut self) -> (Vec<(u16, Unit)>, u64) {
         let (mut found, mut hostile) = (Vec::new(), 0);
         for (number, segment) in self.segments.iter().enumerate() {
-            // Zeros are written once into what it grows by, not before each look.
+            // The buffer is zeroed once where it grows, not for each read.
             self.table.resize((segment.units * 8).max(self.table.len()), 0);
             let table = &mut self.table[..segment.units * 8];
             let at = P_UNITS + number * MAX_SEGMENT_UNITS * 8;
@@ -72,7 +72,7 @@ impl Reader {
             std::sync::atomic::fence(Ordering::Acquire);
             let (words, _) = table.as_chunks::<8>();
             let mut local = 0;
-            // Nearly all are free.
+            // Nearly all units are free.
             while let Some(free) = words[local..].iter().position(|word| !Unit::is_free(word)) {
                 local += free;
                 let unit = Unit::unpack(u64::from_le_bytes(words[local]));
@@ -103,7 +103,7 @@ impl Reader {
         ((word >> 32) as u32) == proto::key(generation, RELEASED)
     }
 
-    /// What we know of a chunk; from the control when we meet it, or its generation, for the first time.
+    /// The state of a chunk; read from the control page when the chunk, or its generation, is new to this reader.
     pub(super) fn chunk(&mut self, number: u16, generation: u32) -> &mut ChunkState {
         if self.chunks.get(&number).is_none_or(|c| c.generation != generation) {
             let memory = &self.control.memory;
@@ -113,7 +113,7 @@ impl Reader {
                 None => memory.word(at).load(Ordering::Relaxed),
             };
             let known = (word >> 40) as u32 == generation;
-            // The bits are cleared when a chunk is released, so they are of this generation.
+            // The bits are cleared when a chunk is released, so they belong to this generation.
             let bits = (0..2)
                 .map(|i| {
                     let at = C_BITS + usize::from(number) * 16 + i * 8;
@@ -146,12 +146,9 @@ impl Reader {
 
     pub(super) fn collect(
         &mut self,
-        (lines, chunks): (&[LineView], &[(u16, Unit)]),
-        watermark: u64,
-        options: &DrainOptions<'_>,
-        streams: &mut Vec<Stream>,
-        refs: &mut Vec<Ref>,
-        out: &mut Drained,
+        lines: &[LineView],
+        chunks: &[(u16, Unit)],
+        to: &mut Collected<'_>,
     ) {
         let words = OnceCell::new();
         for (number, unit) in chunks.iter().copied() {
@@ -159,7 +156,7 @@ impl Reader {
                 continue;
             }
             let size = class_size(unit.class) as u32;
-            let (segment, base) = self.place(number);
+            let (segment, base) = self.position(number);
             match unit.phase {
                 Phase::Free => {}
                 Phase::Open | Phase::Closed => {
@@ -175,11 +172,11 @@ impl Reader {
                         state.changed = Instant::now();
                     }
                     if end > size || end < state.consumed {
-                        out.hostile += 1;
+                        to.out.hostile += 1;
                         continue;
                     }
                     if end > state.consumed {
-                        streams.push(Stream {
+                        to.streams.push(Stream {
                             segment,
                             unit: number,
                             slot: Some(unit.owner),
@@ -197,17 +194,18 @@ impl Reader {
                     }
                 }
                 Phase::Shared | Phase::SharedClosed => {
-                    self.collect_shared(number, unit, &words, watermark, options, refs, out);
+                    self.collect_shared(number, unit, &words, to);
                 }
             }
         }
     }
 
-    /// After the merge: consumed positions, chunks that can be released, chunks to take back.
-    /// `lines` and `chunks` are those that it began with: what happened since is seen by the next.
+    /// After the merge: stores consumed positions, releases chunks, and revokes idle ones. `lines` and `chunks` are those that the drain
+    /// started with; the next drain sees later changes.
     pub(super) fn settle(
         &mut self,
-        (lines, chunks): (&[LineView], &[(u16, Unit)]),
+        lines: &[LineView],
+        chunks: &[(u16, Unit)],
         options: &DrainOptions<'_>,
         out: &mut Drained,
     ) {
@@ -239,7 +237,7 @@ impl Reader {
                         out.torn += u64::from(writing);
                         release = at_rest;
                     } else if at_rest && state.is_orphan {
-                        // The heads of this drain were read after its owner was found gone: nothing comes any more.
+                        // This drain read the heads after the owner had ended: nothing more will come.
                         out.torn += u64::from(head.is_some_and(|l| l.head.is_writing()));
                         release = true;
                     } else if at_rest
@@ -247,10 +245,10 @@ impl Reader {
                         && line.tid != 0
                         && options.alive.is_some_and(|alive| !alive(line.tid))
                     {
-                        // It may have written since the heads were read.
+                        // The owner may have written since this drain read the heads.
                         state.is_orphan = true;
                     } else if state.phase == CLOSING {
-                        // Only if this drain's barrier came after the store.
+                        // Only if this drain's barrier came after the store of CLOSING.
                         release = applied >= state.closing_batch
                             && options.until.is_none()
                             && !out.no_barrier

@@ -1,46 +1,46 @@
-//! How to drain, and what a drain did.
+//! The options of a drain, and its result.
 
 use std::time::Duration;
 
-/// How to drain.
+/// The options of a drain.
 #[derive(Default)]
 pub struct DrainOptions<'a> {
-    /// How long this call may wait for writes in flight. Zero: it takes what lies before the oldest of them, and a writer
-    /// that stands still for [`PATIENCE`](crate::PATIENCE) is passed over by later calls.
+    /// How long this call may wait for writes in flight. Zero: it drains the records before the oldest of them; later calls pass over
+    /// a writer that has been in flight for [`PATIENCE`](super::PATIENCE).
     pub patience: Duration,
-    /// The provider's process is gone: nothing is in flight, whatever its memory says.
+    /// The provider's process has ended: nothing is in flight, whatever its memory claims.
     pub ended: bool,
-    /// Instead of the time now: for a pool found in a file, whose clock may be another boot's.
+    /// The time of the drain in place of now: for a pool in a file, whose clock may be that of another boot.
     pub until: Option<u64>,
-    /// Take chunks back from threads that have not written for so long.
+    /// Revoke chunks of threads that have not written for so long.
     pub reclaim_idle: Option<Duration>,
-    /// Does this thread of the provider (id as in its namespace) still run?
+    /// Whether a thread of the provider (by its id in the provider's namespace) still runs.
     pub alive: Option<&'a dyn Fn(u32) -> bool>,
 }
 
-/// What one drain did.
+/// The result of a drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drained {
-    /// Records given to the sink.
+    /// The number of records given to the sink.
     pub records: u64,
-    /// Every record with a time below this one has been given to the sink or counted as late.
+    /// Every record with an earlier time has been given to the sink or counted as late.
     pub watermark: u64,
-    /// Records that came after their time had been passed, dropped.
+    /// Late records: committed after the watermark had passed their time, and dropped.
     pub late: u64,
-    /// Places where the memory cannot be what our writer makes: bytes after them, up to the committed offset, were
-    /// skipped.
+    /// Positions where the memory differs from anything that a writer of this crate makes. The bytes from there to the committed
+    /// offset were skipped.
     pub hostile: u64,
-    /// Writes in flight that were not waited for any longer.
+    /// Writes in flight that the drain stopped waiting for.
     pub given_up: u64,
-    /// Chunks whose owner is gone with a write begun and not committed.
+    /// Chunks whose owner ended in the middle of a write.
     pub torn: u64,
-    /// The kernel refused the barrier: the watermark is a guess.
+    /// The kernel refused the barrier, so the watermark is not proven.
     pub no_barrier: bool,
-    /// The sink had no room: there is more.
+    /// The sink refused a record: there are more.
     pub stopped: bool,
-    /// There are records that were not given out: behind the watermark, or because the sink had no room.
+    /// There are records that the sink did not get: above the watermark, or because it refused one.
     pub is_rest: bool,
-    /// Bytes of pool that the records took.
+    /// The bytes of pool that the records took.
     pub size: u64,
 }

@@ -1,10 +1,10 @@
-//! The writers' own counts, as the host reads them, and the gaps that it finds itself.
+//! The writers' counts as the host reads them, and the gaps that it finds itself.
 
 use super::Reader;
 use super::record::{le32, le64};
 use crate::layout::*;
 
-/// The writers' own count: their claim.
+/// The writers' own counts, which are their claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Attempted writes by session slot.
@@ -25,17 +25,17 @@ impl Ledger {
     }
 }
 
-/// The losses of one registration, as its writers claim them.
+/// The losses of one registration, by its writers' claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegistrationLosses {
-    /// As records name it.
+    /// The registration's number in records.
     pub registration: u32,
-    /// By cause and session slot; counters of 32 bits, which wrap.
+    /// Losses by cause and session slot; the counters have 32 bits and wrap.
     pub lost: [[u32; SESSIONS]; CAUSES],
 }
 
 impl Reader {
-    /// The writers' counters, as they claim them.
+    /// The writers' counters, by their claim.
     pub fn ledger(&self) -> Ledger {
         let mut ledger = Ledger::default();
         let source = &self.segments[0].source;
@@ -79,8 +79,8 @@ impl Reader {
         ledger
     }
 
-    /// Whose the losses of [`ledger`](Self::ledger) were, where that is known: at most 256 registrations, and of a killed writer one loss
-    /// less than there.
+    /// The losses of [`ledger`](Self::ledger) by registration, as far as they are known: for at most 256 registrations. A writer that was
+    /// killed may have counted one loss there and not here.
     pub fn losses_by_registration(&self) -> Vec<RegistrationLosses> {
         let mut table = vec![0; BLAME_ENTRIES * BLAME_SIZE];
         self.segments[0].source.read(P_BLAME, &mut table);
@@ -97,7 +97,7 @@ impl Reader {
         entries.map(read).collect()
     }
 
-    /// Attempts that are proven, by missing sequence numbers between records that were drained, not to be in the pool.
+    /// Attempts that are not in the pool, as missing sequence numbers between drained records prove.
     pub fn gaps(&self) -> u64 {
         let shared = match self.shared_span {
             Some((first, last)) => {

@@ -10,24 +10,24 @@ use super::stream::Stream;
 use super::{Drained, Reader, Record};
 use crate::layout::*;
 
-/// Why a stream is not read on.
+/// The reason why the merge leaves a stream.
 pub(super) enum End {
-    /// Nothing of it lies below the watermark.
+    /// It has no more records below the watermark.
     Empty,
-    /// Another stream's record comes first; the time and sequence number of this one's.
+    /// A record of another stream comes first; time and sequence number of this stream's next record.
     NotYet(u64, u32),
-    /// The sink would not have the record of this time.
-    NoRoom(u64),
+    /// The sink refused the record of this time.
+    Refused(u64),
 }
 
-/// What follows the first.
+/// The second entry of a heap.
 pub(crate) fn second<T: Ord>(heap: &BinaryHeap<T>) -> Option<&T> {
     // The children of the root.
     let all = heap.as_slice();
     all.get(1).max(all.get(2))
 }
 
-/// In place of the first, wherever it then belongs.
+/// Replaces the first entry of a heap.
 pub(crate) fn put_first<T: Ord>(heap: &mut BinaryHeap<T>, value: T) {
     if let Some(mut first) = heap.peek_mut() {
         *first = value;
@@ -35,8 +35,8 @@ pub(crate) fn put_first<T: Ord>(heap: &mut BinaryHeap<T>, value: T) {
 }
 
 impl Reader {
-    /// The k-way merge: the streams' records by (time, sequence number), up to the watermark and not beyond `until`. Where the
-    /// sink would not take a record, the watermark is its time from then on.
+    /// The k-way merge: the streams' records by time and sequence number, up to the watermark and to `until`. If the sink refuses a
+    /// record, the record's time becomes the watermark.
     pub(crate) fn run(
         &mut self,
         pass: &mut Pass,
@@ -54,10 +54,10 @@ impl Reader {
                 stream.filled = 0;
             }
             let limit = second(heap).map(|Reverse((time, seq, _))| (*time, *seq));
-            // Before this time none of the ends below is near.
+            // Before this time, none of the conditions below can end the stream.
             let near = limit.map_or(u64::MAX, |(time, _)| time);
             let near = near.min(until.saturating_add(1)).min(*watermark);
-            // What comes before it can only be a late commit, or a provider that makes its times up.
+            // An earlier record is a late commit, or has a time that the provider made up.
             let mut floor = self.watermark.max(*last);
             let overflow = !stream.refs.is_empty();
             let mut expected = match stream.expected {
@@ -71,7 +71,7 @@ impl Reader {
                         if self.peek(stream, *window, out).is_none() {
                             break End::Empty;
                         }
-                        // Now it is whole in the window.
+                        // Now the window holds the whole record.
                         continue;
                     }
                     None => match self.peek_overflow(stream, out) {
@@ -88,7 +88,7 @@ impl Reader {
                         break End::NotYet(time, seq);
                     }
                 }
-                let room = record_room(payload.len());
+                let size = record_size(payload.len());
                 let record = header.record(payload, overflow);
                 if time < floor {
                     std::hint::cold_path();
@@ -97,22 +97,22 @@ impl Reader {
                 } else {
                     let sessions = record.sessions;
                     if sink(&record).is_break() {
-                        break End::NoRoom(time);
+                        break End::Refused(time);
                     }
                     (*last, floor) = (time, time);
                     drained.count(sessions);
-                    out.size += room as u64;
+                    out.size += size as u64;
                 }
                 if overflow {
                     self.step_overflow(stream, seq);
                 } else {
                     if seq != expected {
-                        // Backwards only in a provider that makes its numbers up.
+                        // Numbers fall only in a provider that makes them up.
                         let gap = seq.wrapping_sub(expected);
                         self.gaps += if gap < 1 << 31 { u64::from(gap) } else { 0 };
                     }
                     expected = seq.wrapping_add(1);
-                    stream.at += room as u32;
+                    stream.at += size as u32;
                 }
             };
             stream.expected = Some(expected);
@@ -123,7 +123,7 @@ impl Reader {
                     heap.pop();
                 }
                 End::NotYet(time, seq) => put_first(heap, Reverse((time, seq, index))),
-                End::NoRoom(time) => {
+                End::Refused(time) => {
                     *watermark = time;
                     out.stopped = true;
                     return;
@@ -132,7 +132,7 @@ impl Reader {
         }
     }
 
-    /// The next sequence number of a thread, `first` where none is known.
+    /// The next sequence number of a thread; `first` if it is unknown.
     pub(super) fn expected(&mut self, slot: Option<u16>, first: u32) -> u32 {
         let known = slot.and_then(|slot| self.next_seq.get(usize::from(slot)));
         match known {
@@ -142,7 +142,7 @@ impl Reader {
         }
     }
 
-    /// What a stream has come to is its thread's again.
+    /// Stores a stream's next sequence number for its thread.
     pub(super) fn expect(&mut self, stream: &mut Stream) {
         let (Some(slot), Some(next)) = (stream.slot, stream.expected.take()) else { return };
         let slot = usize::from(slot);
@@ -156,8 +156,8 @@ impl Reader {
         self.next_seq[slot] = u64::from(next);
     }
 
-    /// The next record's header, with the whole record in the window (for a chunk stream, when `want` allows more than a
-    /// header). `None`: the stream is at its end, or broken, and then its rest is consumed.
+    /// The next record's header; the whole record is then in the window, unless `want` asks for the header alone. `None`: the stream is
+    /// at its end, or its bytes are hostile, and then its rest counts as consumed.
     #[inline(never)]
     pub(super) fn peek(
         &mut self,
@@ -181,7 +181,7 @@ impl Reader {
             let have = stream.window_at + stream.filled as u32;
             if stream.at < stream.window_at || stream.at + need > have {
                 let bytes = need.max(want as u32).min(left) as usize;
-                // Zeros are written once into each window, not before each look.
+                // A window is zeroed once, not for each read.
                 if stream.window.len() < bytes {
                     stream.window.resize(bytes, 0);
                 }
@@ -192,13 +192,13 @@ impl Reader {
             let at = (stream.at - stream.window_at) as usize;
             let Some(bytes) = stream.window[at..stream.filled].first_chunk() else { break };
             let header = Header::read(bytes);
-            match header.room(left) {
-                // `want` of a header: only its time is asked for.
+            match header.record_size(left) {
+                // `want` of a header's size: only the time is needed.
                 Some(_) if want == RECORD_HEADER_SIZE => return Some(header),
                 Some(room) if stream.at + room <= stream.window_at + stream.filled as u32 => {
                     return Some(header);
                 }
-                // Read again, whole; the header is then taken from the new copy, so that nothing is trusted twice. A
+                // Read the record again, whole. Its header then comes from the new copy, so that no byte is read twice and trusted. A
                 // hostile writer that keeps changing it makes `need` grow, to `left` at most.
                 Some(room) if room > need => need = room,
                 Some(_) => need = left,

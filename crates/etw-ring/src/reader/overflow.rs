@@ -4,8 +4,8 @@ use std::cell::OnceCell;
 use std::sync::atomic::Ordering;
 
 use super::record::{Header, le64};
-use super::stream::{COPIES, Copied, Ref, Stream};
-use super::{DrainOptions, Drained, Reader};
+use super::stream::{COPIES, Collected, Copied, Ref, Stream};
+use super::{Drained, Reader};
 use crate::layout::*;
 use crate::proto::{self, Phase, Shared, Unit};
 
@@ -17,10 +17,10 @@ impl Reader {
         bytes.chunks_exact(64).map(|line| Shared::unpack(le64(line, 0))).collect()
     }
 
-    /// The reserved directory entries of an overflow chunk; `None` while nobody can say how many there are: its word was
-    /// replaced, and the thread that did it has not closed the chunk yet, or the other way round at its beginning.
+    /// The reserved directory entries of an overflow chunk. `None` while their number is unknown: a thread has replaced the overflow
+    /// word and has not closed the chunk yet, or has opened the chunk and not yet stored the word.
     ///
-    /// `words`: read when they are first needed.
+    /// `words`: read when first needed.
     pub(super) fn directory(
         &self,
         number: u16,
@@ -34,12 +34,12 @@ impl Reader {
             words.iter().flatten().find(names).map(|word| usize::from(word.count))
         };
         let count_of = |unit: &Unit| match unit.phase {
-            // Closed, or made for one record.
+            // Closed, or allocated for one record.
             Phase::SharedClosed => Some(usize::from(unit.owner)),
             Phase::Shared if unit.owner != u16::MAX => Some(usize::from(unit.owner)),
             _ => None,
         };
-        // The words may have been read for another chunk: this one may have begun since, or ended since its own was read.
+        // The words may have been read before this chunk was opened, or this chunk may have been closed since its own word was read.
         let count = count_of(&unit)
             .or_else(|| count_in(words.get_or_init(|| self.shared_words())))
             .or_else(|| count_in(&self.shared_words()))
@@ -56,14 +56,14 @@ impl Reader {
         let size = class_size(unit.class);
         let count = count.min(size / (RECORD_HEADER_SIZE + 8));
         let mut bytes = vec![0; count * 8];
-        let (segment, base) = self.place(number);
+        let (segment, base) = self.position(number);
         self.segments[segment].source.read(base + size - count * 8, &mut bytes);
         std::sync::atomic::fence(Ordering::Acquire);
         bytes.chunks_exact(8).rev().map(|b| le64(b, 0)).collect()
     }
 
-    /// The entries of a chunk that a killed process left without a count: as far as they can be entries. Behind them lies
-    /// record data, which may look like anything.
+    /// The entries of a chunk that a killed process left without a count, as far as they are plausible. Behind them lies record data,
+    /// which may look like entries.
     pub(super) fn entries_left(&self, number: u16, unit: Unit) -> Vec<u64> {
         let size = class_size(unit.class) as u64;
         let mut entries = self.entries(number, unit, usize::MAX);
@@ -91,8 +91,8 @@ impl Reader {
     }
 
     pub(super) fn is_record(&self, number: u16, offset: u32, room: u32) -> bool {
-        let (segment, base) = self.place(number);
-        self.header(segment, base + offset as usize).room(room) == Some(room)
+        let (segment, base) = self.position(number);
+        self.header(segment, base + offset as usize).record_size(room) == Some(room)
     }
 
     pub(super) fn header(&self, segment: usize, at: usize) -> Header {
@@ -101,27 +101,26 @@ impl Reader {
         Header::read(&bytes)
     }
 
-    #[allow(clippy::too_many_arguments)]
+    /// Collects the records of an overflow chunk that lie below the watermark.
     pub(super) fn collect_shared(
         &mut self,
         number: u16,
         unit: Unit,
         words: &OnceCell<Vec<Option<Shared>>>,
-        watermark: u64,
-        options: &DrainOptions<'_>,
-        refs: &mut Vec<Ref>,
-        out: &mut Drained,
+        to: &mut Collected<'_>,
     ) {
+        let Collected { watermark, ended, refs, out, .. } = to;
+        let (watermark, ended) = (*watermark, *ended);
         let size = class_size(unit.class) as u32;
         let units = CLASS_UNITS[unit.class as usize];
         let known = self.directory(number, unit, words);
         let is_known = known.is_some();
         let entries = match known {
             Some(entries) => entries,
-            None if options.ended => self.entries_left(number, unit),
+            None if ended => self.entries_left(number, unit),
             None => Vec::new(),
         };
-        let (segment, base) = self.place(number);
+        let (segment, base) = self.position(number);
         let memory = self.control.memory.clone();
         let state = self.chunk(number, unit.generation);
         while state.bits.len() < units * 2 {
@@ -129,12 +128,12 @@ impl Reader {
             state.bits.push(memory.word(at).load(Ordering::Relaxed));
         }
         let mut consumed = state.bits.clone();
-        let mut done = (unit.phase == Phase::SharedClosed && is_known) || options.ended;
+        let mut done = (unit.phase == Phase::SharedClosed && is_known) || ended;
         let mut expect = 0;
         let mut copy = Copied::default();
         for (index, entry) in entries.iter().copied().enumerate() {
             if entry == 0 {
-                if !options.ended {
+                if !ended {
                     done = false;
                 } else if consumed[index / 64] & 1 << (index % 64) == 0 {
                     out.torn += 1;
@@ -150,7 +149,7 @@ impl Reader {
                 && room as usize >= RECORD_HEADER_SIZE
                 && u64::from(offset) + u64::from(room) + u64::from(directory) <= u64::from(size);
             if !fits {
-                // Not consumed again and again: its bit is set below.
+                // The bit is set, so that the entry counts once.
                 if consumed[index / 64] & 1 << (index % 64) == 0 {
                     out.hostile += 1;
                     consumed[index / 64] |= 1 << (index % 64);
@@ -169,7 +168,7 @@ impl Reader {
             let at = (offset, RECORD_HEADER_SIZE as u32);
             let Some(head) = copy.get(source, base, at, size).first_chunk() else { continue };
             let header = Header::read(head);
-            if header.room(room).is_none() {
+            if header.record_size(room).is_none() {
                 out.hostile += 1;
                 consumed[index / 64] |= 1 << (index % 64);
                 continue;
@@ -190,7 +189,7 @@ impl Reader {
         let count = entries.len();
         let state = self.chunk(number, unit.generation);
         state.bits = consumed;
-        // `end` is the number of records the chunk will ever have, once that is known.
+        // `end` is the final number of records, once that is known.
         state.end = if done { count as u32 } else { u32::MAX };
         self.store_bits(number);
     }
@@ -208,7 +207,7 @@ impl Reader {
         }
     }
 
-    /// The next record of overflow chunks. `None`: there is none left.
+    /// The next record of overflow chunks. `None`: there are no more.
     #[inline(never)]
     pub(super) fn peek_overflow<'s>(
         &mut self,
@@ -217,7 +216,7 @@ impl Reader {
     ) -> Option<(Header, &'s [u8])> {
         let Stream { refs, next_ref, copies, .. } = stream;
         while let Some(r) = refs.get(*next_ref).copied() {
-            let (segment, base) = self.place(r.unit);
+            let (segment, base) = self.position(r.unit);
             let source = &self.segments[segment].source;
             let at = match copies.iter().position(|copy| copy.unit == r.unit) {
                 Some(at) => at,
@@ -230,14 +229,14 @@ impl Reader {
             let whole = copies[at].get(source, base, (r.offset, r.room), r.end);
             if let Some(head) = whole.first_chunk() {
                 let header = Header::read(head);
-                if header.room(r.room).is_some() && header.time() == r.time {
-                    // What has been copied now stays until another is asked for.
+                if header.record_size(r.room).is_some() && header.time() == r.time {
+                    // The copy stays valid until the next `get`.
                     let start = (r.offset - copies[at].at) as usize + RECORD_HEADER_SIZE;
                     let payload = copies[at].bytes.get(start..start + header.size() as usize)?;
                     return Some((header, payload));
                 }
             }
-            // It was checked when it was collected, and has been changed since.
+            // The record was valid when it was collected, and the provider has changed it since.
             out.hostile += 1;
             *next_ref += 1;
             self.mark(r.unit, r.index as usize);
@@ -259,7 +258,7 @@ impl Reader {
         });
     }
 
-    /// Consumes one record of an overflow chunk.
+    /// Marks a record of an overflow chunk as consumed.
     pub(super) fn mark(&mut self, unit: u16, index: usize) {
         if let Some(state) = self.chunks.get_mut(&unit)
             && let Some(bits) = state.bits.get_mut(index / 64)

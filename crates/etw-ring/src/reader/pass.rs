@@ -1,34 +1,34 @@
-//! One drain: from the watermark to the records given out, and what they come to.
+//! One drain: from the watermark, through the merge, to the consumed positions.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
 use super::chunks::LineView;
-use super::stream::Stream;
+use super::stream::{Collected, Stream};
 use super::watermark::{time_of_drain, wait_for_writers};
 use super::{DrainOptions, Drained, Reader, Record};
 use crate::layout::*;
 use crate::proto::Unit;
 
-/// Bytes of window buffers of a drain, whatever the number of threads (one largest record more for each that needs it).
+/// Bytes of window buffers of a drain, for any number of threads (and one largest record for each thread that needs it).
 const WINDOWS: usize = 2 << 20;
 
-/// Bytes of records in one drain from which on a window is kept for the next one: of hundreds of programs few write so much.
+/// A drain of more bytes of records keeps a window for the next one: of hundreds of programs few write so much.
 const KEEP_WINDOW: u64 = 64 << 10;
 
-/// A drain in progress: what is merged, and how far it has come.
+/// A drain in progress: its streams, and its position in the merge.
 #[derive(Debug)]
 pub(crate) struct Pass {
     pub(super) lines: Vec<LineView>,
     pub(super) chunks: Vec<(u16, Unit)>,
     pub(super) streams: Vec<Stream>,
-    /// The next record's time and sequence number in each stream that has one.
+    /// Time and sequence number of the next record, for each stream that has one.
     pub(super) heap: BinaryHeap<Reverse<(u64, u32, usize)>>,
     pub(super) window: usize,
     pub(super) spare: Vec<Vec<u8>>,
     pub(crate) watermark: u64,
-    /// The time of the last record given out.
+    /// The time of the last record that the sink got.
     pub(crate) last: u64,
     pub(super) drained: Tally,
     pub(crate) out: Drained,
@@ -42,11 +42,11 @@ impl Pass {
     }
 }
 
-/// Records by the sessions that admitted them: of one mask follow many.
+/// Counts records by session. Many records in a row have one mask.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     mask: u8,
-    /// Of this mask, and not yet below.
+    /// The number of records with this mask that are not in `by_slot` yet.
     count: u64,
     records: u64,
     by_slot: [u64; SESSIONS],
@@ -56,13 +56,13 @@ impl Tally {
     #[inline(always)]
     pub(super) fn count(&mut self, mask: u8) {
         if mask != self.mask {
-            self.turn(mask);
+            self.change_mask(mask);
         }
         self.count += 1;
     }
 
     #[inline(never)]
-    pub(super) fn turn(&mut self, mask: u8) {
+    pub(super) fn change_mask(&mut self, mask: u8) {
         add(&mut self.by_slot, self.mask, self.count);
         self.records += self.count;
         (self.mask, self.count) = (mask, 0);
@@ -86,14 +86,14 @@ pub(super) fn add(by_slot: &mut [u64; SESSIONS], mask: u8, count: u64) {
 }
 
 impl Reader {
-    /// Gives every record below the watermark to `sink`, in order of time, and returns what was found.
+    /// Gives every record below the watermark to `sink`, in order of time.
     ///
-    /// The watermark is the smaller of the time now and the start of the oldest write in flight. Nothing is consumed
-    /// until [`advance`](Self::advance).
+    /// The watermark is the time now, or the start of the oldest write in flight if that is earlier. Nothing is consumed before
+    /// [`advance`](Self::advance).
     ///
     /// # Loss
-    /// A record that commits after the watermark passed its time is dropped and counted as late; a place that no writer of
-    /// ours can have made ends its chunk, counted as hostile.
+    /// A record that commits after the watermark passed its time is dropped and counted as late. Bytes that no writer of this crate can
+    /// have made end their chunk, and count as hostile.
     pub fn drain(
         &mut self,
         options: &DrainOptions<'_>,
@@ -105,8 +105,8 @@ impl Reader {
         })
     }
 
-    /// [`drain`](Self::drain) to a sink that may have no room: where it answers `Break`, that record and those behind it
-    /// stay where they are, for the next drain.
+    /// [`drain`](Self::drain) to a sink that may refuse a record: if it answers `Break`, that record and all later ones stay in the
+    /// pool for the next drain.
     pub fn drain_while(
         &mut self,
         options: &DrainOptions<'_>,
@@ -133,7 +133,7 @@ impl Reader {
         bound.min(now.saturating_add(1)).max(self.watermark)
     }
 
-    /// A second look, after the watermark is known: what was in flight at the first and decided nothing is committed.
+    /// Starts the merge. The lines are read again now that the watermark is known: writes that were in flight before may be committed.
     pub(crate) fn begin(
         &mut self,
         watermark: u64,
@@ -154,10 +154,12 @@ impl Reader {
         };
         let (chunks, hostile) = self.all_chunks();
         pass.chunks = chunks;
-        let mut refs = Vec::new();
         let Pass { lines, chunks, streams, out, window, heap, .. } = &mut pass;
         out.hostile += hostile;
-        self.collect((lines, chunks), watermark, options, streams, &mut refs, out);
+        let ended = options.ended;
+        let mut collected = Collected { watermark, ended, streams, refs: Vec::new(), out };
+        self.collect(lines, chunks, &mut collected);
+        let mut refs = collected.refs;
         if !refs.is_empty() {
             refs.sort_unstable_by_key(|r| (r.time, r.seq));
             streams.push(Stream {
@@ -179,7 +181,7 @@ impl Reader {
         *window = (WINDOWS / streams.len().max(1)).clamp(1024, 64 * 1024);
         let mut first = Vec::new();
         for (index, stream) in streams.iter_mut().enumerate() {
-            // The first look is for the header only; a window is filled when the stream's turn comes.
+            // Only the header is read now; the window is filled when the merge reaches the stream.
             stream.window = first;
             if let Some(header) = self.peek(stream, RECORD_HEADER_SIZE, out) {
                 heap.push(Reverse((header.time(), header.seq(), index)));
@@ -189,7 +191,7 @@ impl Reader {
         pass
     }
 
-    /// What the records that were given out come to.
+    /// Ends a drain: counts, consumed positions, chunks to release.
     pub(crate) fn end(&mut self, mut pass: Pass, options: &DrainOptions<'_>) -> Drained {
         let out = &mut pass.out;
         out.is_rest = out.stopped || !pass.heap.is_empty();
@@ -209,7 +211,7 @@ impl Reader {
                 state.consumed = stream.at;
             }
         }
-        self.settle((&pass.lines, &pass.chunks), options, out);
+        self.settle(&pass.lines, &pass.chunks, options, out);
         self.watermark = pass.watermark;
         self.store(C_WATERMARK, pass.watermark);
         out.watermark = pass.watermark;

@@ -1,39 +1,39 @@
-//! A record as the host copies it out, and its header.
+//! Records as the host copies them out, and their headers.
 
 use crate::layout::*;
 
-/// One record, copied out of the pool and checked for its bounds. Everything in it is the provider's claim.
+/// A record, copied out of the pool, with checked bounds. All its values are claims of the provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// Raw time.
     pub time: u64,
-    /// The writer's kind of record.
+    /// The parts of its [prefix](crate::prefix).
     pub kind: u8,
-    /// Sessions that admitted it, as the writer says.
+    /// The sessions that admitted it, by the writer's claim.
     pub sessions: u8,
     /// Processor.
     pub cpu: u16,
-    /// Thread id, in the writer's namespace.
+    /// The thread id, in the writer's namespace.
     pub tid: u32,
-    /// Registration it was written through.
+    /// The registration that wrote it.
     pub registration: u32,
-    /// Site id, 0 for inline metadata; see [`SiteTable`](crate::SiteTable).
+    /// The site id, 0 for inline metadata; see [`SiteTable`](super::SiteTable).
     pub site: u32,
-    /// Sequence number in its stream.
+    /// The sequence number in its stream.
     pub seq: u32,
-    /// The caller's word.
+    /// The writer's word.
     pub user: u32,
-    /// The admission epoch it was admitted under.
+    /// The epoch of its admission.
     pub epoch: u16,
-    /// Bytes of inline metadata at the payload's start; at most its length.
+    /// The size of the prefix at the start of the payload; at most the payload's length.
     pub metadata_size: u16,
-    /// Did it come through an overflow chunk?
+    /// Whether it was written through an overflow chunk.
     pub overflow: bool,
-    /// Inline metadata and payload.
+    /// Prefix and payload.
     pub payload: &'a [u8],
 }
 
-/// A record's header as words: they go through registers, where bytes would be copied before each look.
+/// A record's header as words: words stay in registers, while bytes would be copied for each access.
 #[derive(Clone, Copy)]
 pub(super) struct Header([u64; RECORD_HEADER_SIZE / 8]);
 
@@ -59,14 +59,14 @@ impl Header {
     pub(super) fn metadata_size(&self) -> u16 {
         self.0[4] as u16
     }
-    /// The room it takes, if that is possible in `left` bytes.
-    pub(super) fn room(&self, left: u32) -> Option<u32> {
+    /// The bytes that the record takes, if it can lie in `left` bytes.
+    pub(super) fn record_size(&self, left: u32) -> Option<u32> {
         let size = self.size() as usize;
         if size > MAX_PAYLOAD_SIZE || u32::from(self.metadata_size()) > self.size() {
             return None;
         }
-        let room = record_room(size) as u32;
-        (room <= left).then_some(room)
+        let size = record_size(size) as u32;
+        (size <= left).then_some(size)
     }
     #[inline]
     pub(super) fn record<'a>(&self, payload: &'a [u8], overflow: bool) -> Record<'a> {

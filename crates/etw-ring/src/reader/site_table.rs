@@ -7,7 +7,7 @@ use super::Source;
 use crate::layout::*;
 use crate::site::SITE_COMMITTED;
 
-/// The static metadata that a pool's records name by id.
+/// The site table of a pool: the static metadata that records name by id.
 #[derive(Debug)]
 pub struct SiteTable {
     pub(super) source: Arc<Source>,
@@ -16,8 +16,8 @@ pub struct SiteTable {
 }
 
 impl SiteTable {
-    /// The metadata of a site: copied and checked the first time, and the copy kept; later changes in the pool are not
-    /// seen. `None`: no such entry, or more than the table may hold.
+    /// The metadata of a site. The first call copies and checks the entry, and keeps the copy, so later changes in the pool have no
+    /// effect. `None`: there is no such entry, or it exceeds the table's limits.
     pub fn get(&mut self, id: u32) -> Option<&[u8]> {
         if id == 0 || id as usize >= MAX_SITES {
             return None;
@@ -28,7 +28,7 @@ impl SiteTable {
             let word = u64::from_le_bytes(word);
             let (offset, size) = (word as u32 as usize, (word >> 32) as usize & 0x7fff_ffff);
             if word & SITE_COMMITTED == 0 {
-                // Not remembered: an entry that is not there yet may come, though no honest record names it now.
+                // Not kept: the entry may be committed later, although no honest record names it now.
                 return None;
             }
             let copied = size <= crate::MAX_SITE_SIZE

@@ -1,16 +1,16 @@
-//! Where a host reads a pool's segments from.
+//! The memory of a pool's segments, as the host reads it.
 
 use std::io;
 use std::sync::Arc;
 
 use crate::sys::Memory;
 
-/// Where a host reads a segment from.
+/// A segment's memory, as the host reads it.
 #[derive(Debug)]
 pub enum Source {
-    /// Memory mapped here: a private session's own pool, or a file that was a pool.
+    /// Mapped memory: a private session's pool, or a file that was a pool.
     Mapped(Arc<Memory>),
-    /// A descriptor, read with `pread`: punched holes then cost nothing, and nothing raises SIGBUS.
+    /// A descriptor, read with `pread`: holes in the file cost nothing, and no access raises SIGBUS.
     #[cfg(unix)]
     File(std::fs::File),
 }
@@ -35,7 +35,7 @@ impl Source {
         }
     }
 
-    /// What cannot be read is zeros.
+    /// Reads bytes; zeros if they cannot be read.
     pub(super) fn read(&self, offset: usize, out: &mut [u8]) {
         match self {
             Source::Mapped(memory) => {

@@ -1,26 +1,38 @@
-//! A stream of the merge: one chunk's records, or those of all overflow chunks, through a window.
+//! Streams of the merge: the records of one chunk, or of all overflow chunks, read through a window.
 
-use super::Source;
 use super::record::Header;
+use super::{Drained, Source};
+
+/// The streams of a drain, while they are collected from chunks.
+#[derive(Debug)]
+pub(super) struct Collected<'a> {
+    pub(super) watermark: u64,
+    /// The provider's process has ended.
+    pub(super) ended: bool,
+    pub(super) streams: &'a mut Vec<Stream>,
+    /// The records of all overflow chunks.
+    pub(super) refs: Vec<Ref>,
+    pub(super) out: &'a mut Drained,
+}
 
 #[derive(Debug)]
 pub(super) struct Stream {
     pub(super) segment: usize,
     pub(super) unit: u16,
     pub(super) slot: Option<u16>,
-    /// Position and end in the chunk; the chunk's offset in its segment.
+    /// Position and end in the chunk; `base` is the chunk's offset in its segment.
     pub(super) at: u32,
     pub(super) end: u32,
     pub(super) base: usize,
-    /// A copy of the chunk from `window_at` on, `filled` bytes of it.
+    /// A copy of `filled` bytes of the chunk, from `window_at` on.
     pub(super) window: Vec<u8>,
     pub(super) filled: usize,
     pub(super) window_at: u32,
     pub(super) refs: Vec<Ref>,
     pub(super) next_ref: usize,
-    /// Of the chunks of the next references.
+    /// Copied parts of the chunks that the next references name.
     pub(super) copies: Vec<Copied>,
-    /// The thread's next sequence number, from the first record on until nothing more comes.
+    /// The thread's next sequence number; `None` before the first record and after the last.
     pub(super) expected: Option<u32>,
 }
 
@@ -29,11 +41,11 @@ impl Stream {
     #[inline(always)]
     pub(super) fn whole(&self) -> Option<(Header, &[u8])> {
         let at = self.at.wrapping_sub(self.window_at) as usize;
-        // What is filled ends at the chunk's end at most, far below 4 GiB.
+        // `filled` ends at the chunk's end at most, far below 4 GiB.
         let rest = self.window.get(at..self.filled)?;
         let (head, payload) = rest.split_first_chunk()?;
         let header = Header::read(head);
-        header.room(rest.len() as u32)?;
+        header.record_size(rest.len() as u32)?;
         Some((header, payload.get(..header.size() as usize)?))
     }
 
@@ -43,10 +55,10 @@ impl Stream {
     }
 }
 
-/// Bytes of an overflow chunk that are copied at a time: a record by itself would be a system call.
+/// Bytes of an overflow chunk that are copied at a time, since each copy is a system call.
 pub(super) const COPY: u32 = 16 << 10;
 
-/// Overflow chunks of which a part is held; writers on that many processors may use one each.
+/// The number of overflow chunks of which a part is held. Writers on that many CPUs may use one each.
 pub(super) const COPIES: usize = 16;
 
 /// A part of an overflow chunk, copied.
@@ -58,7 +70,7 @@ pub(super) struct Copied {
 }
 
 impl Copied {
-    /// So many bytes at `offset` of the chunk at `base`; what is copied ends at `end` at most.
+    /// `len` bytes at `offset` of the chunk at `base`. A copy ends at `end` at most.
     pub(super) fn get(
         &mut self,
         source: &Source,
@@ -86,6 +98,6 @@ pub(super) struct Ref {
     pub(super) index: u32,
     pub(super) offset: u32,
     pub(super) room: u32,
-    /// Of the chunk.
+    /// The chunk's end.
     pub(super) end: u32,
 }

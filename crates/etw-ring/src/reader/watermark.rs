@@ -1,4 +1,4 @@
-//! The watermark: the time of a drain, and the writes in flight that hold it back.
+//! The watermark: the time of a drain, or of the oldest write in flight.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -8,36 +8,36 @@ use super::Reader;
 use crate::proto::{Head, Phase};
 use crate::sys::{Barrier, RawClock};
 
-/// How long the host waits for one write in flight; what commits later is late.
+/// How long the host waits for one write in flight. A record that commits later is late.
 pub const PATIENCE: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocked {
     pub(super) head: Head,
-    /// The write in flight has a time of at least this.
+    /// The write in flight has this time or a later one.
     pub(super) bound: u64,
     pub(super) first_seen: Instant,
 }
 
-/// The time of a drain, and a barrier behind it: a write that is announced from now on has a later time.
+/// Reads the time of a drain and issues the barrier: a write that is announced afterwards has a later time.
 pub(crate) fn time_of_drain(clock: RawClock, barrier: Barrier, no_barrier: &mut bool) -> u64 {
     let now = clock.now();
     *no_barrier = !barrier.issue();
-    // So that a write announced from here on has a time above `now`, at any resolution of the clock.
+    // Wait for the next tick, so that a write announced from here on has a later time at any resolution of the clock.
     while clock.now() <= now {
         std::hint::spin_loop();
     }
     now
 }
 
-/// Asks `bound` until nothing is in flight, or the patience is at its end.
+/// Calls `bound` until nothing is in flight, or until the patience has run out.
 pub(crate) fn wait_for_writers(
     patience: Duration,
     now: u64,
     mut bound: impl FnMut(bool) -> u64,
 ) -> u64 {
     let start = Instant::now();
-    // A wait of the full patience ends with every writer heard or given up, a little after it began.
+    // A wait of the full patience ends a little later, when each writer has committed or was given up.
     let limit = match patience {
         p if p >= PATIENCE => p + Duration::from_millis(10),
         p => p,
@@ -56,13 +56,13 @@ pub(crate) fn wait_for_writers(
 }
 
 impl Reader {
-    /// The first time at which a record may still be missing; above `now` when none can.
+    /// The earliest time of a write in flight; later than `now` if there is none.
     pub(crate) fn bound(&mut self, now: u64, ended: bool, again: bool, given_up: &mut u64) -> u64 {
         if ended {
             return u64::MAX;
         }
         *given_up = 0;
-        // A write first seen in flight now began after the scan before this one; in a repeated look, after `now`.
+        // A write that was not in flight in the last scan started after it; in a repeated scan, after `now`.
         let since_scan = if again { now } else { self.scan_time }.saturating_add(1);
         let mut bound = u64::MAX;
         let mut judge = |at_least: u64, first_seen: Instant| {
@@ -88,7 +88,7 @@ impl Reader {
                 *blocked =
                     Blocked { head: line.head, bound: since_scan, first_seen: Instant::now() };
             }
-            // `since` may be an earlier write's: then it is smaller, and harmless.
+            // `since` may be the time of an earlier write: then it is smaller, which is harmless.
             judge(blocked.bound.max(line.since.min(now)), blocked.first_seen);
         }
         let words = OnceCell::new();
@@ -99,7 +99,7 @@ impl Reader {
                 continue;
             }
             let entries = self.directory(number, unit, &words);
-            // Records that were committed long ago may stand where nobody knows how many there are.
+            // While the number of entries is unknown, records that were committed long ago may be among them.
             let unknown = self.watermark;
             let state = self.chunk(number, unit.generation);
             let mut pending = BTreeMap::new();
@@ -121,14 +121,13 @@ impl Reader {
         bound
     }
 
-    /// For a quiet pool that nobody has rung for, after the barrier of a drain at `now`: no record of a time up to `now` will
-    /// come from it.
+    /// For a quiet pool without a write, after the barrier of a drain at `now`: it will give no record with a time up to `now`.
     pub(crate) fn nothing_until(&mut self, now: u64) {
         self.scan_time = now;
         self.watermark = self.watermark.max(now);
     }
 
-    /// Records before `floor` were drained from other pools.
+    /// Sets the lowest watermark: records before `floor` were drained from other pools.
     pub(crate) fn not_before(&mut self, floor: u64) {
         self.watermark = self.watermark.max(floor);
     }

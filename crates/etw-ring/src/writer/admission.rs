@@ -12,22 +12,22 @@ impl Writer {
         self.control.word(C_ADMISSION + slot % SESSIONS * 8)
     }
 
-    /// Acquire: an admission word read afterwards is at least as new as the epoch.
+    /// The admission epoch. Acquire: an admission word read afterwards is at least as new.
     #[inline(always)]
     pub(super) fn admission_epoch(&self) -> u16 {
-        // SAFETY: set in `new`; `control` is held and large enough.
+        // SAFETY: `new` set the pointer into `control`, which the writer keeps alive.
         unsafe { (*self.admission_epoch).load(Ordering::Acquire) as u16 }
     }
 
-    /// Does every session of the mask take an event of this size? Only if it surely does.
+    /// Whether the summary shows that every session of the mask admits an event of this size. `false`: ask the slots' own words.
     #[inline(always)]
     pub(super) fn admits(&self, sessions: u8, event_size: u32) -> bool {
-        // SAFETY: set in `new`; `control` is held and large enough.
+        // SAFETY: `new` set the pointer into `control`, which the writer keeps alive.
         let word = unsafe { (*self.admitted).load(Ordering::Relaxed) };
         word as u8 & sessions == 0 && event_size < (word >> 32) as u32
     }
 
-    /// Which sessions get the event, or the status; counts the attempt (when refused) and the losses.
+    /// The sessions that admit the event, or the refusal. Counts the attempts of sessions that refuse, and the losses.
     #[cold]
     #[inline(never)]
     pub(super) fn admit_slow(
@@ -65,7 +65,7 @@ impl Writer {
         if wanted == 0 {
             return Err(Refused::NotWanted);
         }
-        // All that wanted it attempted it; the caller counts those that it returns.
+        // Every open session of the mask counts an attempt; the caller counts those that are returned.
         let none = worst.is_some() || admitted == 0;
         let counted = if none { wanted } else { wanted & !admitted };
         self.attempted(thread, counted);
@@ -87,8 +87,7 @@ impl Writer {
         self.skip_sequence(thread);
         match worst {
             Some((_, refused)) => Err(refused),
-            // Only independent sessions wanted it, and none has room: written nowhere, but no one's error; ETW's status
-            // for a lost event all the same.
+            // Only independent sessions wanted the event, and none admits it: the status is that of a lost event.
             None => Err(Refused::NotEnoughMemory),
         }
     }

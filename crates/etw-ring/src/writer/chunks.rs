@@ -1,4 +1,4 @@
-//! Chunks: a thread takes them from the pool, leaves them, and makes those free that the host has released.
+//! Chunks: threads allocate them from the pool, close them, and reclaim those that the host has released.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -28,7 +28,7 @@ impl Writer {
                 // SAFETY: in range by the assertion.
                 unsafe { memory.as_ptr().add(base + local * UNIT_SIZE) }
             }
-            None => unreachable!("chunks come from segments that are there"),
+            None => unreachable!("a chunk lies in a segment that exists"),
         }
     }
 
@@ -39,20 +39,20 @@ impl Writer {
             .map(move |b| first.word(P_BLOCKS + (segment * BLOCKS_PER_SEGMENT + b) * 8))
     }
 
-    /// Closes the thread's chunk, unless the host has taken it back.
+    /// Closes the thread's chunk, unless the host has revoked it.
     pub(super) fn leave_chunk(&self, thread: &ThreadState, line: &Line) {
         let head = thread.head.get();
         if head.is_valid() {
-            // Release, then the head: a host that no longer finds the chunk in a head finds its final offset.
+            // Release, before the head: if a host finds the chunk in no head, it finds the final offset.
             proto::close(self.unit(head.unit()), head.generation(), head.committed());
         }
         thread.head.set(Head(0));
-        thread.room.set(0);
+        thread.free.set(0);
         line.head.store(0, Ordering::Release);
     }
 
     pub(super) fn new_chunk(&self, thread: &ThreadState, line: &Line, need: usize) -> bool {
-        // Grow with the rate: a chunk that lasted less than 10 ms was too small, one of more than 1 s too large.
+        // The class follows the rate: a chunk that lasted less than 10 ms was too small, one that lasted more than 1 s too large.
         let now = RawClock::Monotonic.now();
         let lasted = now.saturating_sub(thread.opened.get());
         let class = match thread.class.get() {
@@ -75,13 +75,13 @@ impl Writer {
         thread.chunk.set(self.chunk_word(unit));
         thread.closing_key.set(proto::key(generation, proto::CLOSING));
         thread.head.set(head);
-        thread.room.set(class_size(class) as u32);
+        thread.free.set(class_size(class) as u32);
         line.head.store(head.0, Ordering::Release);
         true
     }
 
-    /// A chunk of class `want` or near it, not below `smallest`. Owned chunks leave the last sixteenth of the pool to the
-    /// overflow chunks, which many threads can share, and no thread takes more than an eighth of what is free.
+    /// Allocates a chunk of class `want` or near it, not below `smallest`. Owned chunks leave the last sixteenth of the pool to
+    /// overflow chunks, which many threads can share, and no thread takes more than an eighth of the free chunks.
     pub(super) fn allocate(
         &self,
         smallest: u8,
@@ -90,7 +90,7 @@ impl Writer {
         owner: u16,
     ) -> Option<(u16, u8, u32)> {
         let first = self.first();
-        // Nothing was free, and nothing has been given back since: a lost event costs no search.
+        // Nothing was free, and the host has released nothing since: a lost event costs no search.
         let dry = self.control.word(C_RELEASES).load(Ordering::Acquire) + 1;
         if first.word(P_DRY).load(Ordering::Relaxed) == dry {
             self.wake_host();
@@ -137,8 +137,8 @@ impl Writer {
                             if phase == Phase::Shared {
                                 self.clear_directory(unit, class);
                             }
-                            // `None`: the word is not free although the block bit was: our own process scribbled over its
-                            // pool. The chunk is given up.
+                            // `None`: the unit word is in use although the block bit was free. This process has overwritten its own
+                            // pool; the chunk stays unused.
                             let generation = proto::open(self.unit(unit), phase, class, owner)?;
                             return Some((unit, class, generation));
                         }
@@ -148,8 +148,8 @@ impl Writer {
             if reaped || !self.reap() {
                 if smallest == 0 {
                     first.word(P_DRY).store(dry, Ordering::Relaxed);
-                    // Another thread may be giving chunks back, or memory may have been added: either it finds the word set, and clears
-                    // it, or its chunks are found here.
+                    // Another thread may be reclaiming chunks or adding a segment. Either it finds the word set and clears it, or its
+                    // chunks are found here.
                     fence(Ordering::SeqCst);
                     if self.any_free() {
                         self.not_dry();
@@ -161,7 +161,7 @@ impl Writer {
         }
     }
 
-    /// Is there a unit that nobody has?
+    /// Whether any unit is free.
     fn any_free(&self) -> bool {
         let segments =
             (self.first().half(P_SEGMENTS).load(Ordering::Acquire) as usize).min(MAX_SEGMENTS);
@@ -170,13 +170,13 @@ impl Writer {
             .any(|block| proto::free_units(block.load(Ordering::Relaxed)) > 0)
     }
 
-    /// After chunks have become free.
+    /// Clears the mark of an empty pool, after chunks have become free.
     pub(super) fn not_dry(&self) {
         fence(Ordering::SeqCst);
         self.first().word(P_DRY).store(0, Ordering::Relaxed);
     }
 
-    /// Makes the chunks that the host has released since the last time free again.
+    /// Reclaims the chunks that the host has released since the last call; whether there were any.
     fn reap(&self) -> bool {
         let first = self.first();
         let releases = self.control.word(C_RELEASES).load(Ordering::Acquire);

@@ -1,4 +1,4 @@
-//! The writers' own counts: attempts, losses by cause, losses by registration, sequence numbers of lost attempts.
+//! The writers' counts: attempts, losses by cause and by registration, sequence numbers of lost attempts.
 
 use std::sync::atomic::Ordering;
 
@@ -27,7 +27,7 @@ impl Writer {
         }
     }
 
-    /// A lost attempt takes a sequence number, so that the host sees the gap.
+    /// Takes a sequence number for a lost attempt, so that the host finds the gap.
     pub(super) fn skip_sequence(&self, thread: Option<&ThreadState>) {
         match thread.and_then(|t| self.line(t)) {
             Some(line) => {
@@ -46,7 +46,7 @@ impl Writer {
         cause: Cause,
         sessions: u8,
     ) {
-        // The thread's own count is the one that has to be right, so it comes first.
+        // The thread's own count must be exact, so it comes first.
         for slot in bits(sessions) {
             match self.counters(thread) {
                 Some(counters) => {
@@ -63,11 +63,12 @@ impl Writer {
         self.blame(registration, cause, sessions);
     }
 
-    /// Whose event it was. Where many registrations share a place of the table, of the last ones that is not known.
+    /// Counts the loss for its registration. If many registrations share an entry of the table, the losses of the last ones are not
+    /// attributed.
     fn blame(&self, registration: u32, cause: Cause, sessions: u8) {
-        // 0 is nobody's, and marks places that nobody has.
-        for place in 0..if registration == 0 { 0 } else { 8 } {
-            let entry = registration.wrapping_add(place) as usize % BLAME_ENTRIES;
+        // Registration 0 is none, and marks unused entries.
+        for probe in 0..if registration == 0 { 0 } else { 8 } {
+            let entry = registration.wrapping_add(probe) as usize % BLAME_ENTRIES;
             let at = P_BLAME + entry * BLAME_SIZE;
             let owner = self.first().half(at);
             let taken =
@@ -83,7 +84,8 @@ impl Writer {
     }
 }
 
-/// Plain loads and stores: the owner is the only writer, and a handler on its thread counts elsewhere.
+/// Counts an attempt with plain loads and stores: the owner is the only writer, and a signal handler on its thread uses other
+/// counters.
 #[inline(always)]
 pub(super) fn count_attempt(line: &Line, counters: &Counters, sessions: u8) {
     if sessions == 1 {
@@ -93,8 +95,8 @@ pub(super) fn count_attempt(line: &Line, counters: &Counters, sessions: u8) {
     count_together(line, counters, sessions);
 }
 
-/// A thread's events mostly go to the same sessions: so their masks are counted, as long as there are few. Apart, and by value: what
-/// is asked for one session then stays in registers.
+/// Counts an attempt for several sessions by its mask, while there are few masks: a thread's events mostly go to the same sessions.
+/// A function of its own with arguments by value, so that the path for one session stays in registers.
 #[inline(never)]
 fn count_together(line: &Line, counters: &Counters, sessions: u8) {
     let mask = u64::from(sessions) << TOGETHER_COUNT_BITS;

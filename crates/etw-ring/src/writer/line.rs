@@ -9,14 +9,14 @@ use crate::layout::*;
 #[repr(C, align(64))]
 pub(super) struct Line {
     pub(super) head: AtomicU64,
-    /// The start of the write in flight, or of an earlier one.
+    /// The time of the write in flight, or of an earlier one.
     pub(super) since: AtomicU64,
-    /// Thread id, and above it how often the slot changed hands.
+    /// The thread id in the low half; in the high half, how often the slot had a new owner.
     pub(super) owner: AtomicU64,
-    /// Sequence number of the next attempt.
+    /// The sequence number of the next attempt.
     pub(super) seq: AtomicU32,
     pub(super) _unused: u32,
-    /// Attempts for several sessions at once: their mask in the upper eight bits, 0 while unused, and below it how many.
+    /// Counts of attempts for several sessions at once: the mask in the upper eight bits (0 while unused), the count below.
     pub(super) together: [AtomicU64; TOGETHER],
 }
 

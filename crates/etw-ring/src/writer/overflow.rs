@@ -1,4 +1,4 @@
-//! Overflow chunks: several threads of one processor reserve records in one of them.
+//! Overflow chunks, in which several threads of one CPU reserve records.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,27 +6,39 @@ use super::Writer;
 use crate::layout::*;
 use crate::proto::{self, Phase, Shared, SharedRoom, Unit};
 
+/// A record in an overflow chunk.
 #[derive(Debug)]
-pub(super) struct SharedPlace {
+pub(super) struct SharedRecord {
     pub(super) entry: *const AtomicU64,
     pub(super) offset: u32,
-    pub(super) room: u32,
-    /// Unit and generation of a chunk that holds this record alone.
-    pub(super) own: Option<(u16, u32)>,
+    pub(super) size: u32,
+    /// The chunk, if it holds this record alone.
+    pub(super) own_chunk: Option<OwnChunk>,
+}
+
+/// A chunk that holds one record alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnChunk {
+    pub(super) unit: u16,
+    pub(super) generation: u32,
 }
 
 impl Writer {
-    /// Room in this processor's overflow chunk, or in a chunk of its own for a large event.
-    pub(super) fn overflow(&self, need: usize) -> Option<(*mut u8, SharedPlace)> {
+    /// Reserves a record in this CPU's overflow chunk, or in a chunk of its own for a large event.
+    pub(super) fn overflow(&self, need: usize) -> Option<(*mut u8, SharedRecord)> {
         let smallest = class_for(need + 8)?;
         if smallest > 0 && need > class_size(1) / 2 {
             let (unit, class, generation) =
-                // Its count is known from the beginning: one.
+                // The number of its records is known: one.
                 self.allocate(smallest, smallest, Phase::Shared, 1)?;
             let entry: *const AtomicU64 = self.entry(unit, class, 0);
-            let place =
-                SharedPlace { entry, offset: 0, room: need as u32, own: Some((unit, generation)) };
-            return Some((self.address(unit), place));
+            let record = SharedRecord {
+                entry,
+                offset: 0,
+                size: need as u32,
+                own_chunk: Some(OwnChunk { unit, generation }),
+            };
+            return Some((self.address(unit), record));
         }
         let processor = usize::from(self.cpu.current()) % OVERFLOW_WORDS;
         let word = self.first().word(P_OVERFLOW + processor * 64);
@@ -36,10 +48,10 @@ impl Writer {
                     let entry: *const AtomicU64 =
                         self.entry(at.unit, at.class, usize::from(at.count));
                     // SAFETY: `next + need` is inside the chunk, by the reservation.
-                    let record = unsafe { self.address(at.unit).add(at.next as usize) };
-                    let place =
-                        SharedPlace { entry, offset: at.next, room: need as u32, own: None };
-                    return Some((record, place));
+                    let address = unsafe { self.address(at.unit).add(at.next as usize) };
+                    let record =
+                        SharedRecord { entry, offset: at.next, size: need as u32, own_chunk: None };
+                    return Some((address, record));
                 }
                 SharedRoom::Busy => return None,
                 SharedRoom::Full(seen) => seen,
@@ -55,7 +67,7 @@ impl Writer {
                     }
                 }
             } else {
-                // Somebody else was faster. Nobody has seen our chunk's word in use: give it back.
+                // Another thread was faster. No thread has seen this chunk in the overflow word: free it.
                 let mut unit_word = Unit::unpack(self.unit(unit).load(Ordering::Relaxed))?;
                 unit_word.phase = Phase::Free;
                 self.unit(unit).store(unit_word.pack(), Ordering::Release);

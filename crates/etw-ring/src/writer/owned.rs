@@ -1,10 +1,10 @@
-//! Writes into the thread's own chunk: the path of nearly every event.
+//! Writes into the thread's own chunk, the path of nearly every event.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
 use super::counts::count_attempt;
 use super::record::{Grant, Stamp, write_header, write_identity, write_stamp};
-use super::thread::{ThreadState, thread_at_once};
+use super::thread::{ThreadState, try_this_thread};
 use super::{MAX_ATTACHMENTS, Payload, Refused, Request, Writer};
 use crate::layout::*;
 use crate::proto::{self, Head};
@@ -29,9 +29,9 @@ impl Writer {
         // A panic in `fill` abandons the event.
         let guard = Owned { writer: self, thread, sessions: grant.sessions };
         let (time, cpu) = self.stamp_owned::<false>(thread);
-        // SAFETY: the room was granted, and is ours until the commit.
+        // SAFETY: the grant's record belongs to this write until its commit.
         let mut payload = unsafe {
-            // What the guard tells if it comes to that.
+            // The guard reads the registration if the event is abandoned.
             grant.record.add(REGISTRATION).cast::<u32>().write(request.registration);
             Payload::new(grant.record, request.payload_size)
         };
@@ -39,17 +39,16 @@ impl Writer {
         let Some(filled) = payload.filled() else { return Err(Refused::Abandoned) };
         std::mem::forget(guard);
         let stamp = Stamp { time, cpu, filled, tid: thread.tid.get() };
-        // SAFETY: as above.
+        // SAFETY: `RECORD`, by the grant.
         unsafe { write_header(request, &grant, &stamp) };
         commit_owned(thread, grant.head, filled);
         Ok(())
     }
 
-    /// [`write`](Self::write) as far as it needs no chunk and no refusal, for a payload of exactly the announced size: what nearly
-    /// every write is. `None`: nothing has happened, `fill` was not called, and `write` is to be called.
+    /// [`write`](Self::write) of a payload of exactly the announced size, if the thread's chunk has space and the summary admits the
+    /// event. That is nearly every write. `None`: nothing happened and `fill` was not called; call `write`.
     ///
-    /// `attachment` is this writer's, known to the caller as a constant. The request is taken by value, and no reference to
-    /// it goes anywhere: so it stays in registers.
+    /// `attachment` is this writer's, which the caller knows as a constant. The request is passed by value, so it stays in registers.
     #[inline(always)]
     pub fn try_write(
         &self,
@@ -60,7 +59,7 @@ impl Writer {
         self.try_write_on::<false>(attachment, request, fill)
     }
 
-    /// [`try_write`](Self::try_write) on the usual machine: x86-64 with TSC, membarrier and rseq. `None` on any other, too.
+    /// [`try_write`](Self::try_write) on the usual machine: x86-64 with TSC, membarrier and rseq. `None` on any other machine.
     #[inline(always)]
     pub fn try_write_fast(
         &self,
@@ -68,7 +67,7 @@ impl Writer {
         request: Request,
         fill: impl FillRoom,
     ) -> Option<Result<(), Refused>> {
-        match self.plain {
+        match self.fast {
             true => self.try_write_on::<true>(attachment, request, fill),
             false => None,
         }
@@ -81,14 +80,14 @@ impl Writer {
         request: Request,
         fill: impl FillRoom,
     ) -> Option<Result<(), Refused>> {
-        // Another attachment's state has another epoch, and so no room here.
-        let thread = &thread_at_once()?.states[attachment % MAX_ATTACHMENTS];
+        // The state of another attachment has another epoch, so `try_begin` refuses it.
+        let thread = &try_this_thread()?.states[attachment % MAX_ATTACHMENTS];
         let grant = self.try_begin::<FAST>(thread, &request)?;
         let guard = Owned { writer: self, thread, sessions: grant.sessions };
         let filled = request.payload_size;
-        // The header first, nobody looks at it before the commit: then little has to be kept while the payload is filled. And of the
-        // header first what is known before the clock, for the same reason.
-        // SAFETY: the room was granted, and is ours until the commit.
+        // The header comes first, so that few values must be kept while the payload is filled; the host reads nothing before the
+        // commit. For the same reason, the part that is known before the clock comes first.
+        // SAFETY: `RECORD`; the grant's record belongs to this write until its commit.
         let room = unsafe {
             let stamp = Stamp { time: 0, cpu: 0, filled, tid: thread.tid.get() };
             write_identity(&request, &grant, &stamp);
@@ -106,33 +105,33 @@ impl Writer {
         Some(Ok(()))
     }
 
-    /// Time and processor of an announced write, which its line is told.
+    /// Reads time and CPU of an announced write, and publishes the time in the thread's line.
     #[inline(always)]
     fn stamp_owned<const FAST: bool>(&self, thread: &ThreadState) -> (u64, u16) {
-        let (time, cpu) = if FAST || self.plain {
+        let (time, cpu) = if FAST || self.fast {
             self.cpu.stamp()
         } else {
             std::hint::cold_path();
             (self.clock_after_announcement(), self.cpu.current())
         };
-        // SAFETY: registered, since the fast path was taken.
+        // SAFETY: a thread on this path has a slot, so the pointer is set.
         unsafe { (*thread.line.get()).since.store(time, Ordering::Relaxed) };
         (time, cpu)
     }
 
-    /// "In flight" has been published; what fences there must be stand between that and the clock.
+    /// Reads the clock after the announcement, behind the fences that the barrier needs.
     #[inline(always)]
     pub(super) fn clock_after_announcement(&self) -> u64 {
         #[cfg(target_arch = "x86_64")]
         if self.light == Light::Full {
-            // SAFETY: SSE2 is part of x86-64. MFENCE does not hold RDTSC back; LFENCE does.
+            // SAFETY: SSE2 is part of x86-64. MFENCE does not order RDTSC; LFENCE does.
             unsafe { core::arch::x86_64::_mm_lfence() };
         }
         self.clock.now()
     }
 
-    /// The fast path up to the clock: an announced write with room, counted. `None`: nothing was done, take the slow path.
-    /// `FAST`: known to be on the usual machine.
+    /// Announces and counts a write into the thread's chunk. `None`: nothing happened, take the slow path. `FAST`: the caller knows
+    /// that this is the usual machine.
     #[inline(always)]
     pub(super) fn try_begin<const FAST: bool>(
         &self,
@@ -143,8 +142,8 @@ impl Writer {
             return None;
         }
         thread.busy.store(true, Ordering::Relaxed);
-        // From here a handler on this thread takes the nested path. One that ran between the load and the store has
-        // finished: it found `busy` clear and left it clear.
+        // From here on, a signal handler on this thread writes through an overflow chunk. A handler that ran between the load and the
+        // store has finished: it found `busy` clear and left it clear.
         compiler_fence(Ordering::SeqCst);
         let grant = self.try_begin_busy::<FAST>(thread, request);
         if grant.is_none() {
@@ -160,56 +159,56 @@ impl Writer {
         thread: &ThreadState,
         request: &Request,
     ) -> Option<Grant> {
-        // A thread of another writer, without a slot, or without a chunk has no room or another epoch.
+        // A thread without a slot or a chunk has no free bytes; the state of another writer has another epoch.
         if thread.epoch.get() != self.epoch
             || request.payload_size as usize > MAX_PAYLOAD_SIZE
-            // Rounded up to eight it fits just as well: rooms are multiples of eight.
-            || request.payload_size + RECORD_HEADER_SIZE as u32 > thread.room.get()
+            // Free bytes are a multiple of eight, so the rounded size fits too.
+            || request.payload_size + RECORD_HEADER_SIZE as u32 > thread.free.get()
         {
             return None;
         }
-        // SAFETY: with room there is a chunk, so the pointers were set by `register` and `new_chunk` for this writer (its
-        // epoch), which holds the memory.
+        // SAFETY: a thread with free bytes has a chunk, so `register` and `new_chunk` have set the pointers for this writer (by its
+        // epoch), which keeps the memory alive.
         let (line, counters, chunk) =
             unsafe { (&*thread.line.get(), &*thread.counters.get(), &*thread.chunk.get()) };
         let head = thread.head.get();
         proto::announce(
             &line.head,
             head,
-            if FAST || self.plain { Light::Compiler } else { self.light },
+            if FAST || self.fast { Light::Compiler } else { self.light },
         );
         let revoked = proto::revoked(chunk, thread.closing_key.get());
         let epoch = self.admission_epoch();
         let sessions = request.sessions;
         if revoked || !self.admits(sessions, request.event_size) || sessions == 0 {
             std::hint::cold_path();
-            // Nothing was written: take the announcement back.
+            // Nothing was written: withdraw the announcement.
             line.head.store(head.0, Ordering::Release);
             return None;
         }
         count_attempt(line, counters, sessions);
         let seq = line.seq.load(Ordering::Relaxed);
         line.seq.store(seq.wrapping_add(1), Ordering::Relaxed);
-        // SAFETY: the committed offset lies inside the chunk, with room behind it, and the chunk is this thread's alone.
+        // SAFETY: the record fits behind the committed offset, and the chunk belongs to this thread alone.
         let record = unsafe { thread.base.get().add(head.committed() as usize) };
         Some(Grant { record, head, seq, epoch, sessions })
     }
 }
 
-/// The end of an owned write: the thread's own copy of the head, the head, and only then `busy`.
+/// Commits an owned write: first the thread's copy of the head, then the head, and only then `busy`.
 #[inline(always)]
 pub(super) fn commit_owned(thread: &ThreadState, head: Head, filled: u32) {
-    let room = record_room(filled as usize) as u32;
-    let head = head.advanced(room);
+    let size = record_size(filled as usize) as u32;
+    let head = head.advanced(size);
     thread.head.set(head);
-    thread.room.set(thread.room.get() - room);
-    // SAFETY: registered, since the write was owned.
+    thread.free.set(thread.free.get() - size);
+    // SAFETY: a thread with an owned write has a slot.
     proto::commit(unsafe { &(*thread.line.get()).head }, head);
     compiler_fence(Ordering::SeqCst);
     thread.busy.store(false, Ordering::Relaxed);
 }
 
-/// An owned write that is not committed, because filling panicked or put too much.
+/// Abandons an owned write that is not committed, because `fill` panicked or put too much.
 pub(super) struct Owned<'a> {
     writer: &'a Writer,
     thread: &'a ThreadState,
@@ -219,7 +218,7 @@ pub(super) struct Owned<'a> {
 impl Drop for Owned<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: the guard is made where a chunk is known, and its event's registration is written before anything can give up.
+        // SAFETY: the guard exists only while the thread has a chunk, and the registration is written before `fill` runs.
         let registration = unsafe {
             let record = self.thread.base.get().add(self.thread.head.get().committed() as usize);
             record.add(REGISTRATION).cast::<u32>().read_unaligned()
@@ -228,7 +227,7 @@ impl Drop for Owned<'_> {
     }
 }
 
-/// By value: the guard then needs no place in memory.
+/// Arguments by value, so that the guard need not lie in memory.
 #[cold]
 #[inline(never)]
 pub(super) fn abandon(writer: &Writer, thread: &ThreadState, sessions: u8, registration: u32) {

@@ -3,7 +3,7 @@
 use super::Request;
 use crate::proto::Head;
 
-/// What the fast path hands on.
+/// An announced and counted write: its record, and values for the header.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grant {
     pub(super) record: *mut u8,
@@ -13,6 +13,7 @@ pub(super) struct Grant {
     pub(super) sessions: u8,
 }
 
+/// Time, CPU and thread of a write, and the size of its payload.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stamp {
     pub(super) time: u64,
@@ -21,38 +22,40 @@ pub(super) struct Stamp {
     pub(super) tid: u32,
 }
 
+/// Writes the header of a record.
+///
 /// # Safety
-/// The grant's record is 8-byte aligned, has room for a header, and is the caller's alone.
+/// `RECORD`: the grant's record is 8-byte aligned, has space for a header, and belongs to the caller alone.
 #[inline(always)]
 pub(super) unsafe fn write_header(request: &Request, grant: &Grant, stamp: &Stamp) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `RECORD`.
     unsafe {
         write_stamp(request, grant, stamp);
         write_identity(request, grant, stamp);
     }
 }
 
-/// The header's first 16 bytes.
+/// Writes the first 16 bytes of the header.
 ///
 /// # Safety
-/// As [`write_header`].
+/// `RECORD` of [`write_header`].
 #[inline(always)]
 pub(super) unsafe fn write_stamp(request: &Request, grant: &Grant, stamp: &Stamp) {
     let first = u64::from(stamp.filled)
         | u64::from(request.kind) << 32
         | u64::from(grant.sessions) << 40
         | u64::from(stamp.cpu) << 48;
-    // SAFETY: the caller's promise.
+    // SAFETY: `RECORD`.
     unsafe {
         grant.record.cast::<u64>().write(first);
         grant.record.cast::<u64>().add(1).write(stamp.time);
     }
 }
 
-/// The rest of the header. Nothing of it is the stamp's but the thread.
+/// Writes the rest of the header. Of the stamp it uses the thread id alone.
 ///
 /// # Safety
-/// As [`write_header`].
+/// `RECORD` of [`write_header`].
 #[inline(always)]
 pub(super) unsafe fn write_identity(request: &Request, grant: &Grant, stamp: &Stamp) {
     let words = [
@@ -63,7 +66,7 @@ pub(super) unsafe fn write_identity(request: &Request, grant: &Grant, stamp: &St
             | u64::from(request.user) << 32,
     ];
     for (i, word) in words.into_iter().enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: `RECORD`.
         unsafe { grant.record.cast::<u64>().add(2 + i).write(word) };
     }
 }

@@ -1,46 +1,46 @@
-//! What a caller asks of the ring for one event, and why it may be refused.
+//! A caller's request for one event, and the reasons to refuse it.
 
-/// One event, as far as the ring has to know it.
+/// A request to write one event.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request {
-    /// Sessions that want it: a bit for each session slot.
+    /// The sessions that want the event: a bit for each session slot.
     pub sessions: u8,
-    /// The caller's kind of record.
+    /// The parts of the record's [prefix](crate::prefix).
     pub kind: u8,
-    /// The registration it was written through; the host looks provider and process up by it.
+    /// The registration, by which the host finds provider and process.
     pub registration: u32,
-    /// Its static metadata in the site table, 0 when the metadata travels in the record.
+    /// The id of the event's static metadata in the site table; 0 if the metadata travels in the record.
     pub site: u32,
-    /// A word of the caller's.
+    /// A word of the caller, which the record carries.
     pub user: u32,
-    /// Bytes of inline metadata at the start of the payload.
+    /// The size of the prefix at the start of the payload.
     pub metadata_size: u16,
-    /// Most bytes that will be put, inline metadata included.
+    /// The largest size of the payload, prefix included.
     pub payload_size: u32,
     /// The event's size on disk: header, extended items, payload, without what a session adds.
     pub event_size: u32,
 }
 
-/// Why a write is not in the ring.
+/// The reason why a write was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// No session of the mask is open: nothing to do (status 0).
+    /// No session of the mask is open: status 0.
     NotWanted,
-    /// This process is a child of the one that attached, or the pool was detached: attach anew.
+    /// This process is a child of the one that attached, or the pool is closed: attach anew. Status 0.
     Detached,
-    /// `ERROR_NOT_ENOUGH_MEMORY`, 8: a session is full, or no chunk is free.
+    /// A session is full, or no chunk is free: `ERROR_NOT_ENOUGH_MEMORY`, 8.
     NotEnoughMemory,
-    /// `ERROR_MORE_DATA`, 234: larger than a session's buffer.
+    /// The event is larger than a session's buffer: `ERROR_MORE_DATA`, 234.
     MoreData,
-    /// `ERROR_ARITHMETIC_OVERFLOW`, 534: larger than an ETW event can be.
+    /// The event is larger than an ETW event can be: `ERROR_ARITHMETIC_OVERFLOW`, 534.
     ArithmeticOverflow,
-    /// More was put than reserved, or the reservation was dropped.
+    /// The caller put more than it had reserved, or dropped the reservation: status 534.
     Abandoned,
 }
 
 impl Refused {
-    /// The Win32 status that ETW's write functions return for it.
+    /// The Win32 status that ETW's write functions return in this case.
     pub fn status(self) -> u32 {
         match self {
             Refused::NotWanted | Refused::Detached => 0,

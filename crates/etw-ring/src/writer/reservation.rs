@@ -1,8 +1,8 @@
-//! Reservations: an admitted event's record, in the thread's chunk or in an overflow chunk, until its commit.
+//! Reservations: the record of an admitted event, in the thread's chunk or in an overflow chunk, until its commit.
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::overflow::SharedPlace;
+use super::overflow::{OwnChunk, SharedRecord};
 use super::owned::{abandon, commit_owned};
 use super::record::{Grant, Stamp, write_header};
 use super::thread::ThreadState;
@@ -11,7 +11,7 @@ use crate::layout::*;
 use crate::proto::{self, Head};
 use crate::sys;
 
-/// Room for one admitted event. Fill it and [`commit`](Self::commit); dropped, the event counts as lost
+/// The record of an admitted event. Fill it and [`commit`](Self::commit). If it is dropped, the event counts as lost
 /// ([`Cause::Abandoned`]).
 #[derive(Debug)]
 #[must_use = "a reservation that is dropped is a lost event"]
@@ -23,7 +23,7 @@ pub struct Reservation<'a> {
     tid: u32,
     cpu: u16,
     time: u64,
-    place: Place<'a>,
+    location: Location<'a>,
 }
 
 impl<'a> Reservation<'a> {
@@ -33,36 +33,36 @@ impl<'a> Reservation<'a> {
         request: &Request,
         grant: Grant,
         tid: u32,
-        place: Place<'a>,
+        location: Location<'a>,
     ) -> Reservation<'a> {
-        // SAFETY: the grant has room for `payload_size`, until commit or drop.
+        // SAFETY: the grant's record has space for `payload_size` bytes, until commit or drop.
         let payload = unsafe { Payload::new(grant.record, request.payload_size) };
-        Reservation { writer, request: *request, grant, payload, tid, cpu: 0, time: 0, place }
+        Reservation { writer, request: *request, grant, payload, tid, cpu: 0, time: 0, location }
     }
 
-    /// Reads clock and processor.
+    /// Reads clock and CPU.
     #[inline(always)]
     pub fn stamp_now(&mut self) {
         self.stamp(self.writer.clock_after_announcement(), self.writer.cpu.current());
     }
 
-    /// Sets time and processor. The time must have been read after the reservation was made.
+    /// Sets time and CPU. The caller must have read the time after it made the reservation.
     #[inline(always)]
     pub fn stamp(&mut self, time: u64, cpu: u16) {
         self.time = time;
         self.cpu = cpu;
-        if let Place::Owned(thread) = &self.place {
-            // SAFETY: registered, since the place is owned.
+        if let Location::Owned(thread) = &self.location {
+            // SAFETY: a thread with an owned record has a slot.
             unsafe { (*thread.line.get()).since.store(time, Ordering::Relaxed) };
         }
     }
 
-    /// The time set by a stamp, 0 before.
+    /// The time of the stamp; 0 before.
     pub fn time(&self) -> u64 {
         self.time
     }
 
-    /// The processor set by a stamp.
+    /// The CPU of the stamp.
     pub fn cpu(&self) -> u16 {
         self.cpu
     }
@@ -72,13 +72,13 @@ impl<'a> Reservation<'a> {
         self.grant.sessions
     }
 
-    /// The payload so far, to be filled on.
+    /// The payload, to append to.
     #[inline(always)]
     pub fn payload(&mut self) -> &mut Payload<'a> {
         &mut self.payload
     }
 
-    /// Appends to the payload; as [`Payload::put`].
+    /// Appends to the payload ([`Payload::put`]).
     #[inline(always)]
     pub fn put(&mut self, bytes: &[u8]) {
         self.payload.put(bytes);
@@ -87,7 +87,7 @@ impl<'a> Reservation<'a> {
     /// Publishes the event.
     ///
     /// # Errors
-    /// [`Refused::Abandoned`] when more was put than reserved; the event is counted as lost.
+    /// [`Refused::Abandoned`] if the caller put more than it reserved; the event counts as lost.
     #[inline(always)]
     pub fn commit(mut self) -> Result<(), Refused> {
         let Some(filled) = self.payload.filled() else { return Err(Refused::Abandoned) };
@@ -95,23 +95,27 @@ impl<'a> Reservation<'a> {
             self.stamp_now();
         }
         let stamp = Stamp { time: self.time, cpu: self.cpu, filled, tid: self.tid };
-        // SAFETY: granted, and ours until the stores below.
+        // SAFETY: `RECORD`, by the grant, until the stores below.
         unsafe { write_header(&self.request, &self.grant, &stamp) };
-        match &self.place {
-            Place::Owned(thread) => commit_owned(thread, self.grant.head, filled),
-            Place::Shared(place, thread) => {
-                self.end_shared(place, *thread, proto::directory_entry(place.offset, place.room));
+        match &self.location {
+            Location::Owned(thread) => commit_owned(thread, self.grant.head, filled),
+            Location::Shared(record, thread) => {
+                self.end_shared(
+                    record,
+                    *thread,
+                    proto::directory_entry(record.offset, record.size),
+                );
             }
         }
         std::mem::forget(self);
         Ok(())
     }
 
-    fn end_shared(&self, place: &SharedPlace, thread: Option<&ThreadState>, entry: u64) {
-        // SAFETY: an entry of a chunk that cannot be released before this store.
-        proto::commit_shared(unsafe { &*place.entry }, entry);
-        if let Some((unit, generation)) = place.own {
-            proto::close_shared(self.writer.unit(unit), generation, 1, place.room);
+    fn end_shared(&self, record: &SharedRecord, thread: Option<&ThreadState>, entry: u64) {
+        // SAFETY: the entry lies in a chunk that the host cannot release before this store.
+        proto::commit_shared(unsafe { &*record.entry }, entry);
+        if let Some(OwnChunk { unit, generation }) = record.own_chunk {
+            proto::close_shared(self.writer.unit(unit), generation, 1, record.size);
         }
         if let Some(thread) = thread {
             compiler_fence(Ordering::SeqCst);
@@ -121,32 +125,32 @@ impl<'a> Reservation<'a> {
 }
 
 #[derive(Debug)]
-enum Place<'a> {
+enum Location<'a> {
     Owned(&'a ThreadState),
-    /// The thread state whose `busy` flag we hold, if it is not a nested write.
-    Shared(SharedPlace, Option<&'a ThreadState>),
+    /// The thread state whose `busy` flag this write holds; `None` for a nested write.
+    Shared(SharedRecord, Option<&'a ThreadState>),
 }
 
 impl Drop for Reservation<'_> {
     #[cold]
     #[inline(never)]
     fn drop(&mut self) {
-        // In a forked child (a handler that forked inside this write) the pool is a private placeholder: harmless.
+        // In the child of a handler that forked inside this write, the pool is private zeros, so this is harmless.
         let (sessions, registration) = (self.grant.sessions, self.request.registration);
-        match &self.place {
-            Place::Owned(thread) => abandon(self.writer, thread, sessions, registration),
-            Place::Shared(place, thread) => {
+        match &self.location {
+            Location::Owned(thread) => abandon(self.writer, thread, sessions, registration),
+            Location::Shared(record, thread) => {
                 self.writer.lost(*thread, registration, Cause::Abandoned, sessions);
-                let entry = proto::directory_entry(place.offset, place.room);
-                self.end_shared(place, *thread, entry | proto::ENTRY_ABANDONED);
+                let entry = proto::directory_entry(record.offset, record.size);
+                self.end_shared(record, *thread, entry | proto::ENTRY_ABANDONED);
             }
         }
     }
 }
 
 impl Writer {
-    /// Admits an event and takes its room. The write is announced; its time is read afterwards, by
-    /// [`Reservation::stamp_now`] or, for one event in several pools, by the caller once all of them are reserved.
+    /// Admits an event and reserves its record. The write is announced. Its time is read afterwards: by [`Reservation::stamp_now`], or
+    /// by the caller once all records of an event in several pools are reserved.
     ///
     /// # Errors
     /// See [`Refused`]; losses are counted.
@@ -159,7 +163,7 @@ impl Writer {
         match self.try_begin::<false>(thread, request) {
             Some(grant) => {
                 let tid = thread.tid.get();
-                Ok(Reservation::new(self, request, grant, tid, Place::Owned(thread)))
+                Ok(Reservation::new(self, request, grant, tid, Location::Owned(thread)))
             }
             None => self.reserve_slow(thread, request),
         }
@@ -174,8 +178,7 @@ impl Writer {
         self.reserve(self.thread(), request)
     }
 
-    /// Writes one event in a handler that may not use thread-local storage at all, or on behalf of another thread:
-    /// through an overflow chunk.
+    /// Writes one event through an overflow chunk: for a handler that must not use thread-local storage.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -230,7 +233,7 @@ impl Writer {
         result
     }
 
-    /// The thread holds `busy`.
+    /// Reserves a record in the thread's chunk, or in a new one, else in an overflow chunk. The thread holds `busy`.
     fn reserve_in_chunk<'a>(
         &'a self,
         thread: &'a ThreadState,
@@ -240,7 +243,7 @@ impl Writer {
             self.reset(thread);
         }
         if thread.line.get().is_null() {
-            // No slot was free: look again at times only, since looking takes system calls.
+            // No slot was free. Search again only at every 256th write, since the search takes system calls.
             let retry = thread.retry.get();
             thread.retry.set(retry.wrapping_add(1));
             if retry == 0 {
@@ -248,7 +251,7 @@ impl Writer {
             }
         }
         if let Some(line) = self.line(thread) {
-            // Not writing while a chunk is looked for: the host need not wait for us.
+            // While the thread looks for a chunk it is not writing, so the host need not wait for it.
             line.head.store(thread.head.get().0, Ordering::Release);
         }
         let epoch = self.admission_epoch();
@@ -260,10 +263,10 @@ impl Writer {
             self.skip_sequence(Some(thread));
             return Err(Refused::ArithmeticOverflow);
         }
-        let need = record_room(request.payload_size as usize);
+        let need = record_size(request.payload_size as usize);
         if let Some(line) = self.line(thread) {
             for _ in 0..4 {
-                if need > thread.room.get() as usize {
+                if need > thread.free.get() as usize {
                     self.leave_chunk(thread, line);
                     if !self.new_chunk(thread, line, need) {
                         break;
@@ -272,7 +275,7 @@ impl Writer {
                 let head = thread.head.get();
                 proto::announce(&line.head, head, self.light);
                 self.ring();
-                // SAFETY: set by `new_chunk`: with room there is a chunk.
+                // SAFETY: a thread with free bytes has a chunk, so `new_chunk` has set the pointer.
                 let chunk = unsafe { &*thread.chunk.get() };
                 if proto::revoked(chunk, thread.closing_key.get()) {
                     self.leave_chunk(thread, line);
@@ -280,7 +283,7 @@ impl Writer {
                 }
                 let seq = line.seq.load(Ordering::Relaxed);
                 line.seq.store(seq.wrapping_add(1), Ordering::Relaxed);
-                // SAFETY: as in `reserve_in_chunk`.
+                // SAFETY: the record fits behind the committed offset, and the chunk belongs to this thread alone.
                 let record = unsafe { thread.base.get().add(head.committed() as usize) };
                 let grant = Grant { record, head, seq, epoch, sessions };
                 return Ok(Reservation::new(
@@ -288,7 +291,7 @@ impl Writer {
                     request,
                     grant,
                     thread.tid.get(),
-                    Place::Owned(thread),
+                    Location::Owned(thread),
                 ));
             }
         }
@@ -302,7 +305,7 @@ impl Writer {
                     request,
                     grant,
                     thread.tid.get(),
-                    Place::Shared(shared, Some(thread)),
+                    Location::Shared(shared, Some(thread)),
                 ))
             }
             None => {
@@ -312,8 +315,8 @@ impl Writer {
         }
     }
 
-    /// A write inside another write of the same thread (a signal handler), or without thread state. Uses nothing of the
-    /// thread's but its id.
+    /// Reserves a record for a write inside another write of the same thread (a signal handler), or without thread state. Of the
+    /// thread it uses the id alone.
     #[cold]
     #[inline(never)]
     fn reserve_in_overflow<'a>(
@@ -330,11 +333,11 @@ impl Writer {
             self.lost(None, request.registration, Cause::TooLarge, sessions);
             return Err(Refused::ArithmeticOverflow);
         }
-        match self.overflow(record_room(request.payload_size as usize)) {
+        match self.overflow(record_size(request.payload_size as usize)) {
             Some((record, shared)) => {
                 self.ring();
                 let grant = Grant { record, head: Head(0), seq, epoch, sessions };
-                Ok(Reservation::new(self, request, grant, tid, Place::Shared(shared, None)))
+                Ok(Reservation::new(self, request, grant, tid, Location::Shared(shared, None)))
             }
             None => {
                 self.lost(None, request.registration, Cause::NoChunk, sessions);

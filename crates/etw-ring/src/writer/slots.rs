@@ -10,7 +10,7 @@ use crate::proto::{self, Head};
 use crate::sys;
 
 impl Writer {
-    /// The line of a thread that holds its `busy` flag and is registered here.
+    /// The line of a thread that holds its `busy` flag and has a slot of this pool.
     pub(super) fn line(&self, thread: &ThreadState) -> Option<&Line> {
         if thread.epoch.get() != self.epoch {
             return None;
@@ -31,20 +31,20 @@ impl Writer {
         thread.line.set(std::ptr::null());
         thread.counters.set(std::ptr::null());
         thread.head.set(Head(0));
-        thread.room.set(0);
+        thread.free.set(0);
         thread.class.set(0);
         thread.retry.set(0);
         thread.epoch.set(self.epoch);
     }
 
-    /// Takes a thread slot: a new one while there are few, then a dead thread's, then a new one again.
+    /// Takes a thread slot: a new slot while there are few, then a dead thread's, then a new slot again.
     pub(super) fn register(&self, thread: &ThreadState) {
         let tid = thread.tid.get();
         let high = self.first().half(P_SLOTS);
         let mut slot = None;
         let used = (high.load(Ordering::Relaxed) as usize).min(MAX_THREADS);
         if used >= 64 {
-            // Eight at a time: when threads come and go, as many slots are found as threads have gone.
+            // Eight tries: as threads start and end, as many slots are found as threads have ended.
             for _ in 0..8 {
                 let index = self.probe.fetch_add(1, Ordering::Relaxed) as usize % used;
                 if self.take_over(index, tid) {
@@ -74,13 +74,13 @@ impl Writer {
         thread.line.set(self.line_at(slot));
     }
 
-    /// `owner: dead → tid`, and the dead owner's chunk is closed at what it had committed.
+    /// `owner: dead → tid`. Closes the dead owner's chunk at its committed offset.
     fn take_over(&self, slot: usize, tid: u32) -> bool {
         let line = self.line_at(slot);
         let owner = line.owner.load(Ordering::Acquire);
         let old = owner as u32;
-        // 0: taken from the high-water mark a moment ago, not yet named. Our own id: a state of this thread that was lost
-        // (its attachment number was used for another pool meanwhile), or a dead namesake's.
+        // 0: a thread has just taken the slot and not yet written its id. This thread's own id: either its earlier state was lost
+        // (its attachment number served another pool meanwhile), or a dead thread had the same id.
         if old == 0 || (old != tid && sys::thread_alive(old)) {
             return false;
         }

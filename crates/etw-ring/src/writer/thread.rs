@@ -1,4 +1,4 @@
-//! A thread's own state: one for each attachment, found without a call where that is possible.
+//! A thread's own state: one for each attachment, found without a call if possible.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -7,14 +7,14 @@ use super::MAX_ATTACHMENTS;
 use super::line::{Counters, Line};
 use crate::proto::Head;
 
-/// A thread's own state for one attachment: no destructor, const-made, so that it can live in a `thread_local!` that a
-/// signal handler may be the first to touch. One thread uses one of them with a writer.
+/// A thread's own state for one attachment. It has no destructor and a const constructor, so a `thread_local!` that a signal
+/// handler touches first can hold it. A thread uses one state with each writer.
 #[derive(Debug)]
 pub struct ThreadState {
-    /// Set from before the first to after the last step of a write: whoever finds it set is a signal handler inside that
-    /// write. Atomic only against the compiler; no other thread looks at it.
+    /// Set during a write. Only a signal handler inside that write can find it set: no other thread reads it, and it is atomic only
+    /// because of the compiler.
     pub(super) busy: AtomicBool,
-    /// The writer the rest belongs to.
+    /// The writer that the other fields belong to.
     pub(super) epoch: Cell<u64>,
     pub(super) tid: Cell<u32>,
     pub(super) slot: Cell<u16>,
@@ -22,19 +22,19 @@ pub struct ThreadState {
     pub(super) retry: Cell<u8>,
     pub(super) line: Cell<*const Line>,
     pub(super) counters: Cell<*const Counters>,
-    /// The head as committed, invalid when the thread has no chunk.
+    /// The committed head; invalid if the thread has no chunk.
     pub(super) head: Cell<Head>,
     pub(super) base: Cell<*mut u8>,
-    /// Bytes from the committed offset to the chunk's end.
-    pub(super) room: Cell<u32>,
-    /// Our chunk's word in the control, and the key at which it stops being ours.
+    /// Free bytes of the chunk, behind the committed offset.
+    pub(super) free: Cell<u32>,
+    /// The chunk's word in the control page, and the key at which the host has revoked the chunk.
     pub(super) chunk: Cell<*const AtomicU64>,
     pub(super) closing_key: Cell<u32>,
     pub(super) opened: Cell<u64>,
 }
 
 impl ThreadState {
-    /// A state that belongs to no writer yet.
+    /// A state without a writer.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> ThreadState {
         ThreadState {
@@ -48,7 +48,7 @@ impl ThreadState {
             counters: Cell::new(std::ptr::null()),
             head: Cell::new(Head(0)),
             base: Cell::new(std::ptr::null_mut()),
-            room: Cell::new(0),
+            free: Cell::new(0),
             chunk: Cell::new(std::ptr::null()),
             closing_key: Cell::new(0),
             opened: Cell::new(0),
@@ -56,7 +56,7 @@ impl ThreadState {
     }
 }
 
-/// All that a thread has, in one place: finding it can be a call, in a shared library.
+/// All thread-local data of the crate, in one struct: in a shared library, finding a thread-local can be a call.
 pub(super) struct Thread {
     pub(super) states: [ThreadState; MAX_ATTACHMENTS],
     word: Cell<[u64; 2]>,
@@ -70,23 +70,24 @@ thread_local! {
 
 #[inline(always)]
 pub(super) fn this_thread<'a>() -> &'a Thread {
-    let mut thread = place::get();
+    let mut thread = pointer::get();
     if thread.is_null() {
-        thread = place::find();
+        thread = pointer::find();
     }
-    // SAFETY: this thread's own, until it ends; it has no destructor, so even later than other locals. No reference
-    // leaves this crate but in a reservation, which cannot leave the thread (it holds raw pointers), and as below.
+    // SAFETY: the thread's own data, valid until the thread ends, even later than other locals, since it has no destructor. A
+    // reference leaves this crate only in a reservation, which cannot leave the thread (it holds raw pointers), and in
+    // `with_thread_word`.
     unsafe { &*thread }
 }
 
-/// Where a thread's own lies, by way of a word at a fixed distance from the thread pointer. In a shared library the way to any other
-/// thread-local is a call, and the compiler takes it for one in programs too. The word is eight bytes of what glibc keeps for
-/// libraries that are loaded later.
+/// Finds a thread's data through a word at a fixed distance from the thread pointer. In a shared library, access to any other
+/// thread-local is a call, and in programs the compiler saves registers for one too. The word takes eight bytes of the space that
+/// glibc keeps for libraries that are loaded later.
 #[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu", not(any(loom, miri))))]
-mod place {
+mod pointer {
     use super::{THREAD, Thread};
 
-    /// The word's name. Another version's word is another one.
+    /// The word's name, which differs between versions of the crate.
     macro_rules! word {
         () => {
             concat!(
@@ -102,7 +103,7 @@ mod place {
         concat!(".pushsection .tbss.", word!(), ", \"awT\", @nobits"),
         ".p2align 3",
         concat!(".globl ", word!()),
-        // Another library's word is never taken for this one.
+        // Hidden: another library's word of this name is a different word.
         concat!(".hidden ", word!()),
         concat!(".type ", word!(), ", @object"),
         concat!(".size ", word!(), ", 8"),
@@ -115,7 +116,7 @@ mod place {
     #[inline(always)]
     pub(super) fn get() -> *const Thread {
         let thread;
-        // SAFETY: reads the word above, of this thread.
+        // SAFETY: reads this thread's copy of the word above.
         unsafe {
             core::arch::asm!(
                 concat!("mov {0}, qword ptr [rip + ", word!(), "@GOTTPOFF]"),
@@ -131,7 +132,7 @@ mod place {
     #[inline(never)]
     pub(super) fn find() -> *const Thread {
         let thread = THREAD.with(std::ptr::from_ref);
-        // SAFETY: writes the word above, of this thread. A signal handler in between writes the same.
+        // SAFETY: writes this thread's copy of the word above. A signal handler in between writes the same value.
         unsafe {
             core::arch::asm!(
                 concat!("mov {0}, qword ptr [rip + ", word!(), "@GOTTPOFF]"),
@@ -151,10 +152,10 @@ mod place {
     target_env = "gnu",
     not(any(loom, miri))
 )))]
-mod place {
+mod pointer {
     use super::{THREAD, Thread};
 
-    /// Only the address is taken inside `with`, which then is inlined to an addition.
+    /// Only takes the address inside `with`, so that the compiler inlines an addition.
     #[inline(always)]
     pub(super) fn get() -> *const Thread {
         THREAD.with(std::ptr::from_ref)
@@ -165,11 +166,11 @@ mod place {
     }
 }
 
-/// [`this_thread`], if it has been asked for before.
+/// [`this_thread`], if an earlier call has found it.
 #[inline(always)]
-pub(super) fn thread_at_once<'a>() -> Option<&'a Thread> {
-    // SAFETY: null, or as there.
-    unsafe { place::get().as_ref() }
+pub(super) fn try_this_thread<'a>() -> Option<&'a Thread> {
+    // SAFETY: null, or as in `this_thread`.
+    unsafe { pointer::get().as_ref() }
 }
 
 /// The calling thread's own state for an attachment.
@@ -178,17 +179,17 @@ pub(super) fn thread_state<'a>(attachment: usize) -> &'a ThreadState {
     &this_thread().states[attachment % MAX_ATTACHMENTS]
 }
 
-/// Sixteen bytes of the calling thread that are the caller's, zero at first: beside what a write needs anyway, so that looking at them
-/// costs nothing. Async-signal-safe, as far as the caller's own use is.
+/// Calls `f` with sixteen bytes of the calling thread that belong to the caller, zero at first. They lie beside the thread's state, so
+/// a look at them costs nothing more than the write. Async-signal-safe if `f` is.
 ///
-/// [`thread_word_at_once`] is `None` where that is not yet known, and cheaper.
+/// [`try_thread_word`] is cheaper, and `None` before the thread's first call.
 #[inline(always)]
 pub fn with_thread_word<R>(f: impl FnOnce(&Cell<[u64; 2]>) -> R) -> R {
     f(&this_thread().word)
 }
 
-/// As [`with_thread_word`] gives it.
+/// The bytes of [`with_thread_word`], if an earlier call of the thread has found them.
 #[inline(always)]
-pub fn thread_word_at_once() -> Option<[u64; 2]> {
-    Some(thread_at_once()?.word.get())
+pub fn try_thread_word() -> Option<[u64; 2]> {
+    Some(try_this_thread()?.word.get())
 }
