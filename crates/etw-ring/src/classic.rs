@@ -1,7 +1,8 @@
-//! The headers of classic events as they stand in a record, in place of TraceLogging metadata ([`prefix::CLASSIC`](crate::prefix::CLASSIC)):
+//! The headers of classic events in the form of records, in place of TraceLogging metadata
+//! ([`prefix::CLASSIC`](crate::prefix::CLASSIC)):
 //!
 //! ```text
-//! 00 u16 size of all this   02 u8 form: 1 event, 2 instance, 3 message; and 80: a program with pointers of 32 bits
+//! 00 u16 size of the header   02 u8 form: 1 event, 2 instance, 3 message; bit 80: a program with pointers of 32 bits
 //! event     03 u8 type   04 u8 level   05 u8 0        06 u16 version   08 GUID of the class
 //! instance  as an event, then 18 u32 instance   1C u32 its parent   20 GUID of the parent's class
 //! message   03 u8 id: 0 none, 1 GUID, 2 component   04 u16 flags   06 u16 number   08 GUID, or u32 component and zeros
@@ -9,11 +10,11 @@
 
 use etw_types::{Classic, ClassicHeader, EventClass, Guid, MessageFlags, MessageId, le};
 
-/// Bytes of the longest one.
+/// The size of the longest header.
 pub const MAX_SIZE: usize = 0x30;
 const SHORT: usize = 0x18;
 const IS_32_BIT: u8 = 0x80;
-/// What a message may have before its arguments; its id is told apart from these.
+/// The flags of parts that a message may have before its arguments; its id has a field of its own.
 const PARTS: u16 =
     MessageFlags::SEQUENCE.0 | MessageFlags::TIMESTAMP.0 | MessageFlags::SYSTEM_INFO.0;
 
@@ -22,7 +23,7 @@ const PARTS: u16 =
 pub struct ClassicBytes([u8; MAX_SIZE]);
 
 impl ClassicBytes {
-    /// A message's flags beyond sequence number, time and system information are left out.
+    /// The header's bytes. Of a message's flags, only those for sequence number, time and system information are kept.
     pub fn new(classic: &Classic) -> ClassicBytes {
         let mut out = [0; MAX_SIZE];
         let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -71,7 +72,7 @@ impl ClassicBytes {
     }
 }
 
-/// Reads a header back. `None` where the bytes are none that [`ClassicBytes::new`] makes, to the last one.
+/// Reads a header. `None` unless the bytes are exactly those that [`ClassicBytes::new`] makes.
 pub fn parse(bytes: &[u8]) -> Option<Classic> {
     let form = *bytes.get(2)?;
     let class = || {
@@ -113,7 +114,7 @@ pub fn parse(bytes: &[u8]) -> Option<Classic> {
 mod tests {
     use super::*;
 
-    /// OV-12: each header comes back, and no other bytes are taken for one.
+    /// OV-12: each header can be read again, and no other bytes are accepted as a header.
     #[test]
     fn headers_come_back_and_nothing_else_does() {
         let class = EventClass { guid: Guid::from_u128(7), kind: 1, level: 2, version: 0x304 };
@@ -142,7 +143,7 @@ mod tests {
                 assert_eq!(parse(&bytes[..size]), None);
             }
             assert_eq!(parse(&[bytes, &[0]].concat()), None);
-            // Every change of one bit is another header or none.
+            // Each change of one bit gives another header or none.
             for bit in 0..bytes.len() * 8 {
                 let mut other = bytes.to_vec();
                 other[bit / 8] ^= 1 << (bit % 8);

@@ -1,19 +1,18 @@
-//! Event pools in shared memory: programs write events without locks or system calls, a host copies them out in order of
-//! time, and every event that does not arrive is counted.
+//! Event pools in shared memory: programs write events without locks or system calls, a host drains them in order of time, and
+//! every event that does not arrive is counted.
 //!
 //! Layers, from the bottom:
 //!
 //! * `proto`: the atomic words and their transitions. Its documentation is the state diagram and the ordering argument;
 //!   loom runs the same functions.
-//! * [`layout`]: the memory layout, an ABI between processes; [`prefix`]: what stands in a record before the payload.
-//! * [`Memory`], [`RawClock`], [`Barrier`]: what the operating system gives.
+//! * [`layout`]: the memory layout, an ABI between processes; [`prefix`]: the parts of a record before the payload.
+//! * [`Memory`], [`RawClock`], [`Barrier`]: the operating system.
 //! * [`Writer`]: a provider's pool. [`Writer::write`], or [`Writer::reserve`] → stamp → put → commit; [`Writer::intern`].
-//! * [`Control`]: what the host publishes to a pool's writers: admission, consumed positions.
-//! * [`Reader`]: the host's side of a pool. [`Reader::drain`], then, when the records are where they belong,
-//!   [`Reader::advance`].
+//! * [`Control`]: the control page, in which the host publishes admission and consumed positions.
+//! * [`Reader`]: the host's side of a pool. [`Reader::drain`], then, when the records are stored, [`Reader::advance`].
 //!
-//! The pool is written by the provider only and the control by the host only, so neither can harm the other: the provider
-//! maps the control read-only, the host reads the pool with `pread` or volatile copies and checks the copy.
+//! Only the provider writes the pool, and only the host writes the control page, so neither can harm the other: the provider maps the
+//! control page read-only; the host reads the pool with `pread` or atomic copies, and checks the copy.
 //!
 //! ```
 //! use etw_ring::*;
@@ -50,14 +49,13 @@
 //!
 //! * A pool has at most 16 segments of 16 MiB; 4096 threads own chunks, further ones share overflow chunks.
 //! * The largest record is [`MAX_PAYLOAD_SIZE`](layout::MAX_PAYLOAD_SIZE); 65535 metadata sites, 4 MiB of metadata.
-//! * A handler that leaves a write with `siglongjmp` makes all further events of its thread go through overflow chunks,
-//!   and the first drain after it wait up to [`PATIENCE`].
-//! * A `vfork` child shares memory and thread-local storage with its parent, which stands still meanwhile: what it writes
-//!   are the parent's events. A child made by `fork`, or by `clone` without `CLONE_VM`, is refused and must attach anew.
-//!   A raw `clone` inside a handler inside a write, which runs no fork handlers, faults when that write goes on in the
-//!   child.
-//! * In a library loaded with `dlopen`, the first use of thread-local storage by a thread may allocate (glibc): such a
-//!   library is built with the initial-exec model, or its threads write once outside handlers.
+//! * If a handler leaves a write with `siglongjmp`, all further events of its thread go through overflow chunks, and the next drain
+//!   waits up to [`PATIENCE`].
+//! * A `vfork` child shares memory and thread-local storage with its parent, which waits meanwhile: its events count as the parent's.
+//!   The pool refuses the writes of a child made by `fork`, or by `clone` without `CLONE_VM`; the child must attach anew. If a handler
+//!   inside a write calls `clone` directly, which runs no fork handlers, the write faults when it continues in the child.
+//! * In a library loaded with `dlopen`, a thread's first use of thread-local storage may allocate (glibc). Build such a library with
+//!   the initial-exec model, or let its threads write once outside of handlers.
 //! * Only 64-bit little-endian targets share memory between processes.
 #![cfg_attr(loom, allow(dead_code, unused_imports))]
 #![deny(unsafe_op_in_unsafe_fn)]

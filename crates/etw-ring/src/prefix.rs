@@ -1,8 +1,9 @@
-//! What stands in a record before an event's payload, as the record's kind says: part of the ABI between provider and host.
+//! The prefix of a record: the parts before an event's payload, which the record's kind names. Part of the ABI between provider and
+//! host.
 //!
-//! In this order, each only if its bit is set; the record's `metadata_size` is the size of all of it:
+//! Each part is there if its bit is set, in this order; the record's `metadata_size` is the size of the whole prefix:
 //!
-//! | bit | size | what |
+//! | bit | size | content |
 //! |---|---|---|
 //! | [`DESCRIPTOR`] | 16 | event descriptor, in place of the site's |
 //! | [`ACTIVITY`] | 16 | activity id |
@@ -12,61 +13,60 @@
 //! | [`METADATA`] | its own u16 | TraceLogging metadata, in place of the site's |
 //! | [`STACK`] | u16 count, 8 each | call stack: return addresses, innermost first |
 //!
-//! With [`CLASSIC`] the metadata is the [header of a classic event](crate::classic); of the other parts only a timestamp may be there.
+//! With [`CLASSIC`] the metadata is the [header of a classic event](crate::classic), and the only other part can be a timestamp.
 //!
-//! The record's `user` word holds `EventProperty` in its low half and the header's flags in its high half, with [`IN_PRIVATE`]
-//! among them, which is on no disk. A site's
-//! metadata is an event descriptor and TraceLogging metadata, the latter maybe empty.
+//! The record's `user` word holds `EventProperty` in its low half and the header's flags in its high half. [`IN_PRIVATE`] among them
+//! is not stored on disk. The metadata of a site is an event descriptor and TraceLogging metadata, which may be empty.
 
 use etw_types::{EventDescriptor, Guid, le};
 
 use crate::room::Room;
 
-/// A descriptor is there.
+/// The prefix has a descriptor.
 pub const DESCRIPTOR: u8 = 1;
-/// An activity id is there.
+/// The prefix has an activity id.
 pub const ACTIVITY: u8 = 2;
-/// A related activity id is there.
+/// The prefix has a related activity id.
 pub const RELATED: u8 = 4;
-/// A timestamp is there.
+/// The prefix has a timestamp.
 pub const TIME: u8 = 8;
-/// Provider traits are there.
+/// The prefix has provider traits.
 pub const TRAITS: u8 = 16;
-/// Event metadata is there.
+/// The prefix has event metadata.
 pub const METADATA: u8 = 32;
-/// A call stack is there.
+/// The prefix has a call stack.
 pub const STACK: u8 = 64;
 /// The metadata is the header of a classic event.
 pub const CLASSIC: u8 = 128;
-/// Most addresses of a stack: as many as Windows puts into an event.
+/// The largest number of addresses in a stack, as in Windows.
 pub const MAX_FRAMES: usize = 192;
 
-/// In the record's `user` word: written with `EVENT_WRITE_FLAG_INPRIVATE`.
+/// A bit of the record's `user` word: the event was written with `EVENT_WRITE_FLAG_INPRIVATE`.
 pub const IN_PRIVATE: u32 = 1 << 31;
 
 /// The parts of a prefix.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prefix<'a> {
-    /// In place of the site's.
+    /// A descriptor in place of the site's.
     pub descriptor: Option<EventDescriptor>,
-    /// `None`: no activity.
+    /// The activity id; `None`: no activity.
     pub activity_id: Option<Guid>,
-    /// The activity this one comes from.
+    /// The activity that this one comes from.
     pub related_activity_id: Option<Guid>,
-    /// In place of the time of the write.
+    /// A time in place of the time of the write.
     pub time: Option<i64>,
-    /// In place of the registration's; empty: those.
+    /// Traits in place of the registration's; empty: none.
     pub traits: &'a [u8],
-    /// In place of the site's; empty: those.
+    /// Metadata in place of the site's; empty: none.
     pub metadata: &'a [u8],
-    /// Addresses, little-endian, innermost first; empty: none.
+    /// The addresses of a call stack, little-endian, innermost first; empty: none.
     pub stack: &'a [u8],
     /// The metadata is the header of a classic event.
     pub is_classic: bool,
 }
 
 impl<'a> Prefix<'a> {
-    /// The kind that says which parts are there.
+    /// The bits of the parts.
     pub fn kind(&self) -> u8 {
         let bit = |there: bool, bit: u8| if there { bit } else { 0 };
         bit(self.descriptor.is_some(), DESCRIPTOR)
@@ -79,7 +79,7 @@ impl<'a> Prefix<'a> {
             | bit(self.is_classic, CLASSIC)
     }
 
-    /// Bytes it takes.
+    /// The size in bytes.
     pub fn size(&self) -> usize {
         let ids = [
             self.descriptor.is_some(),
@@ -93,7 +93,7 @@ impl<'a> Prefix<'a> {
             + if self.stack.is_empty() { 0 } else { 2 + self.stack.len() }
     }
 
-    /// Hands the bytes on, in pieces.
+    /// Gives the bytes to `put`, in pieces.
     pub fn put(&self, mut put: impl FnMut(&[u8])) {
         if let Some(descriptor) = &self.descriptor {
             put(&descriptor.to_bytes());
@@ -112,7 +112,7 @@ impl<'a> Prefix<'a> {
         }
     }
 
-    /// Puts it into an event's room.
+    /// Puts the prefix into an event's payload.
     #[inline]
     pub fn put_into<'r>(&self, mut room: Room<'r>) -> Room<'r> {
         if let Some(descriptor) = &self.descriptor {
@@ -139,7 +139,7 @@ impl<'a> Prefix<'a> {
         room
     }
 
-    /// Reads it back. `None` where the bytes are not what `kind` says, to the last one.
+    /// Reads a prefix. `None` unless the bytes are exactly the parts that `kind` names.
     pub fn parse(kind: u8, bytes: &'a [u8]) -> Option<Prefix<'a>> {
         let mut prefix = Prefix::default();
         if kind == 0 {

@@ -1,5 +1,5 @@
-//! The transitions: every atomic word of the pool and of the control, who may change it, and what each ordering is for.
-//! No memory layout and no system call in here, so that loom can run the very same functions.
+//! The transitions of every atomic word of the pool and of the control page: who may make each, and the purpose of each ordering.
+//! This file has no memory layout and no system calls, so that loom runs the same functions.
 //!
 //! # A chunk's life
 //!
@@ -13,34 +13,42 @@
 //!              any thread of the provider
 //! ```
 //!
-//! * The **block word** (pool) says which chunks of 128 KiB are taken and how the block is cut. Any thread changes it by
-//!   compare-exchange; each change is one whole transition, so a holder killed between two steps blocks nobody. What it
-//!   can cost is the one chunk it had claimed and not opened, or reaped and not unclaimed.
+//! * The **block word** (pool) holds the class of the chunks in a block of 128 KiB, and which of them are taken. Any thread changes
+//!   it by compare-exchange; each change is one whole transition, so a thread that is killed between two steps blocks no other
+//!   thread. Such a thread can only leak the one chunk that it had claimed and not opened, or reaped and not unclaimed.
 //! * The **unit word** (pool) of a chunk's first unit carries the generation `g`. `FREE → OPEN(g+1)` is made by the
-//!   thread that claimed the block bit; `OPEN(g) → CLOSED(g)` by the owner; `→ FREE(g)` by whoever wins the
-//!   compare-exchange after the host released `g`. An owner that was revoked meanwhile fails its close, because the
-//!   generation has moved on.
-//! * The **chunk word** (control) is the host's: consumed position and a key made of generation and phase (0 nothing,
-//!   1 CLOSING, 2 RELEASED). Writers compare it with their own key: at or above `(g, CLOSING)` the chunk is no longer to
-//!   be written.
-//! * The **head** of a thread's line (pool) is the owner's alone: chunk, generation, committed offset, and `WRITING`.
+//!   thread that claimed the block bit; `OPEN(g) → CLOSED(g)` by the owner; `→ FREE(g)` by the thread that wins
+//!   the compare-exchange after the host released `g`. If the host revoked the chunk meanwhile, the owner's close fails, because
+//!   the generation has changed.
+//! * The **chunk word** (control page) is written by the host alone: the consumed position, and a key of generation and phase (0
+//!   nothing, 1 CLOSING, 2 RELEASED). Writers compare it with their own key: at or above `(g, CLOSING)` they must not write to the
+//!   chunk.
+//! * The **head** of a thread's line (pool) is written by the owner alone: chunk, generation, committed offset, and `WRITING`.
+//! * The **overflow word** (pool), one for each CPU modulo 64, is changed by any thread by compare-exchange: one change reserves
+//!   both a record's bytes and its directory entry. The thread that replaces a full chunk closes it (`SHARED(g) → SHARED_CLOSED(g)`).
+//! * A **directory entry** (in an overflow chunk) is stored once, by the thread that reserved it: committed or abandoned.
+//! * **busy** (thread-local) is set and cleared by its thread alone, around each write; a signal handler inside the write reads it.
 //!
 //! # Orderings
 //!
-//! | store | pairs with | gives |
+//! | store | pairs with | guarantee |
 //! |---|---|---|
 //! | [`commit`], [`announce`]: release of the head | acquire in [`snapshot`] | the record's bytes are there when its offset is |
 //! | [`close`]: release of the unit word, before the head names another chunk | [`snapshot`] before [`snapshot`] of the unit word | a head that no longer names a chunk implies that its final offset is visible |
-//! | [`announce`] + light barrier, then the chunk word and the clock are read | host: chunk word stored, T read, **membarrier**, then heads read | either the host sees `WRITING`, or the writer sees the revocation and reads a time after T |
-//! | [`revoke`]/[`release`]: release of the chunk word | acquire in [`revoked`], [`reap`] | whoever reuses a chunk does so after the host's last read of it |
+//! | [`announce`] + light barrier, then the chunk word and the clock are read | host: chunk word stored (journal of `control.rs`), T read and **membarrier** (`time_of_drain` in `reader/watermark.rs`), then heads read (`lines` in `reader/chunks.rs`) | either the host sees `WRITING`, or the writer sees the revocation and reads a time after T |
+//! | `revoke`/`release`, made by `Control::redo` in `control.rs`: release of the chunk word | acquire in [`revoked`], [`reap`] | a thread reuses a chunk only after the host's last read of it |
+//! | `C_RELEASES` in `control.rs`: release of the count, behind the chunk words | acquire in `allocate` of `writer/chunks.rs` | a writer that sees a new count sees the released chunks |
+//! | admission word, then epoch (`bump_epoch` in `control.rs`): release | acquire in `admission_epoch` of `writer/admission.rs` | a record carries an epoch that is not newer than its admission |
+//! | `P_RUNG` swap, SeqCst fence (`ring` in `writer/wake.rs`) | SeqCst store of the futex word, then `is_rung` (`sleep_on` in `control.rs`) | either the host sees the call, or the writer wakes it |
+//! | site entry (`append_site` in `site.rs`): release | acquire of the commit of a record with its id | the entry is readable when a record names it |
 //! | [`unclaim`]: release of the block word | acquire in [`claim`] | the claimant sees the unit word FREE |
 //! | [`reserve_shared`] (SeqCst read-modify-write), then the clock | T, barrier, overflow word read | a reservation that the host does not see reads a time after T |
 //! | [`commit_shared`]: release of the directory entry | acquire in [`snapshot`] | as for commit |
 //!
-//! Why membarrier orders the clock: the command returns after every running thread of the writer's process has taken an
-//! interrupt and a full fence (a thread that is not running has passed one in the scheduler). Instructions retire in
-//! order, and those not retired are thrown away by the interrupt. So either the announcing store had retired, and the
-//! fence made it visible, or the clock read, which comes after it in program order, is executed after the interrupt.
+//! Why membarrier orders the clock: the command returns after every running thread of the writer's process has taken an interrupt
+//! and a full fence (a thread that is not running has passed one in the scheduler). Instructions retire in order, and an interrupt
+//! discards those that have not retired. So either the announcing store had retired, and the fence made it visible, or the clock
+//! read, which follows it in program order, is executed after the interrupt.
 
 use crate::sync::{AtomicU64, Light, Ordering, light_barrier};
 
@@ -78,7 +86,7 @@ impl Head {
     pub fn committed(self) -> u32 {
         (self.0 as u32 & 0x7fff) * 8
     }
-    /// The same chunk with `bytes` more committed. A plain addition: the offset cannot carry, since a chunk has at most
+    /// The head of the same chunk with `bytes` more committed. A plain addition: the offset cannot carry, since a chunk has at most
     /// 2^14 words.
     #[inline(always)]
     pub fn advanced(self, bytes: u32) -> Head {
@@ -115,13 +123,13 @@ impl Unit {
             | (self.phase as u64) << 56
             | u64::from(self.class & 3) << 60
     }
-    /// Is it of no chunk? Of the bytes as they lie in memory.
+    /// Whether the word, by its bytes in memory, belongs to no chunk.
     #[inline]
     pub fn is_free(word: &[u8; 8]) -> bool {
         word[7] & 7 == 0
     }
 
-    /// `None` when no writer of ours can have written it.
+    /// `None` if no writer of this crate can have written the word.
     pub fn unpack(word: u64) -> Option<Unit> {
         let phase = match (word >> 56) & 7 {
             0 => Phase::Free,
@@ -170,7 +178,7 @@ fn class_step(class: u8) -> u32 {
 pub(crate) fn free_units(word: u64) -> u32 {
     match (word >> 32) & 7 {
         0 => 32,
-        // A program that writes into its own pool may have set any bits.
+        // A program that overwrites its own pool may have set any bits.
         c => 32u32.saturating_sub((word as u32).count_ones() * class_step(c as u8 - 1)),
     }
 }
@@ -262,7 +270,7 @@ pub(crate) fn reap(unit: &AtomicU64, chunk: &AtomicU64) -> Option<u8> {
     if old.phase == Phase::Free {
         return None;
     }
-    // Acquire: the host's reads of the chunk come before its release.
+    // Acquire: the host's last read of the chunk comes before its release.
     if !key_reached(chunk.load(Ordering::Acquire), key(old.generation, RELEASED)) {
         return None;
     }
@@ -273,17 +281,17 @@ pub(crate) fn reap(unit: &AtomicU64, chunk: &AtomicU64) -> Option<u8> {
 
 // ---- the owner's fast path -------------------------------------------------------------------------------------------
 
-/// "I am writing": before the chunk word, the clock and the record; ordered before them by the light barrier.
+/// Announces a write before it reads the chunk word and the clock and fills the record; the light barrier orders it before them.
 ///
-/// Release, like every store of a head, because it repeats the committed offset: a host that reads this value and not the
-/// commit's must see the records all the same. (loom found that; on x86-64 it is the same instruction.)
+/// Release, like every store of a head, because it repeats the committed offset: a host that reads this value instead of the commit's
+/// must see the committed records too. (loom found that; on x86-64 it is the same instruction.)
 #[inline(always)]
 pub(crate) fn announce(line: &AtomicU64, head: Head, mode: Light) {
     line.store(head.0 | WRITING, Ordering::Release);
     light_barrier(mode);
 }
 
-/// Has the host asked for the chunk back, or already released it? After [`announce`] only.
+/// Whether the host has revoked the chunk, or released it already. Only after [`announce`].
 #[inline(always)]
 pub(crate) fn revoked(chunk: &AtomicU64, closing_key: u32) -> bool {
     key_reached(chunk.load(Ordering::Acquire), closing_key)
@@ -303,14 +311,14 @@ pub(crate) fn snapshot(word: &AtomicU64) -> u64 {
     word.load(Ordering::Acquire)
 }
 
-/// `CLOSING(g)`, by the host; after its next barrier [`may_release`] tells whether the owner has noticed or is idle. The
-/// host makes this store and [`release`] through its journal.
+/// `CLOSING(g)`, by the host. After its next barrier, [`may_release`] shows whether the owner is outside of a write. The host makes this
+/// store and [`release`] through its journal.
 #[cfg(any(loom, test))]
 pub(crate) fn revoke(chunk: &AtomicU64, generation: u32, consumed: u32) {
     chunk.store(chunk_word(key(generation, CLOSING), consumed), Ordering::Release);
 }
 
-/// After a barrier that followed [`revoke`]: is the chunk out of its owner's reach, with everything in it consumed?
+/// Whether, after a barrier that followed [`revoke`], the owner cannot write to the chunk any more and all its records are consumed.
 pub(crate) fn may_release(head: Head, unit: u16, generation: u32, consumed: u32) -> bool {
     head.is_valid()
         && head.unit() == unit
@@ -328,7 +336,7 @@ pub(crate) fn release(chunk: &AtomicU64, generation: u32, consumed: u32) {
 // ---- overflow chunks -------------------------------------------------------------------------------------------------
 
 /// An overflow word: next offset in 8-byte words (bits 0–14), class (16–17), valid (18), records (26–39), generation
-/// (40–47), unit (48–63). One compare-exchange reserves both the room and the directory entry, in the chunk the word names.
+/// (40–47), unit (48–63). One compare-exchange reserves both the bytes and the directory entry, in the chunk that the word names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shared {
     pub unit: u16,
@@ -360,42 +368,42 @@ impl Shared {
     }
 }
 
-/// How many compare-exchanges one write may lose before it counts as lost itself: a bound on the writer's time.
+/// The number of compare-exchanges that one write may lose before it counts as lost, which bounds the writer's time.
 pub(crate) const SHARED_TRIES: u32 = 128;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SharedRoom {
+pub(crate) enum SharedReservation {
     /// Offset and directory index, in the chunk of this word.
     At(Shared),
-    /// The chunk of this word (0: none) has no room.
+    /// The chunk of this word (0: none) is full.
     Full(u64),
-    /// Too many threads at once.
+    /// Too many threads reserve at once.
     Busy,
 }
 
-/// Reserves `room` bytes and a directory entry. SeqCst: the clock is read after it (see the table above).
-pub(crate) fn reserve_shared(word: &AtomicU64, room: u32) -> SharedRoom {
+/// Reserves `size` bytes and a directory entry. SeqCst: the clock is read after it (see the table above).
+pub(crate) fn reserve_shared(word: &AtomicU64, size: u32) -> SharedReservation {
     let mut seen = word.load(Ordering::Acquire);
     for _ in 0..SHARED_TRIES {
-        let Some(now) = Shared::unpack(seen) else { return SharedRoom::Full(seen) };
+        let Some(now) = Shared::unpack(seen) else { return SharedReservation::Full(seen) };
         let directory = (u32::from(now.count) + 1) * 8;
-        if now.next + room + directory > crate::layout::class_size(now.class) as u32 {
-            return SharedRoom::Full(seen);
+        if now.next + size + directory > crate::layout::class_size(now.class) as u32 {
+            return SharedReservation::Full(seen);
         }
-        let new = Shared { count: now.count + 1, next: now.next + room, ..now };
+        let new = Shared { count: now.count + 1, next: now.next + size, ..now };
         match word.compare_exchange_weak(seen, new.pack(), Ordering::SeqCst, Ordering::Acquire) {
-            Ok(_) => return SharedRoom::At(now),
+            Ok(_) => return SharedReservation::At(now),
             Err(other) => seen = other,
         }
     }
-    SharedRoom::Busy
+    SharedReservation::Busy
 }
 
 pub(crate) const ENTRY_COMMITTED: u64 = 1 << 63;
 pub(crate) const ENTRY_ABANDONED: u64 = 1 << 62;
 
-pub(crate) fn directory_entry(offset: u32, room: u32) -> u64 {
-    ENTRY_COMMITTED | u64::from(room) << 32 | u64::from(offset)
+pub(crate) fn directory_entry(offset: u32, size: u32) -> u64 {
+    ENTRY_COMMITTED | u64::from(size) << 32 | u64::from(offset)
 }
 
 /// Publishes a record of an overflow chunk, by the thread that reserved the entry.
@@ -408,7 +416,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_round_trip() {
+    fn packed_words_unpack_to_the_same_values() {
         let head = Head::new(0xffff, GEN_MASK, 128 * 1024);
         assert!(head.is_valid() && !head.is_writing());
         assert_eq!((head.unit(), head.generation(), head.committed()), (0xffff, GEN_MASK, 131072));
@@ -484,7 +492,7 @@ mod models {
         data: [UnsafeCell<u64>; 2],
     }
 
-    // SAFETY: the protocol under test is what makes the cells exclusive; loom checks every access.
+    // SAFETY: the protocol under test makes the cells exclusive; loom checks every access.
     unsafe impl Sync for Chunk {}
     // SAFETY: as above.
     unsafe impl Send for Chunk {}
@@ -499,9 +507,9 @@ mod models {
         })
     }
 
-    /// Reserve, commit, scrape: the host reads exactly the committed cells, while the writer goes on.
+    /// Reserve, commit, drain: the host reads exactly the committed cells while the writer continues.
     #[test]
-    fn scrape_sees_whole_records() {
+    fn a_drain_reads_exactly_the_committed_records() {
         loom::model(|| {
             let c = chunk();
             let w = c.clone();
@@ -638,7 +646,7 @@ mod models {
         });
     }
 
-    /// Two threads want the last chunk; one gets it, and it can be given back and taken again.
+    /// Two threads claim the last chunk: one gets it, and it can be freed and claimed again.
     #[test]
     fn the_free_list_gives_a_chunk_to_one() {
         loom::model(|| {
@@ -695,7 +703,7 @@ mod models {
             let c = chunk();
             let entries = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
             let write = |word: &AtomicU64, c: &Chunk, entries: &[AtomicU64; 2], value: u64| {
-                let SharedRoom::At(at) = reserve_shared(word, 8) else { panic!("no room") };
+                let SharedReservation::At(at) = reserve_shared(word, 8) else { panic!("no room") };
                 // SAFETY: reserved; loom checks that nobody else is on the cell.
                 c.data[at.next as usize / 8].with_mut(|p| unsafe { *p = value });
                 commit_shared(&entries[usize::from(at.count)], directory_entry(at.next, 8));

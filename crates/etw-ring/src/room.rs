@@ -1,34 +1,36 @@
+//! The free rest of an event's payload, which values fill one after the other.
+
 use std::mem::MaybeUninit;
 
-/// What is left of an event's payload while it is filled: handed from value to value, so that it stays in registers.
+/// The free rest of an event's payload while it is filled. Each value takes it and returns the rest, so it stays in registers.
 ///
 /// ```text
 /// start ┌─────────────┬──────────────┐
-///       │ put already │ Room         │
+///       │ put before  │ Room         │
 ///       └─────────────┴──────────────┘
 /// ```
 #[derive(Debug)]
 pub struct Room<'a>(Option<&'a mut [MaybeUninit<u8>]>);
 
-/// A piece of payload: what C has as `EVENT_DATA_DESCRIPTOR`.
+/// A piece of payload, with the layout of C's `EVENT_DATA_DESCRIPTOR`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Piece {
-    /// Of the first byte.
+    /// The address of the first byte.
     pub address: u64,
-    /// In bytes.
+    /// The size in bytes.
     pub size: u32,
-    /// What it is, in the low byte; not looked at here.
+    /// The type, in the low byte; ignored here.
     pub kind: u32,
 }
 
 impl Piece {
     /// # Safety
-    /// It is there, aligned or not.
+    /// `piece` points to a readable piece, aligned or not.
     #[inline(always)]
     unsafe fn read(piece: *const Piece) -> (*const u8, usize) {
-        // Each member by itself: a load of what was stored in parts just before would wait for them.
-        // SAFETY: the caller's promise.
+        // One load for each member: a load of both would wait for stores of the parts.
+        // SAFETY: the caller promises a readable piece.
         let (address, size) = unsafe {
             (
                 (&raw const (*piece).address).read_unaligned(),
@@ -39,9 +41,9 @@ impl Piece {
     }
 }
 
-/// What puts an event's payload: mostly a closure.
+/// Something that fills an event's payload: mostly a closure.
 pub trait FillRoom {
-    /// Puts it; what is left of the room.
+    /// Puts the payload; returns the rest of the room.
     fn fill<'r>(self, room: Room<'r>) -> Room<'r>;
 }
 
@@ -58,9 +60,9 @@ impl<'a> Room<'a> {
         Room(Some(room))
     }
 
-    /// Appends. More than was reserved spoils the event, whatever is put afterwards.
+    /// Appends bytes. More than was reserved spoils the event, whatever is put afterwards.
     #[inline(always)]
-    #[must_use = "what is left, and the event is spoilt without it"]
+    #[must_use = "the event is spoilt unless the rest is passed on"]
     pub fn put(self, bytes: &[u8]) -> Room<'a> {
         let Some((part, rest)) = self.0.and_then(|room| room.split_at_mut_checked(bytes.len()))
         else {
@@ -70,17 +72,17 @@ impl<'a> Room<'a> {
         Room(Some(rest))
     }
 
-    /// [`put`](Self::put) of several, whose sizes are known at run time only and mostly small.
+    /// [`put`](Self::put) of several pieces, whose sizes are known only at run time and mostly small.
     ///
     /// # Safety
-    /// So many pieces are there, aligned or not, and each leads to its bytes, none of them in this room; that of no bytes may lead
-    /// anywhere.
+    /// `PIECES`: `pieces` points to `count` readable pieces, aligned or not. The address of each leads to `size` readable bytes outside
+    /// of this room; the address of an empty piece may be anything.
     #[inline(always)]
-    #[must_use = "what is left, and the event is spoilt without it"]
+    #[must_use = "the event is spoilt unless the rest is passed on"]
     pub unsafe fn put_pieces(self, mut pieces: *const Piece, count: usize) -> Room<'a> {
         let Some(room) = self.0 else { return Room(None) };
         let (mut to, mut left) = (room.as_mut_ptr(), room.len());
-        // SAFETY: the caller's promise, and `left`.
+        // SAFETY: `PIECES`, and the copies fit into `left`.
         unsafe {
             let end = pieces.add(count);
             while pieces != end {
@@ -94,24 +96,25 @@ impl<'a> Room<'a> {
                 left -= size;
                 pieces = pieces.add(1);
             }
-            // The rest of what was borrowed.
+            // The rest of the borrowed slice.
             Room(Some(std::slice::from_raw_parts_mut(to, left)))
         }
     }
 
-    /// Bytes left, `None` of a spoilt event.
+    /// The free bytes; `None` if the event is spoilt.
     #[inline(always)]
     pub(crate) fn left(&self) -> Option<usize> {
         self.0.as_ref().map(|room| room.len())
     }
 }
 
-/// Both of one length. What most texts need is two moves that may overlap: a call of `memcpy` costs as much as the rest of a field.
+/// Copies between slices of equal length. For most texts two moves that may overlap are enough; a call of `memcpy` costs as much as
+/// the rest of a field.
 #[inline(always)]
 fn copy(to: &mut [MaybeUninit<u8>], from: &[u8]) {
     let size = from.len();
     let (to, from) = (to.as_mut_ptr().cast::<u8>(), from.as_ptr());
-    // SAFETY: `size` bytes at both, which are not the same memory; the second move ends where they end.
+    // SAFETY: `size` bytes at both, which do not overlap; the second move ends where they end.
     unsafe {
         if (16..=32).contains(&size) {
             let (first, last) = (from.cast::<u128>(), from.add(size - 16).cast::<u128>());
@@ -124,14 +127,14 @@ fn copy(to: &mut [MaybeUninit<u8>], from: &[u8]) {
     }
 }
 
-/// Bytes that are copied without a call.
+/// Up to this many bytes are copied without a call.
 const SMALL: usize = 64;
 
-/// The rest of the pieces, from a large one on, or one that has no room. Apart: the calls in here would have the small ones' addresses
-/// kept in memory.
+/// Puts the remaining pieces, from one that is large or does not fit. A function of its own: the calls in it would force the caller to
+/// keep addresses in memory.
 ///
 /// # Safety
-/// As [`Room::put_pieces`] has it.
+/// `PIECES` of [`Room::put_pieces`], for the pieces up to `end`.
 #[inline(never)]
 unsafe fn put_large(
     room: &mut [MaybeUninit<u8>],
@@ -140,7 +143,7 @@ unsafe fn put_large(
 ) -> Room<'_> {
     let mut room = Room::new(room);
     while pieces != end {
-        // SAFETY: the caller's promise; of no bytes, any address will do.
+        // SAFETY: `PIECES`.
         let bytes = unsafe {
             match Piece::read(pieces) {
                 (_, 0) => &[],
@@ -148,26 +151,26 @@ unsafe fn put_large(
             }
         };
         room = room.put(bytes);
-        // SAFETY: one of them, or their end.
+        // SAFETY: points to the next piece, or to their end.
         pieces = unsafe { pieces.add(1) };
     }
     room
 }
 
-/// Up to [`SMALL`] bytes.
+/// Copies up to [`SMALL`] bytes.
 ///
 /// # Safety
-/// `size` bytes at both, which are not the same memory.
+/// `COPY`: `size` readable bytes at `from` and as many writable ones at `to`, which do not overlap.
 #[inline(always)]
 unsafe fn copy_small(to: *mut u8, from: *const u8, size: usize) {
-    /// The first `size_of::<T>()` bytes and the last ones.
+    /// Copies the first and the last `size_of::<T>()` bytes.
     ///
     /// # Safety
-    /// From as many to twice as many bytes at both, which are not the same memory.
+    /// `COPY`, with `size` from `size_of::<T>()` to twice as many.
     #[inline(always)]
     unsafe fn ends<T: Copy>(to: *mut u8, from: *const u8, size: usize) {
         let tail = size - size_of::<T>();
-        // SAFETY: the caller's promise.
+        // SAFETY: `COPY`.
         unsafe {
             let first = from.cast::<T>().read_unaligned();
             let last = from.add(tail).cast::<T>().read_unaligned();
@@ -175,7 +178,7 @@ unsafe fn copy_small(to: *mut u8, from: *const u8, size: usize) {
             to.add(tail).cast::<T>().write_unaligned(last);
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `COPY`; each branch calls `ends` with a size in its range.
     unsafe {
         if size <= 16 {
             if size >= 8 {
@@ -183,7 +186,7 @@ unsafe fn copy_small(to: *mut u8, from: *const u8, size: usize) {
             } else if size >= 4 {
                 ends::<u32>(to, from, size);
             } else if size > 0 {
-                // The middle byte is the first or the last one, where there are not three.
+                // With one or two bytes, the middle byte is the first or the last.
                 *to = *from;
                 *to.add(size / 2) = *from.add(size / 2);
                 *to.add(size - 1) = *from.add(size - 1);

@@ -1,4 +1,4 @@
-//! The site table: static metadata, interned in the pool once and named by its id afterwards.
+//! The site table: static metadata is interned in the pool once, and records name it by its id.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,14 +6,14 @@ use crate::layout::*;
 use crate::writer::{MAX_ATTACHMENTS, Writer};
 
 pub(crate) const SITE_COMMITTED: u64 = 1 << 63;
-/// Longest metadata that is interned.
+/// The longest metadata that is interned.
 pub const MAX_SITE_SIZE: usize = 65535;
 
 pub(crate) fn index_entry(offset: u32, size: u32) -> u64 {
     SITE_COMMITTED | u64::from(size) << 32 | u64::from(offset)
 }
 
-/// Static metadata's ids, one for each attachment; lives beside the static metadata.
+/// The ids of static metadata, one for each attachment. Lies beside the metadata.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct SiteCache {
@@ -21,7 +21,7 @@ pub struct SiteCache {
 }
 
 impl SiteCache {
-    /// Interned nowhere yet.
+    /// An empty cache.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> SiteCache {
         SiteCache { ids: [const { AtomicU64::new(0) }; MAX_ATTACHMENTS] }
@@ -29,18 +29,17 @@ impl SiteCache {
 }
 
 impl Writer {
-    /// The id of a static site's metadata in this pool, 0 when it has to travel in the record: the table is full, the
-    /// metadata too long, or the pool not this process's.
+    /// The id of a static site's metadata in this pool. 0: the metadata must travel in the record, since the table is full, the
+    /// metadata is too long, or the pool belongs to another process.
     ///
-    /// Lock-free and async-signal-safe. The entry is committed before the id is returned, so before any record names it;
-    /// two threads that meet at a site for the first time may intern it twice. A cached id carries the writer's epoch and
-    /// is not used for another pool.
+    /// Lock-free and async-signal-safe. The entry is committed before the id is returned, so before any record names it. Two threads
+    /// that reach a new site at once may intern it twice. A cached id carries the writer's epoch, and is not used for another pool.
     #[inline]
     pub fn intern(&self, cache: &SiteCache, metadata: &[u8]) -> u32 {
         self.intern_at(self.attachment, cache, metadata)
     }
 
-    /// [`intern`](Self::intern) where the writer's attachment is known as a constant.
+    /// [`intern`](Self::intern) for a caller that knows the writer's attachment as a constant.
     #[inline(always)]
     pub fn intern_at(&self, attachment: usize, cache: &SiteCache, metadata: &[u8]) -> u32 {
         let cached = cache.ids[attachment % MAX_ATTACHMENTS].load(Ordering::Relaxed);
@@ -80,12 +79,12 @@ impl Writer {
                 Err(seen) => now = seen,
             }
         };
-        // SAFETY: the range was reserved by the compare-exchange above, for this thread alone, and lies in the blob.
+        // SAFETY: the compare-exchange above reserved the range in the blob for this thread alone.
         unsafe {
             let at = first.as_ptr().add(P_SITE_BLOB + offset);
             std::ptr::copy_nonoverlapping(metadata.as_ptr(), at, metadata.len());
         }
-        // Release; pairs with the acquire of whoever reads a record that names the id (its commit comes later still).
+        // Release; pairs with the acquire of a host that reads a record with this id, which is committed later.
         first
             .word(P_SITES + id * 8)
             .store(index_entry(offset as u32, metadata.len() as u32), Ordering::Release);

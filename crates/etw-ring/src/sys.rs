@@ -1,7 +1,7 @@
-//! Where the crate meets the operating system: shared memory, the fork page, membarrier, clock, thread id, processor.
+//! The operating system: shared memory, the fork page, membarrier, clock, thread ids, CPUs.
 //!
-//! Linux has all of it. Elsewhere pools live on the heap, writers fence for themselves, and the clock is the standard
-//! library's; nothing is shared between processes there.
+//! Only Linux has all of these. On other systems pools lie on the heap, writers execute fences, the clock is the standard library's,
+//! and processes share nothing.
 
 mod barrier;
 mod clock;

@@ -9,12 +9,12 @@ pub enum Barrier {
     Private,
     /// membarrier(2), global expedited: the writers' processes have registered for it.
     Global,
-    /// Writers execute a full fence at every event: where membarrier is missing or forbidden.
+    /// Writers execute a full fence at every event: if membarrier is missing or forbidden.
     WriterFences,
 }
 
 impl Barrier {
-    /// The cheapest that works here, for a host inside the writer's process or outside it.
+    /// The cheapest barrier that works here, for a host inside the writer's process or outside it.
     pub fn best(same_process: bool) -> Barrier {
         #[cfg(target_os = "linux")]
         {
@@ -29,7 +29,7 @@ impl Barrier {
         Barrier::WriterFences
     }
 
-    /// Called by a writer's process when it attaches: without it the host's barrier does not reach it.
+    /// Registers the writer's process when it attaches; else the host's barrier does not reach it.
     pub(crate) fn register(self) -> bool {
         match self {
             #[cfg(target_os = "linux")]
@@ -42,7 +42,7 @@ impl Barrier {
         }
     }
 
-    /// Issued by the host. `false`: the kernel refused, and watermarks are no longer proven.
+    /// Issues the host's barrier. `false`: the kernel refused, and watermarks are no longer proven.
     pub(crate) fn issue(self) -> bool {
         std::sync::atomic::fence(Ordering::SeqCst);
         match self {

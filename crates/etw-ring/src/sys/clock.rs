@@ -2,17 +2,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The raw clock of a pool; the host chooses it.
+/// The raw clock of a pool, which the host chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RawClock {
-    /// The processor's time-stamp counter. Only sound where it is invariant and the same on all processors.
+    /// The CPU's time-stamp counter. Only correct if it is invariant and equal on all CPUs.
     Tsc,
     /// `CLOCK_MONOTONIC` in nanoseconds.
     Monotonic,
 }
 
 impl RawClock {
-    /// The TSC where the kernel itself keeps time by it, else `CLOCK_MONOTONIC`.
+    /// The TSC if the kernel itself keeps time by it, else `CLOCK_MONOTONIC`.
     pub fn best() -> RawClock {
         find_time_namespace();
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -30,7 +30,7 @@ impl RawClock {
     pub fn now(self) -> u64 {
         match self {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: RDTSC exists on every x86-64; a system that forbids it (PR_TSC) has no TSC clock source in use.
+            // SAFETY: every x86-64 has RDTSC; a process that may not use it (PR_TSC) has another clock source.
             RawClock::Tsc => unsafe { core::arch::x86_64::_rdtsc() },
             #[cfg(not(target_arch = "x86_64"))]
             RawClock::Tsc => monotonic(),
@@ -48,13 +48,12 @@ fn monotonic() -> u64 {
     here.wrapping_sub(OFFSET.load(Ordering::Relaxed))
 }
 
-/// What this process's time namespace adds to `CLOCK_MONOTONIC`, in nanoseconds.
+/// The offset of this process's time namespace from the machine's `CLOCK_MONOTONIC`, in nanoseconds.
 #[cfg(unix)]
 static OFFSET: AtomicU64 = AtomicU64::new(0);
 
-/// In a time namespace `CLOCK_MONOTONIC` is the machine's with an offset: processes of several agree on the machine's. Asked when a
-/// process begins with a clock; where the system does not tell, there is no other namespace, or its records are told by their times, and
-/// counted.
+/// Reads the offset of this process's time namespace, so that processes in different namespaces agree on the machine's clock. If the
+/// system does not report it, there is either one namespace, or the host counts records with impossible times.
 pub(crate) fn find_time_namespace() {
     #[cfg(target_os = "linux")]
     if let Ok(text) = std::fs::read_to_string("/proc/self/timens_offsets") {
@@ -62,7 +61,7 @@ pub(crate) fn find_time_namespace() {
     }
 }
 
-/// From lines of a clock's name, seconds and nanoseconds.
+/// The offset, from lines with a clock's name, seconds and nanoseconds.
 #[cfg(target_os = "linux")]
 fn monotonic_offset(text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("monotonic"))?;
@@ -84,9 +83,9 @@ fn monotonic() -> u64 {
 mod tests {
     use super::*;
 
-    /// proc(5): a line a clock; the offset may be negative.
+    /// proc(5): a line for each clock; the offset may be negative.
     #[test]
-    fn offsets_of_a_time_namespace() {
+    fn the_offset_of_a_time_namespace_is_parsed() {
         let text = "monotonic     86400       500\nboottime  7  0\n";
         assert_eq!(monotonic_offset(text), Some(86_400_000_000_500));
         assert_eq!(

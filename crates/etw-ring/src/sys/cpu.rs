@@ -1,4 +1,4 @@
-//! The processor that a thread runs on.
+//! The CPU that a thread runs on.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::Cpu;
@@ -7,7 +7,7 @@ pub(crate) use other::Cpu;
 
 #[cfg(target_os = "linux")]
 mod linux {
-    /// How to read the processor number: from glibc's rseq area where there is one.
+    /// Reads the CPU number, from glibc's rseq area if there is one.
     #[derive(Clone, Copy, Debug)]
     pub(crate) struct Cpu {
         /// Offset of `cpu_id` from the thread pointer; 0: none.
@@ -31,12 +31,12 @@ mod linux {
             Cpu { rseq_cpu_id }
         }
 
-        /// May [`stamp`](Cpu::stamp) be asked?
+        /// Whether [`stamp`](Cpu::stamp) works here.
         pub fn has_stamp(self) -> bool {
             cfg!(all(target_arch = "x86_64", not(loom))) && self.rseq_cpu_id != 0
         }
 
-        /// TSC and processor.
+        /// TSC and CPU number.
         #[inline(always)]
         pub fn stamp(self) -> (u64, u16) {
             #[cfg(target_arch = "x86_64")]
@@ -46,13 +46,13 @@ mod linux {
             (crate::sys::RawClock::Tsc.now(), self.current())
         }
 
-        /// With an offset only.
+        /// The CPU number from the rseq area; only with an offset.
         #[cfg(target_arch = "x86_64")]
         #[inline(always)]
         fn rseq_processor(self) -> u16 {
             let cpu: u32;
-            // SAFETY: glibc keeps `struct rseq` at this offset from the thread pointer in every thread; `cpu_id` is its
-            // second u32 (linux/rseq.h). With offset 0 it would be some other word that every thread has.
+            // SAFETY: glibc keeps `struct rseq` at this offset from the thread pointer in every thread; `cpu_id` is its second u32
+            // (linux/rseq.h). Offset 0 would read another word that every thread has.
             unsafe {
                 core::arch::asm!("mov {0:e}, dword ptr fs:[{1}]", out(reg) cpu,
                     in(reg) self.rseq_cpu_id, options(nostack, readonly, preserves_flags));

@@ -9,7 +9,7 @@ pub(super) use linux::{forget, remember, zeros};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{current_generation, fork_word};
 
-/// A number that a child made by `fork` or `clone` sees changed; 0 where that cannot be told.
+/// The process's generation, which differs in a child made by `fork` or `clone`; 0 if the system cannot report it.
 pub fn process_generation() -> u64 {
     fork_word().map_or(0, current_generation)
 }

@@ -9,10 +9,10 @@ mod linux;
 #[cfg(target_os = "linux")]
 pub use linux::check_pool_fd;
 
-/// A zero-filled region that a pool or a control lies in.
+/// Zeroed memory for a pool or a control page.
 ///
-/// On Linux it is a mapping that fork does not copy (`MADV_DONTFORK`); a child made by `fork` finds harmless private
-/// zeros at its place, so that a write interrupted by the handler that forked comes to its end there.
+/// On Linux it is a mapping that fork does not copy (`MADV_DONTFORK`). A child made by `fork` finds private zeros at the same
+/// addresses, so that a write in which a handler forked ends without harm.
 #[derive(Debug)]
 pub struct Memory {
     ptr: NonNull<u8>,
@@ -23,15 +23,18 @@ pub struct Memory {
     writable: bool,
 }
 
-// SAFETY: `Memory` only hands out its address; who may write where is the protocol of `proto`.
+// SAFETY: `Memory` only gives its address out. All threads access the bytes by the protocol of `proto`.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Memory {}
 
 const HEAP_ALIGN: usize = 4096;
 
 impl Memory {
-    /// Memory of this process alone.
+    /// Memory on the heap, of this process alone.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, or `InvalidInput` for a size beyond the address space.
     pub fn heap(len: usize) -> io::Result<Memory> {
         let layout = std::alloc::Layout::from_size_align(len.max(1), HEAP_ALIGN)
             .map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -48,17 +51,20 @@ impl Memory {
         })
     }
 
-    /// Memory of this process alone, with these bytes: a pool or control found in a file.
+    /// Memory on the heap with a copy of these bytes, as for a pool or a control page in a file.
+    ///
+    /// # Errors
+    /// As [`heap`](Self::heap).
     pub fn copy_of(bytes: &[u8]) -> io::Result<Memory> {
         let memory = Memory::heap(bytes.len())?;
-        // SAFETY: as long as `bytes`, just made, and nobody else's yet.
+        // SAFETY: new memory of the size of `bytes`, which no other thread knows.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_ptr(), bytes.len());
         }
         Ok(memory)
     }
 
-    /// The address, for the process's lifetime or the value's, whichever ends first.
+    /// The address; valid as long as the value.
     pub(crate) fn as_ptr(&self) -> *mut u8 {
         self.ptr.as_ptr()
     }
@@ -76,11 +82,11 @@ impl Memory {
     /// The word at `offset`.
     ///
     /// # Panics
-    /// When it is unaligned or out of range: offsets come from our own constants or were checked.
+    /// If the offset is unaligned or out of range: callers use constants and checked offsets.
     pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset + 8 <= self.len);
-        // SAFETY: in range and aligned by the assertion (the base is page-aligned); lives as long as `self`; every access
-        // to shared words is atomic, by us and by the other side's honest code (a hostile one only garbles values).
+        // SAFETY: in range and aligned by the assertion (the base is page-aligned), and valid as long as `self`. Both sides access
+        // shared words atomically; a hostile process can only change values.
         unsafe { &*self.ptr.as_ptr().add(offset).cast::<AtomicU64>() }
     }
 
@@ -91,7 +97,7 @@ impl Memory {
         unsafe { &*self.ptr.as_ptr().add(offset).cast() }
     }
 
-    /// Copies out with atomic reads, so that a writer that scribbles meanwhile changes values and nothing else.
+    /// Copies bytes out with atomic reads: a process that writes meanwhile can only change values.
     pub(crate) fn read(&self, offset: usize, out: &mut [u8]) {
         assert!(offset.checked_add(out.len()).is_some_and(|end| end <= self.len));
         let byte = |at: usize| {

@@ -2,7 +2,7 @@
 
 use super::Memory;
 
-/// A part of a mapping that nobody else in this process knows: a session's buffer in memory that outlives the process.
+/// A part of a mapping with a single owner in this process: a session's buffer in memory that outlives the process.
 #[derive(Debug)]
 pub struct Region {
     memory: std::sync::Arc<Memory>,
@@ -11,7 +11,7 @@ pub struct Region {
 }
 
 impl Memory {
-    /// Cuts the memory into regions of `len` bytes; the rest is not used.
+    /// Cuts the memory into regions of `len` bytes. The rest stays unused.
     pub fn into_regions(self, len: usize) -> Vec<Region> {
         let memory = std::sync::Arc::new(self);
         let count = memory.len().checked_div(len).unwrap_or(0);
@@ -26,13 +26,13 @@ impl Region {
     }
 }
 
-/// Pages of a memory, which the system can be asked for before they are used: nothing else can be done with it.
+/// The pages of a memory, to be made present before they are used.
 #[derive(Debug)]
 pub struct Pages(std::sync::Arc<Memory>);
 
 impl Pages {
-    /// Makes the last `most` bytes present, a MiB at a time from the end on, which is where sessions begin; whoever uses them meanwhile
-    /// does not wait for it. The bytes that are present then: fewer where the system has no such call (Linux before 5.14) or no memory.
+    /// Makes the last `most` bytes present, a MiB at a time from the end on, where sessions start. A thread that uses them meanwhile
+    /// does not wait. Returns the bytes that are present then: fewer if the system has no such call (Linux before 5.14) or no memory.
     pub fn populate(&self, most: usize) -> usize {
         const STEP: usize = 1 << 20;
         let (end, most) = (self.0.len(), most.min(self.0.len()));
@@ -50,8 +50,8 @@ impl Pages {
 
 impl AsRef<[u8]> for Region {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: inside the mapping, which lives as long as `self`; `into_regions` consumed the memory and made disjoint
-        // regions, so no other reference to these bytes exists. (The file behind it belongs to this process alone.)
+        // SAFETY: the bytes lie in the mapping, which lives as long as `self`. `into_regions` consumed the memory and made disjoint
+        // regions, so no other reference to these bytes exists. The file behind them belongs to this process alone.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(self.offset), self.len) }
     }
 }

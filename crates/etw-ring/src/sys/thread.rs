@@ -7,13 +7,13 @@ pub(crate) fn thread_id() -> u32 {
 }
 
 #[cfg(target_os = "linux")]
-/// Does this thread of this process still run? When the kernel does not say, yes.
+/// Whether this thread of this process still runs; `true` if the kernel does not report it.
 pub(crate) fn thread_alive(tid: u32) -> bool {
     let before = errno();
-    // SAFETY: signal 0 only asks.
+    // SAFETY: signal 0 only tests.
     let r = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid as libc::c_int, 0) };
     let dead = r != 0 && errno() == libc::ESRCH;
-    // A signal handler may be the caller.
+    // Restored, since a signal handler may be the caller.
     // SAFETY: the thread's own errno.
     unsafe { *libc::__errno_location() = before };
     !dead
@@ -26,9 +26,9 @@ pub(super) fn errno() -> libc::c_int {
 }
 
 #[cfg(target_os = "linux")]
-/// For a host in another process: does thread `tid` of process `pid` still run?
+/// Whether thread `tid` of process `pid` still runs, for a host in another process.
 pub fn process_thread_alive(pid: u32, tid: u32) -> bool {
-    // SAFETY: signal 0 only asks.
+    // SAFETY: signal 0 only tests.
     let r = unsafe { libc::syscall(libc::SYS_tgkill, pid as libc::c_int, tid as libc::c_int, 0) };
     !(r != 0 && errno() == libc::ESRCH)
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Writer;
 use crate::layout::*;
-use crate::proto::{self, Phase, Shared, SharedRoom, Unit};
+use crate::proto::{self, Phase, Shared, SharedReservation, Unit};
 
 /// A record in an overflow chunk.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Writer {
         let word = self.first().word(P_OVERFLOW + processor * 64);
         for _ in 0..8 {
             let seen = match proto::reserve_shared(word, need as u32) {
-                SharedRoom::At(at) => {
+                SharedReservation::At(at) => {
                     let entry: *const AtomicU64 =
                         self.entry(at.unit, at.class, usize::from(at.count));
                     // SAFETY: `next + need` is inside the chunk, by the reservation.
@@ -53,8 +53,8 @@ impl Writer {
                         SharedRecord { entry, offset: at.next, size: need as u32, own_chunk: None };
                     return Some((address, record));
                 }
-                SharedRoom::Busy => return None,
-                SharedRoom::Full(seen) => seen,
+                SharedReservation::Busy => return None,
+                SharedReservation::Full(seen) => seen,
             };
             let (unit, class, generation) = self.allocate(smallest, 1, Phase::Shared, u16::MAX)?;
             let fresh =

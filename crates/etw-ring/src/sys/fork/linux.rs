@@ -20,7 +20,7 @@ pub(in crate::sys) fn remember(ptr: *mut u8, len: usize) {
             return;
         }
     }
-    // Table full: a fork inside a handler inside a write to this range then faults in the child.
+    // The table is full: a fork in a handler inside a write to this range then faults in the child.
 }
 
 pub(in crate::sys) fn forget(ptr: *mut u8) {
@@ -34,10 +34,10 @@ pub(in crate::sys) fn forget(ptr: *mut u8) {
     }
 }
 
-/// Private zeros over a range of ours; async-signal-safe.
+/// Maps private zeros over a range of a `Memory`; async-signal-safe.
 pub(in crate::sys) fn zeros(ptr: *mut u8, len: usize) -> io::Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-    // SAFETY: the range belongs to a `Memory`, whose users know nothing of its content but by atomics and raw copies.
+    // SAFETY: the range belongs to a `Memory`, whose users access its bytes only by atomics and raw copies.
     let new =
         unsafe { libc::mmap(ptr.cast(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
     if new == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -46,20 +46,20 @@ pub(in crate::sys) fn zeros(ptr: *mut u8, len: usize) -> io::Result<()> {
 extern "C" fn in_child() {
     let word = FORK_WORD.load(Ordering::Acquire);
     if !word.is_null() {
-        // SAFETY: a page that is never unmapped. WIPEONFORK has zeroed it already, where the kernel knows it.
+        // SAFETY: a page that is never unmapped. WIPEONFORK has zeroed it already, if the kernel supports it.
         unsafe { (*word).store(0, Ordering::Relaxed) };
     }
     for (p, l) in RANGE_PTR.iter().zip(&RANGE_LEN) {
         let (ptr, len) = (p.load(Ordering::Acquire), l.load(Ordering::Acquire));
         if !ptr.is_null() && len != 0 {
-            // The range was ours in the parent and, by MADV_DONTFORK, is not mapped here; in the child of a fork no
-            // other thread runs that could have taken it. A write in progress finds zeros of its own.
+            // MADV_DONTFORK has unmapped the range in this child, and no other thread runs that could have mapped something there. A
+            // write in progress finds private zeros.
             let _ = zeros(ptr, len);
         }
     }
 }
 
-/// The page that a child of any kind but vfork finds zeroed. Made once in a process, never freed.
+/// The fork page: a child of any kind but vfork finds it zeroed. Made once in a process, never freed.
 pub(crate) fn fork_word() -> io::Result<&'static AtomicU64> {
     let mut word = FORK_WORD.load(Ordering::Acquire);
     if word.is_null() {
@@ -77,7 +77,7 @@ pub(crate) fn fork_word() -> io::Result<&'static AtomicU64> {
         if page == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: our own page. Where the kernel does not know the advice (before 4.14) the fork handler clears it.
+        // SAFETY: the page mapped above. If the kernel does not know the advice (before 4.14), the fork handler clears the page.
         unsafe { libc::madvise(page, 4096, libc::MADV_WIPEONFORK) };
         match FORK_WORD.compare_exchange(
             std::ptr::null_mut(),
@@ -87,7 +87,7 @@ pub(crate) fn fork_word() -> io::Result<&'static AtomicU64> {
         ) {
             Ok(_) => word = page.cast(),
             Err(other) => {
-                // SAFETY: our own page, which nobody has seen.
+                // SAFETY: the page mapped above, which no other thread has seen.
                 unsafe { libc::munmap(page, 4096) };
                 word = other;
             }
@@ -101,7 +101,7 @@ pub(crate) fn fork_word() -> io::Result<&'static AtomicU64> {
     Ok(unsafe { &*word })
 }
 
-/// This process's generation, given anew when the page was wiped.
+/// This process's generation; a new one if the page was wiped.
 pub(crate) fn current_generation(word: &AtomicU64) -> u64 {
     let now = word.load(Ordering::Relaxed);
     if now != 0 {

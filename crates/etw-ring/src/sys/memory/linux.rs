@@ -12,8 +12,8 @@ fn cvt(r: libc::c_int) -> io::Result<libc::c_int> {
     if r < 0 { Err(io::Error::last_os_error()) } else { Ok(r) }
 }
 
-/// Makes a file longer. Where the process may not have files of that length, which counts for memory, too, it is an error here: the
-/// system would send it a signal that ends it.
+/// Extends a file. If the process's limit of file sizes, which counts for memory too, is lower, this is an error: otherwise the system
+/// would send a signal that ends the process.
 fn extend(fd: &impl AsRawFd, len: u64) -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a valid out pointer.
@@ -26,15 +26,18 @@ fn extend(fd: &impl AsRawFd, len: u64) -> io::Result<()> {
 }
 
 impl Memory {
-    /// Anonymous shared memory with an fd to hand to a host: close-on-exec, sealed against shrinking, growing and
-    /// further seals, never hugetlb.
+    /// Anonymous shared memory with a descriptor to send to a host: close-on-exec, sealed against shrinking, growing and further seals,
+    /// never hugetlb.
+    ///
+    /// # Errors
+    /// The system's error.
     pub fn shared(len: usize) -> io::Result<Memory> {
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: the name is a C string; the result is checked.
         let fd = cvt(unsafe { libc::memfd_create(c"etw-ring".as_ptr(), flags) })?;
         // SAFETY: a fresh descriptor that nobody else owns.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        // Not for other users, however they come by a descriptor: by default anybody may open it anew for writing.
+        // Other users must not open it, however they get a descriptor: by default anyone may open it anew for writing.
         // SAFETY: plain system calls on an owned descriptor.
         cvt(unsafe { libc::fchmod(fd.as_raw_fd(), 0o600) })?;
         extend(&fd, len as u64)?;
@@ -44,19 +47,24 @@ impl Memory {
         Memory::map(fd, 0, len, true)
     }
 
-    /// Anonymous memory of this process alone that a child does not share: as [`shared`](Self::shared), without a
-    /// descriptor.
+    /// Anonymous memory of this process alone, which a child does not share: [`shared`](Self::shared) without a descriptor.
+    ///
+    /// # Errors
+    /// The system's error.
     pub fn private(len: usize) -> io::Result<Memory> {
         let mut memory = Memory::shared(len)?;
         memory.fd = None;
         Ok(memory)
     }
 
-    /// Maps `len` bytes of `fd` from `offset` (a multiple of the page size): a private session's `OUT.etl.part`, or a
-    /// descriptor received from the other side. A file of ours is extended to that size.
+    /// Maps `len` bytes of `fd` from `offset` (a multiple of the page size): a private session's `OUT.etl.part`, or a received
+    /// descriptor. A writable file is extended to that size.
     ///
-    /// A regular file that someone else truncates raises SIGBUS: only pass files that belong to this process, or
-    /// sealed ones ([`check_pool_fd`]).
+    /// If another process truncates the file, an access raises SIGBUS: only pass files that belong to this process, or sealed ones
+    /// ([`check_pool_fd`]).
+    ///
+    /// # Errors
+    /// `UnexpectedEof`: a read-only file is shorter. Else the system's error.
     pub fn map(fd: OwnedFd, offset: u64, len: usize, writable: bool) -> io::Result<Memory> {
         use std::os::fd::AsFd;
         let mut memory = Memory::map_at(fd.as_fd(), offset, len, writable)?;
@@ -93,14 +101,17 @@ impl Memory {
         }
         let ptr = NonNull::new(ptr.cast::<u8>()).ok_or(io::ErrorKind::Other)?;
         let memory = Memory { ptr, len, fd: None, heap: false, writable };
-        // SAFETY: our own mapping.
+        // SAFETY: the mapping made above.
         cvt(unsafe { libc::madvise(ptr.as_ptr().cast(), len, libc::MADV_DONTFORK) })?;
         remember(ptr.as_ptr(), len);
         Ok(memory)
     }
 
-    /// As [`map`](Self::map), of a file that the caller keeps: no descriptor is held, and none made or closed (which
-    /// would end the process's record locks on the file).
+    /// [`map`](Self::map) for a file that the caller keeps: no descriptor is kept, made or closed (a close would end the process's
+    /// record locks on the file).
+    ///
+    /// # Errors
+    /// As [`map`](Self::map).
     pub fn map_file(
         fd: BorrowedFd<'_>,
         offset: u64,
@@ -110,7 +121,7 @@ impl Memory {
         Memory::map_at(fd, offset, len, writable)
     }
 
-    /// Puts private zeros in the mapping's place: see [`Writer::retire`](crate::Writer::retire).
+    /// Replaces the mapping by private zeros: see [`Writer::retire`](crate::Writer::retire).
     pub(crate) fn retire(&self) -> io::Result<()> {
         if self.heap {
             return Ok(());
@@ -118,28 +129,31 @@ impl Memory {
         zeros(self.ptr.as_ptr(), self.len)
     }
 
-    /// A descriptor for reading alone, to hand to somebody who must not write. (A process of the same user may open it anew for
-    /// writing, as it may do anything to this one.)
+    /// A read-only descriptor, for a process that must not write. (A process of the same user may open it anew for writing, as it may
+    /// do anything to this process.)
+    ///
+    /// # Errors
+    /// `Unsupported`: the memory has no descriptor. Else the system's error.
     pub fn read_only_fd(&self) -> io::Result<OwnedFd> {
         let fd = self.fd.as_ref().ok_or(io::ErrorKind::Unsupported)?;
-        // The file that /proc names is opened anew, with rights of its own.
+        // Opens the file anew through /proc, with read access alone.
         let file = std::fs::File::open(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
         Ok(file.into())
     }
 
-    /// Takes the descriptor out: the mapping stays without it.
+    /// Takes the descriptor; the mapping stays.
     pub fn take_fd(&mut self) -> Option<OwnedFd> {
         self.fd.take()
     }
 
-    /// The descriptor to hand over; `None` on the heap.
+    /// The descriptor, to be sent; `None` on the heap.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         use std::os::fd::AsFd;
         self.fd.as_ref().map(|fd| fd.as_fd())
     }
 
-    /// Makes the pages of a range present, so that a first touch does not enter the kernel in a write. Before anybody
-    /// else uses them.
+    /// Makes the pages of a range present, so that a write does not enter the kernel at their first use. Called before any other thread
+    /// uses them.
     pub(crate) fn prefault(&self, offset: usize, len: usize) {
         if !self.populate(offset, len) {
             for at in (offset & !4095..offset + len).step_by(4096) {
@@ -152,7 +166,7 @@ impl Memory {
         assert!(self.writable && offset + len <= self.len);
         let start = offset & !4095;
         const MADV_POPULATE_WRITE: libc::c_int = 23;
-        // SAFETY: a range of our own mapping; populating changes no content.
+        // SAFETY: a range of this mapping; populating changes no content.
         !self.heap
             && unsafe {
                 libc::madvise(
@@ -166,12 +180,15 @@ impl Memory {
 
 pub(super) fn unmap(ptr: *mut u8, len: usize) {
     forget(ptr);
-    // SAFETY: mapped in `map` with this length, unmapped once (from Drop). In a child made by fork the range is the
-    // placeholder or nothing; unmapping either is harmless.
+    // SAFETY: mapped by `map_at` with this length, and unmapped once, from Drop. In a child made by fork the range holds private zeros
+    // or nothing; unmapping either is harmless.
     unsafe { libc::munmap(ptr.cast(), len) };
 }
 
-/// Is this descriptor fit to be a pool or a segment of one? Sealed, not hugetlb, a size we accept; gives the size.
+/// Checks that a descriptor can be a pool's segment: sealed, and not hugetlb. Returns its size.
+///
+/// # Errors
+/// `InvalidData`: it is another kind of file. Else the system's error.
 pub fn check_pool_fd(fd: BorrowedFd<'_>) -> io::Result<u64> {
     const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
     let bad = |what: &'static str| io::Error::new(io::ErrorKind::InvalidData, what);
