@@ -74,7 +74,7 @@ mod sync;
 #[cfg(not(loom))]
 mod control;
 #[cfg(not(loom))]
-mod many;
+mod drain_together;
 #[cfg(not(loom))]
 mod reader;
 #[cfg(not(loom))]
@@ -88,9 +88,11 @@ mod writer;
 
 #[cfg(not(loom))]
 pub use control::{Admission, Bell, Control, LARGEST_EVENT_SIZE};
-pub use layout::Cause;
 #[cfg(not(loom))]
-pub use many::{DrainedTogether, LastBatch, Participant, advance_together, drain_together};
+pub use drain_together::{
+    DrainedTogether, LastBatch, Participant, advance_together, drain_together,
+};
+pub use layout::Cause;
 #[cfg(not(loom))]
 pub use reader::{
     DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, RegistrationLosses, SiteTable, Source,

@@ -1,4 +1,4 @@
-//! What differs between processors: registers, signal frames, call instructions.
+//! Parts that differ between processors: registers, signal frames, call instructions.
 //!
 //! Registers have their DWARF numbers (x86-64 psABI, table 3.36; "DWARF for the Arm 64-bit Architecture", table 1).
 

@@ -1,14 +1,14 @@
-//! Rules that were found before, for all threads.
+//! A cache of rules, for all threads.
 //!
-//! A table of a fixed size in which an entry is two words: the packed rule, and the rule combined with its key. Writers
-//! store both without asking anybody, readers take an entry for theirs only if the two words yield the key. An entry torn
-//! between two writers yields another key, or, by a coincidence of 64 bits, a wrong rule, which costs a wrong frame.
+//! A table of fixed size. An entry has two words: the packed rule, and the rule combined with its key. Writers store both words without
+//! a lock; readers accept an entry only if the two words yield their key. An entry torn between two writers yields another key or, by
+//! a coincidence of 64 bits, a wrong rule, which gives a wrong frame.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::rule::Rule;
 
-/// 128 KiB, of which the pages in use are touched.
+/// 128 KiB, of which only used pages take memory.
 const COUNT: usize = 8192;
 
 struct Entry {
@@ -20,7 +20,7 @@ struct Entry {
 static ENTRIES: [Entry; COUNT] =
     [const { Entry { rule: AtomicU64::new(0), check: AtomicU64::new(0) } }; COUNT];
 
-/// What a rule holds for: an address, whether it is a return address, and a set of modules.
+/// The key of a rule: an address, whether it is a return address, and a set of modules.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Key(u64);
 
@@ -31,7 +31,7 @@ impl Key {
     /// `generation` counts the sets of modules.
     #[inline]
     pub(crate) fn new(address: u64, exact: bool, generation: u64) -> Key {
-        // Addresses have at most 57 bits; generations are far apart from each other.
+        // Addresses have at most 57 bits; products of generations differ in their high bits.
         Key((address << 1 | u64::from(exact)) ^ generation.wrapping_mul(SPREAD))
     }
 
@@ -41,7 +41,7 @@ impl Key {
     }
 }
 
-/// The packed rule for a key, if it is there.
+/// The packed rule for a key, if the table has it.
 #[inline]
 pub(crate) fn get(key: Key) -> Option<u64> {
     let entry = key.entry();
@@ -50,7 +50,7 @@ pub(crate) fn get(key: Key) -> Option<u64> {
     (rule ^ entry.check.load(Ordering::Relaxed) == key.0).then_some(rule)
 }
 
-/// Remembers a rule, in place of some other one.
+/// Stores a rule, in place of another one.
 pub(crate) fn put(key: Key, rule: Rule) {
     if let Some(rule) = rule.pack() {
         let entry = key.entry();

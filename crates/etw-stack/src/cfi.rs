@@ -14,7 +14,7 @@ use crate::rule::{Base, Rule};
 
 type Bytes<'a> = EndianSlice<'a, NativeEndian>;
 
-/// Room for the rules of a row, without allocation.
+/// Space for the rules of a row, without allocation.
 #[derive(Clone)]
 struct Storage;
 
@@ -32,8 +32,8 @@ impl UnwindContextStorage<usize> for Storage {
 pub(crate) struct Tables<'a> {
     header: &'a [u8],
     header_address: u64,
-    /// The search table: for each function where it begins and where its entry is, both as distances from the header, four
-    /// bytes each, by the former.
+    /// The search table, sorted: for each function its start and the offset of its entry, both relative to the header, four bytes
+    /// each.
     search: &'a [[u8; 8]],
     frame_bytes: &'a [u8],
     frame_address: u64,
@@ -113,7 +113,7 @@ impl<'a> Tables<'a> {
         self.frame_bytes
     }
 
-    /// Were they loaded at this address?
+    /// Whether the tables were loaded at this address.
     pub(crate) fn is_at(&self, header_address: u64) -> bool {
         self.header_address == header_address
     }
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(used_part(&[1, 2]), &[]);
     }
 
-    /// Whatever a file's tables say, there is an answer.
+    /// No bytes of tables make it panic or loop.
     #[test]
     fn malicious_tables() {
         let (header, header_at, frame, frame_at) = own();

@@ -1,8 +1,8 @@
 //! Call stacks of the calling thread, captured by the program itself, for the stack item of an event.
 //!
 //! * [`capture`] walks the stack. It is async-signal-safe, allocates nothing and takes no lock.
-//! * [`prepare`] makes known what `capture` needs of the loaded modules: where their code and their unwind tables lie.
-//! * [`modules`] tells what is loaded where, so that the addresses can be given names on another machine.
+//! * [`prepare`] reads what `capture` needs of the loaded modules: the addresses of their code and of their unwind tables.
+//! * [`modules`] lists the loaded modules, so that another machine can name the addresses.
 //!
 //! ```
 //! etw_stack::prepare();
@@ -17,33 +17,32 @@
 //!
 //! # How a stack is walked
 //!
-//! Each frame is left by the rule for its address, which comes from the module's `.eh_frame` and is remembered in a
-//! table of a fixed size. Most rules say "the frame pointer chain" or "so many bytes above the stack pointer", and cost a
-//! few nanoseconds from the second time on. Asking the table first, and not the frame pointer, is what makes stacks right
-//! where code with and without frame pointers calls each other: code without them carries its caller's frame pointer
-//! about unchanged, so that the chain looks sound and leaves frames out.
+//! The rule for a frame's address leads to its caller. It comes from the module's `.eh_frame`, and a cache of fixed size keeps it. Most
+//! rules follow the frame pointer or add a constant to the stack pointer, and cost a few nanoseconds from the second time on. The walk
+//! asks the tables before the frame pointer, because code without frame pointers passes its caller's on unchanged: if code with and
+//! without frame pointers calls each other, the frame pointer chain looks valid but omits frames.
 //!
-//! Code without unwind information (generated at run time, assembler) is left by its frame pointer, and so is all code
-//! before [`prepare`] was called.
+//! Code without unwind information (generated at run time, or assembler) is left by its frame pointer, and so is all code before the
+//! first [`prepare`].
 //!
 //! Layers, from the bottom: `sys` and `arch` (system calls; registers), `limits` (the thread's own stack), `memory` (reads
 //! that cannot fault), `object` and `snapshot` (modules), `cfi` and `expression` (`.eh_frame`), `rule` and `cache`, `walk`.
 //!
 //! # Limits
 //!
-//! * At most [`MAX_FRAMES`] frames. x86-64 and AArch64 on Linux; elsewhere there are none.
-//! * 7 KiB of stack (optimised; three times that without optimisation) for a frame whose rule is not known yet, else less
-//!   than 1 KiB: a handler that captures wants an alternate stack of 16 KiB.
-//! * A module loaded after the last [`prepare`] is walked by frame pointers. One that was unloaded and replaced by another
-//!   at the same place is walked by the wrong table until then: its frames may be wrong, nothing worse.
-//! * Of a module without frame pointers and without `.eh_frame_hdr`, the callers are not found, or the next is left out.
-//! * The unwind tables of libraries are copied (once each; the program's own are not), and what [`prepare`] found is kept
-//!   until the process ends, as a handler may be reading it.
-//! * In a library loaded with `dlopen`, the first use of thread-local storage by a thread may allocate (glibc): such a
-//!   library is built with the initial-exec model, or its threads capture once outside handlers.
+//! * A stack has at most [`MAX_FRAMES`] frames. Supported are x86-64 and AArch64 on Linux; elsewhere a stack has none.
+//! * `capture` takes 7 KiB of stack (three times that without optimisation) for a frame whose rule is not cached, else less than 1 KiB.
+//!   Give a handler that captures an alternate stack of 16 KiB.
+//! * A module loaded after the last [`prepare`] is walked by frame pointers. If a module was replaced by another one at the same
+//!   address, the walk uses the old table until the next [`prepare`]: frames may then be wrong, nothing worse.
+//! * For a module without frame pointers and without `.eh_frame_hdr`, the walk ends or omits the next frame.
+//! * The unwind tables of libraries are copied, once each; the program's own are read in place. The memory is kept until the process
+//!   ends, since a handler may read it.
+//! * In a library loaded with `dlopen`, a thread's first use of thread-local storage may allocate (glibc). Build such a library with the
+//!   initial-exec model, or let its threads capture once outside of handlers.
 #![deny(unsafe_code)]
 
-/// The most frames [`capture`] gives: as many as Windows puts into an event.
+/// The largest number of frames of a stack, as in Windows' events.
 pub const MAX_FRAMES: usize = 192;
 
 /// Declares the modules that need a supported system.
@@ -77,14 +76,13 @@ pub use module::{Module, modules};
 /// Captures the call stack of the calling thread into `out`: return addresses, innermost first. Returns their count, at
 /// most [`MAX_FRAMES`] and the length of `out`.
 ///
-/// The first is in the function that calls `capture`; `skip` leaves out that many of the innermost. An address is that of
-/// the instruction behind a call, but for a frame that a signal interrupted (the one behind its handler's return into
-/// the C library), where it is that of the instruction to be executed next. The stack ends where the outermost function
-/// or the room does, or where nothing tells how to go on; the frames before are good in any case.
+/// The first frame is in the function that calls `capture`; `skip` omits that many of the innermost frames. An address is that of the
+/// instruction behind a call. For a frame that a signal interrupted, it is that of the next instruction. The stack ends with the
+/// outermost function, at the end of `out`, or where no rule leads on; the frames before are correct in any case.
 ///
-/// Async-signal-safe, on any stack; `errno` stays as it is.
+/// Async-signal-safe on any stack; `errno` does not change.
 ///
-/// Elsewhere than on x86-64 and AArch64 Linux: 0.
+/// On any system but Linux on x86-64 and AArch64, the result is 0.
 #[inline(always)] // The caller's registers are those of the first frame.
 pub fn capture(out: &mut [u64], skip: usize) -> usize {
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -99,12 +97,12 @@ pub fn capture(out: &mut [u64], skip: usize) -> usize {
     }
 }
 
-/// Takes in the modules that are loaded now, for [`capture`] by any thread from here on.
+/// Reads the loaded modules, for every [`capture`] of any thread from now on.
 ///
-/// Allocates, and takes the loader's lock: not for signal handlers. Called again it takes in what was loaded and unloaded
-/// meanwhile, and returns at once where nothing was.
+/// Allocates, and takes the loader's lock, so it is not for signal handlers. Call it again after modules were loaded or unloaded; if
+/// nothing has changed, it returns at once.
 ///
-/// Returns a number that is another one each time that something has been; 0 where stacks are not captured.
+/// Returns a number that changes whenever the modules do; 0 if stacks are not supported here.
 pub fn prepare() -> u64 {
     #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
     {

@@ -1,25 +1,25 @@
-//! Where the calling thread's own stack lies, as far as it is proven to be readable.
+//! The bounds of the calling thread's own stack, as far as it is proven to be readable.
 //!
-//! No call that tells a thread's stack is async-signal-safe (`pthread_getattr_np` locks, allocates and reads
-//! `/proc/self/maps`). Instead there is an address above all frames that is known: of the first thread the one that the
-//! kernel put the program's name at; of others the thread pointer, as C libraries put the thread's descriptor on top of its
-//! stack. If all pages from the stack pointer up to it can be read, the stack pointer is in that stack: between two stacks
-//! lies a guard or a gap. Both ends are kept for the thread's next capture; a stack does not shrink while its thread lives.
+//! No call that returns a thread's stack is async-signal-safe (`pthread_getattr_np` locks, allocates and reads `/proc/self/maps`). But
+//! an address above all frames is known: for the first thread, the address where the kernel put the program's name; for other
+//! threads, the thread pointer, since C libraries put the thread's descriptor on top of its stack. If all pages from the stack pointer
+//! up to that address are readable, the stack pointer lies in that stack, since a guard or a gap separates two stacks. Both ends are
+//! kept for the thread's next capture; a stack does not shrink while its thread lives.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed, compiler_fence};
 
 use crate::{arch, sys};
 
-/// Further than any stack reaches; bounds the probing.
+/// Larger than any stack; bounds the probing.
 const MAX_SIZE: u64 = 256 << 20;
 
-/// What the thread knows. Handlers of the same thread read and write it between any two instructions; each word is right
-/// for itself: every `floor` was proven against the one `top` that the thread's stack has.
+/// The thread's known bounds. Handlers of the same thread read and write them between any two instructions. Each word is correct by
+/// itself: every `floor` was proven against the one `top` of the thread's stack.
 struct Own {
     floor: AtomicU64,
     top: AtomicU64,
-    /// A stack pointer in this range was found to be in no stack known here.
+    /// A stack pointer in this range was found to lie in no known stack.
     foreign: AtomicU64,
     foreign_end: AtomicU64,
 }
@@ -36,7 +36,7 @@ thread_local! {
     };
 }
 
-/// What can be read without asking, from the stack pointer upwards: the thread's own stack, if `sp` lies in it.
+/// The range that can be read directly, from the stack pointer upwards: the thread's own stack, if `sp` lies in it.
 #[inline]
 pub(crate) fn own_stack(sp: u64) -> Option<Range<u64>> {
     OWN.with(|own| {
@@ -45,7 +45,7 @@ pub(crate) fn own_stack(sp: u64) -> Option<Range<u64>> {
     })
 }
 
-/// The thread's own stack from the lowest place known, if any is known.
+/// The thread's own stack from the lowest known address, if any is known.
 pub(crate) fn known_stack() -> Range<u64> {
     OWN.with(|own| own.floor.load(Relaxed)..own.top.load(Relaxed))
 }
@@ -54,7 +54,7 @@ pub(crate) fn known_stack() -> Range<u64> {
 #[inline(never)]
 fn find(own: &Own, sp: u64) -> Option<Range<u64>> {
     let top = own.top.load(Relaxed);
-    // Known: the stack is deeper than ever before, or this is another one.
+    // The stack is deeper than ever before, or this is another stack.
     let (proven, top) = if top != 0 { (own.floor.load(Relaxed), top) } else { find_top() };
     if !(sp..sp.saturating_add(MAX_SIZE)).contains(&top)
         || (own.foreign.load(Relaxed)..own.foreign_end.load(Relaxed)).contains(&sp)

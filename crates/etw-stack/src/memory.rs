@@ -5,15 +5,15 @@ use core::ops::Range;
 
 use crate::{limits, sys};
 
-/// The words in the window: what is read around a place that may be unmapped.
+/// The number of words that are read at once around an address that may be unmapped.
 const WINDOW: usize = 32;
 
-/// What a walk reads from. Places on the stacks that the thread runs on are read as they are; others with a system call,
-/// [`WINDOW`] words at once.
+/// The memory that a walk reads. Addresses on stacks of the running thread are read directly; others with a system call, [`WINDOW`] words
+/// at once.
 #[derive(Debug)]
 pub(crate) struct Memory {
     stack: Range<u64>,
-    /// The stack that a signal interrupted, where the handler has its own.
+    /// The stack that a signal interrupted, if the handler has a stack of its own.
     other: Range<u64>,
     window: u64,
     words: [u64; WINDOW],
@@ -30,17 +30,17 @@ impl Memory {
         Memory { stack, other, window: 1, words: [0; WINDOW] }
     }
 
-    /// On an alternate stack, or on one that somebody else made.
+    /// For an alternate stack, or one that the program made.
     #[cold]
     fn elsewhere(sp: u64) -> (Range<u64>, Range<u64>) {
         match sys::alternate_stack() {
-            // What lies above the stack pointer cannot be unmapped while the handler runs on it.
+            // Memory above the stack pointer cannot be unmapped while the handler runs on it.
             Some(stack) if stack.contains(&sp) => (sp..stack.end, limits::known_stack()),
             _ => (0..0, limits::known_stack()),
         }
     }
 
-    /// The walk goes on here, behind a signal's frame.
+    /// Continues the walk here, behind a signal's frame.
     pub(crate) fn enter(&mut self, sp: u64) {
         if !self.stack.contains(&sp)
             && let Some(own) = limits::own_stack(sp)

@@ -1,4 +1,4 @@
-//! Loaded modules, for whoever gives names to addresses later.
+//! Loaded modules, by which addresses get names later.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -7,19 +7,19 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Module {
-    /// The file, as the loader names it: the program by its path, the kernel's own object by a name that is no path.
+    /// The file, as the loader names it: the program's path, or for the kernel's own object a name that is not a path.
     pub path: PathBuf,
     /// The addresses of the mapping, in whole pages.
     pub range: Range<u64>,
-    /// Where the mapping begins in the file, in bytes: `address - range.start + file_offset` is the address's place there.
+    /// The file offset of the mapping, in bytes: `address - range.start + file_offset` is the file offset of an address.
     pub file_offset: u64,
-    /// What loading has added to the addresses in the file's headers and symbols.
+    /// The difference between addresses in memory and those in the file's headers and symbols.
     pub bias: u64,
-    /// The GNU build id (20 bytes as a rule), or empty.
+    /// The GNU build id (usually 20 bytes), or empty.
     pub build_id: Vec<u8>,
 }
 
-/// The modules that are loaded now. Allocates, and takes the loader's lock. Empty elsewhere than on Linux.
+/// The loaded modules. Allocates, and takes the loader's lock. Empty on any system but Linux.
 pub fn modules() -> Vec<Module> {
     #[cfg(not(target_os = "linux"))]
     {
@@ -46,6 +46,6 @@ pub fn modules() -> Vec<Module> {
     }
 }
 
-/// The smallest page: with larger ones a mapping may begin before and end behind its range.
+/// The smallest page size. With larger pages a mapping may start before its range and end behind it.
 #[cfg(target_os = "linux")]
 const PAGE: u64 = 4096;

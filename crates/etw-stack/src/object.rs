@@ -1,4 +1,4 @@
-//! Loaded ELF objects, as the dynamic loader tells them (`dl_iterate_phdr(3)`).
+//! Loaded ELF objects, as the dynamic loader lists them (`dl_iterate_phdr(3)`).
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_int, c_void};
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// An object, while the loader's lock is held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object<'a> {
-    /// What is added to the addresses in the file.
+    /// The difference between addresses in memory and in the file.
     pub(crate) bias: u64,
     name: &'a CStr,
     headers: &'a [libc::Elf64_Phdr],
@@ -102,14 +102,14 @@ impl Object<'_> {
         }
     }
 
-    /// Is it never unloaded? The program and the kernel's own object are not.
+    /// Whether the object is never unloaded, as the program and the kernel's own object.
     pub(crate) fn is_permanent(&self) -> bool {
         // SAFETY: reads a vector that never changes.
         let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
         self.name.is_empty() || (vdso != 0 && self.segment_of(vdso).is_some())
     }
 
-    /// Its file. The program's name is not told by the loader, but by the kernel.
+    /// Its file. The kernel reports the program's path; the loader does not.
     pub(crate) fn path(&self) -> PathBuf {
         if self.name.is_empty() {
             return std::fs::read_link("/proc/self/exe").unwrap_or_default();

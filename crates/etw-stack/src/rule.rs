@@ -1,6 +1,6 @@
-//! How a frame is left: the rule for one address.
+//! The rule for one address: how to get from a frame to its caller.
 
-/// What the caller's stack pointer is counted from.
+/// The register from which the caller's stack pointer is counted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Base {
     StackPointer,
@@ -13,11 +13,11 @@ pub(crate) enum Rule {
     /// The canonical frame address (CFA), which is the caller's stack pointer, lies `cfa` bytes from the base; the return
     /// address and the caller's frame pointer (unless it was not changed) so many bytes from the CFA.
     Plain { base: Base, cfa: i32, return_address: i32, frame_pointer: Option<i32> },
-    /// There is unwind information, which says something else.
+    /// Unwind information of any other form.
     Full,
-    /// Code without unwind information: its frame pointer is all there is.
+    /// Code without unwind information: only its frame pointer leads on.
     Chain,
-    /// Interrupted before the function called did anything: the return address is where the call put it.
+    /// Interrupted before the called function did anything: the return address is where the call put it.
     Called,
     /// A handler returns here; the interrupted registers lie on the stack.
     Signal,
@@ -70,7 +70,7 @@ impl Rule {
             Rule::Called => CALLED,
             Rule::Signal => SIGNAL,
             Rule::End => END,
-            // What is nonsense today may be code tomorrow.
+            // Not cached: code may be loaded at this address later.
             Rule::Nonsense => return None,
         })
     }

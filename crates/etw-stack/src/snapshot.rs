@@ -1,8 +1,8 @@
-//! The modules, as they were when somebody looked last, for handlers to read.
+//! Snapshots of the loaded modules, which handlers can read.
 //!
-//! A snapshot is made by [`prepare`], published with one store, and never changed or freed: a handler may be reading any
-//! of them. What they are made of is shared between them: unwind tables are copied once for each file, so that a program
-//! that loads and unloads the same libraries for ever adds some hundred bytes each time.
+//! [`prepare`] makes a snapshot and publishes it with one store. Snapshots are never changed or freed, since a handler may read any of
+//! them. They share their parts: unwind tables are copied once for each file, so a program that loads and unloads the same libraries
+//! again and again adds some hundred bytes each time.
 //!
 //! Tables are copied because a library may be unloaded while a handler reads; those of the program and of the vdso, which
 //! stay, are read in place.
@@ -37,7 +37,7 @@ static CURRENT: AtomicPtr<Snapshot> = AtomicPtr::new(core::ptr::null_mut());
 /// The latest snapshot. Async-signal-safe.
 #[inline]
 pub(crate) fn current() -> Option<&'static Snapshot> {
-    // SAFETY: null, or a snapshot that `prepare` leaked when it was complete.
+    // SAFETY: null, or a complete snapshot that `prepare` leaked.
     unsafe { CURRENT.load(Ordering::Acquire).as_ref() }
 }
 
@@ -61,8 +61,8 @@ pub(crate) fn prepare() -> u64 {
         if CURRENT.compare_exchange(before, new, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             return generation;
         }
-        // Another thread was faster, but perhaps looked before the caller's library was there.
-        // SAFETY: made above, and nobody has seen it.
+        // Another thread was faster, but it may have read the modules before the caller's library was loaded.
+        // SAFETY: made above, and no other thread has seen it.
         drop(unsafe { Box::from_raw(new) });
     }
 }

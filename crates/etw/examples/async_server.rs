@@ -1,4 +1,4 @@
-//! A server whose requests are activities, across `.await` and whatever thread goes on with them.
+//! A server whose requests are activities, across `.await` and on whatever thread they continue.
 //!
 //! ```sh
 //! cargo run --release -p openetw --features session --example async_server -- server.etl

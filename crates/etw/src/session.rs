@@ -362,7 +362,7 @@ impl Session {
     /// Stops the session: what was written before is stored, and the file is complete.
     ///
     /// # Errors
-    /// What the file said. [`statistics`](Session::statistics) before tells of losses so far; the file's own report of
+    /// The file's error. [`statistics`](Session::statistics) before the call returns the losses so far; the report in the file counts
     /// the rest.
     pub fn stop(self) -> Result<SessionStatistics, SessionError> {
         let (statistics, result) = self.end();

@@ -1,15 +1,15 @@
 //! Tests of the ring from outside; see each file.
 #![allow(missing_docs)]
 
-mod basic;
-#[cfg(target_os = "linux")]
-mod child;
-mod flow;
+mod backpressure;
+mod drain_together;
 mod malicious;
-mod many;
+#[cfg(target_os = "linux")]
+mod processes;
 #[cfg(target_os = "linux")]
 mod replay;
 #[cfg(target_os = "linux")]
 mod signals;
 mod support;
 mod threads;
+mod writes;

@@ -1,3 +1,4 @@
+//! Many threads: order of time, stopped and ended threads.
 use crate::support::*;
 use etw_ring::*;
 use std::collections::HashMap;
@@ -7,12 +8,12 @@ use std::time::{Duration, Instant};
 /// 64 threads, some pausing, under drains: every record once, strict order of time over all drains, exact ledger, and
 /// sequence numbers prove the losses.
 #[test]
-fn sixty_four_threads_come_out_in_strict_order_of_time() {
+fn records_of_64_threads_drain_in_order_of_time() {
     many_threads(rig(4 << 20));
 }
 
 #[test]
-fn sixty_four_threads_with_fences_on_the_monotonic_clock() {
+fn records_of_64_threads_drain_in_order_with_fences_and_the_monotonic_clock() {
     many_threads(rig_of(2 << 20, Barrier::WriterFences, RawClock::Monotonic, false));
 }
 
@@ -161,7 +162,7 @@ fn a_shared_write_stopped_midway_is_late() {
 
 /// 200 threads that wrote once and sleep hold no memory that the 201st needs.
 #[test]
-fn idle_threads_do_not_hold_the_pool() {
+fn chunks_of_idle_threads_are_reclaimed() {
     let mut rig = rig(1 << 20);
     let gate = std::sync::Barrier::new(201);
     let end = std::sync::Barrier::new(201);
@@ -201,7 +202,7 @@ fn idle_threads_do_not_hold_the_pool() {
 /// Threads that come and go: their records are all there, their chunks come back, their slots are used again.
 #[cfg(target_os = "linux")]
 #[test]
-fn exited_threads_give_back_chunks_and_slots() {
+fn chunks_and_slots_of_ended_threads_are_reused() {
     let mut rig = rig(512 * 1024);
     let pid = std::process::id();
     let alive = |tid| process_thread_alive(pid, tid);

@@ -1,4 +1,4 @@
-//! Children of `fork`, and libraries that come and go.
+//! Children of `fork`, and libraries that are loaded and unloaded.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

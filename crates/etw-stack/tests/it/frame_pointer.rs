@@ -1,4 +1,4 @@
-//! Frame pointers that are none.
+//! Frame pointer registers that hold other values.
 
 #![cfg(target_arch = "x86_64")]
 

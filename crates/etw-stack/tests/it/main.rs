@@ -1,9 +1,9 @@
-//! One binary; a file a claim. It is built and run once more with and once without frame pointers (`both_ways`).
+//! One binary for all integration tests. `frame_pointer_builds` builds and runs it again, with and without frame pointers.
 #![cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 
-mod both_ways;
 mod fork;
 mod frame_pointer;
+mod frame_pointer_builds;
 mod library;
 mod modules;
 mod reference;

@@ -1,4 +1,4 @@
-//! What is loaded.
+//! The list of loaded modules.
 
 use std::process::Command;
 

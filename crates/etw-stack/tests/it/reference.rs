@@ -1,4 +1,4 @@
-//! What stacks are compared with.
+//! Reference stacks to compare with.
 
 use etw_stack::{MAX_FRAMES, capture};
 

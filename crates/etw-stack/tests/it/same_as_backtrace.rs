@@ -1,4 +1,4 @@
-//! Depth and addresses are those of a second unwinder.
+//! Depth and addresses are equal to those of a second unwinder.
 
 use std::hint::black_box;
 

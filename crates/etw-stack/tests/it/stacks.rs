@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use etw_stack::{MAX_FRAMES, capture, prepare};
 
-use crate::both_ways::is_inner;
+use crate::frame_pointer_builds::is_inner;
 use crate::signals::{Comparing, WHOLE, alternate_stack, handler, install};
 
 /// Runs `f` on a thread whose stack has this size in bytes.

@@ -10,7 +10,7 @@ use etw_types::LevelKeyword;
 use tracelogging_dynamic as theirs;
 
 use crate::capture::{Capture, Captured, capture_of};
-use crate::theirs::{bytes, event as their_event};
+use crate::microsoft_crate::{bytes, event as their_event};
 
 fn provider() -> Arc<Provider> {
     Provider::dynamic("Test.Builder", Guid::from_name("Test.Builder"), None).unwrap()

@@ -1,4 +1,4 @@
-//! What a private session records of what a test writes.
+//! Captures a test's events in a private session.
 
 use std::sync::{Mutex, PoisonError};
 

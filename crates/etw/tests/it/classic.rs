@@ -1,4 +1,4 @@
-//! Classic providers: one session, the newest; what they are told; what they write, in its file.
+//! Classic providers: their one session, the requests to their callbacks, and their events in its file.
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -8,16 +8,16 @@ use etw::*;
 use etw_etl::read::{Records, TraceFile};
 use etw_types::{EventRecord, ExtType, HeaderType};
 
-/// What callbacks were told.
+/// The requests that callbacks got.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<ControlRequest>>>);
+struct Requests(Arc<Mutex<Vec<ControlRequest>>>);
 
 /// The level and flags that a session asks for.
 fn asked(logger: LoggerHandle) -> Option<(u8, u32)> {
     enable_info(logger).map(|asked| (asked.level.0, asked.flags))
 }
 
-impl Told {
+impl Requests {
     fn callback(&self) -> Arc<ControlCallback> {
         let told = self.clone();
         Arc::new(move |request: &ControlRequest| {
@@ -69,14 +69,14 @@ fn number(logger: LoggerHandle, number: u32) -> Status {
     trace_event(logger, class, None, &[&number.to_le_bytes()])
 }
 
-/// OV-12: the session that enabled the provider last has it, alone, whatever the others do; level and flags are told and filter nothing.
+/// OV-12: only the session that enabled a classic provider last has it. The callback gets level and flags, which filter nothing.
 #[test]
-fn the_newest_session_has_a_classic_provider() {
+fn a_classic_provider_belongs_to_the_session_that_enabled_it_last() {
     use RequestCode::{DisableEvents as Disable, EnableEvents as Enable};
     let control = Guid::from_u128(0xc1a5501);
     let (first, first_path) = file("classic-first.etl");
     let (second, second_path) = file("classic-second.etl");
-    let told = Told::default();
+    let told = Requests::default();
     let (handle, answer) =
         register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
     assert_eq!((told.take(), answer), (vec![], Status::ERROR_SUCCESS));
@@ -86,7 +86,7 @@ fn the_newest_session_has_a_classic_provider() {
     assert_eq!(told.take(), [(Enable, 3, 5)]);
     assert_eq!(number(of_first, 1), Status::ERROR_SUCCESS);
 
-    // Another wish of the same session: told, with the handle from before.
+    // The same session asks for another level: the callback gets it, with the same handle.
     assert_eq!(asked(of_first), Some((3, 5)));
     first.enable(&control, Level(0), Keyword(0)).unwrap();
     assert_eq!(told.last(), of_first);
@@ -145,16 +145,17 @@ fn the_newest_session_has_a_classic_provider() {
     assert_eq!(numbers(&second_path), [4, 5, 8]);
 }
 
-/// OV-12: sessions that had enabled the provider before it was there: the newest of them has it, and what its callback answers is told.
+/// OV-12: if several sessions enabled a provider before it registered, the last of them has it, and registering returns its callback's
+/// answer.
 #[test]
-fn the_newest_session_of_before_the_registration() {
+fn the_last_session_before_the_registration_has_the_provider() {
     let control = Guid::from_u128(0xc1a5502);
     let (first, _first_path) = file("classic-before-1.etl");
     let (second, _second_path) = file("classic-before-2.etl");
     first.enable(&control, Level(1), Keyword(0)).unwrap();
     second.enable(&control, Level(2), Keyword(0)).unwrap();
     let newest = |level: u8| {
-        let told = Told::default();
+        let told = Requests::default();
         let (handle, answer) =
             register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
         assert_eq!(answer, Status(77));
@@ -168,7 +169,7 @@ fn the_newest_session_of_before_the_registration() {
     first.disable(&control);
     newest(2);
     second.disable(&control);
-    let told = Told::default();
+    let told = Requests::default();
     let (_, answer) =
         register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
     assert_eq!((told.take(), answer), (vec![], Status::ERROR_SUCCESS));
@@ -179,7 +180,7 @@ fn the_newest_session_of_before_the_registration() {
 fn instances_and_messages_come_back() {
     let control = Guid::from_u128(0xc1a5503);
     let (session, path) = file("classic-kinds.etl");
-    let told = Told::default();
+    let told = Requests::default();
     let classes = TraceClasses::register(&[CLASS, Guid::from_u128(0xfa7e6)]).unwrap();
     let [child, parent] = *classes.handles() else { panic!() };
     let (handle, _) = register_trace_guids(&control, classes, told.callback()).unwrap();
@@ -212,7 +213,7 @@ fn instances_and_messages_come_back() {
     for gone in [child, parent, ClassHandle(0), ClassHandle(u32::MAX)] {
         assert_eq!(create_trace_instance_id(gone), Err(Status::ERROR_INVALID_PARAMETER));
     }
-    let told = Told::default();
+    let told = Requests::default();
     let (handle, _) =
         register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
     let logger = told.last();
@@ -260,7 +261,7 @@ fn instances_and_messages_come_back() {
 fn statuses_of_classic_events() {
     let control = Guid::from_u128(0xc1a5504);
     let (session, _path) = file("classic-statuses.etl");
-    let told = Told::default();
+    let told = Requests::default();
     let (_, _) = register_trace_guids(&control, TraceClasses::default(), told.callback()).unwrap();
     session.enable(&control, Level(5), Keyword(0)).unwrap();
     let logger = told.last();

@@ -189,9 +189,9 @@ fn a_full_disk_costs_what_it_costs() {
     assert_eq!(read(&out).0.len(), stored);
 }
 
-/// Events that a killed program had lost are told by its file's header, before `repair` and after.
+/// The file's header counts the events that a killed program had lost, before `repair` and after.
 #[test]
-fn what_a_killed_program_lost_is_told() {
+fn the_header_counts_the_losses_of_a_killed_program() {
     for role in ["lossy", "compressed-lossy"] {
         let out = TempPath::new("lossy.etl");
         let progress = TempPath(progress_of(&out));

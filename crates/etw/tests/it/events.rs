@@ -1,4 +1,4 @@
-//! What is around an event's fields: options, evaluation, sizes.
+//! An event's options, the evaluation of its values, and its sizes.
 
 use std::cell::RefCell;
 

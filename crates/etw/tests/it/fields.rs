@@ -9,7 +9,7 @@ use etw::{Guid, define_provider, write_event};
 use tracelogging_dynamic::{Guid as TheirGuid, InType, OutType};
 
 use crate::capture::{capture, one};
-use crate::theirs;
+use crate::microsoft_crate;
 
 define_provider!(PROVIDER, "Test.Fields");
 
@@ -22,9 +22,9 @@ macro_rules! same {
         let mut events = events.into_iter();
         $(
             let ours = events.next().unwrap();
-            let mut event = theirs::event();
+            let mut event = microsoft_crate::event();
             event.$method("f", $theirs, OutType::$out, 0);
-            assert_eq!((ours.metadata, ours.payload), theirs::bytes(&mut event), stringify!($ty));
+            assert_eq!((ours.metadata, ours.payload), microsoft_crate::bytes(&mut event), stringify!($ty));
         )*
         assert_eq!(events.next(), None);
     };
@@ -216,7 +216,7 @@ fn options() {
 fn formats_and_tags() {
     for tag in [0u32, 0x0fe0_0000, 1, 0x0fff_ffff] {
         // Their writer pads other tags, which readers cannot tell.
-        let mut theirs = theirs::event();
+        let mut theirs = microsoft_crate::event();
         theirs.add_str8("a", "[]", OutType::Json, tag);
         let ours = match tag {
             0 => one(&PROVIDER, || write_event!(PROVIDER, "E", str8("a", "[]", format(Json)))),
@@ -232,7 +232,7 @@ fn formats_and_tags() {
             }),
         };
         if tag != 0x0fe0_0000 {
-            assert_eq!((ours.metadata, ours.payload), theirs::bytes(&mut theirs));
+            assert_eq!((ours.metadata, ours.payload), microsoft_crate::bytes(&mut theirs));
         } else {
             // Theirs: 0xff 0x80 0x80 0x00.
             assert_eq!(ours.metadata, b"\x0a\0\0E\0a\0\x97\x8c\x7f");
@@ -260,7 +260,7 @@ fn raw_fields() {
             raw_data(&[7, 0, 0, 0, 2, 0, 8, 9]),
         )
     });
-    let mut theirs = theirs::event();
+    let mut theirs = microsoft_crate::event();
     theirs
         .raw_add_meta_scalar("a", InType::U8, OutType::String, 200)
         .raw_add_meta_vcount("b", InType::U8, OutType::String, 0)
@@ -271,7 +271,7 @@ fn raw_fields() {
         .raw_add_meta_scalar("g", InType::U32, OutType::Default, 0)
         .raw_add_meta_vcount("h", InType::Struct, OutType::from_int(1), 0)
         .raw_add_meta_scalar("i", InType::U8, OutType::Default, 0);
-    assert_eq!(ours.metadata, theirs::bytes(&mut theirs).0);
+    assert_eq!(ours.metadata, microsoft_crate::bytes(&mut theirs).0);
     let payload = [
         &[65, 3, 0, 65, 66, 67][..],
         &[255, 0, 0, 0, 0, 0, 0, 0, 1, 0, 9],

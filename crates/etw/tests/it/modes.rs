@@ -57,7 +57,7 @@ fn files_with_a_size() {
     let oldest = numbers(&limited);
     assert_eq!(oldest, (0..oldest.len() as u32).collect::<Vec<_>>());
     assert_eq!(ledgers[1].lost(Cause::SessionFull), 3000 - oldest.len() as u64);
-    // Once the file is full, writers are told.
+    // Once the file is full, writes return a status.
     assert!(refused > 1000, "{refused}");
 
     let mut all = Vec::new();
@@ -446,7 +446,7 @@ fn clocks() {
         let meaning = *file.clock();
         for event in read(&path).0 {
             let time = meaning.filetime(event.time).unwrap().0;
-            // The cycle counter's frequency is told in whole MHz, and the wall clock may be slewed.
+            // The header has the cycle counter's frequency in whole MHz, and the wall clock may be slewed.
             assert!(
                 (before - 20_000..=after + 20_000).contains(&time),
                 "{clock:?} {} {}",
@@ -507,9 +507,9 @@ fn sixty_four_threads_in_order() {
     assert!(statistics.ledger.is_balanced());
 }
 
-/// A file that is removed meanwhile is told.
+/// Stopping a session whose file was removed is an error.
 #[test]
-fn a_file_that_vanishes_is_told() {
+fn a_removed_file_is_reported() {
     let _several = several();
     provider!(PROVIDER, 0x20b);
     let _registration = PROVIDER.register();

@@ -219,7 +219,7 @@ fn events_without_room_for_their_stack() {
     assert_eq!(stacks, [(1, false), (2, true), (3, false)]);
 }
 
-/// OV-7: what is loaded is told in every snapshot, whatever has been overwritten since.
+/// OV-7: every snapshot lists the loaded modules, whatever has been overwritten since.
 #[test]
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn snapshots_tell_what_is_loaded() {

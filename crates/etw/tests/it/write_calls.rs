@@ -103,9 +103,9 @@ fn what_is_written_arrives() {
     assert_eq!(event_unregister(handle), Status::ERROR_SUCCESS);
 }
 
-/// WF-2: what is wrong is told, in the documented order.
+/// WF-2: the first status of the documented order that applies is returned.
 #[test]
-fn statuses() {
+fn statuses_follow_the_documented_order() {
     let id = Guid::from_u128(0x101);
     let path = TempPath::new("statuses.etl");
     let handle = event_register(&id, None).unwrap();

@@ -1,4 +1,4 @@
-//! The other tests once more, in programs built for it.
+//! The other tests again, in binaries built with and without frame pointers.
 
 use std::path::Path;
 use std::process::Command;

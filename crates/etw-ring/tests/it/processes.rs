@@ -54,7 +54,7 @@ fn spawn(chunk_size: usize) -> Remote {
     ];
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
-        .args(["--exact", "child::provider", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "processes::provider", "--nocapture", "--test-threads=1"])
         .env("ETW_RING_FDS", format!("{} {} {} {chunk_size}", fds[0], fds[1], fds[2]));
     // SAFETY: fcntl is async-signal-safe.
     unsafe {
@@ -67,7 +67,7 @@ fn spawn(chunk_size: usize) -> Remote {
     };
     command.stdout(std::process::Stdio::null());
     let child = command.spawn().unwrap();
-    let started = crate::child::progress(&progress);
+    let started = crate::processes::progress(&progress);
     let start = Instant::now();
     while (0..THREADS).any(|t| started[t * 8].load(Ordering::Acquire) < 100) {
         assert!(start.elapsed() < Duration::from_secs(20), "the provider does not start");
@@ -142,7 +142,7 @@ impl Check {
     }
 }
 
-/// P3 and P2: all that was committed before a `kill -9` is recovered, nothing torn is taken for whole, and the ledger is
+/// P3 and P2: all that was committed before a `kill -9` is recovered, no torn record is read as a whole one, and the ledger is
 /// exact but for the write in flight of each thread. In half of the rounds the host is restarted too.
 #[test]
 fn kill_9_loses_nothing_committed() {
@@ -309,7 +309,7 @@ extern "C" fn vfork_child(writer: *mut libc::c_void) -> libc::c_int {
 
 /// A vfork child shares everything with its parent, which stands still: its events are the parent's.
 #[test]
-fn a_vfork_child_writes_as_its_parent() {
+fn a_vfork_child_writes_events_of_its_parent() {
     let mut rig = rig(1 << 20);
     put(&rig.writer, b"one").unwrap();
     let mut stack = vec![0u64; 32768];

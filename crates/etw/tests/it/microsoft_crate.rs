@@ -1,4 +1,4 @@
-//! Microsoft's `tracelogging_dynamic`, seen through `EventBuilder`'s derived `Debug`.
+//! The bytes of Microsoft's crate `tracelogging_dynamic`, read from `EventBuilder`'s derived `Debug`.
 
 use tracelogging_dynamic::{EventBuilder, Level, Provider};
 

@@ -1,9 +1,10 @@
+//! Writes, admission, losses, chunks and sites, in one process.
 use crate::support::*;
 use etw_ring::*;
 use std::time::Duration;
 
 #[test]
-fn a_record_comes_out_as_it_went_in() {
+fn a_drained_record_equals_the_written_one() {
     let mut rig = rig(1 << 20);
     let request = Request {
         sessions: 1,
@@ -79,7 +80,7 @@ fn every_size_fits_and_a_large_one_gets_a_chunk_of_its_own() {
 }
 
 #[test]
-fn admission_gives_ntstatus_8_234_and_534() {
+fn refused_writes_return_8_234_and_534() {
     let mut rig = rig(1 << 20);
     let size = |event_size| Request { event_size, ..request(8) };
     let write = |r: &Request| rig.writer.write(r, |r| r.put(&[1; 8]));
@@ -155,7 +156,7 @@ fn events_for_several_sessions_are_admitted_and_counted_for_each() {
 
 /// P2: whose events were lost is known, by every way to lose one; the sum is never more than the count.
 #[test]
-fn losses_are_known_by_registration() {
+fn losses_are_counted_by_registration() {
     let rig = rig(1 << 20);
     let of = |registration: u32| Request { registration, ..request(8) };
     rig.control.set_admission(0, Admission { largest_size: 1000, ..open() });
@@ -319,7 +320,7 @@ fn one_event_in_two_pools_has_one_time() {
 }
 
 #[test]
-fn a_shared_write_needs_no_thread_state() {
+fn a_write_through_an_overflow_chunk_needs_no_thread_state() {
     let mut rig = rig(1 << 20);
     for i in 0..4000u32 {
         let size = if i % 100 == 0 { 20_000 } else { 30 };
@@ -370,7 +371,7 @@ fn a_restarted_host_neither_loses_nor_doubles() {
 }
 
 #[test]
-fn an_idle_threads_chunk_is_taken_back() {
+fn the_chunk_of_an_idle_thread_is_revoked() {
     let mut rig = rig(128 * 1024);
     put(&rig.writer, b"idle").unwrap();
     let reclaim = DrainOptions {

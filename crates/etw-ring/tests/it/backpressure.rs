@@ -1,4 +1,4 @@
-//! Backpressure, sleeping hosts, and the end of a pool.
+//! Backpressure, waiting hosts, growth and retirement of a pool.
 use crate::support::*;
 use etw_ring::*;
 use std::ops::ControlFlow;

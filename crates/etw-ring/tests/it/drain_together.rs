@@ -1,4 +1,4 @@
-//! Several pools drained as one.
+//! Several pools drained together.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ fn round(
 }
 
 #[test]
-fn pools_of_many_are_one_stream_in_order_and_quiet_ones_are_woken() {
+fn many_pools_drain_in_one_order_of_time_and_a_write_wakes_a_quiet_one() {
     const EACH: u64 = 40_000;
     let (mut pools, bell, clocks) = pools(6);
     /// Ends the writers, also when an assertion fails.
