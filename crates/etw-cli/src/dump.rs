@@ -36,7 +36,7 @@ pub struct Arguments {
     #[arg(long, value_name = "T")]
     pub to: Option<When>,
     /// Stop after N records
-    #[arg(long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N")]
     pub limit: Option<u64>,
     /// Threads that decode and format [default: one a CPU]; the output is the same for any number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]

@@ -36,7 +36,7 @@ pub struct Names {
 #[derive(Debug)]
 struct Image {
     size: u64,
-    /// Addresses are told from here: where a Windows image begins; of an ELF file what is subtracted to get its own addresses.
+    /// Subtracted from an address: the start of a Windows image, the load bias of an ELF file.
     zero: u64,
     name: String,
 }
@@ -124,7 +124,7 @@ impl Names {
         }
     }
 
-    /// Takes what an event tells of a process or thread.
+    /// Learns names from an event about a process or thread.
     pub fn learn(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
         let is_kernel = record.hook.is_some() || record.header.is_classic();
         if !is_kernel {

@@ -124,7 +124,12 @@ fn main() -> ExitCode {
     if words == ["help", "where"] {
         return finish(where_filter::help());
     }
-    let matches = command().get_matches();
+    // A trace alone is dumped.
+    let mut line: Vec<std::ffi::OsString> = std::env::args_os().collect();
+    if line.get(1).is_some_and(|word| is_trace(word.as_ref())) {
+        line.insert(1, "dump".into());
+    }
+    let matches = command().get_matches_from(line);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match &arguments.command {
         Command::Dump(arguments) => dump::run(arguments),
@@ -152,6 +157,12 @@ fn main() -> ExitCode {
         Command::Manual(arguments) => manual::manual(arguments),
     };
     finish(outcome)
+}
+
+/// Whether a word names an existing trace.
+fn is_trace(path: &std::path::Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("etl"))
+        && path.is_file()
 }
 
 fn finish(outcome: Result<Outcome, output::Failure>) -> ExitCode {

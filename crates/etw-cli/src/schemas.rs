@@ -29,7 +29,7 @@ pub struct Schemas {
 }
 
 impl Schemas {
-    /// Reads them; warnings are told.
+    /// Reads the schemas; prints warnings.
     pub fn load(&self) -> Result<Arc<Catalog>, Failure> {
         let mut catalog = Catalog::default();
         for path in &self.manifest {
@@ -66,7 +66,7 @@ impl Schemas {
     }
 }
 
-/// What the user has registered; what cannot be read is told and left out.
+/// The user's registered schemas. Files that cannot be read are reported and left out.
 pub fn own() -> Arc<Catalog> {
     Arc::new(registered::catalog(&mut |note| eprintln!("etw: note: {note}")))
 }

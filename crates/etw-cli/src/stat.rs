@@ -6,9 +6,10 @@ use crate::format::TextOrJson;
 use crate::output::{Failure, Outcome, Output, Progress};
 use crate::output_file::ReplaceOption;
 use crate::schemas::Schemas;
+use crate::where_filter::{Filter, WhereOption};
 use clap::{Args, ValueEnum};
 use etw_decode::activity_path;
-use etw_decode::{Catalog, Decoded, Decoder, Source, Store};
+use etw_decode::{Catalog, Decoded, Decoder, Source, Store, Style};
 use etw_etl::read::{Records, TraceFile};
 use etw_host::Loss;
 use etw_types::{
@@ -32,6 +33,11 @@ pub struct Arguments {
     /// What the table counts
     #[arg(long, value_enum, default_value = "event")]
     pub by: By,
+    /// Show at most N rows of the table
+    #[arg(long, value_name = "N")]
+    pub top: Option<usize>,
+    #[command(flatten)]
+    pub filter: WhereOption,
     #[command(flatten)]
     pub schemas: Schemas,
     /// Traces, each counted by itself
@@ -64,7 +70,16 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut output = Output::open(arguments.output.as_deref(), &arguments.files)?;
     let mut outcome = Outcome::Done;
     for trace in traces {
-        let counted = count(trace, &catalog);
+        let start = trace.header().map_or(FileTime(0), |header| header.start_time);
+        let filter = arguments.filter.compile(start)?;
+        let mut counted = count_where(trace, &catalog, filter.as_ref());
+        if let Some(filter) = &filter {
+            let again = || Records::new(counted.records.files().to_vec());
+            filter.report(counted.total, again, new_decoder(Arc::default(), &catalog));
+        }
+        if let Some(top) = arguments.top {
+            counted.keep_top(top);
+        }
         let text = match arguments.format.is_json() {
             true => format!("{}\n", counted.to_json()),
             false => counted.to_text(arguments.by),
@@ -162,6 +177,8 @@ pub struct Counted {
     pub views: Views,
     pub records: Records,
     pub total: u64,
+    /// Times of the first and the last event.
+    span: Option<(FileTime, FileTime)>,
     by_header: BTreeMap<HeaderType, u64>,
     losses: BTreeMap<u8, u64>,
     told: BTreeMap<Origin, u64>,
@@ -191,9 +208,31 @@ pub struct ProviderRow {
 
 type Rows = HashMap<RowKey, Row, foldhash::fast::RandomState>;
 
+/// A decoder with the user's schemas.
+fn new_decoder(store: Arc<Store>, catalog: &Arc<Catalog>) -> Decoder {
+    let mut decoder = Decoder::with_store(store);
+    decoder.set_catalog(catalog.clone());
+    decoder.set_own_catalog(crate::schemas::own());
+    decoder
+}
+
+/// Counts a trace.
 pub fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
-    let trace_clock = &trace.clock().to_owned();
+    count_where(trace, catalog, None)
+}
+
+/// Counts the records of a trace for which `filter` holds.
+fn count_where(trace: TraceFile, catalog: &Arc<Catalog>, filter: Option<&Filter>) -> Counted {
+    let clock = *trace.clock();
+    // Records may be described behind them.
+    let gathered = filter
+        .filter(|filter| filter.needs_schema())
+        .map(|_| crate::dump::gather(Records::new(vec![trace.clone()])));
+    let mut filter_decoder = new_decoder(gathered.unwrap_or_default(), catalog);
+    filter_decoder.set_learning(false);
+    let style = Style::default();
     let mut records = Records::new(vec![trace]);
+    let mut span: Option<(FileTime, FileTime)> = None;
     let mut by_header = BTreeMap::new();
     let mut losses = BTreeMap::new();
     let mut told = BTreeMap::new();
@@ -203,9 +242,32 @@ pub fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
     counter.reader.set_own_catalog(crate::schemas::own());
     let mut total = 0;
     let mut views = Views::default();
-    let clock = *trace_clock;
     let mut progress = Progress::start();
     while let Some(record) = records.next() {
+        let time = record.timestamp(&clock);
+        if let Some(filter) = filter {
+            if Store::is_schema_record(&record) {
+                counter.store.learn(&record);
+            }
+            let is_counted = filter.by_header(&record, time).unwrap_or_else(|| {
+                let decoded = filter_decoder.decode(&record);
+                let is_counted = filter.matches(&record, &decoded, time, &style);
+                if is_counted {
+                    filter.check_shown(&decoded);
+                }
+                is_counted
+            });
+            if !is_counted {
+                continue;
+            }
+        }
+        // The header's record has the time of the session's start.
+        if let Some(time) =
+            time.filter(|_| record.has_time && record.hook.is_none_or(|hook| hook.group() != 0))
+        {
+            let (first, last) = span.unwrap_or((time, time));
+            span = Some((first.min(time), last.max(time)));
+        }
         total += 1;
         *by_header.entry(record.header).or_insert(0) += 1;
         if record.header.is_classic() && record.provider == Some(LOST_EVENT) {
@@ -215,7 +277,7 @@ pub fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
             tell(&mut told, loss);
         }
         counter.add(&record);
-        views.add(&record, &mut counter.decoder, record.timestamp(&clock));
+        views.add(&record, &mut counter.decoder, time);
         if total % 65_536 == 0 {
             progress.update(total);
         }
@@ -229,7 +291,7 @@ pub fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
     let mut rows: Vec<EventRow> =
         rows.into_iter().map(|(key, row)| resolve(&mut decoder, key, &row)).collect();
     merge_equal(&mut rows);
-    Counted { views, records, total, by_header, losses, told, rows, more }
+    Counted { views, records, total, span, by_header, losses, told, rows, more }
 }
 
 #[derive(Default)]
@@ -341,6 +403,14 @@ const LOSS_CAUSES: [(u8, &str); 3] =
     [(32, "rt_lost_event"), (33, "rt_lost_buffer"), (34, "rt_lost_file")];
 
 impl Counted {
+    /// Keeps the first rows, and adds up the others.
+    fn keep_top(&mut self, top: usize) {
+        for row in self.rows.drain(top.min(self.rows.len())..) {
+            self.more.count += row.count;
+            self.more.bytes += row.bytes;
+        }
+    }
+
     pub fn trace(&self) -> &TraceFile {
         &self.records.files()[0]
     }
@@ -396,6 +466,8 @@ impl Counted {
             "clock": header.and_then(|h| h.clock_type.name()),
             "start": time(header.map(|h| h.start_time)),
             "end": time(header.map(|h| h.end_time)),
+            "first_event": time(self.span.map(|(first, _)| first)),
+            "last_event": time(self.span.map(|(_, last)| last)),
             "buffers": totals.buffers,
             "buffer_size": header.map(|h| h.buffer_size),
             "compressed": totals.compressed_buffers > 0,
@@ -477,6 +549,12 @@ impl Counted {
                 format!("{} ({seconds:.3} s)", header.end_time)
             };
             let _ = writeln!(text, "  time     {} to {end}", header.start_time);
+            if let Some((first, last)) = self.span
+                && (first, last) != (header.start_time, header.end_time)
+            {
+                let seconds = last.0.saturating_sub(first.0) as f64 / 1e7;
+                let _ = writeln!(text, "  events   {first} to {last} ({seconds:.3} s)");
+            }
         }
         let compressed = match totals.compressed_buffers {
             0 => String::new(),

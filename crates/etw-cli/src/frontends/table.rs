@@ -8,6 +8,9 @@ use crate::output::Failure;
 /// Reads an option's values and changes the command.
 pub type Apply<C> = fn(&mut C, &mut Words<'_>, &str) -> Result<(), Failure>;
 
+/// Takes a word that belongs to no option.
+pub type Operand<C> = fn(&mut C, &str) -> Result<(), Failure>;
+
 /// A Windows command.
 pub struct Table<C: 'static> {
     pub command: &'static str,
@@ -20,7 +23,7 @@ pub struct Table<C: 'static> {
     /// Names of the actions by their bit; empty where the command has one action.
     pub actions: &'static [(u16, &'static str)],
     /// Takes a word that belongs to no option.
-    pub operand: Option<fn(&mut C, &str) -> Result<(), Failure>>,
+    pub operand: Option<Operand<C>>,
     pub rows: &'static [Row<C>],
     /// Facts below the options.
     pub notes: &'static str,

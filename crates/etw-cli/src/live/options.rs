@@ -370,7 +370,7 @@ pub fn enablements(
     for wanted in wanted {
         let id = resolve(&wanted.provider)?;
         if all.iter().any(|other| other.provider == id) {
-            // A session has one wish of a provider: the second would replace the first.
+            // A session has one enablement of a provider: the second would replace the first.
             return Err(Failure::Usage(format!("provider {id} is named twice")));
         }
         all.push(Enablement::new(id, options.info(&wanted.wanted)?));

@@ -26,7 +26,7 @@ pub struct Arguments {
     #[command(flatten)]
     format: TextOrJson,
     /// Stop after N events
-    #[arg(long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N")]
     limit: Option<u64>,
     #[command(flatten)]
     enable: EnableOptions,

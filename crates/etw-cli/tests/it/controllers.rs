@@ -126,7 +126,7 @@ impl Drop for Place {
     }
 }
 
-/// A process that writes when it is told to.
+/// A process that writes on request.
 pub struct Program {
     child: Child,
     input: Option<ChildStdin>,
@@ -810,7 +810,7 @@ fn names_are_no_commands_for_the_terminal() {
     }
 }
 
-/// P3, P4: a host that a command has started is told apart from it: nobody reads what it says, and that does not end it when
+/// P3, P4: a host that a command has started is independent of it: nobody reads its messages, and that does not end it when
 /// a program lies or its worker is killed; it holds nothing that was the command's.
 #[test]
 fn a_host_outlives_the_command_that_started_it() {
@@ -840,7 +840,7 @@ fn a_host_outlives_the_command_that_started_it() {
     let mut program = place.program();
     program.writes(10);
 
-    // What it said wrong is told to nobody.
+    // Nobody reads the message about the invalid bytes.
     let hello = FromProgram::Hello { version: VERSION, role: Role::Program as u8 };
     keeper.send(&hello.to_bytes(), &[]).unwrap();
     assert!(!keeper.receive_within(Duration::from_secs(20)).unwrap().bytes.is_empty());
@@ -1002,7 +1002,7 @@ fn a_killed_record_leaves_nothing_for_long() {
     assert_eq!(left(), ["etw-record-4194305-x"]);
 }
 
-/// A command that is recorded hears of the signals that end it, its children's ends, and what `etw record` is told.
+/// A recorded command receives the signals that end it, those of its children, and those sent to `etw record`.
 #[test]
 fn recorded_commands_have_their_signals() {
     let place = Place::new("signals");

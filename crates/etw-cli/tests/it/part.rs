@@ -95,7 +95,7 @@ fn what_a_killed_program_left_is_read_and_folded_in() {
     assert_eq!(json_lines(&stat)[0]["finalised"], true);
 }
 
-/// P5: any damage to it is told, and costs neither the trace nor the command.
+/// P5: any damage to it is reported, and costs neither the trace nor the command.
 #[test]
 fn a_damaged_part_costs_nothing_else() {
     let folder = Folder::new("part-damaged");

@@ -84,3 +84,35 @@ fn damage_has_its_file_offset() {
     assert_eq!(damage[0]["offset"], 0x2048);
     assert!(damage[0]["what"].as_str().unwrap().starts_with("record size 3 at +0"));
 }
+
+/// `--where` selects what is counted, `--top` how many rows are shown; the events' times stand beside the header's.
+#[test]
+fn counts_can_be_selected_and_cut() {
+    let file = TempFile::new(&greetings(300));
+    let of = |arguments: &[&str]| {
+        let arguments = [&["stat", "--json"], arguments].concat();
+        json_lines(&stdout(&arguments, &[file.path()], 0)).remove(0)
+    };
+    let stat = of(&["--where", "event == 'Greeting' and text like '*7'"]);
+    assert_eq!((&stat["records"], &stat["by_header"]), (&30.into(), &json!({"EVENT64": 30})));
+    let stat = of(&["--top", "1"]);
+    assert_eq!(stat["by_event"][0]["count"], 300);
+    assert_eq!(stat["by_event"][1]["count"], 1);
+    assert_eq!(stat["by_event"][1]["event"], Value::Null);
+    assert_eq!(stat["first_event"], "2026-01-02T03:04:05.0000000Z");
+    assert_eq!(stat["last_event"], "2026-01-02T03:04:05.0002990Z");
+    let stat = of(&["--where", "time >= +100us"]);
+    assert_eq!(stat["first_event"], "2026-01-02T03:04:05.0001000Z");
+    let text = stdout(&["stat", "--where", "time >= +100us"], &[file.path()], 0);
+    assert!(text.contains("events   2026-01-02T03:04:05.0001000Z to "), "{text}");
+}
+
+/// A trace alone is dumped.
+#[test]
+fn a_trace_alone_is_dumped() {
+    let file = TempFile::new(&greetings(3));
+    let text = stdout(&["dump"], &[file.path()], 0);
+    assert_eq!(stdout(&[], &[file.path()], 0), text);
+    let first = stdout(&["dump", "-n", "1"], &[file.path()], 0);
+    assert_eq!(first.lines().count(), 1);
+}

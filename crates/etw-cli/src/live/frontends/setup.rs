@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// OV-24: what does not go together is told before a host is asked.
+    /// OV-24: options that exclude each other are rejected before a host is asked.
     #[test]
     fn files() {
         let of = |real_time, buffering| Setup {
