@@ -109,7 +109,8 @@ fn json_field(schema: &Schema, index: usize, field: &Field, budget: &mut usize) 
 }
 
 fn map(map: &Map) -> Value {
-    let values = map.entries.iter().map(|(value, text)| json!({"value": value, "text": text}));
+    let values =
+        map.entries.iter().map(|(value, text)| json!({"value": value, "text": text.trim_end()}));
     json!({
         "name": map.name,
         "kind": match map.kind { MapKind::Value => "valueMap", MapKind::Bits => "bitMap" },

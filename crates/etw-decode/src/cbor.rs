@@ -8,7 +8,7 @@ use ciborium::Value;
 /// CBOR (RFC 8949) as JSON: byte strings as hex, tags as what they tag, keys that are no text as their JSON text, `undefined`
 /// and other simple values as null, numbers that are not finite as strings.
 ///
-/// Whatever the bytes say, the work and the text are bounded: by the data's length, and by 64 levels.
+/// For any bytes, the work and the text are bounded by the length of the data and by 64 levels.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cbor;
 

@@ -10,7 +10,7 @@ use etw_tracelogging::ProviderTraits;
 use etw_types::{EventRecord, Guid};
 use std::borrow::Cow;
 
-/// What [`Decoded::visit_part`] leaves.
+/// The result of [`Decoded::visit_part`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visited<'p> {
     /// The payload's bytes behind the last field that was visited.

@@ -24,7 +24,7 @@ const CACHE_LIMIT: usize = 8 << 20;
 
 /// Finds schemas, learning them from the records that describe others.
 ///
-/// What a record decodes to depends on the records given before it, in their order, and on nothing else: two decoders
+/// The result for a record depends only on the records decoded before it, in their order: two decoders
 /// that begin with equal stores and are given the same records agree.
 pub struct Decoder {
     store: Arc<Store>,

@@ -42,7 +42,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct ExprError {
     /// Bytes from the start of the text.
     pub at: usize,
-    /// What is wrong there.
+    /// The mistake.
     pub what: String,
 }
 
@@ -99,7 +99,7 @@ impl Expr {
     /// Compiles an expression. `time` reads points in time: 100 ns units since 1601.
     ///
     /// # Errors
-    /// What is wrong, and at which character.
+    /// [`ExprError`]: the mistake, and at which character it is.
     pub fn parse(
         text: &str,
         time: impl Fn(&str) -> Result<FileTime, String>,
@@ -166,7 +166,7 @@ impl Expr {
         if !self.fields.is_empty() {
             let mut finder =
                 Finder { fields: &self.fields, found: &mut found, path: Vec::new(), style };
-            // What does not fit its schema has the fields before the error.
+            // A payload that does not fit its schema still has the fields before the error.
             let _ = decoded.visit(record, &mut finder);
         }
         let context = Context { record, decoded, time, style, found: &found };

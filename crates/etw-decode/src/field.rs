@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct Field {
     /// As the schema has it.
     pub name: String,
-    /// What is stored.
+    /// How its values are stored.
     pub kind: Kind,
     /// TDH's types: those of the schema, or equivalent ones. A struct's are meaningless.
     pub types: (InType, OutType),
@@ -33,14 +33,14 @@ pub struct Field {
     pub(crate) json_key: Box<[u8]>,
 }
 
-/// What a field stores.
+/// How values of a field are stored.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// A value.
     Scalar {
         /// How it lies in the payload.
         wire: Wire,
-        /// What it is shown as.
+        /// How it is shown.
         show: Show,
     },
     /// Other fields, one after the other.
@@ -133,7 +133,7 @@ impl Field {
 
 /// JSON keys: a name that a sibling had before gets `#2`, `#3`, …, whichever is free.
 pub(crate) fn name_siblings(fields: &mut [Field]) {
-    // Of each key that is taken, the number to try next.
+    // The number to try next, for each key that is taken.
     let mut taken: HashMap<String, u32> = HashMap::new();
     for field in fields {
         if field.is_custom_length {

@@ -375,7 +375,7 @@ mod tests {
         .concat()
     }
 
-    /// What `check` finds in the event whose payload is given.
+    /// Runs `check` on the event with the given payload.
     fn with_event<R>(payload: &[u8], check: impl FnOnce(&Event<'_>) -> R) -> R {
         let mut catalog = Catalog::default();
         catalog.add_manifest(MANIFEST.as_bytes()).unwrap();

@@ -59,7 +59,7 @@ fn check(field: &Field, index: usize, is_whole: &[Result<(), String>]) -> Result
 fn first_fields(items: &[Result<Field, String>], wanted: usize) -> (Vec<Field>, usize) {
     let mut top_level = wanted;
     loop {
-        // Of each kept field its old index, in the new order.
+        // The old index of each kept field, in the new order.
         let mut old: Vec<usize> = (0..top_level).collect();
         let mut fields = Vec::new();
         let mut next = 0;

@@ -33,6 +33,7 @@
 //! | `pdb` | formats of WPP messages in PDB files |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod activity;
 mod catalog;

@@ -60,7 +60,14 @@ impl fmt::Display for ManifestError {
     }
 }
 
-impl std::error::Error for ManifestError {}
+impl std::error::Error for ManifestError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ManifestError::Compiled(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 /// Reads a manifest: UTF-8, or UTF-16 with its mark.
 ///

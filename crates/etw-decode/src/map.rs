@@ -15,7 +15,7 @@ pub struct Map {
     pub entries: Vec<(u32, String)>,
 }
 
-/// What the entries of a map stand for.
+/// The kind of values that the entries of a map name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MapKind {
     /// The whole value.

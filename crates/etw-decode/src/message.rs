@@ -95,7 +95,7 @@ impl Parser {
         }
     }
 
-    /// What follows a percent sign: bytes taken, or `None` where the message ends there.
+    /// Reads the escape behind a percent sign: returns the bytes it takes, or `None` if the message ends there.
     fn escape(&mut self, rest: &str) -> Option<usize> {
         let bytes = rest.as_bytes();
         let digits = bytes.iter().take(2).take_while(|byte| byte.is_ascii_digit()).count();

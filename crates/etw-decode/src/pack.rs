@@ -40,6 +40,7 @@ const INDEX_LIMIT: usize = 64 << 20;
 /// The kind of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum SourceKind {
     Manifest,
     Compiled,

@@ -14,7 +14,7 @@ const WARNING_LIMIT: usize = 100;
 pub struct Manifest {
     /// In the order of the manifest.
     pub providers: Vec<ManifestProvider>,
-    /// What was left out, and why; at most a hundred.
+    /// Warnings about parts that were left out, and why; at most a hundred.
     pub warnings: Vec<String>,
     /// Approximate bytes of memory that the events take.
     pub(crate) size: usize,
@@ -55,7 +55,7 @@ pub struct ManifestProvider {
     pub name: String,
     /// By id and version.
     pub events: HashMap<(u16, u8), Schema>,
-    /// What it can be enabled by: mask and name.
+    /// Masks and names of its keywords.
     pub keywords: Vec<(u64, String)>,
     /// Its channels, by value.
     pub channels: Vec<ManifestChannel>,

@@ -107,7 +107,7 @@ impl Store {
         self.sources.catalog(provider)
     }
 
-    /// What was learnt, by provider or class, as parts of a pack's source.
+    /// The learnt schemas by provider or class, as parts of a pack's source.
     pub(crate) fn parts(&self) -> std::collections::BTreeMap<Guid, Vec<(u8, Vec<u8>)>> {
         let mut parts: std::collections::BTreeMap<Guid, Vec<(u8, Vec<u8>)>> = Default::default();
         let mut add = |guid, kind, bytes| parts.entry(guid).or_default().push((kind, bytes));

@@ -43,7 +43,14 @@ impl fmt::Display for SchemaError {
     }
 }
 
-impl std::error::Error for SchemaError {}
+impl std::error::Error for SchemaError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            SchemaError::Metadata(error) => Some(error),
+            _ => None,
+        }
+    }
+}
 
 /// Deeper than any encoder nests, shallow enough for the stack.
 const DEPTH: usize = 60;

@@ -15,7 +15,7 @@ pub struct Style {
     pub json_strings64: bool,
     /// For 8-bit text that is not UTF-8.
     pub code_page: CodePage,
-    /// What decodes custom-serialised fields; without it, and where it fails, they are shown as protocol, schema and bytes.
+    /// Decoders of custom-serialised fields. Without a decoder, or if it fails, a field is shown as protocol, schema and bytes.
     pub custom: Option<&'static CustomDecoders>,
 }
 
@@ -79,7 +79,7 @@ pub enum Value<'a> {
     Custom {
         /// 0–31; 0–4 are Microsoft's.
         protocol: u8,
-        /// What the protocol needs to decode the data.
+        /// The schema that the protocol needs to decode the data.
         schema: &'a [u8],
         /// The serialised value.
         data: &'a [u8],
@@ -100,7 +100,7 @@ pub(crate) struct Integer<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// What an integer stands for; [`Show`]s of other kinds of values do not apply to it.
+    /// The value of an integer. A [`Show`] for other kinds of values does not apply.
     #[inline]
     pub(crate) fn of_integer(integer: Integer<'a>, show: Show) -> Value<'a> {
         let Integer { bytes, is_signed, signed, unsigned } = integer;

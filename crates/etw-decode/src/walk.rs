@@ -42,7 +42,7 @@ impl fmt::Display for PayloadError {
 
 impl std::error::Error for PayloadError {}
 
-/// What one event may cost: fields and values, plus the characters of their names and of the names of their values.
+/// The budget of one event: fields and values, plus the characters of their names and of the names of their values.
 ///
 /// The largest honest event has 64 KiB of one-byte values; the rest is for names that repeat in arrays of structs.
 const BUDGET: usize = 4 << 20;

@@ -47,7 +47,7 @@ pub enum WevtError {
     Bad {
         /// Bytes from the start of the resource.
         offset: usize,
-        /// What was expected there.
+        /// The item that was expected there.
         what: &'static str,
     },
     /// It describes more than any program has: its blocks overlap.

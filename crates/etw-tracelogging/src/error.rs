@@ -8,11 +8,11 @@ use std::fmt;
 pub struct MetadataError {
     /// Where in the blob the part begins that could not be read.
     pub offset: usize,
-    /// What is wrong with it.
+    /// The error in it.
     pub kind: MetadataErrorKind,
 }
 
-/// What is wrong with a part of a blob.
+/// An error in a part of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MetadataErrorKind {

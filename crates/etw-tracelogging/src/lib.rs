@@ -36,6 +36,7 @@
 //! MIT-licensed crates `tracelogging` and `tracelogging_dynamic`, with whose bytes the tests compare ours, and .NET's
 //! EventSource (MIT).
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod cursor;
 mod encode;

@@ -72,12 +72,12 @@ pub enum Count {
     Variable,
 }
 
-/// What a custom-serialised field (`TraceLoggingCustom`) says of its payload.
+/// The metadata of a custom-serialised field (`TraceLoggingCustom`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Custom<'a> {
     /// 0–31: which family of serializers wrote the payload; 0–4 are Microsoft's.
     pub protocol: u8,
-    /// What that family needs to decode it.
+    /// The schema that this family needs to decode it.
     pub schema: &'a [u8],
 }
 

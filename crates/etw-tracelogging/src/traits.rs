@@ -77,7 +77,7 @@ impl<'a> ProviderTraits<'a> {
     }
 }
 
-/// What a trait's data is: 1–127 are Microsoft's, 128–255 anyone's.
+/// The type of a trait: 1–127 are Microsoft's, 128–255 are free for others.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[doc(alias = "ETW_PROVIDER_TRAIT_TYPE")]
 pub struct TraitType(pub u8);

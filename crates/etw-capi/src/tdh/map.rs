@@ -37,6 +37,7 @@ pub fn map_info(map: &Map, source: Option<Source>) -> Vec<u8> {
         out.extend(((base + texts.len()) as u32).to_le_bytes());
         out.extend(value.to_le_bytes());
         // Windows documents a blank behind each text ("Monday "): programs cut off the last unit, or put a bar in its place.
+        let text = text.trim_end();
         let text = if is_wbem { Cow::Borrowed(text) } else { Cow::Owned(format!("{text} ")) };
         texts.extend(utf16_z(&text));
     }

@@ -1,4 +1,4 @@
-//! What every manifest knows without declaring it: the values and texts of `winmeta.xml`, as Microsoft documents them.
+//! Levels, opcodes, keywords and channels that every manifest can use without declaring them: the values and texts of `winmeta.xml`, as Microsoft documents them.
 
 /// Levels: name, value, text.
 const LEVELS: &[(&str, u8, &str)] = &[

@@ -84,7 +84,7 @@ struct Template {
     is_reported: bool,
 }
 
-/// What events refer to, mostly by offset.
+/// The items that events refer to, mostly by offset.
 #[derive(Default)]
 struct Known {
     /// Levels, opcodes, tasks and keywords.

@@ -107,6 +107,30 @@ fn resource(unknown: u8) -> Vec<u8> {
         blob.u32(103);
     }
     begin(&mut blob, 7, b"TTBL", 2);
+    let templates = templates(&mut blob, unknown, &maps, &mut names);
+    begin(&mut blob, 8, b"EVNT", 2);
+    let refers = [opcode, level, task];
+    events(&mut blob, &templates, refers, keyword);
+    begin(&mut blob, 9, b"EVTA", 1);
+    blob.bytes(&[0x11, 2, 7, 0]);
+    let text = blob.u32(0);
+    let at = blob.0.len();
+    blob.set(text, at);
+    blob.bytes(b"M\0a\0d\0e\0\0\0");
+    for (at, name) in names {
+        let offset = blob.name(name);
+        blob.set(at, offset);
+    }
+    blob.0
+}
+
+/// Two templates; returns their offsets. `names`: offsets of texts, and the texts.
+fn templates(
+    blob: &mut Blob,
+    unknown: u8,
+    maps: &[usize],
+    names: &mut Vec<(usize, &'static str)>,
+) -> Vec<usize> {
     // n, text of n characters, a struct of two twice, a pair of bytes; members: kind, mask.
     type Property = (u32, [u8; 4], usize, u16, u16, &'static str);
     let whole: &[Property] = &[
@@ -143,10 +167,15 @@ fn resource(unknown: u8) -> Vec<u8> {
         let end = blob.0.len();
         blob.set(size, end - template);
     }
-    begin(&mut blob, 8, b"EVNT", 2);
+    templates
+}
+
+/// An event for each template.
+fn events(blob: &mut Blob, templates: &[usize], refers: [usize; 3], keyword: usize) {
+    let [opcode, level, task] = refers;
     blob.u32(0);
     let mut lists = Vec::new();
-    for (id, template) in [7u8, 8].into_iter().zip(templates) {
+    for (id, template) in [7u8, 8].into_iter().zip(templates.iter().copied()) {
         blob.bytes(&[id, 0, 2, 16, 4, 11, 1, 0]);
         blob.bytes(&0x8000_0000_0000_0010u64.to_le_bytes());
         blob.u32(104);
@@ -159,17 +188,6 @@ fn resource(unknown: u8) -> Vec<u8> {
     let at = blob.0.len();
     lists.into_iter().for_each(|list| blob.set(list, at));
     blob.u32(keyword as u32);
-    begin(&mut blob, 9, b"EVTA", 1);
-    blob.bytes(&[0x11, 2, 7, 0]);
-    let text = blob.u32(0);
-    let at = blob.0.len();
-    blob.set(text, at);
-    blob.bytes(b"M\0a\0d\0e\0\0\0");
-    for (at, name) in names {
-        let offset = blob.name(name);
-        blob.set(at, offset);
-    }
-    blob.0
 }
 
 /// A table of messages 100 to 104, one of them in 8 bits.

@@ -32,7 +32,7 @@ pub(super) enum Item {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WppFormat {
     pub(super) parts: Vec<Part>,
-    /// Of each field: its number in the text, and how it is written.
+    /// For each field, its number in the text and how it is written.
     pub(super) items: Vec<(usize, Item)>,
 }
 
@@ -120,7 +120,7 @@ pub(super) fn parts(
     }
     text.push_str(rest);
     parts.push(Part::Text(text));
-    // What stands behind the prefix is set off from it.
+    // Blanks set the text off from the prefix.
     if let Some(Part::Text(first)) = parts.first_mut() {
         let trimmed = first.trim_start().len();
         first.drain(..first.len() - trimmed);
@@ -151,7 +151,7 @@ pub(crate) struct WppText<'f> {
     style: &'f Style,
     pointer_size: u8,
     place: usize,
-    /// Of each field, a text for each of its inserts.
+    /// For each field, a text for each of its inserts.
     texts: Vec<Vec<String>>,
 }
 

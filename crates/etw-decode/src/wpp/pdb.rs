@@ -20,7 +20,7 @@ const SIZE_LIMIT: usize = 256 << 20;
 /// The messages of a PDB file; warnings about what could not be read.
 ///
 /// # Errors
-/// What the reader of PDBs says of the file.
+/// The message of the PDB reader.
 pub fn parse(file: impl Read + Seek + Debug) -> Result<(Vec<WppMessage>, Vec<String>), String> {
     let (text, mut warnings) = to_tmf(file)?;
     let (messages, more) = parse_tmf(&text);
@@ -32,7 +32,7 @@ pub fn parse(file: impl Read + Seek + Debug) -> Result<(Vec<WppMessage>, Vec<Str
 /// The TMF file that `tracepdb` would make of it, but for its head; warnings.
 ///
 /// # Errors
-/// What the reader of PDBs says of the file.
+/// The message of the PDB reader.
 pub fn to_tmf(file: impl Read + Seek + Debug) -> Result<(String, Vec<String>), String> {
     let text = |error: pdb::Error| error.to_string();
     let mut pdb = pdb::PDB::open(file).map_err(text)?;

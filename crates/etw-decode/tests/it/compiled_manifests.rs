@@ -6,7 +6,7 @@ use etw_decode::wevt::{self, Messages};
 use etw_decode::{Field, Kind, Length, Schema};
 use std::collections::BTreeSet;
 
-/// What a field is, without the types that TDH names and the text of a map.
+/// A field as text, for comparison.
 fn shape(field: &Field) -> String {
     let map = field.map.as_ref().map(|map| (&map.name, &map.kind, &map.entries));
     // A length of one belongs to values that have a length of their own, too.

@@ -1,7 +1,7 @@
 //! Real traces, read from `../shared/corpus`; skipped where it is absent.
 //!
-//! What values TraceEvent shows for the same events is compared by the tests of the command, which has the same table
-//! of differences; here the numbers of events are, and that schemas fit their payloads.
+//! These tests compare numbers of events, and check that schemas fit their payloads. The tests of the command compare the values
+//! that TraceEvent shows, with the same table of differences.
 
 use crate::support::Json;
 use etw_decode::{Catalog, Decoder, Field, Kind, Reason, Schema, Source, Store, Style, mof, walk};
@@ -58,7 +58,7 @@ fn tracelogging_events_use_up_their_payloads() {
 /// Its payload is longer than its description: that has two frames, and the CLR writes as many as there are.
 const LONGER: &str = "Microsoft-Windows-DotNETRuntime/CLRStack/CLRStackWalk";
 
-/// What the trace calls an event, and TraceEvent's own parsers call it. Both count it as often.
+/// Names of an event in the trace and in TraceEvent's own parsers. Both count it as often.
 const NAMES: [(&str, &str); 49] = [
     ("Microsoft-Windows-DNS-Client/DnsServerForInterface", "="),
     ("Microsoft-Windows-DotNETRuntime/AppDomainResourceManagement/ThreadCreated", "="),
@@ -138,7 +138,7 @@ const NAMES: [(&str, &str); 49] = [
     ("Microsoft-Windows-Kernel-Process/ProcessStop/Stop", "="),
 ];
 
-/// What TraceEvent does not count: it folds them into the events and methods that they belong to.
+/// Events that TraceEvent does not count: it folds them into the events and methods that they belong to.
 const FOLDED: [&str; 4] = [
     "Microsoft-Windows-DotNETRuntime/CLRStack/CLRStackWalk",
     "Microsoft-Windows-DotNETRuntime/CLRMethod/MethodILToNativeMap",
@@ -224,7 +224,7 @@ fn compare(corpus: &Path, mut counts: BTreeMap<String, u64>) {
     }
 }
 
-/// What a trace is decoded to, by source, and how many records are longer or shorter than their schema.
+/// Counts the records of a trace by schema source, and the records that are longer or shorter than their schema.
 fn sources(name: &str, catalog: Catalog) -> (BTreeMap<&'static str, u64>, BTreeMap<String, u64>) {
     let path = corpus().unwrap().join(format!("etl/{name}.etl"));
     let mut decoder = Decoder::new();

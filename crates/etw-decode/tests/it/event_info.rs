@@ -614,7 +614,7 @@ fn maps_of_hex_numbers_of_arrays_and_of_other_providers() {
              \"text\":\"x\"}"
         );
     }
-    // What has no name keeps its form.
+    // A value without a name keeps its form.
     let json = decode(&mut decoder, &event(1, &[9, 0, 0, 0, 3, 4, 0]));
     assert_eq!(json, "{\"hex\":\"0x9\",\"array\":[3,4],\"text\":\"\"}");
     for flags in [0x10, 0x20] {
@@ -634,7 +634,7 @@ fn custom_schemas_that_cannot_be_read_leave_binary() {
     for (custom_schema, in_type, payload, expected) in [
         (vec![5, 0, 9, 0, 1], 14, &[2, 0, 0xaa, 0xbb][..], "{\"c.Length\":2,\"c\":\"aabb\"}"),
         (vec![0, 1, 0, 0], 14, &[2, 0, 0xaa, 0xbb], "{\"c.Length\":2,\"c\":\"aabb\"}"),
-        // Of a number there is no custom form.
+        // A number has no custom form.
         (vec![5, 0, 0, 0], 4, &[2, 0, 0xaa, 0xbb], "{\"c.Length\":2,\"c\":170}"),
         // A counted one brings its length along.
         (

@@ -1,4 +1,4 @@
-//! What records decode to: by TraceLogging metadata, by TRACE_EVENT_INFO, by what is known of the EventTrace group.
+//! Records decoded by TraceLogging metadata, TRACE_EVENT_INFO, manifests and the table of the EventTrace group.
 
 mod compiled_manifests;
 mod corpus;

@@ -82,7 +82,7 @@ fn replay(target: &str, seeds: Vec<(&'static str, Vec<u8>)>, run: fn(&[u8])) {
         count += 1;
     }
     assert!(count >= seeds.len(), "{target}: {count} seeds");
-    // What a fuzzer would begin with: bytes changed, cut out and doubled, the same in every run.
+    // Mutants as a fuzzer starts with: bytes changed, cut out and doubled, the same in every run.
     let mut state = 1u64;
     let mut random = |below: usize| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

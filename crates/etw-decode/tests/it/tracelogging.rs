@@ -210,7 +210,7 @@ fn a_short_payload_names_the_field_and_its_offset() {
         .unwrap();
     let error = tracelogging_json(&blob, &[0; 7]).unwrap_err();
     assert_eq!(error, PayloadError::Short { field: "second".into(), offset: 4 });
-    // What stands behind the last field is ignored.
+    // Bytes behind the last field are the rest.
     assert!(tracelogging_json(&blob, &[0; 9]).is_ok());
 }
 
@@ -338,7 +338,7 @@ fn one_of_each() -> Vec<(InType, Vec<u8>, &'static str)> {
     ]
 }
 
-/// What an out-type makes of the value above; `None` leaves the default.
+/// The value above as an out-type shows it; `None` leaves the default.
 fn otherwise(in_type: InType, out_type: u8) -> Option<&'static str> {
     let (i, narrow) = (in_type.0, (3..=6).contains(&in_type.0));
     let integer = (3..=10).contains(&i);

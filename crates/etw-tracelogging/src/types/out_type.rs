@@ -38,7 +38,7 @@ pub enum Show {
     Status(StatusKind),
 }
 
-/// What a status code is.
+/// The kind of a status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StatusKind {
@@ -271,7 +271,7 @@ pub fn tdh_types(wire: Wire, show: Show) -> (tdh::InType, tdh::OutType) {
     (in_type, out.unwrap_or_else(|| in_type.default_out()))
 }
 
-/// What the two types of a TraceLogging field amount to.
+/// The combined meaning of the two types of a TraceLogging field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldType {
     /// TDH's types.

@@ -1,4 +1,4 @@
-//! What is written is read.
+//! Blobs that are written and read again.
 
 use etw_tracelogging::{
     Count, Custom, EventMetadata, Field, InType, OutType, ProviderTraits, provider_traits,
