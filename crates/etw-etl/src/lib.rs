@@ -30,6 +30,7 @@
 //!
 //! Limits: little-endian files of Windows XP and later; a merge holds one open buffer for each CPU of each file.
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 mod damage;
 pub mod header;

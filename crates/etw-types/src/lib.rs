@@ -26,6 +26,7 @@
 //! ```
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
+#![deny(missing_docs)]
 
 #[macro_use]
 mod flags;

@@ -75,6 +75,8 @@ impl Consumer {
     ///
     /// # Errors
     /// [`ReadError::Stream`] if the host breaks the protocol.
+    // Not `Iterator`: what it returns borrows from `self`.
+    #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Event<'_>>, ReadError> {
         while !self.stream.skip_to_record() {
             if !self.stream.wait()? {

@@ -249,6 +249,8 @@ impl LiveStream {
     ///
     /// # Errors
     /// [`StreamError`]
+    // Not `Iterator`: what it returns borrows from `self`.
+    #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<LiveItem<'_>>, StreamError> {
         Ok(if self.wait_for_item()? { self.next_ready() } else { None })
     }

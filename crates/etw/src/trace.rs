@@ -80,6 +80,8 @@ impl Trace {
     ///
     /// # Errors
     /// None today: a file that changes or cannot be read further is [damage](Trace::damage).
+    // Not `Iterator`: what it returns borrows from `self`.
+    #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Event<'_>>, ReadError> {
         let Some(record) = self.records.next() else { return Ok(None) };
         let clock = self.clocks[record.position.file_index as usize];
