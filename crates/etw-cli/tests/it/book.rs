@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Commands whose options are those of Windows' tools.
-const WINDOWS: [&str; 5] = ["tracerpt", "tracefmt", "tracelog", "logman", "xperf"];
+const WINDOWS: [&str; 6] = ["tracerpt", "tracefmt", "tracelog", "logman", "xperf", "mc"];
 const WITH_SUBCOMMANDS: [&str; 3] = ["session", "provider", "pack"];
 
 #[test]
@@ -80,6 +80,8 @@ fn help(path: &[String]) -> Option<String> {
     let mut etw = Command::new(env!("CARGO_BIN_EXE_etw"));
     match path[0].as_str() {
         "help" => etw.arg("help"),
+        // `-h` is an option of Windows' mc.
+        "mc" => etw.args(["help", "mc"]),
         command if WINDOWS.contains(&command) => etw.args([command, "-h"]),
         _ => etw.args(path).arg("--help"),
     };
