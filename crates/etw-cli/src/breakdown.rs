@@ -125,7 +125,7 @@ impl Rate {
     fn add(&mut self, time: i64) {
         let start = *self.start.get_or_insert(time);
         self.width = self.width.max(1);
-        // What is older than the first record stands with it.
+        // Records older than the first one count in its column.
         let elapsed = time.saturating_sub(start).max(0);
         while elapsed / self.width >= BINS as i64 {
             self.width = self.width.saturating_mul(2);

@@ -46,7 +46,7 @@ enum Format {
     Pcapng,
 }
 
-/// What becomes of an event.
+/// The shape of an event in a viewer.
 enum Shape<'s> {
     /// Begins a slice.
     Begin(Track),
@@ -73,7 +73,7 @@ trait Target {
     fn event(&mut self, event: &Event<'_>) -> std::io::Result<()>;
     /// The rest.
     fn finish(&mut self, names: &Names) -> std::io::Result<()>;
-    /// What was written, of what.
+    /// The number of written items, and their kind.
     fn told(&self) -> (u64, &'static str);
 }
 
@@ -102,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         decoder.set_learning(false);
         decoder
     };
-    // What describes events, and names processes, may stand at the end.
+    // Schemas and names of processes may be at the end of a trace.
     let store = crate::dump::gather(records());
     let names = Names::gather(records(), decoder(store.clone()));
     let new = NewFile::create(&arguments.output, &arguments.files, arguments.replace.force)?;
@@ -186,7 +186,7 @@ fn shape<'s>(record: &EventRecord<'_>, decoded: &Decoded<'_>, name: &'s str) -> 
     if !record.header.is_event() {
         return Shape::Instant(on_thread);
     }
-    // What .NET's counters write.
+    // Events of .NET's counters.
     if name == "EventCounters" || name.ends_with("Counter") {
         const FIELDS: &[&str] = &["Mean", "Increment", "Value"];
         let value = Picked::of(FIELDS, record, decoded)

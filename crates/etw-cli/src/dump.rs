@@ -168,7 +168,7 @@ fn is_compressed(traces: &[TraceFile]) -> bool {
     traces.iter().any(|trace| trace.totals().compressed_buffers > 0)
 }
 
-/// What a trace says of its events.
+/// Gathers the schemas in a trace.
 pub fn gather(mut records: Records) -> Arc<Store> {
     let mut store = Store::default();
     while let Some(record) = records.next() {

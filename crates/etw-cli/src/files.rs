@@ -1,4 +1,4 @@
-//! What the commands say about the files that they read.
+//! Traces that commands read: opening them, and notes on their state, losses and damage.
 
 use crate::output::Outcome;
 use etw_etl::DamageLog;
@@ -58,7 +58,7 @@ pub fn notes(file: &TraceFile) -> Vec<String> {
     notes
 }
 
-/// What the session lost, by its header.
+/// Losses of the session, by its header.
 fn losses(file: &TraceFile) -> Option<String> {
     let header = file.header()?;
     let (events, buffers) = (header.events_lost, header.buffers_lost);

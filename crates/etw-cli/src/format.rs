@@ -64,21 +64,21 @@ pub struct Options {
     pub raw: bool,
     /// Numbers and encodings.
     pub style: Style,
-    /// What records tell of each other, if it was asked for.
+    /// Names for `--join`.
     pub names: Option<std::sync::Arc<Names>>,
 }
 
-/// What belongs to a record's file.
+/// Facts of a record's file.
 #[derive(Clone, Copy, Debug)]
 pub struct FileFacts {
-    /// What raw timestamps mean.
+    /// The clock of raw timestamps.
     pub clock: Clock,
     /// 100 ns units of CPU times.
     pub timer_resolution: u32,
 }
 
 impl Options {
-    /// What stands before the first record.
+    /// The text before the first record.
     pub fn prologue(&self) -> &'static str {
         match self.format {
             Format::Csv => csv::PROLOGUE,
@@ -87,7 +87,7 @@ impl Options {
         }
     }
 
-    /// What stands behind the last record.
+    /// The text behind the last record.
     pub fn epilogue(&self) -> &'static str {
         if self.format == Format::Xml { xml::EPILOGUE } else { "" }
     }

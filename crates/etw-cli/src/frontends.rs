@@ -50,11 +50,11 @@ pub static FRONTENDS: &[Frontend] = &[
 /// A Windows command that this program does not have.
 pub struct Absent {
     pub name: &'static str,
-    /// What to use instead.
+    /// The commands to use instead.
     pub instead: &'static str,
 }
 
-/// Those that users of Windows reach for.
+/// Absent commands that users of Windows know.
 pub static ABSENT: &[Absent] = &[
     Absent {
         name: "wpr",

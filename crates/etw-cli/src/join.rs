@@ -14,7 +14,7 @@ const LIMIT: usize = 1 << 20;
 /// Bytes of stacks that are kept for their events.
 const STACK_LIMIT: usize = 256 << 20;
 
-/// What is known of a trace's processes and threads.
+/// Names of a trace's processes, threads, files and images, and stacks of its events.
 #[derive(Debug, Default)]
 pub struct Names {
     processes: HashMap<u32, String>,
@@ -98,7 +98,7 @@ impl Visitor for Picked {
 }
 
 impl Names {
-    /// What a whole trace tells: rundown comes before and after the rest.
+    /// Gathers the names of a whole trace: rundown events are at its start and at its end.
     pub fn gather(mut records: Records, mut decoder: Decoder) -> Names {
         let mut names = Names::default();
         while let Some(record) = records.next() {
@@ -227,7 +227,7 @@ impl Names {
             && !name.is_empty()
             && self.processes.len() < LIMIT
         {
-            // Of a path its last part.
+            // The last part of a path.
             let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
             self.processes.insert(process, name.to_owned());
         }

@@ -72,7 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
 }
 
-/// What a folder is searched for.
+/// Extensions of files that are packed from a folder.
 const EXTENSIONS: [&str; 10] =
     ["man", "xml", "exe", "dll", "sys", "bin", "tmf", "pdb", "mof", "etwpack"];
 

@@ -199,7 +199,7 @@ impl Shared<'_> {
 struct Batch {
     bytes: Vec<u8>,
     items: Vec<Item>,
-    /// What was learnt before the first of them.
+    /// Schemas before the first of them.
     store: Arc<Store>,
     /// Where the text of each that is shown ends.
     ends: Vec<usize>,

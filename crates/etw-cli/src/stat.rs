@@ -110,7 +110,7 @@ fn tell(told: &mut BTreeMap<Origin, u64>, loss: Loss) {
     *count = count.saturating_add(loss.count);
 }
 
-/// What tells one row from another.
+/// The key of a row.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct RowKey {
     header: HeaderType,
@@ -298,7 +298,7 @@ fn count_where(trace: TraceFile, catalog: &Arc<Catalog>, filter: Option<&Filter>
 struct Counter {
     store: Store,
     rows: Rows,
-    /// What found no row.
+    /// Events without a row of their own.
     more: Row,
     /// For names that do not depend on the trace.
     decoder: Decoder,
@@ -420,7 +420,7 @@ impl Counted {
         LOSS_CAUSES.iter().filter_map(|&(kind, cause)| Some((cause, count(kind)?))).collect()
     }
 
-    /// What sessions of ours told of losses, in words.
+    /// Losses that our sessions reported, in words.
     pub fn told_losses(&self) -> impl Iterator<Item = (String, u64)> {
         self.told.iter().map(|((cause, provider, process), count)| {
             let provider = provider.map_or(String::new(), |guid| format!(", provider {guid}"));

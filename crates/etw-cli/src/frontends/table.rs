@@ -42,7 +42,7 @@ pub struct Row<C: 'static> {
     pub effect: Effect<C>,
 }
 
-/// What an option does.
+/// Effect of an option.
 pub enum Effect<C: 'static> {
     /// Shows the help.
     Help,

@@ -46,7 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Whoever waits for a signal hears that a thread has ended, with a panic, too.
+/// Wakes the thread that waits for signals when another thread ends, by a panic, too.
 struct TellEnd;
 
 impl Drop for TellEnd {

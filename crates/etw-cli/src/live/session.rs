@@ -338,7 +338,7 @@ pub fn summary(status: &SessionStatus) -> String {
     text
 }
 
-/// What to do about losses with a cause.
+/// The remedy for losses with a cause.
 pub fn remedy(cause: &str) -> &'static str {
     match cause {
         "no chunk" => {

@@ -5,7 +5,7 @@ use crate::output::Failure;
 /// Signals of this process that nothing else hears of.
 pub struct Signals {
     set: libc::sigset_t,
-    /// What was blocked before.
+    /// The signals that were blocked before.
     before: libc::sigset_t,
 }
 

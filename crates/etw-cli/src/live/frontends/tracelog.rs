@@ -147,7 +147,7 @@ impl Command {
         Ok(())
     }
 
-    /// What the command enables.
+    /// The command's enablements.
     fn enablements(&self) -> Vec<Enablement> {
         let filters = (self.filters != Filters::default()).then(|| Box::new(self.filters.clone()));
         let each = self.guids.iter().map(|source| {

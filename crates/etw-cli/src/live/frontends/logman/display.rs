@@ -1,4 +1,4 @@
-//! What `logman` shows of sessions.
+//! `logman`'s display of sessions.
 
 use super::super::{ProviderNames, braced, enabled, shown_file};
 use crate::format::safe;

@@ -1,4 +1,4 @@
-//! What `tracelog` shows of sessions and providers.
+//! `tracelog`'s display of sessions and providers.
 
 use super::super::{Controller, enabled, mode_names, shown_file};
 use crate::format::safe;

@@ -6,7 +6,7 @@ use crate::live::options::Named;
 use crate::output::Failure;
 use etw_types::Guid;
 
-/// What `-guid` names.
+/// A provider of `-guid`.
 #[derive(Debug)]
 pub enum Source {
     One(Named),

@@ -6,7 +6,7 @@ use crate::output::{Failure, Outcome};
 use crate::time_point::When;
 use crate::{dump, stat};
 
-/// What `-a` names.
+/// An analysis of `-a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Analysis {
     Dumper,
