@@ -2,9 +2,11 @@
 
 use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
-use crate::hints::{comma_before_option, comma_behind_name, comma_between_fields, did_you_mean};
+use crate::hints::{
+    OPTIONS, comma_before_option, comma_behind_name, comma_between_fields, did_you_mean,
+};
 use crate::meta::{Meta, Name, Number, Range};
-use crate::options::{ALL as OPTIONS, Options};
+use crate::options::Options;
 use crate::tokens::{
     Argument, Error, Result, comma_separated, fill, ident, single, split, text_of,
 };

@@ -2,7 +2,6 @@
 
 use proc_macro::{Delimiter, TokenTree};
 
-use crate::options::ALL as OPTIONS;
 use crate::tokens::{Error, Result};
 
 /// Rust types, and names of other libraries, that users look for among the fields; what to write instead.
@@ -41,6 +40,9 @@ const FOREIGN: &[(&str, &str)] = &[
     ("sid", "use `win_sid`"),
     ("filetime", "use `win_filetime`"),
 ];
+
+/// All options of fields.
+pub const OPTIONS: &[&str] = &["tag", "format", "count", "protocol", "schema", "description"];
 
 /// Words after which an expression continues.
 const CONTINUES: &[&str] =

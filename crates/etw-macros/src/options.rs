@@ -2,11 +2,9 @@
 
 use proc_macro::{Group, Ident, TokenStream, TokenTree};
 
+use crate::hints::OPTIONS;
 use crate::meta::{Number, Range};
 use crate::tokens::{Argument, Error, Result, split};
-
-/// All options of fields.
-pub const ALL: &[&str] = &["tag", "format", "count", "protocol", "schema", "description"];
 
 pub const TAG: Range = Range { what: "tag", max: 0x0fff_ffff, names: &[], method: "tag" };
 const FORMAT: Range = Range {
@@ -37,7 +35,7 @@ impl Options {
         while arguments.len() > positions {
             let last = arguments.last().and_then(Argument::as_call);
             let Some((name, group)) =
-                last.filter(|(name, _)| ALL.contains(&name.to_string().as_str()))
+                last.filter(|(name, _)| OPTIONS.contains(&name.to_string().as_str()))
             else {
                 break;
             };
