@@ -559,7 +559,7 @@ typedef struct _TRACE_LOGFILE_HEADER64 {
     ULONG BuffersLost;
 } TRACE_LOGFILE_HEADER64, *PTRACE_LOGFILE_HEADER64;
 
-/* What a session is made with and tells of itself; the names lie behind it, at the offsets. */
+/* Settings and statistics of a session; its names follow the structure, at the offsets. */
 typedef struct _EVENT_TRACE_PROPERTIES {
     WNODE_HEADER Wnode;
     ULONG BufferSize; /* KB */
@@ -815,7 +815,7 @@ typedef VOID(WINAPI *PEVENT_RECORD_CALLBACK)(struct _EVENT_RECORD *EventRecord);
 typedef ULONG(WINAPI *PEVENT_TRACE_BUFFER_CALLBACKW)(struct _EVENT_TRACE_LOGFILEW *Logfile);
 typedef ULONG(WINAPI *PEVENT_TRACE_BUFFER_CALLBACKA)(struct _EVENT_TRACE_LOGFILEA *Logfile);
 
-/* What OpenTrace opens, and tells of it. */
+/* The trace that OpenTrace opens, and facts about it. */
 typedef struct _EVENT_TRACE_LOGFILEW {
     LPWSTR LogFileName;
     LPWSTR LoggerName;
@@ -862,7 +862,7 @@ typedef struct _EVENT_TRACE_LOGFILEA {
     PVOID Context;
 } EVENT_TRACE_LOGFILEA, *PEVENT_TRACE_LOGFILEA;
 
-/* A classic provider is told what sessions want of it. */
+/* The callback of a classic provider, for the enablements of sessions. */
 typedef ULONG(WINAPI *WMIDPREQUEST)(WMIDPREQUESTCODE RequestCode, PVOID RequestContext,
                                     ULONG *BufferSize, PVOID Buffer);
 

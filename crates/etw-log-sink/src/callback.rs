@@ -1,3 +1,5 @@
+//! A sink that passes lines to a function.
+
 use std::fmt;
 
 use crate::line::{MAX_LINE, cut, time, write_line};

@@ -1,3 +1,5 @@
+//! A sink that prints coloured lines.
+
 use std::io::Write;
 
 use crate::line::{MAX_LINE, cut, time, write_line};
@@ -37,7 +39,7 @@ impl LogSink for ConsoleSink {
     }
 
     fn log(&self, record: &LogRecord<'_>) {
-        // Nobody is there to hear that standard output is closed.
+        // If standard output is closed, the line is dropped.
         let _ = std::io::stdout().lock().write_all(ConsoleSink::line(record).as_bytes());
     }
 }

@@ -1,3 +1,5 @@
+//! Contexts: properties and structures of a record.
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -32,7 +34,7 @@ pub enum Value<'a> {
     Ansi(Cow<'a, [u8]>),
     /// UTF-16 units, without the zero unit.
     Wide(Cow<'a, [u16]>),
-    /// Truth.
+    /// A truth value.
     Bool(bool),
     /// 64 bits, signed.
     Int64(i64),
@@ -52,7 +54,7 @@ pub enum Value<'a> {
     Uint8(u8),
     /// The head of a structure, with its number of members.
     Struct(u8),
-    /// A type that nobody here knows: its event goes without any property.
+    /// An unknown type. The event then has no properties.
     Unknown,
 }
 

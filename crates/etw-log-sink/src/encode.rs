@@ -15,11 +15,11 @@ use crate::context::{Pair, Value};
 use crate::level::LogLevel;
 use crate::sites;
 
-/// Bytes that the event's name, its fields and the message with its NUL may take together.
+/// The limit in bytes for the name of the event, its fields and the message with its NUL together.
 pub const MAX_SIZE: usize = 4096;
-/// Pairs, structures among them.
+/// The limit of pairs, including structures.
 pub const MAX_PAIRS: usize = 64;
-/// Size and tag.
+/// The size of the size and the tag.
 const HEAD: usize = 4;
 
 const UNICODE_STRING: u8 = 1;
@@ -36,7 +36,7 @@ const BOOL32: u8 = 13;
 /// `_TlgInSTRUCT | _TlgInChain`
 const STRUCT: u8 = 0x98;
 
-/// Shapes that an encoder recognises before it writes their metadata.
+/// The number of shapes that an encoder caches.
 const KNOWN: usize = 64;
 
 const COMMON: &[u8] = b"content\0\x02file\0\x02func\0\x02line\0\x07";
@@ -72,7 +72,7 @@ const fn start(level: u32) -> Start {
     Start { bytes, size }
 }
 
-/// A shape that came before.
+/// A shape whose site is known.
 #[derive(Debug)]
 struct Known {
     start: &'static Start,
@@ -81,22 +81,22 @@ struct Known {
     fields: Vec<(&'static [u8], u16)>,
 }
 
-/// An event in the making: memory that is used again.
+/// Encodes one event after another in the same memory.
 #[derive(Debug)]
 pub struct Encoder {
     start: &'static Start,
-    /// Found by [`place_of`].
+    /// Indexed by [`place_of`].
     known: Vec<Option<Known>>,
     metadata: Vec<u8>,
     payload: Vec<u8>,
     /// Size of metadata without properties, of [`MAX_SIZE`].
     base: usize,
-    /// A message that is too long is cut at any byte.
+    /// Whether a message that is too long is truncated between any two bytes.
     cuts_anywhere: bool,
 }
 
 impl Encoder {
-    /// Without memory.
+    /// An encoder that has not allocated yet.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Encoder {
         Encoder {
@@ -109,8 +109,8 @@ impl Encoder {
         }
     }
 
-    /// Begins an event; what [`message`](Encoder::message) gets then is its content. `is_text`: a message that is too long is not
-    /// cut within a UTF-8 character.
+    /// Starts an event. The caller then appends the message to [`message`](Encoder::message). `is_text`: a message that is too long is
+    /// truncated between UTF-8 characters.
     pub fn begin(&mut self, level: LogLevel, is_text: bool) {
         self.cuts_anywhere = !is_text;
         self.payload.clear();
@@ -121,7 +121,7 @@ impl Encoder {
         self.base = self.start.size - HEAD;
     }
 
-    /// For the message, without its NUL, at its end.
+    /// The buffer to which the caller appends the message, without its NUL.
     pub fn message(&mut self) -> &mut Vec<u8> {
         &mut self.payload
     }
@@ -131,8 +131,7 @@ impl Encoder {
         MAX_SIZE - self.base - 1
     }
 
-    /// Ends the event: its site, or its metadata where there are too many shapes, and its payload. `None` in place of a text: a lone
-    /// NUL.
+    /// Ends the event. Returns its site (its metadata if there are too many shapes) and its payload. A text of `None` is empty.
     pub fn finish(
         &mut self,
         descriptor: &EventDescriptor,
@@ -150,7 +149,7 @@ impl Encoder {
             self.payload.truncate(end);
         }
         let message_size = self.payload.len() + 1;
-        // What ends a text ends it for every reader: it is no part of one.
+        // A NUL inside the message would end the text for readers.
         if has_nul(&self.payload) {
             self.payload.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
         }
@@ -176,7 +175,7 @@ impl Encoder {
         }
     }
 
-    /// The values of pairs that have a known shape; of others nothing.
+    /// Appends the values of the pairs, if their shape is cached; otherwise changes nothing.
     #[inline]
     fn known_properties(
         &mut self,
@@ -222,7 +221,7 @@ impl Encoder {
         self.known[place_of(self.start, pairs)] = Some(Known { start: self.start, site, fields });
     }
 
-    /// Metadata with all of them, or with none: then the payload is as it was.
+    /// Writes metadata with all pairs, or with none; without pairs the payload stays unchanged.
     fn properties(&mut self, pairs: &[Pair<'_>], message_size: usize) -> bool {
         let payload_end = self.payload.len();
         self.metadata.clear();
@@ -252,7 +251,7 @@ impl Encoder {
     }
 }
 
-/// Where a shape is looked for: what is told of it at a glance.
+/// The index at which a shape is looked for: a hash of what is cheap to read.
 #[inline]
 fn place_of(start: &'static Start, pairs: &[Pair<'_>]) -> usize {
     let glance = pairs.iter().fold(start.size as u64, |glance, pair| {
@@ -267,8 +266,8 @@ const fn kind_of_struct(in_type: u8, count: u8) -> u16 {
     in_type as u16 | (count as u16) << 8
 }
 
-/// Appends the value, a structure's being nothing; its type, over that of a structure the number of its members. `None`: it is not to
-/// be had.
+/// Appends a value; a structure has none. Returns the in-type, with the number of members of a structure in the upper byte; `None` for a
+/// type that cannot be encoded.
 #[inline]
 fn push_value(payload: &mut Vec<u8>, value: &Value<'_>) -> Option<u16> {
     let in_type = match value {
@@ -318,14 +317,14 @@ fn push_value(payload: &mut Vec<u8>, value: &Value<'_>) -> Option<u16> {
             payload.push(*value);
             UINT8
         }
-        // A larger number would be read as a sign of tags.
+        // Readers take a larger number for a flag that a tag follows.
         Value::Struct(count) if *count < 0x80 => return Some(kind_of_struct(STRUCT, *count)),
         Value::Struct(_) | Value::Unknown => return None,
     };
     Some(u16::from(in_type))
 }
 
-/// Up to its NUL, and a NUL.
+/// Appends a text up to its first NUL, and a NUL.
 #[inline]
 fn push_text(to: &mut Vec<u8>, text: &[u8]) {
     let text = match has_nul(text) {
@@ -337,10 +336,10 @@ fn push_text(to: &mut Vec<u8>, text: &[u8]) {
     to.push(0);
 }
 
-/// Texts are short: words of them, the last of which may overlap, where a search would be a call.
+/// Whether a text contains a NUL. Texts are short, so this reads overlapping words instead of calling a search function.
 #[inline]
 fn has_nul(text: &[u8]) -> bool {
-    // A bit for each byte that is zero, and maybe for some above it.
+    // Sets a bit for each zero byte, and possibly for bytes above one.
     let in_word =
         |word: u64| word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080;
     if let Some(last) = text.last_chunk() {
@@ -362,8 +361,7 @@ fn has_nul(text: &[u8]) -> bool {
     }
 }
 
-/// Are they equal? Short ones are compared as words: besides being a call, a comparison that loads more than it compares is slow where
-/// the text ends before a page that was never touched.
+/// Whether two texts are equal. Short texts are compared as words: a library call costs more, and may read a page that was never touched.
 #[inline]
 fn same(a: &[u8], b: &[u8]) -> bool {
     fn ends<const N: usize>(text: &[u8]) -> Option<([u8; N], [u8; N])> {
@@ -380,7 +378,7 @@ fn same(a: &[u8], b: &[u8]) -> bool {
         }
 }
 
-/// The longest prefix of at most `longest` bytes that does not end within a character, where the text is UTF-8.
+/// The length of the longest prefix of at most `longest` bytes that does not end inside a UTF-8 character.
 fn char_boundary(text: &[u8], longest: usize) -> usize {
     let is_inside = |at: usize| text.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
     let end = (longest.saturating_sub(3)..=longest).rev().find(|at| !is_inside(*at));

@@ -1,3 +1,5 @@
+//! Levels of c-logging.
+
 use etw::Level;
 
 /// c-logging's levels; any other number is `Unknown`, which passes every level that a session enables.

@@ -1,4 +1,4 @@
-//! Logging as ETW events: what c-logging's `log_sink_etw` does for C programs, for Rust.
+//! Logging as ETW events: c-logging's `log_sink_etw` for Rust programs.
 //!
 //! ```text
 //! logger_log!, logger_log_ex!, the `log` crate
@@ -6,7 +6,7 @@
 //!        ▼
 //!    LogSink ── EtwSink        a TraceLogging event: LogCritical … LogVerbose
 //!            ├─ ConsoleSink    a line on standard output
-//!            └─ CallbackSink   a line for a function of the program's
+//!            └─ CallbackSink   a line for a function of the program
 //! ```
 //!
 //! ```
@@ -19,13 +19,13 @@
 //! logger_log_ex!(SINK, LogLevel::ERROR, { "status" = 500i32, "retry" = false }, "failed");
 //! ```
 //!
-//! While no session wants the level, a call costs a few nanoseconds and formats nothing. The events have no keyword, so a
-//! session's keyword masks do not concern them.
+//! If no session enabled the level, a call costs a few nanoseconds and formats nothing. The events have no keyword, so keyword
+//! masks do not apply to them.
 //!
 //! # Loss
-//! What cannot be written is told on standard output, `Error emitting ETW event`, at most once a second, and counted by the
-//! sessions that wanted it. A context that does not fit (more than 64 properties, or 4096 bytes of description and message)
-//! is left out whole; a message that does not fit by itself is cut.
+//! If an event cannot be written, the sink prints `Error emitting ETW event` on standard output, at most once a second, and the
+//! sessions count the loss. If a context does not fit (more than 64 properties, or 4096 bytes of metadata and message), the event has
+//! no properties. If the message alone does not fit, it is truncated.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
@@ -53,26 +53,26 @@ pub use level::LogLevel;
 #[cfg(feature = "log")]
 pub use log_crate::LogAdapter;
 
-/// One thing to be logged.
+/// A record to log.
 #[derive(Clone, Copy, Debug)]
 pub struct LogRecord<'a> {
-    /// How severe it is.
+    /// The severity.
     pub level: LogLevel,
-    /// What it belongs to.
+    /// The context, if there is one.
     pub context: Option<&'a LogContext<'a>>,
-    /// Source file.
+    /// The source file.
     pub file: &'a str,
-    /// Function.
+    /// The function.
     pub func: &'a str,
-    /// Line in the file.
+    /// The line in the file.
     pub line: i32,
-    /// The message: formatted only by a sink that wants it.
+    /// The message. Only a sink that is enabled formats it.
     pub message: std::fmt::Arguments<'a>,
 }
 
-/// Where records go.
+/// A destination of records.
 pub trait LogSink: Sync {
-    /// Would a record of this level go anywhere?
+    /// Whether the sink accepts records of this level.
     fn is_enabled(&self, level: LogLevel) -> bool;
 
     /// Logs a record.

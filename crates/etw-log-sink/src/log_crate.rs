@@ -1,3 +1,5 @@
+//! A backend of the `log` crate.
+
 use crate::{LogContext, LogLevel, LogRecord, LogSink, Pair};
 
 /// A sink as the backend of the `log` crate: target and module are a context, the message is the record's.
@@ -27,7 +29,7 @@ impl<S: LogSink> LogAdapter<S> {
     }
 }
 
-/// `log` knows nothing critical; its two lowest levels are one.
+/// The level of the `log` crate, which has no critical one; `Debug` and `Trace` are both verbose.
 fn level(level: log::Level) -> LogLevel {
     match level {
         log::Level::Error => LogLevel::ERROR,

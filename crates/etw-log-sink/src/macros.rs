@@ -1,3 +1,5 @@
+//! `logger_log!` and `logger_log_ex!`.
+
 /// The name of the function that it stands in.
 #[doc(hidden)]
 #[macro_export]

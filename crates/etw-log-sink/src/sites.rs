@@ -1,12 +1,11 @@
-//! Metadata that came before: events of one shape travel by its number.
+//! Sites of log events: events of one shape share a site, so that their metadata is stored once.
 
 use etw::EventDescriptor;
 use etw::rt::Site;
 use std::collections::HashMap;
 use std::sync::{Mutex, TryLockError};
 
-/// Shapes of a process that are kept, for ever. Programs log with few names of properties; where they are made at run time, later ones
-/// travel in the event.
+/// The limit of sites in a process; they are never freed. If a program makes more shapes at run time, later events carry their metadata.
 const LIMIT: usize = 2048;
 
 /// By level and metadata.
@@ -14,9 +13,9 @@ type Sites = HashMap<(u8, &'static [u8]), &'static Site, foldhash::fast::RandomS
 
 static ALL: Mutex<Option<Sites>> = Mutex::new(None);
 
-/// The site of events with this metadata; `None` past the limit. An encoder remembers what it was told: the lock is seldom taken. It is
-/// never waited for, since the child of a `fork` may find it taken for ever: the event carries its metadata then, and a later one
-/// asks again.
+/// The site of events with this metadata; `None` past the limit. Encoders cache sites, so the lock is rarely taken. This function does not
+/// wait for it, because the child of a `fork` may find it held forever: the event then carries its metadata, and a later event tries
+/// again.
 pub(crate) fn find(descriptor: &EventDescriptor, metadata: &[u8]) -> Option<&'static Site> {
     let level = descriptor.level.0;
     let mut all = match ALL.try_lock() {
@@ -42,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_are_kept_up_to_a_limit_and_nobody_waits_for_them() {
+    fn sites_are_kept_up_to_a_limit_without_waiting_for_the_lock() {
         let descriptor = EventDescriptor::default();
         let first = find(&descriptor, b"\x04\0\x80\0").unwrap();
         assert!(std::ptr::eq(first, find(&descriptor, b"\x04\0\x80\0").unwrap()));

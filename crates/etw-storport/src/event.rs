@@ -1,3 +1,5 @@
+//! The functions that log events of storage drivers.
+
 use std::sync::{Arc, OnceLock};
 
 use etw::{EventBuilder, Guid, Level, Opcode, OutType, Provider, Registration};
@@ -21,7 +23,7 @@ fn provider() -> Option<&'static Arc<Provider>> {
     made.as_ref().map(|(provider, _)| provider)
 }
 
-/// What all functions are given.
+/// The arguments that all functions share.
 #[derive(Clone, Copy)]
 struct Common<'a> {
     device: &'a Device,
@@ -149,8 +151,8 @@ pub fn event_id(
 /// Logs bytes (SP-1).
 ///
 /// # Errors
-/// `INVALID_PARAMETER`: no device, a description of more than 32 characters, a channel or level that is none, no data, or more than
-/// [`MAX_BYTE_STREAM_LENGTH`]. `UNSUCCESSFUL`: wanted, and not written.
+/// `INVALID_PARAMETER`: no device, a description of more than 32 characters, an invalid channel or level, no data, or more than
+/// [`MAX_BYTE_STREAM_LENGTH`]. `UNSUCCESSFUL`: a session enabled the event, and it could not be written.
 #[doc(alias = "StorPortEtwLogByteStream")]
 #[allow(clippy::too_many_arguments)]
 pub fn log_byte_stream(
@@ -249,7 +251,7 @@ pub fn log_channel_event(
     if !common.is_wanted() {
         return StorStatus::SUCCESS;
     }
-    // There are none of an adapter with a request, nor of health.
+    // Windows has no ids for events of an adapter with a request, nor for health events with one.
     let srb = srb.filter(|_| address.is_some() && channel != EventChannel::HEALTH);
     let id = self::event_id(parameters.len(), address.is_some(), srb.is_some(), channel, level);
     let mut event = common.begin("MiniportEvent", (id, 3));
@@ -279,7 +281,7 @@ pub fn log_channel_event(
     common.write(&mut event)
 }
 
-/// Logs an error with bytes that tell of it (SP-4): event 534.
+/// Logs an error with further bytes (SP-4): event 534.
 ///
 /// # Errors
 /// As [`log_byte_stream`], but data may be missing.

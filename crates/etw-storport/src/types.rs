@@ -1,34 +1,36 @@
+//! Types of the StorPort functions.
+
 use etw::Guid;
 
-/// What the functions return.
+/// The status that the functions return.
 #[doc(alias = "STOR_STATUS")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StorStatus(pub u32);
 
 impl StorStatus {
-    /// Logged, or wanted by nobody.
+    /// The event was written, or no session enabled it.
     pub const SUCCESS: StorStatus = StorStatus(0);
-    /// The event was wanted and could not be written.
+    /// A session enabled the event, and it could not be written.
     pub const UNSUCCESSFUL: StorStatus = StorStatus(0xc100_0001);
-    /// A parameter that cannot be.
+    /// A parameter is invalid.
     pub const INVALID_PARAMETER: StorStatus = StorStatus(0xc100_0006);
 }
 
-/// Where an event is meant for.
+/// The channel of an event.
 #[doc(alias = "STORPORT_ETW_EVENT_CHANNEL")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EventChannel(pub u32);
 
 impl EventChannel {
-    /// For those who look for a fault.
+    /// For the diagnosis of faults.
     pub const DIAGNOSTIC: EventChannel = EventChannel(0);
-    /// For those who run the machine.
+    /// For administrators.
     pub const OPERATIONAL: EventChannel = EventChannel(1);
-    /// For those who watch the device's health.
+    /// For the health of the device.
     pub const HEALTH: EventChannel = EventChannel(2);
 }
 
-/// How severe an event is.
+/// The severity of an event.
 #[doc(alias = "STORPORT_ETW_LEVEL")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EventLevel(pub u32);

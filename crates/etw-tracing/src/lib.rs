@@ -49,7 +49,7 @@ where
     }
 }
 
-/// How a layer's events are told apart.
+/// The names and options of a layer's events.
 #[derive(Clone, Debug)]
 pub struct Builder {
     name: String,

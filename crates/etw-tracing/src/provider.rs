@@ -44,7 +44,7 @@ impl Providers {
         per_target: bool,
         keywords: Vec<(String, u64)>,
     ) -> Result<Providers, Status> {
-        // A name that cannot be is told at once, also where it is only the beginning of others.
+        // An invalid name is rejected now, even if it is only the prefix of the names of targets.
         let one = register(name)?;
         Ok(Providers {
             name: name.to_owned(),

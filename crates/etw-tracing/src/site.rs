@@ -77,7 +77,7 @@ fn find_slowly(key: Key, make: impl FnOnce() -> Option<Known>) -> Option<&'stati
     let known = match ALL.try_lock() {
         Ok(mut all) => shared(&mut all, key, make)?,
         Err(TryLockError::Poisoned(all)) => shared(&mut all.into_inner(), key, make)?,
-        // Not waited for: the child of a `fork` may find it taken for ever. A thread's own says the same.
+        // This does not wait for the lock: the child of a `fork` may find it held forever. A site of the thread's own has the same content.
         Err(TryLockError::WouldBlock) => Box::leak(Box::new(make()?)),
     };
     let _ = MINE.try_with(|mine| mine.borrow_mut().insert(key, known));

@@ -247,7 +247,7 @@ fn tasks_stay_one_activity() {
     );
 }
 
-/// Callsites are off until a session comes, off again when it goes, and levels are told apart by keyword.
+/// Callsites are off before a session starts and after it stops; keywords distinguish levels.
 #[test]
 fn callsites_follow_sessions() {
     let _one = one_at_a_time();

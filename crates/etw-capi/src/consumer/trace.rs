@@ -62,7 +62,7 @@ pub struct Context(pub *mut c_void);
 
 // SAFETY: the pointer is not followed here.
 unsafe impl Send for Context {}
-// SAFETY: as above.
+// SAFETY: a shared reference gives only a copy of the pointer, which is not followed here.
 unsafe impl Sync for Context {}
 
 /// The structure and the texts that it points to.
@@ -249,7 +249,7 @@ const NO_EVENT: RawTrace = RawTrace {
 
 #[derive(Default)]
 struct Handles {
-    /// Handles are never reused, so a closed one is never mistaken for another.
+    /// Handles are never reused, so a closed one is never confused with another.
     last: u64,
     open: HashMap<u64, Arc<Trace>>,
 }

@@ -1,4 +1,4 @@
-//! `EVENT_TRACE_PROPERTIES`: what a program says of a session and is told of it, with the names behind it.
+//! `EVENT_TRACE_PROPERTIES`: the settings and statistics of a session, with the names behind the structure.
 
 use std::ffi::{OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -104,15 +104,15 @@ impl Text {
         }
     }
 
-    /// A text of at most so many units before its NUL. `None`: it has more.
+    /// A text of fewer than `limit` units and a NUL; `None` if it is longer.
     ///
     /// # Safety
-    /// So many units, or fewer with a NUL behind them.
+    /// TEXT `at`, or at least `limit` units.
     unsafe fn read(self, at: *const u8, limit: usize) -> Option<PathBuf> {
         let unit = self.unit();
         let mut bytes = Vec::new();
         for number in 0..limit {
-            // SAFETY: the caller's promise: no unit before this one was a NUL.
+            // SAFETY: TEXT: no unit so far was a NUL.
             let (low, high) = unsafe {
                 let place = at.add(number * unit);
                 (place.read(), if unit == 2 { place.add(1).read() } else { 0 })
@@ -131,12 +131,12 @@ impl Text {
     /// 87: too long.
     ///
     /// # Safety
-    /// NULL, or a text that ends.
+    /// TEXT `at`.
     pub unsafe fn name(self, at: *const c_void) -> Result<Option<String>, Status> {
         if at.is_null() {
             return Ok(None);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: TEXT.
         match unsafe { self.read(at.cast(), NAME_UNITS) } {
             Some(name) => Ok(Some(name.to_string_lossy().into_owned())),
             None => Err(Status::ERROR_INVALID_PARAMETER),
@@ -144,7 +144,7 @@ impl Text {
     }
 }
 
-/// The properties that a program has given.
+/// The properties that a program passes.
 pub struct Properties {
     at: *mut RawProperties,
     pub raw: RawProperties,
@@ -153,20 +153,20 @@ pub struct Properties {
 
 impl Properties {
     /// # Errors
-    /// 87 for NULL and places of names that lie outside; 24 for a size that is below that of the structure.
+    /// 87: NULL, or a name starts outside the structure. 24: the size is below that of the structure.
     ///
     /// # Safety
-    /// NULL, or so many bytes as it says.
+    /// ONE and OUT `at`, of `Wnode.BufferSize` bytes, until the result is dropped.
     pub unsafe fn read(at: *mut RawProperties, text: Text) -> Result<Properties, Status> {
         if at.is_null() {
             return Err(Status::ERROR_INVALID_PARAMETER);
         }
-        // SAFETY: the caller's promise: the size comes first, and is asked before more is read.
+        // SAFETY: ONE: the size is the first member, and it is read before anything else.
         let size = unsafe { (&raw const (*at).size).read_unaligned() };
         if size < SIZE {
             return Err(Status::ERROR_BAD_LENGTH);
         }
-        // SAFETY: as above; the size covers it.
+        // SAFETY: ONE: the size covers the structure.
         let raw = unsafe { at.read_unaligned() };
         let mut least = SIZE;
         if raw.flags & VERSIONED != 0 {
@@ -174,7 +174,7 @@ impl Properties {
             if size < least {
                 return Err(Status::ERROR_BAD_LENGTH);
             }
-            // SAFETY: as above.
+            // SAFETY: ONE: the size covers the second structure, too.
             let more = unsafe { at.add(1).cast::<RawMore>().read_unaligned() };
             if more.control & 0xff != 2 {
                 return Err(Status::ERROR_INVALID_PARAMETER);
@@ -226,14 +226,14 @@ impl Properties {
         std::path::absolute(&name).map(Some).map_err(|_| Status::ERROR_BAD_PATHNAME)
     }
 
-    /// Tells a session. The file's name is told where `with_file`.
+    /// Writes a session's properties for the program; the name of the file only if `with_file`.
     ///
     /// # Errors
-    /// 234: a name did not fit; the numbers are told all the same.
+    /// 234: a name did not fit. The numbers are written all the same.
     pub fn tell(&self, session: &SessionStatus, with_file: bool) -> Result<(), Status> {
-        let told = RawProperties { ..self.told(session) };
-        // SAFETY: the program's promise of `read`.
-        unsafe { self.at.write_unaligned(told) };
+        let properties = self.of_session(session);
+        // SAFETY: OUT, from `read`.
+        unsafe { self.at.write_unaligned(properties) };
         let RawProperties { name_offset, file_name_offset, .. } = self.raw;
         let name = self.put(name_offset, file_name_offset, OsStr::new(&session.name));
         let file = session.file.as_deref().unwrap_or(Path::new(""));
@@ -245,9 +245,9 @@ impl Properties {
         if name && file { Ok(()) } else { Err(Status::ERROR_MORE_DATA) }
     }
 
-    fn told(&self, session: &SessionStatus) -> RawProperties {
+    fn of_session(&self, session: &SessionStatus) -> RawProperties {
         let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
-        // The host has bytes and milliseconds; they are told in the larger unit where nothing is lost by it.
+        // The daemon has bytes and milliseconds. The program gets the larger unit if the value is a multiple of it.
         let mut mode = session
             .mode
             .without(LogFileMode::USE_KBYTES_FOR_SIZE | LogFileMode::USE_MS_FLUSH_TIMER);

@@ -1,7 +1,7 @@
 //! The sessions of the host, by the handles and names that programs have.
 //!
 //! A handle is the session's number in its low 16 bits, as Windows has it, and behind that a hash of the session's GUID. So it means
-//! the same in every process, and that of a session that has ended is not taken for the next one of its number.
+//! the same in every process, and the handle of a session that has ended is not confused with the next session with its number.
 
 use etw_api::Status;
 use etw_wire::host_client::Client;

@@ -1,5 +1,5 @@
 /*
- * A classic provider as Microsoft's documentation writes it, under a private session and a global one of its own: what its callback is told,
+ * A classic provider as Microsoft's documentation writes it, under a private session and a global one of its own: what its callback receives,
  * in which order, every form of its events, and every status. PRIVATE_OUT and GLOBAL_OUT name the files. Compiled as C and as C++.
  */
 /* nanosleep */

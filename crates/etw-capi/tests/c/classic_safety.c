@@ -123,7 +123,7 @@ int main(void)
         unsigned long count = 0;
         unsigned long failed = write_all(&count);
         taken += count;
-        /* The handler adds to it too: one instruction would not be enough everywhere, so it is told apart. */
+        /* The handler adds to it too: one instruction would not be enough everywhere, so its share is counted separately. */
         if (failed != 0)
             __atomic_add_fetch((unsigned long *)&refused, failed, __ATOMIC_SEQ_CST);
     }

@@ -214,7 +214,7 @@ static void controls(void)
     CHECK(ControlTraceA(handle, NULL, &fresh()->p, EVENT_TRACE_CONTROL_CONVERT_TO_REALTIME), ERROR_NOT_SUPPORTED);
     fresh()->p.LogFileNameOffset = sizeof all - 2;
     CHECK(QueryTraceA(handle, NULL, &all.p), ERROR_MORE_DATA);
-    CHECK(all.p.Wnode.HistoricalContext == handle, 1); /* The numbers are told. */
+    CHECK(all.p.Wnode.HistoricalContext == handle, 1); /* The numbers are written. */
     fresh()->p.LogFileNameOffset = all.p.LoggerNameOffset = 0;
     CHECK(QueryTraceA(handle, NULL, &all.p), ERROR_SUCCESS);
     CHECK(UpdateTraceA(handle, NULL, &fresh()->p), ERROR_BAD_PATHNAME); /* It has this file. */

@@ -46,7 +46,7 @@ static VOID NTAPI changed(LPCGUID source, ULONG control, UCHAR level, ULONGLONG 
         __atomic_add_fetch(&rounds, 1, __ATOMIC_RELEASE);
 }
 
-/* Writes ten events in each round, which an enablement of level 4 or above begins; ends when it is told so by the pipe. */
+/* Writes ten events in each round, which an enablement of level 4 or above starts; ends when the pipe says so. */
 static int provide(int input, int output)
 {
     REGHANDLE handle = 0;

@@ -156,7 +156,7 @@ fn statuses_of_controllers_from_c() {
     assert!(ran > 0, "no C compiler is installed");
 }
 
-/// Events of several threads come in order while the session runs, to several consumers; what a slow one loses it is told.
+/// Several consumers receive the events of several threads in order while the session runs; a slow one receives the number of its losses.
 #[test]
 fn real_time_sessions_from_c() {
     let mut ran = 0;

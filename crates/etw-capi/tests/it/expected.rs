@@ -292,7 +292,7 @@ impl Expected<'_> {
             [Some(task), None] => Some(task.strip_prefix("win:").unwrap_or(task).to_owned()),
             _ => None,
         };
-        // A name made of task and opcode is told as these.
+        // A name made of task and opcode is shown as these two.
         let own = decoded.event_name().filter(|name| joined.as_deref() != Some(name));
         let halves = own.and_then(|name| name.split_once('/'));
         let (mut task, mut opcode) = (names.task.as_deref(), names.opcode.as_deref());

@@ -65,7 +65,7 @@ fn eight_threads_race_the_first_log() {
     }
 }
 
-/// Unregistering is for those that log again: a new registration tells of itself again.
+/// A sink can register again after it has unregistered; every registration writes the self test.
 #[test]
 fn registered_again() {
     let sink = EtwSink::new();
@@ -96,7 +96,7 @@ fn the_default_provider() {
     assert_eq!(said, "00000000-0000-0000-0000-00000000002a block_storage_2\n");
 }
 
-/// SRS_LOG_SINK_ETW_01_086: a registration that fails is told, the log returns, and a later one tries again; a write that fails is
+/// SRS_LOG_SINK_ETW_01_086: a registration that fails prints an error, the log returns, and a later one tries again; a write that fails is
 /// told once a second at most.
 #[test]
 fn failures_are_told() {
