@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use etw_etl::read::{BufferRecords, Item, TraceFile, buffer};
 use etw_etl::record::RecordContext;
-use etw_session::Place;
+use etw_session::{FileSlot, Place};
 use etw_types::BufferHeader;
 
 use crate::facts::{SessionFacts, file_name};
@@ -57,6 +57,24 @@ pub fn count_events(bytes: &[u8]) -> u64 {
         _ => false,
     };
     items.filter(is_event).count() as u64
+}
+
+/// The contents of a file by slot, for a session that overwrites its oldest buffers.
+///
+/// # Errors
+/// Those of reading it.
+pub fn file_slots(path: &Path, buffer_size: u32) -> io::Result<Vec<FileSlot>> {
+    use std::io::Read;
+    let mut file = std::fs::File::open(path)?;
+    let mut slots = Vec::new();
+    let mut bytes = vec![0; buffer_size as usize];
+    while file.read_exact(&mut bytes).is_ok() {
+        let header = BufferHeader::read(bytes.first_chunk().ok_or(io::ErrorKind::InvalidData)?);
+        let is_ours = !slots.is_empty() && header.buffer_size == buffer_size;
+        let events = if is_ours { count_events(&bytes) } else { 0 };
+        slots.push(FileSlot { sequence: header.sequence_number, events });
+    }
+    Ok(slots)
 }
 
 /// Whether a file exists and is finalised.

@@ -69,4 +69,4 @@ pub use log_mode::{AtMaxSize, FileMode, LogMode, LogPolicy, WhenNoBufferIsFree};
 pub use mode::{ModeError, check_log_file_mode};
 pub use payload::{Condition, EventKey, PayloadFilter, PayloadOp};
 pub use route::{Routed, Router, SLOTS};
-pub use session::{Facts, Session, State};
+pub use session::{Facts, FileSlot, Session, State};

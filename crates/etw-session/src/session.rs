@@ -32,6 +32,8 @@ pub struct Session<B> {
     begun: u64,
     next_sequence: i64,
     next_place: Place,
+    /// The contents of a file whose buffers are overwritten, by slot; empty in other modes.
+    slots: Vec<FileSlot>,
     state: State,
     ledger: Ledger,
     facts: Facts,
@@ -44,6 +46,15 @@ pub struct Session<B> {
     state_memory: Option<B>,
     /// The last sequence number of a message.
     messages: u32,
+}
+
+/// The contents of a slot of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileSlot {
+    /// Sequence number of the buffer.
+    pub sequence: i64,
+    /// Events in the buffer, without the session's own reports.
+    pub events: u64,
 }
 
 /// The part of a session's configuration that the state machine uses.
@@ -246,6 +257,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             begun: 0,
             next_sequence: sequence,
             next_place: Place { file: 1, slot },
+            slots: Vec::new(),
             state: State::Running,
             ledger: Ledger::default(),
             facts: Facts::default(),
@@ -652,11 +664,58 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.next_place = self.place_after(place);
         self.out += 1;
         self.facts.buffers += 1;
+        if self.settings.policy.overwrites_file() {
+            let events = buffer.events - buffer.reports;
+            let before = self.occupy(place.slot, FileSlot { sequence: buffer.sequence, events });
+            self.ledger.overwrite(before.events);
+        }
         let full = buffer.hand_out(place);
         if let Some(memory) = &mut self.state_memory {
             state::save_place(memory.as_mut(), self.next_place);
         }
         Some(full)
+    }
+
+    /// Puts a buffer's contents into a slot; what the slot held before.
+    fn occupy(&mut self, slot: u64, contents: FileSlot) -> FileSlot {
+        let index = usize::try_from(slot).unwrap_or(usize::MAX);
+        if self.slots.len() <= index {
+            self.slots.resize(index + 1, FileSlot::default());
+        }
+        std::mem::replace(&mut self.slots[index], contents)
+    }
+
+    /// Continues a file that was found with these contents, by slot, after the host was killed: events that it lacks are overwritten.
+    pub fn restore_slots(&mut self, slots: Vec<FileSlot>) {
+        let open = self.open.iter().flatten().chain(&self.full);
+        let in_memory: u64 = open.map(|buffer| buffer.events - buffer.reports).sum();
+        let in_file: u64 = slots.iter().map(|slot| slot.events).sum();
+        self.ledger.overwrite(self.ledger.stored.saturating_sub(in_memory + in_file));
+        self.slots = slots;
+    }
+
+    /// The ledger as it is when all buffers, and reports of so many bytes, are in the file: further buffers of a circular file are then
+    /// overwritten.
+    pub fn ledger_at_end(&self, reports_size: usize) -> Ledger {
+        let mut ledger = self.ledger.clone();
+        if !self.settings.policy.overwrites_file() {
+            return ledger;
+        }
+        let filled = self.open.iter().skip(1).flatten().filter(|buffer| buffer.events > 0).count();
+        // Reports go to the first stream, and into another buffer when they do not fit.
+        let first = self.open.first().and_then(Option::as_ref);
+        let with_reports = match first {
+            Some(buffer) if buffer.events == 0 || buffer.has_room(reports_size) => 1,
+            Some(_) => 2,
+            None => 1,
+        };
+        let mut place = self.next_place;
+        for _ in 0..self.full.len() + filled + with_reports {
+            let slot = usize::try_from(place.slot).ok().and_then(|slot| self.slots.get(slot));
+            ledger.overwrite(slot.map_or(0, |slot| slot.events));
+            place = self.place_after(place);
+        }
+        ledger
     }
 
     pub(crate) fn place_after(&self, place: Place) -> Place {
@@ -680,7 +739,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     pub fn not_stored(&mut self, full: FullBuffer<B>) {
         self.out -= 1;
         self.facts.buffers_lost += 1;
-        let events = full.buffer.events - full.buffer.reports;
+        let mut events = full.buffer.events - full.buffer.reports;
+        let is_in_this_file = full.place().file == self.next_place.file;
+        if self.settings.policy.overwrites_file() && is_in_this_file {
+            let index = usize::try_from(full.place().slot).unwrap_or(usize::MAX);
+            match self.slots.get_mut(index) {
+                Some(slot) if slot.sequence == full.buffer.sequence => *slot = FileSlot::default(),
+                // A later buffer has the slot: the events are counted as overwritten.
+                _ => events = 0,
+            }
+        }
         self.ledger.stored -= events;
         self.ledger.count_lost(Loss { cause: Cause::Disk, count: events, ..Loss::default() });
         self.save_lost();
@@ -746,7 +814,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let next = self.full.front().map_or(self.next_sequence, |buffer| buffer.sequence);
         let here = self.open.iter().flatten().chain(&self.full);
         let here: u64 = here.map(|buffer| buffer.events - buffer.reports).sum();
-        let handed_out = self.ledger.stored + self.ledger.lost(Cause::Disk);
+        let handed_out =
+            self.ledger.stored + self.ledger.overwritten + self.ledger.lost(Cause::Disk);
         (next, handed_out.saturating_sub(here))
     }
 
@@ -775,6 +844,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// What is handed out from now on belongs into another file, from its beginning; places name it by the next number.
     pub fn begin_file(&mut self) {
+        self.slots.clear();
         self.next_place = Place { file: self.next_place.file + 1, slot: 1 };
         if let Some(memory) = &mut self.state_memory {
             state::save_place(memory.as_mut(), self.next_place);

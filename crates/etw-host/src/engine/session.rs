@@ -59,6 +59,8 @@ pub struct HostedSession<S> {
     pub(super) modules: Modules,
     /// At the session's end: the part of its report that is not in its stream yet.
     reports: Option<VecDeque<Report>>,
+    /// The end of the session has begun.
+    is_reporting: bool,
     /// Number of its buffers.
     buffer_count: u32,
     /// Buffers given to the storage, and those that came back, in the same order.
@@ -94,6 +96,7 @@ impl<S: Sink> HostedSession<S> {
             storage,
             modules: Modules::default(),
             reports: None,
+            is_reporting: false,
             buffer_count,
             given: 0,
             returned: 0,
@@ -258,12 +261,12 @@ impl<S: Sink> HostedSession<S> {
 
     /// Writes the session's report into its stream. `false`: the rest needs a buffer that the storage still has.
     pub(super) fn report(&mut self, session: &mut BufferedSession, now: i64) -> bool {
-        if self.reports.is_none() {
+        if !self.is_reporting {
+            self.is_reporting = true;
             // In other modes the buffers with the modules may be overwritten, or in another file.
             if !session.keeps_first_buffers() {
                 self.modules.repeat();
             }
-            self.reports = Some(report::reports(session.ledger()).into());
         }
         let can_wait = session.is_storing() && self.storage.is_some();
         self.modules.write(session, now);
@@ -271,6 +274,13 @@ impl<S: Sink> HostedSession<S> {
             return false;
         }
         let (process, thread) = (std::process::id(), self.facts.thread_id);
+        if self.reports.is_none() {
+            let size: usize = report::reports(session.ledger())
+                .iter()
+                .map(|report| report.event(now, process, thread).size(&[]).next_multiple_of(8))
+                .sum();
+            self.reports = Some(report::reports(&session.ledger_at_end(size)).into());
+        }
         let Some(reports) = &mut self.reports else { return true };
         while let Some(report) = reports.front() {
             let event = report.event(now, process, thread);

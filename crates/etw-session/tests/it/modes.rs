@@ -334,3 +334,30 @@ fn a_circle_goes_on_behind_its_newest_buffer() {
         }
     }
 }
+
+/// P2, P10: events in overwritten buffers of a circular file are counted as overwritten, and the report at the end says what the
+/// finished file holds.
+#[test]
+fn a_circular_file_counts_overwritten_events() {
+    let mut session = session(LogMode::Circular { max_size: 4096 }, 3);
+    let mut file = std::collections::BTreeMap::new();
+    let mut put = |session: &mut Session<Vec<u8>>, batch| {
+        for (place, bytes) in store(session, batch) {
+            file.insert(place.slot, bytes);
+        }
+        file.len() as u64
+    };
+    for number in 0..10 * IN_A_BUFFER + 3 {
+        push(&mut session, number, 0).unwrap();
+        put(&mut session, number + 1);
+    }
+    // Ten full buffers went to three slots.
+    let ledger = session.ledger();
+    assert_eq!((ledger.stored, ledger.overwritten), (3 * IN_A_BUFFER + 3, 7 * IN_A_BUFFER));
+    let at_end = session.ledger_at_end(100);
+    session.stop(0);
+    assert_eq!(put(&mut session, 1000), 3);
+    assert_eq!(*session.ledger(), at_end);
+    assert_eq!((at_end.stored, at_end.overwritten), (2 * IN_A_BUFFER + 3, 8 * IN_A_BUFFER));
+    assert!(at_end.is_balanced());
+}

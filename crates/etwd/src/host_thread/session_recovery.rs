@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use etw_host::engine::{BufferedSession, HostedSession};
 use etw_host::facts::SessionFacts;
 use etw_host::file_recovery::{
-    Failures, KilledFiles, Placed, count_events, is_finalised, resume_file, resume_series,
+    Failures, KilledFiles, Placed, count_events, file_slots, is_finalised, resume_file,
+    resume_series,
 };
 use etw_host::files::{Closing, Files};
 use etw_host::kill_point::kill_point;
@@ -180,6 +181,12 @@ impl HostThread {
         for (bytes, why) in failures.unstored {
             session.not_stored_again(count_events(&bytes));
             error = Some(why.to_string());
+        }
+        if let Some(path) = &record.start.config.file
+            && session.policy().overwrites_file()
+            && number == 1
+        {
+            session.restore_slots(file_slots(path, session.buffer_size())?);
         }
         let ending = record.ending;
         let global = GlobalSession {

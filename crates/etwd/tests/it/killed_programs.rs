@@ -391,3 +391,21 @@ fn kill_9_during_a_change_of_the_file_loses_nothing() {
         }
     }
 }
+
+/// P2, P10: the ledger of a circular file counts the events that the file holds, after kills of the worker too.
+#[test]
+fn a_circular_file_holds_what_its_ledger_says_after_kills() {
+    let daemon = Daemon::new();
+    let mode = LogMode::Circular { max_size: 64 << 10 };
+    let config = SessionConfig { buffer_size: 8192, mode, ..SessionConfig::default() };
+    let file = daemon.start("circle", config);
+    for _ in 0..3 {
+        daemon.rig.program("count", &[2000, 0]).end();
+        daemon.kill_worker();
+    }
+    daemon.rig.program("count", &[2000, 0]).end();
+    let status = daemon.stop("circle");
+    assert_eq!((status.attempted, status.lost), (8000, 0), "{status:?}");
+    assert_eq!(status.stored + status.overwritten, 8000, "{status:?}");
+    assert_eq!(events(&file).len() as u64, status.stored, "{status:?}");
+}
