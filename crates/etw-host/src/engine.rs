@@ -34,10 +34,9 @@ use etw_ring::{Barrier, LastBatch, RawClock, Reader, Source};
 use etw_session::Router;
 
 pub use ending::{EndedSession, EndingSession};
-pub use losses::SlotCounters;
 pub use pool::{AttachedPool, Growth, PoolProcess};
 pub use session::{BufferedSession, HostedSession, Sink};
-pub use slots::{Slot, SlotTable};
+pub use slots::{Slot, SlotCounters, SlotTable};
 
 use crate::clock::{ClockMap, Pair};
 use crate::files::Files;

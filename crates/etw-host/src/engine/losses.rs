@@ -1,48 +1,13 @@
 //! Losses that a pool's writers counted, mapped to the session of a slot.
 
-use etw_ring::{Cause as RingCause, Reader, RegistrationLosses};
+use etw_ring::{Cause as RingCause, Reader};
 use etw_session::{Cause, Ledger, Loss};
 
 use super::pool::AttachedPool;
+use super::slots::SlotCounters;
 
 /// The largest count that one entry adds to a ledger: the sums of a hostile program's numbers must not overflow.
 const LARGEST_COUNT: u64 = u64::MAX >> 16;
-
-/// The counters of one slot at one time.
-#[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct SlotCounters {
-    /// Attempted writes.
-    pub attempted: u64,
-    /// Losses by cause.
-    pub lost: [u64; 6],
-    /// Losses by registration and cause, where the registration is known.
-    pub by_registration: Vec<(u32, [u32; 6])>,
-    /// Late records.
-    pub late: u64,
-    /// Drained records.
-    pub drained: u64,
-}
-
-impl SlotCounters {
-    /// The counters of a slot now.
-    pub fn now(reader: &Reader, slot: usize) -> SlotCounters {
-        let ring = reader.ledger();
-        let lost = RingCause::ALL.map(|cause| ring.lost(cause, slot));
-        let rows = match lost {
-            [0, 0, 0, 0, 0, 0] => Vec::new(),
-            _ => reader.losses_by_registration(),
-        };
-        let of_slot = |row: RegistrationLosses| (row.registration, row.lost.map(|by| by[slot]));
-        SlotCounters {
-            attempted: ring.attempted[slot],
-            lost,
-            by_registration: rows.into_iter().map(of_slot).collect(),
-            late: reader.late()[slot],
-            drained: reader.drained()[slot],
-        }
-    }
-}
 
 /// Events of one cause that were lost in a pool.
 pub(super) struct RingLoss {

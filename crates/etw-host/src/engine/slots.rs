@@ -1,8 +1,43 @@
 //! The eight slots of a pool: the session that each one names, and from which epoch on.
 
 use etw_ring::layout::SESSIONS;
+use etw_ring::{Cause, Reader, RegistrationLosses};
 
-use super::losses::SlotCounters;
+/// The counters of one slot at one time.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct SlotCounters {
+    /// Attempted writes.
+    pub attempted: u64,
+    /// Losses by cause.
+    pub lost: [u64; 6],
+    /// Losses by registration and cause, where the registration is known.
+    pub by_registration: Vec<(u32, [u32; 6])>,
+    /// Late records.
+    pub late: u64,
+    /// Drained records.
+    pub drained: u64,
+}
+
+impl SlotCounters {
+    /// The counters of a slot now.
+    pub fn now(reader: &Reader, slot: usize) -> SlotCounters {
+        let ring = reader.ledger();
+        let lost = Cause::ALL.map(|cause| ring.lost(cause, slot));
+        let rows = match lost {
+            [0, 0, 0, 0, 0, 0] => Vec::new(),
+            _ => reader.losses_by_registration(),
+        };
+        let of_slot = |row: RegistrationLosses| (row.registration, row.lost.map(|by| by[slot]));
+        SlotCounters {
+            attempted: ring.attempted[slot],
+            lost,
+            by_registration: rows.into_iter().map(of_slot).collect(),
+            late: reader.late()[slot],
+            drained: reader.drained()[slot],
+        }
+    }
+}
 
 /// A slot's session.
 #[derive(Clone, Debug)]
