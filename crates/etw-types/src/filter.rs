@@ -90,7 +90,7 @@ impl StackFilter {
             && self.level_keyword.is_none_or(|filter| filter.passes(descriptor))
     }
 
-    /// The form in which programs are told, never empty:
+    /// The form that hosts send to programs, never empty:
     ///
     /// ```text
     /// u8 128 | 1: ids, 2: only these | 4: names, 8: only these | 16: level and keyword, 32: only these

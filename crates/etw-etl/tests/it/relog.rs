@@ -383,7 +383,7 @@ fn instances_of_windows_xp_stay_in_their_layout() {
     assert_eq!(copy.header().unwrap().layout(), (1, 0));
     assert_eq!(summary.left_out(), 0);
     assert_eq!(facts(vec![copy]), facts(vec![old.clone()]));
-    // Compressed or beside newer files they have no place, which is told.
+    // Compressed or beside newer files they are dropped, and the summary counts them.
     let (copy, summary, _) = relog(vec![old.clone()], true);
     assert_eq!((summary.other_layout, facts(vec![copy]).len()), (1, 3));
     let new = open(&numbered(0x1000, 1, 7)).unwrap();

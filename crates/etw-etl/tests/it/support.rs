@@ -126,7 +126,7 @@ pub fn read_once(bytes: &[u8]) -> Outcome {
     let outcome = read_files(vec![file], options(0));
     for (number, damage) in outcome.damage.iter().enumerate() {
         assert!(damage.0 <= bytes.len() as u64, "{damage:?} is outside the file");
-        assert!(!outcome.damage[..number].contains(damage), "{damage:?} is told twice");
+        assert!(!outcome.damage[..number].contains(damage), "{damage:?} is reported twice");
     }
     outcome
 }
