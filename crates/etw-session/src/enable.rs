@@ -1,3 +1,5 @@
+//! Enablements: what one session asks of one provider.
+
 use std::fmt;
 
 use etw_types::{IdFilter, LevelKeyword, NameFilter, StackFilter};

@@ -1,3 +1,5 @@
+//! An event on its way into a session, and its on-disk form.
+
 use std::sync::atomic::AtomicU64;
 
 use etw_types::{
@@ -132,7 +134,7 @@ pub struct Shaped<'a> {
 }
 
 impl<'a> Shaped<'a> {
-    /// The same, as any event is told.
+    /// The same event in its general form.
     #[inline]
     pub fn event(&self) -> Event<'a> {
         Event {

@@ -1,3 +1,5 @@
+//! The rules of `LogFileMode`: which bits exclude or need each other.
+
 use std::fmt;
 
 use etw_types::{LogFileMode, Status};

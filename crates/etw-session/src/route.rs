@@ -1,3 +1,5 @@
+//! The router: which sessions store an event.
+
 use crate::enable::{EnableInfo, EnableProperties};
 use crate::event::{Event, ExtraItems, Shaped};
 use crate::ledger::Cause;

@@ -1,3 +1,5 @@
+//! A session's buffers, counts and state.
+
 use std::cell::Cell;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,3 +1,5 @@
+//! A socket that carries messages and descriptors.
+
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -48,7 +48,7 @@ impl Live {
 
     /// The next frame: its [kind](crate::frames), its bytes; `None`: the host is gone, or the session, or the stream was closed.
     ///
-    /// A worker that is gone is replaced; the stream then goes on with another [`START`](frames::START) and
+    /// A worker that is gone is replaced; the stream then continues with another [`START`](frames::START) and
     /// [`POSITION`](frames::POSITION), by which [`Progress`] tells what is missing. A start of another session's is to be compared by
     /// whoever reads it.
     ///

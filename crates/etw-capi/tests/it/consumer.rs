@@ -1,3 +1,5 @@
+//! C consumers on trace files: what they print, beside what this project's reader finds.
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,3 +1,5 @@
+//! Layouts and constants of the consumer headers, compared with `windows-sys`.
+
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::mem::offset_of;

@@ -1,3 +1,5 @@
+//! Layouts and constants of the provider headers, compared with `windows-sys`.
+
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::process::Command;

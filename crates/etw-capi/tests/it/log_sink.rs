@@ -1,3 +1,5 @@
+//! c-logging's ETW sink from C and C++.
+
 use std::process::Command;
 
 use etw_etl::read::{Records, TraceFile};

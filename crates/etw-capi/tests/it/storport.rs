@@ -1,3 +1,5 @@
+//! StorPort's events from C.
+
 use std::process::Command;
 
 use etw_etl::read::{Records, TraceFile};

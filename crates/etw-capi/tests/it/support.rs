@@ -1,3 +1,5 @@
+//! Compilers, the library and folders for tests with C programs.
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;

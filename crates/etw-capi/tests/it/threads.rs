@@ -1,3 +1,5 @@
+//! C programs with many threads, under sanitizers.
+
 use etw_etl::read::{Records, TraceFile};
 use etw_types::{Guid, le};
 

@@ -1,3 +1,5 @@
+//! `TraceLoggingProvider.h` from C and C++.
+
 use std::process::Command;
 
 use etw_etl::read::{Records, TraceFile};

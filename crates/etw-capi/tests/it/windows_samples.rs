@@ -1,3 +1,5 @@
+//! Programs written for Windows, compiled as they are.
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 

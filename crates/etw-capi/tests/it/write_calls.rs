@@ -1,3 +1,5 @@
+//! The calls of `evntprov.h` and `etw_session.h` from C.
+
 use std::process::Command;
 
 use etw_etl::read::{Records, TraceFile};

@@ -1,3 +1,5 @@
+//! `etw check`: sound, damaged and other files.
+
 use crate::fixture::{TempFile, etw, greetings, stdout};
 use etw_etl::write::FileBuilder;
 

@@ -1,3 +1,5 @@
+//! `etw dump`: records, selections, threads.
+
 use crate::fixture::{
     PROVIDER, TempFile, etw, every_header, greetings, json_lines, push_event, push_tracelogging,
     stderr, stdout,

@@ -1,3 +1,5 @@
+//! Output formats with hostile values.
+
 use crate::fixture::{TempFile, every_header, json_lines, push_event, push_tracelogging, stdout};
 use etw_etl::write::FileBuilder;
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder};

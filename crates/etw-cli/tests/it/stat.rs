@@ -1,3 +1,5 @@
+//! `etw stat`: keys, counts, losses.
+
 use crate::fixture::{TempFile, every_header, greetings, json_lines, stdout};
 use etw_etl::write::FileBuilder;
 use etw_types::{EventRecord, HeaderType, LOST_EVENT, Opcode};

@@ -1,3 +1,5 @@
+//! Events described by TRACE_EVENT_INFO.
+
 use crate::support::{Json, PROVIDER, json_of};
 use etw_decode::{Decoder, PayloadError, Reason, Source, Style};
 use etw_types::{EVENT_METADATA, EventRecord, Guid, HeaderType, Opcode};

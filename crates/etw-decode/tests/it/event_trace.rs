@@ -1,3 +1,5 @@
+//! Records of the EventTrace class.
+
 use crate::support::json_of;
 use etw_decode::{Decoder, Reason, Source};
 use etw_etl::write::FileBuilder;

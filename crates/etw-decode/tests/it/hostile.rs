@@ -1,3 +1,5 @@
+//! Damaged metadata and schemas: no panic, bounded work.
+
 use crate::event_info::{EVENT, Info, MESSAGE, Property, learn, map, property};
 use crate::support::{Json, PROVIDER, Random, json_of, with_tracelogging};
 use etw_decode::event_info::EventInfoError;

@@ -1,3 +1,5 @@
+//! Events as JSON and other helpers of the tests.
+
 use etw_decode::{Decoded, Decoder, Field, PayloadError, Style, Value, Visitor};
 use etw_types::{EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType};
 

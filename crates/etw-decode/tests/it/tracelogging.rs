@@ -1,3 +1,5 @@
+//! TraceLogging events: every type, arrays, structs.
+
 use crate::support::{
     Json, PROVIDER, Random, json_of, tracelogging_json, tracelogging_text, with_tracelogging,
 };

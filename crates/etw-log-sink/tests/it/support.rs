@@ -1,3 +1,5 @@
+//! Trace files and their events, for the tests of the sink.
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -201,7 +201,7 @@ fn raw_log_file_modes() {
     }
 }
 
-/// OV-19: a buffer that could not be stored is told by the next one that is, whether that was closed before or after.
+/// OV-19: the next buffer that is stored reports one that could not be, whether it was sealed before or after.
 #[test]
 fn the_next_buffer_on_disk_tells_of_a_lost_one() {
     for closed_before in [true, false] {

@@ -171,8 +171,8 @@ fn properties_become_extended_items() {
     );
 }
 
-/// An event that is told by its shape lies on disk as the same one told in full, by each clock, and is filtered and refused as that one is,
-/// also after a session wants something else.
+/// An event given by its shape has the same bytes on disk as one given in full, on each clock. Filters and refusals treat
+/// both alike, also after a session's enablement has changed.
 #[test]
 fn events_by_shape() {
     let number = 0x0102_0304u32.to_le_bytes();
@@ -188,12 +188,12 @@ fn events_by_shape() {
         keyword: Keyword(0x8800_0000_0000_0006),
     };
     let facts = ProcessFacts::new(&[1; 12], 2, 3, "program");
-    let wish = |wanted| EnableInfo { wanted, ..EnableInfo::default() };
+    let enablement = |wanted| EnableInfo { wanted, ..EnableInfo::default() };
     let with_properties = |properties| EnableInfo { properties, ..EnableInfo::default() };
-    let wishes = [
+    let enablements = [
         Some(EnableInfo::default()),
-        Some(wish(LevelKeyword { level: Level(2), ..LevelKeyword::ALL })),
-        Some(wish(LevelKeyword { any: Keyword(4), ..LevelKeyword::ALL })),
+        Some(enablement(LevelKeyword { level: Level(2), ..LevelKeyword::ALL })),
+        Some(enablement(LevelKeyword { any: Keyword(4), ..LevelKeyword::ALL })),
         Some(with_properties(EnableProperties::EXCLUDE_INPRIVATE)),
         Some(with_properties(EnableProperties::SID)),
         None,
@@ -208,11 +208,11 @@ fn events_by_shape() {
                 router.insert(0, with_host(&live(), host, 3));
             }
             let mut bytes = 0;
-            for (wish, batch) in wishes.iter().zip(1..) {
+            for (info, batch) in enablements.iter().zip(1..) {
                 for router in [&mut by_shape, &mut in_full] {
                     let session = router.session_mut(0).unwrap();
-                    match wish {
-                        Some(wish) => session.enable(PROVIDER, wish.clone()),
+                    match info {
+                        Some(info) => session.enable(PROVIDER, info.clone()),
                         None => drop(session.disable(&PROVIDER)),
                     }
                 }

@@ -1,3 +1,5 @@
+//! The daemon as a service: socket activation, its log, its end.
+
 use etw_session::{Enablement, LogMode, SessionConfig};
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,5 @@
+//! A host with programs and workers of its own, for the tests.
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::DirBuilderExt;
