@@ -176,6 +176,42 @@ in_types! {
     tdh WBEMSID = 310: WbemSid, STRING, [];
 }
 
+/// The sizes of TraceLogging's types, computed from the rows when the crate is compiled: writers ask once per field.
+static VALUE_SIZES: [ValueSize; 32] = {
+    let mut sizes = [ValueSize::Undecodable; 32];
+    let mut number = 0;
+    while number < sizes.len() && number < ROWS.len() {
+        if ROWS[number].own.is_some() {
+            sizes[number] = value_size(number as u8, ROWS[number].wire);
+        }
+        number += 1;
+    }
+    sizes
+};
+
+const fn value_size(number: u8, wire: Wire) -> ValueSize {
+    if number == InType::STRUCT.0 {
+        return ValueSize::Struct;
+    }
+    if number == InType::POINTER.0 {
+        return ValueSize::Undecodable;
+    }
+    match wire {
+        Wire::Utf16 => ValueSize::Utf16Z,
+        Wire::Ansi => ValueSize::AnsiZ,
+        // The count stands before the bytes.
+        Wire::Binary | Wire::CountedUtf16 | Wire::CountedAnsi | Wire::CountedBinary => {
+            ValueSize::Counted
+        }
+        Wire::Sid => ValueSize::Sid,
+        // No type that TraceLogging writes has the size of a pointer.
+        wire => match wire.fixed_size(0) {
+            Some(size) => ValueSize::Fixed(size as u8),
+            None => ValueSize::Undecodable,
+        },
+    }
+}
+
 impl InType {
     fn row(self) -> Option<&'static Row> {
         // TraceLogging's rows come first, in the order of their numbers.
@@ -200,22 +236,9 @@ impl InType {
     }
 
     /// How one value of this type is found in a payload.
+    #[inline]
     pub fn value_size(self) -> ValueSize {
-        match self.wire() {
-            _ if self == InType::STRUCT => ValueSize::Struct,
-            Some(Wire::Utf16) => ValueSize::Utf16Z,
-            Some(Wire::Ansi) => ValueSize::AnsiZ,
-            Some(Wire::CountedUtf16 | Wire::CountedAnsi | Wire::CountedBinary) => {
-                ValueSize::Counted
-            }
-            Some(Wire::Sid) => ValueSize::Sid,
-            // No type that TraceLogging writes has the size of a pointer.
-            Some(wire) => match wire.fixed_size(0) {
-                Some(size) => ValueSize::Fixed(size as u8),
-                None => ValueSize::Undecodable,
-            },
-            None => ValueSize::Undecodable,
-        }
+        VALUE_SIZES.get(usize::from(self.0)).copied().unwrap_or(ValueSize::Undecodable)
     }
 
     /// The bytes of one value, if every value of the type has the same number.
