@@ -213,19 +213,23 @@ pub fn closest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&
     scored.filter(|(distance, _)| *distance <= most).min().map(|(_, known)| known)
 }
 
-/// Insertions, deletions and replacements that make one text of the other.
+/// Insertions, deletions, replacements and exchanges of neighbours that turn one text into the other.
 fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (number, c) in from.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], number + 1);
-        for (column, other) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(c != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+    let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
+    let mut rows = vec![(0..=to.len()).collect::<Vec<usize>>()];
+    for (i, c) in from.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, other) in to.iter().enumerate() {
+            let replaced = rows[i][j] + usize::from(c != other);
+            let mut least = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && from[i - 1] == *other && to[j - 1] == *c {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
         }
+        rows.push(row);
     }
-    row[to.len()]
+    rows[from.len()][to.len()]
 }
 
 /// The error, with a mark below the character that it is about.

@@ -171,6 +171,7 @@ impl HostThread {
         let mut buffers = restore_buffers(slot, &record, &header, entry.descriptors, batch)?;
         let RestoredFiles { files, failures, facts, number } =
             restore_files(&mut record, header, &mut buffers)?;
+        let path = files.as_ref().map(|files| files.path());
         let destination = files.map(|files| Destination::Files(Box::new(files)));
         let storage = destination.map(Storage::start).transpose()?;
         let RestoredBuffers { mut session, buffer_count, memory, state, .. } = buffers;
@@ -182,11 +183,11 @@ impl HostThread {
             session.not_stored_again(count_events(&bytes));
             error = Some(why.to_string());
         }
-        if let Some(path) = &record.start.config.file
+        if let Some(path) = path
             && session.policy().overwrites_file()
             && number == 1
         {
-            session.restore_slots(file_slots(path, session.buffer_size())?);
+            session.restore_slots(file_slots(&path, session.buffer_size())?);
         }
         let ending = record.ending;
         let global = GlobalSession {
