@@ -7,7 +7,7 @@ use etw_types::{IdFilter, LevelKeyword, NameFilter, StackFilter};
 use crate::event::Event;
 use crate::payload::{MAX_CONDITIONS, PayloadFilter};
 
-/// What a session wants of a provider.
+/// The request of one session to one provider.
 #[doc(alias = "ENABLE_TRACE_PARAMETERS")]
 #[derive(Clone, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -15,9 +15,9 @@ use crate::payload::{MAX_CONDITIONS, PayloadFilter};
 pub struct EnableInfo {
     /// Level and keyword masks.
     pub wanted: LevelKeyword,
-    /// What to add to each event.
+    /// Data to add to each event.
     pub properties: EnableProperties,
-    /// What else has to hold.
+    /// Further conditions.
     pub filters: Option<Box<Filters>>,
 }
 

@@ -122,7 +122,7 @@ fn put_data(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>, deco
     }
 }
 
-/// What Windows' decoder answers without a schema, and for a payload that does not fit one.
+/// The error of Windows' decoder without a schema, and for a payload that does not fit its schema.
 const ERROR_NOT_FOUND: u32 = 1168;
 const ERROR_EVT_INVALID_EVENT_DATA: u32 = 15005;
 

@@ -5,7 +5,7 @@ use std::mem;
 
 /// Decodes `input` until `output` is full, and returns how many bytes of `input` that took.
 ///
-/// What is left of `input` is not looked at: an encoder may end with a flag word that has no items
+/// The rest of `input` is ignored: an encoder may end with a flag word that has no items
 /// (`ff ff ff ff`, 11 of 359 buffers of one real file). A match that goes on past the end of
 /// `output` is cut there, so the first *n* bytes of a stream can be had by asking for *n*. (MS-XCA
 /// 2.4.4 calls that an invalid stream, but means by `output` all the room there is.)
@@ -30,7 +30,7 @@ const NO_HALF: u8 = 0xff;
 const INPUT_ROOM: usize = 32 + 2 + 1 + 1 + 2 + 4;
 /// Output a turn of the fast loop may overwrite: 32 literals, then two chunks.
 const OUTPUT_ROOM: usize = 32 + 2 * CHUNK;
-/// What the fast loop copies at once, needed or not.
+/// Bytes that the fast loop copies at once, needed or not.
 const CHUNK: usize = 16;
 
 struct Decoder {
@@ -280,7 +280,7 @@ fn copy_match_exact(output: &mut [u8], to: usize, distance: usize, length: usize
     let end = output.len().min(to.saturating_add(length));
     let from = to - distance;
     let mut to = to;
-    // What is there repeats, so each copy can be twice as long as the last.
+    // The copied bytes repeat, so each copy can be twice as long as the last.
     while to < end {
         let length = (end - to).min(to - from);
         output.copy_within(from..from + length, to);

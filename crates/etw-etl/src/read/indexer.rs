@@ -19,7 +19,7 @@ const REAL_SIZES: usize = 1 << 18;
 /// Buffers that are decompressed on trial to find their end; only a hostile file needs more.
 const TRIALS: u32 = 1000;
 
-/// What was found at an offset of the grid.
+/// The finding at one offset of the grid.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cell {
     Good,
@@ -146,7 +146,7 @@ impl Walk {
         Ok(next)
     }
 
-    /// What was found at an offset of the grid.
+    /// The finding at one offset of the grid.
     fn cell(&self, offset: u64, header: &BufferHeader, grid: u32) -> io::Result<Cell> {
         let source = &*self.source;
         if header.buffer_size == grid {

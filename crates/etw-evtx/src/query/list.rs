@@ -28,9 +28,9 @@ pub struct QueryList {
 /// One `Query` element.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
-    /// What it selects.
+    /// Records that it selects.
     pub select: Vec<Select>,
-    /// What it leaves out again.
+    /// Records that it removes from the selection.
     pub suppress: Vec<Select>,
 }
 
@@ -51,14 +51,14 @@ pub enum ListError {
     Xml {
         /// Byte of the text.
         offset: u64,
-        /// What the XML parser says.
+        /// The XML parser's error.
         source: quick_xml::Error,
     },
     /// An element that does not belong there, or one without a path.
     Structure {
         /// Byte of the text.
         offset: u64,
-        /// What was expected.
+        /// The expectation that was not met.
         expected: &'static str,
     },
     /// A query in it.

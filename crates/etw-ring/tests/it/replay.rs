@@ -1,46 +1,9 @@
 //! The seeds of the fuzz target, replayed on stable, and 400 mutants of them. `ETW_BLESS=1` rewrites them. P5
 
-use std::path::Path;
-
+#[path = "../../../../fuzz/src/replay.rs"]
+mod replaying;
 #[path = "../../../../fuzz/src/ring.rs"]
 mod targets;
-
-fn replay(target: &str, seeds: &[(&str, Vec<u8>)], run: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    if std::env::var_os("ETW_BLESS").is_some() {
-        std::fs::create_dir_all(&folder).unwrap();
-        for (name, bytes) in seeds {
-            std::fs::write(folder.join(name), bytes).unwrap();
-        }
-    }
-    for (name, bytes) in seeds {
-        let there = std::fs::read(folder.join(name)).unwrap();
-        assert!(there == *bytes, "{target}/{name} is out of date");
-    }
-    // What a fuzzer has found lies beside them.
-    for entry in std::fs::read_dir(&folder).unwrap() {
-        run(&std::fs::read(entry.unwrap().path()).unwrap());
-    }
-    let mut state = 1u64;
-    let mut random = |below: usize| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) as usize % below.max(1)
-    };
-    for _ in 0..400 {
-        let (_, seed) = &seeds[random(seeds.len())];
-        let mut mutant = seed.clone();
-        for _ in 0..=random(4) {
-            let at = random(mutant.len());
-            match random(5) {
-                0 | 1 if at < mutant.len() => mutant[at] = random(256) as u8,
-                2 => mutant.truncate(at),
-                3 => drop(mutant.drain(at..(at + random(8)).min(mutant.len()))),
-                _ => mutant.extend_from_within(at..(at + random(64)).min(mutant.len())),
-            }
-        }
-        run(&mutant);
-    }
-}
 
 /// A step of the target: a word at a place of one of the pool's tables.
 fn put(area: u8, word: u16, value: u64) -> Vec<u8> {
@@ -69,5 +32,5 @@ fn pool() {
         ("sizes", join(1, &[put(7, 0, 131_024), put(7, 512, u64::MAX), drain()])),
         ("future", join(10, &[put(7, 1, u64::MAX), drain(), put(7, 4, u64::MAX)])),
     ];
-    replay("pool", &seeds, targets::pool);
+    replaying::replay("pool", &seeds, targets::pool);
 }

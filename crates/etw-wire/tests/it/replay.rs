@@ -1,7 +1,5 @@
 //! The seeds of the fuzz targets, replayed on stable, and 400 mutants of them. `ETW_BLESS=1` rewrites them. P5
 
-use std::path::Path;
-
 use etw_session::{
     Cause, Condition, EnableInfo, Enablement, EventKey, Filters, IdFilter, LogMode, Loss,
     PayloadFilter, PayloadOp, SessionConfig,
@@ -12,45 +10,10 @@ use etw_types::{
 use etw_wire::message::{FromHost, FromProgram};
 use etw_wire::requests::{RefusalStatus, Request, Response, SessionStatus, Update};
 
+#[path = "../../../../fuzz/src/replay.rs"]
+mod replaying;
 #[path = "../../../../fuzz/src/wire.rs"]
 mod targets;
-
-fn replay(target: &str, seeds: &[(&str, Vec<u8>)], run: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    if std::env::var_os("ETW_BLESS").is_some() {
-        std::fs::create_dir_all(&folder).unwrap();
-        for (name, bytes) in seeds {
-            std::fs::write(folder.join(name), bytes).unwrap();
-        }
-    }
-    for (name, bytes) in seeds {
-        let there = std::fs::read(folder.join(name)).unwrap();
-        assert!(there == *bytes, "{target}/{name} is out of date");
-    }
-    // What a fuzzer has found lies beside them.
-    for entry in std::fs::read_dir(&folder).unwrap() {
-        run(&std::fs::read(entry.unwrap().path()).unwrap());
-    }
-    let mut state = 1u64;
-    let mut random = |below: usize| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) as usize % below.max(1)
-    };
-    for _ in 0..400 {
-        let (_, seed) = &seeds[random(seeds.len())];
-        let mut mutant = seed.clone();
-        for _ in 0..=random(4) {
-            let at = random(mutant.len());
-            match random(5) {
-                0 | 1 if at < mutant.len() => mutant[at] = random(256) as u8,
-                2 => mutant.truncate(at),
-                3 => drop(mutant.drain(at..(at + random(8)).min(mutant.len()))),
-                _ => mutant.extend_from_within(at..(at + random(64)).min(mutant.len())),
-            }
-        }
-        run(&mutant);
-    }
-}
 
 #[test]
 fn wire_message() {
@@ -107,7 +70,7 @@ fn wire_message() {
         ("modules", FromProgram::Modules { modules: &modules }.to_bytes()),
         ("grow", FromHost::Grow { size: 6 }.to_bytes()),
     ];
-    replay("wire_message", &seeds, targets::message);
+    replaying::replay("wire_message", &seeds, targets::message);
 }
 
 #[test]
@@ -159,5 +122,5 @@ fn wire_request() {
         ("list", of(&Request::List)),
         ("status", serde_json::to_vec(&Response::Session(Box::new(status))).unwrap()),
     ];
-    replay("wire_request", &seeds, targets::request);
+    replaying::replay("wire_request", &seeds, targets::request);
 }
