@@ -1,7 +1,8 @@
 //! Points at which tests end the process as `kill -9` does.
 
 /// Kills this process if the environment variable `ETWD_FAULT` is `NAME:FILE` and FILE exists. The file is removed first, so
-/// that the next worker survives. If the file contains `panic`, the thread panics instead. Release builds do nothing.
+/// that the next worker survives. If the file contains `panic`, the thread panics instead; `panic always` leaves the file.
+/// Release builds do nothing.
 #[doc(hidden)]
 pub fn kill_point(name: &str) {
     if !cfg!(debug_assertions) {
@@ -12,6 +13,7 @@ pub fn kill_point(name: &str) {
         return;
     };
     let action = std::fs::read_to_string(file);
+    assert_ne!(action.as_deref().ok(), Some("panic always"), "a test asked for this panic");
     if std::fs::remove_file(file).is_ok() {
         assert_ne!(action.ok().as_deref(), Some("panic"), "a test asked for this panic");
         #[cfg(unix)]

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -16,9 +17,12 @@ use crate::keeper_protocol::{ENDING, Entries, Entry, send, split};
 use crate::log::{is_daemon_now, log, log_info};
 use crate::runtime_claim::RuntimeClaim;
 
-/// The keeper gives up after so many workers in a row that did not serve, or panicked soon after.
+/// The keeper gives up after so many workers in a row that crashed before they served, or soon after.
 const MAX_FAILURES: u32 = 20;
 const SOON: Duration = Duration::from_secs(1);
+/// Workers that are killed before they serve are replaced without end. After [`MAX_FAILURES`] of them in a row, each new one
+/// is delayed: the system may lack the memory for it.
+const KILLED_DELAY: Duration = Duration::from_millis(100);
 
 /// The process id of the worker, for [`end`]; 0: none.
 static WORKER: AtomicU32 = AtomicU32::new(0);
@@ -45,7 +49,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
     };
     let memories = vec![memory(Bell::SIZE)?, memory(LastBatch::SIZE)?];
     entries.insert("memory".to_owned(), entry(memories));
-    let mut failures = 0;
+    let (mut failures, mut kills) = (0, 0);
     let mut is_known_to_serve = false;
     loop {
         let mut has_served = false;
@@ -99,14 +103,41 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
             // It has logged the reason, and another worker would fail in the same way.
             return Err(io::Error::other("the worker does not start; its error is above"));
         }
-        // A worker that was killed has not failed.
-        let is_sound = has_served && (ended.code().is_none() || began.elapsed() >= SOON);
-        failures = if is_sound { 0 } else { failures + 1 };
         log!("the worker ended with {ended}; another one takes over");
+        match Ending::of(ended, has_served, began.elapsed()) {
+            Ending::Sound => (failures, kills) = (0, 0),
+            Ending::KilledAtStart => kills += 1,
+            Ending::Crashed => failures += 1,
+        }
         if failures >= MAX_FAILURES {
             return Err(io::Error::other(
                 "workers fail as soon as they start; their errors are above",
             ));
+        }
+        if kills >= MAX_FAILURES {
+            std::thread::sleep(KILLED_DELAY);
+        }
+    }
+}
+
+/// How a worker ended, if it did not end by itself.
+#[derive(Debug, PartialEq, Eq)]
+enum Ending {
+    /// It has served, and was then killed or ran for a while.
+    Sound,
+    /// It was killed before it served. `SIGKILL` comes from outside: another worker may live longer.
+    KilledAtStart,
+    /// It failed before it served, or panicked soon after. Another worker may fail in the same way.
+    Crashed,
+}
+
+impl Ending {
+    fn of(ended: ExitStatus, has_served: bool, ran: Duration) -> Ending {
+        match ended.signal() {
+            Some(_) if has_served => Ending::Sound,
+            Some(libc::SIGKILL) => Ending::KilledAtStart,
+            None if has_served && ran >= SOON => Ending::Sound,
+            _ => Ending::Crashed,
         }
     }
 }
@@ -136,4 +167,23 @@ fn start(program: &Path, arguments: &[&str]) -> io::Result<(Channel, Child)> {
         .spawn()?;
     WORKER.store(worker.id(), Ordering::SeqCst);
     Ok((ours, worker))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kill_before_service_is_no_crash() {
+        let killed = |signal| ExitStatus::from_raw(signal);
+        let exited = |code: i32| ExitStatus::from_raw(code << 8);
+        let ending = |ended, has_served| Ending::of(ended, has_served, Duration::ZERO);
+        assert_eq!(ending(killed(libc::SIGKILL), false), Ending::KilledAtStart);
+        assert_eq!(ending(killed(libc::SIGKILL), true), Ending::Sound);
+        assert_eq!(ending(killed(libc::SIGSEGV), false), Ending::Crashed);
+        assert_eq!(ending(exited(101), false), Ending::Crashed);
+        assert_eq!(ending(exited(101), true), Ending::Crashed);
+        assert_eq!(Ending::of(exited(101), true, SOON), Ending::Sound);
+        assert_eq!(Ending::of(exited(101), false, SOON), Ending::Crashed);
+    }
 }

@@ -469,3 +469,30 @@ fn a_worker_that_panics_is_replaced() {
     assert_eq!(count, status.stored);
     mined.end();
 }
+
+/// P3: the keeper replaces workers that are killed before they serve, however many they are.
+#[test]
+fn workers_that_are_killed_before_they_serve_are_replaced() {
+    let daemon = Daemon::new();
+    let file = daemon.start("early", SessionConfig::default());
+    for _ in 0..50 {
+        daemon.kill_worker();
+    }
+    daemon.rig.program("count", &[100, 0]).end();
+    assert_eq!(daemon.stop("early").stored, 100);
+    assert_eq!(events(&file).len(), 100);
+    daemon.end();
+}
+
+/// P3: the keeper ends if its workers crash, one after the other, before they serve.
+#[test]
+fn workers_that_crash_before_they_serve_end_the_daemon() {
+    let mined = Mined::new("session taken up");
+    mined.daemon.start("crashes", SessionConfig::default());
+    std::fs::write(&mined.armed, "panic always").unwrap();
+    mined.daemon.kill_worker();
+    let Mined { daemon: Daemon { rig: _rig, mut keeper }, armed } = mined;
+    while keeper.line().is_some() {}
+    let ended = keeper.child.wait().unwrap();
+    assert!(!ended.success() && armed.exists(), "{ended}");
+}
