@@ -201,14 +201,15 @@ impl Decoder {
         let in_own = || self.own.provider_name(&provider);
         let name = self.named.provider_name(&provider).or_else(in_source).or_else(in_own);
         let channel = descriptor.channel == Channel::TRACE_LOGGING && descriptor.id == 0;
-        let reason = match (channel, name) {
-            (true, _) => Reason::NoMetadata,
-            (false, Some(_)) => Reason::NotInManifest,
-            (false, None) => Reason::NoManifest,
+        let known = known_provider_name(&provider);
+        let reason = match (channel, name, known) {
+            (true, ..) => Reason::NoMetadata,
+            (false, Some(_), _) => Reason::NotInManifest,
+            // A name of the table comes without a manifest.
+            (false, None, Some(known)) => Reason::NoManifestOf(known),
+            (false, None, None) => Reason::NoManifest,
         };
-        // A name of the table does not change the reason: no manifest is known.
-        let name = name.or_else(|| known_provider_name(&provider));
-        Decoded { provider_name: name, ..Decoded::undecoded(reason) }
+        Decoded { provider_name: name.or(known), ..Decoded::undecoded(reason) }
     }
 
     /// The schema of highest precedence that fits the payload; if none does, the schema of highest precedence.
@@ -384,6 +385,7 @@ fn kernel_event<'d>(class: Guid, kind: u8, version: u8, missing: Reason) -> Deco
         },
         None => Decoded {
             event_name: kernel::name(class, kind).map(Cow::Borrowed),
+            provider_name: known_provider_name(&class),
             ..Decoded::undecoded(missing)
         },
     }

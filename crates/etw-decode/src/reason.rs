@@ -50,8 +50,10 @@ impl Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// An event of `EventWrite` without a schema.
+    /// An event of `EventWrite` without a schema, of a provider without a name.
     NoManifest,
+    /// An event of `EventWrite` without a schema, of this provider of Windows or .NET.
+    NoManifestOf(&'static str),
     /// An event that its provider's manifest does not have.
     NotInManifest,
     /// An event on the TraceLogging channel without its metadata.
@@ -84,6 +86,10 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::NoManifest => f.write_str("no schema: the provider's manifest is needed"),
+            Reason::NoManifestOf(provider) => write!(
+                f,
+                "no schema: the manifest of {provider} is needed; name it with --manifest, or gather it from a Windows with etw pack create"
+            ),
             Reason::NotInManifest => f.write_str(
                 "no schema: the provider's manifest has no event of this id and version",
             ),

@@ -35,6 +35,12 @@ impl Guid {
         ])
     }
 
+    /// The number whose hex digits read like the textual form; the inverse of [`from_u128`](Guid::from_u128).
+    pub const fn to_u128(&self) -> u128 {
+        // Both directions reverse the same bytes.
+        u128::from_be_bytes(Guid::from_u128(u128::from_be_bytes(self.0)).0)
+    }
+
     /// The GUID that goes with a provider's name, as .NET's EventSource and Microsoft's TraceLogging make it.
     ///
     /// SHA-1 of a namespace and the name, upper-cased, in UTF-16BE; its first sixteen bytes are taken as a little-endian
