@@ -156,7 +156,8 @@ pub unsafe extern "C" fn EventWriteEx(
         let (activity, related) = (guid_of(activity), guid_of(related));
         write(Write { handle, descriptor, count, data }, |d, data| {
             let ids = (activity.as_ref(), related.as_ref());
-            evntprov::event_write_ex(d.0, d.1, filter, flags, ids.0, ids.1, data)
+            let options = evntprov::WriteOptions { filter, flags };
+            evntprov::event_write_ex(d.0, d.1, options, ids.0, ids.1, data)
         })
     }
 }

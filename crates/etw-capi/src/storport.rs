@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::sync::{Mutex, PoisonError};
 
+use etw_api::Keyword;
 use etw_storport::{
     Address, Device, EventChannel, EventLevel, EventOpcode, MAX_BYTE_STREAM_LENGTH,
-    MAX_DESCRIPTION_LENGTH, MAX_PARAM_NAME_LENGTH, Parameter, StorStatus,
+    MAX_DESCRIPTION_LENGTH, MAX_PARAM_NAME_LENGTH, MiniportEvent, Parameter, StorStatus,
 };
 
 use crate::abi::{bytes, read, text_of};
@@ -102,6 +103,26 @@ struct Common {
     description: String,
 }
 
+impl Common {
+    fn event(
+        &self,
+        id: u32,
+        channel: u32,
+        keywords: u64,
+        level: u32,
+        opcode: u32,
+    ) -> MiniportEvent<'_> {
+        MiniportEvent {
+            id,
+            description: &self.description,
+            channel: EventChannel(channel),
+            keywords: Keyword(keywords),
+            level: EventLevel(level),
+            opcode: EventOpcode(opcode),
+        }
+    }
+}
+
 /// Calls `log` with the arguments that all events share. Returns the status "invalid parameter" if one of them is wrong.
 ///
 /// # Safety
@@ -147,17 +168,8 @@ pub unsafe extern "C" fn StorPortEtwLogByteStream(
         let Some(data) = data.filter(|data| !data.is_empty()) else {
             return StorStatus::INVALID_PARAMETER;
         };
-        etw_storport::log_byte_stream(
-            Some(&common.device),
-            common.address.as_ref(),
-            EventChannel(channel),
-            event_id,
-            &common.description,
-            keywords,
-            EventLevel(level),
-            EventOpcode(opcode),
-            data,
-        )
+        let event = common.event(event_id, channel, keywords, level, opcode);
+        etw_storport::log_byte_stream(Some(&common.device), common.address.as_ref(), event, data)
     };
     // SAFETY: ONE, TEXT.
     unsafe { with_common(extension, address, description, log) }
@@ -223,18 +235,10 @@ pub unsafe extern "C" fn etw_storport_event(
             .iter()
             .map(|(name, value)| Parameter { name: name.as_deref(), value: *value })
             .collect();
-        etw_storport::log_channel_event(
-            Some(&common.device),
-            common.address.as_ref(),
-            EventChannel(channel),
-            event_id,
-            &common.description,
-            keywords,
-            EventLevel(level),
-            EventOpcode(opcode),
-            (!srb.is_null()).then(|| srb.addr() as u64),
-            &parameters,
-        )
+        let event = common.event(event_id, channel, keywords, level, opcode);
+        let srb = (!srb.is_null()).then(|| srb.addr() as u64);
+        let address = common.address.as_ref();
+        etw_storport::log_event(Some(&common.device), address, event, srb, &parameters)
     };
     // SAFETY: ONE, TEXT.
     unsafe { with_common(extension, address, description, log) }

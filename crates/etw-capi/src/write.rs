@@ -266,7 +266,8 @@ pub unsafe extern "C" fn etw_write_site_ex(
         let (Some(site), Some(size)) = (site, size) else {
             return Status::ERROR_INVALID_PARAMETER;
         };
-        let options = evntprov::SiteOptions { filter, flags, ids };
+        let write = evntprov::WriteOptions { filter, flags };
+        let options = evntprov::SiteOptions { write, ids };
         evntprov::event_write_site_ex(RegHandle(handle), site, options, size, &|room| {
             pieces.fill(room)
         })

@@ -5,8 +5,8 @@
 //! Exit status 3: neither can be read.
 use etw::{Keyword, Level, Session};
 use etw_storport::{
-    Address, Device, EventChannel, EventLevel, EventOpcode, PROVIDER_ID, Parameter, keyword,
-    log_byte_stream, log_event,
+    Address, Device, EventChannel, EventLevel, EventOpcode, MiniportEvent, PROVIDER_ID, Parameter,
+    keyword, log_byte_stream, log_event,
 };
 use std::collections::HashMap;
 use std::io::Read;
@@ -39,7 +39,7 @@ impl Drop for Instance {
     }
 }
 
-/// One request, as a line of the trace tells it:
+/// One request, as a line of the trace describes it:
 /// `… block_rq_complete: 254,0 WS () 123 + 8 none,0,0 [0]`, `… block_rq_issue: 254,0 WS 4096 () 123 + 8 none,0,0 [dd]`.
 #[derive(Debug, PartialEq)]
 struct Request {
@@ -89,6 +89,23 @@ fn bytes_of(request: &Request) -> Vec<u8> {
     bytes
 }
 
+fn event_of(request: &Request) -> MiniportEvent<'static> {
+    let event = match request.is_issue {
+        true => {
+            MiniportEvent { opcode: EventOpcode::START, ..MiniportEvent::new(1, "request issued") }
+        }
+        false => MiniportEvent {
+            opcode: EventOpcode::STOP,
+            ..MiniportEvent::new(2, "request completed")
+        },
+    };
+    let (channel, level) = match request.error {
+        0 => (EventChannel::DIAGNOSTIC, EventLevel::VERBOSE),
+        _ => (EventChannel::OPERATIONAL, EventLevel::ERROR),
+    };
+    MiniportEvent { channel, level, keywords: keyword::IO, ..event }
+}
+
 fn trace(instance: &Instance, end: Instant) -> std::io::Result<u64> {
     let mut pipe = std::fs::OpenOptions::new()
         .read(true)
@@ -112,18 +129,9 @@ fn trace(instance: &Instance, end: Instant) -> std::io::Result<u64> {
         while let Some((first, rest)) = line.split_once('\n') {
             if let Some(request) = parse(first) {
                 let unit = Address { path: request.major, target: request.minor, lun: 0 };
-                let failed = request.error != 0;
-                let status = log_byte_stream(
-                    Some(&device),
-                    Some(&unit),
-                    if failed { EventChannel::OPERATIONAL } else { EventChannel::DIAGNOSTIC },
-                    if request.is_issue { 1 } else { 2 },
-                    if request.is_issue { "request issued" } else { "request completed" },
-                    keyword::IO,
-                    if failed { EventLevel::ERROR } else { EventLevel::VERBOSE },
-                    if request.is_issue { EventOpcode::START } else { EventOpcode::STOP },
-                    &bytes_of(&request),
-                );
+                let event = event_of(&request);
+                let bytes = bytes_of(&request);
+                let status = log_byte_stream(Some(&device), Some(&unit), event, &bytes);
                 logged += u64::from(status.0 == 0);
             }
             line = rest.to_owned();
@@ -167,17 +175,12 @@ fn count(end: Instant) -> std::io::Result<u64> {
                 Parameter::default(),
                 Parameter::default(),
             ];
-            let status = log_event(
-                Some(&Device::new(number as u32, name)),
-                None,
-                3,
-                "disk counters",
-                keyword::IO | keyword::PERFORMANCE,
-                EventLevel::INFORMATIONAL,
-                EventOpcode::INFO,
-                None,
-                &parameters,
-            );
+            let event = MiniportEvent {
+                keywords: keyword::IO | keyword::PERFORMANCE,
+                ..MiniportEvent::new(3, "disk counters")
+            };
+            let device = Device::new(number as u32, name);
+            let status = log_event(Some(&device), None, event, None, &parameters);
             logged += u64::from(status.0 == 0);
         }
         before = now;

@@ -2,13 +2,15 @@
 
 use std::sync::{Arc, OnceLock};
 
-use etw::{EventBuilder, Guid, Level, Opcode, OutType, Provider, Registration};
+use etw::{EventBuilder, Guid, Keyword, Level, Opcode, OutType, Provider, Registration};
 
-use crate::types::{Address, Device, EventChannel, EventLevel, EventOpcode, Parameter, StorStatus};
+use crate::types::{
+    Address, Device, EventChannel, EventLevel, MiniportEvent, Parameter, StorStatus,
+};
 use crate::{MAX_BYTE_STREAM_LENGTH, MAX_DESCRIPTION_LENGTH, MAX_PARAM_NAME_LENGTH, PROVIDER_ID};
 
 /// The keyword of all events of miniports.
-const MINIPORT: u64 = 0x2000_0000_0000;
+const MINIPORT: Keyword = Keyword(0x2000_0000_0000);
 /// The task `Port`.
 const TASK_PORT: u16 = 201;
 
@@ -23,43 +25,50 @@ fn provider() -> Option<&'static Arc<Provider>> {
     made.as_ref().map(|(provider, _)| provider)
 }
 
+/// The id and version under which an event is published.
+#[derive(Clone, Copy)]
+struct PublishedId {
+    id: u16,
+    version: u8,
+}
+
 /// The arguments that all functions share.
 #[derive(Clone, Copy)]
 struct Common<'a> {
     device: &'a Device,
     address: Option<&'a Address>,
-    channel: EventChannel,
-    event_id: u32,
-    description: &'a str,
-    keywords: u64,
-    level: EventLevel,
-    opcode: EventOpcode,
+    event: MiniportEvent<'a>,
 }
 
 impl Common<'_> {
     fn is_valid(&self) -> bool {
-        self.channel.0 <= EventChannel::HEALTH.0
-            && self.level.0 <= EventLevel::VERBOSE.0
-            && self.opcode.0 <= 0xff
-            && self.description.encode_utf16().count() <= MAX_DESCRIPTION_LENGTH
-            && !self.description.contains('\0')
+        let event = &self.event;
+        event.channel.0 <= EventChannel::HEALTH.0
+            && event.level.0 <= EventLevel::VERBOSE.0
+            && event.opcode.0 <= 0xff
+            && event.description.encode_utf16().count() <= MAX_DESCRIPTION_LENGTH
+            && !event.description.contains('\0')
+    }
+
+    fn level(&self) -> Level {
+        Level(self.event.level.0 as u8)
+    }
+
+    fn keywords(&self) -> Keyword {
+        MINIPORT | self.event.keywords
     }
 
     fn is_wanted(&self) -> bool {
-        let keyword = MINIPORT | self.keywords;
-        provider().is_none_or(|provider| {
-            provider.is_enabled(Level(self.level.0 as u8), etw::Keyword(keyword))
-        })
+        provider().is_none_or(|provider| provider.is_enabled(self.level(), self.keywords()))
     }
 
-    fn begin(&self, name: &str, id: (u16, u8)) -> EventBuilder {
+    fn begin(&self, name: &str, published: PublishedId) -> EventBuilder {
         let mut event = EventBuilder::new();
-        let level = Level(self.level.0 as u8);
         event
-            .reset(name, level, etw::Keyword(MINIPORT | self.keywords), 0)
-            .opcode(Opcode(self.opcode.0 as u8))
+            .reset(name, self.level(), self.keywords(), 0)
+            .opcode(Opcode(self.event.opcode.0 as u8))
             .task(TASK_PORT)
-            .id_version(id.0, id.1);
+            .id_version(published.id, published.version);
         event
     }
 
@@ -88,7 +97,7 @@ impl Common<'_> {
     }
 
     fn write(&self, event: &mut EventBuilder) -> StorStatus {
-        event.add_u8("EventChannel", self.channel.0 as u8, OutType::NULL, 0);
+        event.add_u8("EventChannel", self.event.channel.0 as u8, OutType::NULL, 0);
         match provider().map(|provider| event.write(provider, None, None)) {
             Some(status) if status.is_success() => StorStatus::SUCCESS,
             _ => StorStatus::UNSUCCESSFUL,
@@ -96,8 +105,8 @@ impl Common<'_> {
     }
 
     /// Events 534 and 566 to 571.
-    fn write_bytes(&self, name: &str, id: (u16, u8), data: &[u8]) -> StorStatus {
-        let mut event = self.begin(name, id);
+    fn write_bytes(&self, name: &str, published: PublishedId, data: &[u8]) -> StorStatus {
+        let mut event = self.begin(name, published);
         event.add_u32("PortNumber", self.device.port_number, OutType::NULL, 0);
         self.unit(&mut event, self.address.unwrap_or(&Address::default()));
         event.add_guid("AdapterGuid", &self.device.adapter, OutType::NULL, 0);
@@ -107,8 +116,8 @@ impl Common<'_> {
         event
             .add_u32("DataLength", data.len() as u32, OutType::NULL, 0)
             .add_binary("Data", data, OutType::NULL, 0)
-            .add_u32("MiniportEventId", self.event_id, OutType::NULL, 0);
-        Common::wide(&mut event, "MiniportEventDescription", self.description);
+            .add_u32("MiniportEventId", self.event.id, OutType::NULL, 0);
+        Common::wide(&mut event, "MiniportEventDescription", self.event.description);
         self.write(&mut event)
     }
 }
@@ -154,28 +163,21 @@ pub fn event_id(
 /// `INVALID_PARAMETER`: no device, a description of more than 32 characters, an invalid channel or level, no data, or more than
 /// [`MAX_BYTE_STREAM_LENGTH`]. `UNSUCCESSFUL`: a session enabled the event, and it could not be written.
 #[doc(alias = "StorPortEtwLogByteStream")]
-#[allow(clippy::too_many_arguments)]
 pub fn log_byte_stream(
     device: Option<&Device>,
     address: Option<&Address>,
-    channel: EventChannel,
-    event_id: u32,
-    description: &str,
-    keywords: u64,
-    level: EventLevel,
-    opcode: EventOpcode,
+    event: MiniportEvent<'_>,
     data: &[u8],
 ) -> StorStatus {
     let Some(device) = device else { return StorStatus::INVALID_PARAMETER };
-    let common =
-        Common { device, address, channel, event_id, description, keywords, level, opcode };
+    let common = Common { device, address, event };
     if !common.is_valid() || data.is_empty() || data.len() > MAX_BYTE_STREAM_LENGTH {
         return StorStatus::INVALID_PARAMETER;
     }
     if !common.is_wanted() {
         return StorStatus::SUCCESS;
     }
-    let id = match (channel, level) {
+    let id = match (event.channel, event.level) {
         (EventChannel::OPERATIONAL, EventLevel::CRITICAL | EventLevel::ERROR) => 571,
         (EventChannel::OPERATIONAL, EventLevel::WARNING) => 570,
         (EventChannel::OPERATIONAL, _) => 569,
@@ -185,61 +187,24 @@ pub fn log_byte_stream(
         (EventChannel::HEALTH, _) => 567,
         _ => 566,
     };
-    common.write_bytes("MiniportByteStream", (id, 1), data)
+    common.write_bytes("MiniportByteStream", PublishedId { id, version: 1 }, data)
 }
 
-/// Logs 2, 4 or 8 named numbers for diagnosis (SP-4). `srb`: of the request that it is about.
+/// Logs 2, 4 or 8 named numbers (SP-4). `srb`: the request that the event is about.
 ///
 /// # Errors
 /// As [`log_byte_stream`]; `INVALID_PARAMETER` also for another number of parameters, or a name of more than 16 characters.
 #[doc(alias = "StorPortEtwEvent2", alias = "StorPortEtwEvent4", alias = "StorPortEtwEvent8")]
-#[allow(clippy::too_many_arguments)]
+#[doc(alias = "StorPortEtwChannelEvent2", alias = "StorPortEtwChannelEvent8")]
 pub fn log_event(
     device: Option<&Device>,
     address: Option<&Address>,
-    event_id: u32,
-    description: &str,
-    keywords: u64,
-    level: EventLevel,
-    opcode: EventOpcode,
-    srb: Option<u64>,
-    parameters: &[Parameter<'_>],
-) -> StorStatus {
-    log_channel_event(
-        device,
-        address,
-        EventChannel::DIAGNOSTIC,
-        event_id,
-        description,
-        keywords,
-        level,
-        opcode,
-        srb,
-        parameters,
-    )
-}
-
-/// As [`log_event`], to a channel.
-///
-/// # Errors
-/// As [`log_event`].
-#[doc(alias = "StorPortEtwChannelEvent2", alias = "StorPortEtwChannelEvent8")]
-#[allow(clippy::too_many_arguments)]
-pub fn log_channel_event(
-    device: Option<&Device>,
-    address: Option<&Address>,
-    channel: EventChannel,
-    event_id: u32,
-    description: &str,
-    keywords: u64,
-    level: EventLevel,
-    opcode: EventOpcode,
+    event: MiniportEvent<'_>,
     srb: Option<u64>,
     parameters: &[Parameter<'_>],
 ) -> StorStatus {
     let Some(device) = device else { return StorStatus::INVALID_PARAMETER };
-    let common =
-        Common { device, address, channel, event_id, description, keywords, level, opcode };
+    let common = Common { device, address, event };
     let fits = |parameter: &Parameter<'_>| {
         let name = parameter.name.unwrap_or_default();
         name.encode_utf16().count() <= MAX_PARAM_NAME_LENGTH && !name.contains('\0')
@@ -252,9 +217,10 @@ pub fn log_channel_event(
         return StorStatus::SUCCESS;
     }
     // Windows has no ids for events of an adapter with a request, nor for health events with one.
+    let MiniportEvent { id: event_id, description, channel, level, .. } = event;
     let srb = srb.filter(|_| address.is_some() && channel != EventChannel::HEALTH);
     let id = self::event_id(parameters.len(), address.is_some(), srb.is_some(), channel, level);
-    let mut event = common.begin("MiniportEvent", (id, 3));
+    let mut event = common.begin("MiniportEvent", PublishedId { id, version: 3 });
     Common::wide(&mut event, "MiniportName", &device.miniport_name);
     event.add_u32("MiniportEventId", event_id, OutType::NULL, 0);
     Common::wide(&mut event, "MiniportEventDescription", description);
@@ -294,21 +260,17 @@ pub fn log_error(
     data: &[u8],
 ) -> StorStatus {
     let Some(device) = device else { return StorStatus::INVALID_PARAMETER };
-    let common = Common {
-        device,
-        address,
+    let event = MiniportEvent {
         channel: EventChannel::OPERATIONAL,
-        event_id: id,
-        description,
-        keywords: 0,
         level: EventLevel::ERROR,
-        opcode: EventOpcode::INFO,
+        ..MiniportEvent::new(id, description)
     };
+    let common = Common { device, address, event };
     if !common.is_valid() || data.len() > MAX_BYTE_STREAM_LENGTH {
         return StorStatus::INVALID_PARAMETER;
     }
     if !common.is_wanted() {
         return StorStatus::SUCCESS;
     }
-    common.write_bytes("MiniportError", (534, 4), data)
+    common.write_bytes("MiniportError", PublishedId { id: 534, version: 4 }, data)
 }

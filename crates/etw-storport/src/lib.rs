@@ -6,17 +6,13 @@
 //! let adapter = Device::new(0, "nvme0");
 //! let unit = Address { path: 0, target: 0, lun: 1 };
 //! let log_page = [0x81, 0x00, 0x20];
-//! let status = log_byte_stream(
-//!     Some(&adapter),
-//!     Some(&unit),
-//!     EventChannel::OPERATIONAL,
-//!     7,
-//!     "health log",
-//!     keyword::IO,
-//!     EventLevel::WARNING,
-//!     EventOpcode::INFO,
-//!     &log_page,
-//! );
+//! let event = MiniportEvent {
+//!     channel: EventChannel::OPERATIONAL,
+//!     keywords: keyword::IO,
+//!     level: EventLevel::WARNING,
+//!     ..MiniportEvent::new(7, "health log")
+//! };
+//! let status = log_byte_stream(Some(&adapter), Some(&unit), event, &log_page);
 //! assert_eq!(status, StorStatus::SUCCESS);
 //! ```
 //!
@@ -36,9 +32,10 @@
 mod event;
 mod types;
 
-pub use event::{event_id, log_byte_stream, log_channel_event, log_error, log_event};
+pub use event::{event_id, log_byte_stream, log_error, log_event};
 pub use types::{
-    Address, Device, EventChannel, EventLevel, EventOpcode, Parameter, StorStatus, keyword,
+    Address, Device, EventChannel, EventLevel, EventOpcode, MiniportEvent, Parameter, StorStatus,
+    keyword,
 };
 
 /// The provider.

@@ -1,6 +1,6 @@
 //! Types of the StorPort functions.
 
-use etw::Guid;
+use etw::{Guid, Keyword};
 
 /// The status that the functions return.
 #[doc(alias = "STOR_STATUS")]
@@ -18,7 +18,7 @@ impl StorStatus {
 
 /// The channel of an event.
 #[doc(alias = "STORPORT_ETW_EVENT_CHANNEL")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EventChannel(pub u32);
 
 impl EventChannel {
@@ -70,7 +70,7 @@ impl EventOpcode {
     pub const EXTENSION: EventOpcode = EventOpcode(5);
     /// A reply.
     pub const REPLY: EventOpcode = EventOpcode(6);
-    /// Goes on after a suspension.
+    /// Continues after a suspension.
     pub const RESUME: EventOpcode = EventOpcode(7);
     /// Waits for something else.
     pub const SUSPEND: EventOpcode = EventOpcode(8);
@@ -83,19 +83,21 @@ impl EventOpcode {
 /// The caller's keywords.
 #[doc(alias = "STORPORT_ETW_EVENT_KEYWORD")]
 pub mod keyword {
+    use super::Keyword;
+
     /// I/O of the device.
-    pub const IO: u64 = 1;
+    pub const IO: Keyword = Keyword(1);
     /// Performance.
-    pub const PERFORMANCE: u64 = 2;
+    pub const PERFORMANCE: Keyword = Keyword(2);
     /// Power.
-    pub const POWER: u64 = 4;
+    pub const POWER: Keyword = Keyword(4);
     /// Enumeration.
-    pub const ENUMERATION: u64 = 8;
+    pub const ENUMERATION: Keyword = Keyword(8);
     /// Traces of commands.
-    pub const COMMAND_TRACE: u64 = 0x10;
+    pub const COMMAND_TRACE: Keyword = Keyword(0x10);
 }
 
-/// An adapter, as its events tell of it.
+/// An adapter, as its events describe it.
 #[doc(alias = "HwDeviceExtension")]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Device {
@@ -116,7 +118,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// An adapter of which no more is known.
+    /// An adapter with a port and a name; the other fields are empty.
     pub fn new(port_number: u32, miniport_name: &str) -> Device {
         Device { port_number, miniport_name: miniport_name.to_owned(), ..Device::default() }
     }
@@ -132,6 +134,38 @@ pub struct Address {
     pub target: u8,
     /// Logical unit.
     pub lun: u8,
+}
+
+/// What the caller says about an event, whatever its data are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MiniportEvent<'a> {
+    /// The caller's number of the event. It becomes a field: the event's id follows from function, target and level
+    /// ([`event_id`](crate::event_id)).
+    pub id: u32,
+    /// At most 32 characters.
+    pub description: &'a str,
+    /// The channel.
+    pub channel: EventChannel,
+    /// Keywords beside the miniport bit.
+    pub keywords: Keyword,
+    /// The severity.
+    pub level: EventLevel,
+    /// The kind of point that the event marks.
+    pub opcode: EventOpcode,
+}
+
+impl<'a> MiniportEvent<'a> {
+    /// An event for diagnosis, without keywords, of level Informational and opcode Info.
+    pub const fn new(id: u32, description: &'a str) -> MiniportEvent<'a> {
+        MiniportEvent {
+            id,
+            description,
+            channel: EventChannel::DIAGNOSTIC,
+            keywords: Keyword(0),
+            level: EventLevel::INFORMATIONAL,
+            opcode: EventOpcode::INFO,
+        }
+    }
 }
 
 /// A named number; without a name it is logged as `NULL` and 0.

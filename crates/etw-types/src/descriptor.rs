@@ -103,6 +103,14 @@ impl Opcode {
 #[cfg_attr(feature = "serde", serde(transparent))]
 pub struct Keyword(pub u64);
 
+impl std::ops::BitOr for Keyword {
+    type Output = Keyword;
+
+    fn bitor(self, other: Keyword) -> Keyword {
+        Keyword(self.0 | other.0)
+    }
+}
+
 impl fmt::LowerHex for Keyword {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::LowerHex::fmt(&self.0, f)

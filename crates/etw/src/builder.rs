@@ -63,14 +63,16 @@ macro_rules! numbers {
             out_type: OutType,
             tag: u32,
         ) -> &mut Self {
-            self.sequence(name, $in_type, out_type, tag, values, |event, value| {
+            self.raw_add_meta_vcount(name, $in_type, out_type, tag).sequence(values, |event, value| {
                 event.raw_add_data_value($in_type, &value.to_le_bytes());
             })
         }
 
         #[doc = concat!("Adds an array whose count is part of the metadata: ", $what, ".")]
         pub fn $array(&mut self, name: &str, values: &[$ty], out_type: OutType, tag: u32) -> &mut Self {
-            self.array(name, $in_type, out_type, tag, values, |event, value| {
+            // If the count is too long, `array` reports it to the payload builder.
+            let count = u16::try_from(values.len()).unwrap_or(0);
+            self.raw_add_meta_ccount(name, $in_type, out_type, count, tag).array(values, |event, value| {
                 event.raw_add_data_value($in_type, &value.to_le_bytes());
             })
         }
@@ -100,7 +102,7 @@ macro_rules! texts {
             out_type: OutType,
             tag: u32,
         ) -> &mut Self {
-            self.sequence(name, InType::$in_type, out_type, tag, values, |event, value| {
+            self.raw_add_meta_vcount(name, InType::$in_type, out_type, tag).sequence(values, |event, value| {
                 let $value = value.as_ref();
                 event.raw_add_data_value(InType::$in_type, $bytes);
             })
@@ -270,9 +272,12 @@ impl EventBuilder {
         out_type: OutType,
         tag: u32,
     ) -> &mut Self {
-        self.sequence(name, InType::GUID, out_type, tag, values, |event, value| {
-            event.raw_add_data_value(InType::GUID, &value.0);
-        })
+        self.raw_add_meta_vcount(name, InType::GUID, out_type, tag).sequence(
+            values,
+            |event, value| {
+                event.raw_add_data_value(InType::GUID, &value.0);
+            },
+        )
     }
 
     /// Adds a field: a time, 100 ns units since 1601.
@@ -295,9 +300,12 @@ impl EventBuilder {
         out_type: OutType,
         tag: u32,
     ) -> &mut Self {
-        self.sequence(name, InType::FILETIME, out_type, tag, values, |event, value| {
-            event.raw_add_data_value(InType::FILETIME, &value.0.to_le_bytes());
-        })
+        self.raw_add_meta_vcount(name, InType::FILETIME, out_type, tag).sequence(
+            values,
+            |event, value| {
+                event.raw_add_data_value(InType::FILETIME, &value.0.to_le_bytes());
+            },
+        )
     }
 
     /// Adds a field: a calendar time. Its parts are not checked.
@@ -320,9 +328,12 @@ impl EventBuilder {
         out_type: OutType,
         tag: u32,
     ) -> &mut Self {
-        self.sequence(name, InType::SYSTEMTIME, out_type, tag, values, |event, value| {
-            event.raw_add_data_value(InType::SYSTEMTIME, &system_time(value));
-        })
+        self.raw_add_meta_vcount(name, InType::SYSTEMTIME, out_type, tag).sequence(
+            values,
+            |event, value| {
+                event.raw_add_data_value(InType::SYSTEMTIME, &system_time(value));
+            },
+        )
     }
 
     /// Adds a struct: the next `member_count` fields (1–127) are its members. A struct among them counts as one, with all its members.
@@ -417,16 +428,12 @@ impl EventBuilder {
         self
     }
 
+    /// Adds the count and the values of an array of variable count.
     fn sequence<I: IntoIterator>(
         &mut self,
-        name: &str,
-        in_type: InType,
-        out_type: OutType,
-        tag: u32,
         values: I,
         mut add: impl FnMut(&mut EventBuilder, I::Item),
     ) -> &mut Self {
-        self.raw_add_meta_vcount(name, in_type, out_type, tag);
         let count_offset = self.payload.as_bytes().map(<[u8]>::len);
         self.raw_add_data_count(0);
         let mut count = 0usize;
@@ -440,24 +447,13 @@ impl EventBuilder {
         self
     }
 
-    fn array<T>(
-        &mut self,
-        name: &str,
-        in_type: InType,
-        out_type: OutType,
-        tag: u32,
-        values: &[T],
-        mut add: impl FnMut(&mut EventBuilder, &T),
-    ) -> &mut Self {
+    /// Adds the values of an array of constant count.
+    fn array<T>(&mut self, values: &[T], mut add: impl FnMut(&mut EventBuilder, &T)) -> &mut Self {
         match u16::try_from(values.len()) {
-            Ok(count) => {
-                self.raw_add_meta_ccount(name, in_type, out_type, count, tag);
-                values.iter().for_each(|value| add(self, value));
-            }
+            Ok(_) => values.iter().for_each(|value| add(self, value)),
             // The payload builder remembers the count as too long.
             Err(_) => {
-                self.raw_add_meta_ccount(name, in_type, out_type, 0, tag)
-                    .raw_add_data_count(values.len());
+                self.raw_add_data_count(values.len());
             }
         }
         self

@@ -18,8 +18,12 @@ type Facts = Vec<(String, u64)>;
 /// cases, of which the C program is made. OV-12: classic providers' among them.
 #[test]
 fn consumer_headers_agree_with_windows_sys() {
-    let mut facts = structures();
-    facts.extend(constants());
+    let mut facts = session_structures();
+    facts.extend(record_structures());
+    facts.extend(status_and_node_constants());
+    facts.extend(event_type_constants());
+    facts.extend(session_constants());
+    facts.extend(record_constants());
     facts.extend(guids());
     let mut program = String::from(
         "#define INITGUID\n#include <evntrace.h>\n#include <evntcons.h>\n#include <tdh.h>\n#include <stdio.h>\nint main(void)\n{\n",
@@ -54,23 +58,25 @@ fn consumer_headers_agree_with_windows_sys() {
     assert!(ran > 0, "no C compiler is installed");
 }
 
-fn structures() -> Facts {
+/// A field has the same name in both, or is written as: the name in C = the path in windows-sys.
+macro_rules! layouts {
+    ($facts:ident; $($module:ident::$of:ident: $($field:ident $(.$part:ident)* $(= $($path:ident).+)?),*;)*) => {
+        $(
+            $facts.push((concat!("sizeof(", stringify!($of), ")").into(), size_of::<$module::$of>() as u64));
+            $($facts.push((
+                concat!("offsetof(", stringify!($of), ", ", stringify!($field $(.$part)*), ")").into(),
+                layouts!(@offset $module::$of, [$field $(.$part)*] $($($path).+)?) as u64,
+            ));)*
+        )*
+    };
+    (@offset $module:ident::$of:ident, [$($field:tt)+]) => { offset_of!($module::$of, $($field)+) };
+    (@offset $module:ident::$of:ident, [$($field:tt)+] $($path:ident).+) => { offset_of!($module::$of, $($path).+) };
+}
+
+fn session_structures() -> Facts {
     let mut facts = Facts::new();
-    // A field has the same name in both, or: that of C, and where windows-sys has it.
-    macro_rules! layouts {
-        ($($module:ident::$of:ident: $($field:ident $(.$part:ident)* $(= $($path:ident).+)?),*;)*) => {
-            $(
-                facts.push((concat!("sizeof(", stringify!($of), ")").into(), size_of::<$module::$of>() as u64));
-                $(facts.push((
-                    concat!("offsetof(", stringify!($of), ", ", stringify!($field $(.$part)*), ")").into(),
-                    layouts!(@offset $module::$of, [$field $(.$part)*] $($($path).+)?) as u64,
-                ));)*
-            )*
-        };
-        (@offset $module:ident::$of:ident, [$($field:tt)+]) => { offset_of!($module::$of, $($field)+) };
-        (@offset $module:ident::$of:ident, [$($field:tt)+] $($path:ident).+) => { offset_of!($module::$of, $($path).+) };
-    }
     layouts! {
+        facts;
         time::TIME_ZONE_INFORMATION: Bias, StandardName, StandardDate, StandardBias, DaylightName, DaylightDate, DaylightBias;
         sdk::WNODE_HEADER: BufferSize, ProviderId, HistoricalContext = Anonymous1, Version = Anonymous1.Anonymous.Version,
             Linkage = Anonymous1.Anonymous.Linkage, TimeStamp = Anonymous2, Guid, ClientContext, Flags;
@@ -124,6 +130,14 @@ fn structures() -> Facts {
         sdk::EVENT_TRACE_LOGFILEA: LogFileName, LoggerName, CurrentTime, BuffersRead, LogFileMode = Anonymous1,
             ProcessTraceMode = Anonymous1, CurrentEvent, LogfileHeader, BufferCallback, BufferSize, Filled, EventsLost,
             EventCallback = Anonymous2, EventRecordCallback = Anonymous2, IsKernelTrace, Context;
+    }
+    facts
+}
+
+fn record_structures() -> Facts {
+    let mut facts = Facts::new();
+    layouts! {
+        facts;
         sdk::EVENT_HEADER_EXTENDED_DATA_ITEM: Reserved1, ExtType, DataSize, DataPtr;
         sdk::EVENT_EXTENDED_ITEM_INSTANCE: InstanceId, ParentInstanceId, ParentGuid;
         sdk::EVENT_EXTENDED_ITEM_TS_ID: SessionId;
@@ -185,13 +199,13 @@ fn guids() -> Facts {
     facts
 }
 
-fn constants() -> Facts {
-    let mut facts = Facts::new();
-    macro_rules! values {
-        ($($from:ident: $($name:ident)*;)*) => {
-            $($(facts.push((stringify!($name).to_owned(), $from::$name as u64));)*)*
-        };
-    }
+macro_rules! values {
+    ($($from:ident: $($name:ident)*;)*) => {
+        vec![$($((stringify!($name).to_owned(), $from::$name as u64),)*)*]
+    };
+}
+
+fn status_and_node_constants() -> Facts {
     values! {
         win32: ERROR_INVALID_FUNCTION ERROR_INVALID_FLAG_NUMBER ERROR_FILE_NOT_FOUND ERROR_PATH_NOT_FOUND ERROR_INVALID_DATA ERROR_BAD_LENGTH ERROR_NOT_SUPPORTED
             ERROR_INSUFFICIENT_BUFFER ERROR_NOACCESS ERROR_NOT_FOUND ERROR_CANCELLED ERROR_TIMEOUT ERROR_XML_PARSE_ERROR
@@ -203,8 +217,13 @@ fn constants() -> Facts {
             WNODE_FLAG_ANSI_INSTANCENAMES WNODE_FLAG_METHOD_ITEM WNODE_FLAG_PDO_INSTANCE_NAMES WNODE_FLAG_TRACED_GUID
             WNODE_FLAG_LOG_WNODE WNODE_FLAG_USE_GUID_PTR WNODE_FLAG_USE_MOF_PTR WNODE_FLAG_NO_HEADER
             WNODE_FLAG_SEND_DATA_BLOCK WNODE_FLAG_VERSIONED_PROPERTIES
-            WMI_GET_ALL_DATA WMI_ENABLE_EVENTS WMI_DISABLE_EVENTS WMI_CAPTURE_STATE
-            EVENT_TRACE_TYPE_GUIDMAP EVENT_TRACE_TYPE_LOAD EVENT_TRACE_TYPE_CONFIG
+            WMI_GET_ALL_DATA WMI_ENABLE_EVENTS WMI_DISABLE_EVENTS WMI_CAPTURE_STATE;
+    }
+}
+
+fn event_type_constants() -> Facts {
+    values! {
+        sdk: EVENT_TRACE_TYPE_GUIDMAP EVENT_TRACE_TYPE_LOAD EVENT_TRACE_TYPE_CONFIG
             EVENT_TRACE_TYPE_TERMINATE EVENT_TRACE_TYPE_SIDINFO EVENT_TRACE_TYPE_SECURITY
             EVENT_TRACE_TYPE_DBGID_RSDS EVENT_TRACE_TYPE_SEND EVENT_TRACE_TYPE_RECEIVE
             EVENT_TRACE_TYPE_CONNECT EVENT_TRACE_TYPE_DISCONNECT EVENT_TRACE_TYPE_RETRANSMIT
@@ -258,8 +277,13 @@ fn constants() -> Facts {
             ETW_REVERSED_COUNTED_ANSISTRING_TYPE_VALUE ETW_NON_NULL_TERMINATED_STRING_TYPE_VALUE
             ETW_REDUCED_ANSISTRING_TYPE_VALUE ETW_REDUCED_STRING_TYPE_VALUE ETW_SID_TYPE_VALUE
             ETW_VARIANT_TYPE_VALUE ETW_PTVECTOR_TYPE_VALUE ETW_WMITIME_TYPE_VALUE
-            ETW_DATETIME_TYPE_VALUE ETW_REFRENCE_TYPE_VALUE
-            MAX_MOF_FIELDS EVENT_TRACE_TYPE_INFO EVENT_TRACE_TYPE_START EVENT_TRACE_TYPE_END EVENT_TRACE_TYPE_STOP
+            ETW_DATETIME_TYPE_VALUE ETW_REFRENCE_TYPE_VALUE;
+    }
+}
+
+fn session_constants() -> Facts {
+    values! {
+        sdk: MAX_MOF_FIELDS EVENT_TRACE_TYPE_INFO EVENT_TRACE_TYPE_START EVENT_TRACE_TYPE_END EVENT_TRACE_TYPE_STOP
             EVENT_TRACE_TYPE_DC_START EVENT_TRACE_TYPE_DC_END EVENT_TRACE_TYPE_EXTENSION EVENT_TRACE_TYPE_REPLY
             EVENT_TRACE_TYPE_DEQUEUE EVENT_TRACE_TYPE_RESUME EVENT_TRACE_TYPE_CHECKPOINT EVENT_TRACE_TYPE_SUSPEND
             EVENT_TRACE_TYPE_WINEVT_SEND EVENT_TRACE_TYPE_WINEVT_RECEIVE
@@ -306,8 +330,13 @@ fn constants() -> Facts {
             TraceDisallowListQuery TraceInfoReserved15 TracePeriodicCaptureStateListInfo TracePeriodicCaptureStateInfo
             TraceProviderBinaryTracking TraceMaxLoggersQuery TraceLbrConfigurationInfo TraceLbrEventListInfo
             TraceMaxPmcCounterQuery TraceStreamCount TraceStackCachingInfo TracePmcCounterOwners TraceUnifiedStackCachingInfo
-            TracePmcSessionInformation MaxTraceSetInfoClass
-            EVENT_HEADER_EXT_TYPE_RELATED_ACTIVITYID EVENT_HEADER_EXT_TYPE_SID EVENT_HEADER_EXT_TYPE_TS_ID
+            TracePmcSessionInformation MaxTraceSetInfoClass;
+    }
+}
+
+fn record_constants() -> Facts {
+    values! {
+        sdk: EVENT_HEADER_EXT_TYPE_RELATED_ACTIVITYID EVENT_HEADER_EXT_TYPE_SID EVENT_HEADER_EXT_TYPE_TS_ID
             EVENT_HEADER_EXT_TYPE_INSTANCE_INFO EVENT_HEADER_EXT_TYPE_STACK_TRACE32 EVENT_HEADER_EXT_TYPE_STACK_TRACE64
             EVENT_HEADER_EXT_TYPE_PEBS_INDEX EVENT_HEADER_EXT_TYPE_PMC_COUNTERS EVENT_HEADER_EXT_TYPE_PSM_KEY
             EVENT_HEADER_EXT_TYPE_EVENT_KEY EVENT_HEADER_EXT_TYPE_EVENT_SCHEMA_TL EVENT_HEADER_EXT_TYPE_PROV_TRAITS
@@ -352,5 +381,4 @@ fn constants() -> Facts {
             PAYLOADFIELD_BETWEEN PAYLOADFIELD_NOTBETWEEN PAYLOADFIELD_MODULO PAYLOADFIELD_CONTAINS
             PAYLOADFIELD_DOESNTCONTAIN PAYLOADFIELD_IS PAYLOADFIELD_ISNOT PAYLOADFIELD_INVALID;
     }
-    facts
 }

@@ -83,17 +83,14 @@ fn stream(
     level: u32,
     data: &[u8],
 ) -> StorStatus {
-    log_byte_stream(
-        device,
-        Some(&UNIT),
-        EventChannel(channel),
-        7,
-        description,
-        keyword::IO | keyword::POWER,
-        EventLevel(level),
-        EventOpcode::RECEIVE,
-        data,
-    )
+    let event = MiniportEvent {
+        channel: EventChannel(channel),
+        keywords: keyword::IO | keyword::POWER,
+        level: EventLevel(level),
+        opcode: EventOpcode::RECEIVE,
+        ..MiniportEvent::new(7, description)
+    };
+    log_byte_stream(device, Some(&UNIT), event, data)
 }
 
 fn text(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -193,17 +190,8 @@ fn adapters() {
     let parameters = [Parameter::new("a", 1), Parameter::new("b", 2)];
     let seen = record("adapter", || {
         for address in [None, Some(&UNIT)] {
-            let status = log_event(
-                Some(&device),
-                address,
-                9,
-                "x",
-                0,
-                EventLevel::INFORMATIONAL,
-                EventOpcode::START,
-                None,
-                &parameters,
-            );
+            let event = MiniportEvent { opcode: EventOpcode::START, ..MiniportEvent::new(9, "x") };
+            let status = log_event(Some(&device), address, event, None, &parameters);
             assert_eq!(status, StorStatus::SUCCESS);
         }
     });
@@ -222,18 +210,14 @@ fn siblings() {
         .map(|(name, value)| Parameter::new(name, value))
         .collect();
     let log = |parameters: &[Parameter<'_>], channel, level, srb| {
-        log_channel_event(
-            Some(&device),
-            Some(&UNIT),
+        let event = MiniportEvent {
             channel,
-            9,
-            "x",
-            keyword::IO,
+            keywords: keyword::IO,
             level,
-            EventOpcode::STOP,
-            srb,
-            parameters,
-        )
+            opcode: EventOpcode::STOP,
+            ..MiniportEvent::new(9, "x")
+        };
+        log_event(Some(&device), Some(&UNIT), event, srb, parameters)
     };
     let seen = record("siblings", || {
         for count in [2, 4, 8] {

@@ -17,7 +17,7 @@ pub fn event_write(
     descriptor: Option<&EventDescriptor>,
     data: &[EventDataDescriptor<'_>],
 ) -> Status {
-    write(handle, descriptor, 0, 0, (None, None), data)
+    write(handle, descriptor, 0, 0, Activities::default(), data)
 }
 
 /// Writes an event of an activity (`None`: the thread's current one), with the activity that it comes from.
@@ -29,28 +29,47 @@ pub fn event_write_transfer(
     related_activity_id: Option<&Guid>,
     data: &[EventDataDescriptor<'_>],
 ) -> Status {
-    write(handle, descriptor, 0, 0, (activity_id, related_activity_id), data)
+    let activities = Activities { id: activity_id, related: related_activity_id };
+    write(handle, descriptor, 0, 0, activities, data)
 }
 
-/// [`event_write_transfer`] to all sessions but those whose bits are set in `filter`: the private sessions, from bit 32 on.
+/// The sessions that do not get an event of [`event_write_ex`], and how it is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteOptions {
+    /// Sessions that do not get the event: the private sessions, from bit 32 on.
+    pub filter: u64,
+    /// 1 (no faulting) has no effect; 2 (in-private) keeps the event from sessions that exclude such events
+    /// (`EnableProperties::EXCLUDE_INPRIVATE`). Any other bit gives `ERROR_INVALID_PARAMETER`.
+    pub flags: u32,
+}
+
+/// The activity of an event (`None`: the thread's current one), and the activity that it comes from.
+#[derive(Clone, Copy, Default)]
+struct Activities<'a> {
+    id: Option<&'a Guid>,
+    related: Option<&'a Guid>,
+}
+
+/// [`event_write_transfer`] to the sessions that `options` does not exclude.
 ///
-/// `flags`: 1 (no faulting) has no effect; 2 (in-private) keeps the event from sessions that exclude such events
-/// (`EnableProperties::EXCLUDE_INPRIVATE`). Any other bit gives `ERROR_INVALID_PARAMETER`.
+/// # Errors
+/// `ERROR_INVALID_PARAMETER`: unknown bits in the options' flags, or invalid data descriptors.
 #[doc(alias = "EventWriteEx")]
 pub fn event_write_ex(
     handle: RegHandle,
     descriptor: Option<&EventDescriptor>,
-    filter: u64,
-    flags: u32,
+    options: WriteOptions,
     activity_id: Option<&Guid>,
     related_activity_id: Option<&Guid>,
     data: &[EventDataDescriptor<'_>],
 ) -> Status {
+    let WriteOptions { filter, flags } = options;
     if descriptor.is_some() && flags & !3 != 0 {
         return Status::ERROR_INVALID_PARAMETER;
     }
     let user = if flags & 2 != 0 { prefix::IN_PRIVATE } else { 0 };
-    write(handle, descriptor, user, filter, (activity_id, related_activity_id), data)
+    let activities = Activities { id: activity_id, related: related_activity_id };
+    write(handle, descriptor, user, filter, activities, data)
 }
 
 /// Writes a text: an event without an id, with the property `EVENT_HEADER_PROPERTY_LEGACY_EVENTLOG` and
@@ -71,7 +90,14 @@ pub fn event_write_units(
     let descriptor = EventDescriptor { level, keyword, ..EventDescriptor::default() };
     let user =
         u32::from(EventProperty::LEGACY_EVENTLOG.0) | u32::from(EventFlags::STRING_ONLY.0) << 16;
-    write(handle, Some(&descriptor), user, 0, (None, None), &[EventDataDescriptor::new(&units)])
+    write(
+        handle,
+        Some(&descriptor),
+        user,
+        0,
+        Activities::default(),
+        &[EventDataDescriptor::new(&units)],
+    )
 }
 
 /// [`event_write_transfer`] with the header's `EventProperty`: XML 1, forwarded XML 2, legacy event log 4, reloggable 8.
@@ -85,7 +111,8 @@ pub fn etw_event_write_full(
     data: &[EventDataDescriptor<'_>],
 ) -> Status {
     let user = u32::from(event_property);
-    write(handle, descriptor, user, 0, (activity_id, related_activity_id), data)
+    let activities = Activities { id: activity_id, related: related_activity_id };
+    write(handle, descriptor, user, 0, activities, data)
 }
 
 /// Writes an event of a static site in the thread's current activity.
@@ -107,14 +134,12 @@ pub fn event_write_site(
     crate::rt::write_site(provider, site, routes, payload.len(), &|room| room.put(payload))
 }
 
-/// The options of [`event_write_ex`], for a site.
+/// How [`event_write_site_ex`] writes.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SiteOptions {
-    /// Sessions that do not get the event.
-    pub filter: u64,
-    /// 1: no faulting, 2: in-private.
-    pub flags: u32,
+    /// The options of [`event_write_ex`].
+    pub write: WriteOptions,
     /// Activity ids.
     pub ids: Extras,
 }
@@ -128,7 +153,7 @@ pub fn event_write_site_ex(
     payload_size: usize,
     fill: &Fill<'_>,
 ) -> Status {
-    let SiteOptions { filter, flags, ids } = options;
+    let SiteOptions { write: WriteOptions { filter, flags }, ids } = options;
     if flags & !3 != 0 {
         return Status::ERROR_INVALID_PARAMETER;
     }
@@ -165,7 +190,7 @@ fn write(
     descriptor: Option<&EventDescriptor>,
     user: u32,
     exclude: u64,
-    (activity_id, related): (Option<&Guid>, Option<&Guid>),
+    activities: Activities<'_>,
     data: &[EventDataDescriptor<'_>],
 ) -> Status {
     let Some(descriptor) = descriptor else { return Status::ERROR_INVALID_PARAMETER };
@@ -210,8 +235,8 @@ fn write(
         prefix.traits = &[];
     }
     let current = activity::current();
-    prefix.activity_id = Some(*activity_id.unwrap_or(&current)).filter(|id| !id.is_zero());
-    prefix.related_activity_id = related.copied();
+    prefix.activity_id = Some(*activities.id.unwrap_or(&current)).filter(|id| !id.is_zero());
+    prefix.related_activity_id = activities.related.copied();
     let traits = match (prefix.metadata.is_empty(), prefix.traits.is_empty()) {
         (true, _) => 0,
         (false, true) => provider.traits().len(),

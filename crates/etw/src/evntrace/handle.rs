@@ -5,7 +5,7 @@ use etw_types::LevelKeyword;
 /// The number of classic registrations that a process can have at a time.
 pub const MAX_REGISTRATIONS: usize = 1024;
 
-/// A registration: the number of its entry in the low 48 bits, and above them how often that entry was used before.
+/// A registration: the number of its entry in the low 48 bits, and above them how often that entry has been used.
 #[doc(alias = "TRACEHANDLE")]
 #[doc(alias = "TRACEGUID_HANDLE")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

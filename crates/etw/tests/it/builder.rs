@@ -53,45 +53,53 @@ impl Random {
     }
 }
 
-/// One random field, added to both.
+/// Adds a field to both builders, with the same random name, tag and out type.
+macro_rules! both {
+    ($random:ident, $ours:ident, $theirs:ident; $method:ident, $our_value:expr, $their_value:expr) => {{
+        let out = $random.below(2) as u8 * $random.below(39) as u8;
+        // Tags that both writers encode in the same number of bytes.
+        let tag = $random.below(2) as u32 * ($random.next() as u32 & 0x0fff_ffff | 1);
+        let name = ["a", "größer", ""][$random.below(3) as usize];
+        $ours.$method(name, $our_value, OutType(out), tag);
+        $theirs.$method(name, $their_value, theirs::OutType::from_int(out), tag);
+    }};
+}
+
+/// Adds one random field to both builders.
 fn add(random: &mut Random, ours: &mut EventBuilder, theirs: &mut theirs::EventBuilder) {
-    macro_rules! both {
-        ($method:ident, $ours:expr, $theirs:expr) => {{
-            let out = random.below(2) as u8 * random.below(39) as u8;
-            // Tags of which both writers take as many bytes.
-            let tag = random.below(2) as u32 * (random.next() as u32 & 0x0fff_ffff | 1);
-            let name = ["a", "größer", ""][random.below(3) as usize];
-            ours.$method(name, $ours, OutType(out), tag);
-            theirs.$method(name, $theirs, theirs::OutType::from_int(out), tag);
-        }};
+    match random.below(27) {
+        kind @ 0..16 => add_number(kind, random, ours, theirs),
+        kind @ 16..22 => add_text(kind, random, ours, theirs),
+        kind @ 22..26 => add_bytes(kind, random, ours, theirs),
+        _ => {
+            let members = 1 + random.below(3) as u8;
+            ours.add_struct("s", members, 0);
+            theirs.add_struct("s", members, 0);
+            for _ in 0..members {
+                add(random, ours, theirs);
+            }
+        }
     }
+}
+
+fn add_number(
+    kind: u64,
+    random: &mut Random,
+    ours: &mut EventBuilder,
+    theirs: &mut theirs::EventBuilder,
+) {
     macro_rules! number {
         ($scalar:ident, $sequence:ident, $ty:ty) => {
             if random.below(3) != 0 {
                 let value = random.next() as $ty;
-                both!($scalar, value, value)
+                both!(random, ours, theirs; $scalar, value, value)
             } else {
                 let values = random.list(|random| random.next() as $ty);
-                both!($sequence, &values, &values)
+                both!(random, ours, theirs; $sequence, &values, &values)
             }
         };
     }
-    macro_rules! text {
-        ($scalar:ident, $sequence:ident, |$text:ident| $value:expr) => {{
-            let mut one = |random: &mut Random| {
-                let $text = random.text();
-                $value
-            };
-            if random.below(3) != 0 {
-                let value = one(random);
-                both!($scalar, &value, &value)
-            } else {
-                let values = random.list(&mut one);
-                both!($sequence, &values, &values)
-            }
-        }};
-    }
-    match random.below(27) {
+    match kind {
         0 => number!(add_i8, add_i8_sequence, i8),
         1 => number!(add_u8, add_u8_sequence, u8),
         2 => number!(add_i16, add_i16_sequence, i16),
@@ -107,32 +115,64 @@ fn add(random: &mut Random, ours: &mut EventBuilder, theirs: &mut theirs::EventB
         12 => number!(add_bool32, add_bool32_sequence, i32),
         13 => number!(add_hex32, add_hex32_sequence, u32),
         14 => number!(add_hex64, add_hex64_sequence, u64),
-        15 => number!(add_hexsize, add_hexsize_sequence, usize),
-        16 => text!(add_str8, add_str8_sequence, |text| text),
-        17 => text!(add_cstr8, add_cstr8_sequence, |text| text),
-        18 => text!(add_str16, add_str16_sequence, |text| text.encode_utf16().collect::<Vec<_>>()),
-        19 => {
-            text!(add_cstr16, add_cstr16_sequence, |text| text.encode_utf16().collect::<Vec<_>>())
-        }
-        20 => text!(add_binaryc, add_binaryc_sequence, |text| text),
-        21 => {
+        _ => number!(add_hexsize, add_hexsize_sequence, usize),
+    }
+}
+
+fn add_text(
+    kind: u64,
+    random: &mut Random,
+    ours: &mut EventBuilder,
+    theirs: &mut theirs::EventBuilder,
+) {
+    macro_rules! text {
+        ($scalar:ident, $sequence:ident, $units:expr) => {{
+            let mut one = |random: &mut Random| $units(random.text());
+            if random.below(3) != 0 {
+                let value = one(random);
+                both!(random, ours, theirs; $scalar, &value, &value)
+            } else {
+                let values = random.list(&mut one);
+                both!(random, ours, theirs; $sequence, &values, &values)
+            }
+        }};
+    }
+    let bytes = |text: String| text;
+    let units = |text: String| text.encode_utf16().collect::<Vec<_>>();
+    match kind {
+        16 => text!(add_str8, add_str8_sequence, bytes),
+        17 => text!(add_cstr8, add_cstr8_sequence, bytes),
+        18 => text!(add_str16, add_str16_sequence, units),
+        19 => text!(add_cstr16, add_cstr16_sequence, units),
+        20 => text!(add_binaryc, add_binaryc_sequence, bytes),
+        _ => {
             let value = random.text();
-            both!(add_binary, &value, &value)
+            both!(random, ours, theirs; add_binary, &value, &value)
         }
+    }
+}
+
+fn add_bytes(
+    kind: u64,
+    random: &mut Random,
+    ours: &mut EventBuilder,
+    theirs: &mut theirs::EventBuilder,
+) {
+    match kind {
         22 => {
             let ids = [(); 2].map(|()| u128::from(random.next()) << 64 | u128::from(random.next()));
-            let ours = ids.map(Guid::from_u128);
-            let theirs = ids.map(|id| theirs::Guid::from_u128(&id));
+            let our_ids = ids.map(Guid::from_u128);
+            let their_ids = ids.map(|id| theirs::Guid::from_u128(&id));
             match random.below(2) {
-                0 => both!(add_guid, &ours[0], &theirs[0]),
-                _ => both!(add_guid_sequence, &ours, &theirs),
+                0 => both!(random, ours, theirs; add_guid, &our_ids[0], &their_ids[0]),
+                _ => both!(random, ours, theirs; add_guid_sequence, &our_ids, &their_ids),
             }
         }
         23 => {
             let time = random.next() as i64;
             match random.below(2) {
-                0 => both!(add_filetime, FileTime(time), time),
-                _ => both!(add_filetime_sequence, &[FileTime(time)], &[time]),
+                0 => both!(random, ours, theirs; add_filetime, FileTime(time), time),
+                _ => both!(random, ours, theirs; add_filetime_sequence, &[FileTime(time)], &[time]),
             }
         }
         24 => {
@@ -140,24 +180,16 @@ fn add(random: &mut Random, ours: &mut EventBuilder, theirs: &mut theirs::EventB
             let bytes: Vec<u8> = parts.iter().flat_map(|part| part.to_le_bytes()).collect();
             let time = SystemTime::read(&bytes, 0).unwrap();
             match random.below(2) {
-                0 => both!(add_systemtime, &time, &parts),
-                _ => both!(add_systemtime_sequence, &[time; 3], &[parts; 3]),
-            }
-        }
-        25 => {
-            let mut sid = vec![1, random.below(16) as u8, 0, 0, 0, 0, 0, 5];
-            sid.resize(8 + 4 * usize::from(sid[1]), 7);
-            match random.below(2) {
-                0 => both!(add_sid, &sid, &sid),
-                _ => both!(add_sid_sequence, [&sid, &sid], [&sid, &sid]),
+                0 => both!(random, ours, theirs; add_systemtime, &time, &parts),
+                _ => both!(random, ours, theirs; add_systemtime_sequence, &[time; 3], &[parts; 3]),
             }
         }
         _ => {
-            let members = 1 + random.below(3) as u8;
-            ours.add_struct("s", members, 0);
-            theirs.add_struct("s", members, 0);
-            for _ in 0..members {
-                add(random, ours, theirs);
+            let mut sid = vec![1, random.below(16) as u8, 0, 0, 0, 0, 0, 5];
+            sid.resize(8 + 4 * usize::from(sid[1]), 7);
+            match random.below(2) {
+                0 => both!(random, ours, theirs; add_sid, &sid, &sid),
+                _ => both!(random, ours, theirs; add_sid_sequence, [&sid, &sid], [&sid, &sid]),
             }
         }
     }

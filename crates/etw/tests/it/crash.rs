@@ -26,10 +26,9 @@ fn spawn(role: &str, out: &Path) -> std::process::Child {
         .unwrap()
 }
 
-/// Not a test by itself: what the child processes of the others do.
+/// Not a test by itself: the child processes of the other tests run it.
 #[test]
 fn child_process() {
-    provider!(PROVIDER, 20);
     let Ok(role) = std::env::var(ROLE) else { return };
     let out = std::env::var_os(OUT).unwrap();
     let out = Path::new(&out);
@@ -43,140 +42,143 @@ fn child_process() {
     let session = builder.pool_size(1 << 18, 1 << 20).start().unwrap();
     session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     match role.as_str() {
-        "write" | "circular" | "compressed" => {
-            let progress = File::create(progress_of(out)).unwrap();
-            std::thread::scope(|scope| {
-                for thread in 0..THREADS {
-                    let progress = &progress;
-                    scope.spawn(move || {
-                        for n in 0.. {
-                            // A small pool: what is refused is written again.
-                            while !greet(&PROVIDER, thread << 28 | n).is_success() {
-                                std::thread::yield_now();
-                            }
-                            // What is said to be there must be there.
-                            let at = u64::from(thread) * 8;
-                            progress.write_all_at(&(u64::from(n) + 1).to_le_bytes(), at).unwrap();
-                        }
-                    });
-                }
-            });
-        }
+        "write" | "circular" | "compressed" => write_until_killed(out),
         "exit" => {
-            for n in 0..1000 {
-                assert!(greet(&PROVIDER, n).is_success());
-            }
-            // Never dropped: the end of the program finds it.
+            write(0..1000);
+            // The session is never dropped: the end of the program finds it.
             std::mem::forget(session);
             std::process::exit(0);
         }
-        "classic" => {
-            use etw::evntrace::*;
-            static LOGGER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-            let callback = |request: &ControlRequest| {
-                LOGGER.store(request.logger.0, std::sync::atomic::Ordering::Relaxed);
-                Status::ERROR_SUCCESS
-            };
-            let control = Guid::from_u128(21);
-            let classes = TraceClasses::default();
-            register_trace_guids(&control, classes, std::sync::Arc::new(callback)).unwrap();
-            session.enable(&control, Level(0), Keyword(0)).unwrap();
-            let logger = LoggerHandle(LOGGER.load(std::sync::atomic::Ordering::Relaxed));
-            for n in 0..1000u16 {
-                if n == 600 {
-                    session.flush().unwrap();
-                }
-                let (flags, id) = (MessageFlags::SEQUENCE, MessageId::None);
-                assert!(trace_message(logger, flags, id, n, &[]).is_success());
-                assert!(trace_event(logger, EventClass::default(), None, &[]).is_success());
-            }
-            std::process::abort();
-        }
+        "classic" => write_classic_and_abort(&session),
         "abort" => {
-            for n in 0..1000 {
-                assert!(greet(&PROVIDER, n).is_success());
-            }
+            write(0..1000);
             std::process::abort();
         }
-        "lossy" | "compressed-lossy" => {
-            let (mut taken, mut refused) = (0u64, 0u64);
-            // Faster than any disk, into a small pool.
-            while refused < 100 {
-                match greet(&PROVIDER, taken as u32).is_success() {
-                    true => taken += 1,
-                    false => refused += 1,
-                }
-            }
-            let told = [taken.to_le_bytes(), refused.to_le_bytes()].concat();
-            std::fs::write(progress_of(out), told).unwrap();
-            std::process::abort();
-        }
+        "lossy" | "compressed-lossy" => lose_and_abort(out),
         "compressed-abort" => {
-            for n in 0..1000 {
-                assert!(greet(&PROVIDER, n).is_success());
-            }
-            // All that is numbered is in the file, and what follows has only the file to go on with.
+            write(0..1000);
+            // The flush stores all numbered events; recovery of the later ones has only the file.
             session.flush().unwrap();
-            for n in 1000..1010 {
-                assert!(greet(&PROVIDER, n).is_success());
-            }
+            write(1000..1010);
             std::process::abort();
         }
-        "fork" => {
-            for n in 0..100 {
-                assert!(greet(&PROVIDER, n).is_success());
-            }
-            // SAFETY: the child does only what the test is about, and leaves by `_exit`.
-            let pid = unsafe { libc::fork() };
-            if pid == 0 {
-                for n in 1000..2000 {
-                    // Nobody listens here, and the parent's file is not ours.
-                    let _ = greet(&PROVIDER, n);
-                }
-                assert!(session.flush().is_err());
-                drop(session);
-                // It may have sessions and registrations of its own.
-                let own = out.with_extension("child.etl");
-                let session = Session::builder("own").file(&own).start().unwrap();
-                session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
-                for n in 0..50 {
-                    assert!(greet(&PROVIDER, n).is_success());
-                }
-                session.stop().unwrap();
-                // SAFETY: ends the child.
-                unsafe { libc::_exit(7) };
-            }
-            let mut status = 0;
-            // SAFETY: waits for our child.
-            unsafe { libc::waitpid(pid, &raw mut status, 0) };
-            assert_eq!(libc::WEXITSTATUS(status), 7);
-            for n in 100..200 {
-                assert!(greet(&PROVIDER, n).is_success());
-            }
-            session.stop().unwrap();
-        }
-        "full" => {
-            // From here on no file may have more than 256 KiB; the signal that would tell so is not wanted.
-            // SAFETY: plain calls about this process.
-            unsafe {
-                libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-                let limit = libc::rlimit { rlim_cur: 256 << 10, rlim_max: 256 << 10 };
-                assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
-            }
-            let mut taken = 0;
-            for n in 0..20_000 {
-                taken += u64::from(greet(&PROVIDER, n).is_success());
-            }
-            let (statistics, result) = session.stop_with_statistics();
-            let ledger = statistics.ledger;
-            assert!(result.is_err());
-            assert!(ledger.is_balanced(), "{ledger:?}");
-            assert!(ledger.lost(Cause::Disk) > 0 && ledger.stored > 1000, "{ledger:?}");
-            assert_eq!(ledger.stored + ledger.lost(Cause::Disk), taken);
-            std::fs::write(progress_of(out), ledger.stored.to_string()).unwrap();
-        }
+        "fork" => fork(session, out),
+        "full" => fill_the_disk(session, out),
         other => panic!("{other}"),
     }
+}
+
+provider!(PROVIDER, 20);
+
+/// Writes events that must not fail.
+fn write(numbers: std::ops::Range<u32>) {
+    for n in numbers {
+        assert!(greet(&PROVIDER, n).is_success());
+    }
+}
+
+fn write_until_killed(out: &Path) {
+    let progress = File::create(progress_of(out)).unwrap();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let progress = &progress;
+            scope.spawn(move || {
+                for n in 0.. {
+                    // The pool is small: a refused event is written again.
+                    while !greet(&PROVIDER, thread << 28 | n).is_success() {
+                        std::thread::yield_now();
+                    }
+                    // Every event that the progress file counts must be in the trace.
+                    let offset = u64::from(thread) * 8;
+                    progress.write_all_at(&(u64::from(n) + 1).to_le_bytes(), offset).unwrap();
+                }
+            });
+        }
+    });
+}
+
+fn write_classic_and_abort(session: &Session) {
+    use etw::evntrace::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static LOGGER: AtomicU64 = AtomicU64::new(0);
+    let callback = |request: &ControlRequest| {
+        LOGGER.store(request.logger.0, Ordering::Relaxed);
+        Status::ERROR_SUCCESS
+    };
+    let control = Guid::from_u128(21);
+    let classes = TraceClasses::default();
+    register_trace_guids(&control, classes, std::sync::Arc::new(callback)).unwrap();
+    session.enable(&control, Level(0), Keyword(0)).unwrap();
+    let logger = LoggerHandle(LOGGER.load(Ordering::Relaxed));
+    for n in 0..1000u16 {
+        if n == 600 {
+            session.flush().unwrap();
+        }
+        let (flags, id) = (MessageFlags::SEQUENCE, MessageId::None);
+        assert!(trace_message(logger, flags, id, n, &[]).is_success());
+        assert!(trace_event(logger, EventClass::default(), None, &[]).is_success());
+    }
+    std::process::abort();
+}
+
+/// Writes faster than any disk into a small pool, until 100 events were refused.
+fn lose_and_abort(out: &Path) {
+    let (mut written, mut refused) = (0u64, 0u64);
+    while refused < 100 {
+        match greet(&PROVIDER, written as u32).is_success() {
+            true => written += 1,
+            false => refused += 1,
+        }
+    }
+    let counts = [written.to_le_bytes(), refused.to_le_bytes()].concat();
+    std::fs::write(progress_of(out), counts).unwrap();
+    std::process::abort();
+}
+
+fn fork(session: Session, out: &Path) {
+    write(0..100);
+    // SAFETY: the child runs only the code below, and leaves by `_exit`.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        for n in 1000..2000 {
+            // The child has no session, and must not write into its parent's file.
+            let _ = greet(&PROVIDER, n);
+        }
+        assert!(session.flush().is_err());
+        drop(session);
+        // It may have sessions and registrations of its own.
+        let own = out.with_extension("child.etl");
+        let session = Session::builder("own").file(&own).start().unwrap();
+        session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
+        write(0..50);
+        session.stop().unwrap();
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(7) };
+    }
+    let mut status = 0;
+    // SAFETY: waits for our child.
+    unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    assert_eq!(libc::WEXITSTATUS(status), 7);
+    write(100..200);
+    session.stop().unwrap();
+}
+
+fn fill_the_disk(session: Session, out: &Path) {
+    // From here on no file may exceed 256 KiB. The signal is ignored, so that the write fails instead.
+    // SAFETY: plain calls about this process.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        let limit = libc::rlimit { rlim_cur: 256 << 10, rlim_max: 256 << 10 };
+        assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &limit), 0);
+    }
+    let written: u64 = (0..20_000).map(|n| u64::from(greet(&PROVIDER, n).is_success())).sum();
+    let (statistics, result) = session.stop_with_statistics();
+    let ledger = statistics.ledger;
+    assert!(result.is_err());
+    assert!(ledger.is_balanced(), "{ledger:?}");
+    assert!(ledger.lost(Cause::Disk) > 0 && ledger.stored > 1000, "{ledger:?}");
+    assert_eq!(ledger.stored + ledger.lost(Cause::Disk), written);
+    std::fs::write(progress_of(out), ledger.stored.to_string()).unwrap();
 }
 
 /// A disk that is full costs events, which are counted, and neither the program nor what is stored.

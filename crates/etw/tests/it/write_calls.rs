@@ -76,7 +76,9 @@ fn what_is_written_arrives() {
     assert_eq!(event_activity_id_control(2, &mut set), Status::ERROR_SUCCESS);
     assert!(event_write_transfer(handle, Some(&d), None, Some(&theirs), &data).is_success());
     assert!(event_write_transfer(handle, Some(&d), Some(&ours), None, &[]).is_success());
-    assert!(event_write_ex(handle, Some(&d), 0, 1, Some(&ours), Some(&theirs), &data).is_success());
+    let options = WriteOptions { filter: 0, flags: 1 };
+    let (own, related) = (Some(&ours), Some(&theirs));
+    assert!(event_write_ex(handle, Some(&d), options, own, related, &data).is_success());
     for property in [1, 2, 4, 8] {
         let status = etw_event_write_full(handle, Some(&d), property, None, None, &data);
         assert_eq!(status, Status::ERROR_SUCCESS);
@@ -224,9 +226,11 @@ fn in_private_events() {
     for flags in [0, 1, 2, 3] {
         let number = [flags as u8];
         let data = [EventDataDescriptor::new(&number)];
-        assert!(event_write_ex(handle, Some(&d), 0, flags, None, None, &data).is_success());
+        let options = WriteOptions { filter: 0, flags };
+        assert!(event_write_ex(handle, Some(&d), options, None, None, &data).is_success());
     }
-    let status = event_write_ex(handle, Some(&d), 0, 4, None, None, &[]);
+    let options = WriteOptions { filter: 0, flags: 4 };
+    let status = event_write_ex(handle, Some(&d), options, None, None, &[]);
     assert_eq!(status, Status::ERROR_INVALID_PARAMETER);
     let ledger = careful.stop().unwrap().ledger;
     open.stop().unwrap();
