@@ -5,6 +5,7 @@ mod diagnosis;
 mod doctor;
 pub mod frontends;
 mod host;
+mod lookup;
 mod options;
 mod provider;
 mod record;

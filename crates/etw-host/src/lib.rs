@@ -32,7 +32,7 @@ pub mod thread_ids;
 pub use etw_session::{
     Cause, Condition, ConfigError, ConfigOption, EnableInfo, EnableProperties, Enablement,
     EventKey, FileMode, FilterError, Filters, IdFilter, Ledger, LevelKeywordFilter, LogMode, Loss,
-    NameFilter, PayloadFilter, PayloadOp, SessionClock, SessionConfig, StackFilter,
+    NameFilter, PayloadFilter, PayloadOp, ProviderKey, SessionClock, SessionConfig, StackFilter,
 };
 pub use private::{
     Consumer, LoadedModules, PoolSize, PrivateOptions, PrivateSession, SessionStatistics,

@@ -8,9 +8,12 @@ use etw_types::{Guid, LogFileMode, Status};
 
 use crate::enable::{EnableInfo, FilterError};
 use crate::log_mode::{AtMaxSize, FileMode, LogMode};
+use crate::provider_key::ProviderKey;
 
 /// UTF-16 units of a session's name, its NUL included.
 const NAME_UNITS: usize = 1024;
+/// Bytes of a provider's name in an enablement.
+const MAX_PROVIDER_NAME: usize = 1024;
 /// Bytes of all buffers of a session.
 pub const MAX_BUFFER_MEMORY: u64 = 2 << 30;
 /// Bytes of one buffer.
@@ -81,16 +84,16 @@ impl Default for SessionConfig {
 /// A provider or provider group and what a session asks of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Enablement {
-    /// GUID of the provider or group.
-    pub provider: Guid,
+    /// The provider or group.
+    pub provider: ProviderKey,
     /// Level, keywords, properties and filters.
     pub info: EnableInfo,
 }
 
 impl Enablement {
     /// An enablement of a provider.
-    pub fn new(provider: Guid, info: EnableInfo) -> Enablement {
-        Enablement { provider, info }
+    pub fn new(provider: impl Into<ProviderKey>, info: EnableInfo) -> Enablement {
+        Enablement { provider: provider.into(), info }
     }
 }
 
@@ -287,8 +290,13 @@ pub enum ConfigError {
         /// The number.
         number: u32,
     },
-    /// A provider's GUID is zero.
+    /// A provider's GUID is zero, or its name is empty.
     NoProvider,
+    /// A provider's name has at most 1024 bytes.
+    ProviderNameLength {
+        /// Bytes of the name.
+        bytes: usize,
+    },
     /// A provider's filters break a limit of ETW.
     Filters {
         /// The provider.
@@ -319,7 +327,9 @@ impl ConfigError {
             | ConfigError::Needs { option, .. } => *option,
             ConfigError::NotCompressible { .. } => ConfigOption::Compressed,
             ConfigError::Clock { .. } => ConfigOption::Clock,
-            ConfigError::NoProvider | ConfigError::Filters { .. } => ConfigOption::Enable,
+            ConfigError::NoProvider
+            | ConfigError::ProviderNameLength { .. }
+            | ConfigError::Filters { .. } => ConfigOption::Enable,
         }
     }
 
@@ -388,7 +398,12 @@ impl fmt::Display for ConfigError {
             ConfigError::Clock { number } => {
                 write!(f, "clock {number}: must be 1 (QPC), 2 (system time) or 3 (cycles)")
             }
-            ConfigError::NoProvider => f.write_str("the provider's GUID is zero"),
+            ConfigError::NoProvider => {
+                f.write_str("the provider's GUID is zero, or its name is empty")
+            }
+            ConfigError::ProviderNameLength { bytes } => {
+                write!(f, "a provider's name of {bytes} bytes; at most {MAX_PROVIDER_NAME}")
+            }
             ConfigError::Filters { provider, source } => write!(f, "provider {provider}: {source}"),
         }
     }
@@ -551,15 +566,19 @@ impl Enablement {
     /// Tells whether a provider can be enabled like this.
     ///
     /// # Errors
-    /// `NoProvider`, `Filters`.
+    /// `NoProvider`, `ProviderNameLength`, `Filters`.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        if self.provider.is_zero() {
+        let name = self.provider.name();
+        if name == Some("") || self.provider.id().is_zero() {
             return Err(ConfigError::NoProvider);
+        }
+        if let Some(bytes) = name.map(str::len).filter(|bytes| *bytes > MAX_PROVIDER_NAME) {
+            return Err(ConfigError::ProviderNameLength { bytes });
         }
         if let Some(filters) = &self.info.filters
             && let Err(source) = filters.check()
         {
-            return Err(ConfigError::Filters { provider: self.provider, source });
+            return Err(ConfigError::Filters { provider: self.provider.id(), source });
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use etw_session::EnableInfo;
+use etw_session::{EnableInfo, ProviderKey};
 use etw_types::{Guid, Keyword, Level};
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +44,8 @@ pub enum Request {
     Enable {
         /// The session's name.
         session: String,
-        /// GUID of the provider or group.
-        provider: Guid,
+        /// The provider or group.
+        provider: ProviderKey,
         /// What is wanted.
         info: EnableInfo,
         /// `EnableTraceEx2`'s: milliseconds to wait for the programs' callbacks; 0: not.
@@ -55,8 +55,8 @@ pub enum Request {
     Disable {
         /// The session's name.
         session: String,
-        /// GUID of the provider or group.
-        provider: Guid,
+        /// The provider or group.
+        provider: ProviderKey,
     },
     /// Asks the provider for rundown events.
     CaptureState {

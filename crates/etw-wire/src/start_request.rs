@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use etw_session::{
-    ConfigError, EnableInfo, Enablement, FileMode, LogMode, SessionClock, SessionConfig,
+    ConfigError, EnableInfo, Enablement, FileMode, LogMode, ProviderKey, SessionClock,
+    SessionConfig,
 };
 use etw_types::Guid;
 use serde::{Deserialize, Serialize};
@@ -48,7 +49,7 @@ pub struct StartJson {
     independent: bool,
     secure: bool,
     leased: bool,
-    enable: Vec<(Guid, EnableInfo)>,
+    enable: Vec<(ProviderKey, EnableInfo)>,
 }
 
 impl Default for StartJson {
@@ -182,6 +183,19 @@ mod tests {
         };
         assert_eq!(request, expected.into());
         assert_eq!(read(r#"{"clock":0}"#).unwrap(), StartRequest::default());
+    }
+
+    #[test]
+    fn a_provider_is_named_by_its_guid_or_its_name() {
+        let request = read(r#"{"enable":[["Shop",{}],["*Shop",{}]]}"#).unwrap();
+        let info = EnableInfo::default;
+        let by_name = ProviderKey::Name("Shop".to_owned());
+        let expected =
+            [Enablement::new(by_name, info()), Enablement::new(Guid::from_name("Shop"), info())];
+        assert_eq!(request.config.enable, expected);
+        let text = serde_json::to_string(&request).unwrap();
+        assert!(text.contains(r#"["Shop",{"#), "{text}");
+        assert_eq!(read(&text).unwrap(), request);
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct SessionStatus {
     pub refusals: Vec<RefusalStatus>,
     /// What is enabled.
     pub enabled: BTreeMap<String, EnableInfo>,
+    /// Providers that are enabled by name: the GUIDs in `enabled` that each name stands for, its hash first.
+    pub names: BTreeMap<String, Vec<Guid>>,
     /// The last error of its file.
     pub error: Option<String>,
 }

@@ -376,7 +376,7 @@ impl GlobalSession {
     ) -> Result<Vec<String>, ControlError> {
         self.host.ask_done(&Request::Enable {
             session: self.session(),
-            provider: provider.guid(),
+            provider: provider.guid().into(),
             info,
             timeout_ms: milliseconds(TOLD),
         })
@@ -387,7 +387,7 @@ impl GlobalSession {
     /// # Errors
     /// The host's.
     pub fn disable(&self, provider: &impl EnableTarget) -> Result<Vec<String>, ControlError> {
-        let (session, provider) = (self.session(), provider.guid());
+        let (session, provider) = (self.session(), provider.guid().into());
         self.host.ask_done(&Request::Disable { session, provider })
     }
 

@@ -22,6 +22,7 @@ use etw_wire::requests::{Response, StartRequest};
 
 use crate::asker::{Asker, Connection, done};
 use crate::consumer::Consumer;
+use crate::host_thread::name_requests::NameRequest;
 use crate::kept_state::{Ending, KeptFile};
 use crate::program::Registered;
 use crate::refusals::Refusals;
@@ -64,6 +65,8 @@ pub(crate) struct GlobalSession {
     pub since: HashMap<Guid, u64>,
     /// Enablements that programs refused.
     pub refusals: Refusals,
+    /// Providers that are enabled by name.
+    pub names: Vec<NameRequest>,
     /// The failure of its file that the log has.
     pub logged_failure: Option<String>,
 }
@@ -134,6 +137,7 @@ impl GlobalSession {
             flushes: VecDeque::new(),
             since: HashMap::new(),
             refusals: Refusals::default(),
+            names: Vec::new(),
             logged_failure: None,
             config,
         };

@@ -1,7 +1,7 @@
 //! The host thread: it owns the engine, the programs and the sessions, and processes messages between rounds.
 //!
 //! * `program_messages`, `pools`: programs' messages, and their pools; `enablements`: sessions' enablements in programs;
-//! * `requests`, `file_requests`: controllers' requests; `pending`: responses that wait for programs;
+//! * `requests`, `file_requests`: controllers' requests; `name_requests`: providers that are enabled by name; `pending`: responses that wait for programs;
 //! * `stop`: the end of sessions; `persistence`: entries for the keeper; `recovery`, `session_recovery`: what the worker before
 //!   left.
 //!
@@ -9,6 +9,7 @@
 
 mod enablements;
 mod file_requests;
+pub(crate) mod name_requests;
 mod pending;
 mod persistence;
 mod pools;

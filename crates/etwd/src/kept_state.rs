@@ -9,6 +9,7 @@ use etw_types::Guid;
 use etw_wire::requests::StartRequest;
 use serde::{Deserialize, Serialize};
 
+use crate::host_thread::name_requests::NameRequest;
 use crate::refusals::Refusals;
 
 /// A session.
@@ -32,6 +33,9 @@ pub(crate) struct KeptSession {
     /// Files before, with buffers on their way; the oldest first.
     pub before: Vec<KeptFile>,
     pub refusals: Refusals,
+    /// Enablements by name. Earlier workers have none.
+    #[serde(default)]
+    pub names: Vec<NameRequest>,
 }
 
 /// The part of a session that is being ended.

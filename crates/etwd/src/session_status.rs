@@ -58,6 +58,7 @@ pub(crate) fn status(
         refused: global.refusals.count,
         refusals: if with_losses { global.refusals.rows.clone() } else { Vec::new() },
         enabled: session.enablements().map(|(id, info)| (id.to_string(), info.clone())).collect(),
+        names: global.names.iter().map(|of| (of.name.clone(), of.ids.clone())).collect(),
         error: hosted.error.clone(),
     }
 }

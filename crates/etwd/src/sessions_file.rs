@@ -17,7 +17,7 @@ const MAX_FILE: u64 = 16 << 20;
 ///
 /// ```json
 /// {"sessions": [{"name": "boot", "file": "/var/log/openetw/boot.etl", "mode": "circular", "max_size": 104857600,
-///                "enable": [["6fd40c8c-1d79-5e6c-86de-ce1ddd7c8bb7", {"wanted": {"level": 4}}]]}]}
+///                "enable": [["Shop", {"wanted": {"level": 4}}]]}]}
 /// ```
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

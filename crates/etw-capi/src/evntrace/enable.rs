@@ -215,9 +215,9 @@ fn enable(wanted: Wanted) -> Status {
         let client = host::connect().map_err(bad_handle)?;
         let session = sessions::by_handle(&client, handle).map_err(bad_handle)?.name;
         let request = match code {
-            DISABLE => Request::Disable { session, provider },
+            DISABLE => Request::Disable { session, provider: provider.into() },
             CAPTURE_STATE => Request::CaptureState { session, provider, level, any, all },
-            _ => Request::Enable { session, provider, info, timeout_ms },
+            _ => Request::Enable { session, provider: provider.into(), info, timeout_ms },
         };
         let began = Instant::now();
         let timeout = Duration::from_millis(u64::from(timeout_ms));

@@ -6,7 +6,7 @@ use etw_host::EnableInfo;
 use etw_types::{Guid, Level};
 use etw_wire::requests::{ProviderStatus, SessionStatus};
 
-/// Names of enabled providers, where the command line has them.
+/// Names of enabled providers, where the command line has them: `Name`, or `*Name` for a name's GUID.
 pub type AskedNames = [(Guid, String)];
 
 /// Reasons for a session without events, one for each enablement.
@@ -22,9 +22,16 @@ pub fn reasons(
             "session {name} has no provider enabled; etw session enable {name} -p PROVIDER enables one"
         )];
     }
+    let is_registered = |id: &Guid| recent.iter().any(|known| known.id == *id);
     let each = status.enabled.iter().filter_map(|(id, info)| {
         let id: Guid = id.parse().ok()?;
+        // A name whose provider has another GUID than the name's hash.
+        if status.names.values().any(|of| of.len() > 1 && of[0] == id) && !is_registered(&id) {
+            return None;
+        }
+        let by_name = status.names.iter().find(|(_, of)| of.first() == Some(&id));
         let name = asked.iter().find(|(asked, _)| *asked == id).map(|(_, name)| name.as_str());
+        let name = name.or(by_name.map(|(name, _)| name.as_str()));
         Some(reason(&id, name, info, status, recent, host))
     });
     each.collect()
@@ -82,7 +89,7 @@ fn never_registered(
     host: &str,
 ) -> String {
     let what = match asked {
-        Some(name) => format!("provider *{} ({id})", safe(name)),
+        Some(name) => format!("provider {} ({id})", safe(name)),
         None => format!("provider {id}"),
     };
     let start = format!("no program registered {what} with {host}");
@@ -90,7 +97,9 @@ fn never_registered(
         Some(pid) => format!("process {pid}"),
         None => "a program".to_owned(),
     };
-    if let Some(name) = asked {
+    if let Some(asked) = asked {
+        let name = asked.strip_prefix('*').unwrap_or(asked);
+        let star = &asked[..asked.len() - name.len()];
         // The name is right and the GUID is not its hash.
         if let Some(known) = recent.iter().find(|known| known.name.eq_ignore_ascii_case(name)) {
             return format!(
@@ -105,7 +114,7 @@ fn never_registered(
         let near = closest(name, names);
         if let Some(known) = near.and_then(|near| recent.iter().find(|known| known.name == near)) {
             return format!(
-                "{start}, but {} registered {}; did you mean -p '*{}'?",
+                "{start}, but {} registered {}; did you mean -p '{star}{}'?",
                 process(known),
                 shown_name(known),
                 safe(&known.name)
@@ -153,7 +162,7 @@ mod tests {
         let id = Guid::from_name("Ticker");
         let mut status = SessionStatus::default();
         status.enabled.insert(id.to_string(), EnableInfo::default());
-        let asked = [(id, "Ticker".to_owned())];
+        let asked = [(id, "*Ticker".to_owned())];
         let of = |recent: &[ProviderStatus]| reasons(&status, recent, &asked, "the host").remove(0);
         assert!(of(&[]).contains("nor any other provider"));
         let text = of(&[known("Tickr", Guid::from_u128(1))]);

@@ -296,10 +296,14 @@ fn check_all_providers(
     // Enabled, and registered by nobody.
     for known in providers.iter().filter(|known| known.pids.is_empty()) {
         let is_group = providers.iter().any(|other| other.group == Some(known.id));
-        if !known.sessions.is_empty() && !is_group {
+        // A name whose provider has another GUID than the name's hash.
+        let is_other = sessions.iter().any(|status| {
+            status.names.values().any(|of| of.len() > 1 && of.first() == Some(&known.id))
+        });
+        if !known.sessions.is_empty() && !is_group && !is_other {
             let what = format!(
                 "{} is enabled by {}, and no program has it registered",
-                known.id,
+                shown_name(known),
                 known.sessions.join(", ")
             );
             report.wrong(

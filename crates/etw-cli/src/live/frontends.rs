@@ -163,13 +163,13 @@ impl Controller {
     }
 
     fn enable(&self, name: &str, enablement: &Enablement, timeout_ms: u32) -> Result<(), Failure> {
-        let provider = self.resolve(&enablement.provider)?;
+        let provider = self.resolve(&enablement.provider)?.into();
         let (session, info) = (name.to_owned(), enablement.info.clone());
         ask(&self.client, &Request::Enable { session, provider, info, timeout_ms }).map(drop)
     }
 
     fn disable(&self, name: &str, provider: &Named) -> Result<(), Failure> {
-        let provider = self.resolve(provider)?;
+        let provider = self.resolve(provider)?.into();
         ask(&self.client, &Request::Disable { session: name.to_owned(), provider }).map(drop)
     }
 

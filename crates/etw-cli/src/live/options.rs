@@ -1,8 +1,9 @@
 //! What commands have in common that start sessions: providers, sizes, modes.
 
+use super::lookup::Lookup;
 use crate::output::Failure;
 use crate::output_file::ReplaceOption;
-use crate::schemas;
+use crate::schemas::Schemas;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use etw_host::{
@@ -12,9 +13,9 @@ use etw_host::{
 };
 use etw_types::{Guid, Keyword, Level, LevelKeyword};
 use etw_wire::host_client::Client;
-use etw_wire::requests::{Request, Response};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// `PROVIDER[:LEVEL[:ANY[:ALL]]]`
@@ -23,7 +24,11 @@ pub struct Wanted {
     pub provider: Named,
     /// The name whose GUID it is, of `*Name`.
     pub hashed_name: Option<String>,
+    /// Level and masks, those of keywords' names aside.
     pub wanted: LevelKeyword,
+    /// Keywords by name instead of the mask.
+    pub any_names: Option<String>,
+    pub all_names: Option<String>,
 }
 
 /// How a provider is named.
@@ -31,7 +36,7 @@ pub struct Wanted {
 pub enum Named {
     /// A GUID, or a name that was hashed.
     Id(Guid),
-    /// A registered or manifest name.
+    /// A name that a schema has, or that a program registers.
     Name(String),
 }
 
@@ -59,6 +64,7 @@ impl FromStr for Wanted {
         let provider = parts.next().unwrap_or_default();
         let hashed_name = provider.strip_prefix('*').map(str::to_owned);
         let provider = provider.parse()?;
+        let (mut any_names, mut all_names) = (None, None);
         let mut wanted = LevelKeyword {
             level: Level(5),
             any: Keyword(0),
@@ -69,15 +75,23 @@ impl FromStr for Wanted {
             wanted.level = Level(level(text)?);
         }
         if let Some(text) = parts.next().filter(|text| !text.is_empty()) {
-            wanted.any = Keyword(mask(text)?);
+            (wanted.any, any_names) = keywords(text);
         }
         if let Some(text) = parts.next().filter(|text| !text.is_empty()) {
-            wanted.all = Keyword(mask(text)?);
+            (wanted.all, all_names) = keywords(text);
         }
         match parts.next() {
             Some(more) => Err(format!("{more:?} is too much: PROVIDER[:LEVEL[:ANY[:ALL]]]")),
-            None => Ok(Wanted { provider, hashed_name, wanted }),
+            None => Ok(Wanted { provider, hashed_name, wanted, any_names, all_names }),
         }
+    }
+}
+
+/// A mask, or the text with keywords' names. Digits without 0x may be a name as well.
+fn keywords(text: &str) -> (Keyword, Option<String>) {
+    match mask(text) {
+        Ok(mask) if text.starts_with(|c: char| c.is_ascii_digit()) => (Keyword(mask), None),
+        _ => (Keyword(0), Some(text.to_owned())),
     }
 }
 
@@ -128,44 +142,19 @@ pub fn milliseconds(text: &str) -> Result<u32, String> {
     time.ok_or_else(|| format!("{text:?} is no time: 500, 500ms, 2s"))
 }
 
-/// The names whose GUIDs are enabled.
+/// The names of enabled providers, as the command line has them.
 pub fn asked_names(wanted: &[Wanted]) -> Vec<(Guid, String)> {
     let each = wanted.iter().filter_map(|wanted| match (&wanted.provider, &wanted.hashed_name) {
-        (Named::Id(id), Some(name)) => Some((*id, name.clone())),
-        _ => None,
+        (Named::Id(id), Some(name)) => Some((*id, format!("*{name}"))),
+        (Named::Name(name), _) => Some((Guid::from_name(name), name.clone())),
+        (Named::Id(_), None) => None,
     });
     each.collect()
 }
 
 /// The GUID of a provider: by its name among those that are registered, then among the schemas that the user keeps.
 pub fn resolve(named: &Named, client: Option<&Client>) -> Result<Guid, Failure> {
-    let name = match named {
-        Named::Id(id) => return Ok(*id),
-        Named::Name(name) => name,
-    };
-    let mut found = Vec::new();
-    if let Some(client) = client
-        && let Ok(Response::Providers { providers }) = client.ask(&Request::Providers)
-    {
-        let same = providers.iter().filter(|provider| provider.name.eq_ignore_ascii_case(name));
-        found.extend(same.map(|provider| provider.id));
-    }
-    if found.is_empty() {
-        found.extend(schemas::own().providers_named(name));
-    }
-    found.sort();
-    found.dedup();
-    match found[..] {
-        [id] => Ok(id),
-        [] => Err(Failure::Usage(format!(
-            "no provider named {name} is registered or in a schema pack; a program that is not there yet: \
-             by its GUID, or as *{name} if its GUID is that of its name (TraceLogging, EventSource)"
-        ))),
-        _ => Err(Failure::Usage(format!(
-            "several providers are named {name}: {}",
-            found.iter().map(Guid::to_string).collect::<Vec<_>>().join(", ")
-        ))),
-    }
+    Lookup::new(client, Arc::default()).id(named)
 }
 
 /// The names of an enumeration as an option's values, each with its line of help.
@@ -364,18 +353,48 @@ impl EnableOptions {
 pub fn enablements(
     wanted: &[Wanted],
     options: &EnableOptions,
-    resolve: impl Fn(&Named) -> Result<Guid, Failure>,
+    lookup: &Lookup<'_>,
 ) -> Result<Vec<Enablement>, Failure> {
     let mut all: Vec<Enablement> = Vec::new();
     for wanted in wanted {
-        let id = resolve(&wanted.provider)?;
-        if all.iter().any(|other| other.provider == id) {
+        let enablement = enablement(wanted, options, lookup)?;
+        if all.iter().any(|other| other.provider.id() == enablement.provider.id()) {
             // A session has one enablement of a provider: the second would replace the first.
-            return Err(Failure::Usage(format!("provider {id} is named twice")));
+            return Err(Failure::Usage(format!("provider {} is named twice", enablement.provider)));
         }
-        all.push(Enablement::new(id, options.info(&wanted.wanted)?));
+        all.push(enablement);
     }
     Ok(all)
+}
+
+/// What is asked of one provider.
+pub fn enablement(
+    wanted: &Wanted,
+    options: &EnableOptions,
+    lookup: &Lookup<'_>,
+) -> Result<Enablement, Failure> {
+    let provider = lookup.key(&wanted.provider)?;
+    let masks = lookup.level_keyword(wanted, provider.id())?;
+    Ok(Enablement::new(provider, options.info(&masks)?))
+}
+
+/// Schemas in which names of providers and keywords are looked up.
+#[derive(Args, Clone, Debug, Default)]
+pub struct NameSchemas {
+    /// Manifest with the names of providers and keywords: XML, a program or library with a compiled one
+    #[arg(long, value_name = "FILE")]
+    manifest: Vec<PathBuf>,
+    /// Schema pack with the names of providers and keywords
+    #[arg(long, value_name = "FILE")]
+    pack: Vec<PathBuf>,
+}
+
+impl NameSchemas {
+    pub fn lookup<'c>(&self, client: Option<&'c Client>) -> Result<Lookup<'c>, Failure> {
+        let (manifest, pack) = (self.manifest.clone(), self.pack.clone());
+        let schemas = Schemas { manifest, pack, ..Schemas::default() };
+        Ok(Lookup::new(client, schemas.load()?))
+    }
 }
 
 /// `NAME:FIELD=VALUE,FIELD~VALUE`
@@ -417,6 +436,9 @@ fn stack_level(text: &str) -> Result<LevelKeywordFilter, Failure> {
     let (include, list) = including(text);
     let wanted: Result<Wanted, String> = format!("*x:{list}").parse();
     let wanted = wanted.map_err(|error| Failure::Usage(format!("--stack-level: {error}")))?;
+    if let Some(names) = wanted.any_names.or(wanted.all_names) {
+        return Err(Failure::Usage(format!("--stack-level: {names:?} is no hexadecimal mask")));
+    }
     Ok(LevelKeywordFilter { of: wanted.wanted, include })
 }
 
@@ -457,8 +479,13 @@ mod tests {
         assert_eq!(format!("{{{id}}}").parse(), Ok(Named::Id(id)));
         let wanted: Wanted = "My-Provider::ff".parse().unwrap();
         assert_eq!(wanted.provider, Named::Name("My-Provider".to_owned()));
-        assert_eq!((wanted.wanted.level.0, wanted.wanted.any.0), (5, 0xff));
-        for bad in ["", "*", "a:256", "a:4:g", "a:4:1:1:1"] {
+        let lookup = Lookup::new(None, Arc::default());
+        let masks = lookup.level_keyword(&wanted, id).unwrap();
+        assert_eq!((masks.level.0, masks.any.0), (5, 0xff));
+        let unknown: Wanted = "My-Provider:4:Sales".parse().unwrap();
+        let error = lookup.level_keyword(&unknown, id).unwrap_err();
+        assert!(error.message().unwrap().contains("no schema of this provider is known"));
+        for bad in ["", "*", "a:256", "a:4:1:1:1"] {
             assert!(bad.parse::<Wanted>().is_err(), "{bad}");
         }
         assert_eq!((size("64K"), size("2GiB"), size("7")), (Ok(65536), Ok(2 << 30), Ok(7)));

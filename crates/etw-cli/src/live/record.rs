@@ -1,7 +1,9 @@
 //! `etw record`
 
 use super::host::{HostChoice, ask_session};
-use super::options::{EnableOptions, SessionOptions, Wanted, asked_names, enablements, resolve};
+use super::options::{
+    EnableOptions, NameSchemas, SessionOptions, Wanted, asked_names, enablements,
+};
 use super::session::{explain_zero, outcome, summary};
 use super::signals::Signals;
 use crate::output::{Failure, Outcome};
@@ -22,7 +24,7 @@ pub struct Arguments {
     output: PathBuf,
     #[command(flatten)]
     replace: ReplaceOption,
-    /// Enable a provider: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, registered name, or *Name
+    /// Enable a provider: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, name, or *Name; ANY and ALL: masks or keywords' names
     #[arg(short, long, value_name = "PROVIDER", required = true)]
     provider: Vec<Wanted>,
     /// Record all programs through the machine's host instead of your own
@@ -35,6 +37,8 @@ pub struct Arguments {
     options: SessionOptions,
     #[command(flatten)]
     enable: EnableOptions,
+    #[command(flatten)]
+    schemas: NameSchemas,
     /// Record this command and its children, until it ends, and exit with its status; without one, all your programs until Ctrl-C
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<std::ffi::OsString>,
@@ -88,8 +92,9 @@ fn record_command(
     let host = Host::start(HostOptions::new(&directory.path)).map_err(Failure::new)?;
     let name = format!("etw-record-{}", std::process::id());
     let mut config = arguments.options.config(&name, Some(&arguments.output))?;
-    // Nothing is registered yet: names are found in the user's schemas.
-    config.enable = enablements(&arguments.provider, &arguments.enable, |n| resolve(n, None))?;
+    // Nothing is registered yet: names are found in schemas, or kept until a program registers them.
+    let lookup = arguments.schemas.lookup(None)?;
+    config.enable = enablements(&arguments.provider, &arguments.enable, &lookup)?;
     let request = StartRequest::from(config);
     expect_session(host.ask(Request::start(request)))?;
     let mut command = Command::new(program);
@@ -162,8 +167,8 @@ fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus,
     let client = host.connect_or_start()?;
     let name = format!("etw-record-{}", std::process::id());
     let mut config = arguments.options.config(&name, Some(&arguments.output))?;
-    config.enable =
-        enablements(&arguments.provider, &arguments.enable, |named| resolve(named, Some(&client)))?;
+    let lookup = arguments.schemas.lookup(Some(&client))?;
+    config.enable = enablements(&arguments.provider, &arguments.enable, &lookup)?;
     let request = StartRequest { config, leased: true };
     let status = ask_session(&client, &Request::start(request))?;
     if let Some(warning) = &status.error {

@@ -2,20 +2,24 @@
 
 use super::diagnosis::{self, AskedNames};
 use super::host::{HostChoice, ask, ask_session};
+use super::lookup::Lookup;
 use super::options::{
-    EnableOptions, Named, SessionOptions, Wanted, absolute, enablements, milliseconds, resolve,
+    EnableOptions, NameSchemas, Named, SessionOptions, Wanted, absolute, enablement, enablements,
+    milliseconds,
 };
 use crate::format::{TextOrJson, safe};
 use crate::output::{Failure, Outcome, Output};
 use crate::output_file::ReplaceOption;
 use clap::{Args, Subcommand};
-use etw_host::{EnableProperties, LogMode};
+use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey};
+use etw_types::LevelKeyword;
 use etw_wire::host_client::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 #[derive(Args)]
 pub struct Arguments {
@@ -38,7 +42,7 @@ enum Command {
         output: Option<PathBuf>,
         #[command(flatten)]
         replace: ReplaceOption,
-        /// Enable a provider: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, registered name, or *Name
+        /// Enable a provider: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, name, or *Name; ANY and ALL: masks or keywords' names
         #[arg(short, long, value_name = "PROVIDER")]
         provider: Vec<Wanted>,
         /// Deliver events to `etw tail` and other consumers
@@ -51,6 +55,8 @@ enum Command {
         options: SessionOptions,
         #[command(flatten)]
         enable: EnableOptions,
+        #[command(flatten)]
+        schemas: NameSchemas,
     },
     /// Stop a session and complete its file
     Stop {
@@ -104,6 +110,8 @@ enum Command {
         timeout: u32,
         #[command(flatten)]
         enable: EnableOptions,
+        #[command(flatten)]
+        schemas: NameSchemas,
     },
     /// Disable providers or provider groups
     Disable {
@@ -125,7 +133,7 @@ enum Command {
 #[derive(Args)]
 #[group(id = "providers", required = true, multiple = true)]
 struct Providers<P: Clone + Send + Sync + FromStr<Err = String> + 'static> {
-    /// PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, registered name, or *Name
+    /// PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, name, or *Name; ANY and ALL: masks or keywords' names
     #[arg(value_name = "PROVIDER", value_parser = P::from_str)]
     words: Vec<P>,
     /// The same as PROVIDER
@@ -162,6 +170,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             buffering,
             options,
             enable,
+            schemas,
         } => {
             check_output(name, output.as_deref(), *real_time || *buffering)?;
             if let Some(output) = output {
@@ -173,7 +182,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             if *buffering {
                 config.mode = LogMode::Buffering;
             }
-            config.enable = enablements(provider, enable, |named| resolve(named, Some(&client)))?;
+            config.enable = enablements(provider, enable, &schemas.lookup(Some(&client))?)?;
             let status = ask_session(&client, &Request::start(config))?;
             if let Some(warning) = &status.error {
                 eprintln!("etw: warning: {warning}");
@@ -241,38 +250,40 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             ask(&client, &request)?;
             Ok(Outcome::Done)
         }
-        Command::Enable { name, providers, timeout, enable } => {
+        Command::Enable { name, providers, timeout, enable, schemas } => {
             let client = host.connect()?;
+            let lookup = schemas.lookup(Some(&client))?;
             for provider in providers.iter() {
-                let request = Request::Enable {
-                    session: name.clone(),
-                    provider: resolve(&provider.provider, Some(&client))?,
-                    info: enable.info(&provider.wanted)?,
-                    timeout_ms: *timeout,
-                };
-                ask(&client, &request)?;
+                let Enablement { provider, info } = enablement(provider, enable, &lookup)?;
+                let (session, timeout_ms) = (name.clone(), *timeout);
+                ask(&client, &Request::Enable { session, provider, info, timeout_ms })?;
             }
             Ok(Outcome::Done)
         }
         Command::Disable { name, providers } => {
             let client = host.connect()?;
+            let query = Request::Query { session: name.clone() };
+            let by_name = ask_session(&client, &query)?.names;
+            let lookup = Lookup::new(Some(&client), Arc::default());
             for provider in providers.iter() {
-                let provider = resolve(provider, Some(&client))?;
+                let provider = match provider {
+                    Named::Name(text) if by_name.keys().any(|n| n.eq_ignore_ascii_case(text)) => {
+                        ProviderKey::Name(text.clone())
+                    }
+                    other => lookup.id(other)?.into(),
+                };
                 ask(&client, &Request::Disable { session: name.clone(), provider })?;
             }
             Ok(Outcome::Done)
         }
         Command::CaptureState { name, providers } => {
             let client = host.connect()?;
-            for provider in providers.iter() {
-                let request = Request::CaptureState {
-                    session: name.clone(),
-                    provider: resolve(&provider.provider, Some(&client))?,
-                    level: provider.wanted.level,
-                    any: provider.wanted.any,
-                    all: provider.wanted.all,
-                };
-                ask(&client, &request)?;
+            let lookup = Lookup::new(Some(&client), Arc::default());
+            for wanted in providers.iter() {
+                let (session, provider) = (name.clone(), lookup.id(&wanted.provider)?);
+                let LevelKeyword { level, any, all, .. } =
+                    lookup.level_keyword(wanted, provider)?;
+                ask(&client, &Request::CaptureState { session, provider, level, any, all })?;
             }
             Ok(Outcome::Done)
         }
@@ -474,6 +485,10 @@ fn show(status: &SessionStatus, format: TextOrJson) -> Result<(), Failure> {
             let filters = serde_json::to_value(filters).map_err(Failure::new)?;
             let _ = writeln!(text, "{:<16}{}", "", safe(&without_empty(filters).to_string()));
         }
+    }
+    for (name, ids) in &status.names {
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let _ = writeln!(text, "{:<16}{}: {}", "by name", safe(name), ids.join(", "));
     }
     if let Some(error) = &status.error {
         let _ = writeln!(text, "{:<16}{error}", "error");

@@ -1,7 +1,8 @@
 //! `etw tail`
 
 use super::host::{HostChoice, ask_session};
-use super::options::{EnableOptions, Wanted as Provider, asked_names, enablements, resolve};
+use super::lookup::Lookup;
+use super::options::{EnableOptions, Wanted as Provider, asked_names, enablements};
 use super::session::{explain_zero, refusals};
 use crate::format::{FileFacts, Options, TextOrJson, safe};
 use crate::output::{Failure, Outcome, Output};
@@ -20,7 +21,7 @@ use std::time::Duration;
 pub struct Arguments {
     /// A running real-time session; without one, -p starts one that ends with this command
     session: Option<String>,
-    /// Show this provider's events: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, registered name, or *Name
+    /// Show this provider's events: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, name, or *Name; ANY and ALL: masks or keywords' names
     #[arg(short, long, value_name = "PROVIDER", conflicts_with = "session")]
     provider: Vec<Provider>,
     #[command(flatten)]
@@ -57,9 +58,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 flush_timer: Some(FLUSH_TIMER),
                 ..SessionConfig::default()
             };
-            config.enable = enablements(&arguments.provider, &arguments.enable, |named| {
-                resolve(named, Some(&client))
-            })?;
+            let lookup = Lookup::new(Some(&client), arguments.schemas.load()?);
+            config.enable = enablements(&arguments.provider, &arguments.enable, &lookup)?;
             let request = StartRequest { config, leased: true };
             let status = ask_session(&client, &Request::start(request))?;
             if let Some(warning) = &status.error {

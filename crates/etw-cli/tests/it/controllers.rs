@@ -15,6 +15,8 @@ pub const NAME: &str = "*OpenEtw.Test.Controllers";
 // Another one.
 define_provider!(SECOND, "OpenEtw.Test.Second");
 const SECOND_NAME: &str = "*OpenEtw.Test.Second";
+// Its GUID is not the hash of its name.
+define_provider!(THIRD, "OpenEtw.Test.Third", id("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"));
 pub const ROLE: &str = "ETW_CLI_TEST_CONTROLLERS";
 
 /// A folder with a host's runtime directory; the host ends with it.
@@ -35,7 +37,7 @@ impl Place {
         self.folder.join("run")
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
@@ -66,6 +68,30 @@ impl Place {
         text
     }
 
+    /// Kills the worker of the host; its keeper starts another one.
+    pub fn kill_worker(&self) {
+        let environment = format!("ETW_RUNTIME_DIR={}", self.runtime().display());
+        let mut hosts: Vec<(u32, u32)> = Vec::new();
+        for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+                continue;
+            };
+            let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+            let environ = String::from_utf8_lossy(&read("environ")).into_owned();
+            let words = String::from_utf8_lossy(&read("cmdline")).into_owned();
+            if environ.split('\0').any(|line| line == environment)
+                && words.split('\0').nth(1) == Some("daemon")
+            {
+                let stat = String::from_utf8_lossy(&read("stat")).into_owned();
+                let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1));
+                hosts.push((pid, parent.unwrap().parse().unwrap()));
+            }
+        }
+        let is_worker = |(_, parent): &&(u32, u32)| hosts.iter().any(|(pid, _)| pid == parent);
+        let (worker, _) = hosts.iter().find(is_worker).expect("a keeper and its worker");
+        assert!(Command::new("kill").args(["-9", &worker.to_string()]).status().unwrap().success());
+    }
+
     pub fn does(&self, line: &str) -> String {
         self.ends(0, line)
     }
@@ -87,13 +113,18 @@ impl Place {
     }
 
     /// Events of the three kinds that programs write.
-    fn counts(&self, name: &str) -> [u64; 3] {
+    pub fn counts(&self, name: &str) -> [u64; 3] {
         ["Info", "Detail", "State"].map(|event| self.count(name, event))
     }
 
     /// A program that has registered its providers, whether or not a session wants their events.
     pub fn other_program(&self) -> Program {
         self.start_program("program-at-once")
+    }
+
+    /// Registers a third provider, whose GUID is not the hash of its name.
+    pub fn program_with_third(&self) -> Program {
+        self.start_program("program-with-third")
     }
 
     /// Started behind a session that wants its events: from when they are wanted.
@@ -148,7 +179,7 @@ impl Program {
     }
 
     /// So many events of level 4 and keyword 1, as many of level 5 and keyword 2.
-    fn writes(&mut self, count: u32) {
+    pub fn writes(&mut self, count: u32) {
         writeln!(self.input.as_mut().unwrap(), "{count}").unwrap();
         self.expect("written");
     }
@@ -184,9 +215,16 @@ fn program() {
         }
     });
     let _second = SECOND.register();
+    let role = std::env::var(ROLE).unwrap_or_default();
+    let has_third = role == "program-with-third";
+    let _third = has_third.then(|| THIRD.register());
     // Registration waits for a busy host no longer than a program may be held up.
     let end = Instant::now() + Duration::from_secs(20);
-    while !PROVIDER.is_enabled(Level::INFO, etw::Keyword(0x1)) && Instant::now() < end {
+    let is_wanted = || {
+        let provider = if has_third { &THIRD } else { &PROVIDER };
+        provider.is_enabled(Level::INFO, etw::Keyword(0x1)) || role == "program-at-once"
+    };
+    while !is_wanted() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));
     }
     println!("ready");
@@ -194,6 +232,7 @@ fn program() {
         for number in 0..line.unwrap().parse().unwrap() {
             write(&PROVIDER, number);
             write(&SECOND, number);
+            write(&THIRD, number);
         }
         println!("written");
     }

@@ -15,6 +15,8 @@ mod fixture;
 mod formats;
 #[cfg(target_os = "linux")]
 mod mc;
+#[cfg(target_os = "linux")]
+mod names;
 mod part;
 mod repair;
 mod rewrite;

@@ -97,8 +97,12 @@ fn wire_request() {
         ..SessionConfig::default()
     };
     let session = || "a".to_owned();
-    let enable =
-        Request::Enable { session: session(), provider: Guid::from_u128(3), info, timeout_ms: 5 };
+    let enable = Request::Enable {
+        session: session(),
+        provider: Guid::from_u128(3).into(),
+        info,
+        timeout_ms: 5,
+    };
     let update = Update { buffers: Some(3), real_time: Some(false), ..Update::default() };
     let loss = Loss { cause: Cause::Late, count: 3, ..Loss::default() };
     let refusal = RefusalStatus {

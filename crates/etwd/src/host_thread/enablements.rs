@@ -20,7 +20,7 @@ fn no_slot(process: u32) -> String {
 }
 
 /// Whether a session may have events of a program. A secure session has those of root's and its owner's programs only.
-fn may_record(session: &GlobalSession, program: &Program) -> bool {
+pub(super) fn may_record(session: &GlobalSession, program: &Program) -> bool {
     !session.config.secure || program.peer.uid == 0 || program.peer.uid == session.owner
 }
 

@@ -64,6 +64,7 @@ impl HostThread {
             file_number: global.file_number,
             before: global.before.iter().map(|(file, _)| file.clone()).collect(),
             refusals: global.refusals.clone(),
+            names: global.names.clone(),
         };
         let mut descriptors = vec![global.state.as_fd()];
         descriptors.extend(global.memories.iter().map(|(_, memory)| memory.as_fd()));

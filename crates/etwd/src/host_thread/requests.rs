@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use etw_host::kill_point::kill_point;
 use etw_ring::RawClock;
-use etw_session::{Enablement, MAX_BUFFER_MEMORY, SLOTS};
+use etw_session::{EnableInfo, Enablement, MAX_BUFFER_MEMORY, ProviderKey, SLOTS};
 use etw_types::{Guid, Keyword, Level, Status};
 use etw_wire::message::FromHost;
 use etw_wire::requests::{ProviderStatus, Request, Response, StartRequest, Update};
@@ -22,7 +22,7 @@ use crate::session_memory::allocate_buffers;
 use crate::session_status::status;
 
 /// Sessions that may enable one provider.
-const MAX_SESSIONS_OF_PROVIDER: usize = 8;
+pub(super) const MAX_SESSIONS_OF_PROVIDER: usize = 8;
 /// Steps in which a session may be given more buffers.
 const MAX_BUFFER_STEPS: usize = 16;
 /// Processes that are listed for one provider.
@@ -68,12 +68,12 @@ impl HostThread {
             Request::Update { session, update } => self.update(&session, &update, &from),
             Request::Enable { session, provider, info, timeout_ms } => {
                 let enabled = self.find(&session).and_then(|slot| {
-                    self.enable(slot, Enablement { provider, info })?;
-                    Ok(slot)
+                    let ids = self.enable(slot, Enablement { provider, info })?;
+                    Ok((slot, ids))
                 });
                 match enabled {
-                    Ok(slot) => {
-                        let sent = self.send_to_all(slot, &provider);
+                    Ok((slot, ids)) => {
+                        let sent = self.send_each(slot, &ids);
                         let patience = Duration::from_millis(u64::from(timeout_ms));
                         self.answer_later(slot, sent, patience, (from, done()));
                     }
@@ -82,7 +82,11 @@ impl HostThread {
             }
             Request::Disable { session, provider } => {
                 let response = self.find(&session).map(|slot| {
-                    self.disable(slot, &provider);
+                    let ids = match &provider {
+                        ProviderKey::Id(id) => vec![*id],
+                        ProviderKey::Name(name) => self.remove_name(slot, name),
+                    };
+                    ids.iter().for_each(|id| self.disable(slot, id));
                     done()
                 });
                 from.answer(&response.unwrap_or_else(|no| no));
@@ -158,12 +162,15 @@ impl HostThread {
             Err(no) => return from.answer(&no),
         };
         let enable = std::mem::take(&mut start.config.enable);
-        let providers: Vec<Guid> = enable.iter().map(|of| of.provider).collect();
+        let mut providers: Vec<Guid> = Vec::new();
         for enablement in enable {
-            if let Err(no) = self.set_enablement(slot, enablement) {
-                // A session without one of its providers is not what the controller asked for.
-                self.stop_session(slot, None);
-                return from.answer(&no);
+            match self.set_enablement(slot, enablement) {
+                Ok(ids) => providers.extend(ids),
+                Err(no) => {
+                    // A session without one of its providers is not what the controller asked for.
+                    self.stop_session(slot, None);
+                    return from.answer(&no);
+                }
             }
         }
         kill_point("session made");
@@ -171,14 +178,20 @@ impl HostThread {
         self.keep_session(slot);
         kill_point("session kept");
         self.log_start(slot);
+        let sent = self.send_each(slot, &providers);
+        let response = self.status_of(slot, false);
+        self.answer_later(slot, sent, START_PATIENCE, (from, response));
+    }
+
+    /// Sends a session's enablements of providers to all programs that have registered them.
+    fn send_each(&mut self, slot: usize, providers: &[Guid]) -> Sent {
         let mut sent = Sent::default();
         for provider in providers {
-            let more = self.send_to_all(slot, &provider);
+            let more = self.send_to_all(slot, provider);
             sent.waiting.extend(more.waiting);
             sent.warnings.extend(more.warnings);
         }
-        let response = self.status_of(slot, false);
-        self.answer_later(slot, sent, START_PATIENCE, (from, response));
+        sent
     }
 
     fn log_start(&self, slot: usize) {
@@ -228,17 +241,42 @@ impl HostThread {
         Ok(slot)
     }
 
-    fn enable(&mut self, slot: usize, enablement: Enablement) -> Result<(), Response> {
-        self.set_enablement(slot, enablement)?;
+    /// Enables a provider; the GUIDs that are now enabled.
+    fn enable(&mut self, slot: usize, enablement: Enablement) -> Result<Vec<Guid>, Response> {
+        let ids = self.set_enablement(slot, enablement)?;
         self.keep_session(slot);
         self.engine.publish_admission(slot);
-        Ok(())
+        Ok(ids)
     }
 
-    /// Changes a session's enablement of a provider; no program has it yet.
-    fn set_enablement(&mut self, slot: usize, enablement: Enablement) -> Result<(), Response> {
+    /// Changes a session's enablement of a provider; no program has it yet. The GUIDs that the provider's name stands for, or its
+    /// own.
+    fn set_enablement(
+        &mut self,
+        slot: usize,
+        enablement: Enablement,
+    ) -> Result<Vec<Guid>, Response> {
         enablement.validate().map_err(|error| config_error(&error))?;
         let Enablement { provider, info } = enablement;
+        let ids = match &provider {
+            ProviderKey::Id(id) => vec![*id],
+            ProviderKey::Name(name) => self.set_name(slot, name, &info),
+        };
+        for id in &ids {
+            if let Err(no) = self.set_provider(slot, *id, info.clone()) {
+                provider.name().map(|name| self.remove_name(slot, name));
+                return Err(no);
+            }
+        }
+        Ok(ids)
+    }
+
+    fn set_provider(
+        &mut self,
+        slot: usize,
+        provider: Guid,
+        info: EnableInfo,
+    ) -> Result<(), Response> {
         let is_enabled = |slot: usize| {
             self.session(slot).is_some_and(|(_, session)| session.enabled(&provider).is_some())
         };
@@ -380,6 +418,12 @@ impl HostThread {
             for (id, _) in session.enablements() {
                 let status = all.entry(*id).or_insert_with(|| new(*id));
                 status.sessions.push(hosted.host.name().to_owned());
+            }
+            for request in &hosted.host.names {
+                let status = request.ids.first().and_then(|id| all.get_mut(id));
+                if let Some(status) = status.filter(|status| status.name.is_empty()) {
+                    status.name.clone_from(&request.name);
+                }
             }
         }
         // A response is one message: the providers that do not fit are left out, the largest GUIDs first.

@@ -207,6 +207,7 @@ impl HostThread {
             flushes: Default::default(),
             since: record.since.into_iter().collect(),
             refusals: record.refusals,
+            names: record.names,
             logged_failure: None,
         };
         let mut hosted = HostedSession::new(facts, storage, buffer_count, global);

@@ -19,7 +19,7 @@ fn enable(session: &str, level: u8) -> Request {
     let wanted = LevelKeyword::new(Level(level), Keyword(level.into()));
     Request::Enable {
         session: session.to_owned(),
-        provider: CONTROL,
+        provider: CONTROL.into(),
         info: EnableInfo { wanted, ..EnableInfo::default() },
         timeout_ms: 5000,
     }
@@ -87,7 +87,7 @@ fn the_newest_global_session_has_a_classic_provider() {
     done(&enable("a", 4));
     told(&mut program, "EnableEvents 4 4");
     program.line().unwrap();
-    done(&Request::Disable { session: "b".to_owned(), provider: CONTROL });
+    done(&Request::Disable { session: "b".to_owned(), provider: CONTROL.into() });
     program.line().unwrap();
     let a = daemon.stop("a");
     told(&mut program, "DisableEvents 0 0");

@@ -27,7 +27,12 @@ fn request(rig: &Rig, name: &str) -> Request {
 }
 
 fn enable(session: &str, timeout_ms: u32) -> Request {
-    Request::Enable { session: session.to_owned(), provider: provider(), info: all(), timeout_ms }
+    Request::Enable {
+        session: session.to_owned(),
+        provider: provider().into(),
+        info: all(),
+        timeout_ms,
+    }
 }
 
 /// A program in a role, with two hosts.
@@ -221,7 +226,7 @@ fn a_refused_session_takes_no_slot() {
             fake.answer(first, NO_SYSTEM_RESOURCES);
             fake.answer(second, 0);
             rig.wait_until(|rig| rig.query("first").refused == 1);
-            rig.done(Request::Disable { session: "first".to_owned(), provider: other });
+            rig.done(Request::Disable { session: "first".to_owned(), provider: other.into() });
             assert_eq!(fake.told(), Told::Clear { number: 2, slot });
         } else {
             fake.answer(first, NO_SYSTEM_RESOURCES);
@@ -265,7 +270,10 @@ fn a_refused_session_takes_no_slot() {
 fn a_session_that_is_refused_in_part_keeps_its_slot() {
     let rig = Rig::new();
     let other = etw::Guid::from_name("OpenEtw.Other");
-    let disable = |provider| Request::Disable { session: "part".to_owned(), provider };
+    let disable = |provider: etw::Guid| Request::Disable {
+        session: "part".to_owned(),
+        provider: provider.into(),
+    };
     quiet(&rig, "part", &[provider(), other]);
     let fake = Fake::new(&rig, &[provider(), other]);
     let ((first, slot), (second, same)) = (fake.set(1), fake.set(2));
@@ -320,7 +328,7 @@ fn a_session_that_is_refused_in_part_keeps_its_slot() {
             let asked = scope.spawn(|| {
                 rig.done(Request::Enable {
                     session: "part".to_owned(),
-                    provider: other,
+                    provider: other.into(),
                     info: all(),
                     timeout_ms: 10_000,
                 })

@@ -156,7 +156,7 @@ fn a_provider_is_disabled_once() {
         let query = || status(mined.daemon.ask(&Request::Query { session: "full".to_owned() }));
         let before = query().unwrap();
         assert_eq!(before.attempted, 2 * EVENTS, "{point}: {before:?}");
-        mined.begin(&Request::Disable { session: "full".to_owned(), provider: provider() });
+        mined.begin(&Request::Disable { session: "full".to_owned(), provider: provider().into() });
         listening.expect("Disable 0 0x0 0x0");
         let after = query().unwrap();
         assert!(after.enabled.is_empty(), "{point}: {after:?}");

@@ -107,7 +107,7 @@ fn callbacks_receive_the_settings_of_all_sessions() {
     let enable = |session: &str, info| {
         let warnings = rig.done(Request::Enable {
             session: session.to_owned(),
-            provider: provider(),
+            provider: provider().into(),
             info,
             timeout_ms: 5000,
         });
@@ -131,7 +131,7 @@ fn callbacks_receive_the_settings_of_all_sessions() {
         all: Keyword(1),
     });
     program.expect("CaptureState 3 0x9 0x1");
-    rig.done(Request::Disable { session: "two".to_owned(), provider: provider() });
+    rig.done(Request::Disable { session: "two".to_owned(), provider: provider().into() });
     program.expect("Enable 1 0x30 0x30");
     assert_eq!(rig.stop("one").lost, 0);
     program.expect("Disable 0 0x0 0x0");

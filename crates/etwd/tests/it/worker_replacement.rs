@@ -383,7 +383,7 @@ fn an_answer_to_a_killed_worker_has_no_effect() {
         let asked = scope.spawn(|| {
             daemon.ask(&Request::Enable {
                 session: "asks".to_owned(),
-                provider: provider(),
+                provider: provider().into(),
                 info: all(),
                 timeout_ms: 1500,
             })
@@ -456,7 +456,7 @@ fn a_worker_that_panics_is_replaced() {
     program.expect("ready");
     std::fs::write(&mined.armed, "panic").unwrap();
     let provider = etw::Guid::from_u128(1);
-    let disable = Request::Disable { session: "panics".to_owned(), provider };
+    let disable = Request::Disable { session: "panics".to_owned(), provider: provider.into() };
     let client = Client::connect(&mined.daemon.rig.runtime()).unwrap();
     assert!(matches!(client.ask(&disable), Err(ClientError::Io(_))));
     assert!(!mined.armed.exists(), "it was not reached");

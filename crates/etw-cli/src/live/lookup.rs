@@ -1,0 +1,175 @@
+//! Providers and keywords by name: among registered providers, and in the schemas that the user named or keeps.
+
+use super::options::{Named, Wanted};
+use crate::format::safe;
+use crate::output::Failure;
+use crate::schemas;
+use crate::where_filter::closest;
+use etw_decode::Catalog;
+use etw_host::ProviderKey;
+use etw_types::{Guid, Keyword, LevelKeyword};
+use etw_wire::host_client::Client;
+use etw_wire::requests::{ProviderStatus, Request, Response};
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+/// Where names are looked up.
+pub struct Lookup<'c> {
+    client: Option<&'c Client>,
+    named: Arc<Catalog>,
+    own: OnceCell<Arc<Catalog>>,
+    registered: OnceCell<Vec<ProviderStatus>>,
+}
+
+impl<'c> Lookup<'c> {
+    /// `named`: the schemas of the command line, which come before the user's own.
+    pub fn new(client: Option<&'c Client>, named: Arc<Catalog>) -> Lookup<'c> {
+        Lookup { client, named, own: OnceCell::new(), registered: OnceCell::new() }
+    }
+
+    fn catalogs(&self) -> [&Catalog; 2] {
+        [&self.named, self.own.get_or_init(schemas::own)]
+    }
+
+    fn registered(&self) -> &[ProviderStatus] {
+        self.registered.get_or_init(|| {
+            let response = self.client.map(|client| client.ask(&Request::Providers));
+            match response {
+                Some(Ok(Response::Providers { providers })) => providers,
+                _ => Vec::new(),
+            }
+        })
+    }
+
+    /// The GUIDs of registered providers of a name.
+    fn registered_as(&self, name: &str) -> Vec<Guid> {
+        let same = self.registered().iter().filter(|known| known.name.eq_ignore_ascii_case(name));
+        let live: Vec<_> = same.clone().filter(|known| !known.pids.is_empty()).collect();
+        match live.is_empty() {
+            true => same.map(|known| known.id).collect(),
+            false => live.into_iter().map(|known| known.id).collect(),
+        }
+    }
+
+    /// The GUID of the schemas' provider of a name, if there is one.
+    fn in_schemas(&self, name: &str) -> Result<Option<Guid>, Failure> {
+        for catalog in self.catalogs() {
+            match catalog.providers_named(name)[..] {
+                [] => {}
+                [id] => return Ok(Some(id)),
+                ref several => return Err(ambiguous(name, several)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The GUID of a provider that is registered or in a schema.
+    pub fn id(&self, named: &Named) -> Result<Guid, Failure> {
+        let name = match named {
+            Named::Id(id) => return Ok(*id),
+            Named::Name(name) => name,
+        };
+        match self.registered_as(name)[..] {
+            [] => {}
+            [id] => return Ok(id),
+            ref several => return Err(ambiguous(name, several)),
+        }
+        self.in_schemas(name)?.ok_or_else(|| {
+            Failure::Usage(format!(
+                "no provider named {name} is registered or in a schema pack; a program that is not there yet: \
+                 by its GUID, or as *{name} if its GUID is that of its name (TraceLogging, EventSource)"
+            ))
+        })
+    }
+
+    /// A provider as a session enables it: the host keeps a name that is in no schema until a program registers it.
+    pub fn key(&self, named: &Named) -> Result<ProviderKey, Failure> {
+        let name = match named {
+            Named::Id(id) => return Ok(ProviderKey::Id(*id)),
+            Named::Name(name) => name,
+        };
+        if self.registered_as(name).is_empty() {
+            if let Some(id) = self.in_schemas(name)? {
+                return Ok(ProviderKey::Id(id));
+            }
+            self.note_unknown(name);
+        }
+        Ok(ProviderKey::Name(name.clone()))
+    }
+
+    /// Prints that a name is not registered yet: it may be misspelt.
+    fn note_unknown(&self, name: &str) {
+        // Without a host nothing can be registered yet.
+        if self.client.is_none() {
+            return;
+        }
+        let known = self.registered().iter().map(|known| known.name.as_str());
+        let shown = safe(name);
+        match closest(name, known.filter(|known| !known.is_empty())) {
+            Some(near) => eprintln!(
+                "etw: note: no program has registered {shown} yet; {} is registered: did you mean that?",
+                safe(near)
+            ),
+            None => eprintln!(
+                "etw: note: no program has registered {shown} yet; events are recorded once one does"
+            ),
+        }
+    }
+
+    /// Level and masks of a provider; names of keywords are looked up in its schema.
+    pub fn level_keyword(&self, wanted: &Wanted, id: Guid) -> Result<LevelKeyword, Failure> {
+        let mut masks = wanted.wanted;
+        for (names, mask) in
+            [(&wanted.any_names, &mut masks.any), (&wanted.all_names, &mut masks.all)]
+        {
+            if let Some(names) = names {
+                *mask = Keyword(self.mask(names, &wanted.provider, id)?);
+            }
+        }
+        Ok(masks)
+    }
+
+    fn mask(&self, names: &str, provider: &Named, id: Guid) -> Result<u64, Failure> {
+        let mut known: Vec<(u64, String)> = Vec::new();
+        for catalog in self.catalogs() {
+            known.extend(catalog.keywords_of(&id));
+        }
+        let mut mask = 0;
+        for name in names.split(',').map(str::trim) {
+            let same = |(_, known): &&(u64, String)| known.eq_ignore_ascii_case(name);
+            // A name may look like a number: Add, Cafe.
+            mask |= match (known.iter().find(same), super::options::mask(name)) {
+                (Some((bits, _)), _) => *bits,
+                (None, Ok(bits)) => bits,
+                (None, Err(_)) => return Err(unknown_keyword(name, provider, &known)),
+            };
+        }
+        Ok(mask)
+    }
+}
+
+fn ambiguous(name: &str, several: &[Guid]) -> Failure {
+    let ids: Vec<String> = several.iter().map(Guid::to_string).collect();
+    Failure::Usage(format!(
+        "several providers are named {name}: {}; give one of these",
+        ids.join(", ")
+    ))
+}
+
+fn unknown_keyword(name: &str, provider: &Named, known: &[(u64, String)]) -> Failure {
+    let provider = match provider {
+        Named::Id(id) => id.to_string(),
+        Named::Name(name) => name.clone(),
+    };
+    if known.is_empty() {
+        return Failure::Usage(format!(
+            "keyword {name:?} of {provider}: no schema of this provider is known, so its keywords have no names; give a \
+             hexadecimal mask, or its manifest (--manifest FILE, etw manifest install)"
+        ));
+    }
+    let names = || known.iter().map(|(_, known)| known.as_str());
+    let all = names().collect::<Vec<_>>().join(", ");
+    let near =
+        closest(name, names()).map_or(String::new(), |near| format!("did you mean {near}? "));
+    Failure::Usage(format!("keyword {name:?} of {provider}: {near}its keywords are {all}"))
+}

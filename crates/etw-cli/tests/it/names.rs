@@ -1,0 +1,84 @@
+//! Providers and keywords by name: before a program registers them, and after a worker was replaced.
+
+use crate::controllers::Place;
+use crate::fixture::stderr;
+use serde_json::Value;
+
+const MANIFEST: &str = r#"<?xml version="1.0"?>
+<instrumentationManifest xmlns="http://schemas.microsoft.com/win/2004/08/events"><instrumentation><events>
+<provider name="OpenEtw.Test.Shop" guid="{11111111-2222-3333-4444-555555555555}" symbol="SHOP"
+  resourceFileName="x" messageFileName="x">
+<keywords><keyword name="Sales" mask="0x10"/><keyword name="Net" mask="0x20"/><keyword name="Add" mask="0x40"/></keywords>
+<events><event value="1" symbol="A" keywords="Sales"/></events>
+</provider></events></instrumentation></instrumentationManifest>"#;
+
+fn query(place: &Place) -> Value {
+    serde_json::from_str(&place.does("session query s --format json")).unwrap()
+}
+
+#[test]
+fn a_provider_is_enabled_by_name_before_a_program_registers_it() {
+    let place = Place::new("names");
+    let output = place.etw(&["session", "start", "s", "-o", "s.etl", "-p", "openetw.test.THIRD"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no program has registered openetw.test.THIRD yet"));
+    let mut first = place.program_with_third();
+    first.writes(3);
+    let query_text = place.does("session query s");
+    assert!(query_text.contains("openetw.test.THIRD: "), "{query_text}");
+    assert!(query_text.contains("0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"), "{query_text}");
+
+    // The host keeps the name for programs that come after its worker was replaced.
+    drop(first);
+    place.does("session disable s -p OpenEtw.Test.Third");
+    assert_eq!(query(&place)["enabled"].as_object().unwrap().len(), 0);
+    place.does("session enable s OpenEtw.Test.Third OpenEtw.Test.Second");
+    place.kill_worker();
+    let mut second = place.program_with_third();
+    second.writes(4);
+    drop(second);
+    assert_eq!(query(&place)["names"].as_object().unwrap().len(), 2);
+    place.does("session stop s");
+    // Of the third provider 3 and 4, of the second one 4.
+    assert_eq!(place.counts("s.etl"), [11, 11, 0]);
+}
+
+#[test]
+fn a_command_is_recorded_by_a_plain_name() {
+    use crate::controllers::ROLE;
+    let place = Place::new("names-record");
+    let mut command = place.command(env!("CARGO_BIN_EXE_etw").as_ref());
+    command.args(["record", "-o", "r.etl", "-p", "OpenEtw.Test.Third", "--"]);
+    command.arg(std::env::current_exe().unwrap());
+    command.args(["controllers::program", "--exact", "--test-threads=1"]);
+    let mut child = command
+        .env(ROLE, "program-with-third")
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"5\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(place.counts("r.etl"), [5, 5, 0]);
+}
+
+#[test]
+fn keywords_have_names_where_the_schema_is_known() {
+    let place = Place::new("keywords");
+    std::fs::write(place.file("shop.man"), MANIFEST).unwrap();
+    let start = "session start s --buffering --manifest shop.man -p";
+    place.does(&format!("{start} OpenEtw.Test.Shop:verbose:Sales,net:add"));
+    let info = &query(&place)["enabled"]["11111111-2222-3333-4444-555555555555"]["wanted"];
+    assert_eq!((info["any"].as_u64(), info["all"].as_u64()), (Some(0x30), Some(0x40)), "{info}");
+    place.does("session stop s");
+
+    let words: Vec<&str> = start.split(' ').collect();
+    let refused = |provider: &str| {
+        let output = place.etw(&[&words[..], &[provider]].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let text = refused("OpenEtw.Test.Shop:4:Sals");
+    assert!(text.contains("did you mean Sales?"), "{text}");
+    let text = refused("*Unknown:4:Sales");
+    assert!(text.contains("no schema of this provider is known"), "{text}");
+}

@@ -1,0 +1,121 @@
+//! Providers that sessions enable by name: programs may register them later, under any GUID.
+
+use etw_ring::RawClock;
+use etw_session::EnableInfo;
+use etw_types::{Guid, Status};
+use etw_wire::requests::RefusalStatus;
+use serde::{Deserialize, Serialize};
+
+use super::HostThread;
+use super::enablements::may_record;
+use super::requests::MAX_SESSIONS_OF_PROVIDER;
+use crate::asker::Connection;
+use crate::program::{Program, Registered};
+
+/// GUIDs that one name may stand for. A program could register any number of them.
+const MAX_GUIDS: usize = 16;
+
+/// A session's enablement of a provider by name.
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct NameRequest {
+    pub name: String,
+    pub info: EnableInfo,
+    /// The providers that were enabled for it: the name's hash, then those that programs registered.
+    pub ids: Vec<Guid>,
+}
+
+impl NameRequest {
+    fn is_for(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+
+    /// Whether a registration is one more provider of this name.
+    fn lacks(&self, registered: &Registered) -> bool {
+        self.is_for(&registered.name)
+            && self.ids.len() < MAX_GUIDS
+            && !self.ids.contains(&registered.provider.id)
+    }
+}
+
+impl HostThread {
+    /// Keeps a session's enablement by name, and returns all GUIDs that the name stands for now.
+    pub(super) fn set_name(&mut self, slot: usize, name: &str, info: &EnableInfo) -> Vec<Guid> {
+        let programs: Vec<&Program> =
+            self.programs.values().filter(|program| !program.has_ended).collect();
+        let Some(global) = self.global(slot) else { return Vec::new() };
+        let before = global.names.iter().find(|request| request.is_for(name));
+        let mut request = NameRequest {
+            name: name.to_owned(),
+            info: info.clone(),
+            ids: before.map_or(vec![Guid::from_name(name)], |before| before.ids.clone()),
+        };
+        for program in programs.iter().filter(|program| may_record(global, program)) {
+            for registered in program.providers.values() {
+                if request.lacks(registered) {
+                    request.ids.push(registered.provider.id);
+                }
+            }
+        }
+        let ids = request.ids.clone();
+        if let Some(global) = self.global_mut(slot) {
+            global.names.retain(|request| !request.is_for(name));
+            global.names.push(request);
+        }
+        ids
+    }
+
+    /// Removes a session's enablement by name, and returns the GUIDs that it stood for. A name that was not enabled stands for
+    /// its hash.
+    pub(super) fn remove_name(&mut self, slot: usize, name: &str) -> Vec<Guid> {
+        let request = self.global_mut(slot).and_then(|global| {
+            let index = global.names.iter().position(|request| request.is_for(name))?;
+            Some(global.names.swap_remove(index))
+        });
+        request.map_or(vec![Guid::from_name(name)], |request| request.ids)
+    }
+
+    /// Enables a new registration in all sessions that asked for its name.
+    pub(super) fn enable_by_name(&mut self, connection: Connection, number: u32) {
+        let Some(program) = self.programs.get(&connection) else { return };
+        let Some(registered) = program.providers.get(&number) else { return };
+        if registered.name.is_empty() {
+            return;
+        }
+        let id = registered.provider.id;
+        let mut asking = Vec::new();
+        for (slot, hosted, _) in self.engine.sessions() {
+            let lacking = |request: &&NameRequest| request.lacks(registered);
+            if may_record(&hosted.host, program)
+                && let Some(request) = hosted.host.names.iter().find(lacking)
+            {
+                asking.push((slot, request.name.clone(), request.info.clone()));
+            }
+        }
+        let process = program.peer.pid;
+        for (slot, name, info) in asking {
+            let Some(global) = self.global_mut(slot) else { continue };
+            let request = global.names.iter_mut().find(|request| request.name == name);
+            request.into_iter().for_each(|request| request.ids.push(id));
+            let sessions = self.engine.sessions().filter(|(.., s)| s.enabled(&id).is_some());
+            let is_full = sessions.count() >= MAX_SESSIONS_OF_PROVIDER;
+            let Some((hosted, session)) = self.engine.session_mut(slot) else { continue };
+            if session.enabled(&id).is_some() {
+                // Somebody enabled it by its GUID, which is more exact.
+            } else if is_full {
+                hosted.host.refusals.add(RefusalStatus {
+                    pid: process,
+                    provider: id,
+                    status: Status::ERROR_NO_SYSTEM_RESOURCES.0,
+                    message: format!(
+                        "process {process}: provider {name} ({id}) is enabled in eight sessions already"
+                    ),
+                });
+            } else {
+                session.enable(id, info);
+                hosted.host.since.insert(id, RawClock::Monotonic.now());
+            }
+            self.keep_session(slot);
+            self.engine.publish_admission(slot);
+        }
+    }
+}
