@@ -7,7 +7,37 @@ use etwd::{Host, HostOptions};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Keys of the file of sessions.
+const SESSIONS_HELP: &str = "\
+The file of sessions is a JSON object: {\"sessions\": [{...}, ...]}. The keys of a session:
+  name              its name
+  guid              its GUID; default: a new one
+  file              absolute path of its file; with %d for a series of files; default: none
+  mode              sequential, circular, new-file, append; default: sequential
+  max_size          bytes of the file at most
+  preallocate       reserve them at the start (this and all following keys up to secure: true or false)
+  compressed        compress the file's buffers
+  real_time         deliver events to etw tail and other consumers
+  buffering         keep the last events in memory
+  no_per_processor  one stream of buffers for all processors
+  independent       neither hold other sessions up nor be held up by them
+  secure            only events of root's programs and of the session owner's
+  buffer_size       bytes of a buffer; default: 65536
+  buffers           number of buffers; default: 64
+  flush_timer_ms    store partly filled buffers after so many milliseconds
+  clock             1 performance counter, 2 system time, 3 cycles; default: 1
+  leased            has no effect in this file
+  enable            providers: [[\"NAME\", {\"wanted\": {\"level\": 4, \"any\": 0, \"all\": 0}}], ...];
+                    a GUID, a name, or *Name; properties and filters as etw session query --json shows them
+
+Example:
+  {\"sessions\": [{\"name\": \"boot\", \"file\": \"/var/log/openetw/boot.etl\", \"mode\": \"circular\",
+                 \"max_size\": 104857600, \"enable\": [[\"Shop\", {\"wanted\": {\"level\": 4}}]]}]}
+
+An unknown key or an invalid value ends the daemon's start with a message that names it, its line and its column.";
+
 #[derive(Args)]
+#[command(after_long_help = SESSIONS_HELP)]
 pub struct Arguments {
     /// End when there has been no session and no controller for so many seconds
     #[arg(long, value_name = "SECONDS")]
@@ -90,4 +120,32 @@ fn keep(
 fn worker(options: HostOptions, sessions: Option<&std::path::Path>) -> std::io::Result<Host> {
     let stdin = std::os::fd::AsFd::as_fd(&std::io::stdin()).try_clone_to_owned()?;
     etwd::begin_work(options, stdin.into(), sessions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_wire::requests::StartRequest;
+
+    #[test]
+    fn the_help_has_every_key_of_the_file_of_sessions() {
+        let session = serde_json::to_value(StartRequest::default()).unwrap();
+        for key in session.as_object().unwrap().keys() {
+            let row = format!("\n  {key} ");
+            assert!(SESSIONS_HELP.contains(&row), "{key} is missing");
+        }
+    }
+
+    #[test]
+    fn the_example_file_has_valid_sessions() {
+        let text = include_str!("../../../etwd/packaging/sessions.example.json");
+        let file: serde_json::Value = serde_json::from_str(text).unwrap();
+        let sessions = file["sessions"].as_array().unwrap();
+        assert!(sessions.len() > 1);
+        for session in sessions {
+            let request: StartRequest = serde_json::from_value(session.clone()).unwrap();
+            request.config.validate().unwrap();
+            assert!(!request.config.enable.is_empty());
+        }
+    }
 }
