@@ -29,9 +29,12 @@ extern const void *log_context_get_property_value_pairs(const void *context) __a
 /* c-logging of May 2023 has these and no logger_init. */
 extern const uint32_t log_sink_count __attribute__((weak));
 extern int logger_init(void) __attribute__((weak));
+/* Since c-logging gives sinks a va_list, its logger has this variadic function. */
+extern void logger_log(void) __attribute__((weak));
 
 /* log_sink_etw.h defines these in the program. */
 extern const uint32_t etw_log_sink_wchar_size __attribute__((weak));
+extern const uint32_t etw_log_sink_struct_type __attribute__((weak));
 extern const unsigned char etw_log_sink_provider_id[16] __attribute__((weak));
 extern const char etw_log_sink_provider_name[] __attribute__((weak));
 
@@ -43,6 +46,12 @@ const char *etw_log_sink_program_name(void) { return etw_log_sink_provider_name;
 static uint32_t wchar_size(void)
 {
     return &etw_log_sink_wchar_size != NULL ? etw_log_sink_wchar_size : (uint32_t)sizeof(wchar_t);
+}
+
+/* Whether the sinks of the program's c-logging are variadic and have three members. Such a program has to include log_sink_etw.h. */
+static int has_variadic_sinks(void)
+{
+    return &log_sink_count != NULL && logger_init != NULL && logger_log == NULL;
 }
 
 /* The start of c-logging's LOG_CONTEXT, for programs that have contexts and not c-logging's functions. */
@@ -106,6 +115,19 @@ void etw_log_sink_auto_log(uint32_t level, const void *context, const char *file
     emit(level, context, 0, file, func, line, format, arguments);
 }
 
+/* The variadic form with three members: as in today's form, a log before init writes nothing. */
+void etw_log_sink_variadic_log(uint32_t level, const void *context, const char *file, const char *func,
+                               int line, const char *format, ...)
+{
+    const int has_no_bool = &etw_log_sink_struct_type == NULL || etw_log_sink_struct_type == 10;
+    va_list arguments;
+    if (format == NULL || !wants(level, 0))
+        return;
+    va_start(arguments, format);
+    emit(level, context, has_no_bool, file, func, line, format, arguments);
+    va_end(arguments);
+}
+
 static void seed_log(uint32_t level, const void *context, const char *file, const char *func, int line,
                      const char *format, va_list arguments)
 {
@@ -132,6 +154,12 @@ int etw_log_sink_init_or_log(uint32_t level, const void *context, const char *fi
                              int line, const char *format, ...)
 {
     va_list arguments;
+    if (has_variadic_sinks() && &etw_log_sink_struct_type == NULL) {
+        fputs("log_sink_etw: this c-logging calls log with variable arguments: compile it with -I for libetw's headers first, so that its "
+              "configuration of sinks includes libetw's c_logging/log_sink_etw.h\n",
+              stderr);
+        return 1;
+    }
     if (&log_sink_count == NULL || logger_init != NULL)
         return etw_log_sink_init();
     va_start(arguments, format);

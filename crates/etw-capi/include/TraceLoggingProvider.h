@@ -3,7 +3,8 @@
  * Windows; link with -letw.
  *
  * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs. Differences:
- * - Wide texts are char16_t (ETW_W("text")). Texts and characters of wchar_t, which has 32 bits here, are converted.
+ * - Wide texts are char16_t (ETW_W("text")). Texts and characters of wchar_t, which has 32 bits here, are converted; arrays of wchar_t need
+ *   -fshort-wchar.
  * - The metadata of an event has a tag of one byte, or of five with TraceLoggingEventTag.
  * - TraceLoggingPackedDataEx takes payload only: descriptors of type 0.
  *
@@ -676,6 +677,13 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingWinError(value, ...) ETW_TLG_NAMED((SC, 8, 1, 13, uint32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingNTStatus(value, ...) ETW_TLG_NAMED((SC, 8, 1, 14, uint32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingHResult(value, ...) ETW_TLG_NAMED((SC, 7, 1, 15, int32_t, value), #value __VA_OPT__(,) __VA_ARGS__)
+/* An array of void * is one of const void * in C++, and in C by a cast. */
+#ifdef __cplusplus
+#define ETW_TLG_POINTERS(values) (values)
+#else
+#define ETW_TLG_POINTERS(values) \
+    _Generic((values), void **: (const void *)(values), void *const *: (const void *)(values), default: (values))
+#endif
 #define TraceLoggingInt8Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 3, 0, 0, int8_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingInt16Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 5, 0, 0, int16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingInt32Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 7, 0, 0, int32_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
@@ -708,8 +716,8 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingWCharArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 6, 1, 2, WCHAR, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingChar16Array(pValues, cValues, ...) ETW_TLG_NAMED((AR, 6, 1, 2, char16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingGuidArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 15, 0, 0, GUID, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingPointerArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 0, 0, etw_tlg_pointer, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingCodePointerArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 1, 37, etw_tlg_pointer, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPointerArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 0, 0, etw_tlg_pointer, ETW_TLG_POINTERS(pValues), cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingCodePointerArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 21, 1, 37, etw_tlg_pointer, ETW_TLG_POINTERS(pValues), cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingFileTimeArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 17, 0, 0, FILETIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingFileTimeUtcArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 17, 1, 38, FILETIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingSystemTimeArray(pValues, cValues, ...) ETW_TLG_NAMED((AR, 18, 0, 0, SYSTEMTIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
@@ -753,8 +761,8 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingWCharFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 6, 1, 2, WCHAR, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingChar16FixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 6, 1, 2, char16_t, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingGuidFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 15, 0, 0, GUID, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingPointerFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 0, 0, etw_tlg_pointer, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
-#define TraceLoggingCodePointerFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 1, 37, etw_tlg_pointer, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingPointerFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 0, 0, etw_tlg_pointer, ETW_TLG_POINTERS(pValues), cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingCodePointerFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 21, 1, 37, etw_tlg_pointer, ETW_TLG_POINTERS(pValues), cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingFileTimeFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 17, 0, 0, FILETIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingFileTimeUtcFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 17, 1, 38, FILETIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingSystemTimeFixedArray(pValues, cValues, ...) ETW_TLG_NAMED((FA, 18, 0, 0, SYSTEMTIME, pValues, cValues), #pValues __VA_OPT__(,) __VA_ARGS__)

@@ -142,6 +142,14 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define EXTERN_C_START
 #define EXTERN_C_END
 #endif
+/* Structured exceptions. libstdc++ has a __try of its own. */
+#define ETW_NO_SEH _Pragma("GCC error \"__try, __except and __finally are not supported: use a cleanup attribute or a C++ destructor\"")
+#ifndef __cplusplus
+#define __try ETW_NO_SEH if (1)
+#define __leave (void)0
+#endif
+#define __except(filter) ETW_NO_SEH else
+#define __finally ETW_NO_SEH
 #define STDAPICALLTYPE
 #define WMIAPI
 #define UNALIGNED
@@ -174,13 +182,16 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define DECLSPEC_CACHEALIGN __attribute__((aligned(64)))
 #define DECLSPEC_ALIGN(n) __attribute__((aligned(n)))
 /*
- * In headers of mc.exe, DECLSPEC_NOINLINE stands in front of __inline, with which C has no definition of the function that other files can
- * call (unless -fgnu89-inline). Each file gets its own.
+ * Headers of mc.exe define functions with "DECLSPEC_NOINLINE __inline" and "ETW_INLINE". In C (without -fgnu89-inline), __inline alone gives
+ * a function no definition that other files can call, so both make the function static: each file has its own copy.
  */
 #if defined(__cplusplus) || defined(__GNUC_GNU_INLINE__)
 #define DECLSPEC_NOINLINE __attribute__((noinline))
 #else
 #define DECLSPEC_NOINLINE __attribute__((unused)) static
+#ifndef ETW_INLINE
+#define ETW_INLINE __attribute__((unused)) static __inline
+#endif
 #endif
 #define DECLSPEC_NORETURN __attribute__((noreturn))
 #define C_ASSERT(what) typedef char etw_c_assert[(what) ? 1 : -1] __attribute__((unused))

@@ -377,6 +377,32 @@ static inline BOOL LookupAccountSidW(const WCHAR *system, PSID sid, WCHAR *name,
 #define LookupAccountSid LookupAccountSidA
 #endif
 
+/* ---- Files: programs remove the trace files that they made ---- */
+static inline BOOL DeleteFileA(const char *path)
+{
+    if (unlink(path) == 0)
+        return TRUE;
+    SetLastError(errno == ENOENT      ? ERROR_FILE_NOT_FOUND
+                 : errno == ENOTDIR   ? ERROR_PATH_NOT_FOUND
+                 : errno == ENAMETOOLONG ? ERROR_FILENAME_EXCED_RANGE
+                                      : ERROR_ACCESS_DENIED);
+    return FALSE;
+}
+static inline BOOL DeleteFileW(const WCHAR *path)
+{
+    char bytes[4096];
+    if (WideCharToMultiByte(CP_UTF8, 0, path, -1, bytes, sizeof bytes, NULL, NULL) == 0) {
+        SetLastError(ERROR_FILENAME_EXCED_RANGE);
+        return FALSE;
+    }
+    return DeleteFileA(bytes);
+}
+#ifdef UNICODE
+#define DeleteFile DeleteFileW
+#else
+#define DeleteFile DeleteFileA
+#endif
+
 /* ---- Dates and times by picture, in English; NULL is that of the United States ---- */
 typedef DWORD LCID;
 typedef WORD LANGID;

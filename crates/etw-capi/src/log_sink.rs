@@ -43,6 +43,7 @@ unsafe extern "C" {
     fn etw_log_sink_init_or_log();
     fn etw_log_sink_log();
     fn etw_log_sink_auto_log();
+    fn etw_log_sink_variadic_log();
     fn etw_log_sink_seed_log();
 }
 
@@ -56,6 +57,15 @@ unsafe extern "C" {
 #[allow(non_upper_case_globals)]
 pub static log_sink_etw: LogSinkIf =
     LogSinkIf { init: etw_log_sink_init_or_log, log: etw_log_sink_log, deinit: deinitialize };
+
+/// The sink for c-logging's form with three members and a variadic `log`.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static log_sink_etw_variadic: LogSinkIf = LogSinkIf {
+    init: etw_log_sink_init_or_log,
+    log: etw_log_sink_variadic_log,
+    deinit: deinitialize,
+};
 
 /// The sink for programs without c-logging: the first log registers.
 #[unsafe(no_mangle)]

@@ -90,8 +90,19 @@ typedef struct LOG_SINK_IF_TAG {
 
 #endif
 
-/* As in c-logging: init registers the provider, and a log before init writes nothing. c-logging of May 2023 is recognised. */
+/* As in c-logging: init registers the provider, and a log before init writes nothing. The library recognises c-logging of May 2023. */
 extern const LOG_SINK_IF log_sink_etw;
+
+#if defined(LOG_SINK_ETW_HAS_C_LOGGING) && !defined(__cplusplus)
+/* For a while, c-logging's sinks had three members and a variadic log. The type of log in its headers selects the sink of that form. */
+extern const LOG_SINK_IF log_sink_etw_variadic;
+#define log_sink_etw                                                                                                                     \
+    __builtin_choose_expr(                                                                                                               \
+        sizeof(LOG_SINK_IF) == 3 * sizeof(void *) &&                                                                                     \
+            __builtin_types_compatible_p(LOG_SINK_LOG_FUNC, void (*)(LOG_LEVEL, LOG_CONTEXT_HANDLE, const char *, const char *, int,     \
+                                                                     const char *, ...)),                                                \
+        log_sink_etw_variadic, log_sink_etw)
+#endif
 
 /* The same, but the first log registers the provider, too. */
 extern const LOG_SINK_IF log_sink_etw_auto;
@@ -112,6 +123,9 @@ uint32_t etw_log_sink_set_provider(const struct _GUID *provider, const char *nam
 #define ETW_LOG_SINK_SETTING_ __attribute__((weak, visibility("default")))
 extern const uint32_t etw_log_sink_wchar_size ETW_LOG_SINK_SETTING_;
 const uint32_t etw_log_sink_wchar_size = sizeof(wchar_t);
+/* Without the type bool, which c-logging's first versions do not have, the numbers of types are lower by one. */
+extern const uint32_t etw_log_sink_struct_type ETW_LOG_SINK_SETTING_;
+const uint32_t etw_log_sink_struct_type = LOG_CONTEXT_PROPERTY_TYPE_struct;
 #ifdef LOG_SINK_ETW_PROVIDER_GUID
 struct etw_log_sink_guid {
     uint32_t data1;

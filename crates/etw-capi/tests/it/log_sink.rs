@@ -200,3 +200,42 @@ fn a_program_with_c_logging_of_may_2023_is_recognised() {
         }
     }
 }
+
+/// The header of c-logging's types when its sinks had three members and a variadic `log`.
+const VARIADIC: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/tests/c/variadic_sinks");
+
+/// In C, `log_sink_etw.h` selects the sink's form by the type of `log` in c-logging's headers, at no cost for today's form.
+#[test]
+fn a_program_with_variadic_sinks_of_three_members_gets_a_sink_of_that_form() {
+    for (number, name) in ["gcc", "clang"].into_iter().enumerate() {
+        for is_shared in [false, true] {
+            let folder = Folder::new(&format!("variadic-{number}-{is_shared}"));
+            let compile = if is_shared { compile_shared } else { compile };
+            let compiler = Compiler(name, &["-std=gnu11", VARIADIC]);
+            let Some(program) = compile(&folder, "log_sink_variadic.c", compiler) else { continue };
+            let out = folder.0.join("log.etl");
+            let output = Command::new(program).env("LOG_SINK_OUT", &out).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.is_empty(), "{compiler:?}: {said}");
+            let events = events(&out);
+            let [_, first, second] = &events[..] else { panic!("{compiler:?}: {events:?}") };
+            let payload = b"1-b-0.5\0a.c\0f\0\xf9\xff\xff\xff\x07\0\0\0\0\0\0\0".to_vec();
+            assert_eq!(*first, (4, metadata("LogInfo", b"s\0\x98\x01n\0\x09"), payload));
+            let payload = b"plain\0a.c\0f\0\xf9\xff\xff\xff".to_vec();
+            assert_eq!(*second, (2, metadata("LogError", b""), payload));
+        }
+    }
+}
+
+/// Without this project's header, `init` fails and says why: the variadic arguments would be read as a `va_list`.
+#[test]
+fn variadic_sinks_without_the_librarys_header_are_refused_by_init() {
+    let folder = Folder::new("variadic-own");
+    let compiler = Compiler("gcc", &["-std=gnu11", "-DOWN_HEADER", VARIADIC]);
+    let Some(program) = compile(&folder, "log_sink_variadic.c", compiler) else { return };
+    let output = Command::new(program).env("LOG_SINK_OUT", folder.0.join("log.etl")).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("compile it with -I for libetw's headers first"), "{said}");
+}

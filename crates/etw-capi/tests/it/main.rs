@@ -14,6 +14,7 @@ mod storport;
 mod support;
 mod threads;
 mod tracelogging;
+mod tracelogging_macros;
 mod unsafe_clauses;
 mod wide_strings;
 mod windows_headers;

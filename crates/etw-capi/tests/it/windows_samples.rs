@@ -173,3 +173,23 @@ fn names_that_windows_programs_use_compile_and_work() {
         assert!(output.status.success() && said.is_empty(), "{name}: {said}");
     }
 }
+
+/// `__try`, `__except` and `__finally` end the compilation with a message that names what to use.
+#[test]
+fn structured_exceptions_are_refused_with_a_message() {
+    const SOURCE: &str = "#include <windows.h>\nint main(void)\n{\n#ifndef __cplusplus\n    __try { return 1; }\n#endif\n    \
+        __finally { return 0; }\n}\n";
+    for (name, language) in [("gcc", "c"), ("clang", "c"), ("g++", "c++"), ("clang++", "c++")] {
+        let folder = Folder::new(&format!("windows-seh-{name}"));
+        let source = folder.0.join("seh.c");
+        std::fs::write(&source, SOURCE).unwrap();
+        let output = Command::new(name)
+            .args(["-fsyntax-only", "-x", language, WINDOWS, "-I"])
+            .args([home().join("include"), source])
+            .output();
+        let Ok(output) = output else { continue };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{name}");
+        assert!(said.contains("use a cleanup attribute or a C++ destructor"), "{name}: {said}");
+    }
+}

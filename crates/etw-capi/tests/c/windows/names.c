@@ -42,6 +42,16 @@ DECLSPEC_NOINLINE __inline VOID __stdcall McGenCallback(_Inout_opt_ PVOID contex
         ++*(int *)context;
 }
 
+/* ETW_INLINE of mc.exe's headers: a definition in each C file, and the program has not to define it. */
+#ifndef ETW_INLINE
+#define ETW_INLINE __inline
+#endif
+ETW_INLINE ULONG McTemplate(PVOID context)
+{
+    McGenCallback(context);
+    return 1;
+}
+
 typedef struct {
     ULONG count;
     USHORT items[1];
@@ -115,7 +125,7 @@ int main(void)
     CHECK(_WIN32_WINNT == 0x0A00 && WINVER == 0x0A00 && NTDDI_VERSION == 0x0A000000);
     CHECK(annotated(NULL, 0, NULL, NULL) == NULL && none() == NULL);
     McGenCallback(&called);
-    CHECK(called == 1);
+    CHECK(called == 1 && McTemplate(&called) == 1 && called == 2);
     CHECK(ERROR_SHARING_VIOLATION == 32 && RPC_S_OK == 0 && E_ACCESSDENIED == (HRESULT)0x80070005);
     CHECK(IsEqualGUID(
 #ifdef __cplusplus
@@ -132,6 +142,8 @@ int main(void)
     CHECK(wcscmp(wide, L"A\u00dc7") == 0);
     CHECK(GetUserNameA(name, &size) && size == strlen(name) + 1);
     CHECK(GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, NULL, &module) && module != NULL);
+    CHECK(!DeleteFileA("no such file") && GetLastError() == ERROR_FILE_NOT_FOUND);
+    CHECK(!DeleteFileW(L"names.c/no such file"));
     check_threads();
     return wrong;
 }
