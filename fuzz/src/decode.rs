@@ -123,6 +123,11 @@ pub fn manifest(data: &[u8]) {
     }
 }
 
+/// `u16` length, WEPExplorer's XML, payload.
+pub fn wep(data: &[u8]) {
+    manifest(data);
+}
+
 /// `u16` length, WEVT_TEMPLATE, `u16` length, a message table, payload.
 pub fn wevt(data: &[u8]) {
     let Some((blob, rest)) = split(data) else { return };

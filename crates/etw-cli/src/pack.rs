@@ -1,5 +1,7 @@
 //! `etw pack`
 
+mod sources;
+
 use crate::dump::gather;
 use crate::output::{Failure, Outcome, Output};
 use crate::output_file::{NewFile, ReplaceOption};
@@ -47,7 +49,7 @@ struct Create {
     output: PathBuf,
     #[command(flatten)]
     replace: ReplaceOption,
-    /// Sources
+    /// Sources; folders with all that is below them
     #[arg(required = true, value_name = "FILE|DIR")]
     sources: Vec<PathBuf>,
 }
@@ -72,54 +74,13 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
 }
 
-/// Extensions of files that are packed from a folder.
-const EXTENSIONS: [&str; 10] =
-    ["man", "xml", "exe", "dll", "sys", "bin", "tmf", "pdb", "mof", "etwpack"];
-
 fn create(create: &Create) -> Result<Outcome, Failure> {
     let mut builder = PackBuilder::default();
-    for source in &create.sources {
-        if !source.is_dir() {
-            // One bad source does not cost the others.
-            if let Err(failure) = add(&mut builder, source) {
-                if create.sources.len() == 1 {
-                    return Err(failure);
-                }
-                eprintln!("etw: note: left out: {}", failure.message().unwrap_or_default());
-            }
-            continue;
-        }
-        for path in EXTENSIONS.iter().flat_map(|extension| schemas::folder(source, extension)) {
-            let path = path?;
-            // A folder holds other files too; message tables belong to the resource beside them.
-            let is_bin = path.extension().is_some_and(|found| found.eq_ignore_ascii_case("bin"));
-            if is_bin && !schemas::is_bare_resource(&path) {
-                continue;
-            }
-            if let Err(failure) = add(&mut builder, &path) {
-                eprintln!("etw: note: left out: {}", failure.message().unwrap_or_default());
-            }
-        }
-    }
+    sources::add_all(&mut builder, &create.sources)?;
     if builder.is_empty() {
         return Err(Failure::new("nothing to pack: no source describes events"));
     }
     write(&builder, &create.output, &create.sources, create.replace.force)
-}
-
-fn add(builder: &mut PackBuilder, path: &Path) -> Result<(), Failure> {
-    let bytes = schemas::read(path)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let is_pdb = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("pdb"));
-    let texts = schemas::texts_beside(path, &bytes);
-    let added = match is_pdb {
-        true => builder.add_pdb(&name, &bytes),
-        false if !texts.is_empty() => builder.add_compiled(&name, &bytes, &texts),
-        false => builder.add(&name, &bytes),
-    };
-    let warnings = added.map_err(|error| schemas::refused(path, error))?;
-    schemas::tell(path, &warnings);
-    Ok(())
 }
 
 fn learn(learn: &Learn) -> Result<Outcome, Failure> {

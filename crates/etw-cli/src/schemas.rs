@@ -6,6 +6,8 @@ use etw_decode::pack::Pack;
 use etw_decode::wevt::{self, Messages};
 use etw_decode::{Catalog, registered};
 use std::fmt::Display;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -91,7 +93,12 @@ pub fn texts_beside(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
 
 /// Whether a file is a WEVT_TEMPLATE resource by itself.
 pub fn is_bare_resource(path: &Path) -> bool {
-    std::fs::read(path).is_ok_and(|bytes| wevt::is_bare(&bytes))
+    let start = |mut file: File| -> std::io::Result<[u8; 4]> {
+        let mut bytes = [0; 4];
+        file.read_exact(&mut bytes)?;
+        Ok(bytes)
+    };
+    File::open(path).and_then(start).is_ok_and(|bytes| wevt::is_bare(&bytes))
 }
 
 /// `NAME.mui` beside the file and in the folders of languages, English first.

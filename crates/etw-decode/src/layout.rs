@@ -1,6 +1,7 @@
 //! Fields in the layout of TRACE_EVENT_INFO: those of the event first, members of structs behind them.
 
 use crate::field::{Count, Field, Kind, Length};
+use etw_tracelogging::{Show, Wire};
 
 /// The part of a layout that can be decoded.
 pub(crate) struct Whole {
@@ -31,9 +32,22 @@ pub(crate) fn whole_part(items: Vec<Result<Field, String>>, top_level: usize) ->
     Whole { fields, top_level, incomplete }
 }
 
+/// The first field of the event whose size neither the schema nor the payload gives: a binary without a length. What stands behind it
+/// cannot be decoded. An IPv6 address has a size of its own, and a socket address may end with the payload.
+pub(crate) fn unsized_field(whole: &Whole) -> Option<&str> {
+    let is_last = |index: usize| index + 1 == whole.top_level;
+    let is_unsized = |(index, field): &(usize, &Field)| {
+        let Kind::Scalar { wire: Wire::Binary, show } = field.kind else { return false };
+        let ends_with_payload = show == Show::SocketAddress && is_last(*index);
+        field.length == Length::Own && show != Show::Ipv6 && !ends_with_payload
+    };
+    let found = whole.fields.iter().enumerate().find(is_unsized);
+    found.map(|(_, field)| field.name.as_str())
+}
+
 /// Stands in for a bad item that no field of the event contains.
 fn unused() -> Field {
-    Field::new("", etw_tracelogging::Wire::Nothing, etw_tracelogging::Show::Plain)
+    Field::new("", Wire::Nothing, Show::Plain)
 }
 
 fn check(field: &Field, index: usize, is_whole: &[Result<(), String>]) -> Result<(), String> {
@@ -106,7 +120,6 @@ fn first_fields(items: &[Result<Field, String>], wanted: usize) -> (Vec<Field>, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use etw_tracelogging::{Show, Wire};
 
     fn field(name: &str) -> Field {
         Field::new(name, Wire::U8, Show::Plain)

@@ -1,4 +1,5 @@
-//! Instrumentation manifests in XML: what `mc` compiles, what `wevtutil`-style dumps give, and what EventSource writes into a trace.
+//! Instrumentation manifests in XML: what `mc` compiles, what EventSource writes into a trace, and the forms that public collections use:
+//! PerfView's regenerated manifests, and WEPExplorer's XML.
 //!
 //! Real manifests are sloppy: parts that make no sense are left out with a warning. Only a text that is not XML, or has no
 //! provider, is an error.
@@ -6,6 +7,7 @@
 //! Source: Microsoft's documentation of the instrumentation manifest's schema; names of types as in `winmeta.xml`.
 
 mod compiler;
+mod wep;
 mod winmeta;
 mod xml;
 
@@ -83,8 +85,13 @@ pub(crate) fn parse_within(bytes: &[u8], limit: usize) -> Result<Manifest, Manif
         return Err(ManifestError::TooLarge);
     }
     let text = decode_text(bytes);
-    let (tree, error) = Tree::parse(&text);
+    let (source, error) = Tree::parse(&text);
+    let (tree, warnings) = match wep::to_manifest(&source) {
+        Some(converted) => converted,
+        None => (source, Vec::new()),
+    };
     let mut compiler = Compiler::new(&tree, limit);
+    warnings.into_iter().for_each(|warning| compiler.warn(warning));
     if let Some(error) = &error {
         compiler.warn(error.to_string());
     }

@@ -320,7 +320,22 @@ fn compiled_manifests_are_packed_with_their_messages_and_listed_as_json() {
         &[&folder.join("bad.xml"), &folder.join("alone.dll")],
     );
     assert_eq!(output.status.code(), Some(0));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("bad.xml"));
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(notes.contains("bad.xml") && notes.contains("1 of 2 files left out"), "{notes}");
+    // A folder with what is below it, as public collections are: a WEPExplorer file, one that is cut, and the library.
+    let wep = include_bytes!("../../../../fuzz/corpus/wep/whole");
+    let wep = &wep[2..2 + usize::from(u16::from_le_bytes([wep[0], wep[1]]))];
+    std::fs::create_dir_all(folder.join("Windows 10/Wep")).unwrap();
+    write("Windows 10/Wep/Maker.xml", wep);
+    write("Windows 10/Wep/Cut.xml", b"<Providers><Provider><Name>Cut");
+    let output = etw(&["pack", "create", "--force", "-o", pack.to_str().unwrap()], &[&folder]);
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(notes.contains("Cut.xml") && notes.contains("2 of 5 files left out"), "{notes}");
+    let lines = json_lines(&stdout(&["pack", "show", "--format", "json"], &[&pack], 0));
+    let from = |source: &str| lines.iter().find(|line| line["source"] == source).unwrap();
+    assert_eq!(from("Maker.xml")["events"][0]["fields"][1]["length"], "n");
+    assert_eq!(from("Maker.xml")["events"][0]["keyword_names"], json!(["A b", "c"]));
+    assert_eq!(from("alone.dll")["provider"], "Maker");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

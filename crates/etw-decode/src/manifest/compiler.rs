@@ -3,7 +3,7 @@
 use super::winmeta;
 use super::xml::{Tree, number};
 use crate::field::{Count, Field, Kind, Length};
-use crate::layout::whole_part;
+use crate::layout::{unsized_field, whole_part};
 use crate::map::{Map, MapKind};
 use crate::message::Message;
 use crate::provider::{Manifest, ManifestChannel, ManifestProvider};
@@ -275,6 +275,11 @@ impl<'t> Compiler<'t> {
             }
         }
         let whole = whole_part(fields, top_level);
+        if let Some(name) = unsized_field(&whole) {
+            self.warn(format!(
+                "{provider}: template {tid:?}: the binary field {name:?} has no length, so what follows it cannot be decoded"
+            ));
+        }
         let incomplete = whole.incomplete.or(incomplete);
         if let Some(what) = &incomplete {
             let kept = whole.top_level;

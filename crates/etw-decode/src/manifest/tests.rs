@@ -112,3 +112,106 @@ fn malicious_templates_are_bounded() {
     assert!((1..20).contains(&manifest.providers[0].events.len()));
     assert!(manifest.size < 16 << 20 && !manifest.warnings.is_empty());
 }
+
+/// Two events of a provider, as WEPExplorer writes them.
+pub(crate) const WEP: &str = r#"<Providers><Provider><Name>Maker &amp; Sons</Name>
+ <Metadata><Guid>{11111111-2222-3333-4444-555555555555}</Guid>
+  <Channels><Channel><Message></Message><Path>Maker/Debug</Path><Index>1</Index><Id>17</Id></Channel>
+   <Channel><Message/><Path>Maker/Analytic</Path><Index>0</Index><Id>16</Id></Channel></Channels>
+  <Levels><Level><Message>Information</Message><Name>win:Informational</Name><Value>4</Value></Level></Levels>
+  <Tasks><Task><Message></Message><Name>None</Name><Value>0</Value></Task>
+   <Task><Message>Work</Message><Name>JOB</Name><Value>10</Value></Task></Tasks>
+  <Opcodes><Opcode><Message>Sent.</Message><Name>A</Name><Value>11</Value><Task>0</Task></Opcode>
+   <Opcode><Message>Sent.</Message><Name>B</Name><Value>12</Value><Task>10</Task></Opcode></Opcodes>
+  <Keywords><Keyword><Message>Slow disk</Message><Name>SLOW</Name><Value>16</Value></Keyword>
+   <Keyword><Message></Message><Name>Slow</Name><Value>281474976710656</Value></Keyword></Keywords></Metadata>
+ <EventMetadata>
+  <Event><Id>10</Id><Version>1</Version><Channel>Maker/Debug</Channel><Level>Information</Level><Task>Work</Task>
+   <Opcode>Sent.</Opcode><Keyword>Slow disk Slow</Keyword><Message><![CDATA[
+%2 bytes of %1 & more]]></Message><Template><![CDATA[
+<template xmlns="http://schemas.microsoft.com/win/2004/08/events">
+ <data name="size" inType="win:UInt32" outType="xs:unsignedInt"/><data name="kind" inType="win:UInt8" map="Kinds"/>
+ <data name="name" inType="win:UnicodeString" length="size"/>
+ <struct name="s" count="2"><data name="m" inType="win:Port"/><data name="n" inType="win:UInt16"/></struct></template>]]></Template></Event>
+  <Event><Id>11</Id><Version>0</Version><Channel>Maker/Analytic</Channel><Level>Other</Level><Task></Task><Opcode>Sent.</Opcode>
+   <Template><![CDATA[<template><data name="a" inType="win:UInt8"/><data]]></Template></Event>
+  <Event><Id>many</Id></Event>
+ </EventMetadata></Provider></Providers>"#;
+
+/// `outType` names do not matter here; `win:Port` is no in-type, so the struct and what follows are left out.
+#[test]
+fn a_wepexplorer_file_gives_the_events_of_its_provider() {
+    let manifest = parse(WEP.as_bytes()).unwrap();
+    let [provider] = &manifest.providers[..] else { panic!() };
+    assert_eq!((provider.name.as_str(), provider.events.len()), ("Maker & Sons", 2));
+    assert_eq!(provider.guid, "11111111-2222-3333-4444-555555555555".parse().unwrap());
+    let keywords = [(0x10, "Slow disk".to_owned()), (1 << 48, "Slow".to_owned())];
+    assert_eq!(provider.keywords, keywords);
+    assert_eq!(provider.channels[1].name, "Maker/Debug");
+    let schema = &provider.events[&(10, 1)];
+    assert_eq!(schema.names.event.as_deref(), Some("Work/Sent."));
+    assert_eq!(schema.names.level.as_deref(), Some("Information"));
+    assert_eq!(schema.names.keywords, ["Slow disk", "Slow"]);
+    let descriptor = schema.descriptor.unwrap();
+    assert_eq!((descriptor.opcode.0, descriptor.task, descriptor.channel.0), (12, 10, 17));
+    // The channel with index 1 has bit 62.
+    assert_eq!(descriptor.keyword.0, 1 << 62 | 1 << 48 | 0x10);
+    assert_eq!(schema.message.as_ref().unwrap().template(), "%2 bytes of %1 & more");
+    let fields: Vec<_> = schema.fields.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(fields, ["size", "kind", "name"]);
+    assert_eq!(schema.fields[2].length, Length::Field(0));
+    assert!(schema.incomplete.as_deref().unwrap().contains("win:Port"), "{:?}", schema.incomplete);
+    let other = &provider.events[&(11, 0)];
+    assert_eq!(other.descriptor.unwrap().opcode.0, 11, "the provider's own opcode");
+    assert_eq!(other.fields.len(), 1);
+    let warned = |text: &str| manifest.warnings.iter().any(|warning| warning.contains(text));
+    assert!(warned("1 fields have maps") && warned("a template is cut"), "{:?}", manifest.warnings);
+}
+
+/// A public collection's file, where it is found beside the project.
+#[test]
+fn a_public_wepexplorer_file_decodes() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../shared/corpus/wep/Microsoft-Windows-Kernel-Network.excerpt.xml"
+    );
+    let Ok(text) = std::fs::read(path) else {
+        eprintln!("skipped: {path} is not there");
+        return;
+    };
+    let manifest = parse(&text).unwrap();
+    assert_eq!(manifest.warnings, [""; 0]);
+    let events = &manifest.providers[0].events;
+    assert_eq!(events.len(), 2);
+    let sent = &events[&(10, 0)];
+    assert_eq!(sent.names.event.as_deref(), Some("KERNEL_NETWORK_TASK_TCPIP/Data sent."));
+    let fields = [
+        "PID", "size", "daddr", "saddr", "dport", "sport", "startime", "endtime", "seqnum",
+        "connid",
+    ];
+    assert_eq!(sent.fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>(), fields);
+    assert_eq!(
+        events[&(17, 0)].names.keywords,
+        ["KERNEL_NETWORK_KEYWORD_IPV4", "KERNEL_NETWORK_KEYWORD_IPV6"]
+    );
+}
+
+#[test]
+fn a_binary_without_a_length_gets_a_warning() {
+    let warnings = |fields: &str| {
+        let text = format!(
+            "<m><provider name='Maker' guid='{{11111111-2222-3333-4444-555555555555}}'><templates><template tid='T'>{fields}</template></templates></provider></m>"
+        );
+        parse(text.as_bytes()).unwrap().warnings
+    };
+    let warned =
+        warnings("<data name='b' inType='win:Binary'/><data name='n' inType='win:UInt8'/>");
+    assert!(warned[0].contains("\"T\": the binary field \"b\" has no length"), "{warned:?}");
+    for whole in [
+        "<data name='b' inType='win:Binary' length='4'/>",
+        "<data name='b' inType='win:Binary' outType='win:IPv6'/><data name='n' inType='win:UInt8'/>",
+        "<data name='n' inType='win:UInt8'/><data name='b' inType='win:Binary' outType='win:SocketAddress'/>",
+    ] {
+        assert_eq!(warnings(whole), [""; 0]);
+    }
+}

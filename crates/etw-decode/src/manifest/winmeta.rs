@@ -3,6 +3,8 @@
 /// Levels: name, value, text.
 const LEVELS: &[(&str, u8, &str)] = &[
     ("win:LogAlways", 0, "Log Always"),
+    // PerfView's regenerated manifests have this name.
+    ("win:Always", 0, "Log Always"),
     ("win:Critical", 1, "Critical"),
     ("win:Error", 2, "Error"),
     ("win:Warning", 3, "Warning"),

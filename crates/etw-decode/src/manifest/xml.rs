@@ -1,7 +1,7 @@
 //! The elements of a manifest's text.
 
 use super::ManifestError;
-use quick_xml::events::{BytesStart, Event};
+use quick_xml::events::{BytesRef, BytesStart, Event};
 use std::borrow::Cow;
 
 pub(super) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
@@ -16,6 +16,9 @@ pub(super) fn decode_text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
+/// Elements of one text; Windows' largest manifest has a fiftieth of it.
+const ELEMENT_LIMIT: usize = 4 << 20;
+
 /// The elements of a text, by index, so that deep nesting needs no stack.
 pub(super) struct Tree {
     pub elements: Vec<Element>,
@@ -25,19 +28,39 @@ pub(super) struct Element {
     pub name: String,
     attributes: Vec<(String, String)>,
     pub children: Vec<usize>,
+    /// Its own text, without that of its children.
+    pub text: String,
+}
+
+impl Element {
+    fn new(name: String) -> Element {
+        Element { name, attributes: Vec::new(), children: Vec::new(), text: String::new() }
+    }
+
+    pub fn attributes(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.attributes.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
 }
 
 impl Tree {
+    /// A tree with its root alone.
+    pub fn new() -> Tree {
+        Tree { elements: vec![Element::new(String::new())] }
+    }
+
     /// Reads a text as far as it is XML; returns the error that ended it.
     pub fn parse(text: &str) -> (Tree, Option<ManifestError>) {
         let mut reader = quick_xml::Reader::from_str(text);
         let config = reader.config_mut();
         config.allow_unmatched_ends = true;
         config.check_end_names = false;
-        let root = Element { name: String::new(), attributes: Vec::new(), children: Vec::new() };
-        let mut tree = Tree { elements: vec![root] };
+        let mut tree = Tree::new();
         let mut open = vec![0];
         loop {
+            if tree.elements.len() > ELEMENT_LIMIT {
+                let what = format!("more than {ELEMENT_LIMIT} elements");
+                return (tree, Some(ManifestError::Xml { offset: reader.buffer_position(), what }));
+            }
             match reader.read_event() {
                 Ok(Event::Start(start)) => {
                     let element = tree.add(&start, &open);
@@ -51,6 +74,9 @@ impl Tree {
                         open.pop();
                     }
                 }
+                Ok(Event::Text(text)) => tree.text(&open, &String::from_utf8_lossy(&text)),
+                Ok(Event::CData(text)) => tree.text(&open, &String::from_utf8_lossy(&text)),
+                Ok(Event::GeneralRef(reference)) => tree.reference(&open, &reference),
                 Ok(Event::Eof) => return (tree, None),
                 Ok(_) => {}
                 Err(error) => {
@@ -74,13 +100,41 @@ impl Tree {
             };
             (key, value)
         });
-        let element = Element { name, attributes: attributes.collect(), children: Vec::new() };
+        let element = Element { attributes: attributes.collect(), ..Element::new(name) };
+        self.insert(open.last().copied().unwrap_or(0), element)
+    }
+
+    fn insert(&mut self, parent: usize, element: Element) -> usize {
         let number = self.elements.len();
         self.elements.push(element);
-        if let Some(&parent) = open.last() {
-            self.elements[parent].children.push(number);
-        }
+        self.elements[parent].children.push(number);
         number
+    }
+
+    /// Adds an element.
+    pub fn push(&mut self, parent: usize, name: &str, attributes: &[(&str, &str)]) -> usize {
+        let attributes = attributes.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+        let element = Element { attributes: attributes.collect(), ..Element::new(name.to_owned()) };
+        self.insert(parent, element)
+    }
+
+    fn text(&mut self, open: &[usize], text: &str) {
+        let element = &mut self.elements[open.last().copied().unwrap_or(0)];
+        // The space before the first child is most of a manifest's text, and never used.
+        if !(element.text.is_empty() && text.trim().is_empty()) {
+            element.text.push_str(text);
+        }
+    }
+
+    /// `&amp;` and the like within a text.
+    fn reference(&mut self, open: &[usize], reference: &BytesRef<'_>) {
+        let name = String::from_utf8_lossy(reference);
+        let character = reference.resolve_char_ref().ok().flatten();
+        let text = character.map(String::from);
+        let text =
+            text.or_else(|| quick_xml::escape::resolve_predefined_entity(&name).map(str::to_owned));
+        // An unknown entity stays as it is.
+        self.text(open, &text.unwrap_or_else(|| format!("&{name};")));
     }
 
     pub fn all(&self, name: &str) -> impl Iterator<Item = usize> {

@@ -3,7 +3,7 @@
 use super::WevtError;
 use super::messages::Messages;
 use crate::field::{Count, Field, Kind, Length};
-use crate::layout::whole_part;
+use crate::layout::{unsized_field, whole_part};
 use crate::map::{Map, MapKind};
 use crate::message::Message;
 use crate::provider::{Manifest, ManifestChannel, ManifestProvider};
@@ -434,6 +434,12 @@ impl<'b> Reader<'b> {
             });
         }
         let whole = whole_part(items, top_level);
+        if let Some(name) = unsized_field(&whole) {
+            let name = name.to_owned();
+            self.warn(&format!(
+                "the template at offset {at:#x}: the binary field {name:?} has no length, so what follows it cannot be decoded"
+            ));
+        }
         Ok(Template {
             fields: whole.fields,
             top_level: whole.top_level,

@@ -135,6 +135,19 @@ fn manifest() {
     replay("manifest", seeds, targets::manifest);
 }
 
+/// A WEPExplorer file, with the payload of its event.
+#[test]
+fn wep() {
+    let text = r#"<Providers><Provider><Name>Maker</Name><Metadata><Guid>{00000000-0000-0000-0000-000000000001}</Guid>
+<Levels><Level><Message>Info &amp;</Message><Name>win:Informational</Name><Value>4</Value></Level></Levels>
+<Opcodes><Opcode><Message>Go</Message><Name>G</Name><Value>9</Value><Task>1</Task></Opcode></Opcodes>
+<Keywords><Keyword><Message>A b</Message><Name>K</Name><Value>16</Value></Keyword></Keywords></Metadata>
+<EventMetadata><Event><Id>7</Id><Version>0</Version><Level>Info &#38;</Level><Opcode>Go</Opcode><Keyword>A b c</Keyword>
+<Message><![CDATA[%1 %2]]></Message><Template><![CDATA[<template><data name="n" inType="win:UInt8"/>
+<data name="s" inType="win:UnicodeString" length="n"/></template>]]></Template></Event></EventMetadata></Provider></Providers>"#;
+    replay("wep", vec![("whole", join(text.as_bytes(), &[2, b'h', 0, b'i', 0, 1]))], targets::wep);
+}
+
 #[test]
 fn event_source() {
     let (first, second) = MANIFEST.as_bytes().split_at(200);
