@@ -314,7 +314,9 @@ impl<S: Sink> Engine<S> {
     pub fn flush(&mut self, slot: usize) -> u64 {
         self.drain_all();
         let now = self.session_time(slot);
-        if let Some(session) = self.router.session_mut(slot) {
+        if let Some((hosted, session)) = self.session_mut(slot)
+            && hosted.returns_buffers()
+        {
             session.flush(now);
         }
         self.make_final();

@@ -52,6 +52,10 @@ pub(crate) struct Buffer<B> {
     pub filled: usize,
     /// Of which the marks know.
     pub sealed: usize,
+    /// Bytes that live readers have received in slices.
+    pub sliced: usize,
+    /// Events in them, without the session's own reports.
+    pub sliced_events: u64,
     pub last_mark: usize,
     pub events: u64,
     /// Of which are reports on the session itself.
@@ -83,6 +87,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
             sequence: 0,
             filled: HEADER_SIZE,
             sealed: 0,
+            sliced: HEADER_SIZE,
+            sliced_events: 0,
             last_mark: 1,
             events: 0,
             reports: 0,

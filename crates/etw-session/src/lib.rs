@@ -55,6 +55,7 @@ mod provider_key;
 pub mod recover;
 mod route;
 mod session;
+mod slice;
 pub mod state;
 
 pub use buffer::{FullBuffer, Place};
@@ -72,3 +73,4 @@ pub use payload::{Condition, EventKey, PayloadFilter, PayloadOp};
 pub use provider_key::ProviderKey;
 pub use route::{Routed, Router, SLOTS};
 pub use session::{Facts, FileSlot, Session, State};
+pub use slice::Slice;

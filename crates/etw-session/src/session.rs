@@ -48,6 +48,8 @@ pub struct Session<B> {
     state_memory: Option<B>,
     /// The last sequence number of a message.
     messages: u32,
+    /// Nobody takes its buffers, and has not for a while.
+    is_unread: bool,
 }
 
 /// The contents of a slot of a file.
@@ -268,6 +270,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             buffer_lost_since: false,
             state_memory: None,
             messages: 0,
+            is_unread: false,
         };
         for memory in buffers.into_iter().rev() {
             session.release(memory);
@@ -278,6 +281,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     fn release(&mut self, mut memory: B) {
         BufferHeader::STATE.put(memory.as_mut(), BufferHeader::STATE_FREE);
         self.free.push(memory);
+    }
+
+    pub(crate) fn open_buffers_mut(&mut self) -> impl Iterator<Item = &mut Buffer<B>> {
+        self.open.iter_mut().flatten()
     }
 
     /// The policy of the session's log mode.
@@ -292,7 +299,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// Whether the session neither blocks other sessions nor is blocked by them.
     pub fn is_independent(&self) -> bool {
-        self.settings.independent
+        self.settings.independent || self.is_unread
+    }
+
+    /// A session without a reader loses its events alone: other sessions do not lose them, too.
+    pub fn set_unread(&mut self, is_unread: bool) {
+        self.is_unread = is_unread;
+    }
+
+    /// Whether nobody reads the session.
+    pub fn is_unread(&self) -> bool {
+        self.is_unread
     }
 
     /// Whether partly filled buffers are stored after a time.

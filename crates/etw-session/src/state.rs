@@ -236,6 +236,8 @@ pub(crate) fn restored<B: AsRef<[u8]> + AsMut<[u8]>>(
         sequence: found.sequence,
         filled,
         sealed: filled,
+        sliced: HEADER_SIZE,
+        sliced_events: 0,
         last_mark: 0,
         events,
         reports,

@@ -28,7 +28,7 @@ pub struct Live {
 #[derive(Debug)]
 struct Link {
     /// A session that is leased by it ends with it.
-    _client: Client,
+    client: Arc<Client>,
     from: Arc<UnixStream>,
 }
 
@@ -97,6 +97,17 @@ impl Live {
         self.is_closed.load(Ordering::SeqCst)
     }
 
+    /// Ends the stream after everything that was written before: a thread that waits in [`next`](Live::next) receives it, and
+    /// then the end of the session, or nothing more.
+    pub fn detach(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        let client = self.link().client.clone();
+        if client.ask(&Request::Detach { session: self.session.clone() }).is_err() {
+            // The host is gone, or does not know the request.
+            self.close();
+        }
+    }
+
     /// Ends the stream: a thread that waits in [`next`](Live::next) returns.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
@@ -110,7 +121,7 @@ impl Link {
         let (_, descriptors) = client.ask_for(&Request::Consume { session: session.to_owned() })?;
         let from: OwnedFd =
             descriptors.into_iter().next().ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?;
-        Ok(Link { _client: client, from: Arc::new(from.into()) })
+        Ok(Link { client: Arc::new(client), from: Arc::new(from.into()) })
     }
 }
 

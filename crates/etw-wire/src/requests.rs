@@ -78,6 +78,12 @@ pub enum Request {
         /// Its name.
         session: String,
     },
+    /// Ends the streams of this connection's [`Consume`](Request::Consume): they receive everything that was written before,
+    /// and then their end.
+    Detach {
+        /// The session's name.
+        session: String,
+    },
     /// Writes what a session in memory holds to a file.
     Snapshot {
         /// Its name.

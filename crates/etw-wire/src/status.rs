@@ -16,7 +16,8 @@ pub struct SessionStatus {
     pub name: String,
     pub guid: Guid,
     pub id: u32,
-    /// `running`, `file-full`, `stopping`, `stopped`.
+    /// `running`, `failing: WHY`, `file-full`, `stopped`. A session without a free buffer is `full`; the state then says
+    /// whether other sessions lose the same events, too.
     pub state: String,
     pub file: Option<PathBuf>,
     /// `LogFileMode` bits.

@@ -38,6 +38,12 @@ pub struct LiveStream {
     buffer_count: u64,
     /// Buffers with records that wait, by number.
     buffers: BTreeMap<u64, OpenBuffer>,
+    /// By CPU: the buffer that the host still fills, as far as its records came in slices.
+    sliced: BTreeMap<u16, SlicedBuffer>,
+    /// The host has a new worker, whose first watermark has not come yet.
+    is_resuming: bool,
+    /// Events that the position of the new worker shows to be missing.
+    missing: u64,
     ready: VecDeque<Ready>,
     /// The record that was returned last.
     current: Vec<u8>,
@@ -57,7 +63,17 @@ struct Waiting {
 
 struct OpenBuffer {
     records_left: u64,
-    filled: u32,
+    /// Bytes of the buffer; `None`: the host still fills it.
+    filled: Option<u32>,
+}
+
+/// Slices of one buffer.
+struct SlicedBuffer {
+    number: u64,
+    /// Its records so far.
+    bytes: Vec<u8>,
+    /// Number of records, reports of the session on itself aside.
+    events: u64,
 }
 
 enum Ready {
@@ -184,6 +200,11 @@ impl Closer {
     pub fn close(&self) {
         self.0.close();
     }
+
+    /// Ends the stream after everything that was written before this call. It waits for the host.
+    pub fn detach(&self) {
+        self.0.detach();
+    }
 }
 
 impl fmt::Debug for LiveStream {
@@ -218,6 +239,9 @@ impl LiveStream {
             record_count: 0,
             buffer_count: 0,
             buffers: BTreeMap::new(),
+            sliced: BTreeMap::new(),
+            is_resuming: false,
+            missing: 0,
             ready: VecDeque::new(),
             current: Vec::new(),
             ledger: StreamLedger::default(),
@@ -324,6 +348,7 @@ impl LiveStream {
                 let start = |trace: &TraceFile| trace.header().map(|header| header.start_time);
                 if start(&again) == start(&self.trace) {
                     self.ledger.workers_replaced += 1;
+                    self.is_resuming = true;
                     self.ready.push_back(Ready::WorkerReplaced);
                 } else {
                     self.finish(StreamEnd::Disconnected);
@@ -331,9 +356,14 @@ impl LiveStream {
             }
             frames::POSITION => self.progress.position(bytes),
             frames::BUFFER => self.take_buffer(bytes)?,
-            frames::WATERMARK => {
+            frames::SLICE => {
+                let half = |offset: usize| le::u32(bytes, offset).ok_or_else(truncated);
+                let (cpu, offset) = (half(0)? as u16, half(4)? as usize);
+                self.take_slice(cpu, offset, &bytes[8..])?;
+            }
+            frames::WATERMARK | frames::SLICES_WATERMARK => {
                 self.count_missing();
-                self.watermark = Some(word(0)? as i64);
+                self.watermark = self.watermark.max(Some(word(0)? as i64));
             }
             frames::LOST => {
                 let (buffers, events) = (word(0)?, word(8)?);
@@ -342,7 +372,14 @@ impl LiveStream {
                 self.progress.lost(events);
                 self.ready.push_back(Ready::Lost { buffers, events });
             }
-            frames::END => self.finish(StreamEnd::SessionEnded),
+            frames::END if self.link.is_closed() => self.finish(StreamEnd::Disconnected),
+            frames::END => {
+                self.count_missing();
+                for (cpu, lost) in std::mem::take(&mut self.sliced) {
+                    self.lose_sliced(cpu, lost);
+                }
+                self.finish(StreamEnd::SessionEnded);
+            }
             // Kinds of a later version are skipped.
             _ => {}
         }
@@ -361,10 +398,54 @@ impl LiveStream {
         let Some(missing) = self.progress.buffer(header.sequence_number, events) else {
             return Ok(());
         };
-        self.lose_in_replacement(missing);
-        self.buffer_count += 1;
-        let mut count = 0;
-        for item in BufferRecords::new(&records, &context) {
+        self.missing += missing;
+        let cpu = header.cpu();
+        // Records that came in slices before are skipped.
+        let is_rest = |sliced: &SlicedBuffer| records.starts_with(&sliced.bytes);
+        let (number, skipped) = match self.sliced.remove(&cpu) {
+            Some(sliced) if is_rest(&sliced) => (sliced.number, sliced.bytes.len()),
+            other => {
+                if let Some(lost) = other {
+                    self.lose_sliced(cpu, lost);
+                }
+                self.buffer_count += 1;
+                (self.buffer_count, 0)
+            }
+        };
+        self.add_records(cpu, number, &records[skipped..])?;
+        self.close_buffer(number, bytes.len());
+        Ok(())
+    }
+
+    /// Takes records of a buffer that the host still fills.
+    fn take_slice(&mut self, cpu: u16, offset: usize, records: &[u8]) -> Result<(), StreamError> {
+        if offset == BufferHeader::SIZE {
+            if let Some(lost) = self.sliced.remove(&cpu) {
+                self.lose_sliced(cpu, lost);
+            }
+            self.buffer_count += 1;
+            let new = SlicedBuffer { number: self.buffer_count, bytes: Vec::new(), events: 0 };
+            self.sliced.insert(cpu, new);
+        }
+        let Some(sliced) = self.sliced.get_mut(&cpu) else { return Ok(()) };
+        if offset != BufferHeader::SIZE + sliced.bytes.len() {
+            // The records come with their buffer.
+            return Ok(());
+        }
+        sliced.bytes.extend_from_slice(records);
+        let number = sliced.number;
+        let events = self.add_records(cpu, number, records)?;
+        if let Some(sliced) = self.sliced.get_mut(&cpu) {
+            sliced.events += events;
+        }
+        Ok(())
+    }
+
+    /// Holds records back until the watermark has passed them. Returns their number, reports of the session aside.
+    fn add_records(&mut self, cpu: u16, buffer: u64, records: &[u8]) -> Result<u64, StreamError> {
+        let context = *self.trace.record_context();
+        let (mut count, mut events) = (0, 0);
+        for item in BufferRecords::new(records, &context) {
             let (offset, record) = match item {
                 Item::Record { offset, record } => (offset as usize, record),
                 Item::Damage(damage) => return Err(StreamError::Buffer(damage)),
@@ -373,20 +454,45 @@ impl LiveStream {
             let frame = etw_etl::record::frame(rest, &context).map_err(StreamError::Buffer)?;
             self.record_count += 1;
             count += 1;
+            events += u64::from(!is_session_report(&record));
             self.waiting.push(Reverse(Waiting {
                 time: record.raw_timestamp().or(self.watermark).unwrap_or(0),
                 number: self.record_count,
-                cpu: header.cpu(),
-                buffer: self.buffer_count,
+                cpu,
+                buffer,
                 bytes: rest[..frame.size as usize].to_vec(),
             }));
         }
         self.ledger.received += count;
         if count > 0 {
-            let filled = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-            self.buffers.insert(self.buffer_count, OpenBuffer { records_left: count, filled });
+            let new = OpenBuffer { records_left: 0, filled: None };
+            self.buffers.entry(buffer).or_insert(new).records_left += count;
         }
-        Ok(())
+        Ok(events)
+    }
+
+    /// All records of a buffer have come.
+    fn close_buffer(&mut self, number: u64, filled: usize) {
+        let filled = u32::try_from(filled).unwrap_or(u32::MAX);
+        match self.buffers.get_mut(&number) {
+            Some(open) if open.records_left > 0 => open.filled = Some(filled),
+            Some(_) => {
+                self.buffers.remove(&number);
+                self.ready.push_back(Ready::BufferEnd { filled });
+            }
+            None => {}
+        }
+    }
+
+    /// A buffer never came that a [`LOST`](frames::LOST) frame or a new worker's position counts as lost: its slices did.
+    fn lose_sliced(&mut self, cpu: u16, sliced: SlicedBuffer) {
+        if self.is_resuming {
+            // Counted at the first watermark.
+            self.sliced.insert(cpu, sliced);
+            return;
+        }
+        self.ledger.lost = self.ledger.lost.saturating_sub(sliced.events);
+        self.close_buffer(sliced.number, BufferHeader::SIZE + sliced.bytes.len());
     }
 
     fn finish(&mut self, end: StreamEnd) {
@@ -394,13 +500,18 @@ impl LiveStream {
         self.end = Some(end);
     }
 
-    fn count_missing(&mut self) {
-        let missing = self.progress.missing();
-        self.lose_in_replacement(missing);
-    }
-
     /// Counts events that were in flight when a worker was replaced. The number of their buffers is unknown.
-    fn lose_in_replacement(&mut self, events: u64) {
+    ///
+    /// Buffers that the new worker still had have come before its first watermark. The other ones that this consumer knows by
+    /// their slices are among the missing ones.
+    fn count_missing(&mut self) {
+        let mut events = std::mem::take(&mut self.missing) + self.progress.missing();
+        if std::mem::take(&mut self.is_resuming) {
+            for (_, sliced) in std::mem::take(&mut self.sliced) {
+                events = events.saturating_sub(sliced.events);
+                self.close_buffer(sliced.number, BufferHeader::SIZE + sliced.bytes.len());
+            }
+        }
         if events > 0 {
             self.ledger.lost_in_replacement += events;
             self.ready.push_back(Ready::Lost { buffers: 1, events });
@@ -420,8 +531,9 @@ impl LiveStream {
             self.ready.push_back(Ready::Record { time, cpu, bytes });
             if let Some(open) = self.buffers.get_mut(&buffer) {
                 open.records_left -= 1;
-                if open.records_left == 0 {
-                    let filled = open.filled;
+                if open.records_left == 0
+                    && let Some(filled) = open.filled
+                {
                     self.buffers.remove(&buffer);
                     self.ready.push_back(Ready::BufferEnd { filled });
                 }

@@ -6,7 +6,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use etw_session::Slice;
 use etw_wire::frames;
+
+use crate::asker::Connection;
 
 /// A frame: its kind and its bytes.
 type Frame = (u32, Arc<[u8]>);
@@ -30,6 +33,10 @@ struct Shared {
 pub(crate) struct Consumer {
     shared: Arc<Shared>,
     limit: usize,
+    /// The connection that asked for the stream.
+    pub connection: Option<Connection>,
+    /// The consumer has all slices of the open buffers.
+    has_slices: bool,
 }
 
 fn lock(shared: &Shared) -> MutexGuard<'_, Queue> {
@@ -38,25 +45,29 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Queue> {
 
 impl Consumer {
     /// A consumer, and its end of the stream. `limit`: bytes that may wait for it.
-    pub fn start(limit: usize) -> io::Result<(Consumer, OwnedFd)> {
+    pub fn start(limit: usize, connection: Option<Connection>) -> io::Result<(Consumer, OwnedFd)> {
         let (ours, theirs) = UnixStream::pair()?;
         ours.shutdown(std::net::Shutdown::Read)?;
         let shared = Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new() });
         let writing = shared.clone();
         // The thread ends when the consumer closes its end, or the session ends.
         etw_host::spawn("etw-consumer", move || write(&writing, ours))?;
-        Ok((Consumer { shared, limit }, theirs.into()))
+        Ok((Consumer { shared, limit, connection, has_slices: false }, theirs.into()))
     }
 
     /// Sends a small frame, which is never lost.
     pub fn send(&self, kind: u32, bytes: Arc<[u8]>) {
         let mut queue = lock(&self.shared);
-        // A watermark replaces the one before.
-        if kind == frames::WATERMARK
-            && let Some(last) = queue.frames.back_mut()
-            && last.0 == frames::WATERMARK
+        // A watermark replaces the one before of its kind.
+        if is_watermark(kind)
+            && let Some(before) = queue
+                .frames
+                .iter_mut()
+                .rev()
+                .take_while(|frame| is_watermark(frame.0))
+                .find(|frame| frame.0 == kind)
         {
-            last.1 = bytes;
+            before.1 = bytes;
             return;
         }
         queue.size += bytes.len();
@@ -84,6 +95,38 @@ impl Consumer {
         true
     }
 
+    /// Whether the consumer is to receive slices from now on: it did not, and has read most of what it was sent.
+    pub fn begin_slices(&mut self) -> bool {
+        let begins = !self.has_slices && lock(&self.shared).size <= self.limit / 2;
+        self.has_slices |= begins;
+        begins
+    }
+
+    /// Sends a slice. A consumer that does not read receives no further ones: it gets the records with their buffer.
+    pub fn offer_slice(&mut self, slice: &Slice<'_>) {
+        if !self.has_slices {
+            return;
+        }
+        let head = [u32::from(slice.cpu), slice.offset as u32].map(u32::to_le_bytes).concat();
+        let bytes: Arc<[u8]> = [&head, slice.records].concat().into();
+        let mut queue = lock(&self.shared);
+        if queue.size + bytes.len() > self.limit {
+            self.has_slices = false;
+            return;
+        }
+        queue.size += bytes.len();
+        queue.frames.push_back((frames::SLICE, bytes));
+        drop(queue);
+        self.shared.changed.notify_one();
+    }
+
+    /// Sends the watermark of slices to a consumer that has them.
+    pub fn send_slices_watermark(&self, time: i64) {
+        if self.has_slices {
+            self.send(frames::SLICES_WATERMARK, time.to_le_bytes().into());
+        }
+    }
+
     /// Whether the consumer has closed its end.
     pub fn is_disconnected(&self) -> bool {
         lock(&self.shared).is_disconnected
@@ -102,6 +145,10 @@ impl Drop for Consumer {
         drop(queue);
         self.shared.changed.notify_one();
     }
+}
+
+fn is_watermark(kind: u32) -> bool {
+    matches!(kind, frames::WATERMARK | frames::SLICES_WATERMARK)
 }
 
 fn lost_frame(buffers: u64, events: u64) -> Frame {

@@ -15,7 +15,7 @@ use etw_host::setup::{self, Prepared};
 use etw_host::storage::{Destination, Full, Storage};
 use etw_ring::RawClock;
 use etw_session::state::STATE_SIZE;
-use etw_session::{ConfigError, HostFacts, Session, SessionConfig};
+use etw_session::{ConfigError, HostFacts, Session, SessionConfig, Slice};
 use etw_types::{BufferHeader, Guid, Status};
 use etw_wire::frames;
 use etw_wire::requests::{Response, StartRequest};
@@ -36,6 +36,8 @@ pub(crate) type Hosted = HostedSession<GlobalSession>;
 const MIN_CONSUMER_QUEUE: usize = 8 << 20;
 /// The same in buffers of the session.
 const CONSUMER_QUEUE_BUFFERS: usize = 16;
+/// Bytes of buffers from before its attachment that wait for a consumer beyond that, at most.
+const MAX_OWED: usize = 256 << 20;
 
 /// The host's part of a session.
 pub(crate) struct GlobalSession {
@@ -171,18 +173,22 @@ impl GlobalSession {
         askers.filter_map(|(before, result)| Some((before?.1, result))).collect()
     }
 
-    /// Adds a consumer; its end of the stream. `position`: the session's.
+    /// Adds a consumer of `session`; its end of the stream.
     pub fn add_consumer(
         &mut self,
         facts: &SessionFacts,
-        position: (i64, u64),
+        session: &BufferedSession,
+        connection: Option<Connection>,
     ) -> io::Result<OwnedFd> {
         // Some buffers, whatever their size: a consumer that reads is given time to.
-        let buffers = self.config.buffer_size as usize * CONSUMER_QUEUE_BUFFERS;
-        let (consumer, stream) = Consumer::start(buffers.max(MIN_CONSUMER_QUEUE))?;
+        let buffer_size = self.config.buffer_size as usize;
+        let limit = (buffer_size * CONSUMER_QUEUE_BUFFERS).max(MIN_CONSUMER_QUEUE);
+        let used = (self.config.buffer_count as usize).saturating_sub(session.free_buffers());
+        let owed = used.saturating_mul(buffer_size).min(MAX_OWED);
+        let (consumer, stream) = Consumer::start(limit + owed, connection)?;
         let header = facts.header_buffer(&facts.header)?;
         consumer.send(frames::START, header.into());
-        let (next, count) = position;
+        let (next, count) = session.position();
         consumer.send(frames::POSITION, [next.to_le_bytes(), count.to_le_bytes()].concat().into());
         self.consumers.push(consumer);
         Ok(stream)
@@ -213,6 +219,23 @@ impl Sink for GlobalSession {
         for consumer in &self.consumers {
             consumer.send(frames::WATERMARK, time.to_le_bytes().into());
         }
+    }
+
+    fn begin_slices(&mut self) -> bool {
+        // Every one of them is asked.
+        self.consumers
+            .iter_mut()
+            .filter_map(|consumer| consumer.begin_slices().then_some(()))
+            .count()
+            > 0
+    }
+
+    fn deliver_slice(&mut self, slice: &Slice<'_>) {
+        self.consumers.iter_mut().for_each(|consumer| consumer.offer_slice(slice));
+    }
+
+    fn deliver_slices_watermark(&mut self, time: i64) {
+        self.consumers.iter().for_each(|consumer| consumer.send_slices_watermark(time));
     }
 
     fn awaits_storage(&self) -> bool {

@@ -20,6 +20,11 @@ pub(crate) fn status(
     let state = match session.state() {
         State::Running => match hosted.failing() {
             Some(failing) => &format!("failing: {failing}"),
+            None if hosted.is_full() && session.is_unread() => "full: no reader",
+            None if hosted.is_full() && !session.is_independent() => {
+                "full: other sessions lose events, too"
+            }
+            None if hosted.is_full() => "full",
             None => "running",
         },
         State::FileFull => "file-full",

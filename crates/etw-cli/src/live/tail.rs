@@ -4,18 +4,18 @@ use super::host::{HostChoice, ask_session};
 use super::lookup::Lookup;
 use super::options::{EnableOptions, Wanted as Provider, asked_names, enablements};
 use super::session::{explain_zero, refusals};
+use super::signals::Signals;
 use crate::format::{FileFacts, Options, TextOrJson, safe};
 use crate::output::{Failure, Outcome, Output};
 use crate::schemas::{self, Schemas};
 use crate::where_filter::{Filter, TraceNames, WhereOption};
-use ::etw::{Controller, LiveItem, LiveStream, StreamLedger};
+use ::etw::{Closer, Controller, LiveItem, LiveStream, StreamLedger};
 use clap::Args;
 use etw_decode::{Decoder, Style};
 use etw_host::SessionConfig;
 use etw_types::{EventRecord, FileTime, LogFileMode};
 use etw_wire::requests::{Request, Response, StartRequest};
 use std::io::IsTerminal;
-use std::time::Duration;
 
 #[derive(Args)]
 pub struct Arguments {
@@ -39,14 +39,13 @@ pub struct Arguments {
     host: HostChoice,
 }
 
-/// Sooner than anybody sees: buffers are handed out when their first event is so old.
-const FLUSH_TIMER: Duration = Duration::from_millis(2);
-
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.session.is_none() && arguments.provider.is_empty() {
         return Err(nothing_to_show(&arguments.host));
     }
     let client = arguments.host.connect_or_start()?;
+    // A host that this command started does not inherit the blocked signals.
+    let signals = Signals::block()?;
     let session = match &arguments.session {
         Some(session) => session.clone(),
         None => {
@@ -55,7 +54,6 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 real_time: true,
                 per_processor: false,
                 independent: true,
-                flush_timer: Some(FLUSH_TIMER),
                 ..SessionConfig::default()
             };
             let lookup = Lookup::new(Some(&client), arguments.schemas.load()?);
@@ -71,6 +69,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     // A session that this command started ends with `client`.
     let host = Controller::connect_to(arguments.host.directory()).map_err(refused)?;
     let mut stream = LiveStream::open(&host, &session).map_err(refused)?;
+    detach_at_signal(signals, stream.closer())?;
     let mut printer = Printer::new(arguments, &stream)?;
     let mut output = Output::open(None, &[])?;
     let mut ledger = StreamLedger::default();
@@ -113,6 +112,28 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
     drop(client);
     Ok(if whole { Outcome::Done } else { Outcome::Damaged })
+}
+
+/// At the first signal that ends commands, the stream ends after everything that was written before; at the second one, the
+/// command ends.
+fn detach_at_signal(signals: Signals, closer: Closer) -> Result<(), Failure> {
+    let wait = move || {
+        let mut is_ending = false;
+        loop {
+            let signal = signals.wait();
+            if signal == libc::SIGCHLD {
+                continue;
+            }
+            if is_ending {
+                std::process::exit(128 + signal);
+            }
+            is_ending = true;
+            let closer = closer.clone();
+            std::thread::spawn(move || closer.detach());
+        }
+    };
+    let thread = std::thread::Builder::new().name("etw-signals".to_owned());
+    thread.spawn(wait).map(drop).map_err(Failure::new)
 }
 
 /// The error for a command without a session and without providers.

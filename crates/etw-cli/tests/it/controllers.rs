@@ -128,7 +128,7 @@ impl Place {
     }
 
     /// Started behind a session that wants its events: from when they are wanted.
-    fn program(&self) -> Program {
+    pub fn program(&self) -> Program {
         self.start_program("program")
     }
 

@@ -21,3 +21,5 @@ mod part;
 mod repair;
 mod rewrite;
 mod stat;
+#[cfg(target_os = "linux")]
+mod tail;

@@ -96,7 +96,7 @@ impl<S: Sink> EndingSession<S> {
         if let (Ok(()), Some(error)) = (&result, &hosted.error) {
             result = Err(io::Error::other(error.clone()));
         }
-        hosted.deliver_watermark(&session, now);
+        hosted.deliver_slices(&mut session, now);
         EndedSession { hosted, session, result }
     }
 }

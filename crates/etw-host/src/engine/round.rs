@@ -193,7 +193,13 @@ impl<S: Sink> Engine<S> {
                     // As early as the order of time allows.
                     hosted.modules.write(session, hosted.time.time(&self.map, self.watermark));
                 }
-                session.tick(hosted.time.time(&self.map, raw));
+                let now = hosted.time.time(&self.map, raw);
+                if hosted.host.begin_slices() {
+                    session.flush(now);
+                } else if hosted.returns_buffers() {
+                    // Without a reader, a closed buffer would only be missing.
+                    session.tick(now);
+                }
                 session.seal(batch);
             }
         }
@@ -222,12 +228,19 @@ impl<S: Sink> Engine<S> {
             ledger.lost_total()
         });
         self.has_changed |= hosted.given() > given;
-        hosted.deliver_watermark(session, hosted.time.time(&self.map, self.watermark));
+        hosted.deliver_slices(session, hosted.time.time(&self.map, self.watermark));
         self.publish(slot);
     }
 
-    /// Publishes whether a session has free buffers, if that has changed.
+    /// Publishes whether a session has free buffers, and whether somebody reads it, if that has changed.
     fn publish(&mut self, slot: usize) {
+        let Some((hosted, session)) = self.session_mut(slot) else { return };
+        let is_unread =
+            hosted.reader_patience() == Some(Duration::ZERO) && !session.policy().is_in_memory();
+        if is_unread != session.is_unread() {
+            session.set_unread(is_unread);
+            self.publish_admission(slot);
+        }
         let Some((hosted, session)) = self.session(slot) else { return };
         let free = session.free_buffers();
         let is_full = match session.state() {

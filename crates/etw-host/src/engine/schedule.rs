@@ -91,10 +91,14 @@ impl<S: Sink> Engine<S> {
         pause
     }
 
-    /// How long until a flush timer expires.
+    /// How long until a flush timer expires, or a full session has waited long enough for its reader.
     fn next_flush(&self) -> Option<Duration> {
         let raw = self.clock.now();
         let left = self.sessions().filter_map(|(_, hosted, session)| {
+            if !hosted.returns_buffers() {
+                let is_waiting = hosted.is_full && !session.is_unread();
+                return hosted.reader_patience().filter(|_| is_waiting);
+            }
             let now = hosted.time.time(&self.map, raw);
             let ticks = u64::try_from(session.due()?.saturating_sub(now)).unwrap_or(0);
             let frequency = u128::from(hosted.facts.frequency().max(1));

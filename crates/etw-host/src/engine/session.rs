@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
-use etw_session::Session;
+use etw_session::{Session, Slice};
 use etw_types::LoadedModule;
 
 use crate::facts::{SessionFacts, SessionTime};
@@ -18,6 +18,9 @@ pub type BufferedSession = Session<BufferMemory>;
 
 /// A session found slow is not waited for again for so long.
 const SLOW: Duration = Duration::from_millis(250);
+/// A real-time session whose reader has been away for so long loses its events alone. A reader that loses its host returns
+/// sooner.
+const READER_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Receives a session's buffers beside its files: live consumers, for example. The host's own part of each session is its
 /// sink.
@@ -30,7 +33,18 @@ pub trait Sink {
     /// A full buffer, whose batch is final. It must not block: a slow reader loses the buffer.
     fn deliver(&mut self, _full: &Full) {}
 
-    /// Every event before this time of the session's clock has been delivered.
+    /// Whether a reader now takes slices that did not before. It lacks the beginnings of open buffers, which are closed.
+    fn begin_slices(&mut self) -> bool {
+        false
+    }
+
+    /// New final records of a buffer that is still open. [`deliver`](Self::deliver) brings them again with their buffer.
+    fn deliver_slice(&mut self, _slice: &Slice<'_>) {}
+
+    /// Every event before this time of the session's clock has been delivered, in slices or buffers.
+    fn deliver_slices_watermark(&mut self, _time: i64) {}
+
+    /// Every event before this time of the session's clock has been delivered in full buffers.
     fn deliver_watermark(&mut self, _time: i64) {}
 
     /// Whether somebody waits until buffers are stored.
@@ -77,6 +91,8 @@ pub struct HostedSession<S> {
     pub(super) waiting_since: Option<Instant>,
     /// When the session was last found too slow to be waited for.
     pub(super) slow_at: Option<Instant>,
+    /// When the session last had a reader, or started.
+    read_at: Instant,
 }
 
 impl<S: Sink> HostedSession<S> {
@@ -106,7 +122,21 @@ impl<S: Sink> HostedSession<S> {
             is_closed: false,
             waiting_since: None,
             slow_at: None,
+            read_at: Instant::now(),
         }
+    }
+
+    /// Whether writers are refused because no buffer is free.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// How long the session, which has no files, still waits for a reader; `None`: it has one.
+    pub(super) fn reader_patience(&self) -> Option<Duration> {
+        if self.returns_buffers() {
+            return None;
+        }
+        Some(READER_PATIENCE.saturating_sub(self.read_at.elapsed()))
     }
 
     /// Whether the session has files, or a consumer in this process.
@@ -187,6 +217,9 @@ impl<S: Sink> HostedSession<S> {
         lost: impl FnOnce(&BufferedSession) -> u64,
     ) {
         let is_open = self.host.is_open();
+        if is_open {
+            self.read_at = Instant::now();
+        }
         if self.storage.is_none() && !is_open {
             // A session in memory keeps its buffers; a real-time session keeps them for its next reader.
             return;
@@ -252,10 +285,13 @@ impl<S: Sink> HostedSession<S> {
         }
     }
 
-    /// Delivers the watermark to live readers. An event that waits for the flush timer holds it back.
-    pub(super) fn deliver_watermark(&mut self, session: &BufferedSession, now: i64) {
+    /// Delivers what live readers are owed of open buffers, and the watermarks. An event in an open buffer holds back the
+    /// watermark of full buffers.
+    pub(super) fn deliver_slices(&mut self, session: &mut BufferedSession, now: i64) {
         if self.host.is_open() {
             self.host.deliver_watermark(session.first_waiting().unwrap_or(now).min(now));
+            session.take_slices(|slice| self.host.deliver_slice(slice));
+            self.host.deliver_slices_watermark(now);
         }
     }
 

@@ -104,6 +104,13 @@ impl HostThread {
                 providers: self.recent_providers.values().cloned().collect(),
             }),
             Request::Consume { session } => self.consume(&session, &from),
+            Request::Detach { session } => {
+                let detached = self.find(&session).map(|slot| {
+                    self.detach_consumer(slot, &from);
+                    done()
+                });
+                from.answer(&detached.unwrap_or_else(|no| no));
+            }
             Request::Snapshot { session, file } => {
                 let response =
                     self.find(&session).and_then(|slot| self.snapshot(slot, &file, &from));
@@ -438,6 +445,15 @@ impl HostThread {
         Response::Providers { providers: providers.collect() }
     }
 
+    /// Ends the streams of a connection: they receive everything that was written before.
+    fn detach_consumer(&mut self, slot: usize, from: &Asker) {
+        self.engine.flush(slot);
+        if let Some(global) = self.global_mut(slot) {
+            global.consumers.retain(|consumer| consumer.connection != from.connection());
+        }
+        self.after_rounds();
+    }
+
     fn consume(&mut self, name: &str, from: &Asker) {
         let stream = self.find(name).and_then(|slot| {
             let found = self.engine.session_mut(slot);
@@ -452,7 +468,8 @@ impl HostThread {
             if from.user() == global.owner && global.orphan_until.take().is_some() {
                 global.lease = from.connection();
             }
-            let stream = global.add_consumer(&hosted.facts, session.position());
+            let stream =
+                global.add_consumer(&hosted.facts, session, from.connection());
             hosted.repeat_modules();
             stream.map_err(|error| refused(Status::ERROR_NOT_ENOUGH_MEMORY, error.to_string()))
         });

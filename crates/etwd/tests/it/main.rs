@@ -11,6 +11,7 @@ mod eight_session_limit;
 mod hostile_input;
 mod interrupted_requests;
 mod killed_programs;
+mod live_readers;
 mod program_roles;
 mod programs;
 mod rig;

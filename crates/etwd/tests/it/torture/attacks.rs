@@ -329,7 +329,7 @@ impl Consumer {
 
 /// Reads whole frames up to the session's end, or the worker's.
 fn read(mut from: UnixStream) {
-    let mut watermark = i64::MIN;
+    let (mut watermark, mut slices_watermark) = (i64::MIN, i64::MIN);
     loop {
         let mut head = [0; 8];
         if from.read_exact(&mut head).is_err() {
@@ -343,13 +343,17 @@ fn read(mut from: UnixStream) {
             return;
         }
         match kind {
-            frames::WATERMARK => {
+            frames::WATERMARK | frames::SLICES_WATERMARK => {
                 let time = i64::from_le_bytes(bytes.try_into().unwrap());
-                assert!(time >= watermark, "a watermark goes back");
-                watermark = time;
+                let before = match kind {
+                    frames::WATERMARK => &mut watermark,
+                    _ => &mut slices_watermark,
+                };
+                assert!(time >= *before, "a watermark goes back");
+                *before = time;
             }
             frames::END => return,
-            frames::START | frames::POSITION | frames::BUFFER | frames::LOST => {}
+            frames::START | frames::POSITION | frames::BUFFER | frames::LOST | frames::SLICE => {}
             other => panic!("a frame of kind {other}"),
         }
     }

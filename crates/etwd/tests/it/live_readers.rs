@@ -1,0 +1,180 @@
+//! What live readers are owed, and real-time sessions that nobody reads.
+
+use std::time::Duration;
+
+use etw::{Controller, LiveItem, LiveStream, StreamEnd};
+use etw_session::{Cause, LogMode, SessionConfig};
+use etw_wire::requests::Request;
+
+use crate::daemon::Daemon;
+use crate::rig::*;
+
+/// Longer than any test: an event that waits for the flush timer never comes.
+const NEVER: Duration = Duration::from_secs(600);
+
+fn open(rig: &Rig, session: &str) -> LiveStream {
+    LiveStream::open(&Controller::connect_to(rig.runtime()).unwrap(), session).unwrap()
+}
+
+/// Reads so many events of the tests' provider; fewer if the stream ends.
+fn read(stream: &mut LiveStream, count: usize) -> usize {
+    let (mut seen, mut last) = (0, i64::MIN);
+    while seen < count {
+        match stream.next().unwrap() {
+            Some(LiveItem::Record(record)) => {
+                assert!(record.order_time >= last, "in order of time");
+                last = record.order_time;
+                seen += usize::from(record.provider == Some(provider()));
+            }
+            Some(_) => {}
+            None => break,
+        }
+    }
+    seen
+}
+
+/// A live reader receives what was written before it attached, what is written while it reads, and what was written before it
+/// detaches, all without waiting for the flush timer.
+#[test]
+fn a_live_reader_receives_events_at_once() {
+    for has_file in [false, true] {
+        let rig = Rig::new();
+        let file = has_file.then(|| rig.file("live.etl"));
+        let start = SessionConfig {
+            name: "live".to_owned(),
+            real_time: true,
+            flush_timer: Some(NEVER),
+            file: file.clone(),
+            enable: vec![etw_session::Enablement::new(provider(), all())],
+            ..SessionConfig::default()
+        };
+        rig.session(Request::start(start));
+        rig.program("count", &[10, 0]).end();
+        let mut stream = open(&rig, "live");
+        assert_eq!(read(&mut stream, 10), 10, "at attach");
+        rig.program("count", &[20, 1000]).end();
+        assert_eq!(read(&mut stream, 20), 20, "while it reads");
+        rig.program("count", &[30, 0]).end();
+        stream.closer().detach();
+        assert_eq!(read(&mut stream, usize::MAX), 30, "at detach");
+        assert_eq!(stream.end(), Some(StreamEnd::Disconnected));
+        assert_eq!(stream.ledger().lost_events(), 0);
+        // A later reader receives the rest once, with the buffers.
+        let mut later = open(&rig, "live");
+        let mut second = open(&rig, "live");
+        rig.program("count", &[1000, 10]).end();
+        assert_eq!(read(&mut later, 1000), 1000);
+        let status = rig.stop("live");
+        assert_eq!((status.stored, status.lost), (1060, 0), "{status:?}");
+        assert_eq!(read(&mut later, usize::MAX), 0);
+        assert_eq!(later.end(), Some(StreamEnd::SessionEnded));
+        assert_eq!(read(&mut second, usize::MAX), 1000);
+        if let Some(file) = file {
+            assert_eq!(events(&file).len(), 1060);
+        }
+    }
+}
+
+/// P3: a reader that received slices of a buffer receives no event twice when the worker is replaced, and misses none.
+#[test]
+fn slices_continue_with_the_next_worker() {
+    let daemon = Daemon::new();
+    let start = SessionConfig { real_time: true, flush_timer: Some(NEVER), ..Default::default() };
+    let file = daemon.start("live", start);
+    let mut stream = open(&daemon.rig, "live");
+    for round in 0..5 {
+        daemon.rig.program("count", &[100, 0]).end();
+        assert_eq!(read(&mut stream, 100), 100, "{round}");
+        daemon.kill_worker();
+    }
+    daemon.rig.program("count", &[100, 0]).end();
+    assert_eq!(read(&mut stream, 100), 100);
+    let status = daemon.stop("live");
+    assert_eq!((status.stored, status.lost), (600, 0), "{status:?}");
+    assert_eq!(read(&mut stream, usize::MAX), 0);
+    let ledger = stream.ledger();
+    assert_eq!((ledger.lost_events(), ledger.workers_replaced), (0, 5), "{ledger:?}");
+    assert_eq!(events(&file).len(), 600);
+    daemon.end();
+}
+
+/// The flush timer of a session that nobody reads does not use up its buffers.
+#[test]
+fn a_session_without_a_reader_keeps_its_buffers() {
+    let rig = Rig::new();
+    let file = rig.start("file");
+    let start = SessionConfig {
+        real_time: true,
+        flush_timer: Some(Duration::from_millis(2)),
+        buffer_size: 4096,
+        buffer_count: 8,
+        per_processor: false,
+        ..SessionConfig::default()
+    };
+    rig.start_with("unread", start);
+    rig.program("count", &[40, 5000]).end();
+    rig.done(Request::Flush { session: "unread".to_owned() });
+    let unread = rig.query("unread");
+    assert_eq!((unread.stored, unread.lost, &*unread.state), (40, 0, "running"), "{unread:?}");
+    assert_eq!(rig.stop("file").stored, 40);
+    assert_eq!(events(&file).len(), 40);
+    // They wait for the first reader.
+    assert_eq!(read(&mut open(&rig, "unread"), 40), 40);
+}
+
+fn small_real_time() -> SessionConfig {
+    SessionConfig { real_time: true, buffer_size: 4096, buffer_count: 2, ..Default::default() }
+}
+
+/// OV-18: a real-time session that nobody reads loses events alone. The session that a program left when it was aborted delays
+/// nobody.
+#[test]
+fn a_session_that_nobody_reads_loses_events_alone() {
+    let rig = Rig::new();
+    rig.start_with("left", small_real_time());
+    rig.program("count", &[2000, 0]).end();
+    rig.wait_until(|rig| rig.query("left").state == "full: no reader");
+    let left = rig.query("left");
+    assert!(left.lost > 1000, "{left:?}");
+    assert!(left.losses.iter().all(|loss| loss.cause == Cause::SessionFull), "{left:?}");
+    // The next run, with a session of its own.
+    let file = rig.start("file");
+    rig.start_with("next", SessionConfig { buffer_count: 64, ..small_real_time() });
+    let mut stream = open(&rig, "next");
+    rig.program("paced", &[1000]).end();
+    assert_eq!(read(&mut stream, 1000), 1000);
+    let status = rig.stop("file");
+    assert_eq!((status.stored, status.lost), (1000, 0), "{status:?}");
+    assert_eq!(events(&file).len(), 1000);
+    rig.done(Request::Flush { session: "left".to_owned() });
+    assert_eq!(rig.stop("left").attempted, 3000);
+}
+
+/// A session whose reader has left holds others up for a moment, which its state shows; then it loses events alone.
+#[test]
+fn a_session_whose_reader_has_left_holds_others_up_for_a_moment() {
+    let rig = Rig::new();
+    rig.start_with("left", small_real_time());
+    rig.start_with("memory", SessionConfig { mode: LogMode::Buffering, ..Default::default() });
+    let stream = open(&rig, "left");
+    rig.program("count", &[1, 0]).end();
+    drop(stream);
+    let mut program = rig.program("endless", &[500]);
+    program.expect("ready");
+    let mut states = Vec::new();
+    rig.wait_until(|rig| {
+        let state = rig.query("left").state;
+        if states.last() != Some(&state) {
+            states.push(state.clone());
+        }
+        state == "full: no reader"
+    });
+    let holding = "full: other sessions lose events, too".to_owned();
+    assert!(states.contains(&holding), "{states:?}");
+    let before = rig.query("memory");
+    std::thread::sleep(Duration::from_millis(100));
+    let after = rig.query("memory");
+    assert!(before.losses.iter().any(|loss| loss.cause == Cause::AllOrNone), "{before:?}");
+    assert!(after.stored > before.stored && after.lost == before.lost, "{before:?} {after:?}");
+    program.kill();
+}
