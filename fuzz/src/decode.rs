@@ -139,6 +139,15 @@ pub fn wevt(data: &[u8]) {
     }
 }
 
+/// A program with TraceLogging metadata.
+pub fn program_metadata(data: &[u8]) {
+    let found = etw_decode::tracelogging::program::ProgramMetadata::find(data);
+    for event in found.events.iter().take(64) {
+        let _ = event.schema();
+    }
+    assert!(found.warnings.len() <= 20);
+}
+
 /// A PE file.
 pub fn pe(data: &[u8]) {
     if let Ok(manifest) = etw_decode::wevt::parse_pe(data, &Messages::default()) {

@@ -1,6 +1,6 @@
 //! `etw pack show --format json`: an object for each provider that a pack describes.
 
-use etw_decode::pack::{Pack, ProviderContents};
+use etw_decode::pack::{Pack, ProviderContents, SourceKind};
 use etw_decode::{Count, Field, Kind, Length, Map, MapKind, Schema};
 use serde_json::{Value, json};
 
@@ -41,6 +41,7 @@ fn provider(described: &ProviderContents) -> Value {
         "provider": described.provider,
         "guid": described.guid.to_string(),
         "source": described.source,
+        "kind": described.kind.map(SourceKind::name),
         "events": events.collect::<Vec<_>>(),
         "maps": described.maps.iter().map(|known| map(known)).collect::<Vec<_>>(),
         "channels": described.channels.iter().map(|channel| {

@@ -149,8 +149,11 @@ impl Catalog {
         for pack in &self.packs {
             found.extend(pack.events_of(provider));
         }
-        found.sort_by_key(|event| (event.id, event.version));
-        found.dedup_by_key(|event| (event.id, event.version));
+        found.sort_by(|a, b| (a.id, a.version, &a.name).cmp(&(b.id, b.version, &b.name)));
+        // Events without an id differ in their names.
+        found.dedup_by(|a, b| {
+            (a.id, a.version) == (b.id, b.version) && (a.id != 0 || a.name == b.name)
+        });
         found
     }
 

@@ -7,6 +7,7 @@
 //!   u8 kind   u64 offset   u64 stored size   u64 size   [32] SHA-256 of the source   u16 name size, name (UTF-8)
 //!   u32 GUIDs, each 16 bytes: providers, classes or messages that it describes
 //! kinds: 1 manifest (XML)   2 PE file's WEVT_TEMPLATE and message tables   3 TMF   4 MOF   5 schemas of a trace
+//!   6 a program's TraceLogging metadata
 //! kinds 2 and 5: parts, each u8 kind, u32 size, bytes
 //! ```
 //!
@@ -14,14 +15,17 @@
 //! one of its GUIDs comes, and its hash is checked then.
 
 mod contents;
+mod program;
 
 pub use contents::{EventContents, ProviderContents};
+pub use program::ProgramSources;
 
 use crate::event_info::{EventInfo, map};
 use crate::provider::{Manifest, ManifestProvider};
 use crate::schema::Schema;
 use crate::schemas::{DescribedEvent, Schemas};
 use crate::store::part;
+use crate::tracelogging::program::ProgramMetadata;
 use crate::wevt::{self, Messages};
 use crate::{manifest, mof, wpp};
 use etw_types::{Guid, le};
@@ -47,6 +51,7 @@ pub enum SourceKind {
     Tmf,
     Mof,
     Trace,
+    TraceLogging,
 }
 
 impl SourceKind {
@@ -57,12 +62,14 @@ impl SourceKind {
             SourceKind::Tmf => 3,
             SourceKind::Mof => 4,
             SourceKind::Trace => 5,
+            SourceKind::TraceLogging => 6,
         }
     }
 
     fn of(number: u8) -> Option<SourceKind> {
-        use SourceKind::{Compiled, Manifest, Mof, Tmf, Trace};
-        [Manifest, Compiled, Tmf, Mof, Trace].into_iter().find(|kind| kind.number() == number)
+        use SourceKind::{Compiled, Manifest, Mof, Tmf, Trace, TraceLogging};
+        let kinds = [Manifest, Compiled, Tmf, Mof, Trace, TraceLogging];
+        kinds.into_iter().find(|kind| kind.number() == number)
     }
 
     /// For people.
@@ -73,6 +80,7 @@ impl SourceKind {
             SourceKind::Tmf => "TMF",
             SourceKind::Mof => "MOF",
             SourceKind::Trace => "trace",
+            SourceKind::TraceLogging => "TraceLogging",
         }
     }
 }
@@ -119,7 +127,7 @@ pub struct PackBuilder {
 }
 
 impl PackBuilder {
-    /// Adds a source: a manifest in XML, a PE file, a TMF or MOF file, or a further pack; gives warnings.
+    /// Adds a source: a manifest in XML, a PE file with a compiled manifest or TraceLogging metadata, a TMF or MOF file, or a further pack; gives warnings.
     ///
     /// # Errors
     /// It is none of these, or describes nothing.
@@ -163,34 +171,21 @@ impl PackBuilder {
         Ok(parsed.warnings)
     }
 
-    /// Adds a compiled manifest: a PE file or a bare WEVT_TEMPLATE. `texts`: files with texts that it lacks, which are PE files
-    /// (`.mui`) or bare message tables. Returns warnings.
+    /// Adds a PE file or a bare WEVT_TEMPLATE, as [`ProgramSources::read`] reads them. Returns warnings.
     ///
     /// # Errors
-    /// It has no compiled manifest, or a damaged one.
+    /// It describes no events, or has a damaged manifest.
     pub fn add_compiled(
         &mut self,
         name: &str,
         bytes: &[u8],
         texts: &[Vec<u8>],
     ) -> Result<Vec<String>, String> {
-        let message = |error: wevt::WevtError| error.to_string();
-        let mut parts = match wevt::is_bare(bytes) {
-            true => vec![(wevt::TEMPLATES, bytes.to_vec())],
-            false => wevt::parts(bytes).map_err(message)?,
-        };
-        for text in texts {
-            match text.starts_with(b"MZ") {
-                true => parts.extend(wevt::message_parts(text).map_err(message)?),
-                false => parts.push((wevt::MESSAGES, text.clone())),
-            }
-        }
-        let joined = join(parts.iter().map(|(kind, part)| (*kind, &part[..])));
-        let manifest = compiled(&joined).map_err(message)?;
-        let providers = manifest.providers.iter();
-        let guids = providers.flat_map(|one| [Some(one.guid), one.control_guid]).flatten();
-        self.put(SourceKind::Compiled, name, joined, guids.collect());
-        Ok(manifest.warnings)
+        let program =
+            ProgramSources::read(bytes, texts, None).map_err(|error| error.to_string())?;
+        let warnings = program.warnings().to_vec();
+        self.add_program(name, program);
+        Ok(warnings)
     }
 
     /// Adds the schemas that a trace described.
@@ -406,6 +401,7 @@ impl Pack {
                 SourceKind::Tmf => catalog.add_messages(wpp::parse_tmf(&wpp::text_of(&source)).0),
                 SourceKind::Mof => drop(catalog.add_mof(&source)),
                 SourceKind::Trace => add_trace(&mut catalog, &source),
+                SourceKind::TraceLogging => catalog.add_program(&ProgramMetadata::find(&source)),
             }
             catalog
         })

@@ -4,6 +4,7 @@ use crate::event_info::EventKey;
 use crate::mof;
 use crate::provider::ManifestProvider;
 use crate::schema::Schema;
+use crate::tracelogging::program::ProgramMetadata;
 use crate::wpp::WppMessage;
 use etw_types::Guid;
 use std::collections::HashMap;
@@ -24,6 +25,8 @@ pub(crate) struct Schemas {
     /// Masks and names of a provider's keywords.
     keywords: HashMap<Guid, Vec<(u64, String)>, foldhash::fast::RandomState>,
     messages: HashMap<(Guid, u16), Schema, foldhash::fast::RandomState>,
+    /// TraceLogging events that programs can emit, by provider. They describe themselves in a trace.
+    emitted: HashMap<Guid, Vec<DescribedEvent>, foldhash::fast::RandomState>,
     /// By class and type.
     classes: HashMap<(Guid, u8), Versions, foldhash::fast::RandomState>,
 }
@@ -73,6 +76,21 @@ impl Schemas {
             }
         }
         warnings
+    }
+
+    /// Adds the names of a program's TraceLogging providers and events.
+    pub fn add_program(&mut self, program: &ProgramMetadata<'_>) {
+        for provider in &program.providers {
+            let name = String::from_utf8_lossy(provider.traits.name());
+            if let Some(guid) = provider.guid {
+                self.providers.entry(guid).or_insert_with(|| name.into_owned());
+            }
+        }
+        if let Some(guid) = program.only_provider() {
+            let events = program.events.iter().filter_map(|event| event.schema());
+            let events = events.map(|schema| DescribedEvent::new(0, 0, &schema));
+            self.emitted.entry(guid).or_default().extend(events);
+        }
     }
 
     /// Adds a schema that a trace described.
@@ -152,18 +170,12 @@ impl Schemas {
     /// The events of a provider, in no order.
     pub fn events_of(&self, provider: &Guid) -> impl Iterator<Item = DescribedEvent> {
         let own = self.events.iter().filter(move |((guid, ..), _)| guid == provider);
-        own.map(|((_, id, version), schema)| DescribedEvent {
-            id: *id,
-            version: *version,
-            name: schema.names.event.clone().unwrap_or_default(),
-            level: schema.names.level.clone(),
-            keywords: schema.names.keywords.clone(),
-            fields: schema.fields[..schema.top_level].iter().map(|f| f.name.clone()).collect(),
-        })
+        let own = own.map(|((_, id, version), schema)| DescribedEvent::new(*id, *version, schema));
+        own.chain(self.emitted.get(provider).into_iter().flatten().cloned())
     }
 }
 
-/// An event that a manifest describes.
+/// An event that a manifest or a program describes; TraceLogging events have no id of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct DescribedEvent {
@@ -174,4 +186,18 @@ pub struct DescribedEvent {
     pub keywords: Vec<String>,
     /// Names of its top-level fields.
     pub fields: Vec<String>,
+}
+
+impl DescribedEvent {
+    fn new(id: u16, version: u8, schema: &Schema) -> DescribedEvent {
+        let fields = schema.fields[..schema.top_level].iter();
+        DescribedEvent {
+            id,
+            version,
+            name: schema.names.event.clone().unwrap_or_default(),
+            level: schema.names.level.clone(),
+            keywords: schema.names.keywords.clone(),
+            fields: fields.map(|field| field.name.clone()).collect(),
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Schemas from TraceLogging metadata, which travels with each event.
 
+pub mod program;
+
 use crate::field::{Count, Field, Kind, Length};
 use crate::schema::{Names, Schema};
 use etw_tracelogging::{self as tl, EventMetadata, FieldType, InType, Show, Wire, tdh};

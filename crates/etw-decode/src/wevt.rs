@@ -25,10 +25,12 @@
 //! Source: what `mc.exe` of three SDKs makes of public manifests; the format as documented by the libfwevt project. Unknown kinds of
 //! blocks (pattern maps, filters) are skipped.
 
+mod language;
 mod messages;
 mod pe;
 mod reader;
 
+pub use language::Language;
 pub use messages::Messages;
 
 use crate::provider::Manifest;
@@ -58,7 +60,9 @@ impl fmt::Display for WevtError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WevtError::NotPe(what) => write!(f, "neither a manifest nor a PE file: {what}"),
-            WevtError::NoTemplates => f.write_str("a PE file without a WEVT_TEMPLATE resource"),
+            WevtError::NoTemplates => f.write_str(
+                "a PE file without a WEVT_TEMPLATE resource and without TraceLogging metadata",
+            ),
             WevtError::Bad { offset, what } => {
                 write!(f, "bad WEVT_TEMPLATE resource: {what} was expected at offset {offset:#x}")
             }
@@ -93,7 +97,7 @@ pub fn parse_pe(file: &[u8], messages: &Messages) -> Result<Manifest, WevtError>
     texts.add_pe(file)?;
     texts.fill(messages);
     let mut all = Manifest::default();
-    for blob in resources(file, &Kind::WEVT_TEMPLATE)? {
+    for blob in resources(file, &Kind::WEVT_TEMPLATE, None)? {
         all.append(parse(blob, &texts)?);
     }
     if all.providers.is_empty() { Err(WevtError::NoTemplates) } else { Ok(all) }
@@ -103,19 +107,26 @@ pub fn parse_pe(file: &[u8], messages: &Messages) -> Result<Manifest, WevtError>
 pub(crate) const TEMPLATES: u8 = 1;
 pub(crate) const MESSAGES: u8 = 2;
 
-/// The resources of a PE file that describe events.
-pub(crate) fn parts(file: &[u8]) -> Result<Vec<(u8, Vec<u8>)>, WevtError> {
-    let templates = resources(file, &Kind::WEVT_TEMPLATE)?;
+/// The resources of a PE file that describe events, with its message tables: those in the wanted language, then those in English, come
+/// first.
+pub(crate) fn parts(
+    file: &[u8],
+    language: Option<&Language>,
+) -> Result<Vec<(u8, Vec<u8>)>, WevtError> {
+    let templates = resources(file, &Kind::WEVT_TEMPLATE, None)?;
     if templates.is_empty() {
         return Err(WevtError::NoTemplates);
     }
     let templates = templates.into_iter().map(|blob| (TEMPLATES, blob.to_vec()));
-    Ok(templates.chain(message_parts(file)?).collect())
+    Ok(templates.chain(message_parts(file, language)?).collect())
 }
 
-/// The message tables of a PE file, those in English first.
-pub(crate) fn message_parts(file: &[u8]) -> Result<Vec<(u8, Vec<u8>)>, WevtError> {
-    let tables = resources(file, &Kind::MESSAGE_TABLE)?;
+/// The message tables of a PE file, in the order of [`parts`].
+pub(crate) fn message_parts(
+    file: &[u8],
+    language: Option<&Language>,
+) -> Result<Vec<(u8, Vec<u8>)>, WevtError> {
+    let tables = resources(file, &Kind::MESSAGE_TABLE, language)?;
     Ok(tables.into_iter().map(|table| (MESSAGES, table.to_vec())).collect())
 }
 

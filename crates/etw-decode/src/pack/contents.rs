@@ -6,6 +6,7 @@ use crate::mof::MofEvent;
 use crate::provider::{Manifest, ManifestChannel};
 use crate::schema::Schema;
 use crate::schemas::Schemas;
+use crate::tracelogging::program::ProgramMetadata;
 use crate::{manifest, mof, wpp};
 use etw_types::Guid;
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub struct ProviderContents {
     pub control_guid: Option<Guid>,
     /// The name of the source.
     pub source: String,
+    /// The kind of the source.
+    pub kind: Option<SourceKind>,
     /// Events by id, version and opcode.
     pub events: Vec<EventContents>,
     /// Maps by name; those of manifests only.
@@ -79,9 +82,11 @@ fn of_source(entry: &Entry, source: &[u8]) -> Vec<ProviderContents> {
             });
             grouped(messages)
         }
+        SourceKind::TraceLogging => of_program(&ProgramMetadata::find(source)),
     };
     for one in &mut all {
         one.source.clone_from(&entry.name);
+        one.kind = Some(entry.kind);
         one.events.sort_by_key(|event| (event.id, event.version, event.opcode));
     }
     all
@@ -124,6 +129,26 @@ fn of_trace(schemas: Schemas) -> Vec<ProviderContents> {
             }
         }
     }))
+}
+
+/// The providers of a program. If there are several, nothing says which of them has an event: such events follow with no provider.
+fn of_program(program: &ProgramMetadata<'_>) -> Vec<ProviderContents> {
+    let mut all: BTreeMap<Guid, ProviderContents> = BTreeMap::new();
+    for provider in &program.providers {
+        let Some(guid) = provider.guid else { continue };
+        let one = all.entry(guid).or_default();
+        one.guid = guid;
+        one.provider = Some(String::from_utf8_lossy(provider.traits.name()).into_owned());
+    }
+    let events = program.events.iter().filter_map(|event| event.schema());
+    let events: Vec<EventContents> = events
+        .map(|schema| EventContents { id: None, version: None, opcode: None, schema })
+        .collect();
+    if !events.is_empty() {
+        let owner = program.only_provider().unwrap_or_default();
+        all.entry(owner).or_default().events = events;
+    }
+    all.into_values().collect()
 }
 
 /// Groups events by the GUID before them.

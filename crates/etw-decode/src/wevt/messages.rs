@@ -67,7 +67,7 @@ impl Messages {
     /// # Errors
     /// [`WevtError::NotPe`].
     pub fn add_pe(&mut self, file: &[u8]) -> Result<(), WevtError> {
-        for table in resources(file, &Kind::MESSAGE_TABLE)? {
+        for table in resources(file, &Kind::MESSAGE_TABLE, None)? {
             self.add_table(table);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Resources of PE files.
 
-use super::WevtError;
+use super::{Language, WevtError};
 use object::LittleEndian as LE;
 use object::read::pe::{ImageNtHeaders, ResourceDirectoryEntryData, ResourceNameOrId};
 
@@ -16,15 +16,19 @@ impl Kind {
     pub const WEVT_TEMPLATE: Kind = Kind::Name("WEVT_TEMPLATE");
 }
 
-/// The resources of a kind, those in English first.
+/// The resources of a kind: those in the wanted language, then those in English, come first.
 ///
 /// # Errors
 /// [`WevtError::NotPe`].
-pub(super) fn resources<'f>(file: &'f [u8], kind: &Kind) -> Result<Vec<&'f [u8]>, WevtError> {
+pub(super) fn resources<'f>(
+    file: &'f [u8],
+    kind: &Kind,
+    wanted: Option<&Language>,
+) -> Result<Vec<&'f [u8]>, WevtError> {
     let not_pe = |error: object::Error| WevtError::NotPe(error.to_string());
     match object::FileKind::parse(file).map_err(not_pe)? {
-        object::FileKind::Pe32 => of_image::<object::pe::ImageNtHeaders32>(file, kind),
-        object::FileKind::Pe64 => of_image::<object::pe::ImageNtHeaders64>(file, kind),
+        object::FileKind::Pe32 => of_image::<object::pe::ImageNtHeaders32>(file, kind, wanted),
+        object::FileKind::Pe64 => of_image::<object::pe::ImageNtHeaders64>(file, kind, wanted),
         _ => Err(WevtError::NotPe("another kind of binary".to_owned())),
     }
 }
@@ -32,6 +36,7 @@ pub(super) fn resources<'f>(file: &'f [u8], kind: &Kind) -> Result<Vec<&'f [u8]>
 fn of_image<'f, Pe: ImageNtHeaders>(
     file: &'f [u8],
     kind: &Kind,
+    wanted: Option<&Language>,
 ) -> Result<Vec<&'f [u8]>, WevtError> {
     let not_pe = |error: object::Error| WevtError::NotPe(error.to_string());
     let image = object::read::pe::PeFile::<Pe>::parse(file).map_err(not_pe)?;
@@ -41,7 +46,7 @@ fn of_image<'f, Pe: ImageNtHeaders>(
     else {
         return Ok(Vec::new());
     };
-    let mut found: Vec<(bool, &[u8])> = Vec::new();
+    let mut found: Vec<(u8, &[u8])> = Vec::new();
     let root = directory.root().map_err(not_pe)?;
     for entry in root.entries {
         let is_kind = match (entry.name_or_id(), kind) {
@@ -66,13 +71,13 @@ fn of_image<'f, Pe: ImageNtHeaders>(
                 };
                 let (at, size) = (data.offset_to_data.get(LE), data.size.get(LE) as usize);
                 let bytes = sections.pe_data_at(file, at).and_then(|bytes| bytes.get(..size));
-                let is_english = language.name_or_id().id().is_some_and(|id| id & 0x3ff == 9);
+                let rank = Language::rank(wanted, language.name_or_id().id());
                 if found.len() < 4096 {
-                    found.extend(bytes.map(|bytes| (!is_english, bytes)));
+                    found.extend(bytes.map(|bytes| (rank, bytes)));
                 }
             }
         }
     }
-    found.sort_by_key(|(later, _)| *later);
+    found.sort_by_key(|(rank, _)| *rank);
     Ok(found.into_iter().map(|(_, bytes)| bytes).collect())
 }

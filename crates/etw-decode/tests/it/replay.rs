@@ -149,6 +149,31 @@ fn wep() {
 }
 
 #[test]
+fn program_metadata() {
+    let traits =
+        etw_tracelogging::provider_traits("Maker", Some(etw_types::Guid([7; 16]))).unwrap();
+    let event = MetadataBuilder::new("Started", 0)
+        .structure("s", 1, Count::Scalar, 0)
+        .field("n", InType::UINT32, OutType::HEX, Count::Variable, 0)
+        .finish()
+        .unwrap();
+    let seed = [
+        &b"code ETW0\0\0\0ETW0\x10\0\0\x01\x86\x0e\x04\x88\x2b\x05\x8a\xbb\0\x04"[..],
+        &[1; 16],
+        &traits,
+        &[0, 6, 11, 4, 0],
+        &16u64.to_le_bytes(),
+        &event,
+        &[5, 4, 0, 7, 0],
+        &0u64.to_le_bytes(),
+        &event,
+        &[1],
+    ]
+    .concat();
+    replay("program_metadata", vec![("program", seed)], targets::program_metadata);
+}
+
+#[test]
 fn event_source() {
     let (first, second) = MANIFEST.as_bytes().split_at(200);
     let part = |number: u8, text: &[u8]| [&[1, 1, 0, 0x5b, 2, 0, number, 0], text].concat();

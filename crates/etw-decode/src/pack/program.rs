@@ -1,0 +1,105 @@
+//! [`ProgramSources`]: what a program or library says of its events, ready for a pack.
+
+use super::{PackBuilder, SourceKind, compiled, join};
+use crate::tracelogging::program::{ProgramMetadata, to_blobs};
+use crate::wevt::{self, Language, WevtError};
+use etw_types::Guid;
+use std::collections::BTreeSet;
+
+/// The sources of one program: made on any thread, then added to a [`PackBuilder`].
+#[derive(Clone, Debug, Default)]
+pub struct ProgramSources {
+    sources: Vec<(SourceKind, Vec<u8>, BTreeSet<Guid>)>,
+    warnings: Vec<String>,
+}
+
+impl ProgramSources {
+    /// Reads a PE file or a bare WEVT_TEMPLATE: its compiled manifest, and its TraceLogging metadata. `texts`: files with texts that it
+    /// lacks, which are PE files (`.mui`) or bare message tables; the first text of a message counts. `language`: the one that comes
+    /// first, before English.
+    ///
+    /// # Errors
+    /// It has neither, or a damaged manifest alone.
+    pub fn read(
+        bytes: &[u8],
+        texts: &[Vec<u8>],
+        language: Option<&Language>,
+    ) -> Result<ProgramSources, WevtError> {
+        let mut program = ProgramSources::default();
+        if wevt::is_bare(bytes) {
+            program.manifest(vec![(wevt::TEMPLATES, bytes.to_vec())], texts, language)?;
+            return Ok(program);
+        }
+        let manifest = match wevt::parts(bytes, language) {
+            Ok(parts) => program.manifest(parts, texts, language),
+            Err(error) => Err(error),
+        };
+        program.metadata(bytes);
+        match manifest {
+            Err(error) if program.sources.is_empty() => return Err(error),
+            Err(WevtError::NoTemplates) | Ok(()) => {}
+            Err(error) => program.warnings.push(error.to_string()),
+        }
+        Ok(program)
+    }
+
+    fn manifest(
+        &mut self,
+        mut parts: Vec<(u8, Vec<u8>)>,
+        texts: &[Vec<u8>],
+        language: Option<&Language>,
+    ) -> Result<(), WevtError> {
+        for text in texts {
+            match text.starts_with(b"MZ") {
+                true => parts.extend(wevt::message_parts(text, language)?),
+                false => parts.push((wevt::MESSAGES, text.clone())),
+            }
+        }
+        let joined = join(parts.iter().map(|(kind, part)| (*kind, &part[..])));
+        let manifest = compiled(&joined)?;
+        let providers = manifest.providers.iter();
+        let guids = providers.flat_map(|one| [Some(one.guid), one.control_guid]).flatten();
+        self.sources.push((SourceKind::Compiled, joined, guids.collect()));
+        self.warnings.extend(manifest.warnings);
+        Ok(())
+    }
+
+    fn metadata(&mut self, bytes: &[u8]) {
+        let found = ProgramMetadata::find(bytes);
+        let guids: BTreeSet<Guid> =
+            found.providers.iter().filter_map(|provider| provider.guid).collect();
+        if !found.providers.is_empty() || !found.events.is_empty() {
+            self.sources.push((SourceKind::TraceLogging, to_blobs(&found), guids));
+        }
+        self.warnings.extend(found.warnings);
+    }
+
+    /// Warnings about what was left out.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Whether it has a compiled manifest; otherwise it has TraceLogging metadata alone.
+    pub fn has_manifest(&self) -> bool {
+        self.sources.iter().any(|(kind, ..)| *kind == SourceKind::Compiled)
+    }
+
+    /// The providers that it describes or names.
+    pub fn providers(&self) -> impl Iterator<Item = Guid> {
+        self.sources.iter().flat_map(|(_, _, guids)| guids.iter().copied())
+    }
+
+    /// Bytes of memory.
+    pub fn size(&self) -> usize {
+        self.sources.iter().map(|(_, source, _)| source.len()).sum()
+    }
+}
+
+impl PackBuilder {
+    /// Adds what a program says of its events.
+    pub fn add_program(&mut self, name: &str, program: ProgramSources) {
+        for (kind, source, guids) in program.sources {
+            self.put(kind, name, source, guids);
+        }
+    }
+}
