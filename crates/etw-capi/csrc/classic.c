@@ -1,6 +1,6 @@
 /*
- * TraceMessage and TraceMessageVa: variadic functions, which only C can have. Their arguments are pairs of an address and a size_t, up to
- * an address that is NULL.
+ * TraceMessage and TraceMessageVa, which are variadic, so that C has to define them. Their arguments are pairs of an address and a size_t;
+ * an address of NULL ends them.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,18 +16,18 @@ struct argument {
     size_t size;
 };
 
-/* In Rust. 0, or why no message can be written. */
+/* Rust defines it. Returns 0, or the status of a message that cannot be written. */
 extern uint32_t etw_classic_message_status(uint64_t logger, uint32_t flags, const void *id);
 extern uint32_t etw_classic_message_write(uint64_t logger, uint32_t flags, const void *id,
                                           uint16_t number, const struct argument *arguments,
                                           uint32_t count);
 
 /*
- * The message's number is a USHORT, of which the upper half of its register says nothing. (The last named parameter of a variadic function
- * must not be one that is promoted.)
+ * The message's number is a USHORT, so the upper half of its register is undefined. It is declared wider here, because the last named
+ * parameter of a variadic function must not have a type that is promoted.
  */
 
-/* Of a shared library only symbols of Rust's are seen outside: there these jump here. */
+/* A shared library exports only Rust's symbols. Those jump to these functions. */
 #if defined(__x86_64__) || defined(__aarch64__)
 #define TraceMessage etw_classic_message
 #define TraceMessageVa etw_classic_message_va

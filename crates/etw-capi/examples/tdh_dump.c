@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* UTF-16 as UTF-8; what a terminal would obey as a dot. */
+/* Prints UTF-16 as UTF-8, with a dot for each control character. */
 static void print_text(const WCHAR *text)
 {
     for (; *text != 0; text++) {
@@ -34,7 +34,7 @@ static void print_text(const WCHAR *text)
     }
 }
 
-/* What is left of an event's payload, and the integers that were in it: others may be as long, or as many, as these say. */
+/* The rest of an event's payload, and the integers read so far, which may be the lengths or counts of later properties. */
 struct walk {
     PEVENT_RECORD event;
     PTRACE_EVENT_INFO info;
@@ -162,7 +162,7 @@ static VOID WINAPI on_event(PEVENT_RECORD event)
     free(walk.info);
 }
 
-/* A path as TDH takes it; enough for those of ASCII. */
+/* Converts an ASCII path to UTF-16. */
 static void load(const char *path)
 {
     WCHAR units[1024];

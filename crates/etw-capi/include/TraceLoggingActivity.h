@@ -1,9 +1,8 @@
 /*
- * TraceLogging's activities for C++17: events that begin and end one, with ids of their own. For other systems than Windows; link with
- * -letw.
+ * TraceLogging's activities for C++17: start and stop events with an activity id. For systems other than Windows; link with -letw.
  *
- * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs. The Stop event of TraceLoggingFunction has the name
- * ActivityStoppedAutomatically, as has that of every activity whose object ends before the activity does.
+ * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs. The Stop event of TraceLoggingFunction, and of
+ * every activity whose object ends before the activity is stopped, is named ActivityStoppedAutomatically.
  *
  *     TraceLoggingActivity<Shop, 0x10, 4> visit; // keyword and level of the start and the stop
  *     TraceLoggingWriteStart(visit, "Visit", TraceLoggingInt32(customer));

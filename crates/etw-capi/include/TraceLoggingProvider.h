@@ -1,11 +1,11 @@
 /*
- * TraceLogging providers for C11 and C++11: events that describe themselves, with metadata made at compile time. For other systems than
- * Windows; link with -letw.
+ * TraceLogging providers for C11 and C++11: self-describing events, whose metadata is built at compile time. For systems other than Windows;
+ * link with -letw.
  *
  * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs. Differences:
  * - Wide texts are char16_t (ETW_W("text")). Texts and characters of wchar_t, which has 32 bits here, are converted; arrays of wchar_t need
  *   -fshort-wchar.
- * - The metadata of an event has a tag of one byte, or of five with TraceLoggingEventTag.
+ * - The tag in an event's metadata has one byte, or five with TraceLoggingEventTag.
  * - TraceLoggingPackedDataEx takes payload only: descriptors of type 0.
  *
  *     TRACELOGGING_DEFINE_PROVIDER(Shop, "MyCompany.Shop",
@@ -23,9 +23,9 @@
 
 /* ---- Providers -------------------------------------------------------------------------------------------------------- */
 
-/* What the library knows of a provider. Level and keywords are those of all sessions together, kept by a callback. */
+/* The state of a provider. A callback keeps the level and keywords of all sessions' enablements together. */
 typedef struct etw_tlg_provider {
-    uint32_t LevelPlus1; /* 0: nobody listens */
+    uint32_t LevelPlus1; /* 0: no session enabled the provider */
     uint64_t KeywordAny;
     uint64_t KeywordAll;
     REGHANDLE RegHandle;
@@ -38,13 +38,13 @@ typedef struct etw_tlg_provider {
 
 typedef etw_tlg_provider *TraceLoggingHProvider;
 
-/* An event's static part, one for each TraceLoggingWrite, all of it the library's but what is set here. Layout and meaning are part
- * of the library's interface: a shared library of another minor version (before 1.0) has another name. */
+/* The static part of an event; each TraceLoggingWrite has one. The macro initialises it, and the library owns it. Its layout is part of the
+ * library's binary interface: before 1.0, a shared library of another minor version has another name. */
 typedef struct etw_event_site {
-    const void *Bytes;     /* an EVENT_DESCRIPTOR, and behind it the TraceLogging metadata; constant */
-    uint32_t Size;         /* of both */
-    uint32_t MetadataRoom; /* what the metadata takes in a stored event: 8 bytes more, rounded up to 8 */
-    uint64_t Ids[8] __attribute__((aligned(8))); /* 0 at first */
+    const void *Bytes;     /* an EVENT_DESCRIPTOR, then the TraceLogging metadata; constant */
+    uint32_t Size;         /* size of Bytes */
+    uint32_t MetadataRoom; /* size of the metadata in a stored event: 8 bytes more, rounded up to 8 */
+    uint64_t Ids[8] __attribute__((aligned(8))); /* initially 0 */
 } etw_event_site;
 #ifdef __cplusplus
 #define ETW_TLG_ASSERT(condition, text) static_assert(condition, text)
@@ -53,15 +53,15 @@ typedef struct etw_event_site {
 #endif
 ETW_TLG_ASSERT(offsetof(etw_event_site, Size) == sizeof(void *) && offsetof(etw_event_site, Ids) == 16 &&
                    sizeof(etw_event_site) == 80,
-               "as the library has it");
+               "the layout differs from the library's");
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Writes an event in the thread's current activity; UserData is its payload, of Size bytes in pieces of type 0. */
+/* Writes an event of the thread's current activity. UserData contains its payload: Size bytes in all, in descriptors of type 0. */
 ULONG EVNTAPI etw_write_site(REGHANDLE RegHandle, etw_event_site *Site, ULONG Size, ULONG UserDataCount,
                              const EVENT_DATA_DESCRIPTOR *UserData);
-/* As EventWriteEx. */
+/* The same with the parameters of EventWriteEx. */
 ULONG EVNTAPI etw_write_site_ex(REGHANDLE RegHandle, etw_event_site *Site, ULONG64 Filter, ULONG Flags,
                                 LPCGUID ActivityId, LPCGUID RelatedActivityId, ULONG UserDataCount,
                                 const EVENT_DATA_DESCRIPTOR *UserData);
@@ -69,7 +69,7 @@ ULONG EVNTAPI etw_write_site_ex(REGHANDLE RegHandle, etw_event_site *Site, ULONG
 }
 #endif
 
-/* Mostly all of it is known to the compiler. */
+/* Inlined, since most sizes are constants. */
 static inline __attribute__((always_inline)) ULONG etw_tlg_size(const EVENT_DATA_DESCRIPTOR *data, ULONG count)
 {
     ULONG size = 0;
@@ -87,12 +87,12 @@ static inline __attribute__((always_inline)) ULONG etw_tlg_size(const EVENT_DATA
 
 #define TRACELOGGING_DECLARE_PROVIDER(hProvider) ETW_EXTERN const TraceLoggingHProvider hProvider
 
-/* Traits: size and name; for a provider group also its size, type 1 and GUID. */
+/* The traits contain their size and the name; for a provider group also the size of the trait, its type 1, and the GUID of the group. */
 #define TRACELOGGING_DEFINE_PROVIDER(hProvider, providerName, providerId, ...)                      \
     TRACELOGGING_DEFINE_PROVIDER_STORAGE(hProvider##_storage, providerName, providerId __VA_OPT__(,) __VA_ARGS__); \
     ETW_EXTERN const TraceLoggingHProvider hProvider;                                               \
     const TraceLoggingHProvider hProvider = &hProvider##_storage
-/* The storage alone, in a file or a function; its address is the handle. */
+/* Defines the storage alone, in a file or a function. Its address is the handle. */
 #define TRACELOGGING_DEFINE_PROVIDER_STORAGE(storage, providerName, providerId, ...) \
     ETW_TLG_CAT(ETW_TLG_STORAGE_, ETW_TLG_NARGS(__VA_ARGS__))(storage, providerName, providerId __VA_OPT__(,) __VA_ARGS__)
 #define ETW_TLG_STORAGE_0(storage, providerName, providerId)                                   \
@@ -115,7 +115,7 @@ static inline __attribute__((always_inline)) ULONG etw_tlg_size(const EVENT_DATA
         0, 0, 0, 0, ETW_TLG_GUID_ providerId, &storage##_traits, sizeof(storage##_traits), NULL, NULL}
 #define TraceLoggingOptionGroup(...) (__VA_ARGS__)
 
-/* Other threads read what callbacks of the library's threads set. */
+/* Callbacks on the library's threads set these values, and the program's threads read them. */
 #define ETW_TLG_GET(place, order) __atomic_load_n(&(place), __ATOMIC_##order)
 #define ETW_TLG_SET(place, value, order) __atomic_store_n(&(place), value, __ATOMIC_##order)
 
@@ -178,7 +178,7 @@ static inline int etw_tlg_has_keyword(const etw_tlg_provider *p, ULONGLONG keywo
     return keyword == 0 || ((keyword & ETW_TLG_GET(p->KeywordAny, RELAXED)) != 0 && (keyword & all) == all);
 }
 
-/* Does a session want events of a level (0: any) and keyword? */
+/* TRUE if a session enabled the level (0: any level) and the keyword. */
 static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvider, UCHAR eventLevel,
                                                   ULONGLONG eventKeyword)
 {
@@ -247,7 +247,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
         }                                                                                                  \
     } while (0)
 
-/* ---- What each kind of argument is in each pass ------------------------------------------------------------------------- */
+/* ---- The expansion of each kind of argument in each pass ------------------------------------------------------------------------- */
 
 #define ETW_TLG_LV_LEVEL(i, x) * 0 + (x)
 #define ETW_TLG_LV_KEYWORD(...)
@@ -394,11 +394,11 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_DSC_TAG(...)
 #define ETW_TLG_DSC_NOTHING(...)
 
-/* A tag: four bytes of seven bits; the last one says whether another follows. */
+/* A tag has four bytes of seven bits each. The high bit of a byte is set if another byte follows. */
 #define ETW_TLG_TAG_BYTES(t, last) \
     (uint8_t)(0x80 | ((t) >> 21 & 0x7f)), (uint8_t)(0x80 | ((t) >> 14 & 0x7f)), \
         (uint8_t)(0x80 | ((t) >> 7 & 0x7f)), (uint8_t)((last) | ((t) & 0x7f))
-/* Type bytes: with an out type? with a tag? */
+/* The bytes of a type: ho is 1 if an out-type follows, ht is 1 if a tag follows. */
 #define ETW_TLG_SIZE_00 1
 #define ETW_TLG_SIZE_10 2
 #define ETW_TLG_SIZE_01 6
@@ -438,13 +438,13 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_DSC_FA(i, in, ho, out, type, value, count, name, ht, tag) \
     ETW_TLG_PIECE(v_##i, (ULONG)(count) * sizeof(type))
 
-/* TX: a text up to its NUL; NULL is an empty one. */
+/* TX: a text with a NUL; NULL is an empty text. */
 #define ETW_TLG_MEM_TX(i, in, ho, out, value, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
 #define ETW_TLG_INI_TX(i, in, ho, out, value, name, ht, tag) ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name)
 #define ETW_TLG_DCL_TX(i, in, ho, out, value, name, ht, tag) const char *v_##i = etw_tlg_text(value);
 #define ETW_TLG_DSC_TX(i, in, ho, out, value, name, ht, tag) ETW_TLG_PIECE(v_##i, strlen(v_##i) + 1)
 
-/* WT: the same of char16_t, or of wchar_t, which is converted on the stack. */
+/* WT: a text of char16_t with a NUL, or of wchar_t, which is converted on the stack. */
 #define ETW_TLG_MEM_WT(i, value, name, ht, tag) ETW_TLG_FIELD(i, 0, ht, name)
 #define ETW_TLG_INI_WT(i, value, name, ht, tag) ETW_TLG_FIELD_INI(1, 0, 0, ht, tag, name)
 #define ETW_TLG_DCL_WT(i, value, name, ht, tag)                                                    \
@@ -455,7 +455,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
                              : etw_tlg_wide((PCWSTR)w_##i);
 #define ETW_TLG_DSC_WT(i, value, name, ht, tag) ETW_TLG_PIECE(v_##i, (etw_tlg_length(v_##i) + 1) * 2)
 
-/* LP: bytes behind their length. */
+/* LP: a length, then the bytes. */
 #define ETW_TLG_MEM_LP(i, in, ho, out, value, size, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
 #define ETW_TLG_INI_LP(i, in, ho, out, value, size, name, ht, tag) ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name)
 #define ETW_TLG_DCL_LP(i, in, ho, out, value, size, name, ht, tag) \
@@ -465,7 +465,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_DSC_LP(i, in, ho, out, value, size, name, ht, tag) \
     ETW_TLG_PIECE(&c_##i, 2) ETW_TLG_PIECE(v_##i, s_##i)
 
-/* SK: a socket address behind its length. Its family is Windows': AF_INET6, the only one in use that differs, is 23 there. */
+/* SK: a length, then a socket address with Windows' address family. Of the families in use, only AF_INET6 differs: it is 23. */
 #define ETW_TLG_MEM_SK(i, value, size, name, ht, tag) ETW_TLG_FIELD(i, 1, ht, name)
 #define ETW_TLG_INI_SK(i, value, size, name, ht, tag) ETW_TLG_FIELD_INI(14, 1, 10, ht, tag, name)
 #define ETW_TLG_DCL_SK(i, value, size, name, ht, tag) \
@@ -477,13 +477,13 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_DSC_SK(i, value, size, name, ht, tag) \
     ETW_TLG_PIECE(&c_##i, 2) ETW_TLG_PIECE(&f_##i, h_##i) ETW_TLG_PIECE((const char *)v_##i + h_##i, s_##i - h_##i)
 
-/* PT: bytes that tell their size. */
+/* PT: bytes that contain their own size. */
 #define ETW_TLG_MEM_PT(i, in, ho, out, value, size, name, ht, tag) ETW_TLG_FIELD(i, ho, ht, name)
 #define ETW_TLG_INI_PT(i, in, ho, out, value, size, name, ht, tag) ETW_TLG_FIELD_INI(in, ho, out, ht, tag, name)
 #define ETW_TLG_DCL_PT(i, in, ho, out, value, size, name, ht, tag) const void *v_##i = (value);
 #define ETW_TLG_DSC_PT(i, in, ho, out, value, size, name, ht, tag) ETW_TLG_PIECE(v_##i, size)
 
-/* ST: a structure of the next fields. */
+/* ST: a structure that contains the next fields. */
 #define ETW_TLG_MEM_ST(i, in, count, name, ht, tag) ETW_TLG_FIELD(i, 1, ht, name)
 #define ETW_TLG_INI_ST(i, in, count, name, ht, tag) ETW_TLG_FIELD_INI(in, 1, count, ht, tag, name)
 #define ETW_TLG_DCL_ST(i, in, count, name, ht, tag) ETW_TLG_ASSERT((count) > 0 && (count) < 128, "1 to 127 fields");
@@ -527,7 +527,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
     const void *v_##i = (value);
 #define ETW_TLG_DSC_DX(i, value, size, type) ETW_TLG_PIECE(v_##i, size)
 
-/* AV (C++): a value whose type tells. */
+/* AV (C++): a value whose type selects the in-type. */
 #define ETW_TLG_MEM_AV(i, value, name, ht, tag) ETW_TLG_FIELD(i, 1, ht, name)
 #define ETW_TLG_INI_AV(i, value, name, ht, tag) \
     ETW_TLG_FIELD_INI(decltype(etw_tlg_of(value))::in, 1, decltype(etw_tlg_of(value))::out, ht, tag, name)
@@ -615,7 +615,7 @@ static inline PCWSTR etw_tlg_utf16(PWSTR to, const uint32_t *text)
 
 /* ---- Fields ----------------------------------------------------------------------------------------------------------- */
 
-/* After what the kind needs: the name that the value's text gives, then name, description and tag as far as they are there. */
+/* Appends the name to a kind's arguments: the value's source text, or the name, description and tag that the program gave. */
 #define ETW_TLG_NAMED(...) ETW_TLG_NAMED_(__VA_ARGS__)
 #define ETW_TLG_NAMED_(head, ...) \
     (ETW_TLG_UNPACK head, ETW_TLG_CAT(ETW_TLG_NAME_, ETW_TLG_NARGS(__VA_ARGS__))(__VA_ARGS__))
@@ -787,7 +787,7 @@ typedef const void *etw_tlg_pointer;
     ETW_TLG_NAMED((LP, 22, 0, 0, value, (size_t)(cch) * 2), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingCountedString16(value, cch, ...) \
     ETW_TLG_NAMED((LP, 22, 0, 0, value, (size_t)(cch) * 2), #value __VA_OPT__(,) __VA_ARGS__)
-/* Structures with Length and Buffer: ANSI_STRING, UNICODE_STRING, and any of the type that is given. */
+/* Structures with Length and Buffer: ANSI_STRING, UNICODE_STRING, and the given type. */
 #define TraceLoggingBinaryBuffer(pValue, StructType, ...) \
     ETW_TLG_NAMED((LP, 14, 0, 0, ((const StructType *)(pValue))->Buffer, ((const StructType *)(pValue))->Length), #pValue __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingBinaryBufferEx(pValue, StructType, outType, ...) \
@@ -803,20 +803,20 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingIPv6Address(pValue, ...) ETW_TLG_NAMED((LP, 14, 1, 9, pValue, 16), #pValue __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingSocketAddress(pValue, cbValue, ...) \
     ETW_TLG_NAMED((SK, pValue, cbValue), #pValue __VA_OPT__(,) __VA_ARGS__)
-/* A SID tells its size: 8 bytes, and 4 for each sub-authority. */
+/* A SID has 8 bytes, and 4 for each sub-authority. */
 #define TraceLoggingSid(pValue, ...) \
     ETW_TLG_NAMED((PT, 19, 0, 0, pValue, 8 + 4 * (size_t)((const uint8_t *)(pValue))[1]), #pValue __VA_OPT__(,) __VA_ARGS__)
-/* The next fieldCount fields are members, a structure with all of its own counting as one. */
+/* The next fieldCount fields are members. A nested structure counts as one, with all of its members. */
 #define TraceLoggingStruct(fieldCount, ...) \
     ETW_TLG_NAMED((ST, 24, fieldCount), "" __VA_OPT__(,) __VA_ARGS__)
 
-/* Microsoft's protocols have these names; 5 to 31 are anyone's. */
+/* Protocols that Microsoft reserves; programs may use 5 to 31. */
 #define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED0 0x4d535240
 #define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED1 0x4d535241
 #define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED2 0x4d535242
 #define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED3 0x4d535243
 #define TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED4 0x4d535244
-/* bSchema: constant bytes in parentheses, cbSchema of them. Then name, description and tag as far as wanted. */
+/* bSchema is a list of cbSchema constant bytes in parentheses. Name, description and tag may follow. */
 #define TraceLoggingCustom(pValue, cbValue, protocol, bSchema, cbSchema, ...) \
     ETW_TLG_NAMED((CU, pValue, cbValue, protocol, bSchema, cbSchema), #pValue __VA_OPT__(,) __VA_ARGS__)
 
@@ -828,11 +828,11 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingPackedMetadataEx(inType, outType, ...) \
     ETW_TLG_NAMED((MD, inType, 1, outType), "" __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingPackedStruct(fieldCount, ...) ETW_TLG_NAMED((ST, 24, fieldCount), "" __VA_OPT__(,) __VA_ARGS__)
-/* An array of structures: the data has their number, of 16 bits, and all their members. */
+/* An array of structures. Its data is the number of elements, in 16 bits, and the members of all elements. */
 #define TraceLoggingPackedStructArray(fieldCount, ...) \
     ETW_TLG_NAMED((ST, 24 | 0x40, fieldCount), "" __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingPackedData(pValue, cbValue) (DA, pValue, cbValue)
-/* dataDescType: 0, EVENT_DATA_DESCRIPTOR_TYPE_NONE. */
+/* dataDescType must be 0, EVENT_DATA_DESCRIPTOR_TYPE_NONE. */
 #define TraceLoggingPackedDataEx(pValue, cbValue, dataDescType) (DX, pValue, cbValue, dataDescType)
 
 /* In-types and out-types for the packed macros. */
@@ -852,7 +852,7 @@ enum TlgOut_t {
 };
 
 #ifdef __cplusplus
-/* A number, bool, pointer, GUID, FILETIME or text, as its type says. */
+/* A number, bool, pointer, GUID, FILETIME, SYSTEMTIME or text; its C++ type selects the in-type. */
 #define TraceLoggingValue(value, ...) ETW_TLG_NAMED((AV, value), #value __VA_OPT__(,) __VA_ARGS__)
 
 extern "C++" {
@@ -902,7 +902,7 @@ inline etw_tlg_scalar<const void *, 21, 0> etw_tlg_of(decltype(nullptr)) { retur
 ETW_TLG_OF(wchar_t, 6, 2)
 inline etw_tlg_string<wchar_t, 1> etw_tlg_of(const wchar_t *value) { return {etw_tlg_wide(value)}; }
 #else
-/* A text of 32-bit units as UTF-16: in this object, or if it is long, in memory of its own. */
+/* A text of 32-bit units as UTF-16, in this object or, if the text is long, in allocated memory. */
 class etw_tlg_converted
 {
 public:

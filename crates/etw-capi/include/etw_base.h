@@ -110,7 +110,7 @@ typedef const GUID *REFGUID;
 
 #include "etw_define_guid.h"
 
-/* A text of WCHAR: ETW_W("text"). */
+/* ETW_W("text") is a text of WCHAR. */
 #if __SIZEOF_WCHAR_T__ == 2
 #define ETW_W_(text) L##text
 #else
@@ -125,7 +125,7 @@ typedef const GUID *REFGUID;
 #ifndef INVALID_HANDLE_VALUE
 #define INVALID_HANDLE_VALUE ((HANDLE)(intptr_t)-1)
 #endif
-/* What samples of providers and controllers use of winbase.h. */
+/* Macros of winbase.h that samples of providers and controllers use. */
 #ifndef ZeroMemory
 #define ZeroMemory(Destination, Length) memset((Destination), 0, (Length))
 #define FillMemory(Destination, Length, Fill) memset((Destination), (Fill), (Length))
@@ -174,14 +174,14 @@ typedef const GUID *REFGUID;
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* The status of the calling thread's last call that failed of those that return none: OpenTrace, GetTraceLoggerHandle and the like */
+/* The status of the calling thread's last failed call, for calls that return no status: OpenTrace, GetTraceLoggerHandle and others. */
 DWORD GetLastError(void);
 VOID SetLastError(DWORD dwErrCode);
 #ifdef __cplusplus
 }
 #endif
 
-/* Names that are given as wchar_t: units of 32 bits become UTF-16. What is too long stays too long, and is refused for it. */
+/* Converts a name of wchar_t to UTF-16. A name that is too long is truncated at a length that the library still rejects as too long. */
 #define ETW_NAME_UNITS 1026
 
 static inline PCWSTR etw_name_of_wide(WCHAR *Units, const wchar_t *Text)
@@ -203,7 +203,7 @@ static inline PCWSTR etw_name_of_wide(WCHAR *Units, const wchar_t *Text)
 }
 
 #ifdef __cplusplus
-/* The type of a call whose name is given as wchar_t; a name that is left out (NULL) is no such. */
+/* Selects the overloads for names of wchar_t. NULL has no such type, so it selects the other overload. */
 extern "C++" {
 template <typename Unit> struct etw_wide {
 };

@@ -1,6 +1,6 @@
 /*
- * DEFINE_GUID: a declaration, and where INITGUID is defined a definition that several files of a program may have. Decided anew at each
- * include: programs define INITGUID in front of evntrace.h, behind windows.h, or include initguid.h.
+ * DEFINE_GUID declares a GUID. If INITGUID is defined, it defines the GUID, and several files of a program may contain the definition. Each
+ * include of this header decides again, since programs define INITGUID before evntrace.h, after windows.h, or by initguid.h.
  *
  * Part of openetw.
  */

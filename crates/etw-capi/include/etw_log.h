@@ -1,5 +1,5 @@
 /*
- * Logging to ETW for programs without c-logging: contexts made of an array of properties, and one macro. The first log registers the provider.
+ * Logging to ETW for programs without c-logging: one macro, and contexts that are arrays of properties. The first log registers the provider.
  *
  *     int32_t status = 500;
  *     ETW_LOG(LOG_LEVEL_INFO, NULL, "started after %d ms", 12);

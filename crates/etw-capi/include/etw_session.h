@@ -1,5 +1,5 @@
 /*
- * A private session: this process records itself to an .etl file. For other systems than Windows; link with -letw.
+ * Private sessions: a process records itself to an .etl file. For systems other than Windows; link with -letw.
  *
  * Part of openetw; not a Windows API.
  */
@@ -14,33 +14,34 @@ extern "C" {
 
 typedef void *ETW_SESSION;
 
-/* Starts a session that records to a file, made anew. 0, or the status that StartTrace would give. */
+/* Starts a session that records to a file. An existing file is replaced. Returns 0, or the status that StartTrace would return. */
 ULONG etw_session_start(const char *name, const char *file, ETW_SESSION *session);
 
-/* What a session can be set up with; 0: as without. */
+/* Options of a session. A member of 0 has its default, which stands behind it. */
 typedef struct ETW_SESSION_OPTIONS {
-    ULONG Size;         /* of this structure */
-    ULONG BufferSizeKB; /* 4 to 16384; 64 */
-    ULONG Buffers;      /* 64 */
-    ULONG PoolStartKB;  /* memory that threads write to, at the start; 1024 */
-    ULONG PoolLimitKB;  /* and at most; 16384 */
+    ULONG Size;         /* sizeof(ETW_SESSION_OPTIONS) */
+    ULONG BufferSizeKB; /* 4 to 16384; default 64 */
+    ULONG Buffers;      /* default 64 */
+    ULONG PoolStartKB;  /* size of the pool that threads write to, at the start; default 1024 */
+    ULONG PoolLimitKB;  /* largest size of the pool; default 16384 */
 } ETW_SESSION_OPTIONS;
 
-/* The same with options, which may be NULL. Without a file (NULL), as many buffers as there are keep the last events in memory,
- * for etw_session_snapshot. */
+/* Starts a session with options, which may be NULL. If file is NULL, the session's buffers keep the last events in memory, and
+ * etw_session_snapshot writes them to a file. */
 ULONG etw_session_start_ex(const char *name, const char *file, const ETW_SESSION_OPTIONS *options, ETW_SESSION *session);
 
-/* Wants events of a provider up to a level, with one of the keywords of any (0: all) and every keyword of all. */
+/* Enables a provider: events up to a level, with at least one keyword of any (0: every event) and with all keywords of all. */
 ULONG etw_session_enable(ETW_SESSION session, const GUID *provider, UCHAR level, ULONGLONG any,
                          ULONGLONG all);
 
-/* Writes what a session in memory holds to a file, made anew, without stopping it. ERROR_NOT_SUPPORTED of a session with a file. */
+/* Writes the events of a session in memory to a file, which is replaced if it exists. The session continues. A session with a file returns
+ * ERROR_NOT_SUPPORTED. */
 ULONG etw_session_snapshot(ETW_SESSION session, const char *file);
 
-/* Counts of all that was written before the call: events that are in buffers or files, and those that were lost. Each may be NULL. */
+/* Counts the events that were written before the call: those in buffers or files, and those that were lost. Each pointer may be NULL. */
 ULONG etw_session_query(ETW_SESSION session, ULONGLONG *stored, ULONGLONG *lost);
 
-/* Stops it and completes the file; the session is not to be used any more. lost: NULL, or events that were lost. */
+/* Stops the session, finalises its file and frees the session. lost receives the number of lost events; it may be NULL. */
 ULONG etw_session_stop(ETW_SESSION session, ULONGLONG *lost);
 
 #ifdef __cplusplus

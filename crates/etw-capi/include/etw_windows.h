@@ -17,7 +17,7 @@
 #if __SIZEOF_WCHAR_T__ == 2 && defined(_BASIC_STRING_H) && !defined(ETW_WINDOWS_FORMAT_H)
 #error "-fshort-wchar: give the compiler -I .../windows, or include this header before the C++ library, whose std::wstring has 32-bit units."
 #endif
-/* A program may include windows.h in extern "C". <cwchar> and <cstdio> come first because they would undo this header's names. */
+/* A program may include windows.h in extern "C". <cwchar> and <cstdio> come first, because they #undef names that this header defines. */
 extern "C++" {
 #include <cstddef>
 #if __SIZEOF_WCHAR_T__ == 2
@@ -52,19 +52,19 @@ extern "C++" {
 }
 #endif
 
-/* #pragma comment(lib, "..."); where g++ is older than 13, it wants -Wno-unknown-pragmas. */
+/* Programs have #pragma comment(lib, "..."). g++ before 13 needs -Wno-unknown-pragmas as well. */
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #ifdef __cplusplus
-/* PWSTR text = L"..."; */
+/* Programs write PWSTR text = L"..."; */
 #ifdef __clang__
 #pragma GCC diagnostic ignored "-Wwritable-strings"
 #else
 #pragma GCC diagnostic ignored "-Wwrite-strings"
-/* REGHANDLE handle = NULL; */
+/* Programs write REGHANDLE handle = NULL; */
 #pragma GCC diagnostic ignored "-Wconversion-null"
 #endif
 #endif
-/* As Windows has it: handles are numbers that programs set to NULL. */
+/* NULL is an integer, as on Windows, since programs set handles, which are numbers, to NULL. */
 #ifdef __cplusplus
 #undef NULL
 #define NULL 0
@@ -157,8 +157,8 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define __forceinline inline __attribute__((always_inline))
 /* __declspec(selectany) and the like. */
 #define __declspec(what) ETW_DECLSPEC_##what
-/* In front of a definition that several files may have. One with EXTERN_C, and without a value, is a definition on Windows: what stands in
- * front of it goes with a declaration that nobody needs. */
+/* selectany precedes a definition that several files may contain. On Windows, one with EXTERN_C and without a value is a definition, too;
+ * here, extern then belongs to a declaration that nothing uses. */
 #ifdef __cplusplus
 #define ETW_DECLSPEC_selectany \
     struct etw_selectany;      \
@@ -210,7 +210,7 @@ typedef const char *PCTSTR, *LPCTSTR;
 #ifndef _countof
 #define _countof(array) (sizeof(array) / sizeof((array)[0]))
 #endif
-/* With an index that is not constant, too, which g++ does not accept in offsetof. Use offsetof in case labels and static_assert there. */
+/* Accepts an index that is not constant, which g++'s offsetof rejects. With g++, use offsetof in case labels and static_assert. */
 #if defined(__cplusplus) && !defined(__clang__)
 #define FIELD_OFFSET(type, field) ((LONG)(LONG_PTR)(&((type *)0)->field))
 #else
@@ -221,7 +221,7 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define MAXUSHORT 0xffff
 #define MAXULONG 0xffffffffu
 #define MAXDWORD 0xffffffffu
-/* Of Windows' long, which ULONG is. */
+/* The limits of Windows' long, which has 32 bits. */
 #undef ULONG_MAX
 #define ULONG_MAX 0xffffffffu
 #undef LONG_MAX
@@ -260,7 +260,7 @@ static inline uint64_t etw_rotl64(uint64_t value, int count) { return value << (
 
 /* ---- Annotations ---- */
 #include "etw_windows_sal.h"
-/* The C++ library has these names itself; windows/specstrings.h and comutil.h define them behind its headers. */
+/* The C++ library uses these names itself. windows/specstrings.h and comutil.h include its headers and then define them. */
 #ifndef __cplusplus
 #define __in
 #define __out
@@ -286,7 +286,7 @@ typedef enum _HEAP_INFORMATION_CLASS {
     HeapCompatibilityInformation = 0,
     HeapEnableTerminationOnCorruption = 1
 } HEAP_INFORMATION_CLASS;
-/* The C library's heap ends a program that it finds corrupted, without being asked. */
+/* The C library always ends a program whose heap it finds corrupted. */
 static inline BOOL HeapSetInformation(HANDLE heap, HEAP_INFORMATION_CLASS kind, PVOID information, SIZE_T size)
 {
     (void)heap, (void)information, (void)size;
@@ -399,7 +399,7 @@ static inline BOOL SystemTimeToFileTime(const SYSTEMTIME *time, FILETIME *to)
     to->dwHighDateTime = (DWORD)(ticks >> 32);
     return TRUE;
 }
-/* In this machine's zone, which is what NULL names; other zones are not known here. */
+/* Converts to this machine's time zone, which NULL selects; other zones are not supported. */
 static inline BOOL SystemTimeToTzSpecificLocalTime(const TIME_ZONE_INFORMATION *zone, const SYSTEMTIME *time,
                                                    SYSTEMTIME *to)
 {

@@ -1,4 +1,4 @@
-/* Part of openetw: see etw_windows.h. A text of automation that frees itself. */
+/* Part of openetw: see etw_windows.h. _bstr_t, an OLE automation text that frees itself. */
 #ifndef ETW_WINDOWS_COMUTIL_H
 #define ETW_WINDOWS_COMUTIL_H
 #include "windows/specstrings.h"

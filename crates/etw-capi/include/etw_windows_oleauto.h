@@ -1,6 +1,5 @@
 /*
- * Part of openetw: see etw_windows.h. Texts, variants and arrays of automation, as far as programs that ask WMI for MOF classes name
- * them.
+ * Part of openetw: see etw_windows.h. Texts, variants and arrays of OLE automation, for programs that query MOF classes through WMI.
  */
 #ifndef ETW_WINDOWS_OLEAUTO_H
 #define ETW_WINDOWS_OLEAUTO_H
@@ -58,7 +57,7 @@ typedef struct tagVARIANT {
     };
 } VARIANT, *LPVARIANT, VARIANTARG;
 
-/* Its length in bytes lies in front of a text. */
+/* A text follows its length in bytes. */
 static inline BSTR SysAllocString(const OLECHAR *text)
 {
     const size_t size = text == NULL ? 0 : etw_wcslen(text) * sizeof(OLECHAR);
@@ -89,7 +88,7 @@ static inline HRESULT SafeArrayDestroy(SAFEARRAY *array)
     free(array);
     return S_OK;
 }
-/* Of one dimension. */
+/* Arrays have one dimension. */
 static inline HRESULT SafeArrayGetElement(SAFEARRAY *array, LONG *place, void *element)
 {
     LONG at;

@@ -1,11 +1,11 @@
 /*
- * What ETW programs for Windows use of the system: modules, SIDs, dates as texts, messages, COM's texts of GUIDs. Part of etw_windows.h,
- * which includes it.
+ * Functions of the system that ETW programs for Windows call: modules, SIDs, files, dates as texts, messages, COM's texts of GUIDs. Included
+ * by etw_windows.h.
  *
  * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs.
  *
- * What there is not is refused with a status: COM classes (REGDB_E_CLASSNOTREG), the system's message texts (ERROR_MR_MID_NOT_FOUND),
- * accounts that nobody knows (ERROR_NONE_MAPPED).
+ * Calls for absent things fail with a status: COM classes (REGDB_E_CLASSNOTREG), the system's message texts (ERROR_MR_MID_NOT_FOUND), unknown
+ * accounts (ERROR_NONE_MAPPED).
  */
 #ifndef ETW_WINDOWS_SYSTEM_H
 #define ETW_WINDOWS_SYSTEM_H
@@ -18,15 +18,15 @@
 extern "C++" {
 #endif
 
-/* ---- Modules: libetw stands for all that it implements ---- */
+/* ---- Modules: every module name that ETW programs use means libetw ---- */
 typedef HANDLE HMODULE, HINSTANCE, HLOCAL, HGLOBAL;
-/* Of no arguments and no result, which compilers let become any other. */
+/* A function type that compilers convert to any other without a warning. */
 typedef void (*FARPROC)(void);
 ETW_EXTERN const void *etw_procedure(const char *name);
 
 typedef struct in6_addr IN6_ADDR, *PIN6_ADDR, *LPIN6_ADDR;
 typedef struct in_addr IN_ADDR, *PIN_ADDR, *LPIN_ADDR;
-/* All: where the text ends. */
+/* These functions return the end of the text. */
 static inline char *RtlIpv6AddressToStringA(const IN6_ADDR *address, char *to)
 {
     return inet_ntop(AF_INET6, address, to, 46) == NULL ? to : to + strlen(to);
@@ -87,7 +87,7 @@ static inline HMODULE GetModuleHandleW(const WCHAR *name)
 #define LoadLibraryExA(name, file, flags) GetModuleHandleA(name)
 #define LoadLibraryExW(name, file, flags) GetModuleHandleW(name)
 static inline BOOL FreeLibrary(HMODULE module) { return module != NULL; }
-/* A procedure of any of them, whatever the module. */
+/* Finds a function of libetw by name. Every module has the same functions. */
 static inline FARPROC GetProcAddress(HMODULE module, const char *name)
 {
     FARPROC procedure = NULL;
@@ -137,7 +137,7 @@ static inline DWORD GetModuleFileNameW(HMODULE module, WCHAR *to, DWORD count)
 #define LoadLibraryEx LoadLibraryExA
 #endif
 
-/* ---- Version: of the Windows whose calls these are ---- */
+/* ---- Version: the Windows whose calls libetw implements ---- */
 typedef struct _OSVERSIONINFOA {
     DWORD dwOSVersionInfoSize, dwMajorVersion, dwMinorVersion, dwBuildNumber, dwPlatformId;
     CHAR szCSDVersion[128];
@@ -236,7 +236,7 @@ static inline int etw_sid_text(PSID sid, char *text, size_t room)
     }
     return length;
 }
-/* To be freed with LocalFree. */
+/* The caller frees the text with LocalFree. */
 static inline BOOL ConvertSidToStringSidA(PSID sid, char **text)
 {
     char bytes[256];
@@ -261,7 +261,7 @@ static inline BOOL ConvertSidToStringSidW(PSID sid, WCHAR **text)
 }
 static inline BOOL CreateWellKnownSid(WELL_KNOWN_SID_TYPE type, PSID domain, PSID sid, DWORD *size)
 {
-    /* Authority, and the parts behind it. */
+    /* The authority, then the sub-authorities. */
     static const struct {
         BYTE type, authority, count;
         uint16_t parts[2];
@@ -300,7 +300,7 @@ static inline BOOL CreateWellKnownSid(WELL_KNOWN_SID_TYPE type, PSID domain, PSI
     SetLastError(ERROR_INVALID_PARAMETER);
     return FALSE;
 }
-/* Users of this machine are S-1-22-1-uid, as Samba names them and sessions record them; beside them a few of Windows' own are known. */
+/* Users of this machine are S-1-22-1-uid, as Samba and sessions write them. A few of Windows' well-known SIDs have names, too. */
 static inline BOOL LookupAccountSidA(const char *system, PSID sid, char *name, DWORD *name_count, char *domain,
                                      DWORD *domain_count, SID_NAME_USE *use)
 {
@@ -403,7 +403,7 @@ static inline BOOL DeleteFileW(const WCHAR *path)
 #define DeleteFile DeleteFileA
 #endif
 
-/* ---- Dates and times by picture, in English; NULL is that of the United States ---- */
+/* ---- Dates and times by picture, in English; the picture NULL is that of the United States ---- */
 typedef DWORD LCID;
 typedef WORD LANGID;
 #define LOCALE_USER_DEFAULT 0x0400u
@@ -521,7 +521,7 @@ static inline void GetLocalTime(SYSTEMTIME *time)
 #define FORMAT_MESSAGE_FROM_SYSTEM 0x1000u
 #define FORMAT_MESSAGE_ARGUMENT_ARRAY 0x2000u
 #define FORMAT_MESSAGE_MAX_WIDTH_MASK 0x00ffu
-/* Writes where there is room, and counts. */
+/* Writes a unit if it fits, and counts it. */
 static inline void etw_message_unit(WCHAR *to, size_t room, size_t *written, WCHAR unit)
 {
     if (*written + 1 < room)
@@ -566,7 +566,7 @@ static inline size_t etw_message(WCHAR *to, size_t room, const WCHAR *text, DWOR
             return (size_t)-1;
         needed = etw_swprintf(insert, sizeof insert / sizeof insert[0], format, values[number - 1]);
         if (needed < 0 && format[1] == 's') {
-            /* A long text, as it is. */
+            /* The insert is longer than the array: copy the text without its format. */
             for (const WCHAR *at = (const WCHAR *)values[number - 1]; *at != 0; at++)
                 etw_message_unit(to, room, &written, *at);
             continue;
@@ -578,7 +578,7 @@ static inline size_t etw_message(WCHAR *to, size_t room, const WCHAR *text, DWOR
         to[written < room ? written : room - 1] = 0;
     return written;
 }
-/* Messages of FROM_STRING; the texts of the system's codes belong to Windows. */
+/* Formats messages of FORMAT_MESSAGE_FROM_STRING. The texts of the system's codes are Windows' own and not available. */
 static inline DWORD FormatMessageW(DWORD flags, const void *source, DWORD id, DWORD language, WCHAR *to, DWORD room,
                                    va_list *arguments)
 {
@@ -595,7 +595,7 @@ static inline DWORD FormatMessageW(DWORD flags, const void *source, DWORD id, DW
         array = (const ULONG_PTR *)(const void *)arguments;
     } else if (arguments != NULL && (flags & FORMAT_MESSAGE_IGNORE_INSERTS) == 0) {
         const WCHAR *at = (const WCHAR *)source;
-        count = 0; /* As many as the text asks for. */
+        count = 0; /* Read as many arguments as the text names. */
         for (; *at != 0; at++) {
             if (*at == '%' && at[1] >= '1' && at[1] <= '9') {
                 const int number = at[2] >= '0' && at[2] <= '9' ? (at[1] - '0') * 10 + (at[2] - '0') : at[1] - '0';

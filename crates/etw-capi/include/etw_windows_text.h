@@ -1,6 +1,5 @@
 /*
- * Texts as programs for Windows use them: code pages, strsafe.h, and Microsoft's functions beside the C library's. Included by
- * etw_windows.h.
+ * Functions for texts: code pages, strsafe.h, and Microsoft's additions to the C library. Included by etw_windows.h.
  *
  * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs.
  */
@@ -96,7 +95,7 @@ static inline int WideCharToMultiByte(UINT page, DWORD flags, const WCHAR *from,
     return (int)bytes;
 }
 
-/* ---- strsafe.h: what there is room for, with its NUL ---- */
+/* ---- strsafe.h: functions that truncate at the capacity and always write a NUL ---- */
 static inline HRESULT StringCchLengthW(const WCHAR *text, size_t most, size_t *length)
 {
     const size_t found = text == NULL ? most : etw_wcsnlen(text, most);
@@ -122,7 +121,7 @@ static inline HRESULT StringCbLengthW(const WCHAR *text, size_t most, size_t *le
         *length *= sizeof(WCHAR);
     return result;
 }
-/* At most `most` units of `from`. */
+/* Copies at most `most` units of `from`. */
 static inline HRESULT StringCchCopyNW(WCHAR *to, size_t count, const WCHAR *from, size_t most)
 {
     size_t length = 0;
@@ -188,7 +187,7 @@ static inline HRESULT StringCbVPrintfW(WCHAR *to, size_t size, const WCHAR *form
 {
     return StringCchVPrintfW(to, size / sizeof(WCHAR), format, arguments);
 }
-/* Where the text ends, and how much room there is from there on. */
+/* Returns the end of the text and the capacity that remains behind it. */
 static inline HRESULT etw_ended(HRESULT result, WCHAR *to, size_t count, WCHAR **end, size_t *left)
 {
     const size_t length = count == 0 ? 0 : etw_wcsnlen(to, count);
@@ -206,7 +205,7 @@ ETW_VARIADIC(HRESULT, StringCbPrintfW, StringCbVPrintfW(to, size, format, argume
              const WCHAR *format)
 ETW_VARIADIC(HRESULT, StringCbPrintfA, StringCchVPrintfA(to, size, format, arguments), format, char *to, size_t size,
              const char *format)
-/* Flags are not kept to: all are about what lies behind the text. */
+/* Ignores the flags, which concern the memory behind the text. */
 ETW_VARIADIC(HRESULT, StringCchPrintfExW,
              etw_ended(StringCchVPrintfW(to, count, format, arguments), to, count, end, left), format, WCHAR *to,
              size_t count, WCHAR **end, size_t *left, DWORD flags __attribute__((unused)), const WCHAR *format)
@@ -245,7 +244,7 @@ ETW_VARIADIC(HRESULT, StringCbPrintfExW,
 #define StringCchVPrintf StringCchVPrintfA
 #endif
 
-/* The C library's functions with the room they have. */
+/* The C library's functions with a capacity. */
 static inline errno_t etw_wcscpy_s(WCHAR *to, size_t count, const WCHAR *from)
 {
     return StringCchCopyW(to, count, from) == S_OK ? 0 : ERANGE;
@@ -331,7 +330,7 @@ static inline WCHAR *_wfullpath(WCHAR *to, const WCHAR *path, size_t count)
 #define wcscpy_s etw_wcscpy_s
 #define wcscat_s etw_wcscat_s
 #define wcsncpy_s etw_wcsncpy_s
-/* printf has Windows' formats, too: %lu for a ULONG, %I64u, %ws. */
+/* printf takes Windows' formats: %lu for a ULONG, %I64u, %ws. */
 #define printf etw_printf
 #define printf_s etw_printf
 #define vprintf etw_vprintf

@@ -1,6 +1,5 @@
 /*
- * Threads and what they wait for, as programs with ETW use them, over pthreads: threads, events, mutexes, critical sections, slim locks,
- * WaitOnAddress. Included by etw_windows.h; programs that use it link with -lpthread.
+ * Threads and synchronisation over pthreads: threads, events, mutexes, critical sections, slim locks, WaitOnAddress. Included by etw_windows.h; programs that use it link with -lpthread.
  *
  * Part of openetw. Written to Microsoft's documentation; names and meaning are theirs. Objects have no names that other processes see.
  */
@@ -74,7 +73,7 @@ static inline void etw_release_object(etw_object *object)
 }
 static inline BOOL etw_is_object(HANDLE handle)
 {
-    /* NULL, INVALID_HANDLE_VALUE and the handles of this process and thread are no objects. */
+    /* NULL, INVALID_HANDLE_VALUE and the pseudo-handles of this process and thread have no object. */
     if (handle != NULL && (LONG_PTR)handle < 0x1000 && (LONG_PTR)handle > -0x1000)
         handle = NULL;
     if (handle == NULL)
@@ -194,7 +193,7 @@ static inline DWORD WaitForSingleObject(HANDLE handle, DWORD ms)
     return is_mine ? WAIT_OBJECT_0 : WAIT_TIMEOUT;
 }
 #define WaitForSingleObjectEx(handle, ms, alertable) WaitForSingleObject((handle), (ms))
-/* Objects are waited for one after the other, or looked at each millisecond. */
+/* Waits for all objects in turn, or polls them each millisecond for the first one. */
 static inline DWORD WaitForMultipleObjects(DWORD count, const HANDLE *handles, BOOL waits_for_all, DWORD ms)
 {
     const ULONGLONG start = GetTickCount64();
@@ -314,7 +313,7 @@ static inline void ReleaseSRWLockExclusive(PSRWLOCK lock) { pthread_rwlock_unloc
 static inline void AcquireSRWLockShared(PSRWLOCK lock) { pthread_rwlock_rdlock(lock); }
 static inline void ReleaseSRWLockShared(PSRWLOCK lock) { pthread_rwlock_unlock(lock); }
 
-/* A wait for another value at an address, which may end without a reason. Values of other sizes than 4 are looked at each millisecond. */
+/* Waits until the value at an address differs; the wait may end early. Values of other sizes than 4 bytes are polled each millisecond. */
 static inline BOOL WaitOnAddress(volatile void *address, PVOID compare, SIZE_T size, DWORD ms)
 {
     struct timespec time;
@@ -379,7 +378,7 @@ static inline BOOL GetUserNameW(WCHAR *to, DWORD *size)
 #define GET_MODULE_HANDLE_EX_FLAG_PIN 1u
 #define GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT 2u
 #define GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS 4u
-/* A module by an address in it is the program. */
+/* Every address belongs to the module of the program. */
 static inline BOOL GetModuleHandleExW(DWORD flags, const WCHAR *name, HMODULE *module)
 {
     *module = GetModuleHandleW((flags & GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS) != 0 ? (const WCHAR *)NULL : name);

@@ -1,6 +1,6 @@
 /*
- * Part of openetw: see etw_windows.h. The interfaces of WMI that programs ask for MOF classes. Nobody implements them here:
- * CoCreateInstance returns REGDB_E_CLASSNOTREG. (tdh.h knows MOF classes.)
+ * Part of openetw: see etw_windows.h. Interfaces of WMI, for programs that query MOF classes. They have no implementation here:
+ * CoCreateInstance returns REGDB_E_CLASSNOTREG. The functions of tdh.h decode MOF classes.
  */
 #ifndef ETW_WINDOWS_WBEMIDL_H
 #define ETW_WINDOWS_WBEMIDL_H

@@ -1,5 +1,5 @@
 /*
- * Event consumers: an event as ProcessTrace gives it. For other systems than Windows; link with -letw.
+ * Event consumers: the events that ProcessTrace delivers. For systems other than Windows; link with -letw.
  *
  * Part of openetw. Written to Microsoft's documentation; names and layouts are theirs.
  */
@@ -47,10 +47,10 @@
 #define PROCESS_TRACE_MODE_REAL_TIME 0x00000100u
 #define PROCESS_TRACE_MODE_RAW_TIMESTAMP 0x00001000u
 #define PROCESS_TRACE_MODE_EVENT_RECORD 0x10000000u
-/* Not part of Windows: deliver the events of the session's host, too (provider OpenEtw.Session: losses, modules). */
+/* Not part of Windows: ProcessTrace also delivers the events of the session's host (provider OpenEtw.Session: losses, modules). */
 #define PROCESS_TRACE_MODE_ETW_HOST_EVENTS 0x40000000u
 
-/* What EventAccessControl changes; it is not supported. */
+/* Operations of EventAccessControl, which is not supported. */
 typedef enum {
     EventSecuritySetDACL = 0,
     EventSecuritySetSACL = 1,
@@ -63,7 +63,7 @@ typedef struct _EVENT_HEADER_EXTENDED_DATA_ITEM {
     USHORT Reserved1;
     USHORT ExtType;
     __extension__ struct {
-        USHORT Linkage : 1; /* Another follows */
+        USHORT Linkage : 1; /* 1 if another item follows */
         USHORT Reserved2 : 15;
     };
     USHORT DataSize;
@@ -128,7 +128,7 @@ typedef struct _EVENT_HEADER {
     USHORT EventProperty;
     ULONG ThreadId;
     ULONG ProcessId;
-    LARGE_INTEGER TimeStamp; /* FILETIME; with PROCESS_TRACE_MODE_RAW_TIMESTAMP ticks of the session's clock */
+    LARGE_INTEGER TimeStamp; /* FILETIME; with PROCESS_TRACE_MODE_RAW_TIMESTAMP, ticks of the session's clock */
     GUID ProviderId;
     EVENT_DESCRIPTOR EventDescriptor;
     __extension__ union {
@@ -141,7 +141,7 @@ typedef struct _EVENT_HEADER {
     GUID ActivityId;
 } EVENT_HEADER, *PEVENT_HEADER;
 
-/* Valid, with all that it points to, until the callback returns. */
+/* The record and the memory that it points to are valid until the callback returns. */
 typedef struct _EVENT_RECORD {
     EVENT_HEADER EventHeader;
     ETW_BUFFER_CONTEXT BufferContext;

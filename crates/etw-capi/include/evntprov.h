@@ -1,5 +1,5 @@
 /*
- * Event providers: registration, and the write calls. For other systems than Windows; link with -letw.
+ * Event providers: registration, and the write calls. For systems other than Windows; link with -letw.
  *
  * Part of openetw. Written to Microsoft's documentation; names, layouts and statuses are theirs.
  *
@@ -115,7 +115,7 @@ typedef enum _ETW_PROVIDER_TRAIT_TYPE {
 #define EVENT_CONTROL_CODE_CAPTURE_STATE 2
 #endif
 
-/* Called at each change of what sessions want; on the controller's thread, or on the one that registers. */
+/* The library calls it at each change of the provider's enablements, on a thread of its own, of the controller, or of the registration. */
 typedef VOID(NTAPI *PENABLECALLBACK)(LPCGUID SourceId, ULONG IsEnabled, UCHAR Level,
                                      ULONGLONG MatchAnyKeyword, ULONGLONG MatchAllKeyword,
                                      PEVENT_FILTER_DESCRIPTOR FilterData, PVOID CallbackContext);
@@ -148,13 +148,13 @@ ULONG EVNTAPI EventAccessControl(LPGUID Guid, ULONG Operation, PVOID Sid, ULONG 
 ULONG EVNTAPI EventAccessQuery(LPGUID Guid, PVOID Buffer, PULONG BufferSize);
 ULONG EVNTAPI EventAccessRemove(LPGUID Guid);
 
-/* The call on which the write calls rest; EventProperty: EVENT_HEADER_PROPERTY_... */
+/* The most general write call. EventProperty takes EVENT_HEADER_PROPERTY_... */
 ULONG EVNTAPI EtwEventWriteFull(REGHANDLE RegHandle, const EVENT_DESCRIPTOR *EventDescriptor,
                                 USHORT EventProperty, const GUID *ActivityId,
                                 const GUID *RelatedActivityId, ULONG UserDataCount,
                                 EVENT_DATA_DESCRIPTOR *UserData);
 
-/* The names in ntdll. */
+/* The same calls under their names in ntdll. */
 ULONG EVNTAPI EtwEventRegister(LPCGUID ProviderId, PENABLECALLBACK EnableCallback,
                                PVOID CallbackContext, PREGHANDLE RegHandle);
 ULONG EVNTAPI EtwEventUnregister(REGHANDLE RegHandle);
@@ -175,7 +175,7 @@ ULONG EVNTAPI EtwEventWriteString(REGHANDLE RegHandle, UCHAR Level, ULONGLONG Ke
                                   PCWSTR String);
 ULONG EVNTAPI EtwEventActivityIdControl(ULONG ControlCode, LPGUID ActivityId);
 
-/* The same text in units of 32 bits, as wchar_t has elsewhere. */
+/* EventWriteString for a wchar_t of 32 bits. */
 ULONG etw_event_write_wide(REGHANDLE RegHandle, UCHAR Level, ULONGLONG Keyword,
                            const wchar_t *String);
 

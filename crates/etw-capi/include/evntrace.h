@@ -1,17 +1,20 @@
 /*
- * Sessions, traces and classic providers. For other systems than Windows; link with -letw.
+ * Sessions, traces and classic providers. For systems other than Windows; link with -letw.
  *
  * Part of openetw. Written to Microsoft's documentation; names, layouts and statuses are theirs.
  *
- * Consumers read trace files and, on Linux, real-time sessions; what C++ throws in a callback comes out of ProcessTrace. Controllers
- * have global sessions on Linux (elsewhere: ERROR_NOT_SUPPORTED) and private ones of their process (EVENT_TRACE_PRIVATE_LOGGER_MODE).
- * StartTrace starts a host of sessions where none runs: the program that the environment's ETW_DAEMON names, else etwd or etw of PATH.
- * Classic providers (RegisterTraceGuids) have one session at a time, the one that was last to enable them. Their events take the handle that
- * the callback's buffer has (GetTraceLoggerHandle), which is another one for each provider; that of StartTrace is none for them. Writing is
- * safe in a signal handler.
+ * Consumers read trace files and, on Linux, real-time sessions. A C++ exception in a callback leaves ProcessTrace.
  *
- * Calls whose name ends in W take UTF-16 (ETW_W("name")) and also wchar_t; calls whose name ends in A take UTF-8. Without either the
- * name is that of W where UNICODE is defined, else that of A.
+ * Controllers start private sessions of their process (EVENT_TRACE_PRIVATE_LOGGER_MODE) and, on Linux, global sessions; elsewhere, a global
+ * session returns ERROR_NOT_SUPPORTED. If no host of sessions runs, StartTrace starts one: the program that the environment variable
+ * ETW_DAEMON names, or else etwd or etw from PATH.
+ *
+ * A classic provider (RegisterTraceGuids) belongs to one session at a time, the last one that enabled it. It writes with the handle that
+ * GetTraceLoggerHandle takes from the callback's buffer. Each provider has its own handle; the handle of StartTrace does not work for it.
+ * Writing is safe in a signal handler.
+ *
+ * Calls whose names end in W take UTF-16 (ETW_W("name")) and also wchar_t; calls whose names end in A take UTF-8. A name without either
+ * letter is the W call if UNICODE is defined, and the A call otherwise.
  */
 #ifndef _EVNTRACE_
 #define _EVNTRACE_
@@ -25,9 +28,9 @@
 
 /* The first event of a trace; its type 0 carries TRACE_LOGFILE_HEADER. */
 DEFINE_GUID(EventTraceGuid, 0x68fdd900, 0x4a3e, 0x11d1, 0x84, 0xf4, 0x00, 0x00, 0xf8, 0x04, 0x64, 0xe3);
-/* The session of the system's own events, and their provider. */
+/* GUIDs of the system session and of its provider. */
 DEFINE_GUID(SystemTraceControlGuid, 0x9e814aad, 0x3204, 0x11d2, 0x9a, 0x82, 0x00, 0x60, 0x08, 0xa8, 0x69, 0x39);
-/* Facts about the machine. */
+/* Provider of the events that describe the machine. */
 DEFINE_GUID(EventTraceConfigGuid, 0x01853a65, 0x418f, 0x4f36, 0xae, 0xfc, 0xdc, 0x0f, 0x1d, 0x2f, 0xd2, 0x35);
 DEFINE_GUID(DefaultTraceSecurityGuid, 0x0811c1af, 0x7a07, 0x4a06, 0x82, 0xed, 0x86, 0x94, 0x55, 0xcd, 0xf7, 0x13);
 DEFINE_GUID(PrivateLoggerNotificationGuid, 0x3595ab5c, 0x042a, 0x4c8e, 0xb9, 0x42, 0x2d, 0x05, 0x9b, 0xfe, 0xb1, 0xb1);
@@ -42,7 +45,7 @@ DEFINE_GUID(PrivateLoggerNotificationGuid, 0x3595ab5c, 0x042a, 0x4c8e, 0xb9, 0x4
 #define DIAG_LOGGER_NAMEW ETW_W("DiagLog")
 #define MAX_MOF_FIELDS 16
 
-/* Handles: of a session, of a trace that is read, of a classic registration. */
+/* The handle of a session, of an open trace, or of a classic registration. */
 typedef ULONG64 TRACEHANDLE, *PTRACEHANDLE;
 typedef ULONG64 CONTROLTRACE_ID;
 typedef ULONG64 PROCESSTRACE_HANDLE;
@@ -65,7 +68,7 @@ typedef ULONG64 PROCESSTRACE_HANDLE;
 #define EVENT_TRACE_TYPE_WINEVT_SEND 0x09
 #define EVENT_TRACE_TYPE_WINEVT_RECEIVE 0xf0
 
-/* Types of the system's own events, by what they are about. */
+/* Types of system events, grouped by subject. */
 /* processes, images and others */
 #define EVENT_TRACE_TYPE_GUIDMAP 0x0a
 #define EVENT_TRACE_TYPE_LOAD 0x0a
@@ -212,7 +215,7 @@ typedef ULONG64 PROCESSTRACE_HANDLE;
 #define EVENT_TRACE_BLOCKING_MODE 0x20000000u
 #define EVENT_TRACE_ADDTO_TRIAGE_DUMP 0x80000000u
 
-/* EnableFlags of the system's session. */
+/* EnableFlags of the system session. */
 #define EVENT_TRACE_FLAG_PROCESS 0x00000001u
 #define EVENT_TRACE_FLAG_THREAD 0x00000002u
 #define EVENT_TRACE_FLAG_IMAGE_LOAD 0x00000004u
@@ -276,7 +279,7 @@ typedef ULONG64 PROCESSTRACE_HANDLE;
 #define ENABLE_TRACE_PARAMETERS_VERSION 1
 #define ENABLE_TRACE_PARAMETERS_VERSION_2 2
 
-/* Rights on the GUID of a provider or session. */
+/* Access rights to the GUID of a provider or session. */
 #define WMIGUID_QUERY 0x0001
 #define WMIGUID_SET 0x0002
 #define WMIGUID_NOTIFICATION 0x0004
@@ -292,7 +295,7 @@ typedef ULONG64 PROCESSTRACE_HANDLE;
 #define TRACELOG_REGISTER_GUIDS 0x0800
 #define TRACELOG_JOIN_GROUP 0x1000
 
-/* TraceMessage: what stands before the arguments. */
+/* TraceMessage: flags that select the header fields before the arguments. */
 #define TRACE_MESSAGE_SEQUENCE 0x0001
 #define TRACE_MESSAGE_GUID 0x0002
 #define TRACE_MESSAGE_COMPONENTID 0x0004
@@ -310,14 +313,14 @@ typedef ULONG64 PROCESSTRACE_HANDLE;
 #define TRACE_HEADER_FLAG_USE_GUID_PTR 0x00080000
 #define TRACE_HEADER_FLAG_USE_MOF_PTR 0x00100000
 
-/* The times of a thread in EVENT_TRACE_HEADER and EVENT_HEADER mean something else. */
+/* Values of the thread times in EVENT_TRACE_HEADER and EVENT_HEADER that are not times. */
 #define EVENT_TRACE_USE_PROCTIME 0x0001
 #define EVENT_TRACE_USE_NOCPUTIME 0x0002
 
 #define TRACE_PROVIDER_FLAG_LEGACY 0x00000001
 #define TRACE_PROVIDER_FLAG_PRE_ENABLE 0x00000002
 
-/* A classic event's header, as a provider fills it and as the older callback sees every event. */
+/* The header of a classic event. Providers fill it, and the older callback receives it for every event. */
 typedef struct _EVENT_TRACE_HEADER {
     USHORT Size;
     __extension__ union {
@@ -445,7 +448,7 @@ typedef struct _EVENT_INSTANCE_INFO {
     ULONG InstanceId;
 } EVENT_INSTANCE_INFO, *PEVENT_INSTANCE_INFO;
 
-/* What the first event of a trace says of it. */
+/* The payload of the first event of a trace, which describes the trace. */
 typedef struct _TRACE_LOGFILE_HEADER {
     ULONG BufferSize;
     __extension__ union {
@@ -483,7 +486,7 @@ typedef struct _TRACE_LOGFILE_HEADER {
     ULONG BuffersLost;
 } TRACE_LOGFILE_HEADER, *PTRACE_LOGFILE_HEADER;
 
-/* As it lies in a trace whose session had pointers of 32 bits. */
+/* The layout in a trace whose session had pointers of 32 bits. */
 typedef struct _TRACE_LOGFILE_HEADER32 {
     ULONG BufferSize;
     __extension__ union {
@@ -521,7 +524,7 @@ typedef struct _TRACE_LOGFILE_HEADER32 {
     ULONG BuffersLost;
 } TRACE_LOGFILE_HEADER32, *PTRACE_LOGFILE_HEADER32;
 
-/* As it lies in a trace whose session had pointers of 64 bits. */
+/* The layout in a trace whose session had pointers of 64 bits. */
 typedef struct _TRACE_LOGFILE_HEADER64 {
     ULONG BufferSize;
     __extension__ union {
@@ -559,7 +562,7 @@ typedef struct _TRACE_LOGFILE_HEADER64 {
     ULONG BuffersLost;
 } TRACE_LOGFILE_HEADER64, *PTRACE_LOGFILE_HEADER64;
 
-/* Settings and statistics of a session; its names follow the structure, at the offsets. */
+/* Settings and statistics of a session. The names of the session and of its file follow the structure, at the two offsets. */
 typedef struct _EVENT_TRACE_PROPERTIES {
     WNODE_HEADER Wnode;
     ULONG BufferSize; /* KB */
@@ -584,7 +587,7 @@ typedef struct _EVENT_TRACE_PROPERTIES {
     ULONG LoggerNameOffset;
 } EVENT_TRACE_PROPERTIES, *PEVENT_TRACE_PROPERTIES;
 
-/* Wnode.Flags has WNODE_FLAG_VERSIONED_PROPERTIES. */
+/* Version 2 of the properties; Wnode.Flags contains WNODE_FLAG_VERSIONED_PROPERTIES. */
 typedef struct _EVENT_TRACE_PROPERTIES_V2 {
     WNODE_HEADER Wnode;
     ULONG BufferSize;
@@ -640,7 +643,7 @@ typedef struct _TRACE_GUID_PROPERTIES {
     BOOLEAN IsEnable;
 } TRACE_GUID_PROPERTIES, *PTRACE_GUID_PROPERTIES;
 
-/* Where an event was recorded. */
+/* The processor and the session that recorded an event. */
 #ifndef ETW_BUFFER_CONTEXT_DEF
 #define ETW_BUFFER_CONTEXT_DEF
 typedef struct _ETW_BUFFER_CONTEXT {
@@ -695,7 +698,7 @@ typedef struct _ENABLE_TRACE_PARAMETERS {
     ULONG FilterDescCount;
 } ENABLE_TRACE_PARAMETERS, *PENABLE_TRACE_PARAMETERS;
 
-/* What filters of EVENT_FILTER_TYPE_EVENT_ID, ..._EVENT_NAME and ..._STACKWALK_LEVEL_KW point to. */
+/* Data of the filters EVENT_FILTER_TYPE_EVENT_ID, ..._EVENT_NAME and ..._STACKWALK_LEVEL_KW. */
 typedef struct _EVENT_FILTER_EVENT_ID {
     BOOLEAN FilterIn;
     UCHAR Reserved;
@@ -788,7 +791,7 @@ typedef struct _PROFILE_SOURCE_INFO {
     WCHAR Description[1];
 } PROFILE_SOURCE_INFO, *PPROFILE_SOURCE_INFO;
 
-/* An event as the older callback sees it. */
+/* The form of an event that the older callback receives. */
 typedef struct _EVENT_TRACE {
     EVENT_TRACE_HEADER Header;
     ULONG InstanceId;
@@ -811,11 +814,11 @@ typedef VOID(WINAPI *PEVENT_CALLBACK)(PEVENT_TRACE pEvent);
 #define ETW_EVENT_RECORD_CALLBACK
 typedef VOID(WINAPI *PEVENT_RECORD_CALLBACK)(struct _EVENT_RECORD *EventRecord);
 #endif
-/* FALSE ends ProcessTrace. */
+/* If the callback returns FALSE, ProcessTrace ends. */
 typedef ULONG(WINAPI *PEVENT_TRACE_BUFFER_CALLBACKW)(struct _EVENT_TRACE_LOGFILEW *Logfile);
 typedef ULONG(WINAPI *PEVENT_TRACE_BUFFER_CALLBACKA)(struct _EVENT_TRACE_LOGFILEA *Logfile);
 
-/* The trace that OpenTrace opens, and facts about it. */
+/* OpenTrace opens this trace, and fills in what it contains. */
 typedef struct _EVENT_TRACE_LOGFILEW {
     LPWSTR LogFileName;
     LPWSTR LoggerName;
@@ -862,7 +865,7 @@ typedef struct _EVENT_TRACE_LOGFILEA {
     PVOID Context;
 } EVENT_TRACE_LOGFILEA, *PEVENT_TRACE_LOGFILEA;
 
-/* The callback of a classic provider, for the enablements of sessions. */
+/* The callback of a classic provider, which the library calls when sessions enable and disable it. */
 typedef ULONG(WINAPI *WMIDPREQUEST)(WMIDPREQUESTCODE RequestCode, PVOID RequestContext,
                                     ULONG *BufferSize, PVOID Buffer);
 
@@ -926,8 +929,8 @@ ULONG WINAPI EnumerateTraceGuidsEx(TRACE_QUERY_INFO_CLASS TraceQueryInfoClass, P
                                    ULONG InBufferSize, PVOID OutBuffer, ULONG OutBufferSize,
                                    PULONG ReturnLength);
 
-/* Classic providers. MOF images and resources are not read. Of a provider that is enabled already, RegisterTraceGuids calls the callback and
- * returns what that returns; it is registered all the same. */
+/* Classic providers. RegisterTraceGuids ignores MOF images and resources. If a session enabled the provider before, RegisterTraceGuids calls
+ * the callback and returns its result; the provider is registered even if that is an error. */
 ULONG WINAPI RegisterTraceGuidsW(WMIDPREQUEST RequestAddress, PVOID RequestContext,
                                  LPCGUID ControlGuid, ULONG GuidCount,
                                  PTRACE_GUID_REGISTRATION TraceGuidReg, LPCWSTR MofImagePath,
@@ -945,13 +948,13 @@ ULONG WINAPI TraceEventInstance(TRACEHANDLE TraceHandle, PEVENT_INSTANCE_HEADER 
                                 PEVENT_INSTANCE_INFO InstInfo,
                                 PEVENT_INSTANCE_INFO ParentInstInfo);
 ULONG WINAPI CreateTraceInstanceId(HANDLE RegHandle, PEVENT_INSTANCE_INFO InstInfo);
-/* Pairs of an address and a size_t, 128 at most, and NULL in the end. Sessions number messages, each its own, from 1 on. */
+/* The arguments are up to 128 pairs of an address and a size_t, and then NULL. Each session numbers its messages from 1. */
 ULONG TraceMessage(TRACEHANDLE LoggerHandle, ULONG MessageFlags, LPCGUID MessageGuid,
                    USHORT MessageNumber, ...);
 ULONG TraceMessageVa(TRACEHANDLE LoggerHandle, ULONG MessageFlags, LPCGUID MessageGuid,
                      USHORT MessageNumber, va_list MessageArgList);
 
-/* The same with names of wchar_t. */
+/* The same calls with names of wchar_t. */
 static inline ULONG etw_start_trace_wide(PTRACEHANDLE Handle, const wchar_t *Name,
                                          PEVENT_TRACE_PROPERTIES Properties)
 {
@@ -1069,7 +1072,7 @@ RegisterTraceGuidsW(WMIDPREQUEST RequestAddress, PVOID RequestContext, LPCGUID C
 #define FlushTraceW(TraceHandle, InstanceName, Properties)         \
     ETW_BY_NAME(InstanceName, FlushTraceW, etw_flush_trace_wide)( \
         TraceHandle, InstanceName, Properties)
-/* Both names are of one kind, or left out. */
+/* Both names have the same type, or are NULL. */
 #define RegisterTraceGuidsW(RequestAddress, RequestContext, ControlGuid, GuidCount, TraceGuidReg, \
                             MofImagePath, MofResourceName, RegistrationHandle)                    \
     ETW_BY_NAME(MofImagePath, RegisterTraceGuidsW, etw_register_trace_guids_wide)(               \

@@ -1,11 +1,11 @@
 /*
- * Storage events: the ETW functions of StorPort, for other systems than Windows; link with -letw.
+ * Storage events: the ETW functions of StorPort, for systems other than Windows; link with -letw.
  *
- * HwDeviceExtension is any address that stands for an adapter. What events tell of it is set with etw_storport_set_adapter; without,
- * adapters are numbered as they come and have the program's name. Of addresses STOR_ADDR_BTL8 is known.
+ * HwDeviceExtension is any address that identifies an adapter. etw_storport_set_adapter sets the adapter's port and name in events. Without
+ * it, adapters are numbered in the order of their first events and have the program's name. STOR_ADDR_BTL8 is the only supported address.
  *
  * Part of openetw. Written to Microsoft's documentation; names, layouts and statuses are theirs.
- * STORPORT_ETW_MAX_BYTE_STREAM_LENGTH is published nowhere: it is chosen here.
+ * Microsoft does not publish STORPORT_ETW_MAX_BYTE_STREAM_LENGTH; its value is this project's.
  */
 #ifndef STORPORT_ETW_H
 #define STORPORT_ETW_H
@@ -94,10 +94,10 @@ ULONG StorPortEtwLogByteStream(PVOID HwDeviceExtension, PSTOR_ADDRESS Address,
 ULONG StorPortEtwLogError(PVOID HwDeviceExtension, PSTOR_ADDRESS Address, ULONG Id,
                           PCWSTR Description, ULONG DataBufferLength, PVOID DataBuffer);
 
-/* Not of Windows: what the events of a device extension say of their adapter. */
+/* Not part of Windows: sets the port and the name of an adapter in events. */
 ULONG etw_storport_set_adapter(PVOID HwDeviceExtension, ULONG PortNumber, const char *MiniportName);
 
-/* On which the following rest: Count names and values. */
+/* The general call of the following ones: an event with Count names and values. */
 ULONG etw_storport_event(PVOID HwDeviceExtension, PSTOR_ADDRESS Address, ULONG EventChannel,
                          ULONG EventId, PCWSTR EventDescription, ULONGLONG EventKeywords,
                          ULONG EventLevel, ULONG EventOpcode, PVOID Srb, ULONG Count,
@@ -145,7 +145,7 @@ static inline ULONG StorPortEtwChannelEvent8(
 }
 #endif
 
-/* To the diagnostic channel. */
+/* Events of the diagnostic channel. */
 #define StorPortEtwEvent2(Extension, Address, ...) \
     StorPortEtwChannelEvent2(Extension, Address, StorportEtwEventDiagnostic, __VA_ARGS__)
 #define StorPortEtwEvent4(Extension, Address, ...) \

@@ -1,13 +1,14 @@
 /*
- * The trace data helper: names and values of events. For other systems than Windows; link with -letw.
+ * The trace data helper: names and values of events. For systems other than Windows; link with -letw.
  *
  * Part of openetw. Written to Microsoft's documentation; names, layouts and statuses are theirs.
  *
- * Texts are UTF-16; names and paths that are arguments may also be wchar_t. What a trace says of its own events (TRACE_EVENT_INFO,
- * manifests of EventSources) is known in the callbacks of the ProcessTrace that reads it, on its thread.
+ * Texts are UTF-16; names and paths in arguments may also be wchar_t. A trace can contain schemas of its own events (TRACE_EVENT_INFO,
+ * manifests of EventSources). They are available in the callbacks of the ProcessTrace that reads the trace, on its thread.
  *
- * Not supported (ERROR_NOT_SUPPORTED): TdhEnumerateProviderFilters, TdhEnumerateManifestProviderEvents; payload filters of fields behind
- * one whose length another field tells; TdhEnumerateProviderFieldInformation and TdhQueryProviderFieldInformation but for keywords.
+ * Not supported (ERROR_NOT_SUPPORTED): TdhEnumerateProviderFilters; TdhEnumerateManifestProviderEvents; payload filters of a field that
+ * follows a field whose length another field contains; TdhEnumerateProviderFieldInformation and TdhQueryProviderFieldInformation, except
+ * for keywords.
  */
 #ifndef __TDH_H__
 #define __TDH_H__
@@ -19,7 +20,7 @@
 typedef ULONG TDHSTATUS;
 typedef HANDLE TDH_HANDLE, *PTDH_HANDLE;
 
-/* How a value lies in the payload. */
+/* In-types: the stored form of a value. */
 enum _TDH_IN_TYPE {
     TDH_INTYPE_NULL = 0,
     TDH_INTYPE_UNICODESTRING = 1,
@@ -60,7 +61,7 @@ enum _TDH_IN_TYPE {
     TDH_INTYPE_WBEMSID = 310
 };
 
-/* How a value is meant. */
+/* Out-types: the shown form of a value. */
 enum _TDH_OUT_TYPE {
     TDH_OUTTYPE_NULL = 0,
     TDH_OUTTYPE_STRING = 1,
@@ -201,7 +202,7 @@ typedef struct _PAYLOAD_FILTER_PREDICATE {
     LPWSTR Value;
 } PAYLOAD_FILTER_PREDICATE, *PPAYLOAD_FILTER_PREDICATE;
 
-/* Offsets here and below count from the beginning of the structure that TDH filled; 0: absent. */
+/* Offsets here and below count from the start of the structure that TDH filled. An offset of 0 means that the text is absent. */
 typedef struct _EVENT_MAP_ENTRY {
     ULONG OutputOffset;
     __extension__ union {
@@ -265,7 +266,7 @@ typedef struct _TRACE_EVENT_INFO {
     ULONG ProviderNameOffset;
     ULONG LevelNameOffset;
     ULONG ChannelNameOffset;
-    ULONG KeywordsNameOffset; /* Texts, each with its NUL, and one NUL more */
+    ULONG KeywordsNameOffset; /* Texts with a NUL each, and a NUL behind the last */
     ULONG TaskNameOffset;
     ULONG OpcodeNameOffset;
     ULONG EventMessageOffset;
@@ -365,26 +366,26 @@ typedef struct _PROVIDER_EVENT_INFO {
 extern "C" {
 #endif
 
-/* Schema of an event. ERROR_INSUFFICIENT_BUFFER and the size, ERROR_NOT_FOUND. */
+/* Gets the schema of an event. If the buffer is too small, returns ERROR_INSUFFICIENT_BUFFER and the size; without a schema, ERROR_NOT_FOUND. */
 TDHSTATUS TdhGetEventInformation(PEVENT_RECORD Event, ULONG TdhContextCount,
                                  PTDH_CONTEXT TdhContext, PTRACE_EVENT_INFO Buffer,
                                  PULONG BufferSize);
 TDHSTATUS TdhGetEventMapInformation(PEVENT_RECORD pEvent, LPWSTR pMapName, PEVENT_MAP_INFO pBuffer,
                                     ULONG *pBufferSize);
-/* Bytes of a property, by name: of a struct's member the struct and then the member. */
+/* Get a property's bytes by name. A member of a struct has two descriptors: the struct, then the member. */
 TDHSTATUS TdhGetPropertySize(PEVENT_RECORD pEvent, ULONG TdhContextCount,
                              PTDH_CONTEXT pTdhContext, ULONG PropertyDataCount,
                              PPROPERTY_DATA_DESCRIPTOR pPropertyData, ULONG *pPropertySize);
 TDHSTATUS TdhGetProperty(PEVENT_RECORD pEvent, ULONG TdhContextCount, PTDH_CONTEXT pTdhContext,
                          ULONG PropertyDataCount, PPROPERTY_DATA_DESCRIPTOR pPropertyData,
                          ULONG BufferSize, PBYTE pBuffer);
-/* Text of the value at the front of UserData, and how much of that it takes. */
+/* Formats the value at the front of UserData, and returns the size of the value. */
 TDHSTATUS TdhFormatProperty(PTRACE_EVENT_INFO EventInfo, PEVENT_MAP_INFO MapInfo,
                             ULONG PointerSize, USHORT PropertyInType, USHORT PropertyOutType,
                             USHORT PropertyLength, USHORT UserDataLength, PBYTE UserData,
                             PULONG BufferSize, PWCHAR Buffer, PUSHORT UserDataConsumed);
 
-/* Schemas for this process: manifests, and programs that contain them. */
+/* Load schemas for this process, from manifests and from programs that contain them. */
 TDHSTATUS TdhLoadManifest(LPWSTR Manifest);
 TDHSTATUS TdhLoadManifestFromBinary(LPWSTR BinaryPath);
 TDHSTATUS TdhLoadManifestFromMemory(const void *pData, ULONG cbData);
@@ -408,7 +409,7 @@ TDHSTATUS TdhEnumerateProviderFilters(LPGUID Guid, ULONG TdhContextCount, PTDH_C
                                       ULONG *FilterCount, PPROVIDER_FILTER_INFO *Buffer,
                                       ULONG *BufferSize);
 
-/* Decoding handles: what TDH_CONTEXTs say, kept for many events. */
+/* Decoding handles keep the settings of TDH_CONTEXTs for many events. */
 TDHSTATUS TdhOpenDecodingHandle(PTDH_HANDLE Handle);
 TDHSTATUS TdhSetDecodingParameter(TDH_HANDLE Handle, PTDH_CONTEXT TdhContext);
 TDHSTATUS TdhGetDecodingParameter(TDH_HANDLE Handle, PTDH_CONTEXT TdhContext);
@@ -428,7 +429,7 @@ TDHSTATUS TdhAggregatePayloadFilters(ULONG PayloadFilterCount, PVOID *PayloadFil
                                      PEVENT_FILTER_DESCRIPTOR EventFilterDescriptor);
 TDHSTATUS TdhCleanupPayloadEventFilterDescriptor(PEVENT_FILTER_DESCRIPTOR EventFilterDescriptor);
 
-/* The same with names and paths of wchar_t, where that has 32 bits. */
+/* The same calls with names and paths of a 32-bit wchar_t. */
 TDHSTATUS etw_tdh_map_wide(PEVENT_RECORD Event, const wchar_t *MapName, PEVENT_MAP_INFO Buffer,
                            ULONG *BufferSize);
 TDHSTATUS etw_tdh_load_wide(const wchar_t *Manifest);

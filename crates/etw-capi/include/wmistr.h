@@ -1,5 +1,5 @@
 /*
- * WNODE_HEADER, with which the properties of a session begin. For other systems than Windows.
+ * WNODE_HEADER, the start of EVENT_TRACE_PROPERTIES. For systems other than Windows.
  *
  * Part of openetw. Written to Microsoft's documentation; names and layouts are theirs.
  */
@@ -9,7 +9,7 @@
 #include "etw_base.h"
 
 typedef struct _WNODE_HEADER {
-    ULONG BufferSize; /* of the whole structure, in bytes */
+    ULONG BufferSize; /* size of the whole structure, in bytes */
     ULONG ProviderId;
     __extension__ union {
         ULONG64 HistoricalContext; /* The session's handle */
@@ -51,7 +51,7 @@ typedef struct _WNODE_HEADER {
 #define WNODE_FLAG_SEND_DATA_BLOCK 0x00400000u
 #define WNODE_FLAG_VERSIONED_PROPERTIES 0x00800000u
 
-/* What a classic provider's control callback is asked for. */
+/* Requests to a classic provider's control callback. */
 typedef enum {
     WMI_GET_ALL_DATA = 0,
     WMI_GET_SINGLE_INSTANCE = 1,

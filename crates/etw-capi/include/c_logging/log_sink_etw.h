@@ -1,5 +1,5 @@
 /*
- * The ETW log sink, for other systems than Windows; link with -letw.
+ * The ETW log sink, for systems other than Windows; link with -letw.
  *
  * With c-logging's headers in the path (log_sink_if.h), this header replaces its log_sink_etw.h. Without them it declares the types that the
  * sink needs, with c-logging's names and layouts, for programs that call the sink themselves: see etw_log.h.

@@ -1,6 +1,6 @@
 /*
- * Part of openetw: see ../etw_windows.h. The annotations __in and __out, which are names of the C++ library's own: its headers that have
- * them come first.
+ * Part of openetw: see ../etw_windows.h. The annotations __in and __out. The C++ library uses the same names, so its headers that do
+ * are included first.
  */
 #ifndef ETW_WINDOWS_SPECSTRINGS_H
 #define ETW_WINDOWS_SPECSTRINGS_H

@@ -7,6 +7,6 @@
 #define _getwche getchar
 #define _getche getchar
 #define getch getchar
-/* Nobody can be asked without waiting. */
+/* There is no way to test for a key without waiting, so no key was pressed. */
 #define _kbhit() 0
 #endif

@@ -1,4 +1,4 @@
-/* Part of openetw: DEFINE_GUID defines from here on. No guard: see ../etw_define_guid.h. */
+/* Part of openetw: from here, DEFINE_GUID defines GUIDs. No include guard: see ../etw_define_guid.h. */
 #ifndef INITGUID
 #define INITGUID
 #endif

@@ -1,6 +1,6 @@
 /*
- * A main that calls wmain, for programs that start with wmain as on Windows. One file of the program includes it, or the compiler does with
- * that file: -include wmain.h. For -fshort-wchar.
+ * A main that calls wmain, for programs with wmain and -fshort-wchar. One file of the program includes it, or is compiled with
+ * -include wmain.h.
  *
  * Part of openetw.
  */

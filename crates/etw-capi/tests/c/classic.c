@@ -1,6 +1,6 @@
 /*
- * A classic provider as Microsoft's documentation writes it, under a private session and a global one of its own: what its callback receives,
- * in which order, every form of its events, and every status. PRIVATE_OUT and GLOBAL_OUT name the files. Compiled as C and as C++.
+ * A classic provider in the form of Microsoft's documentation, with a private and a global session: the calls of its callback in order, every
+ * form of its events, and every status. PRIVATE_OUT and GLOBAL_OUT name the files. Compiled as C and as C++.
  */
 /* nanosleep */
 #ifndef _DEFAULT_SOURCE
@@ -28,7 +28,7 @@ DEFINE_GUID(MessageGuid, 0xc1a551c4, 0x1111, 0x2222, 1, 2, 3, 4, 5, 6, 7, 8);
         }                                                                              \
     } while (0)
 
-/* What a callback was told last, and how often it was told anything. */
+/* The last call of the callback, and the number of calls. */
 typedef struct {
     WMIDPREQUESTCODE code;
     TRACEHANDLE logger;
@@ -54,7 +54,7 @@ static ULONG WINAPI control(WMIDPREQUESTCODE code, PVOID context, ULONG *size, P
     return mine->answer;
 }
 
-/* A global session tells programs by another thread. */
+/* A global session's callback runs on another thread. */
 static void wait_for(const Told *of, int calls, WMIDPREQUESTCODE code, int level, ULONG flags)
 {
     struct timespec pause = {0, 1000000};
@@ -145,14 +145,14 @@ static void forms_of_events(TRACEHANDLE logger)
     } mof;
     Order event = order(2, "coffee");
     ULONG number = 3;
-    /* The GUID elsewhere. */
+    /* The header points to the GUID. */
     event.header.GuidPtr = (ULONG64)(uintptr_t)&OrderGuid;
     event.header.Flags |= WNODE_FLAG_USE_GUID_PTR;
     CHECK(TraceEvent(logger, &event.header), ERROR_SUCCESS);
     event.header.GuidPtr = 0;
     CHECK(TraceEvent(logger, &event.header), ERROR_INVALID_PARAMETER);
 
-    /* The data elsewhere, in pieces. */
+    /* The header points to the data, in pieces. */
     memset(&mof, 0, sizeof mof);
     mof.header = order(0, "").header;
     mof.header.Flags |= WNODE_FLAG_USE_MOF_PTR;
@@ -164,7 +164,7 @@ static void forms_of_events(TRACEHANDLE logger)
     mof.fields[2].DataPtr = (ULONG64)(uintptr_t)"er";
     mof.fields[2].Length = 3;
     CHECK(TraceEvent(logger, &mof.header), ERROR_SUCCESS);
-    /* As many as there may be, and one more. */
+    /* The largest number of pieces, and one more. */
     mof.header.Size = sizeof mof.header + MAX_MOF_FIELDS * sizeof(MOF_FIELD);
     CHECK(TraceEvent(logger, &mof.header), ERROR_SUCCESS);
     mof.header.Size += sizeof(MOF_FIELD);
@@ -175,7 +175,7 @@ static void forms_of_events(TRACEHANDLE logger)
     mof.fields[1].DataPtr = 0;
     CHECK(TraceEvent(logger, &mof.header), ERROR_INVALID_PARAMETER);
 
-    /* Sizes and flags that cannot be. */
+    /* Invalid sizes and flags. */
     event = order(9, "never");
     event.header.Size = sizeof event.header - 1;
     CHECK(TraceEvent(logger, &event.header), ERROR_INVALID_PARAMETER);
@@ -190,7 +190,7 @@ static void forms_of_events(TRACEHANDLE logger)
     CHECK(TraceEvent(0, &event.header), ERROR_INVALID_PARAMETER);
     CHECK(TraceEvent(INVALID_TRACEHANDLE, &event.header), ERROR_INVALID_HANDLE);
 
-    /* What no buffer of the session holds, and what no record does. */
+    /* An event larger than the session's buffers, and one larger than any record. */
     {
         char *large = (char *)calloc(1, 1 << 20);
         mof.header.Size = sizeof mof.header + sizeof(MOF_FIELD);
@@ -256,7 +256,7 @@ static void messages(TRACEHANDLE logger)
     CHECK(message_va(logger, all, &MessageGuid, 11, "", (size_t)0, &number, sizeof number, NULL), ERROR_SUCCESS);
     CHECK(TraceMessage(logger, TRACE_MESSAGE_COMPONENTID, (LPCGUID)(const void *)&component, 12, NULL),
           ERROR_SUCCESS);
-    /* 20 pieces: more than registers hold. */
+    /* 20 pieces: more arguments than registers. */
 #define TWO "a", (size_t)1, "b", (size_t)1
 #define TEN TWO, TWO, TWO, TWO, TWO
     CHECK(TraceMessage(logger, TRACE_MESSAGE_GUID | TRACE_MESSAGE_PERFORMANCE_TIMESTAMP, &MessageGuid, 13, TEN, TEN,
@@ -324,7 +324,7 @@ int main(void)
     instances(logger, classes[0].RegHandle, classes[1].RegHandle);
     messages(logger);
 
-    /* The global one takes the provider from it. */
+    /* The global session takes the provider over. */
     before = logger;
     CHECK(EnableTraceEx2(of_global, &ControlGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 2, 0x3, 0, 5000, NULL),
           ERROR_SUCCESS);
@@ -335,7 +335,7 @@ int main(void)
     forms_of_events(logger);
     instances(logger, classes[0].RegHandle, classes[1].RegHandle);
     messages(logger);
-    /* Of another level and other flags: the same session. */
+    /* The same session enables it with another level and other flags. */
     CHECK(EnableTraceEx2(of_global, &ControlGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 0, 0, 0, 5000, NULL),
           ERROR_SUCCESS);
     wait_for(&told, 3, WMI_ENABLE_EVENTS, 0, 0);
@@ -344,12 +344,12 @@ int main(void)
     CHECK(EnableTraceEx2(of_global, &ControlGuid, EVENT_CONTROL_CODE_CAPTURE_STATE, 1, 2, 0, 5000, NULL),
           ERROR_SUCCESS);
     wait_for(&told, 4, WMI_CAPTURE_STATE, 0, 0);
-    /* What the private session has no more it cannot let go. */
+    /* The private session cannot disable a provider that another session has taken over. */
     CHECK(EnableTrace(FALSE, 0, 0, &ControlGuid, of_private), ERROR_SUCCESS);
     CHECK(told.calls, 4);
     CHECK(write_order(logger, 102), ERROR_SUCCESS);
 
-    /* The private one takes it back, lets it go, and nobody has it. */
+    /* The private session takes the provider back and disables it; then no session has it. */
     CHECK(EnableTrace(TRUE, 0, 5, &ControlGuid, of_private), ERROR_SUCCESS);
     wait_for(&told, 5, WMI_ENABLE_EVENTS, 5, 0);
     CHECK(write_order(logger, 103), ERROR_INVALID_HANDLE);
@@ -359,7 +359,7 @@ int main(void)
     CHECK(GetLastError(), ERROR_INVALID_HANDLE);
     CHECK(write_order(told.logger, 105), ERROR_INVALID_HANDLE);
 
-    /* Enabled before it is registered: the callback runs within, and its answer is the call's. */
+    /* A session enabled the provider before it registers: the registration calls the callback and returns its result. */
     CHECK(EnableTraceEx2(of_global, &OtherGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 3, 9, 0, 0, NULL), ERROR_SUCCESS);
     told_other.answer = ERROR_INVALID_FUNCTION;
     CHECK(RegisterTraceGuidsA(control, &told_other, &OtherGuid, 0, NULL, NULL, NULL, &other), ERROR_INVALID_FUNCTION);

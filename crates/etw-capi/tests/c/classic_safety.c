@@ -1,6 +1,6 @@
 /*
- * Classic events from a signal handler, in the middle of other ones, and without an allocation. TRACE_OUT names the file; prints how many
- * events were taken, and how many were refused. With COUNT_ALLOCATIONS the linker leads what allocates here.
+ * Classic events from a signal handler that interrupts other writes, without an allocation. TRACE_OUT names the file. Prints the numbers of
+ * admitted and refused events. With COUNT_ALLOCATIONS, the linker redirects allocations to this file.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
@@ -123,7 +123,7 @@ int main(void)
         unsigned long count = 0;
         unsigned long failed = write_all(&count);
         taken += count;
-        /* The handler adds to it too: one instruction would not be enough everywhere, so its share is counted separately. */
+        /* The handler counts its events separately, because an addition is not one instruction on every machine. */
         if (failed != 0)
             __atomic_add_fetch((unsigned long *)&refused, failed, __ATOMIC_SEQ_CST);
     }

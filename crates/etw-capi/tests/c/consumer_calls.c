@@ -1,5 +1,5 @@
 /*
- * Statuses of the consumer's and the decoding calls, on the trace that write_calls.c writes (CALLS_TRACE) and a file that is none
+ * Statuses of the calls of consumers and of decoding, on the trace that write_calls.c writes (CALLS_TRACE) and on a file that is not a trace
  * (NO_TRACE). Compiled as C and as C++.
  */
 #define INITGUID
@@ -87,7 +87,7 @@ static VOID WINAPI nested(PEVENT_RECORD event)
     if (headers > 100)
         return;
     headers = 101;
-    CHECK(ProcessTrace(&current, 1, NULL, NULL), ERROR_INVALID_PARAMETER); /* It is being read. */
+    CHECK(ProcessTrace(&current, 1, NULL, NULL), ERROR_INVALID_PARAMETER); /* ProcessTrace is reading it. */
     seen = 0;
     CHECK(ProcessTrace(&other, 1, NULL, NULL), ERROR_SUCCESS);
     CHECK(seen > 7, 1);
@@ -209,7 +209,7 @@ static void check_opening(const char *path, const char *no_trace)
     CHECK(OpenTraceA(NULL), INVALID_PROCESSTRACE_HANDLE);
     CHECK(GetLastError(), ERROR_INVALID_PARAMETER);
     logfile = logfile_of(path);
-    CHECK(OpenTraceA(&logfile), INVALID_PROCESSTRACE_HANDLE); /* Nobody would be told. */
+    CHECK(OpenTraceA(&logfile), INVALID_PROCESSTRACE_HANDLE); /* There is no callback. */
     CHECK(GetLastError(), ERROR_INVALID_PARAMETER);
     logfile = logfile_of(NULL);
     logfile.EventRecordCallback = count;
@@ -274,7 +274,7 @@ static void check_opening(const char *path, const char *no_trace)
     CHECK(all > 7 && all < 64, 1);
     for (i = 2; i < all; i++)
         CHECK(times[i - 1] <= times[i], 1);
-    /* Once more, and a window of one moment: the header, and what is of that moment. */
+    /* A second read, with a window of one instant: the header, and the events of that instant. */
     seen = 0;
     CHECK(ProcessTrace(&current, 1, NULL, NULL), ERROR_SUCCESS);
     CHECK(seen, all);
@@ -287,7 +287,7 @@ static void check_opening(const char *path, const char *no_trace)
 
     close_in_callback = 3;
     seen = 0;
-    /* The events of buffers that had begun still come: here all. */
+    /* ProcessTrace delivers the rest of the current buffer: here all events. */
     CHECK(ProcessTrace(&current, 1, NULL, NULL), ERROR_CANCELLED);
     CHECK(seen, all);
     close_in_callback = 0;
@@ -342,10 +342,10 @@ static void check_schemas(const char *path)
         utf16_path[i] = (WCHAR)(unsigned char)path_of_manifest[i];
     }
     CHECK(TdhLoadManifest(wide_path), ERROR_SUCCESS);
-    CHECK(TdhLoadManifest(utf16_path), ERROR_SUCCESS); /* Read anew. */
+    CHECK(TdhLoadManifest(utf16_path), ERROR_SUCCESS); /* The manifest is read again. */
     CHECK(TdhUnloadManifest(wide_path), ERROR_SUCCESS);
     CHECK(TdhUnloadManifest(utf16_path), ERROR_NOT_FOUND);
-    CHECK(TdhLoadManifestFromBinary(wide_path), ERROR_SUCCESS); /* It looks at what the file is. */
+    CHECK(TdhLoadManifestFromBinary(wide_path), ERROR_SUCCESS); /* The call detects the type of the file. */
     CHECK(TdhUnloadManifest(wide_path), ERROR_SUCCESS);
     CHECK(TdhLoadManifestFromBinary(L"/tmp/no such program.exe"), ERROR_FILE_NOT_FOUND);
     CHECK(TdhLoadManifestFromMemory("<a", 2), ERROR_XML_PARSE_ERROR);
@@ -437,7 +437,7 @@ static void check_handles(void)
     CHECK(TdhCloseDecodingHandle(handle), ERROR_SUCCESS);
     CHECK(TdhCloseDecodingHandle(closed), ERROR_INVALID_PARAMETER);
     CHECK(TdhGetWppMessage(closed, &event, &size, NULL), ERROR_INVALID_PARAMETER);
-    /* A record that nobody delivered. */
+    /* A record that ProcessTrace did not deliver. */
     CHECK(TdhGetEventInformation(&event, 0, NULL, NULL, &size), ERROR_NOT_FOUND);
 }
 
@@ -510,7 +510,7 @@ static VOID WINAPI throwing(PEVENT_RECORD)
         throw 42;
 }
 
-/* What is thrown in a callback comes out of ProcessTrace, and the trace can be read again. */
+/* A C++ exception of a callback leaves ProcessTrace, and the trace can be read again. */
 static void check_exceptions(const char *path)
 {
     EVENT_TRACE_LOGFILEA logfile = logfile_of(path);

@@ -1,5 +1,5 @@
 /*
- * A controller as Microsoft's documentation writes it: a session to a file, a provider of this process, everything that can be asked.
+ * A controller in the form of Microsoft's documentation: a session to a file, a provider of this process, and every query.
  * TRACE_OUT names the file. Compiled as C and as C++, with names of both widths.
  */
 #define INITGUID
@@ -121,7 +121,7 @@ int main(void)
         return 4;
     CHECK(QueryTraceW(0, L"Sample Session", &other.p), ERROR_SUCCESS);
 
-    /* Who is enabled, and by whom. */
+    /* The enabled providers, and the sessions that enabled them. */
     CHECK(EnumerateTraceGuidsEx(TraceGuidQueryList, NULL, 0, NULL, 0, &needed), ERROR_INSUFFICIENT_BUFFER);
     CHECK(needed, sizeof(GUID));
     CHECK(EnumerateTraceGuidsEx(TraceGuidQueryList, NULL, 0, out.bytes, sizeof out, &needed), ERROR_SUCCESS);
@@ -152,7 +152,7 @@ int main(void)
     if (number == 0)
         return 8;
 
-    /* Only odd ones, of this process. */
+    /* Only odd event ids of this process. */
     memset(&parameters, 0, sizeof parameters);
     memset(filters, 0, sizeof filters);
     filters[0].Ptr = (ULONGLONG)(uintptr_t)&ids;
@@ -208,7 +208,7 @@ int main(void)
     CHECK(count, 1);
     print("all", &all);
 
-    /* A name that does not fit: it is stopped all the same. */
+    /* The name does not fit; the session is stopped anyway. */
     clear(&all);
     all.p.LogFileNameOffset = 0;
     all.p.LoggerNameOffset = sizeof all - 4;

@@ -1,4 +1,4 @@
-/* The statuses of the controllers' calls, with wrong arguments of every kind. FOLDER is one for files. Compiled as C and as C++. */
+/* Statuses of the controllers' calls with every kind of wrong argument. FOLDER names a folder for files. Compiled as C and as C++. */
 #define INITGUID
 #include <evntrace.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static Properties *fresh(void)
     return &all;
 }
 
-/* Starts with one thing changed. */
+/* Starts a session with one setting changed. */
 #define START_WITH(change, wanted)                                  \
     do {                                                            \
         TRACEHANDLE handle_ = 0;                                    \
@@ -133,7 +133,7 @@ static void starts(void)
     START_WITH(all.p.LoggerNameOffset = sizeof all - 5, ERROR_BAD_LENGTH);
     START_WITH(all.p.LogFileNameOffset = 8, ERROR_INVALID_PARAMETER);
     START_WITH(all.p.LogFileNameOffset = sizeof all, ERROR_INVALID_PARAMETER);
-    START_WITH(memset(all.file, 'x', sizeof all.file), ERROR_INVALID_PARAMETER); /* No end. */
+    START_WITH(memset(all.file, 'x', sizeof all.file), ERROR_INVALID_PARAMETER); /* The name has no NUL. */
     START_WITH(all.file[0] = 0, ERROR_BAD_PATHNAME);
     START_WITH(strcat(all.file, "/in/no/folder"), ERROR_BAD_PATHNAME);
     START_WITH(strcpy(all.file, "\xff\xfe"), ERROR_BAD_PATHNAME);
@@ -214,10 +214,10 @@ static void controls(void)
     CHECK(ControlTraceA(handle, NULL, &fresh()->p, EVENT_TRACE_CONTROL_CONVERT_TO_REALTIME), ERROR_NOT_SUPPORTED);
     fresh()->p.LogFileNameOffset = sizeof all - 2;
     CHECK(QueryTraceA(handle, NULL, &all.p), ERROR_MORE_DATA);
-    CHECK(all.p.Wnode.HistoricalContext == handle, 1); /* The numbers are written. */
+    CHECK(all.p.Wnode.HistoricalContext == handle, 1); /* The call fills in the numbers. */
     fresh()->p.LogFileNameOffset = all.p.LoggerNameOffset = 0;
     CHECK(QueryTraceA(handle, NULL, &all.p), ERROR_SUCCESS);
-    CHECK(UpdateTraceA(handle, NULL, &fresh()->p), ERROR_BAD_PATHNAME); /* It has this file. */
+    CHECK(UpdateTraceA(handle, NULL, &fresh()->p), ERROR_BAD_PATHNAME); /* The session already has this file. */
     (void)fresh();
     strcat(all.file, "3");
     CHECK(UpdateTraceA(handle, NULL, &all.p), ERROR_SUCCESS);
@@ -245,15 +245,15 @@ static void controls(void)
     other.p.Wnode.BufferSize = 3;
     CHECK(QueryAllTracesA(array, 2, &count), ERROR_BAD_LENGTH);
     fresh()->p.LogFileNameOffset = 0;
-    CHECK(UpdateTraceA(second, NULL, &all.p), ERROR_INVALID_PARAMETER); /* It would have no output. */
+    CHECK(UpdateTraceA(second, NULL, &all.p), ERROR_INVALID_PARAMETER); /* The session would have no output. */
     CHECK(StopTraceA(second, NULL, &fresh()->p), ERROR_SUCCESS);
     CHECK(StopTraceA(0, "calls", &fresh()->p), ERROR_SUCCESS);
     CHECK(StopTraceA(handle, NULL, &fresh()->p), ERROR_WMI_INSTANCE_NOT_FOUND);
 
-    /* In memory: a flush writes a file. */
+    /* A session in memory: a flush writes a file. */
     (void)fresh();
     all.p.LogFileMode = EVENT_TRACE_BUFFERING_MODE;
-    CHECK(StartTraceA(&handle, "memory", &all.p), ERROR_INVALID_PARAMETER); /* It has no file. */
+    CHECK(StartTraceA(&handle, "memory", &all.p), ERROR_INVALID_PARAMETER); /* The session has no file. */
     all.p.LogFileNameOffset = 0;
     CHECK(StartTraceA(&handle, "memory", &all.p), ERROR_SUCCESS);
     CHECK(FlushTraceA(handle, NULL, &all.p), ERROR_BAD_PATHNAME);
@@ -264,7 +264,7 @@ static void controls(void)
     CHECK(ControlTraceA(handle, NULL, &all.p, EVENT_TRACE_CONTROL_STOP), ERROR_SUCCESS);
 }
 
-/* Sessions of this process need no host. One a run: what a thread may still write to is never given back. */
+/* Sessions of this process need no host. One session in each run, because memory that a thread may still write to is never freed. */
 static void privates(const char *kind)
 {
     TRACEHANDLE handle = 0, second = 0;
@@ -343,7 +343,7 @@ static void enables(void)
     CHECK(EnableTraceEx2(handle, &ProviderGuid, 3, 5, 0, 0, 0, NULL), ERROR_INVALID_PARAMETER);
     CHECK(EnableTraceEx2(handle, &ProviderGuid, 1, 5, 0, 0, 0, NULL), ERROR_SUCCESS);
     CHECK(EnableTraceEx2(handle, &ProviderGuid, 0, 0, 0, 0, 0, NULL), ERROR_SUCCESS);
-    CHECK(EnableTraceEx2(handle, &ProviderGuid, 0, 0, 0, 0, 0, NULL), ERROR_SUCCESS); /* Was not. */
+    CHECK(EnableTraceEx2(handle, &ProviderGuid, 0, 0, 0, 0, 0, NULL), ERROR_SUCCESS); /* The provider was not enabled. */
     CHECK(EnableTrace(1, 0, 256, &ProviderGuid, handle), ERROR_INVALID_PARAMETER);
     CHECK(EnableTrace(1, 0, 5, NULL, handle), ERROR_INVALID_PARAMETER);
     CHECK(EnableTraceEx(&ProviderGuid, NULL, handle, 2, 5, 0, 0, 0, NULL), ERROR_INVALID_PARAMETER);
@@ -377,7 +377,7 @@ static void enables(void)
 
     parameters.FilterDescCount = 0;
     for (number = 0; number < 32; number++) {
-        /* 50 for what Linux has nothing for, 87 for what nobody knows. */
+        /* 50 for classes that Linux has no data for, 87 for unknown classes. */
         ULONG wanted = number >= 12 ? ERROR_INVALID_PARAMETER
                        : (0xd08u >> number & 1u) ? ERROR_NOT_SUPPORTED
                                                  : ERROR_SUCCESS;
@@ -424,7 +424,7 @@ static void enables(void)
     CHECK(filtered(handle, EVENT_FILTER_TYPE_SCHEMATIZED, bytes, 24, 0), ERROR_SUCCESS);
     CHECK(filtered(handle, EVENT_FILTER_TYPE_SCHEMATIZED, bytes, 1025, 0), ERROR_INVALID_PARAMETER);
     CHECK(filtered(handle, EVENT_FILTER_TYPE_PAYLOAD, bytes, 64, 0), ERROR_INVALID_PARAMETER);
-    /* Whose call stacks: of use only where there are some. */
+    /* Filters of call stacks, which need an enablement with call stacks. */
     memset(words, 0, sizeof words);
     shorts[1] = 2;
     CHECK(filtered(handle, EVENT_FILTER_TYPE_STACKWALK, words, 8, 0), ERROR_INVALID_PARAMETER);
@@ -521,7 +521,7 @@ int main(void)
         ULONG count = 9;
         PEVENT_TRACE_PROPERTIES array[1];
         array[0] = &fresh()->p;
-        CHECK(StartTraceA(&handle, "calls", &all.p), ERROR_FILE_NOT_FOUND); /* No program is found that would be a host. */
+        CHECK(StartTraceA(&handle, "calls", &all.p), ERROR_FILE_NOT_FOUND); /* There is no program to start as host. */
         CHECK(QueryTraceA(0, "calls", &fresh()->p), ERROR_WMI_INSTANCE_NOT_FOUND);
         CHECK(QueryAllTracesA(array, 1, &count), ERROR_SUCCESS);
         CHECK(count, 0);

@@ -1,6 +1,6 @@
 /*
  * Settings of the program's compilation that reach the log sink: LOG_SINK_ETW_PROVIDER_GUID, and the size of wchar_t. Logs one text of
- * wchar_t, behind which other memory follows at once.
+ * wchar_t, directly followed by other memory.
  */
 #define LOG_SINK_ETW_PROVIDER_GUID (0x41fc493d, 0x1bc2, 0x4ea6, 0xbb, 0x02, 0xd9, 0xde, 0xf0, 0xd7, 0xaf, 0x9e)
 #include <etw_log.h>

@@ -1,4 +1,4 @@
-/* A program with c-logging's accessors: contexts are then theirs, and nothing of them is looked at but through these functions. */
+/* A program with c-logging's accessors. The sink reads contexts through these functions alone. */
 #include <etw_log.h>
 #include <etw_session.h>
 #include <stdio.h>

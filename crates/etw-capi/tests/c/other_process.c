@@ -33,7 +33,7 @@ static void pause_ms(long ms)
 
 static int rounds, captures, failures;
 
-/* Takes its time for level 3. */
+/* The callback takes a second for level 3. */
 static VOID NTAPI changed(LPCGUID source, ULONG control, UCHAR level, ULONGLONG any, ULONGLONG all,
                           PEVENT_FILTER_DESCRIPTOR filter, PVOID context)
 {
@@ -46,7 +46,7 @@ static VOID NTAPI changed(LPCGUID source, ULONG control, UCHAR level, ULONGLONG 
         __atomic_add_fetch(&rounds, 1, __ATOMIC_RELEASE);
 }
 
-/* Writes ten events in each round, which an enablement of level 4 or above starts; ends when the pipe says so. */
+/* Writes ten events in each round. An enablement of level 4 or above starts a round; the pipe ends the process. */
 static int provide(int input, int output)
 {
     REGHANDLE handle = 0;
@@ -129,7 +129,7 @@ int main(int count, char **arguments)
     orders = to[1];
     answers = from[0];
 
-    /* Enabled before it is registered or not: a session remembers it. */
+    /* The session keeps the enablement, whether the provider is registered or not. */
     all.p.Wnode.BufferSize = sizeof all;
     all.p.Wnode.Flags = WNODE_FLAG_TRACED_GUID;
     all.p.LogFileNameOffset = offsetof(Properties, file);
@@ -151,7 +151,7 @@ int main(int count, char **arguments)
           ERROR_SUCCESS);
     ten_events(); /* 0 to 9 */
 
-    /* Its callback takes longer than the call waits; then it waits long enough. */
+    /* First the callback takes longer than the call waits; then the call waits long enough. */
     CHECK(EnableTraceEx2(session, &ProviderGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 3, 0, 0, 20, NULL), ERROR_TIMEOUT);
     CHECK(EnableTraceEx2(session, &ProviderGuid, EVENT_CONTROL_CODE_ENABLE_PROVIDER, 3, 0, 0, 0xffffffffu, NULL),
           ERROR_SUCCESS);

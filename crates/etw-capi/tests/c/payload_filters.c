@@ -1,5 +1,4 @@
-/* Filters that look into events: those of payload, and the one that only the provider understands. TRACE_OUT names the file. Compiled as
- * C and as C++. */
+/* Payload filters, and the filter that the provider itself evaluates. TRACE_OUT names the file. Compiled as C and as C++. */
 #define INITGUID
 #include <evntprov.h>
 #include <evntrace.h>
@@ -113,7 +112,7 @@ static void statuses(void)
     CHECK(create(&ProviderGuid, 7, ETW_W("Number"), PAYLOADFIELD_INVALID, ETW_W("1")), ERROR_INVALID_PARAMETER);
     CHECK(create(&ProviderGuid, 7, ETW_W("Number"), PAYLOADFIELD_LT, ETW_W("one")), ERROR_INVALID_PARAMETER);
     CHECK(create(&ProviderGuid, 7, ETW_W("Number"), PAYLOADFIELD_BETWEEN, ETW_W("1")), ERROR_INVALID_PARAMETER);
-    /* A field of a length that TraceLogging cannot say, and one behind a length that another field tells. */
+    /* A field whose length TraceLogging cannot express, and a field behind one whose length another field contains. */
     CHECK(create(&ProviderGuid, 7, ETW_W("Fixed"), PAYLOADFIELD_IS, ETW_W("abc")), ERROR_NOT_SUPPORTED);
     CHECK(create(&ProviderGuid, 7, ETW_W("After"), PAYLOADFIELD_EQ, ETW_W("1")), ERROR_NOT_SUPPORTED);
 
@@ -177,7 +176,7 @@ int main(void)
     strcpy(all.file, getenv("TRACE_OUT"));
     CHECK(StartTraceA(&session, "Sample Session", &all.p), ERROR_SUCCESS);
 
-    /* One of two filters suffices; events that none is for pass. */
+    /* An event passes if one of two filters matches, or if no filter is for it. */
     filters[0] = made(7, 1, FALSE, 1, &range);
     filters[1] = made(7, 1, FALSE, 1, &three);
     filters[2] = made(8, 0, TRUE, 2, either);
@@ -195,18 +194,18 @@ int main(void)
     memcpy(stale, (const void *)(uintptr_t)descriptors[0].Ptr, descriptors[0].Size);
     CHECK(TdhCleanupPayloadEventFilterDescriptor(&descriptors[0]), ERROR_SUCCESS);
 
-    /* All of them have to hold. */
+    /* All conditions must match. */
     CHECK(TdhAggregatePayloadFilters(2, filters, match_all, &descriptors[0]), ERROR_SUCCESS);
     CHECK(enable(session, descriptors, 1), ERROR_SUCCESS);
     CHECK(told_size, 0);
     write_events(7, 1, 0, 24); /* 12 15 18 */
     CHECK(TdhCleanupPayloadEventFilterDescriptor(&descriptors[0]), ERROR_SUCCESS);
 
-    /* Filters of two events, one of which has two conditions of which one suffices. */
+    /* Filters for two events; the first passes if one of its two conditions matches. */
     CHECK(TdhAggregatePayloadFilters(3, filters, NULL, &descriptors[0]), ERROR_SUCCESS);
     CHECK(enable(session, descriptors, 1), ERROR_SUCCESS);
     write_events(8, 0, 20, 31); /* 20 21 25 30 */
-    /* Bytes that lead to a filter that is gone, and such as never did. */
+    /* The bytes of a filter that was freed, and bytes that never were a filter. */
     descriptors[1].Type = EVENT_FILTER_TYPE_PAYLOAD;
     descriptors[1].Ptr = (ULONGLONG)(uintptr_t)stale;
     descriptors[1].Size = sizeof stale;

@@ -35,11 +35,11 @@ typedef struct {
 typedef struct {
     TRACEHANDLE trace;
     ULONG events, headers, buffers, lost, slow, wrong, raw;
-    ULONG next[WRITERS]; /* Of each writer. */
+    ULONG next[WRITERS]; /* The next number of each writer. */
     LONGLONG last;
     ULONG status;
-    ULONG in_time; /* Events seen, for who waits for them. */
-    ULONG others; /* Events of other providers: of the host. */
+    ULONG in_time; /* Events seen; another thread waits for this number. */
+    ULONG others; /* Events of the host. */
 } Consumer;
 
 static void pause_ms(long ms)

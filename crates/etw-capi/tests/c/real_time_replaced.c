@@ -1,4 +1,4 @@
-/* A consumer of a real-time session whose host's worker is killed meanwhile, by whoever runs this: argument 1 is how long to write, in ms.
+/* A consumer of a real-time session. The test kills the worker of its host meanwhile. Argument 1 is the time to write, in ms.
    Compiled as C and as C++. */
 #ifndef _GNU_SOURCE
 #define _POSIX_C_SOURCE 200809L
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
         }
         pause_ms(1);
     }
-    /* The worker that answers may not be there yet. */
+    /* The new worker may not have started yet. */
     while (ControlTraceA(0, "Replaced", &all.p, EVENT_TRACE_CONTROL_STOP) != ERROR_SUCCESS)
         pause_ms(10);
     CHECK(pthread_join(thread, NULL), 0);

@@ -1,4 +1,4 @@
-/* A session in memory, and pieces of every size by the shortest way: SESSION_CALLS_OUT names the snapshot. */
+/* A session in memory, and payloads of every size through etw_write_site. SESSION_CALLS_OUT names the snapshot. */
 #define INITGUID
 #include <TraceLoggingProvider.h>
 #include <etw_session.h>
@@ -48,7 +48,7 @@ int main(void)
     CHECK(etw_session_enable(session, &Provider, 5, 0, 0), ERROR_SUCCESS);
     CHECK(etw_session_enable(session, &sized, 5, 0, 0), ERROR_SUCCESS);
 
-    /* So many bytes in all, in pieces of three sizes; and so many pieces. */
+    /* Payloads of each size, in pieces of three sizes; then each number of pieces. */
     for (unsigned size = 0; size < 700; size++) {
         EventDataDescCreate(&data[0], bytes, size / 5);
         EventDataDescCreate(&data[1], bytes + size / 5, size / 2);

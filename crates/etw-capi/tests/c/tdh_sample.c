@@ -1,7 +1,7 @@
 /*
- * A consumer as Microsoft's documentation shows it: OpenTrace, ProcessTrace, and every property of every event by TdhGetProperty
- * (recursive, by name) or by TdhFormatProperty (walking the payload). Compiled as C and as C++. What it prints the test compares with
- * what the decoder says of the same records.
+ * A consumer in the form of Microsoft's documentation: OpenTrace, ProcessTrace, and every property of every event by TdhGetProperty
+ * (recursive, by name) or by TdhFormatProperty (walking the payload). Compiled as C and as C++. The test compares its output with the
+ * decoder's output for the same records.
  *
  * tdh_sample [-m MANIFEST] [-t TMF-PATH] [-n LIMIT] [-f] [-o] [-r] [-q] [-x] FILE...   -f: format; -o: the older callback; -r: raw
  * times; -q: print nothing but counts; -x: print each TRACE_EVENT_INFO as bytes
@@ -33,12 +33,12 @@ static void *take(size_t size)
     return memory;
 }
 
-/* UTF-16 as ASCII, everything else as \uXXXX. */
+/* Prints UTF-16 as ASCII, with \uXXXX for other characters. */
 static void print_text(const WCHAR *text)
 {
     for (; text != NULL && *text != 0; text++) {
         if (is_quiet)
-            read_units += *text; /* Read, so that a sanitizer sees where texts end. */
+            read_units += *text; /* Reads the whole text, so that a sanitizer checks its end. */
         else if (*text >= 0x20 && *text < 0x7f && *text != '\\')
             putchar((int)*text);
         else
@@ -109,7 +109,7 @@ static TDHSTATUS get(PEVENT_RECORD event, struct path *path, PBYTE *data, ULONG 
     return status;
 }
 
-/* The value of the integer that tells how many or how long: of the same struct, or of the event. */
+/* The value of the integer that is a count or length, from the same struct or from the event. */
 static TDHSTATUS get_number(PEVENT_RECORD event, PTRACE_EVENT_INFO info, struct path *path,
                             USHORT property, ULONG *value)
 {
@@ -134,7 +134,7 @@ struct walk {
     PEVENT_RECORD event;
     PTRACE_EVENT_INFO info;
     struct path path;
-    PBYTE data; /* What is left of the payload */
+    PBYTE data; /* The rest of the payload */
     ULONG left;
     ULONG pointer_size;
 };
@@ -182,11 +182,11 @@ static TDHSTATUS print_value(struct walk *walk, const EVENT_PROPERTY_INFO *prope
             map = NULL;
         }
     }
-    /* Where a record was logged as a machine of the other width would, its pointers tell. */
+    /* The header flags tell the pointer size of a record from a machine of the other width. */
     if ((property->nonStructType.InType == TDH_INTYPE_POINTER || property->nonStructType.InType == TDH_INTYPE_SIZET) &&
         (length == 4 || length == 8))
         walk->pointer_size = length;
-    /* A length of nothing is not a length that is not told. */
+    /* A length of 0 differs from an absent length. */
     if ((property->Flags & (PropertyParamLength | PropertyParamFixedLength)) != 0 && length == 0) {
         print_path(&walk->path);
         if (!is_quiet) {

@@ -1,4 +1,4 @@
-/* Threads that write, while others begin and end sessions and registrations: THREADS_OUT names the file. Compiled as C and as C++. */
+/* Threads write while others start and stop sessions and registrations. THREADS_OUT names the file. Compiled as C and as C++. */
 #define _DEFAULT_SOURCE
 #include <TraceLoggingProvider.h>
 #include <etw_session.h>
@@ -33,7 +33,7 @@ static VOID NTAPI changed(LPCGUID source, ULONG is_enabled, UCHAR level, ULONGLO
     __atomic_fetch_add((int *)context, 1, __ATOMIC_RELAXED);
 }
 
-/* The n-th event has n % 140 bytes of n, in a piece of their own; each seventh one an activity. */
+/* The n-th event has a piece with n % 140 bytes of value n; each seventh event has an activity. */
 static void *write_all(void *argument)
 {
     const uint32_t thread = (uint32_t)(uintptr_t)argument;
@@ -62,7 +62,7 @@ static void *write_all(void *argument)
     return NULL;
 }
 
-/* Registrations come and go. A handle that is gone stays gone, whoever has its place now. */
+/* Registers and unregisters. An old handle stays invalid after its slot has a new registration. */
 static void *come_and_go(void *unused)
 {
     const EVENT_DESCRIPTOR d = {1, 0, 0, 4, 0, 0, 2};

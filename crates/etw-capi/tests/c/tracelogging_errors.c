@@ -1,4 +1,4 @@
-/* What does not compile: one mistake at a time, by MISTAKE. */
+/* Mistakes that must not compile, selected by MISTAKE. */
 #include <TraceLoggingProvider.h>
 
 TRACELOGGING_DEFINE_PROVIDER(P, "P", (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));

@@ -50,7 +50,7 @@ int main(void)
     CHECK(EventRegister(&Provider, NULL, NULL, NULL), ERROR_INVALID_PARAMETER);
     CHECK(EventRegister(&Provider, changed, &enabled_calls, &handle), ERROR_SUCCESS);
     CHECK(EventProviderEnabled(handle, 4, 2), 0);
-    CHECK(EventWrite(handle, &d, 2, data), ERROR_SUCCESS); /* Nobody listens. */
+    CHECK(EventWrite(handle, &d, 2, data), ERROR_SUCCESS); /* No session enabled the provider. */
     CHECK(etw_session_start("c", out, &session), ERROR_SUCCESS);
     CHECK(etw_session_enable(session, &Provider, 5, 6, 0), ERROR_SUCCESS);
     CHECK(enabled_calls, 1);
@@ -74,7 +74,7 @@ int main(void)
     CHECK(EventWriteString(handle, 3, 4, ETW_W("gr\u00fc\u00dfe")), ERROR_SUCCESS);    /* 4 */
     CHECK(EventWriteString(handle, 3, 4, L"wide \U0001F600"), ERROR_SUCCESS);          /* 5 */
     CHECK(EtwEventWrite(handle, &d, 128, many), ERROR_SUCCESS);                        /* 6 */
-    /* As programs do that were compiled with an earlier TraceLoggingProvider.h: pieces with types. */
+    /* Descriptors with types, as programs write them that were compiled with an earlier TraceLoggingProvider.h. */
     CHECK(EventSetInformation(handle, EventProviderSetTraits, (PVOID)(uintptr_t) "\6\0Old", 6), ERROR_SUCCESS);
     d.Id = 9;
     EventDataDescCreate(&many[0], "\6\0Old", 6);

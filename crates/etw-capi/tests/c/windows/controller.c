@@ -1,4 +1,4 @@
-/* A controller as programs for Windows are written; C, a wmain without parameters. Its includes are Windows'. */
+/* A controller written for Windows, in C: Windows' includes, and a wmain without parameters. */
 #include <windows.h>
 #include <stdio.h>
 #include <conio.h>

@@ -1,6 +1,6 @@
 /*
- * Names that programs for Windows take from its headers: capitalised headers, annotations, status codes, and functions of threads. C and C++.
- * Prints the lines that are wrong.
+ * Names from the headers of Windows: capitalised headers, annotations, status codes, functions of threads. Compiled as C and as C++. Prints the
+ * lines whose check fails.
  */
 #include <Windows.h>
 #include <SDKDDKVer.h>
@@ -42,7 +42,7 @@ DECLSPEC_NOINLINE __inline VOID __stdcall McGenCallback(_Inout_opt_ PVOID contex
         ++*(int *)context;
 }
 
-/* ETW_INLINE of mc.exe's headers: a definition in each C file, and the program has not to define it. */
+/* ETW_INLINE of mc.exe's headers: each C file gets a definition, without an ETW_INLINE of the program's own. */
 #ifndef ETW_INLINE
 #define ETW_INLINE __inline
 #endif
@@ -83,7 +83,7 @@ static void check_threads(void)
     thread = CreateThread(NULL, 0, run, &seen, 0, &id);
     CHECK(thread != NULL && id != 0 && GetThreadId(thread) == id);
     CHECK(WaitForSingleObject(started, 10000) == WAIT_OBJECT_0);
-    CHECK(WaitForSingleObject(started, 0) == WAIT_TIMEOUT); /* The wait has reset it. */
+    CHECK(WaitForSingleObject(started, 0) == WAIT_TIMEOUT); /* The wait resets the event. */
     CHECK(WaitForSingleObject(thread, 0) == WAIT_TIMEOUT);
     CHECK(GetExitCodeThread(thread, &code) && code == STILL_ACTIVE);
     SetEvent(finish);

@@ -1,6 +1,6 @@
 /*
- * What the headers for Windows programs say of texts, times, GUIDs, SIDs, messages and modules. C, and C++: then windows.h stands in
- * extern "C", as some programs have it. Prints the lines that are wrong.
+ * Texts, times, GUIDs, SIDs, messages and modules of the headers for Windows programs. Compiled as C and as C++; in C++, windows.h is included in
+ * extern "C", as in some programs. Prints the lines whose check fails.
  */
 #ifdef __cplusplus
 extern "C" {
@@ -13,7 +13,7 @@ extern "C" {
 #ifdef __cplusplus
 }
 #endif
-#define INITGUID /* behind windows.h, as programs do */
+#define INITGUID /* after windows.h, as in many programs */
 #include <evntrace.h>
 #undef INITGUID
 #include <Tdh.h>
@@ -25,10 +25,10 @@ extern "C" {
 #include <vector>
 #endif
 
-/* A program's own. */
+/* A GUID of the program. */
 static const GUID GUID_NULL = {0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0}};
 
-/* As mc.exe writes them. */
+/* Definitions in the form of mc.exe. */
 EXTERN_C __declspec(selectany) const EVENT_DESCRIPTOR Selected = {7, 0, 0, 4, 0, 0, 0x5};
 EXTERN_C __declspec(selectany) DECLSPEC_CACHEALIGN ULONG SelectedBits[1];
 __declspec(selectany) REGHANDLE SelectedHandle = (REGHANDLE)0;

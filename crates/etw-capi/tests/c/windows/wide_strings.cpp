@@ -1,6 +1,6 @@
 /*
- * std::wstring with -fshort-wchar. WINDOWS_H says where windows.h stands: 1 in front of the C++ library's headers, 2 behind them, 0 nowhere.
- * A program has one file of each kind.
+ * std::wstring with -fshort-wchar. If WINDOWS_H is 1, windows.h is included before the C++ library's headers; if 2, after them; if 0, not at
+ * all. A program has one file of each kind.
  */
 #if WINDOWS_H == 1
 #include <windows.h>
