@@ -1,6 +1,7 @@
 //! Messages between programs, controllers, consumers and the host of global sessions, on Linux.
 //!
 //! * [`runtime_directory`]: where programs find hosts, and how they wait for one without polling;
+//! * [`user_namespace`]: how users appear in rootless containers;
 //! * [`Channel`]: a `SOCK_SEQPACKET` Unix socket: one message a packet, with descriptors;
 //! * [`message`]: messages of programs and hosts; a fixed binary form, versioned by the first message;
 //! * `requests` (feature `requests`): requests of controllers and the host's responses; JSON;
@@ -42,6 +43,8 @@ pub mod runtime_directory;
 mod start_request;
 #[cfg(all(target_os = "linux", feature = "requests"))]
 mod status;
+#[cfg(target_os = "linux")]
+pub mod user_namespace;
 
 #[cfg(target_os = "linux")]
 pub use channel::{Channel, MAX_MESSAGE, Peer, Received};

@@ -8,8 +8,11 @@
 //!
 //! In it: `socket`; `word`, four bytes that change when a host begins, on which programs sleep, and four that change whenever it has
 //! dealt with a message; `lock`, held by the host.
-//! A directory that is a link, is not its owner's, or that others may write, is not used. In a program that runs with more
+//! A directory that is a link, belongs to another user, or is writable for others, is not used. In a program that runs with more
 //! rights than its user (`AT_SECURE`) the environment is not asked.
+//!
+//! In a [user namespace](crate::user_namespace) (a rootless container) root's directory appears to belong to nobody, and so does its host by
+//! the kernel's word on the socket. Such a directory is used if nobody but the owner of its parent could have put it there.
 
 use std::ffi::OsStr;
 use std::io;
@@ -23,6 +26,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::thread::futex;
 
 use crate::Channel;
+use crate::user_namespace::{UserNamespace, is_closed};
 
 /// The system host's directory.
 pub const SYSTEM: &str = "/run/openetw";
@@ -38,6 +42,8 @@ pub struct Directory {
     path: PathBuf,
     /// Device and inode.
     identity: (u64, u64),
+    /// The owner as this process's user namespace shows it.
+    owner: u32,
 }
 
 fn denied(path: &Path, what: &str) -> io::Error {
@@ -59,14 +65,25 @@ pub fn of_user() -> PathBuf {
         return named;
     }
     let user = rustix::process::geteuid().as_raw();
-    if user == 0 {
-        return SYSTEM.into();
-    }
-    let base = PathBuf::from(format!("/run/user/{user}"));
+    let outside = match user {
+        0 => match root_of_namespace() {
+            Some(outside) => outside,
+            None => return SYSTEM.into(),
+        },
+        user => user,
+    };
+    let base = PathBuf::from(format!("/run/user/{outside}"));
     match Directory::check_base(&base, user) {
         true => base.join("openetw"),
-        false => format!("/tmp/openetw-{user}").into(),
+        false => format!("/tmp/openetw-{outside}").into(),
     }
+}
+
+/// The user that this process is outside, if it is root in a user namespace alone: `/run` belongs to the machine's root.
+fn root_of_namespace() -> Option<u32> {
+    let namespace = UserNamespace::current();
+    let run = rustix::fs::stat("/run").ok()?;
+    namespace.is_unmapped(run.st_uid).then(|| namespace.outside(0)).flatten()
 }
 
 /// All directories in which a program looks for hosts, each once.
@@ -130,12 +147,13 @@ impl Directory {
         let stat = rustix::fs::fstat(&fd)?;
         let user = rustix::process::geteuid().as_raw();
         if stat.st_uid != user && stat.st_uid != 0 {
-            return Err(denied(path, "the directory is another user's"));
+            check_unmapped_owner(path, stat.st_uid)?;
         }
         if stat.st_mode & 0o022 != 0 {
             return Err(denied(path, "others may write to the directory"));
         }
-        Ok(Directory { fd, path: path.to_owned(), identity: (stat.st_dev, stat.st_ino) })
+        let identity = (stat.st_dev, stat.st_ino);
+        Ok(Directory { fd, path: path.to_owned(), identity, owner: stat.st_uid })
     }
 
     /// The directory by a descriptor that is surely its own: a program may close all that it has, ours too, and open other files in
@@ -179,7 +197,8 @@ impl Directory {
         let user = rustix::process::geteuid().as_raw();
         match channel.peer()?.uid {
             0 => Ok(channel),
-            uid if uid == user => Ok(channel),
+            // A user that is not mapped appears under one number in files and sockets: `open` has accepted it.
+            uid if uid == user || uid == self.owner => Ok(channel),
             _ => Err(denied(&self.path, "the host is another user's")),
         }
     }
@@ -224,6 +243,24 @@ impl Directory {
         }
         Word::map(&fd, writable)
     }
+}
+
+/// Accepts an owner that this process's user namespace does not show, if nobody else could have put the directory there.
+fn check_unmapped_owner(path: &Path, owner: u32) -> io::Result<()> {
+    if !UserNamespace::current().is_unmapped(owner) {
+        return Err(denied(path, "the directory is another user's"));
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    if is_closed(parent) {
+        return Ok(());
+    }
+    let what = format!(
+        "this user namespace does not show the directory's owner, and others may write to {}, so the directory may be \
+         anybody's; mount it elsewhere, or record inside with etw record -- COMMAND",
+        parent.display()
+    );
+    Err(denied(path, &what))
 }
 
 fn has_proc() -> bool {

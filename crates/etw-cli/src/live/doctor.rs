@@ -1,19 +1,22 @@
 //! `etw doctor`: every link between a program's events and a session, with what is right and how to fix the rest.
 
-use super::diagnosis::{level_name, shown_name};
 use super::host::HostChoice;
-use super::options::Named;
 use crate::format::safe;
 use crate::output::{Failure, Outcome};
-use crate::where_filter::closest;
 use clap::Args;
-use etw_types::Guid;
 use etw_wire::host_client::{Client, ClientError};
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus};
 use etw_wire::runtime_directory as dir;
+use etw_wire::user_namespace::UserNamespace;
 use std::fmt::Write;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+
+mod machine;
+mod sessions;
+
+use machine::{Machine, check_left_memory};
+use sessions::{check_all_providers, check_process_providers, check_provider, check_session};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -30,7 +33,7 @@ pub struct Arguments {
 
 /// The findings, in the order of the chain.
 #[derive(Default)]
-struct Report {
+pub struct Report {
     text: String,
     wrong: u32,
 }
@@ -81,10 +84,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             check_session(&mut report, status);
         }
     }
-    check_machine(&mut report);
-    check_shared_memory(&mut report);
+    let machine = Machine::read();
+    machine.check(&mut report);
+    check_left_memory(&mut report);
     if arguments.system {
-        check_system_events(&mut report);
+        machine.check_system_events(&mut report);
     }
     let verdict = match report.wrong {
         0 => "nothing is wrong\n".to_owned(),
@@ -149,9 +153,22 @@ fn check_directory(report: &mut Report, path: &Path) {
         let what = format!("{shown} is not a directory (a link is not followed)");
         report.wrong(LINK, what, format!("remove {shown}; the next host creates it"));
     } else if metadata.uid() != user() && metadata.uid() != 0 {
-        let what = format!("{shown} belongs to user {}, not to you or root", metadata.uid());
-        let fix = format!("set {} to a directory of your own (mode 0700)", dir::VARIABLE);
-        report.wrong(LINK, what, fix);
+        match dir::Directory::open(path) {
+            // In a user namespace.
+            Ok(_) => report.ok(
+                LINK,
+                format!("{shown}, of a user outside of this user namespace, mode {mode:04o}"),
+            ),
+            Err(error) if UserNamespace::current().is_unmapped(metadata.uid()) => {
+                report.wrong(LINK, error, "etw record -- COMMAND hosts its session inside");
+            }
+            Err(_) => {
+                let what =
+                    format!("{shown} belongs to user {}, not to you or root", metadata.uid());
+                let fix = format!("set {} to a directory of your own (mode 0700)", dir::VARIABLE);
+                report.wrong(LINK, what, fix);
+            }
+        }
     } else if mode & 0o022 != 0 {
         let what =
             format!("{shown} has mode {mode:04o}: others may write to it, so nobody uses it");
@@ -256,337 +273,5 @@ fn check_process(report: &mut Report, pid: u32, directory: &Path) {
             report.wrong(LINK, what, fix);
         }
         _ => report.ok(LINK, format!("process {pid} looks for the same host")),
-    }
-}
-
-fn check_process_providers(
-    report: &mut Report,
-    pid: u32,
-    providers: &[ProviderStatus],
-    sessions: &[SessionStatus],
-) {
-    let of_process: Vec<_> = providers.iter().filter(|known| known.pids.contains(&pid)).collect();
-    if of_process.is_empty() {
-        let what = format!("process {pid} has registered no provider with this host");
-        let fix = "register the provider when the program starts (PROVIDER.register(), EventRegister), and keep the registration";
-        return report.wrong("registration", what, fix);
-    }
-    for known in of_process {
-        report.ok(
-            "registration",
-            format!("process {pid} has registered {} ({})", shown_name(known), known.id),
-        );
-        check_enablement(report, known, sessions);
-    }
-}
-
-fn check_all_providers(
-    report: &mut Report,
-    providers: &[ProviderStatus],
-    sessions: &[SessionStatus],
-) {
-    let live: Vec<_> = providers.iter().filter(|known| !known.pids.is_empty()).collect();
-    match live.is_empty() {
-        true => report.note("registration", "no program has a provider registered now"),
-        false => {
-            let names: Vec<String> = live.iter().take(8).map(|known| shown_name(known)).collect();
-            report.ok("registration", format!("{} providers: {}", live.len(), names.join(", ")));
-        }
-    }
-    // Enabled, and registered by nobody.
-    for known in providers.iter().filter(|known| known.pids.is_empty()) {
-        let is_group = providers.iter().any(|other| other.group == Some(known.id));
-        // A name whose provider has another GUID than the name's hash.
-        let is_other = sessions.iter().any(|status| {
-            status.names.values().any(|of| of.len() > 1 && of.first() == Some(&known.id))
-        });
-        if !known.sessions.is_empty() && !is_group && !is_other {
-            let what = format!(
-                "{} is enabled by {}, and no program has it registered",
-                shown_name(known),
-                known.sessions.join(", ")
-            );
-            report.wrong(
-                "enablement",
-                what,
-                "start the program, or compare with etw provider list",
-            );
-        }
-    }
-    for status in sessions.iter().filter(|status| status.enabled.is_empty()) {
-        let fix = format!("etw session enable {} -p PROVIDER", status.name);
-        report.wrong("enablement", format!("session {} has no provider enabled", status.name), fix);
-    }
-}
-
-fn check_provider(
-    report: &mut Report,
-    text: &str,
-    providers: &[ProviderStatus],
-    recent: &[ProviderStatus],
-    sessions: &[SessionStatus],
-) -> Result<(), Failure> {
-    const LINK: &str = "registration";
-    let named: Named =
-        text.parse().map_err(|error| Failure::Usage(format!("doctor {text:?}: {error}")))?;
-    let name = text.strip_prefix('*').unwrap_or(text);
-    let is = |known: &&ProviderStatus| match &named {
-        Named::Id(id) => known.id == *id || known.group == Some(*id),
-        Named::Name(name) => known.name.eq_ignore_ascii_case(name),
-    };
-    if let Some(known) = providers.iter().find(|known| !known.pids.is_empty() && is(known)) {
-        let pids: Vec<String> = known.pids.iter().map(u32::to_string).collect();
-        let what = format!("{} ({}), by process {}", shown_name(known), known.id, pids.join(", "));
-        report.ok(LINK, what);
-        if !known.name.is_empty() && known.id != Guid::from_name(&known.name) {
-            let what = format!(
-                "its GUID is not that of its name: enable it as {}, not as *{}",
-                known.id, known.name
-            );
-            report.note(LINK, what);
-        }
-        check_enablement(report, known, sessions);
-        return Ok(());
-    }
-    let same_name = |known: &&ProviderStatus| known.name.eq_ignore_ascii_case(name);
-    if let Some(known) = providers.iter().chain(recent).find(|k| same_name(k) && !is(k)) {
-        let what =
-            format!("{name} is registered as {}, which is not the GUID of that name", known.id);
-        report.wrong(LINK, what, format!("enable it as -p {}", known.id));
-    } else if let Some(known) = recent.iter().find(is) {
-        let pid = known.pids.first().copied().unwrap_or(0);
-        let what = format!("process {pid} had registered {name}, and has ended or unregistered it");
-        report.wrong(LINK, what, "keep the registration as long as the program runs");
-    } else {
-        let names = providers.iter().chain(recent).map(|known| known.name.as_str());
-        let near = closest(name, names.filter(|name| !name.is_empty()));
-        let fix = match near {
-            Some(near) => format!("did you mean {near}?"),
-            None => "start the program; etw provider list shows what is registered, etw doctor PID checks a program".to_owned(),
-        };
-        report.wrong(LINK, format!("no program has registered {name} with this host"), fix);
-    }
-    let id = match named {
-        Named::Id(id) => id,
-        Named::Name(name) => Guid::from_name(&name),
-    };
-    check_enablement(
-        report,
-        &ProviderStatus { id, name: name.to_owned(), ..ProviderStatus::default() },
-        sessions,
-    );
-    Ok(())
-}
-
-/// The sessions that have a provider enabled, and what limits its events.
-fn check_enablement(report: &mut Report, known: &ProviderStatus, sessions: &[SessionStatus]) {
-    const LINK: &str = "enablement";
-    let name = shown_name(known);
-    let mut is_enabled = false;
-    for status in sessions {
-        for (id, info) in &status.enabled {
-            let id = id.parse::<Guid>().ok();
-            if id != Some(known.id) && (id.is_none() || id != known.group) {
-                continue;
-            }
-            is_enabled = true;
-            let wanted = &info.wanted;
-            let masks = format!("keywords any {:#x} all {:#x}", wanted.any.0, wanted.all.0);
-            let what = format!(
-                "session {} enables {name} up to level {}, {masks}",
-                status.name,
-                level_name(wanted.level.0)
-            );
-            report.ok(LINK, what);
-            if (1..5).contains(&wanted.level.0) || wanted.any.0 != 0 || wanted.all.0 != 0 {
-                let what = format!(
-                    "events of session {} are limited; PROVIDER:255 enables all levels and keywords",
-                    status.name
-                );
-                report.note(LINK, what);
-            }
-            if let Some(filters) = &info.filters {
-                let shown = serde_json::to_string(filters).unwrap_or_default();
-                report.note("filters", format!("session {}: {shown}", status.name));
-                let pids = &filters.process_ids;
-                if !pids.is_empty()
-                    && !known.pids.iter().any(|pid| pids.contains(pid))
-                    && !known.pids.is_empty()
-                {
-                    let what = format!(
-                        "session {} wants events of processes {pids:?} only, and {name} is in {:?}",
-                        status.name, known.pids
-                    );
-                    report.wrong(
-                        "filters",
-                        what,
-                        format!("etw session enable {} -p PROVIDER without --pid", status.name),
-                    );
-                }
-            }
-        }
-    }
-    if !is_enabled {
-        let fix =
-            format!("etw session enable SESSION -p {}, or etw tail -p {}", known.id, known.id);
-        report.wrong(LINK, format!("no session has enabled {name}"), fix);
-    }
-}
-
-fn check_session(report: &mut Report, status: &SessionStatus) {
-    let name = &status.name;
-    if let Some(error) = &status.error {
-        let fix = "free space or make the folder writable; etw session update SESSION -o FILE continues in another file";
-        report.wrong("session", format!("{name}: {error}"), fix);
-    } else if status.state == "file-full" {
-        let fix = "stop it, or continue with etw session update SESSION -o FILE; --mode circular never fills";
-        report.wrong("session", format!("{name}: its file has its maximum size"), fix);
-    } else {
-        let what = format!(
-            "{name} is {}, {} events stored, {} filtered",
-            status.state, status.stored, status.filtered
-        );
-        report.ok("session", what);
-    }
-    if status.free_buffers == 0 {
-        let what = format!("{name}: none of its {} buffers is free", status.buffers);
-        report.wrong(
-            "buffers",
-            what,
-            format!("etw session update {name} --buffers {}", status.buffers * 2),
-        );
-    }
-    for loss in &status.losses {
-        let what = format!("{name}: {} events lost: {}", loss.count, loss.cause);
-        report.wrong("losses", what, super::session::remedy(loss.cause.name()));
-    }
-    for refusal in &status.refusals {
-        let fix = "stop one of the sessions that enable it";
-        report.wrong("enablement", format!("{name}: {}", refusal.message), fix);
-    }
-    if let Some(folder) = status.file.as_deref().and_then(Path::parent)
-        && let Some(free) = free_bytes(folder)
-        && free < 64 << 20
-    {
-        let what = format!("{name}: {} has {} MiB left", folder.display(), free >> 20);
-        report.wrong("disk", what, "free some space, or record to another file system");
-    }
-}
-
-/// Bytes that a user may still write to a file system.
-fn free_bytes(folder: &Path) -> Option<u64> {
-    use std::os::unix::ffi::OsStrExt;
-    let path = std::ffi::CString::new(folder.as_os_str().as_bytes()).ok()?;
-    // SAFETY: a path that ends with zero, and room for the answer.
-    let stat = unsafe {
-        let mut stat: libc::statvfs = std::mem::zeroed();
-        (libc::statvfs(path.as_ptr(), &raw mut stat) == 0).then_some(stat)?
-    };
-    Some((stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64))
-}
-
-fn first_line(path: &str) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    Some(text.lines().next()?.trim().to_owned())
-}
-
-fn check_machine(report: &mut Report) {
-    let clock = first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-    match clock.as_deref() {
-        Some(name @ ("tsc" | "kvm-clock" | "arch_sys_counter" | "hyperv_clocksource_tsc_page")) => {
-            report.ok("clock", format!("{name}, read without a system call"));
-        }
-        Some(name) => {
-            report.note("clock", format!("{name}: each event's timestamp costs a system call"))
-        }
-        None => report.note("clock", "the kernel does not name its clock source"),
-    }
-    if let Some(version) = first_line("/proc/sys/kernel/osrelease") {
-        report.ok("kernel", version);
-    }
-    // SAFETY: system calls that take numbers and change nothing.
-    let (membarrier, memory) = unsafe {
-        let memory = libc::syscall(libc::SYS_memfd_create, c"etw-doctor".as_ptr(), 3u32);
-        if memory >= 0 {
-            libc::close(memory as i32);
-        }
-        (libc::syscall(libc::SYS_membarrier, 0, 0, 0), memory)
-    };
-    match membarrier {
-        commands if commands > 0 => report.ok("kernel", "membarrier"),
-        _ => report.note("kernel", "no membarrier: each write costs a fence"),
-    }
-    match memory >= 0 {
-        true => report.ok("kernel", "memory files with seals"),
-        false => report.wrong(
-            "kernel",
-            "memfd_create is not allowed, so programs can have no pool",
-            "allow memfd_create in the seccomp profile of the container",
-        ),
-    }
-}
-
-fn check_shared_memory(report: &mut Report) {
-    const FOLDER: &str = "/dev/shm";
-    match free_bytes(Path::new(FOLDER)) {
-        Some(free) if free < 32 << 20 => {
-            let what = format!("{FOLDER} has {} MiB left; private sessions need 16", free >> 20);
-            report.wrong("shared memory", what, "remove what is not needed there, or enlarge it");
-        }
-        Some(free) => report.ok("shared memory", format!("{FOLDER} has {} MiB left", free >> 20)),
-        None => report.note("shared memory", format!("there is no {FOLDER}")),
-    }
-    for entry in std::fs::read_dir(FOLDER).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(rest) = name.strip_prefix("openetw-").filter(|rest| rest.ends_with(".part"))
-        else {
-            continue;
-        };
-        let Ok(metadata) = entry.metadata() else { continue };
-        if metadata.uid() != user() {
-            continue;
-        }
-        let pid = rest.split('-').next().unwrap_or_default();
-        let size = metadata.blocks() * 512 / 1024;
-        match Path::new(&format!("/proc/{pid}")).exists() {
-            true => report.ok("shared memory", format!("{name}: {size} KiB of process {pid}")),
-            false => {
-                let what = format!(
-                    "{name}: {size} KiB of process {pid}, which has ended; etw repair TRACE completes its trace; if \
-                     that is gone, rm {FOLDER}/{name}"
-                );
-                report.note("shared memory", what);
-            }
-        }
-    }
-}
-
-fn check_system_events(report: &mut Report) {
-    const LINK: &str = "system events";
-    let paranoid = first_line("/proc/sys/kernel/perf_event_paranoid")
-        .and_then(|text| text.parse::<i32>().ok());
-    match paranoid {
-        Some(level) if level <= 1 || user() == 0 => {
-            report.ok(LINK, format!("perf_event_paranoid is {level}"));
-        }
-        Some(level) => report.wrong(
-            LINK,
-            format!("perf_event_paranoid is {level}: only root may read the kernel's events"),
-            "run as root, or sysctl kernel.perf_event_paranoid=1",
-        ),
-        None => report.wrong(
-            LINK,
-            "the kernel has no perf events",
-            "use a kernel with CONFIG_PERF_EVENTS",
-        ),
-    }
-    let folders = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-    match folders.iter().find(|folder| Path::new(folder).join("events").is_dir()) {
-        Some(folder) => report.ok(LINK, format!("tracepoints in {folder}")),
-        None => report.wrong(
-            LINK,
-            "no tracepoints can be read in /sys/kernel/tracing",
-            "mount -t tracefs tracefs /sys/kernel/tracing, and run as root",
-        ),
     }
 }

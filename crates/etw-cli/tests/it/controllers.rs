@@ -127,6 +127,11 @@ impl Place {
         self.start_program("program-with-third")
     }
 
+    /// The same, whether or not a session wants its events.
+    pub fn program_with_third_at_once(&self) -> Program {
+        self.start_program("program-with-third-at-once")
+    }
+
     /// Started behind a session that wants its events: from when they are wanted.
     pub fn program(&self) -> Program {
         self.start_program("program")
@@ -216,13 +221,13 @@ fn program() {
     });
     let _second = SECOND.register();
     let role = std::env::var(ROLE).unwrap_or_default();
-    let has_third = role == "program-with-third";
+    let has_third = role.starts_with("program-with-third");
     let _third = has_third.then(|| THIRD.register());
     // Registration waits for a busy host no longer than a program may be held up.
     let end = Instant::now() + Duration::from_secs(20);
     let is_wanted = || {
         let provider = if has_third { &THIRD } else { &PROVIDER };
-        provider.is_enabled(Level::INFO, etw::Keyword(0x1)) || role == "program-at-once"
+        provider.is_enabled(Level::INFO, etw::Keyword(0x1)) || role.ends_with("at-once")
     };
     while !is_wanted() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(1));

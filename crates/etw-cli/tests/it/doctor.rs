@@ -80,6 +80,20 @@ fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
     finds("doctor 4194303", &["there is no process 4194303"]);
     drop(program);
     finds(&format!("doctor {NAME}"), &["had registered", "has ended"]);
+
+    // A provider whose GUID is not the hash of its name, enabled by that hash; a level that lets nothing through.
+    let third = place.program_with_third_at_once();
+    place.does("session enable s -p *OpenEtw.Test.Third");
+    finds(
+        "doctor *OpenEtw.Test.Third",
+        &["WRONG  registration", "is not the GUID of that name", "fix: enable it as -p 0f1e2d3c-"],
+    );
+    place.does("session enable s -p OpenEtw.Test.Third:critical");
+    finds(
+        "doctor OpenEtw.Test.Third",
+        &["WRONG  level, keywords", "may let none pass", "PROVIDER:255 enables all"],
+    );
+    drop(third);
     place.does("session start t --buffering");
     finds("doctor", &["session t has no provider enabled", "fix: etw session enable t -p"]);
     // Whatever the machine allows, each link is named.

@@ -20,6 +20,8 @@ mod names;
 mod part;
 mod repair;
 mod rewrite;
+#[cfg(target_os = "linux")]
+mod rootless;
 mod stat;
 #[cfg(target_os = "linux")]
 mod tail;

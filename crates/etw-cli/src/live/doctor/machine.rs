@@ -1,0 +1,225 @@
+//! Links of the chain that belong to the machine: clock, kernel, shared memory, system events.
+
+use super::{Report, user};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Where private sessions have their memory.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// Clock sources that programs read without a system call.
+const FAST_CLOCKS: [&str; 4] =
+    ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"];
+
+/// Facts of the machine.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    clock_source: Option<String>,
+    kernel: Option<String>,
+    has_membarrier: bool,
+    has_memory_files: bool,
+    /// Free bytes of `/dev/shm`.
+    shared_memory: Option<u64>,
+    perf_event_paranoid: Option<i32>,
+    /// The folder with the kernel's tracepoints.
+    tracepoints: Option<&'static str>,
+    is_root: bool,
+}
+
+impl Machine {
+    pub fn read() -> Machine {
+        // SAFETY: system calls that take numbers and change nothing.
+        let (membarrier, memory) = unsafe {
+            let memory = libc::syscall(libc::SYS_memfd_create, c"etw-doctor".as_ptr(), 3u32);
+            if memory >= 0 {
+                libc::close(memory as i32);
+            }
+            (libc::syscall(libc::SYS_membarrier, 0, 0, 0), memory)
+        };
+        let folders = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+        let paranoid = first_line("/proc/sys/kernel/perf_event_paranoid");
+        Machine {
+            clock_source: first_line(
+                "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+            ),
+            kernel: first_line("/proc/sys/kernel/osrelease"),
+            has_membarrier: membarrier > 0,
+            has_memory_files: memory >= 0,
+            shared_memory: free_bytes(Path::new(SHARED_MEMORY)),
+            perf_event_paranoid: paranoid.and_then(|text| text.parse().ok()),
+            tracepoints: folders
+                .into_iter()
+                .find(|folder| Path::new(folder).join("events").is_dir()),
+            is_root: user() == 0,
+        }
+    }
+
+    pub fn check(&self, report: &mut Report) {
+        match self.clock_source.as_deref() {
+            Some(name) if FAST_CLOCKS.contains(&name) => {
+                report.ok("clock", format!("{name}, read without a system call"));
+            }
+            Some(name) => report.note(
+                "clock",
+                format!(
+                    "{name}: each event's timestamp costs a system call; if the kernel found the processor's counter \
+                     unstable, dmesg says so (clocksource)"
+                ),
+            ),
+            None => report.note("clock", "the kernel does not name its clock source"),
+        }
+        if let Some(version) = &self.kernel {
+            report.ok("kernel", version);
+        }
+        match self.has_membarrier {
+            true => report.ok("kernel", "membarrier"),
+            false => report.note("kernel", "no membarrier: each write costs a fence"),
+        }
+        match self.has_memory_files {
+            true => report.ok("kernel", "memory files with seals"),
+            false => report.wrong(
+                "kernel",
+                "memfd_create is not allowed, so programs can have no pool",
+                "allow memfd_create in the seccomp profile of the container",
+            ),
+        }
+        const LINK: &str = "shared memory";
+        match self.shared_memory {
+            Some(free) if free < 32 << 20 => {
+                let what = format!(
+                    "{SHARED_MEMORY} has {} MiB left; private sessions need 16",
+                    free >> 20
+                );
+                report.wrong(LINK, what, "remove what is not needed there, or enlarge it");
+            }
+            Some(free) => report.ok(LINK, format!("{SHARED_MEMORY} has {} MiB left", free >> 20)),
+            None => report.note(LINK, format!("there is no {SHARED_MEMORY}")),
+        }
+    }
+
+    /// What recording the system's own events needs.
+    pub fn check_system_events(&self, report: &mut Report) {
+        const LINK: &str = "system events";
+        match self.perf_event_paranoid {
+            Some(level) if level <= 1 || self.is_root => {
+                report.ok(LINK, format!("perf_event_paranoid is {level}"));
+            }
+            Some(level) => report.wrong(
+                LINK,
+                format!("perf_event_paranoid is {level}: only root may read the kernel's events"),
+                "run as root, or sysctl kernel.perf_event_paranoid=1",
+            ),
+            None => report.wrong(
+                LINK,
+                "the kernel has no perf events",
+                "use a kernel with CONFIG_PERF_EVENTS",
+            ),
+        }
+        match self.tracepoints {
+            Some(folder) => report.ok(LINK, format!("tracepoints in {folder}")),
+            None => report.wrong(
+                LINK,
+                "no tracepoints can be read in /sys/kernel/tracing",
+                "mount -t tracefs tracefs /sys/kernel/tracing, and run as root",
+            ),
+        }
+    }
+}
+
+/// Lists the memory that private sessions left in `/dev/shm`.
+pub fn check_left_memory(report: &mut Report) {
+    for entry in std::fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(rest) = name.strip_prefix("openetw-").filter(|rest| rest.ends_with(".part"))
+        else {
+            continue;
+        };
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.uid() != user() {
+            continue;
+        }
+        let pid = rest.split('-').next().unwrap_or_default();
+        let size = metadata.blocks() * 512 / 1024;
+        match Path::new(&format!("/proc/{pid}")).exists() {
+            true => report.ok("shared memory", format!("{name}: {size} KiB of process {pid}")),
+            false => {
+                let what = format!(
+                    "{name}: {size} KiB of process {pid}, which has ended; etw repair TRACE completes its trace; if \
+                     that is gone, rm {SHARED_MEMORY}/{name}"
+                );
+                report.note("shared memory", what);
+            }
+        }
+    }
+}
+
+/// Bytes that a user may still write to a file system.
+pub fn free_bytes(folder: &Path) -> Option<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(folder.as_os_str().as_bytes()).ok()?;
+    // SAFETY: a path that ends with zero, and space for the answer.
+    let stat = unsafe {
+        let mut stat: libc::statvfs = std::mem::zeroed();
+        (libc::statvfs(path.as_ptr(), &raw mut stat) == 0).then_some(stat)?
+    };
+    Some((stat.f_bavail as u64).saturating_mul(stat.f_frsize as u64))
+}
+
+fn first_line(path: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    Some(text.lines().next()?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sound() -> Machine {
+        Machine {
+            clock_source: Some("tsc".to_owned()),
+            kernel: Some("6.12.0".to_owned()),
+            has_membarrier: true,
+            has_memory_files: true,
+            shared_memory: Some(1 << 30),
+            perf_event_paranoid: Some(1),
+            tracepoints: Some("/sys/kernel/tracing"),
+            is_root: false,
+        }
+    }
+
+    fn report(machine: &Machine) -> Report {
+        let mut report = Report::default();
+        machine.check(&mut report);
+        machine.check_system_events(&mut report);
+        report
+    }
+
+    #[test]
+    fn a_sound_machine_has_nothing_wrong() {
+        let report = report(&sound());
+        assert_eq!(report.wrong, 0, "{}", report.text);
+        assert!(!report.text.contains("note"), "{}", report.text);
+    }
+
+    #[test]
+    fn each_missing_feature_of_the_machine_is_found() {
+        let broken: [(Machine, bool, &str); 7] = [
+            (
+                Machine { clock_source: Some("hpet".to_owned()), ..sound() },
+                false,
+                "hpet: each event's",
+            ),
+            (Machine { has_membarrier: false, ..sound() }, false, "no membarrier"),
+            (Machine { has_memory_files: false, ..sound() }, true, "memfd_create is not allowed"),
+            (Machine { shared_memory: Some(1 << 20), ..sound() }, true, "has 1 MiB left"),
+            (Machine { perf_event_paranoid: Some(4), ..sound() }, true, "only root may read"),
+            (Machine { perf_event_paranoid: None, ..sound() }, true, "has no perf events"),
+            (Machine { tracepoints: None, ..sound() }, true, "no tracepoints can be read"),
+        ];
+        for (machine, is_wrong, expected) in broken {
+            let Report { text, wrong } = report(&machine);
+            assert!(text.contains(expected), "{expected}: {text}");
+            assert_eq!(wrong, u32::from(is_wrong), "{text}");
+            assert_eq!(text.contains("fix: "), is_wrong, "{text}");
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Links of the chain that belong to sessions: registrations, enablements, filters, buffers, losses.
+
+use super::Report;
+use super::machine::free_bytes;
+use crate::live::diagnosis::{level_name, shown_name};
+use crate::live::options::Named;
+use crate::live::session::remedy;
+use crate::output::Failure;
+use crate::where_filter::closest;
+use etw_host::EnableInfo;
+use etw_types::Guid;
+use etw_wire::requests::{ProviderStatus, SessionStatus};
+use std::path::Path;
+
+pub fn check_process_providers(
+    report: &mut Report,
+    pid: u32,
+    providers: &[ProviderStatus],
+    sessions: &[SessionStatus],
+) {
+    let of_process: Vec<_> = providers.iter().filter(|known| known.pids.contains(&pid)).collect();
+    if of_process.is_empty() {
+        let what = format!("process {pid} has registered no provider with this host");
+        let fix = "register the provider when the program starts (PROVIDER.register(), EventRegister), and keep the registration";
+        return report.wrong("registration", what, fix);
+    }
+    for known in of_process {
+        report.ok(
+            "registration",
+            format!("process {pid} has registered {} ({})", shown_name(known), known.id),
+        );
+        check_enablement(report, known, sessions);
+    }
+}
+
+pub fn check_all_providers(
+    report: &mut Report,
+    providers: &[ProviderStatus],
+    sessions: &[SessionStatus],
+) {
+    let live: Vec<_> = providers.iter().filter(|known| !known.pids.is_empty()).collect();
+    match live.is_empty() {
+        true => report.note("registration", "no program has a provider registered now"),
+        false => {
+            let names: Vec<String> = live.iter().take(8).map(|known| shown_name(known)).collect();
+            report.ok("registration", format!("{} providers: {}", live.len(), names.join(", ")));
+        }
+    }
+    // Enabled, and registered by nobody.
+    for known in providers.iter().filter(|known| known.pids.is_empty()) {
+        let is_group = providers.iter().any(|other| other.group == Some(known.id));
+        // A name whose provider has another GUID than the name's hash.
+        let is_other = sessions.iter().any(|status| {
+            status.names.values().any(|of| of.len() > 1 && of.first() == Some(&known.id))
+        });
+        if !known.sessions.is_empty() && !is_group && !is_other {
+            let what = format!(
+                "{} is enabled by {}, and no program has it registered",
+                shown_name(known),
+                known.sessions.join(", ")
+            );
+            report.wrong(
+                "enablement",
+                what,
+                "start the program, or compare with etw provider list",
+            );
+        }
+    }
+    for status in sessions.iter().filter(|status| status.enabled.is_empty()) {
+        let fix = format!("etw session enable {} -p PROVIDER", status.name);
+        report.wrong("enablement", format!("session {} has no provider enabled", status.name), fix);
+    }
+}
+
+pub fn check_provider(
+    report: &mut Report,
+    text: &str,
+    providers: &[ProviderStatus],
+    recent: &[ProviderStatus],
+    sessions: &[SessionStatus],
+) -> Result<(), Failure> {
+    const LINK: &str = "registration";
+    let named: Named =
+        text.parse().map_err(|error| Failure::Usage(format!("doctor {text:?}: {error}")))?;
+    let name = text.strip_prefix('*').unwrap_or(text);
+    let is = |known: &&ProviderStatus| match &named {
+        Named::Id(id) => known.id == *id || known.group == Some(*id),
+        Named::Name(name) => known.name.eq_ignore_ascii_case(name),
+    };
+    if let Some(known) = providers.iter().find(|known| !known.pids.is_empty() && is(known)) {
+        let pids: Vec<String> = known.pids.iter().map(u32::to_string).collect();
+        let what = format!("{} ({}), by process {}", shown_name(known), known.id, pids.join(", "));
+        report.ok(LINK, what);
+        if !known.name.is_empty() && known.id != Guid::from_name(&known.name) {
+            let what = format!(
+                "its GUID is not that of its name: enable it as {}, not as *{}",
+                known.id, known.name
+            );
+            report.note(LINK, what);
+        }
+        check_enablement(report, known, sessions);
+        return Ok(());
+    }
+    let same_name = |known: &&ProviderStatus| known.name.eq_ignore_ascii_case(name);
+    if let Some(known) = providers.iter().chain(recent).find(|k| same_name(k) && !is(k)) {
+        let what =
+            format!("{name} is registered as {}, which is not the GUID of that name", known.id);
+        report.wrong(LINK, what, format!("enable it as -p {}", known.id));
+    } else if let Some(known) = recent.iter().find(is) {
+        let pid = known.pids.first().copied().unwrap_or(0);
+        let what = format!("process {pid} had registered {name}, and has ended or unregistered it");
+        report.wrong(LINK, what, "keep the registration as long as the program runs");
+    } else {
+        let names = providers.iter().chain(recent).map(|known| known.name.as_str());
+        let near = closest(name, names.filter(|name| !name.is_empty()));
+        let fix = match near {
+            Some(near) => format!("did you mean {near}?"),
+            None => "start the program; etw provider list shows what is registered, etw doctor PID checks a program".to_owned(),
+        };
+        report.wrong(LINK, format!("no program has registered {name} with this host"), fix);
+    }
+    let id = match named {
+        Named::Id(id) => id,
+        Named::Name(name) => Guid::from_name(&name),
+    };
+    check_enablement(
+        report,
+        &ProviderStatus { id, name: name.to_owned(), ..ProviderStatus::default() },
+        sessions,
+    );
+    Ok(())
+}
+
+/// The sessions that have a provider enabled, and what limits its events.
+fn check_enablement(report: &mut Report, known: &ProviderStatus, sessions: &[SessionStatus]) {
+    const LINK: &str = "enablement";
+    let name = shown_name(known);
+    let mut is_enabled = false;
+    for status in sessions {
+        for (id, info) in &status.enabled {
+            let id = id.parse::<Guid>().ok();
+            if id != Some(known.id) && (id.is_none() || id != known.group) {
+                continue;
+            }
+            is_enabled = true;
+            let wanted = &info.wanted;
+            let masks = format!("keywords any {:#x} all {:#x}", wanted.any.0, wanted.all.0);
+            let what = format!(
+                "session {} enables {name} up to level {}, {masks}",
+                status.name,
+                level_name(wanted.level.0)
+            );
+            report.ok(LINK, what);
+            check_limits(report, status, info, &name);
+            if let Some(filters) = &info.filters {
+                let shown = serde_json::to_string(filters).unwrap_or_default();
+                report.note("filters", format!("session {}: {shown}", status.name));
+                let pids = &filters.process_ids;
+                if !pids.is_empty()
+                    && !known.pids.iter().any(|pid| pids.contains(pid))
+                    && !known.pids.is_empty()
+                {
+                    let what = format!(
+                        "session {} wants events of processes {pids:?} only, and {name} is in {:?}",
+                        status.name, known.pids
+                    );
+                    report.wrong(
+                        "filters",
+                        what,
+                        format!("etw session enable {} -p PROVIDER without --pid", status.name),
+                    );
+                }
+            }
+        }
+    }
+    if !is_enabled {
+        let fix =
+            format!("etw session enable SESSION -p {}, or etw tail -p {}", known.id, known.id);
+        report.wrong(LINK, format!("no session has enabled {name}"), fix);
+    }
+}
+
+/// Level, keywords and filters that keep a registered provider's events out of a session.
+fn check_limits(report: &mut Report, status: &SessionStatus, info: &EnableInfo, name: &str) {
+    let (wanted, session) = (&info.wanted, &status.name);
+    let has_limits = (1..5).contains(&wanted.level.0) || wanted.any.0 != 0 || wanted.all.0 != 0;
+    let fix =
+        format!("etw session enable {session} -p PROVIDER:255 enables all levels and keywords");
+    let has_events = status.stored > 0 || status.overwritten > 0;
+    if status.filtered > 0 && !has_events {
+        let what = format!(
+            "the filters of session {session} rejected all of its {} events",
+            status.filtered
+        );
+        report.wrong(
+            "filters",
+            what,
+            format!("etw session enable {session} -p PROVIDER without filters"),
+        );
+    } else if has_limits && !has_events {
+        let what = format!(
+            "session {session} has no event: level or keywords of {name} may let none pass"
+        );
+        report.wrong("level, keywords", what, fix);
+    } else if wanted.ignore_keyword_0 && !has_events {
+        let what = format!("session {session} has no event, and ignores those without a keyword");
+        let fix = format!("etw session enable {session} -p PROVIDER without --ignore-keyword-0");
+        report.wrong("level, keywords", what, fix);
+    } else if has_limits {
+        report.note("level, keywords", format!("events of session {session} are limited; {fix}"));
+    }
+}
+
+pub fn check_session(report: &mut Report, status: &SessionStatus) {
+    let name = &status.name;
+    if let Some(error) = &status.error {
+        let fix = "free space or make the folder writable; etw session update SESSION -o FILE continues in another file";
+        report.wrong("session", format!("{name}: {error}"), fix);
+    } else if status.state == "file-full" {
+        let fix = "stop it, or continue with etw session update SESSION -o FILE; --mode circular never fills";
+        report.wrong("session", format!("{name}: its file has its maximum size"), fix);
+    } else {
+        let what = format!(
+            "{name} is {}, {} events stored, {} filtered",
+            status.state, status.stored, status.filtered
+        );
+        report.ok("session", what);
+    }
+    if status.free_buffers == 0 {
+        let what = format!("{name}: none of its {} buffers is free", status.buffers);
+        report.wrong(
+            "buffers",
+            what,
+            format!("etw session update {name} --buffers {}", status.buffers * 2),
+        );
+    }
+    for loss in &status.losses {
+        let what = format!("{name}: {} events lost: {}", loss.count, loss.cause);
+        report.wrong("losses", what, remedy(loss.cause.name()));
+    }
+    for refusal in &status.refusals {
+        let fix = "stop one of the sessions that enable it";
+        report.wrong("enablement", format!("{name}: {}", refusal.message), fix);
+    }
+    if let Some(folder) = status.file.as_deref().and_then(Path::parent)
+        && let Some(free) = free_bytes(folder)
+        && free < 64 << 20
+    {
+        let what = format!("{name}: {} has {} MiB left", folder.display(), free >> 20);
+        report.wrong("disk", what, "free some space, or record to another file system");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_host::{Cause, Loss};
+    use etw_types::{Keyword, Level};
+
+    fn session(of: SessionStatus) -> SessionStatus {
+        SessionStatus {
+            name: "s".to_owned(),
+            state: "running".to_owned(),
+            buffers: 4,
+            free_buffers: of.free_buffers,
+            ..of
+        }
+    }
+
+    fn checked(status: SessionStatus) -> Report {
+        let mut report = Report::default();
+        check_session(&mut report, &session(status));
+        report
+    }
+
+    #[test]
+    fn full_buffers_losses_and_errors_are_found() {
+        let sound = SessionStatus { free_buffers: 3, ..SessionStatus::default() };
+        assert_eq!(checked(sound.clone()).wrong, 0);
+        let full = checked(SessionStatus { free_buffers: 0, ..sound.clone() });
+        assert!(full.text.contains("none of its 4 buffers is free"), "{}", full.text);
+        assert!(full.text.contains("fix: etw session update s --buffers 8"), "{}", full.text);
+        let loss = Loss { cause: Cause::SessionFull, provider: None, process_id: None, count: 7 };
+        let lossy = checked(SessionStatus { losses: vec![loss], ..sound.clone() });
+        assert!(lossy.text.contains("s: 7 events lost: session full"), "{}", lossy.text);
+        assert!(lossy.text.contains("fix: more or larger buffers help"), "{}", lossy.text);
+        let failing = SessionStatus { error: Some("disk full".to_owned()), ..sound };
+        assert!(checked(failing).text.contains("WRONG  session             s: disk full"));
+    }
+
+    #[test]
+    fn limits_that_let_no_event_pass_are_found() {
+        let check = |status: SessionStatus, change: fn(&mut EnableInfo)| {
+            let mut info = EnableInfo::default();
+            info.wanted.level = Level(5);
+            change(&mut info);
+            let mut report = Report::default();
+            check_limits(&mut report, &session(status), &info, "Ticker");
+            report
+        };
+        let empty = SessionStatus::default;
+        assert_eq!(check(empty(), |_| {}).wrong, 0);
+        let report = check(empty(), |info| info.wanted.level = Level(2));
+        assert!(report.text.contains("level or keywords of Ticker may let none pass"));
+        assert!(report.text.contains("fix: etw session enable s -p PROVIDER:255"));
+        assert_eq!(check(empty(), |info| info.wanted.all = Keyword(0x8000)).wrong, 1);
+        let report = check(empty(), |info| info.wanted.ignore_keyword_0 = true);
+        assert!(report.text.contains("ignores those without a keyword"), "{}", report.text);
+        let filtered = SessionStatus { filtered: 9, ..empty() };
+        let report = check(filtered, |_| {});
+        assert!(report.text.contains("rejected all of its 9 events"), "{}", report.text);
+        let some = SessionStatus { stored: 1, ..empty() };
+        let report = check(some, |info| info.wanted.level = Level(2));
+        assert!(report.wrong == 0 && report.text.starts_with("note"), "{}", report.text);
+    }
+}
