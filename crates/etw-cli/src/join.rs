@@ -3,7 +3,7 @@
 use crate::attribution::{Owner, ThreadTable};
 use etw_decode::{Decoded, Decoder, Field, Style, Value, Visitor};
 use etw_etl::read::Records;
-use etw_types::{EventRecord, Guid, Hook, le};
+use etw_types::{EventRecord, Guid, Hook, is_session_report, le};
 use std::collections::{BTreeMap, HashMap};
 
 /// Microsoft-Windows-Kernel-Process
@@ -128,7 +128,7 @@ impl Names {
     pub fn learn(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
         let is_kernel = record.hook.is_some() || record.header.is_classic();
         if !is_kernel {
-            if record.provider == Some(etw_host::LEDGER_PROVIDER) {
+            if is_session_report(record) {
                 self.module(record);
             }
             if record.provider == Some(KERNEL_PROCESS) && matches!(record.descriptor.id, 1 | 2 | 15)

@@ -8,7 +8,6 @@
 
 mod compiler;
 mod wep;
-mod winmeta;
 mod xml;
 
 pub use crate::provider::{Manifest, ManifestChannel, ManifestProvider};

@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use etw_etl::read::{BufferRecords, Item, TraceFile, buffer};
 use etw_etl::record::RecordContext;
 use etw_session::{FileSlot, Place};
-use etw_types::BufferHeader;
+use etw_types::{BufferHeader, is_session_report};
 
 use crate::facts::{SessionFacts, file_name};
 use crate::files::{Closing, Files};
-use crate::report::LEDGER_PROVIDER;
 
 /// Buffers with their places.
 pub type Placed = Vec<(Place, Vec<u8>)>;
@@ -53,7 +52,7 @@ pub fn count_events(bytes: &[u8]) -> u64 {
     let context = RecordContext::default();
     let items = BufferRecords::new(&records, &context);
     let is_event = |item: &Item<'_>| match item {
-        Item::Record { record, .. } => record.provider != Some(LEDGER_PROVIDER),
+        Item::Record { record, .. } => !is_session_report(record),
         _ => false,
     };
     items.filter(is_event).count() as u64

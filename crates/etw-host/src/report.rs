@@ -3,7 +3,8 @@
 use etw_session::{Cause, Event, Ledger, Loss};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
 use etw_types::{
-    EventDescriptor, EventRecord, ExtType, ExtendedItemsBuf, Guid, Level, LoadedModule, le,
+    EventDescriptor, EventRecord, ExtType, ExtendedItemsBuf, Guid, Level, LoadedModule,
+    is_session_report, le,
 };
 
 /// The provider of reports about sessions.
@@ -68,7 +69,7 @@ pub fn read_module(record: &EventRecord<'_>) -> Option<(u32, LoadedModule)> {
 
 /// The name of an event of [`LEDGER_PROVIDER`].
 fn name_of<'a>(record: &EventRecord<'a>) -> Option<&'a [u8]> {
-    if record.provider != Some(LEDGER_PROVIDER) {
+    if !is_session_report(record) {
         return None;
     }
     let metadata = record.extended.find(ExtType::EVENT_SCHEMA_TL)?;

@@ -5,7 +5,6 @@ mod field;
 mod metadata;
 mod read;
 mod strings;
-pub(crate) mod well_known;
 
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_types::Guid;

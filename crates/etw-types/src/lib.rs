@@ -5,6 +5,7 @@
 //! * [`le`]: little-endian reads out of a byte slice that may be too short;
 //! * [`Guid`], [`Level`], [`Keyword`], [`Opcode`], [`Channel`], [`EventDescriptor`]: values of an event header;
 //! * [`FileTime`], [`Clock`]: raw session timestamps and what they mean;
+//! * [`winmeta`]: names of levels, opcodes and keywords that every manifest knows;
 //! * [`ExtendedItems`], [`EventRecord`]: one event, borrowed from the buffer it lies in.
 //!
 //! No I/O, no allocation in any hot path, no dependency but a small SHA-1 for [`Guid::from_name`].
@@ -50,6 +51,7 @@ mod record;
 mod session_report;
 mod status;
 mod time;
+pub mod winmeta;
 
 pub use buffer_header::{BufferFlags, BufferHeader, BufferType};
 pub use classic::{Classic, ClassicHeader, EventClass, MessageId};

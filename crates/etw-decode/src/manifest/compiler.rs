@@ -1,6 +1,5 @@
 //! From elements to schemas.
 
-use super::winmeta;
 use super::xml::{Tree, number};
 use crate::field::{Count, Field, Kind, Length};
 use crate::layout::{unsized_field, whole_part};
@@ -10,7 +9,7 @@ use crate::provider::{Manifest, ManifestChannel, ManifestProvider};
 use crate::schema::{Names, Schema};
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_tracelogging::{Show, Wire};
-use etw_types::{EventDescriptor, Guid, Keyword, Level, Opcode};
+use etw_types::{EventDescriptor, Guid, Keyword, Level, Opcode, winmeta};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -192,7 +191,8 @@ impl<'t> Compiler<'t> {
             let value = tree.get(channel, "value").and_then(number);
             let imported = Some(channel)
                 .filter(|channel| tree.elements[*channel].name == "importChannel")
-                .and_then(|_| winmeta::channel(name));
+                .and_then(|_| winmeta::find(&winmeta::CHANNELS, name))
+                .map(|row| row.value.0);
             let value = value.and_then(|value| u8::try_from(value).ok()).or(imported);
             let value = value.unwrap_or_else(|| {
                 let value = next;
@@ -447,16 +447,19 @@ impl<'t> Compiler<'t> {
         let tree = self.tree;
         let get = |name: &str| tree.get(element, name).filter(|text| !text.is_empty());
         let mut names = Names { event: get("name").map(str::to_owned), ..Names::default() };
-        let mut take = |value: u8, shown: &str| {
-            descriptor.level = Level(value);
+        let mut take = |value: Level, shown: &str| {
+            descriptor.level = value;
             shown.to_owned()
         };
-        names.level =
-            get("level").map(|name| match (known.levels.get(name), winmeta::level(name)) {
-                (Some(level), _) => take(level.value, &level.shown),
-                (None, Some((value, text))) => take(value, text),
+        names.level = get("level").map(|name| {
+            // PerfView's regenerated manifests have the first name.
+            let documented = if name == "win:Always" { "win:LogAlways" } else { name };
+            match (known.levels.get(name), winmeta::find(&winmeta::LEVELS, documented)) {
+                (Some(level), _) => take(Level(level.value), &level.shown),
+                (None, Some(row)) => take(row.value, row.text),
                 (None, None) => name.to_owned(),
-            });
+            }
+        });
         let task = get("task").and_then(|task| known.tasks.get(task));
         descriptor.task = task.map_or(0, |task| task.value);
         names.task = get("task")
@@ -468,26 +471,28 @@ impl<'t> Compiler<'t> {
             self.numbered::<u8>(opcode).map(|(_, opcode)| opcode)
         };
         names.opcode = get("opcode").map(|name| {
-            let mut take = |value: u8, shown: &str| {
-                descriptor.opcode = Opcode(value);
+            let mut take = |value: Opcode, shown: &str| {
+                descriptor.opcode = value;
                 shown.to_owned()
             };
-            match (own_opcode(name), known.opcodes.get(name), winmeta::opcode(name)) {
-                (Some(opcode), ..) => take(opcode.value, &opcode.shown),
-                (_, Some(opcode), _) => take(opcode.value, &opcode.shown),
-                (_, _, Some((value, text))) => take(value, text),
+            let predefined = winmeta::find(&winmeta::OPCODES, name);
+            match (own_opcode(name), known.opcodes.get(name), predefined) {
+                (Some(opcode), ..) => take(Opcode(opcode.value), &opcode.shown),
+                (_, Some(opcode), _) => take(Opcode(opcode.value), &opcode.shown),
+                (_, _, Some(row)) => take(row.value, row.text),
                 _ => name.to_owned(),
             }
         });
-        let mut mask = 0;
+        let mut keyword = Keyword(0);
         for name in get("keywords").unwrap_or_default().split_ascii_whitespace().take(64) {
             names.keywords.push(match known.keywords.get(name) {
                 Some((bits, shown)) => {
-                    mask |= bits;
+                    keyword = keyword | Keyword(*bits);
                     shown.clone()
                 }
                 None => {
-                    mask |= winmeta::keyword(name).unwrap_or(0);
+                    let predefined = winmeta::find(&winmeta::KEYWORDS, name);
+                    keyword = predefined.map_or(keyword, |row| keyword | row.value);
                     name.to_owned()
                 }
             });
@@ -495,15 +500,16 @@ impl<'t> Compiler<'t> {
         names.channel = get("channel").map(|name| match known.channels.get(name) {
             Some(channel) => {
                 descriptor.channel = etw_types::Channel(channel.value);
-                mask |= channel.bit;
+                keyword = keyword | Keyword(channel.bit);
                 channel.name.clone()
             }
             None => {
-                descriptor.channel = etw_types::Channel(winmeta::channel(name).unwrap_or(0));
+                let predefined = winmeta::find(&winmeta::CHANNELS, name);
+                descriptor.channel = predefined.map(|row| row.value).unwrap_or_default();
                 name.to_owned()
             }
         });
-        descriptor.keyword = Keyword(mask);
+        descriptor.keyword = keyword;
         names
     }
 }

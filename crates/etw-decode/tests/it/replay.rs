@@ -2,14 +2,11 @@
 
 use crate::event_info::{EVENT, Info, MESSAGE, Property, map, property};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType};
-use std::path::{Path, PathBuf};
 
+#[path = "../../../../fuzz/src/replay.rs"]
+mod replaying;
 #[path = "../../../../fuzz/src/decode.rs"]
 mod targets;
-
-fn folder(target: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
-}
 
 fn join(schema: &[u8], payload: &[u8]) -> Vec<u8> {
     [&(schema.len() as u16).to_le_bytes()[..], schema, payload].concat()
@@ -69,39 +66,7 @@ fn info_seeds() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 fn replay(target: &str, seeds: Vec<(&'static str, Vec<u8>)>, run: fn(&[u8])) {
-    let folder = folder(target);
-    if std::env::var_os("ETW_BLESS").is_some() {
-        std::fs::create_dir_all(&folder).unwrap();
-        for (name, bytes) in &seeds {
-            std::fs::write(folder.join(name), bytes).unwrap();
-        }
-    }
-    let mut count = 0;
-    for entry in std::fs::read_dir(&folder).unwrap() {
-        run(&std::fs::read(entry.unwrap().path()).unwrap());
-        count += 1;
-    }
-    assert!(count >= seeds.len(), "{target}: {count} seeds");
-    // Mutants as a fuzzer starts with: bytes changed, cut out and doubled, the same in every run.
-    let mut state = 1u64;
-    let mut random = |below: usize| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 33) as usize % below.max(1)
-    };
-    for _ in 0..400 {
-        let (_, seed) = &seeds[random(seeds.len())];
-        let mut mutant = seed.clone();
-        for _ in 0..=random(4) {
-            let at = random(mutant.len());
-            match random(4) {
-                0 if at < mutant.len() => mutant[at] = random(256) as u8,
-                1 => mutant.truncate(at),
-                2 => drop(mutant.drain(at..(at + random(8)).min(mutant.len()))),
-                _ => mutant.extend_from_within(at..(at + random(64)).min(mutant.len())),
-            }
-        }
-        run(&mutant);
-    }
+    replaying::replay(target, &seeds, 400, run);
 }
 
 #[test]

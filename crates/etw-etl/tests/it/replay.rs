@@ -1,44 +1,36 @@
-//! Replays `fuzz/corpus/` on a stable compiler, and makes its seeds.
+//! Replays `fuzz/corpus/` on a stable compiler, with mutants of it, and makes its seeds.
 //!
-//! `ETW_BLESS=1 cargo test -p etw-etl --test it fuzz_seeds` writes the seeds anew; what fuzzers found stays.
+//! `ETW_BLESS=1 cargo test -p etw-etl --test it replay` writes the seeds anew; inputs that fuzzers found stay.
 
 use crate::support::{builder, event_bytes, numbered, push_numbered, put_u32};
 use etw_etl::lzxpress;
 use etw_etl::write::{BufferBuilder, sample};
 use etw_types::LogFileMode;
-use std::path::Path;
 
 #[path = "../../../../fuzz/src/etl.rs"]
 mod bodies;
+#[path = "../../../../fuzz/src/replay.rs"]
+mod replaying;
 
-const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus");
-
-fn replay(target: &str, body: fn(&[u8])) {
-    let directory = Path::new(CORPUS).join(target);
-    let mut count = 0;
-    for entry in std::fs::read_dir(&directory).unwrap() {
-        let path = entry.unwrap().path();
-        let bytes = std::fs::read(&path).unwrap();
-        let result = std::panic::catch_unwind(|| body(&bytes));
-        assert!(result.is_ok(), "{}", path.display());
-        count += 1;
-    }
-    assert!(count > 0, "{} is empty", directory.display());
+fn replay(target: &str, seeds: &Seeds, body: fn(&[u8])) {
+    let total: usize = seeds.iter().map(|seed| seed.1.len()).sum();
+    assert!(total < 20_000, "{target}: {total} bytes of seeds");
+    replaying::replay(target, seeds, 400, body);
 }
 
 #[test]
-fn file() {
-    replay("file", bodies::file);
+fn files_and_their_mutants_are_read() {
+    replay("file", &file_seeds(), bodies::file);
 }
 
 #[test]
-fn buffer() {
-    replay("buffer", bodies::buffer);
+fn buffers_and_their_mutants_are_read() {
+    replay("buffer", &buffer_seeds(), bodies::buffer);
 }
 
 #[test]
-fn lzxpress_stream() {
-    replay("lzxpress", bodies::lzxpress);
+fn compressed_streams_and_their_mutants_are_read() {
+    replay("lzxpress", &lzxpress_seeds(), bodies::lzxpress);
 }
 
 type Seeds = Vec<(&'static str, Vec<u8>)>;
@@ -118,23 +110,4 @@ fn lzxpress_seeds() -> Seeds {
         ("bad-offset", vec![9, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
         ("last-flags", [stream(&text, text.len() as u16), vec![0xff; 4]].concat()),
     ]
-}
-
-#[test]
-fn fuzz_seeds_are_those_the_builders_make() {
-    let bless = std::env::var_os("ETW_BLESS").is_some();
-    for (target, seeds) in
-        [("file", file_seeds()), ("buffer", buffer_seeds()), ("lzxpress", lzxpress_seeds())]
-    {
-        let total: usize = seeds.iter().map(|seed| seed.1.len()).sum();
-        assert!(total < 20_000, "{target}: {total} bytes of seeds");
-        for (name, bytes) in seeds {
-            let path = Path::new(CORPUS).join(target).join(name);
-            if bless {
-                std::fs::write(&path, &bytes).unwrap();
-            }
-            let stored = std::fs::read(&path).unwrap_or_default();
-            assert!(stored == bytes, "{} differs: bless it with ETW_BLESS=1", path.display());
-        }
-    }
 }

@@ -88,7 +88,7 @@ fn chunks_of_any_bytes_are_read() {
     let chunk = chunk();
     let seeds =
         [("whole", with(0, &chunk)), ("dirty", with(1, &chunk)), ("stale", with(6, &chunk))];
-    replaying::replay("evtx_chunk", &seeds, targets::evtx_chunk);
+    replaying::replay("evtx_chunk", &seeds, 400, targets::evtx_chunk);
 }
 
 /// P5
@@ -105,7 +105,7 @@ fn logs_of_any_bytes_are_read() {
         is_sound: true,
     };
     let seeds = [("whole", [header.to_bytes(), chunk()].concat())];
-    replaying::replay("evtx_log", &seeds, targets::evtx_log);
+    replaying::replay("evtx_log", &seeds, 400, targets::evtx_log);
 }
 
 /// P5
@@ -114,5 +114,5 @@ fn queries_of_any_text_are_read_or_refused() {
     let query = "*[System[(EventID=4624 or band(Keywords,0x1)!=0) and TimeCreated[timediff(@SystemTime)<=1.5]]]";
     let list = "<QueryList><Query Path='A'><Select>*[EventData[Data[2]='x &amp; y']]</Select></Query></QueryList>";
     let seeds = [("query", query.as_bytes().to_vec()), ("list", list.as_bytes().to_vec())];
-    replaying::replay("evtx_query", &seeds, targets::evtx_query);
+    replaying::replay("evtx_query", &seeds, 400, targets::evtx_query);
 }

@@ -1,55 +1,13 @@
-//! The seeds of the fuzz targets, replayed on stable, and a few thousand mutants of each. `ETW_BLESS=1` rewrites them.
+//! The seeds of the fuzz targets, replayed on stable, and thousands of mutants of them. `ETW_BLESS=1` rewrites them. P5
 
-use std::path::{Path, PathBuf};
-
+#[path = "../../../../fuzz/src/replay.rs"]
+mod replaying;
 #[path = "../../../../fuzz/src/host.rs"]
 mod targets;
 
-fn folder(target: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target)
-}
-
-/// Runs a target over its seeds and over mutants of them. P5
+/// Runs a target over its seeds and over 2000 mutants for each.
 fn replay(target: &str, seeds: &[(&str, Vec<u8>)], run: fn(&[u8])) {
-    let folder = folder(target);
-    if std::env::var_os("ETW_BLESS").is_some() {
-        std::fs::create_dir_all(&folder).unwrap();
-        for (name, bytes) in seeds {
-            std::fs::write(folder.join(name), bytes).unwrap();
-        }
-    }
-    let mut count = 0;
-    let mut seed = 1u64;
-    for entry in std::fs::read_dir(&folder).unwrap() {
-        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
-        run(&bytes);
-        for round in 0..2000 {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let mut mutant = bytes.clone();
-            if mutant.is_empty() {
-                continue;
-            }
-            let at = (seed >> 33) as usize % mutant.len();
-            match round % 4 {
-                0 => mutant[at] ^= 1 << (seed >> 20 & 7),
-                1 => mutant[at] = (seed >> 20) as u8,
-                2 => mutant.truncate(at),
-                _ => {
-                    let end = (at + 8).min(mutant.len());
-                    mutant[at..end].fill((seed >> 20) as u8);
-                }
-            }
-            run(&mutant);
-        }
-        count += 1;
-    }
-    assert_eq!(count, seeds.len(), "seeds of {target}");
-    for (name, bytes) in seeds {
-        assert!(
-            std::fs::read(folder.join(name)).unwrap() == *bytes,
-            "{target}/{name} is out of date"
-        );
-    }
+    replaying::replay(target, seeds, 2000 * seeds.len(), run);
 }
 
 #[test]

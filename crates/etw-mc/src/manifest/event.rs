@@ -2,12 +2,11 @@
 
 use std::collections::HashSet;
 
+use etw_types::winmeta;
 use roxmltree::Node;
 
 use super::read::{attribute, children, flag, number_in, owned};
-use super::{
-    Channel, Culture, Event, Keyword, Level, Message, Opcode, Provider, Task, strings, well_known,
-};
+use super::{Channel, Culture, Event, Keyword, Level, Message, Opcode, Provider, Task, strings};
 use crate::diagnostic::Diagnostics;
 
 pub fn events(
@@ -151,9 +150,9 @@ fn text(text: &str) -> Option<Message> {
 fn level(provider: &mut Provider, name: &str) -> Option<usize> {
     let found = provider.levels.iter().position(|level| level.name == name);
     found.or_else(|| {
-        let (name, value, shown) = well_known::LEVELS.into_iter().find(|row| row.0 == name)?;
-        let level = Level { name: name.to_owned(), symbol: None, value, message: text(shown) };
-        provider.levels.push(level);
+        let row = winmeta::find(&winmeta::LEVELS, name)?;
+        let (name, message) = (row.name.to_owned(), text(row.text));
+        provider.levels.push(Level { name, symbol: None, value: row.value.0, message });
         Some(provider.levels.len() - 1)
     })
 }
@@ -161,15 +160,9 @@ fn level(provider: &mut Provider, name: &str) -> Option<usize> {
 fn task(provider: &mut Provider, name: &str) -> Option<usize> {
     let found = provider.tasks.iter().position(|task| task.name == name);
     found.or_else(|| {
-        let (name, value, shown) = well_known::TASKS.into_iter().find(|row| row.0 == name)?;
-        let message = text(shown);
-        provider.tasks.push(Task {
-            name: name.to_owned(),
-            symbol: None,
-            value,
-            guid: None,
-            message,
-        });
+        let row = winmeta::find(&winmeta::TASKS, name)?;
+        let (name, message) = (row.name.to_owned(), text(row.text));
+        provider.tasks.push(Task { name, symbol: None, value: row.value, guid: None, message });
         Some(provider.tasks.len() - 1)
     })
 }
@@ -179,15 +172,9 @@ fn opcode(provider: &mut Provider, name: &str, task: u16) -> Option<usize> {
     let of = |task: u16| move |one: &Opcode| one.name == name && one.task == task;
     let found = provider.opcodes.iter().position(of(task));
     found.or_else(|| provider.opcodes.iter().position(of(0))).or_else(|| {
-        let (name, value, shown) = well_known::OPCODES.into_iter().find(|row| row.0 == name)?;
-        let message = text(shown);
-        provider.opcodes.push(Opcode {
-            name: name.to_owned(),
-            symbol: None,
-            value,
-            task: 0,
-            message,
-        });
+        let row = winmeta::find(&winmeta::OPCODES, name)?;
+        let (name, message) = (row.name.to_owned(), text(row.text));
+        provider.opcodes.push(Opcode { name, symbol: None, value: row.value.0, task: 0, message });
         Some(provider.opcodes.len() - 1)
     })
 }
@@ -195,9 +182,9 @@ fn opcode(provider: &mut Provider, name: &str, task: u16) -> Option<usize> {
 fn keyword(provider: &mut Provider, name: &str) -> Option<usize> {
     let found = provider.keywords.iter().position(|keyword| keyword.name == name);
     found.or_else(|| {
-        let (name, bit, shown) = well_known::KEYWORDS.into_iter().find(|row| row.0 == name)?;
-        let (mask, message) = (1 << bit, text(shown));
-        provider.keywords.push(Keyword { name: name.to_owned(), symbol: None, mask, message });
+        let row = winmeta::find(&winmeta::KEYWORDS, name)?;
+        let (name, message) = (row.name.to_owned(), text(row.text));
+        provider.keywords.push(Keyword { name, symbol: None, mask: row.value.0, message });
         Some(provider.keywords.len() - 1)
     })
 }
@@ -207,14 +194,14 @@ fn channel(provider: &mut Provider, name: &str) -> Option<usize> {
     let found = provider.channels.iter().position(|channel| channel.id == name);
     let found = found.or_else(|| provider.channels.iter().position(|one| one.name == name));
     found.or_else(|| {
-        let (name, value) = well_known::CHANNELS.into_iter().find(|row| row.0 == name)?;
+        let row = winmeta::find(&winmeta::CHANNELS, name)?;
         provider.channels.push(Channel {
-            name: name.to_owned(),
-            id: name.to_owned(),
+            name: row.name.to_owned(),
+            id: row.name.to_owned(),
             symbol: None,
-            value,
+            value: row.value.0,
             is_imported: true,
-            message: text(name),
+            message: text(row.text),
             keyword_bit: None,
         });
         Some(provider.channels.len() - 1)

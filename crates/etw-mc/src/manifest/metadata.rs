@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 
+use etw_types::winmeta;
 use roxmltree::Node;
 
 use super::read::{attribute, children, guid, list, number, number_in, owned, required};
 use super::{
     Channel, Culture, Filter, Keyword, Level, Map, MapItem, Message, Opcode, Provider, Task,
-    strings, well_known,
+    strings,
 };
 use crate::diagnostic::Diagnostics;
 
@@ -90,11 +91,11 @@ fn channels(
         let name = required(channel, "name", diagnostics);
         let id = attribute(channel, "chid").unwrap_or(name);
         unique(channel, Some(id), &mut known, diagnostics);
-        let predefined = well_known::CHANNELS.iter().find(|(known, _)| *known == name);
+        let predefined = winmeta::find(&winmeta::CHANNELS, name);
         let message = strings::message(channel, cultures, diagnostics);
         let (value, message) = match predefined.filter(|_| is_imported) {
-            Some((name, value)) => {
-                (*value, message.or_else(|| Some(Message::Text((*name).to_owned()))))
+            Some(row) => {
+                (row.value.0, message.or_else(|| Some(Message::Text(row.text.to_owned()))))
             }
             None => {
                 let given = attribute(channel, "value").is_some();

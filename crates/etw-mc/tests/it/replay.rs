@@ -9,5 +9,5 @@ mod targets;
 #[test]
 fn manifests_of_any_text_are_compiled_or_rejected() {
     let seeds = [("all_types", include_bytes!("all_types.man").to_vec())];
-    replaying::replay("mc_manifest", &seeds, targets::mc_manifest);
+    replaying::replay("mc_manifest", &seeds, 400, targets::mc_manifest);
 }

@@ -32,5 +32,5 @@ fn pool() {
         ("sizes", join(1, &[put(7, 0, 131_024), put(7, 512, u64::MAX), drain()])),
         ("future", join(10, &[put(7, 1, u64::MAX), drain(), put(7, 4, u64::MAX)])),
     ];
-    replaying::replay("pool", &seeds, targets::pool);
+    replaying::replay("pool", &seeds, 400, targets::pool);
 }

@@ -70,7 +70,7 @@ fn wire_message() {
         ("modules", FromProgram::Modules { modules: &modules }.to_bytes()),
         ("grow", FromHost::Grow { size: 6 }.to_bytes()),
     ];
-    replaying::replay("wire_message", &seeds, targets::message);
+    replaying::replay("wire_message", &seeds, 400, targets::message);
 }
 
 #[test]
@@ -126,5 +126,5 @@ fn wire_request() {
         ("list", of(&Request::List)),
         ("status", serde_json::to_vec(&Response::Session(Box::new(status))).unwrap()),
     ];
-    replaying::replay("wire_request", &seeds, targets::request);
+    replaying::replay("wire_request", &seeds, 400, targets::request);
 }

@@ -24,7 +24,7 @@ fn found(path: &std::path::Path) -> Found {
     while let Some(record) = records.next() {
         if let Some(module) = etw_host::report::read_module(&record) {
             modules.push(module);
-        } else if record.hook.is_none() && record.provider != Some(etw_host::LEDGER_PROVIDER) {
+        } else if record.hook.is_none() && !etw_types::is_session_report(&record) {
             let number = u32::from_le_bytes(*record.payload.last_chunk().unwrap());
             let items =
                 record.extended.into_iter().filter(|i| i.ext_type == ExtType::STACK_TRACE64);

@@ -27,7 +27,7 @@ fn raw(path: &TempPath) -> Vec<Raw> {
         etw_etl::read::Records::new(vec![etw_etl::read::TraceFile::open(path).unwrap()]);
     let mut all = Vec::new();
     while let Some(record) = records.next() {
-        if record.hook.is_none() && record.provider != Some(etw_host::LEDGER_PROVIDER) {
+        if record.hook.is_none() && !etw_types::is_session_report(&record) {
             all.push(Raw {
                 provider: record.provider.unwrap(),
                 descriptor: record.descriptor,

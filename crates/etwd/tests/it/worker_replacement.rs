@@ -151,7 +151,7 @@ fn told(paths: &[PathBuf]) -> usize {
     let mut records = Records::new(paths.iter().map(open).collect());
     let mut reports = 0;
     while let Some(record) = records.next() {
-        let is_report = record.provider == Some(etw_host::report::LEDGER_PROVIDER);
+        let is_report = etw_types::is_session_report(&record);
         reports += usize::from(is_report && etw_host::report::read_loss(&record).is_none());
     }
     reports
