@@ -19,7 +19,7 @@ const ID: Range = Range { what: "an event id", max: 65535, names: &[], method: "
 const VERSION: Range = Range { what: "a version", max: 255, names: &[], method: "version" };
 const KEYWORD: Range = Range { what: "a keyword", max: u64::MAX, names: &[], method: "keyword" };
 
-/// As in Microsoft's crate.
+/// The default of Microsoft's crate.
 const DEFAULT_LEVEL: u64 = 5;
 const DEFAULT_KEYWORD: u64 = 1;
 const DEFAULT_CHANNEL: u64 = 11;

@@ -48,7 +48,7 @@ pub const OPTIONS: &[&str] = &["tag", "format", "count", "protocol", "schema", "
 const CONTINUES: &[&str] =
     &["as", "mut", "ref", "move", "return", "in", "if", "match", "else", "dyn", "unsafe", "break"];
 
-/// What to write instead of a field type that does not exist.
+/// Suggestions for field types that do not exist.
 pub fn foreign(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     FOREIGN.iter().find(|(foreign, _)| *foreign == name).map(|(_, hint)| *hint)

@@ -1,7 +1,7 @@
-//! The procedural macros of crate `etw`, which wraps and documents them: use them from there.
+//! The procedural macros of crate `etw`. Programs use the documented wrappers in that crate.
 //!
-//! * `tokens`, `literal`: token streams without `syn` and `quote`, so that a program with a few events builds fast;
-//! * `types`: the vocabulary of fields, one table;
+//! * `tokens`, `literal`: token streams without `syn` and `quote`, which would slow down the build of a program with a few events;
+//! * `types`: the table of field types;
 //! * `meta`: the static bytes of an event;
 //! * `options`, `field`, `event`, `provider`: the grammar and its expansion;
 //! * `hints`: messages for common mistakes.
@@ -24,33 +24,33 @@ use proc_macro::{Delimiter, Group, Literal, Span, TokenStream, TokenTree};
 
 use tokens::Result;
 
-/// See `etw::define_provider!`.
+/// Implements `etw::define_provider!`.
 #[proc_macro]
 pub fn define_provider(input: TokenStream) -> TokenStream {
     finish(provider::define_provider(input))
 }
 
-/// See `etw::write_event!`.
+/// Implements `etw::write_event!`.
 #[proc_macro]
 pub fn write_event(input: TokenStream) -> TokenStream {
     finish(event::write_event(input))
 }
 
-/// See `etw::provider_enabled!`.
+/// Implements `etw::provider_enabled!`.
 #[proc_macro]
 pub fn provider_enabled(input: TokenStream) -> TokenStream {
     finish(event::provider_enabled(input))
 }
 
-/// For tests: the error of an invocation of `write_event!`, and the source it points at, as `(message, source)`. Both are empty
-/// without an error; the source is empty if it is the whole invocation.
+/// Returns the error of an invocation of `write_event!` and the source that it points at, as `(message, source)`. Tests use it. Both are
+/// empty if there is no error; the source is empty if the error points at the whole invocation.
 #[doc(hidden)]
 #[proc_macro]
 pub fn event_error(input: TokenStream) -> TokenStream {
     error_of(event::write_event(input))
 }
 
-/// For tests: [`event_error`] for `define_provider!`.
+/// Does what [`event_error`] does, for `define_provider!`.
 #[doc(hidden)]
 #[proc_macro]
 pub fn provider_error(input: TokenStream) -> TokenStream {

@@ -21,7 +21,7 @@ impl Number {
         }
     }
 
-    /// As an expression; `suffix` is its type.
+    /// The value as an expression; `suffix` is its type.
     pub fn tokens(&self, suffix: &str) -> TokenStream {
         match self {
             Number::Known(value) => {

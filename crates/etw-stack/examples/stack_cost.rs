@@ -1,4 +1,4 @@
-//! What a stack costs: nanoseconds a capture at a depth of 20, in code with and without frame pointers.
+//! The cost of a call stack: nanoseconds for a capture at a depth of 20, in code with and without frame pointers.
 //!
 //! `cargo run --release -p etw-stack --example stack_cost`
 //!
@@ -181,7 +181,7 @@ mod cost {
         of("with frame pointers", stack_cost_with);
         of("without frame pointers", stack_cost_without);
 
-        // What a read of memory costs that may be gone.
+        // The cost of reading memory that may be unmapped.
         let page = vec![0_u8; 8192];
         let mut out = [0_u8; 256];
         // SAFETY: takes nothing.

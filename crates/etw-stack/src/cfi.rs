@@ -23,7 +23,7 @@ const RULES: usize = if cfg!(target_arch = "x86_64") { 17 } else { 22 };
 
 impl UnwindContextStorage<usize> for Storage {
     type Rules = [(gimli::Register, RegisterRule<usize>); RULES];
-    /// The current row, and two that are remembered or initial: compilers remember one at a time.
+    /// The current row, the initial row and one remembered row: compilers remember one at a time.
     type Stack = [UnwindTableRow<usize, Self>; 3];
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Tables<'a> {
     bases: BaseAddresses,
 }
 
-/// Where the search table says that `.eh_frame` lies.
+/// The address of `.eh_frame` in the search table's header.
 pub(crate) fn frame_address(header: &[u8], address: u64) -> Option<u64> {
     let bases = BaseAddresses::default().set_eh_frame_hdr(address);
     match EhFrameHdr::new(header, NativeEndian).parse(&bases, 8).ok()?.eh_frame_ptr() {
@@ -50,7 +50,7 @@ pub(crate) fn frame_address(header: &[u8], address: u64) -> Option<u64> {
     }
 }
 
-/// The part up to the terminator, an entry of length 0: no header tells the size of `.eh_frame`.
+/// The part up to the terminator, an entry of length 0. No header contains the size of `.eh_frame`.
 pub(crate) fn used_part(bytes: &[u8]) -> &[u8] {
     let mut at = 0_usize;
     loop {
@@ -72,7 +72,7 @@ pub(crate) fn used_part(bytes: &[u8]) -> &[u8] {
 }
 
 impl<'a> Tables<'a> {
-    /// Tables of a header that has a search table.
+    /// Parses the header of the tables. Only headers with a search table are supported.
     pub(crate) fn new(
         header: &'a [u8],
         header_address: u64,
@@ -82,7 +82,7 @@ impl<'a> Tables<'a> {
         let bases = BaseAddresses::default()
             .set_eh_frame_hdr(header_address)
             .set_eh_frame(frame_address);
-        // The form that all linkers give the table: version 1; a count of four bytes; distances from the header.
+        // All linkers write the table in this form: version 1; a count of four bytes; distances from the header.
         if header.first() != Some(&1) || header.get(2..4)? != [0x03, 0x3b] {
             return None;
         }
@@ -113,12 +113,12 @@ impl<'a> Tables<'a> {
         self.frame_bytes
     }
 
-    /// Whether the tables were loaded at this address.
+    /// True if the tables were loaded at this address.
     pub(crate) fn is_at(&self, header_address: u64) -> bool {
         self.header_address == header_address
     }
 
-    /// The entry of the function that an address may lie in, as an offset in `.eh_frame`.
+    /// The entry of the function that may contain an address, as an offset in `.eh_frame`.
     fn entry(&self, address: u64) -> Option<usize> {
         let at = |distance: i32| self.header_address.wrapping_add_signed(distance.into());
         let start = |pair: &[u8; 8]| at(i32::from_ne_bytes([pair[0], pair[1], pair[2], pair[3]]));
@@ -128,7 +128,7 @@ impl<'a> Tables<'a> {
         usize::try_from(entry.checked_sub(self.frame_address)?).ok()
     }
 
-    /// Gives `f` the row for an address, if there is one.
+    /// Calls `f` with the row for an address, if there is one.
     fn with_row<T>(
         &self,
         address: u64,
@@ -141,14 +141,14 @@ impl<'a> Tables<'a> {
         let entry =
             self.frame.fde_from_offset(&self.bases, offset, EhFrame::cie_from_offset).ok()?;
         let mut context = UnwindContext::<usize, Storage>::new_in();
-        // Fails where the entry does not contain the address.
+        // Fails if the entry does not contain the address.
         let row = entry
             .unwind_info_for_address(&self.frame, &self.bases, &mut context, address)
             .ok()?;
         f(&entry, row)
     }
 
-    /// The rule for an address, if there is any. `exact`: the frame was interrupted there, and did not call.
+    /// The rule for an address, if there is one. `exact` is true if the frame was interrupted at the address and did not call there.
     #[inline(never)]
     pub(crate) fn rule(&self, address: u64, exact: bool) -> Option<Rule> {
         self.with_row(address, |entry, row| {
@@ -213,7 +213,7 @@ impl<'a> Tables<'a> {
                     None => caller.forget(register),
                 }
             }
-            // Without a rule there is no caller, unless the frame still has its address where the call put it.
+            // Without a rule there is no caller, unless the return address is still where the call put it.
             let link = arch::LINK_REGISTER == Some(return_address);
             if !found {
                 (exact && link).then_some(())?;
@@ -221,7 +221,7 @@ impl<'a> Tables<'a> {
             let pc = arch::strip_signature(caller.get(return_address)?);
             caller.set(arch::PC, pc);
             if link {
-                // The caller's own was lost when it called.
+                // The call has overwritten the caller's own.
                 caller.forget(return_address);
             }
             Some((caller, entry.is_signal_trampoline()))
@@ -314,7 +314,7 @@ mod tests {
         more.extend([0x55; 100]);
         assert_eq!(used_part(&more), frame);
         assert_eq!(used_part(&frame[..frame.len() - 4]), &frame[..frame.len() - 4]);
-        // Entries that say that they are longer than all there is.
+        // Entries whose length exceeds the section.
         for size in [100_u32, u32::MAX - 1, u32::MAX] {
             let mut bytes = vec![4, 0, 0, 0, 1, 2, 3, 4];
             bytes.extend(size.to_ne_bytes());
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(used_part(&[1, 2]), &[]);
     }
 
-    /// No bytes of tables make it panic or loop.
+    /// No bytes of tables cause a panic or an endless loop.
     #[test]
     fn malicious_tables() {
         let (header, header_at, frame, frame_at) = own();
@@ -346,7 +346,7 @@ mod tests {
         for round in 0..60_000 {
             let address = addresses[next(addresses.len())] + next(40) as u64;
             let entry = sound.entry(address).unwrap();
-            // Its CIE: so far behind its second word as that says.
+            // The second word of the entry contains the distance to its CIE.
             let behind = u32::from_ne_bytes(frame[entry + 4..entry + 8].try_into().unwrap());
             let cie = entry + 4 - behind as usize;
             // Some bytes of one of the three change.

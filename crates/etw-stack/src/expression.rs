@@ -34,8 +34,8 @@ impl Stack {
     }
 }
 
-/// The value of an expression, if all it needs is known. `initial` is on the stack at the beginning: the CFA, but for the
-/// expression that gives it.
+/// The value of an expression, if all registers and memory that it reads are known. The stack starts with `initial`: the CFA, unless
+/// the expression computes the CFA itself.
 pub(crate) fn evaluate(
     expression: Expression<EndianSlice<'_, NativeEndian>>,
     encoding: Encoding,
@@ -128,7 +128,7 @@ fn binary(operation: Operation<EndianSlice<'_, NativeEndian>>, a: u64, b: u64) -
     })
 }
 
-/// The code at so many bytes from where the operation ends.
+/// The code at a distance in bytes from the end of the operation.
 fn jump<'a>(
     whole: EndianSlice<'a, NativeEndian>,
     code: EndianSlice<'a, NativeEndian>,

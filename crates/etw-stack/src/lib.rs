@@ -1,7 +1,7 @@
 //! Call stacks of the calling thread, captured by the program itself, for the stack item of an event.
 //!
 //! * [`capture`] walks the stack. It is async-signal-safe, allocates nothing and takes no lock.
-//! * [`prepare`] reads what `capture` needs of the loaded modules: the addresses of their code and of their unwind tables.
+//! * [`prepare`] reads the addresses of the loaded modules' code and unwind tables, which `capture` needs.
 //! * [`modules`] lists the loaded modules, so that another machine can name the addresses.
 //!
 //! ```

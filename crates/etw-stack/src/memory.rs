@@ -20,7 +20,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// For a thread whose stack pointer is this.
+    /// The memory of a thread with this stack pointer.
     #[inline]
     pub(crate) fn new(sp: u64) -> Memory {
         let (stack, other) = match limits::own_stack(sp) {
@@ -30,7 +30,7 @@ impl Memory {
         Memory { stack, other, window: 1, words: [0; WINDOW] }
     }
 
-    /// For an alternate stack, or one that the program made.
+    /// The memory of an alternate stack, or of a stack that the program allocated.
     #[cold]
     fn elsewhere(sp: u64) -> (Range<u64>, Range<u64>) {
         match sys::alternate_stack() {

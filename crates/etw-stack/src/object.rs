@@ -14,19 +14,19 @@ pub(crate) struct Object<'a> {
     pub(crate) bias: u64,
     name: &'a CStr,
     headers: &'a [libc::Elf64_Phdr],
-    /// How often the loader has loaded and unloaded objects.
+    /// The number of objects that the loader has loaded, and unloaded, so far.
     pub(crate) changes: (u64, u64),
 }
 
 /// Calls `f` with each object, the program first.
 pub(crate) fn each(mut f: impl FnMut(&Object)) {
     let mut f: &mut dyn FnMut(&Object) = &mut f;
-    // SAFETY: the callback takes what it is given here, and only while the call lasts.
+    // SAFETY: the callback uses the pointer that is passed here, and only during the call.
     unsafe { libc::dl_iterate_phdr(Some(callback), (&raw mut f).cast()) };
 }
 
 unsafe extern "C" fn callback(info: *mut libc::dl_phdr_info, size: usize, f: *mut c_void) -> c_int {
-    // SAFETY: `each` gave this pointer, to a closure that nobody uses meanwhile.
+    // SAFETY: `each` passed this pointer to a closure that no other code uses meanwhile.
     let f = unsafe { &mut *f.cast::<&mut dyn FnMut(&Object)>() };
     // SAFETY: the loader's structure, valid during the callback; the fields up to `dlpi_phnum` are always there.
     let object = unsafe {
@@ -54,7 +54,7 @@ unsafe extern "C" fn callback(info: *mut libc::dl_phdr_info, size: usize, f: *mu
 pub(crate) struct Segment {
     /// Its addresses.
     pub(crate) range: Range<u64>,
-    /// Where it begins in the file, in bytes.
+    /// The offset of its start in the file, in bytes.
     pub(crate) file_offset: u64,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
@@ -78,12 +78,12 @@ impl Object<'_> {
         start..start.saturating_add(header.p_memsz)
     }
 
-    /// Where the headers say that something of this type lies.
+    /// The address range of the segment of this type, according to the headers.
     pub(crate) fn find(&self, header_type: u32) -> impl Iterator<Item = Range<u64>> + '_ {
         self.headers.iter().filter(move |h| h.p_type == header_type).map(|h| self.range(h))
     }
 
-    /// The segment that an address lies in.
+    /// The segment that contains an address.
     pub(crate) fn segment_of(&self, address: u64) -> Option<Segment> {
         self.segments().find(|s| s.range.contains(&address))
     }
@@ -94,15 +94,15 @@ impl Object<'_> {
             Some(segment) if segment.readable => {
                 let end = range.end.min(segment.range.end);
                 let len = end.saturating_sub(range.start) as usize;
-                // SAFETY: in a segment that the loader has mapped and, holding its lock, does not unmap; what is asked
-                // for here (notes, unwind tables) nobody writes.
+                // SAFETY: the bytes lie in a segment that the loader has mapped and, holding its lock, does not unmap. Nothing writes to
+                // notes and unwind tables.
                 unsafe { core::slice::from_raw_parts(range.start as *const u8, len) }
             }
             _ => &[],
         }
     }
 
-    /// Whether the object is never unloaded, as the program and the kernel's own object.
+    /// True if the object is never unloaded: the program, and the kernel's own object.
     pub(crate) fn is_permanent(&self) -> bool {
         // SAFETY: reads a vector that never changes.
         let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };

@@ -2,21 +2,21 @@
 
 use crate::arch;
 
-/// Register values by DWARF number, of which some are known.
+/// Register values by DWARF number; some are unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Registers {
     values: [u64; arch::COUNT],
-    /// A bit for each.
+    /// A bit for each known register.
     known: u64,
 }
 
 impl Registers {
-    /// None of them known.
+    /// All registers unknown.
     pub(crate) fn unknown() -> Registers {
         Registers { values: [0; arch::COUNT], known: 0 }
     }
 
-    /// The caller's, as far as calls preserve them.
+    /// The caller's registers that calls preserve.
     #[allow(unsafe_code)]
     #[inline(always)]
     pub(crate) fn here() -> Registers {

@@ -15,7 +15,7 @@ pub(crate) enum Rule {
     Plain { base: Base, cfa: i32, return_address: i32, frame_pointer: Option<i32> },
     /// Unwind information of any other form.
     Full,
-    /// Code without unwind information: only its frame pointer leads on.
+    /// Code without unwind information: only its frame pointer leads to the caller.
     Chain,
     /// Interrupted before the called function did anything: the return address is where the call put it.
     Called,
@@ -23,7 +23,7 @@ pub(crate) enum Rule {
     Signal,
     /// The outermost frame.
     End,
-    /// Not a return address.
+    /// The address is not a return address.
     Nonsense,
 }
 
@@ -49,7 +49,7 @@ const CFA_BITS: u32 = 25;
 const SLOT_BITS: u32 = 16;
 
 impl Rule {
-    /// As a word that is not 0, for rules that may be remembered and fit.
+    /// The rule as a word that is not 0, if the rule may be cached and fits.
     pub(crate) fn pack(self) -> Option<u64> {
         Some(match self {
             Rule::Plain { base, cfa, return_address, frame_pointer } => {
@@ -75,7 +75,7 @@ impl Rule {
         })
     }
 
-    /// A packed rule.
+    /// Unpacks a rule.
     #[inline]
     pub(crate) fn unpack(packed: u64) -> Option<Rule> {
         let part = |from: u32, bits: u32| ((packed << (64 - from - bits)) as i64 >> (64 - bits)) as i32;

@@ -21,12 +21,12 @@ pub(crate) struct Code {
     pub(crate) tables: Option<&'static Tables<'static>>,
 }
 
-/// All code that was loaded at a time.
+/// All code that was loaded at one time.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    /// Differs between snapshots; 0 is for none.
+    /// A number that differs between snapshots; 0 means that there is no snapshot.
     pub(crate) generation: u64,
-    /// By address.
+    /// Sorted by address.
     code: Vec<Code>,
     changes: (u64, u64),
 }
@@ -42,14 +42,14 @@ pub(crate) fn current() -> Option<&'static Snapshot> {
 }
 
 impl Snapshot {
-    /// The code that an address lies in.
+    /// The range of code that contains an address.
     pub(crate) fn find(&self, address: u64) -> Option<&Code> {
         let after = self.code.partition_point(|code| code.range.start <= address);
         self.code.get(after.checked_sub(1)?).filter(|code| code.range.contains(&address))
     }
 }
 
-/// See [`prepare`](crate::prepare).
+/// Implements [`prepare`](crate::prepare).
 pub(crate) fn prepare() -> u64 {
     loop {
         let before = CURRENT.load(Ordering::Acquire);
@@ -74,7 +74,7 @@ fn look(old: Option<&Snapshot>) -> Option<Snapshot> {
     let mut same = false;
     object::each(|object| {
         new.changes = object.changes;
-        // A loader that does not count (0, 0) is always asked for all.
+        // A loader without counters (0, 0) is asked for all objects each time.
         same |= object.changes != (0, 0) && old.is_some_and(|old| old.changes == object.changes);
         if same {
             return;
@@ -84,7 +84,7 @@ fn look(old: Option<&Snapshot>) -> Option<Snapshot> {
         new.code.extend(code.map(|s| Code { range: s.range, tables }));
     });
     new.code.sort_by_key(|code| code.range.start);
-    // A loader that does not count, asked again and again.
+    // A loader without counters, asked again and again.
     same |= old.is_some_and(|old| new.changes == (0, 0) && alike(&old.code, &new.code));
     (!same).then_some(new)
 }
@@ -94,7 +94,7 @@ fn alike(a: &[Code], b: &[Code]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| parts(a) == parts(b))
 }
 
-/// The object's unwind tables: those that an older snapshot has, or a copy.
+/// The object's unwind tables, from an older snapshot or copied.
 fn tables_of(object: &Object, old: Option<&Snapshot>) -> Option<&'static Tables<'static>> {
     let header_at = object.find(libc::PT_GNU_EH_FRAME).next()?;
     let header = object.bytes(header_at.clone());

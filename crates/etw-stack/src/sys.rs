@@ -19,11 +19,11 @@ fn call(f: impl FnOnce() -> libc::c_long) -> Result<usize, libc::c_int> {
     }
 }
 
-/// Reads this process's memory wherever `remote` says; the bytes before the first range that cannot be read whole.
+/// Reads the ranges `remote` of this process's memory. Returns the number of bytes before the first range that cannot be read whole.
 fn read_ranges(remote: &[libc::iovec], out: &mut [u8]) -> Result<usize, libc::c_int> {
     let local = libc::iovec { iov_base: out.as_mut_ptr().cast(), iov_len: out.len() };
     call(|| {
-        // SAFETY: the kernel writes `out` only, and answers EFAULT for what is not mapped.
+        // SAFETY: the kernel writes `out` only, and returns EFAULT for unmapped memory.
         unsafe {
             libc::syscall(
                 libc::SYS_process_vm_readv,
@@ -42,12 +42,12 @@ fn range(address: u64, len: usize) -> libc::iovec {
     libc::iovec { iov_base: address as *mut libc::c_void, iov_len: len }
 }
 
-/// Copies memory of this process, which may be gone; true if all of it could be read.
+/// Copies memory of this process, which may be unmapped. Returns true if all of it could be read.
 pub(crate) fn read_memory(address: u64, out: &mut [u8]) -> bool {
     read_ranges(&[range(address, out.len())], out) == Ok(out.len())
 }
 
-/// The address from which on, up to `to`, memory cannot be read, or `to`.
+/// The first address below `to` that cannot be read, or `to`.
 pub(crate) fn readable_until(from: u64, to: u64) -> u64 {
     let mut at = from;
     while at < to {
@@ -64,7 +64,7 @@ pub(crate) fn readable_until(from: u64, to: u64) -> u64 {
         let good = match read_ranges(&probes[..count], &mut bytes[..count]) {
             Ok(good) => good,
             Err(libc::EFAULT) => 0,
-            // Not allowed to this process: then the kernel is made to read in another way.
+            // This process may not call it, so another system call makes the kernel read the memory.
             Err(_) => places[..count].iter().take_while(|place| readable(**place)).count(),
         };
         if good < count {
@@ -78,7 +78,7 @@ const fn range_of_nothing() -> libc::iovec {
     libc::iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }
 }
 
-/// Can the eight bytes that the address lies in be read?
+/// True if the eight bytes that contain the address can be read.
 fn readable(address: u64) -> bool {
     let result = call(|| {
         // SAFETY: the kernel reads the set before it looks at `how`, which is invalid, so that no mask changes
@@ -110,7 +110,7 @@ pub(crate) fn alternate_stack() -> Option<Range<u64>> {
     })
 }
 
-/// Is the calling thread the first of its process?
+/// True if the calling thread is the first of its process.
 pub(crate) fn is_main_thread() -> bool {
     // SAFETY: both calls take nothing and cannot fail.
     unsafe { libc::syscall(libc::SYS_gettid) == libc::syscall(libc::SYS_getpid) }

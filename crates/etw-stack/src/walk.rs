@@ -9,19 +9,19 @@ use crate::{MAX_FRAMES, arch, cache};
 /// Frames that are left out at most; with [`MAX_FRAMES`] the bound of every walk.
 const MAX_SKIP: usize = 1 << 16;
 
-/// Where the walk is. The three registers that most rules are about are kept apart.
+/// The current frame of the walk. The three registers that most rules use are separate.
 struct Frame {
     pc: u64,
     sp: u64,
     fp: u64,
     /// The thread was interrupted at `pc`, which otherwise is behind a call.
     exact: bool,
-    /// All that is known, as long as `all_known`; behind a plain rule only the three are.
+    /// All known registers, if `all_known`. After a plain rule, only the three are known.
     all: Registers,
     all_known: bool,
 }
 
-/// See [`capture`](crate::capture). `here` are the registers of the innermost frame.
+/// Implements [`capture`](crate::capture). `here` contains the registers of the innermost frame.
 #[inline]
 pub(crate) fn walk(here: &Registers, out: &mut [u64], skip: usize) -> usize {
     let room = out.len().min(MAX_FRAMES);
@@ -35,7 +35,7 @@ pub(crate) fn walk(here: &Registers, out: &mut [u64], skip: usize) -> usize {
     }
 }
 
-/// Once more from the beginning, with all registers.
+/// Repeats the walk from its start, with all registers.
 #[cold]
 #[inline(never)]
 fn walk_thoroughly(here: &Registers, out: &mut [u64], skip: usize) -> usize {
@@ -43,8 +43,8 @@ fn walk_thoroughly(here: &Registers, out: &mut [u64], skip: usize) -> usize {
     count
 }
 
-/// How many frames there are; `Err` if there would be more, were all registers known. Which are is up to `THOROUGH`: only
-/// the three that nearly all rules are about, or all that the unwind tables tell.
+/// Returns the number of frames, or `Err` if the walk needs more registers to continue. With `THOROUGH` it follows all registers of the
+/// unwind tables, otherwise only the three that nearly all rules use.
 #[inline(never)]
 fn walk_with<const THOROUGH: bool>(
     here: &Registers,
@@ -61,8 +61,8 @@ fn walk_with<const THOROUGH: bool>(
         let key = cache::Key::new(frame.address(), frame.exact, generation);
         let known = cache::get(key);
         let rule = match known {
-            // This rule is tested for as a whole: the processor then foresees it, and follows the chain of frame pointers
-            // without waiting for the rules.
+            // Compares the whole rule: the processor then predicts the branch, and follows the chain of frame pointers without
+            // waiting for the rules.
             Some(FRAME_RECORD) => None,
             _ => {
                 let rule = known.and_then(Rule::unpack).unwrap_or_else(|| {
@@ -120,7 +120,7 @@ impl Frame {
         }
     }
 
-    /// The address that tables are asked for: inside of the call, which may be the last instruction of its function.
+    /// The address to look up in the tables: inside the call, which may be the last instruction of its function.
     #[inline]
     fn address(&self) -> u64 {
         if self.exact { self.pc } else { self.pc.wrapping_sub(1) }
@@ -136,7 +136,7 @@ impl Frame {
             return rule;
         }
         if self.exact {
-            // Linkage tables, for which not every linker makes unwind information; jumps into nowhere.
+            // Linkage tables, for which some linkers write no unwind information, and jumps to invalid addresses.
             return match memory.bytes_from(self.pc) {
                 Some(bytes) if code.is_none() || !arch::is_linkage(bytes) => Rule::Chain,
                 _ => Rule::Called,
@@ -148,7 +148,7 @@ impl Frame {
         {
             return Rule::Signal;
         }
-        // Code that belongs to no module: there are no better signs of a return address.
+        // Code outside of all modules, where nothing else identifies a return address.
         if code.is_some() || memory.bytes_before(self.pc).is_some_and(arch::ends_in_call) {
             Rule::Chain
         } else {
@@ -184,7 +184,7 @@ impl Frame {
             Base::FramePointer => self.fp,
         };
         let cfa = base.wrapping_add_signed(cfa.into());
-        // Frames lie above each other; a caller's at the same place has no frame of its own.
+        // Each frame lies above the previous one; a caller at the same address has no frame of its own.
         if cfa < self.sp || (cfa == self.sp && !self.exact) {
             return None;
         }
@@ -204,7 +204,7 @@ impl Frame {
         (self.pc != 0).then_some(())
     }
 
-    /// By the frame record, wherever it lies: the caller's frame pointer, then the return address (x86-64 psABI, 3.2.2; AAPCS64, 6.4.6).
+    /// Goes to the caller by the frame record at any address: the caller's frame pointer, then the return address (x86-64 psABI, 3.2.2; AAPCS64, 6.4.6).
     #[inline(never)]
     fn follow_chain(&mut self, memory: &mut Memory) -> Option<()> {
         let record = self.fp;
@@ -227,7 +227,7 @@ impl Frame {
         let (caller, exact) = tables.caller(self.address(), self.exact, &registers, memory)?;
         let caller = Frame::new(caller, exact);
         if exact {
-            // Whatever stack the signal came upon.
+            // The signal may have interrupted any stack.
             memory.enter(caller.sp);
         } else if caller.pc == 0 || caller.sp < self.sp || (caller.sp == self.sp && !self.exact) {
             return None;

@@ -1,4 +1,4 @@
-//! What events cost: disabled, filtered, enabled on one and two threads, beside a hand-written floor in the same run; how long
+//! The cost of events: disabled, filtered, enabled on one and two threads, beside a hand-written floor in the same run; how long
 //! single writes take. One JSON object a figure.
 //!
 //! `cargo run --release -p openetw --features session --example cost`
@@ -131,7 +131,7 @@ fn one_thread() -> Result<(f64, f64), etw::SessionError> {
     for _ in 0..ROUNDS {
         floors.push(floor_burst(&mut floor));
         ours.push(burst(BURST));
-        // What was written is drained off the clock.
+        // The host drains the events outside of the measured time.
         session.statistics()?;
     }
     if session.stop()?.ledger.lost_total() > 0 {
@@ -268,7 +268,7 @@ fn deep(depth: u32) {
     black_box(());
 }
 
-/// With call stacks and without, from two depths, all in turn: nanoseconds an event.
+/// Nanoseconds for an event with and without call stacks, from two depths, measured in turn.
 fn stacks() -> Result<(), Box<dyn std::error::Error>> {
     const EVENTS: u64 = 5000;
     const DEPTHS: [u32; 2] = [0, 40];

@@ -1,4 +1,4 @@
-//! What an event costs on one thread, in ns: the best of many bursts into a session in memory, which is drained between
+//! The cost of an event on one thread, in ns: the best of many bursts into a session in memory, which is drained between
 //! them.
 //!
 //! `cargo run --release -p openetw --example event_cost`

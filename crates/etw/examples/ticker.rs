@@ -13,7 +13,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>());
     let mut next = |default| arguments.next().and_then(Result::ok).unwrap_or(default);
     let (count, pause) = (next(10), next(100_000));
-    // From here on sessions can enable the provider. One that has been recording all along has the first tick.
+    // From here on, sessions can enable the provider. A session that already enabled it by GUID records the first tick.
     let _registration = PROVIDER.register();
     for tick in 0..count {
         etw::write_event!(

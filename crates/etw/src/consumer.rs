@@ -40,7 +40,7 @@ impl Consumer {
     /// Subscribes to a session of the host and waits for its header.
     ///
     /// # Errors
-    /// As [`LiveStream::open`].
+    /// Those of [`LiveStream::open`].
     pub fn open(host: &Controller, session: &str) -> Result<Consumer, ControlError> {
         let (decoder, schema_problems) = registered_decoder();
         Ok(Consumer { stream: LiveStream::open(host, session)?, decoder, schema_problems })

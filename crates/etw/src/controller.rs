@@ -1,4 +1,4 @@
-//! Global sessions: the host of this user, or of the machine, is asked to record programs.
+//! Global sessions: the host of this user, or of the machine, records programs.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use etw_wire::runtime_directory;
 use crate::registry;
 use crate::target::EnableTarget;
 
-/// How long an enablement may take to reach programs that run.
+/// The time that an enablement waits for running programs to receive it.
 const TOLD: Duration = Duration::from_secs(1);
 
-/// A connection to a host of global sessions: it records every program that has the providers which a session enables, already
-/// running or started later.
+/// A connection to a host of global sessions. A session records every program that registers an enabled provider, whether it
+/// already runs or starts later.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), etw::ControlError> {
@@ -35,19 +35,19 @@ const TOLD: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Controller {
     client: Arc<Mutex<Client>>,
-    /// Consumers connect to it with a connection of their own.
+    /// The runtime directory, for the connections of consumers.
     #[cfg_attr(not(feature = "consumer"), allow(dead_code))]
     directory: PathBuf,
 }
 
-/// A session of a host. It goes on when this is dropped, unless it is [leased](GlobalSessionBuilder::leased).
+/// A session of a host. If this is dropped, the session continues, unless it is [leased](GlobalSessionBuilder::leased).
 #[derive(Debug)]
 pub struct GlobalSession {
     host: Controller,
     name: String,
 }
 
-/// Options of a global session to be.
+/// Options of a global session that is not started yet.
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens before it is started"]
 pub struct GlobalSessionBuilder {
@@ -55,7 +55,7 @@ pub struct GlobalSessionBuilder {
     start: StartRequest,
 }
 
-/// Why a host was not asked, or did not do it.
+/// The error of a request to a host: it was not sent, or the host rejected it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlError {
     status: Status,
@@ -68,8 +68,8 @@ impl ControlError {
         ControlError { status, message }
     }
 
-    /// The Win32 status that ETW has for it: `ERROR_ACCESS_DENIED`, `ERROR_ALREADY_EXISTS`, `ERROR_NO_SYSTEM_RESOURCES`,
-    /// `ERROR_WMI_INSTANCE_NOT_FOUND` where there is no such session or no host, …
+    /// The Win32 status that ETW returns for this error: `ERROR_ACCESS_DENIED`, `ERROR_ALREADY_EXISTS`, `ERROR_NO_SYSTEM_RESOURCES`,
+    /// `ERROR_WMI_INSTANCE_NOT_FOUND` if there is no such session or no host, …
     pub fn status(&self) -> Status {
         self.status
     }
@@ -90,11 +90,11 @@ impl From<ClientError> for ControlError {
 }
 
 fn unexpected() -> ControlError {
-    let message = "the host of sessions gave another answer than was asked for".to_owned();
+    let message = "unexpected response from the session host".to_owned();
     ControlError { status: Status::ERROR_NOT_SUPPORTED, message }
 }
 
-/// The host has another working directory.
+/// Makes a path absolute, since the host has another working directory.
 fn absolute(path: &Path) -> Result<PathBuf, ControlError> {
     std::path::absolute(path).map_err(|error| ControlError {
         status: Status::ERROR_BAD_PATHNAME,
@@ -112,42 +112,43 @@ impl Controller {
         &self.directory
     }
 
-    /// A connection of its own: who consumes does not hold up who controls.
+    /// Opens another connection for a consumer, so that consumers do not delay controllers.
     #[cfg(feature = "consumer")]
     pub(crate) fn connect_once_more(&self) -> Result<Client, ControlError> {
         Ok(Client::connect(&self.directory)?)
     }
 
-    /// The user's own host, which has to be running.
+    /// Connects to the user's own host, which must be running.
     ///
     /// # Errors
-    /// `ERROR_WMI_INSTANCE_NOT_FOUND`: it is not.
+    /// `ERROR_WMI_INSTANCE_NOT_FOUND`: the host does not run.
     pub fn connect() -> Result<Controller, ControlError> {
         Controller::connect_to(runtime_directory::of_user())
     }
 
-    /// The machine's host.
+    /// Connects to the machine's host.
     ///
     /// # Errors
-    /// `ERROR_ACCESS_DENIED`: the user is neither root nor of its group. `ERROR_WMI_INSTANCE_NOT_FOUND`: it does not run.
+    /// `ERROR_ACCESS_DENIED`: the user is neither root nor a member of the host's group. `ERROR_WMI_INSTANCE_NOT_FOUND`: the host
+    /// does not run.
     pub fn connect_to_system() -> Result<Controller, ControlError> {
         Controller::connect_to(runtime_directory::SYSTEM)
     }
 
-    /// The host of a runtime directory.
+    /// Connects to the host of a runtime directory.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// Those of [`connect`](Self::connect).
     pub fn connect_to(directory: impl AsRef<Path>) -> Result<Controller, ControlError> {
         let directory = directory.as_ref();
         Ok(Controller::new(Client::connect(directory)?, directory.to_owned()))
     }
 
-    /// The user's own host, started where it does not run: `ETW_DAEMON`, else `etwd` or `etw` of `PATH`. It ends when it has had
-    /// nothing to do for ten seconds.
+    /// Connects to the user's own host. If none runs, starts one: the program that `ETW_DAEMON` names, or else `etwd` or `etw` from
+    /// `PATH`. That host ends after ten idle seconds.
     ///
     /// # Errors
-    /// `ERROR_FILE_NOT_FOUND`: there is no such program; `ERROR_NO_SYSTEM_RESOURCES`: it did not begin.
+    /// `ERROR_FILE_NOT_FOUND`: there is no such program. `ERROR_NO_SYSTEM_RESOURCES`: the program did not become ready.
     pub fn connect_or_start() -> Result<Controller, ControlError> {
         let directory = runtime_directory::of_user();
         let client = match Client::connect(&directory) {
@@ -164,7 +165,7 @@ impl Controller {
     }
 
     fn ask(&self, request: &Request) -> Result<Response, ControlError> {
-        // One question at a time: answers come in their order.
+        // Sends one request at a time; responses come in order.
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(client.ask(request)?)
     }
@@ -176,7 +177,7 @@ impl Controller {
         }
     }
 
-    /// What did not go as asked, in sentences.
+    /// Warnings of the host, in sentences.
     fn ask_done(&self, request: &Request) -> Result<Vec<String>, ControlError> {
         match self.ask(request)? {
             Response::Done { warnings } => Ok(warnings),
@@ -184,26 +185,26 @@ impl Controller {
         }
     }
 
-    /// A session to be set up; it needs [`file`](GlobalSessionBuilder::file), [`memory`](GlobalSessionBuilder::memory) or
-    /// [`real_time`](GlobalSessionBuilder::real_time).
+    /// Options of a session. One of [`file`](GlobalSessionBuilder::file), [`memory`](GlobalSessionBuilder::memory) and
+    /// [`real_time`](GlobalSessionBuilder::real_time) is required.
     pub fn session(&self, name: &str) -> GlobalSessionBuilder {
         let config = SessionConfig { name: name.to_owned(), ..SessionConfig::default() };
         GlobalSessionBuilder { host: self.clone(), start: config.into() }
     }
 
-    /// A session that runs.
+    /// Finds a running session by its name.
     ///
     /// # Errors
-    /// `ERROR_WMI_INSTANCE_NOT_FOUND`: none has this name.
+    /// `ERROR_WMI_INSTANCE_NOT_FOUND`: no session has this name.
     pub fn open(&self, name: &str) -> Result<GlobalSession, ControlError> {
         let status = self.ask_session(&Request::Query { session: name.to_owned() })?;
         Ok(GlobalSession { host: self.clone(), name: status.name })
     }
 
-    /// All sessions, by name.
+    /// All sessions, sorted by name.
     ///
     /// # Errors
-    /// The host's.
+    /// The host's error.
     pub fn sessions(&self) -> Result<Vec<SessionStatus>, ControlError> {
         match self.ask(&Request::List)? {
             Response::Sessions { sessions } => Ok(sessions),
@@ -211,10 +212,10 @@ impl Controller {
         }
     }
 
-    /// The providers that programs have registered, and those that are enabled.
+    /// The providers that programs have registered or sessions have enabled.
     ///
     /// # Errors
-    /// The host's.
+    /// The host's error.
     pub fn providers(&self) -> Result<Vec<ProviderStatus>, ControlError> {
         match self.ask(&Request::Providers)? {
             Response::Providers { providers } => Ok(providers),
@@ -229,12 +230,12 @@ impl GlobalSessionBuilder {
         self
     }
 
-    /// Records to this file, from its beginning to its end.
+    /// Records to this file.
     pub fn file(self, path: impl AsRef<Path>) -> Self {
         self.with(|config| config.file = Some(path.as_ref().to_owned()))
     }
 
-    /// Stops recording when the file has `size` bytes: what comes then is lost and counted.
+    /// Stops recording when the file has `size` bytes. Later events are lost and counted.
     pub fn max_size(self, size: u64) -> Self {
         self.with(|config| config.mode = LogMode::Sequential { max_size: Some(size) })
     }
@@ -244,12 +245,12 @@ impl GlobalSessionBuilder {
         self.with(|config| config.mode = LogMode::Circular { max_size: size })
     }
 
-    /// A new file each time one has `size` bytes; `%d` in its name is its number.
+    /// Starts a new file whenever the current one has `size` bytes. `%d` in the name becomes the file's number.
     pub fn new_file(self, size: u64) -> Self {
         self.with(|config| config.mode = LogMode::NewFile { max_size: size })
     }
 
-    /// Adds to the file if it is there, on system time.
+    /// Appends to the file if it exists. Timestamps are system time.
     pub fn append(self) -> Self {
         self.with(|config| {
             (config.mode, config.clock) = (LogMode::Append, SessionClock::System);
@@ -271,7 +272,7 @@ impl GlobalSessionBuilder {
         self.with(|config| config.mode = LogMode::Buffering)
     }
 
-    /// Delivers events to consumers (`etw tail`, `OpenTrace`), beside the file if there is one.
+    /// Delivers events to consumers (`etw tail`, `OpenTrace`), in addition to the file, if there is one.
     pub fn real_time(self) -> Self {
         self.with(|config| config.real_time = true)
     }
@@ -291,33 +292,35 @@ impl GlobalSessionBuilder {
         self.with(|config| config.flush_timer = Some(timer))
     }
 
-    /// Timestamps are system time in place of the performance counter.
+    /// Uses system time for timestamps instead of the performance counter.
     pub fn system_time(self) -> Self {
         self.with(|config| config.clock = SessionClock::System)
     }
 
-    /// One stream of buffers for all CPUs.
+    /// Uses one stream of buffers for all CPUs.
     pub fn no_per_processor_buffering(self) -> Self {
         self.with(|config| config.per_processor = false)
     }
 
-    /// Neither holds other sessions up nor is held up by them (`EVENT_TRACE_INDEPENDENT_SESSION_MODE`).
+    /// Makes the session independent: it does not delay other sessions, and they do not delay it
+    /// (`EVENT_TRACE_INDEPENDENT_SESSION_MODE`).
     pub fn independent(self) -> Self {
         self.with(|config| config.independent = true)
     }
 
-    /// Only events of root's programs and of the session owner's (`EVENT_TRACE_SECURE_MODE`).
+    /// Records only programs of root and of the session's owner (`EVENT_TRACE_SECURE_MODE`).
     pub fn secure(self) -> Self {
         self.with(|config| config.secure = true)
     }
 
-    /// The session ends with the [`Controller`] that it comes from and all that was made of it: at the latest with this process.
+    /// Ties the session to its [`Controller`] and the clones of it. The session stops when all of them are dropped, at the latest with
+    /// this process.
     pub fn leased(mut self) -> Self {
         self.start.leased = true;
         self
     }
 
-    /// Enables a provider from the session's first moment on.
+    /// Enables a provider from the start of the session.
     pub fn enable(self, provider: &impl EnableTarget, info: EnableInfo) -> Self {
         let id = provider.guid();
         self.with(|config| config.enable.push(Enablement::new(id, info)))
@@ -326,8 +329,8 @@ impl GlobalSessionBuilder {
     /// Starts the session.
     ///
     /// # Errors
-    /// The host's: options that cannot be, a file that cannot be written (`ERROR_BAD_PATHNAME`, `ERROR_ACCESS_DENIED`,
-    /// `ERROR_DISK_FULL`), a name that is taken (`ERROR_ALREADY_EXISTS`), a 65th session (`ERROR_NO_SYSTEM_RESOURCES`).
+    /// Invalid options, a file that cannot be written (`ERROR_BAD_PATHNAME`, `ERROR_ACCESS_DENIED`, `ERROR_DISK_FULL`), a name in use
+    /// (`ERROR_ALREADY_EXISTS`), a 65th session (`ERROR_NO_SYSTEM_RESOURCES`).
     pub fn start(mut self) -> Result<GlobalSession, ControlError> {
         let config = &mut self.start.config;
         config.file = config.file.as_deref().map(absolute).transpose()?;
@@ -337,7 +340,7 @@ impl GlobalSessionBuilder {
 }
 
 impl GlobalSession {
-    /// Its name.
+    /// The session's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -346,15 +349,16 @@ impl GlobalSession {
         self.name.clone()
     }
 
-    /// Enables a provider, or changes what is wanted of it: events up to `level`, and with a keyword of `any` (0: all).
+    /// Enables a provider, or changes its enablement: events up to `level`, with a keyword of `any` (0: all events).
     ///
-    /// Programs that run have heard of it when this returns, or a second later; what did not go as asked comes back in sentences.
+    /// Running programs receive the enablement before this returns; a slow program may take a second longer. Returns warnings, in
+    /// sentences.
     ///
-    /// *Loss.* A program in which the provider has eight sessions already, of all hosts together, refuses one more: a sentence says so, and
-    /// [`SessionStatus::refusals`], of programs that begin later too.
+    /// *Loss.* If eight sessions, of all hosts together, have enabled the provider in a program, that program refuses another one. A
+    /// warning says so, and [`SessionStatus::refusals`] also lists programs that start later.
     ///
     /// # Errors
-    /// `ERROR_NO_SYSTEM_RESOURCES`: it is enabled in eight sessions already.
+    /// `ERROR_NO_SYSTEM_RESOURCES`: eight sessions have enabled the provider.
     pub fn enable(
         &self,
         provider: &impl EnableTarget,
@@ -365,10 +369,10 @@ impl GlobalSession {
         self.enable_with(provider, EnableInfo { wanted, ..EnableInfo::default() })
     }
 
-    /// Enables a provider with all that can be asked for.
+    /// Enables a provider with all options of an enablement.
     ///
     /// # Errors
-    /// As [`enable`](Self::enable); `ERROR_INVALID_PARAMETER`: filters beyond ETW's limits.
+    /// Those of [`enable`](Self::enable). `ERROR_INVALID_PARAMETER`: filters beyond ETW's limits.
     pub fn enable_with(
         &self,
         provider: &impl EnableTarget,
@@ -382,19 +386,19 @@ impl GlobalSession {
         })
     }
 
-    /// Records no more events of a provider; those written before are kept.
+    /// Disables a provider. Events that were written before are kept.
     ///
     /// # Errors
-    /// The host's.
+    /// The host's error.
     pub fn disable(&self, provider: &impl EnableTarget) -> Result<Vec<String>, ControlError> {
         let (session, provider) = (self.session(), provider.guid().into());
         self.host.ask_done(&Request::Disable { session, provider })
     }
 
-    /// Asks a provider for the state that its later events build on: its callback answers with rundown events.
+    /// Asks a provider for its state (capture state). The provider's callbacks write rundown events.
     ///
     /// # Errors
-    /// The host's.
+    /// The host's error.
     pub fn capture_state(
         &self,
         provider: &impl EnableTarget,
@@ -411,18 +415,18 @@ impl GlobalSession {
         })
     }
 
-    /// What was written before this call is in the file, or with the consumers, when it returns.
+    /// Flushes: events that were written before this call are in the file, or delivered to consumers, when it returns.
     ///
     /// # Errors
-    /// The host's.
+    /// The host's error.
     pub fn flush(&self) -> Result<(), ControlError> {
         self.host.ask_done(&Request::Flush { session: self.session() }).map(drop)
     }
 
-    /// Writes what a session in memory holds to a file, without stopping it.
+    /// Writes the events of a session in memory to a file. The session continues.
     ///
     /// # Errors
-    /// `ERROR_NOT_SUPPORTED` for a session with a file of its own; the file's.
+    /// `ERROR_NOT_SUPPORTED` for a session with a file of its own, or the file's error.
     pub fn snapshot(&self, path: impl AsRef<Path>) -> Result<(), ControlError> {
         let file = absolute(path.as_ref())?;
         self.host.ask_done(&Request::Snapshot { session: self.session(), file }).map(drop)
@@ -432,61 +436,61 @@ impl GlobalSession {
         self.host.ask_done(&Request::Update { session: self.session(), update }).map(drop)
     }
 
-    /// Goes on in another file; the one before is complete.
+    /// Continues in another file and finalises the current one.
     ///
     /// # Errors
-    /// `ERROR_NOT_SUPPORTED`: the session's mode has no such thing; the file's.
+    /// `ERROR_NOT_SUPPORTED` if the session's log mode does not allow it, or the file's error.
     pub fn change_file(&self, path: impl AsRef<Path>) -> Result<(), ControlError> {
         let file = Some(absolute(path.as_ref())?);
         self.update(Update { file, ..Update::default() })
     }
 
-    /// More buffers.
+    /// Sets a larger number of buffers.
     ///
     /// # Errors
-    /// The host's.
+    /// The host's error.
     pub fn set_buffers(&self, count: u32) -> Result<(), ControlError> {
         self.update(Update { buffers: Some(count), ..Update::default() })
     }
 
-    /// Another flush timer; zero: none.
+    /// Sets the flush timer; zero switches it off.
     ///
     /// # Errors
-    /// The host's.
+    /// The host's error.
     pub fn set_flush_timer(&self, timer: Duration) -> Result<(), ControlError> {
         self.update(Update { flush_timer_ms: Some(milliseconds(timer)), ..Update::default() })
     }
 
-    /// Delivery to consumers, on or off.
+    /// Switches delivery to consumers on or off.
     ///
     /// # Errors
-    /// The host's.
+    /// The host's error.
     pub fn set_real_time(&self, on: bool) -> Result<(), ControlError> {
         self.update(Update { real_time: Some(on), ..Update::default() })
     }
 
-    /// State, settings, and where every event went.
+    /// The session's state, settings and counts.
     ///
     /// # Errors
-    /// `ERROR_WMI_INSTANCE_NOT_FOUND`: it has ended.
+    /// `ERROR_WMI_INSTANCE_NOT_FOUND`: the session has ended.
     pub fn query(&self) -> Result<SessionStatus, ControlError> {
         self.host.ask_session(&Request::Query { session: self.session() })
     }
 
-    /// Stops the session: what was written before is stored, and the file is complete.
+    /// Stops the session. Events that were written before are stored, and the file is finalised.
     ///
     /// # Errors
-    /// As [`query`](Self::query).
+    /// Those of [`query`](Self::query).
     pub fn stop(self) -> Result<SessionStatus, ControlError> {
         self.host.ask_session(&Request::Stop { session: self.session() })
     }
 }
 
 impl GlobalSession {
-    /// The GUID by which a provider's callback knows the session.
+    /// The GUID that a provider's callback receives for the session.
     ///
     /// # Errors
-    /// As [`query`](Self::query).
+    /// Those of [`query`](Self::query).
     pub fn guid(&self) -> Result<Guid, ControlError> {
         Ok(self.query()?.guid)
     }

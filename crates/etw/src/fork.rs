@@ -15,7 +15,7 @@ unsafe impl Sync for Held {}
 
 static HELD: Held = Held(UnsafeCell::new(None));
 
-/// What a child forgets beside the registry's hosts. Async-signal-safe functions, set before [`install`].
+/// Functions that make a child forget state outside of the registry. They are async-signal-safe and set before [`install`].
 pub(crate) struct InChild {
     /// The descriptors of connections to hosts.
     #[cfg(target_os = "linux")]

@@ -38,7 +38,7 @@ pub struct LiveStream {
     buffer_count: u64,
     /// Buffers with records that wait, by number.
     buffers: BTreeMap<u64, OpenBuffer>,
-    /// By CPU: the buffer that the host still fills, as far as its records came in slices.
+    /// For each CPU, the buffer that the host still fills, with the records that came in slices.
     sliced: BTreeMap<u16, SlicedBuffer>,
     /// The host has a new worker, whose first watermark has not come yet.
     is_resuming: bool,

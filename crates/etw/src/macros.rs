@@ -1,4 +1,4 @@
-//! The macros as users see them: documentation, and `$crate` for what does the work.
+//! The public macros: their documentation, and `macro_rules!` wrappers that pass `$crate` to the procedural macros.
 
 /// Defines a static [`Provider`](crate::Provider).
 ///
@@ -14,20 +14,21 @@
 /// assert_eq!(SHOP.id(), etw::Guid::from_name("MyCompany.Shop"));
 /// ```
 ///
-/// `define_provider!(visibility SYMBOL, "Name", options…)`, where attributes and documentation may stand before the
-/// visibility. The symbol is a static like any other: it can be `pub`, re-exported, renamed by `use … as`, borrowed.
+/// `define_provider!(visibility SYMBOL, "Name", options…)`. Attributes and documentation may precede the visibility. The symbol
+/// is a static: it can be `pub`, re-exported, renamed by `use … as`, and borrowed.
 ///
 /// | option | |
 /// |---|---|
-/// | `id("guid")` | its GUID; without, [`Guid::from_name`](crate::Guid::from_name) of the name |
-/// | `group_id("guid")` | the provider group it belongs to |
-/// | `debug()` | prints the expansion while compiling |
+/// | `id("guid")` | the provider's GUID; by default [`Guid::from_name`](crate::Guid::from_name) of its name |
+/// | `group_id("guid")` | the provider group that the provider belongs to |
+/// | `debug()` | prints the expansion at compile time |
 ///
-/// Nothing is written before it is [registered](crate::Provider::register).
+/// The provider writes events once it is [registered](crate::Provider::register).
 ///
 /// # Errors
 ///
-/// A name that is no string literal, holds a NUL or has more than 32767 bytes does not compile, nor does a malformed GUID:
+/// The macro does not compile if the name is not a string literal, contains a NUL or has more than 32767 bytes, or if a GUID is
+/// malformed:
 ///
 /// ```compile_fail
 /// etw::define_provider!(SHOP, "MyCompany.Shop", id("f73b8292"));
@@ -59,22 +60,23 @@ macro_rules! define_provider {
 /// );
 /// ```
 ///
-/// The provider is any expression that is a [`Provider`](crate::Provider) or a reference to one. Nothing else is
-/// evaluated unless a session wants events of this provider, level and keyword; then every expression is, once, in order.
-/// While nobody wants anything the event costs three instructions: load, compare, branch.
+/// The provider is any expression of type [`Provider`](crate::Provider) or a reference to one. If a session enabled this
+/// provider, level and keyword, the macro evaluates all other expressions, once and in order. Otherwise it evaluates none of
+/// them, and the event costs three instructions: load, compare, branch.
 ///
-/// Names are string literals or constants of type `&str`. The description of event and fields is made while compiling and
-/// travels with the event, so that it can be decoded anywhere.
+/// Names are string literals or constants of type `&str`. The compiler builds the description of the event and its fields. Each
+/// recorded event contains its description, so any machine can decode it.
 ///
-/// The value is a [`Status`](crate::Status), which most programs ignore: `ERROR_SUCCESS` also where nobody wanted it, else
-/// why it was lost: `ERROR_NOT_ENOUGH_MEMORY` (8: a session is full), `ERROR_MORE_DATA` (234: larger than a session's
-/// buffers), `ERROR_ARITHMETIC_OVERFLOW` (534: larger than 64 KiB). Losses are counted. Nothing is ever cut to fit.
+/// The macro returns a [`Status`](crate::Status), which most programs ignore. `ERROR_SUCCESS` means that all sessions that
+/// enabled the event have it, or that none did. The other values say why it was lost: `ERROR_NOT_ENOUGH_MEMORY` (8: a session is
+/// full), `ERROR_MORE_DATA` (234: larger than a session's buffers), `ERROR_ARITHMETIC_OVERFLOW` (534: larger than 64 KiB).
+/// Sessions count their lost events. An event is never truncated.
 ///
-/// Syntax and vocabulary are those of Microsoft's crate `tracelogging`, and the bytes are the same.
+/// The syntax is that of Microsoft's crate `tracelogging`, and so are the bytes of the events.
 ///
 /// # Options
 ///
-/// Each at most once, but for `keyword`; in any order, also between fields. Values are constants.
+/// Options stand in any order, also between fields. Each except `keyword` occurs at most once. Their values are constants.
 ///
 /// | option | without it |
 /// |---|---|
@@ -83,20 +85,20 @@ macro_rules! define_provider {
 /// | `opcode(Start)`: `Info`, `Start`, `Stop`, `DC_Start`, `DC_Stop`, `Extension`, `Reply`, `Resume`, `Suspend`, `Send`, `Receive`, or a constant `u8` or [`Opcode`](crate::Opcode) | `Info` |
 /// | `task(7)` | 0 |
 /// | `channel(16)`: `u8` or [`Channel`](crate::Channel) | `TraceLogging`, 11 |
-/// | `tag(0x1234)`: 28 bits, for whatever the provider likes | 0 |
-/// | `id_version(1, 0)` | 0, 0: the event is known by its name |
+/// | `tag(0x1234)`: 28 bits whose meaning the provider defines | 0 |
+/// | `id_version(1, 0)` | 0, 0: the name identifies the event |
 /// | `activity_id(&id)`: [`Guid`](crate::Guid), `[u8; 16]`, [`Activity`](crate::Activity), an option of these | the thread's current activity |
 /// | `related_id(&id)`: the same | none |
 /// | `description("…")`: for readers of the source | |
-/// | `debug()`: prints the expansion while compiling | |
+/// | `debug()`: prints the expansion at compile time | |
 ///
-/// The default keyword is that of Microsoft's Rust crate. The C header's is 0, which passes the filters of sessions that
-/// ask for other keywords; with 1 an event without a keyword of its own does not.
+/// The default keyword is that of Microsoft's Rust crate. The default of the C header is 0, and an event with keyword 0 passes
+/// every keyword filter. An event with keyword 1 does not.
 ///
 /// # Fields
 ///
-/// `type("Name", value, tag(0x1234), format(Hex), description("…"))`, of which the options may be left out. `format`
-/// replaces the type's own: a name as below, or a constant [`OutType`](crate::OutType).
+/// A field is `type("Name", value, tag(0x1234), format(Hex), description("…"))`; the options after the value are optional.
+/// `format` replaces the type's own out-type. It takes a name from the table below or a constant [`OutType`](crate::OutType).
 ///
 /// | type | value | encoding |
 /// |---|---|---|
@@ -118,7 +120,7 @@ macro_rules! define_provider {
 /// | `guid` | `&Guid` | `GUID` |
 /// | `ipv4` | `&[u8; 4]` or `&Ipv4Addr` | `UINT32` + `IPv4` |
 /// | `ipv6` `ipv6c` | `&[u8; 16]` or `&Ipv6Addr` | `BINARY`, `COUNTEDBINARY` + `IPv6` |
-/// | `port` | `&u16`, big-endian as sockets have it | `UINT16` + `Port` |
+/// | `port` | `&u16`, big-endian as in socket addresses | `UINT16` + `Port` |
 /// | `socketaddress` `socketaddressc` | the bytes of a `sockaddr` | `BINARY`, `COUNTEDBINARY` + `SocketAddress` |
 /// | `pid` `tid` | `&u32` | `UINT32` + `Pid`, `Tid` |
 /// | `errno` `hresult` | `&i32` | `INT32` + none, `HResult` |
@@ -128,25 +130,25 @@ macro_rules! define_provider {
 /// | `systemtime` | `&std::time::SystemTime` | `FILETIME`, clamped to the years 1601 to 30827 |
 /// | `time32` `time64` | `&i32` `&i64`, seconds since 1970 | `FILETIME`, clamped likewise |
 /// | `win_systemtime` `win_systemtime_utc` | `&[u16; 8]` | `SYSTEMTIME` + none, `DateTimeUtc` |
-/// | `win_sid` | bytes that begin with a SID | `SID`; what is none is refused (534) |
+/// | `win_sid` | bytes that start with a SID | `SID`; an invalid SID is refused with status 534 |
 ///
-/// *Bytes* are whatever is `AsRef<[u8]>`, if need be after dereferencing: `&str`, `&String`, `&Vec<u8>`, `&Cow<str>`,
-/// `&Arc<str>`; *UTF-16* likewise with `AsRef<[u16]>`.
+/// *Bytes* means any type that implements `AsRef<[u8]>` or dereferences to one: `&str`, `&String`, `&Vec<u8>`, `&Cow<str>`,
+/// `&Arc<str>`. *UTF-16* means the same for `AsRef<[u16]>`.
 ///
-/// All of these but `binary`, `ipv6` and `socketaddress`, of whose arrays there is no decoder, come in three more shapes:
+/// Each type has three more shapes, except `binary`, `ipv6` and `socketaddress`, whose arrays decoders do not support:
 ///
 /// | shape | value | encoding |
 /// |---|---|---|
 /// | `u32_slice("Name", &list)` | a slice, a `Vec`, an array | an array of variable count |
-/// | `u32_array("Name", &list, count(4))` | an array of just that length | an array whose count is part of the description |
-/// | `opt_u32("Name", &option)` | `&Option<T>` or `Option<&T>` | an array of variable count that is 0 or 1 |
+/// | `u32_array("Name", &list, count(4))` | an array of exactly that length | an array whose count is part of the description |
+/// | `opt_u32("Name", &option)` | `&Option<T>` or `Option<&T>` | an array of variable count, with 0 elements or 1 |
 ///
 /// ## Structs
 ///
-/// `struct("Name", { fields… })` groups fields. `struct_slice("Name", items, |item| { fields… })` is an array of them:
-/// `items` is anything that can be iterated over and cloned, like a reference to a collection. The members' expressions
-/// are evaluated for each item once to sum up the size, and once for each host that takes the event, so they should do
-/// nothing else. If they answer differently, the event is refused (534) or does not decode.
+/// `struct("Name", { fields… })` groups fields. `struct_slice("Name", items, |item| { fields… })` writes an array of structs.
+/// `items` is anything that can be cloned and iterated over, such as a reference to a collection. The macro evaluates the
+/// members' expressions once for each item to compute the size, and once more for each host that records the event. They should
+/// have no side effects. If they return different values, the event is refused with status 534 or does not decode.
 ///
 /// ```
 /// # use etw::write_event;
@@ -169,10 +171,10 @@ macro_rules! define_provider {
 ///
 /// ## Custom-serialised fields
 ///
-/// `custom("Name", value, protocol(5), schema([0, 1, 2]))` carries bytes that only a decoder for their protocol
-/// understands, and what it needs to know, the schema: an array or a constant `&[u8]`. `tag` and `description` may follow.
-/// Without a name the field is called by the text of its value. Protocols 5 to 31 are anyone's; those of Microsoft are
-/// written `protocol(Microsoft(0))` to `protocol(Microsoft(4))`. A [`Protocol`](crate::Protocol) in a constant does too.
+/// `custom("Name", value, protocol(5), schema([0, 1, 2]))` writes bytes in the form of a protocol, and a schema for the decoder of
+/// that protocol. The schema is an array or a constant `&[u8]`. `tag` and `description` may follow. A field without a name has the
+/// source text of its value as its name. Programs may use protocols 5 to 31. Microsoft's protocols are `protocol(Microsoft(0))` to
+/// `protocol(Microsoft(4))`. The protocol can also be a constant [`Protocol`](crate::Protocol).
 ///
 /// ```
 /// # use etw::write_event;
@@ -184,25 +186,26 @@ macro_rules! define_provider {
 ///
 /// ## Raw fields
 ///
-/// For what nothing else can say. Their values are bytes as they lie in the event, with counts and terminators; whether
-/// they are what the description says is not checked.
+/// Raw fields express what no other field can. Their values are the bytes of the event, including counts and terminators. The
+/// macro does not check that the bytes match the description.
 ///
 /// | field | |
 /// |---|---|
-/// | `raw_field("Name", TYPE, bytes, …)` | a field of any type, a name of the encodings as in Microsoft's crate (`U8`, `Str8`, `HexSize`, …) or a constant [`InType`](crate::InType) |
+/// | `raw_field("Name", TYPE, bytes, …)` | a field of any type: an encoding by its name in Microsoft's crate (`U8`, `Str8`, `HexSize`, …), or a constant [`InType`](crate::InType) |
 /// | `raw_field_slice("Name", TYPE, bytes, …)` | an array of variable count, whose count is part of the bytes |
 /// | `raw_meta("Name", TYPE, …)` `raw_meta_slice(…)` | the same without bytes |
 /// | `raw_data(bytes)` | bytes without a field |
-/// | `raw_struct("Name", 2)` `raw_struct_slice(…)` | the next two fields are its members; of an array, `raw_data` has count and values |
+/// | `raw_struct("Name", 2)` `raw_struct_slice(…)` | the next two fields are its members; for an array, `raw_data` contains the count and the values |
 ///
 /// # Limits
 ///
-/// 128 fields, as many as decoders take; 127 members of a struct; 65535 bytes of description.
+/// An event has at most 128 fields, the limit of decoders, and a description of at most 65535 bytes. A struct has at most 127
+/// members.
 ///
 /// # Errors
 ///
-/// A mistake is an error where it stands, which names it: an unknown type, an option that is none of the type's, a name
-/// that is missing or holds a NUL, a tag of more than 28 bits, a value of the wrong type, a count that is not the array's.
+/// A mistake is a compile error at its position in the source: an unknown type, an option that the type does not have, a name
+/// that is missing or contains a NUL, a tag of more than 28 bits, a value of the wrong type, a count that differs from the array's.
 ///
 /// ```compile_fail
 /// # etw::define_provider!(SHOP, "MyCompany.Shop");
@@ -249,10 +252,10 @@ macro_rules! write_event {
     };
 }
 
-/// Whether a session wants events of this provider, level and keyword: for programs that prepare an event's data by hand.
+/// True if a session enabled this provider, level and keyword. For programs that prepare an event's data by hand.
 ///
-/// `provider_enabled!(PROVIDER, level, keyword)`, both constants, written as in [`write_event!`](crate::write_event). With
-/// a level and keyword known only at run time it is [`Provider::is_enabled`](crate::Provider::is_enabled).
+/// In `provider_enabled!(PROVIDER, level, keyword)`, both are constants, written as in [`write_event!`](crate::write_event). For a
+/// level and keyword known only at run time, call [`Provider::is_enabled`](crate::Provider::is_enabled).
 ///
 /// ```
 /// use etw::{provider_enabled, write_event};

@@ -22,7 +22,7 @@ mod change;
 use callbacks::{call, enable_state};
 pub(crate) use change::{Providers, capture_state, set};
 
-/// What the registry asks of a host.
+/// The interface of a host for the registry.
 pub(crate) trait Host: Send + Sync {
     /// Registers a provider: the number by which the host knows it, and the sessions that have it enabled already.
     fn register(&self, provider: &Provider) -> (u32, Vec<Enable>);

@@ -18,16 +18,16 @@ use crate::provider::Provider;
 use crate::registry::{self, Enable, Host, Providers};
 use crate::target::EnableTarget;
 
-/// Private sessions that a process may have at a time.
+/// The largest number of private sessions in a process at one time.
 pub const MAX_PRIVATE_SESSIONS: usize = 4;
-/// How long the end of the program waits for its sessions.
+/// The time that the end of the program waits for its sessions.
 const EXIT_PATIENCE: Duration = Duration::from_secs(2);
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 static LIVE: Mutex<Vec<Weak<PrivateSession>>> = Mutex::new(Vec::new());
 static AT_EXIT: Once = Once::new();
 
-/// A session of this process, stopped when it is dropped or the program ends.
+/// A session that records this process. It stops when this is dropped or the program ends.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -46,11 +46,10 @@ static AT_EXIT: Once = Once::new();
 /// ```
 ///
 /// # Loss
-/// Status 0 of a write means that the event is in the pool. What happens to it later is counted, by cause, in
-/// [`SessionStatistics::ledger`] and in the file.
+/// If a write returns status 0, the event is in the pool. [`SessionStatistics::ledger`] and the file count later losses by cause.
 ///
-/// A program that is killed leaves `FILE.part` beside a session's file; `etw dump` and `etw check` read both, and
-/// `etw repair` folds it in. Sessions in memory, or with a consumer, end with their process.
+/// A killed program leaves `FILE.part` beside a session's file. `etw dump` and `etw check` read both; `etw repair` completes the
+/// file from it. Sessions in memory and sessions with a consumer end with their process.
 #[derive(Debug)]
 pub struct Session {
     attachment: usize,
@@ -59,24 +58,24 @@ pub struct Session {
     has_ended: AtomicBool,
 }
 
-/// A session that could not be started, or a change that could not be made.
+/// The error of a session that could not be started or changed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// It could not be started.
+    /// The session could not be started.
     Start(StartError),
     /// A limit of ETW: four private sessions in a process, eight sessions for a provider.
     Limit(&'static str),
     /// Filters that ETW does not allow.
     Filters(FilterError),
-    /// What private sessions cannot do.
+    /// An operation that private sessions do not support.
     Unsupported(&'static str),
-    /// The file.
+    /// An error of the session's file.
     Io(io::Error),
 }
 
 impl SessionError {
-    /// The Win32 status that ETW has for it.
+    /// The Win32 status that ETW returns for this error.
     pub fn status(&self) -> Status {
         match self {
             SessionError::Start(error) => error.status(),
@@ -111,7 +110,7 @@ impl From<StartError> for SessionError {
     }
 }
 
-/// Options of a session to be.
+/// Options of a session that is not started yet.
 pub struct SessionBuilder {
     options: PrivateOptions,
 }
@@ -130,12 +129,12 @@ impl SessionBuilder {
         self
     }
 
-    /// Records to a file, made anew. `%d` in the name is the number in a [series](SessionBuilder::new_file).
+    /// Records to a file. An existing file is replaced. `%d` in the name becomes the number in a [series](SessionBuilder::new_file).
     pub fn file(self, path: impl AsRef<Path>) -> Self {
         self.with(|config| config.file = Some(path.as_ref().to_owned()))
     }
 
-    /// Stops recording when the file has `size` bytes: what comes then is lost and counted.
+    /// Stops recording when the file has `size` bytes. Later events are lost and counted.
     pub fn max_size(self, size: u64) -> Self {
         self.with(|config| config.mode = LogMode::Sequential { max_size: Some(size) })
     }
@@ -145,12 +144,12 @@ impl SessionBuilder {
         self.with(|config| config.mode = LogMode::Circular { max_size: size })
     }
 
-    /// A new file each time one has `size` bytes.
+    /// Starts a new file whenever the current one has `size` bytes.
     pub fn new_file(self, size: u64) -> Self {
         self.with(|config| config.mode = LogMode::NewFile { max_size: size })
     }
 
-    /// Adds to the file if it is there: one with the same buffer size, on [system time](SessionClock::System).
+    /// Appends to the file if it exists. It must have the same buffer size and use [system time](SessionClock::System).
     pub fn append(self) -> Self {
         self.with(|config| (config.mode, config.clock) = (LogMode::Append, SessionClock::System))
     }
@@ -166,18 +165,18 @@ impl SessionBuilder {
         self.with(|config| config.compressed = true)
     }
 
-    /// Keeps the last events in memory, in as many [buffers](SessionBuilder::buffers) as there are;
-    /// [`Session::snapshot`] writes them to a file.
+    /// Keeps the last events in memory, in the session's [buffers](SessionBuilder::buffers). [`Session::snapshot`] writes them to a
+    /// file.
     pub fn memory(mut self) -> Self {
         self.options.consumer = None;
         self.with(|config| (config.file, config.real_time) = (None, false))
     }
 
-    /// Gives each buffer to a consumer in this process when it is full, or after the flush timer (1 s unless set): whole
-    /// buffers as they lie in a file, in the order in which they filled, on a thread of the session's.
+    /// Passes each buffer to a consumer in this process when it is full, or after the flush timer (1 s unless set). The consumer runs
+    /// on a thread of the session and gets whole buffers, in their form in a file, in the order in which they filled.
     ///
     /// # Loss
-    /// A consumer that is slow makes the session run out of buffers; what finds none is lost and counted.
+    /// If the consumer is slow, the session runs out of buffers. Events without a buffer are lost and counted.
     pub fn consumer(mut self, consumer: impl FnMut(&[u8]) + Send + 'static) -> Self {
         self.options.consumer = Some(Box::new(consumer));
         self.with(|config| (config.file, config.real_time) = (None, true))
@@ -203,21 +202,21 @@ impl SessionBuilder {
         self.with(|config| config.clock = clock)
     }
 
-    /// Bytes of the pool that threads write to: at the start (1 MiB unless set) and at most (16 MiB unless set).
+    /// Size of the pool that threads write to, in bytes: at the start (1 MiB unless set) and at most (16 MiB unless set).
     pub fn pool_size(mut self, start: usize, limit: usize) -> Self {
         self.options.pool = PoolSize { initial: start, limit: limit.max(start) };
         self
     }
 
-    /// One stream of buffers for all CPUs.
+    /// Uses one stream of buffers for all CPUs.
     pub fn no_per_processor_buffering(self) -> Self {
         self.with(|config| config.per_processor = false)
     }
 
-    /// Starts the session. Nothing is recorded before a provider is enabled.
+    /// Starts the session. It records nothing before it enables a provider.
     ///
     /// # Errors
-    /// [`SessionError`]: options that cannot be, a file that cannot be written, a fifth session.
+    /// [`SessionError`]: invalid options, a file that cannot be written, a fifth session.
     pub fn start(mut self) -> Result<Session, SessionError> {
         let config = &mut self.options.config;
         if config.file.is_some() {
@@ -258,23 +257,23 @@ impl SessionBuilder {
 }
 
 impl Session {
-    /// A private session of this name, to be set up: without more it keeps the last 4 MiB of events in memory.
+    /// Options of a private session of this name. By default it keeps the last 4 MiB of events in memory.
     pub fn builder(name: &str) -> SessionBuilder {
         let config = SessionConfig { name: name.to_owned(), ..SessionConfig::default() };
         Session::with_config(config)
     }
 
-    /// A private session with this configuration; for options of files it names one.
+    /// Options of a private session with this configuration, which names a file if it has options of files.
     pub fn with_config(config: SessionConfig) -> SessionBuilder {
         SessionBuilder { options: PrivateOptions { config, ..PrivateOptions::default() } }
     }
 
-    /// Enables a provider, or changes what is wanted of it: events up to `level`, and with a keyword of `any` (0: all).
+    /// Enables a provider, or changes its enablement: events up to `level`, with a keyword of `any` (0: all events).
     ///
-    /// When it returns, every event that is written is recorded.
+    /// The session records every event that is written after this returns.
     ///
     /// # Errors
-    /// `Limit` when the provider is enabled in eight sessions already.
+    /// `Limit` if eight sessions have enabled the provider.
     pub fn enable(
         &self,
         provider: &impl EnableTarget,
@@ -285,10 +284,10 @@ impl Session {
         self.enable_with(provider, EnableInfo { wanted, ..EnableInfo::default() })
     }
 
-    /// Enables a provider with all that can be asked for.
+    /// Enables a provider with all options of an enablement.
     ///
     /// # Errors
-    /// As [`enable`](Session::enable); `Filters` beyond ETW's limits.
+    /// Those of [`enable`](Session::enable), and `Filters` for filters beyond ETW's limits.
     pub fn enable_with(
         &self,
         provider: &impl EnableTarget,
@@ -315,7 +314,7 @@ impl Session {
         })
     }
 
-    /// Records no more events of a provider; those written before are kept.
+    /// Disables a provider. Events that were written before are kept.
     pub fn disable(&self, provider: &impl EnableTarget) {
         let id = provider.guid();
         // Only adding a session can be refused.
@@ -323,33 +322,33 @@ impl Session {
         self.host.disable(id);
     }
 
-    /// Asks a provider for the state that its later events build on: its callback answers with rundown events.
+    /// Asks a provider for its state (capture state). The provider's callback writes rundown events.
     pub fn capture_state(&self, provider: &impl EnableTarget, level: Level, any: Keyword) {
         let wanted = LevelKeyword::new(level, any);
         let providers = Providers::Id(provider.guid());
         registry::capture_state(self.attachment, providers, &wanted, self.source);
     }
 
-    /// What was written before this call is in the file when it returns.
+    /// Flushes: events that were written before this call are in the file when it returns.
     ///
     /// # Errors
-    /// What the file said; events that could not be stored are in the ledger.
+    /// The file's error. The ledger counts the events that could not be stored.
     pub fn flush(&self) -> Result<(), SessionError> {
         self.host.flush().map_err(SessionError::Io)
     }
 
-    /// What the session has done so far.
+    /// The counts of the session so far.
     ///
     /// # Errors
-    /// The session has stopped, as sessions do at the end of the program.
+    /// The session has stopped; sessions stop at the end of the program.
     pub fn statistics(&self) -> Result<SessionStatistics, SessionError> {
         self.host.query().map_err(SessionError::Io)
     }
 
-    /// Writes what a session in memory holds to a file, without stopping it; the number of buffers.
+    /// Writes the events of a session in memory to a file. The session continues. Returns the number of buffers.
     ///
     /// # Errors
-    /// The file's, or `Unsupported` for a session with a file of its own.
+    /// The file's error, or `Unsupported` for a session with a file of its own.
     pub fn snapshot(&self, path: impl AsRef<Path>) -> Result<u64, SessionError> {
         self.host.snapshot(path.as_ref()).map_err(|error| match error.kind() {
             io::ErrorKind::Unsupported => {
@@ -359,7 +358,7 @@ impl Session {
         })
     }
 
-    /// Stops the session: what was written before is stored, and the file is complete.
+    /// Stops the session. Events that were written before are stored, and the file is finalised.
     ///
     /// # Errors
     /// The file's error. [`statistics`](Session::statistics) before the call returns the losses so far; the report in the file counts
@@ -369,14 +368,14 @@ impl Session {
         result.map(|()| statistics).map_err(SessionError::Io)
     }
 
-    /// As [`stop`](Session::stop), with the statistics even where the file failed.
+    /// Does what [`stop`](Session::stop) does, and returns the statistics even if the file failed.
     pub fn stop_with_statistics(self) -> (SessionStatistics, Result<(), SessionError>) {
         let (statistics, result) = self.end();
         (statistics, result.map_err(SessionError::Io))
     }
 
     fn end(&self) -> (SessionStatistics, io::Result<()>) {
-        // Once: the attachment may be another host's by now.
+        // Only once, since another host may have the attachment by now.
         if self.host.is_of_this_process() && !self.has_ended.swap(true, Ordering::AcqRel) {
             registry::detach(self.attachment);
         }
@@ -387,10 +386,10 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if !self.host.is_of_this_process() {
-            // The parent's: nothing of it is ours to end.
+            // The session belongs to the parent, so this process must not end it.
             return;
         }
-        // After `stop` it has stopped already.
+        // The session may have stopped in `stop`.
         let _ = self.end();
         RUNNING.fetch_sub(1, Ordering::AcqRel);
     }
@@ -411,29 +410,29 @@ impl Host for PrivateSession {
     }
 
     fn unregister(&self, _registration: u32) {
-        // Its number stays: records may still be on their way.
+        // The number stays in use, since records may still be in the pool.
     }
 }
 
-/// In a child made by `fork`: the sessions are the parent's.
+/// Forgets the sessions in a child made by `fork`. They belong to the parent.
 #[cfg(unix)]
 fn forget_all() {
     RUNNING.store(0, Ordering::Release);
-    // One that another thread was adding at that moment leaves the list locked: then it stays as it is, and its sessions
-    // know by themselves that they are not this process's.
+    // If another thread was adding a session at the fork, the list is locked and stays as it is. Its sessions detect by
+    // themselves that they belong to another process.
     if let Ok(mut live) = LIVE.try_lock() {
         std::mem::forget(std::mem::take(&mut *live));
     }
 }
 
-/// Sessions that are there when `main` returns or `exit` is called are stopped.
+/// Stops all sessions when `main` returns or `exit` is called.
 fn stop_at_exit(session: &Arc<PrivateSession>) {
     let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
     live.retain(|session| session.strong_count() > 0);
     live.push(Arc::downgrade(session));
     AT_EXIT.call_once(|| {
         #[cfg(unix)]
-        // SAFETY: a function without arguments. Where there is no room for it, sessions end as at `_exit`.
+        // SAFETY: a function without arguments. If the registration fails, sessions end as at `_exit`.
         unsafe {
             libc::atexit(at_exit);
         }
@@ -443,7 +442,7 @@ fn stop_at_exit(session: &Arc<PrivateSession>) {
 extern "C" fn at_exit() {
     let sessions: Vec<_> = match LIVE.try_lock() {
         Ok(live) => live.iter().filter_map(Weak::upgrade).collect(),
-        // Another thread is starting a session: it is of no use any more.
+        // Another thread is starting a session, which would end at once.
         Err(_) => return,
     };
     let end = std::time::Instant::now() + EXIT_PATIENCE;

@@ -1,10 +1,10 @@
-//! What a session can enable.
+//! `Target`: a provider that a session can enable.
 
 use etw_types::Guid;
 
 use crate::provider::Provider;
 
-/// What a session can enable: a provider of this program, or the GUID of a provider or of a provider group.
+/// The target of an enablement: a provider of this program, or the GUID of a provider or of a provider group.
 ///
 /// Sealed: [`Provider`] and [`Guid`] implement it.
 pub trait EnableTarget: sealed::Sealed {

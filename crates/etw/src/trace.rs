@@ -34,7 +34,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Trace, ReadError> {
 /// Opens several files and merges their events by time.
 ///
 /// # Errors
-/// As [`open`], for the first file that fails.
+/// The error of [`open`] for the first file that fails.
 pub fn open_all(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Trace, ReadError> {
     let mut files = Vec::new();
     let mut part_files = Vec::new();
@@ -61,7 +61,7 @@ pub fn open_all(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Tra
 /// Trace files, read as one sequence of events in order of time. [`open`] makes it.
 pub struct Trace {
     records: Records,
-    /// By number of file.
+    /// Indexed by the number of the file.
     clocks: Vec<Clock>,
     decoder: Decoder,
     part_files: Vec<PartFile>,

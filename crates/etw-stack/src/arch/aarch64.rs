@@ -12,16 +12,16 @@ pub(crate) const FP: usize = 29;
 pub(crate) const SP: usize = 31;
 /// `pc`.
 pub(crate) const PC: usize = 32;
-/// Where `.eh_frame` keeps the return address: the link register.
+/// The number of the return address in `.eh_frame`: the link register.
 pub(crate) const RETURN_ADDRESS: usize = 30;
 
 /// A call leaves its return address in a register.
 pub(crate) const LINK_REGISTER: Option<usize> = Some(30);
 
-/// Those that [`store_registers`] stores: what calls preserve (AAPCS64, 6.1.1), and the address.
+/// The registers that [`store_registers`] stores: those that calls preserve (AAPCS64, 6.1.1), and the return address.
 pub(crate) const STORED: u64 = 0x7ff << 19 | 1 << SP | 1 << PC;
 
-/// Stores the caller's registers as they are when the call has returned.
+/// Stores the values that the caller's registers have after the call returns.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn store_registers(out: *mut [u64; COUNT]) {
     core::arch::naked_asm!(
@@ -61,7 +61,7 @@ pub(crate) fn strip_signature(address: u64) -> u64 {
     stripped
 }
 
-/// Does the code end in a call? `before` are the eight bytes before a return address, the nearest in the highest byte.
+/// True if the code ends in a call. `before` contains the eight bytes before a return address, the nearest in the highest byte.
 pub(crate) fn ends_in_call(before: u64) -> bool {
     let instruction = (before >> 32) as u32;
     // BL; BLR; BLRAA and BLRAB, with and without a zero modifier (Arm ARM, C4.1).
@@ -70,7 +70,7 @@ pub(crate) fn ends_in_call(before: u64) -> bool {
         || instruction & 0xfeff_f800 == 0xd63f_0800
 }
 
-/// Is this code of a procedure linkage table (AAELF64, 5.7.4)? `adrp x16`, `ldr x17, [x16]`, `add x16, x16`, `br x17`.
+/// True if this is code of a procedure linkage table (AAELF64, 5.7.4): `adrp x16`, `ldr x17, [x16]`, `add x16, x16`, `br x17`.
 pub(crate) fn is_linkage(code: u64) -> bool {
     let instruction = code as u32;
     instruction & 0x9f00_001f == 0x9000_0010
@@ -79,15 +79,15 @@ pub(crate) fn is_linkage(code: u64) -> bool {
         || instruction == 0xd61f_0220
 }
 
-/// Is this the code that a signal handler returns to? `code` are the bytes from the return address on.
+/// True if this is the code that a signal handler returns to. `code` contains the bytes from the return address on.
 ///
-/// The vdso's code for it has no unwind information.
+/// The vdso has no unwind information for this code.
 pub(crate) fn is_signal_return(code: [u64; 2]) -> bool {
     // mov x8, #139; svc #0: rt_sigreturn.
     code[0] == 0xd400_0001_d280_1168
 }
 
-/// The registers that a signal interrupted. With the handler gone, the stack pointer is at `struct rt_sigframe`
+/// The registers that a signal interrupted. After the handler has returned, the stack pointer is at `struct rt_sigframe`
 /// (linux/arch/arm64/kernel/signal.c; uapi/asm/ucontext.h, sigcontext.h): 128 bytes of `siginfo`, then `ucontext`, whose
 /// `sigcontext` is at 176 and begins with the fault address.
 pub(crate) fn interrupted(sp: u64, memory: &mut Memory) -> Option<Registers> {

@@ -12,17 +12,17 @@ pub(crate) const FP: usize = 6;
 pub(crate) const SP: usize = 7;
 /// The return address.
 pub(crate) const PC: usize = 16;
-/// Where `.eh_frame` keeps the return address.
+/// The number of the return address in `.eh_frame`.
 pub(crate) const RETURN_ADDRESS: usize = 16;
 
 /// A call leaves its return address on the stack.
 pub(crate) const LINK_REGISTER: Option<usize> = None;
 
-/// Those that [`store_registers`] stores: what calls preserve (psABI, 3.2.1), and the address.
+/// The registers that [`store_registers`] stores: those that calls preserve (psABI, 3.2.1), and the return address.
 pub(crate) const STORED: u64 =
     1 << 3 | 1 << FP | 1 << SP | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 15 | 1 << PC;
 
-/// Stores the caller's registers as they are when the call has returned.
+/// Stores the values that the caller's registers have after the call returns.
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn store_registers(out: *mut [u64; COUNT]) {
     core::arch::naked_asm!(
@@ -52,13 +52,13 @@ pub(crate) fn thread_pointer() -> u64 {
     pointer
 }
 
-/// Nothing is signed here.
+/// Return addresses are not signed on x86-64.
 #[inline(always)]
 pub(crate) fn strip_signature(address: u64) -> u64 {
     address
 }
 
-/// Does the code end in a call? `before` are the eight bytes before a return address, the nearest in the highest byte.
+/// True if the code ends in a call. `before` contains the eight bytes before a return address, the nearest in the highest byte.
 pub(crate) fn ends_in_call(before: u64) -> bool {
     let byte = |back: u32| (before >> (64 - 8 * back)) as u8;
     // CALL rel32 is E8; CALL r/m64 is FF /2 with 0, 1 or 4 bytes of displacement and perhaps a SIB byte (Intel SDM, CALL).
@@ -78,7 +78,7 @@ pub(crate) fn ends_in_call(before: u64) -> bool {
     byte(5) == 0xe8 || [2, 3, 4, 6, 7].into_iter().any(indirect)
 }
 
-/// Is this code of a procedure linkage table? It begins with a jump through a table, which may follow ENDBR64 (x86-64
+/// True if this is code of a procedure linkage table. Such code starts with a jump through a table, possibly after ENDBR64 (x86-64
 /// psABI, 5.2), or pushes an index.
 pub(crate) fn is_linkage(code: u64) -> bool {
     const JUMP: u64 = 0x25ff;
@@ -89,13 +89,13 @@ pub(crate) fn is_linkage(code: u64) -> bool {
         || code & 0xff00_0000_00ff == 0xe900_0000_0068
 }
 
-/// Is this the code that a signal handler returns to? `code` are the bytes from the return address on.
+/// True if this is the code that a signal handler returns to. `code` contains the bytes from the return address on.
 pub(crate) fn is_signal_return(code: [u64; 2]) -> bool {
     // mov $15, %rax; syscall: rt_sigreturn.
     code[0] == 0x0f00_0000_0fc0_c748 && code[1] as u8 == 0x05
 }
 
-/// The registers that a signal interrupted. With the handler gone, the stack pointer is at `struct ucontext`
+/// The registers that a signal interrupted. After the handler has returned, the stack pointer is at `struct ucontext`
 /// (linux/arch/x86/include/asm/sigframe.h, uapi/asm/sigcontext.h).
 pub(crate) fn interrupted(sp: u64, memory: &mut Memory) -> Option<Registers> {
     // r8 … r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip

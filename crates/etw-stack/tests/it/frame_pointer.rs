@@ -229,7 +229,7 @@ fn before_anything_is_prepared() {
     for fp in nonsense().into_iter().chain([records.as_ptr() as u64]) {
         let mut frames = [0; MAX_FRAMES];
         let mut count = 0;
-        // What is between is built with frame pointers, or the chain begins here.
+        // The code between is built with frame pointers, or the chain starts here.
         plant(etw_stack_test_unknown, fp, || count = capture(&mut frames, 0));
         assert!(count > 0);
         if fp == at && count > 2 {

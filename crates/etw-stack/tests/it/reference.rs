@@ -5,11 +5,11 @@ use etw_stack::{MAX_FRAMES, capture};
 /// The stack of the caller as we and as `backtrace` see it.
 pub struct Both {
     pub ours: Vec<u64>,
-    /// From the same function on; the first address differs, as it is another call's.
+    /// The frames from the same function on. The first address differs, since it belongs to another call.
     pub theirs: Vec<u64>,
 }
 
-/// For `backtrace`, whose unwinder is the C compiler's: the second implementation.
+/// `backtrace`, whose unwinder is the C compiler's, as a second implementation.
 #[inline(always)]
 pub fn both() -> Both {
     let mut ours = [0; MAX_FRAMES];

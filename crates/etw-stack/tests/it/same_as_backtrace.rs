@@ -39,7 +39,7 @@ fn through(library: Library) {
         let code = library.range(name);
         for depth in [0, 1, 2, 20] {
             let mut seen: Option<Both> = None;
-            // By way of Rust's and the C library's functions, which may be of the other kind.
+            // The call goes through functions of Rust and the C library, which may be built either way.
             rust_chain(3, &mut || library.call(name, depth, || seen = Some(both())));
             let seen = seen.unwrap();
             seen.assert_same();

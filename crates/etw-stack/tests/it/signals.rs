@@ -10,7 +10,7 @@ use etw_stack::{MAX_FRAMES, capture, prepare};
 
 use crate::library::{EXACT_CHAINS, Library};
 
-/// What handlers compare with and count, without allocating: the addresses that every stack ends with.
+/// The addresses that every stack ends with, which handlers compare without an allocation.
 static BASE: [AtomicU64; MAX_FRAMES] = [const { AtomicU64::new(0) }; MAX_FRAMES];
 static BASE_LEN: AtomicUsize = AtomicUsize::new(0);
 pub static WHOLE: AtomicUsize = AtomicUsize::new(0);
@@ -20,7 +20,7 @@ static SAMPLE_LEN: AtomicUsize = AtomicUsize::new(0);
 /// Code of which interrupted addresses are counted.
 static WATCHED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static IN_WATCHED: AtomicUsize = AtomicUsize::new(0);
-/// Where the last handler's addresses were.
+/// The addresses of the last handler.
 static HANDLER_STACK: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
@@ -61,7 +61,7 @@ pub struct Comparing {
 }
 
 impl Comparing {
-    /// For the calling function's stack: its callers are the base.
+    /// Sets the base: the callers of the calling function.
     #[inline(always)]
     pub fn start() -> Comparing {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -18,7 +18,7 @@ pub const MAX_REGISTRATIONS: usize = 2048;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegHandle(pub u64);
 
-/// What [`event_set_information`] sets.
+/// The settings of [`event_set_information`].
 #[doc(alias = "EVENT_INFO_CLASS")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]

@@ -24,7 +24,7 @@ pub struct TraceHandle(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LoggerHandle(pub u64);
 
-/// Of the 24 bits that identify a registration and its session, the low ones: the registration's entry, counted from 1.
+/// The registration's entry, counted from 1: the low bits of the 24 that identify a registration and its session.
 const ENTRY_BITS: u32 = 11;
 
 const _: () = assert!(MAX_REGISTRATIONS < 1 << ENTRY_BITS);

@@ -20,7 +20,7 @@ pub enum RequestCode {
     /// A session enabled the provider, or changed level or flags.
     #[doc(alias = "WMI_ENABLE_EVENTS")]
     EnableEvents = 4,
-    /// No session has the provider any more. The handle names the last one.
+    /// The session disabled the provider. The handle is that session's.
     #[doc(alias = "WMI_DISABLE_EVENTS")]
     DisableEvents = 5,
     /// The session asks for the provider's state, on which its later events build.
@@ -58,7 +58,7 @@ static ENTRIES: [Entry; MAX_REGISTRATIONS] = [const {
 }; MAX_REGISTRATIONS];
 
 struct Table {
-    /// By entry; `None`: free, or about to be.
+    /// The registrations by entry. `None` means that the entry is free or is being freed.
     registered: Vec<Option<Registered>>,
     free: Vec<usize>,
     /// Providers that are not registered now. They are never freed, since a write may hold one, and serve the next registration of

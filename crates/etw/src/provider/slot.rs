@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use etw_types::{Keyword, Level, StackFilter, Wanted};
 
-/// What the sessions of a slot ask for.
+/// The enablement that the sessions of a slot have in common.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Enablement {
     pub wanted: Wanted,

@@ -25,7 +25,7 @@ pub struct Capture {
     pub ledger: Ledger,
 }
 
-/// What `wanted` lets through of what `write` writes to a provider that stays registered meanwhile.
+/// The events of `write` that pass `wanted`. The provider stays registered meanwhile.
 pub fn capture_of(
     registration: Registration,
     wanted: LevelKeyword,

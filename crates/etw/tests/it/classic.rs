@@ -165,7 +165,7 @@ fn the_last_session_before_the_registration_has_the_provider() {
     newest(2);
     first.enable(&control, Level(3), Keyword(0)).unwrap();
     newest(3);
-    // What was the newest then is not what is newest now.
+    // The newest registration of that time is not the newest now.
     first.disable(&control);
     newest(2);
     second.disable(&control);
@@ -206,7 +206,7 @@ fn instances_and_messages_come_back() {
     assert_eq!(trace_message(logger, MessageFlags::SEQUENCE, id, 12, &[b"x"]), ok);
     assert_eq!(trace_event(logger, EventClass::default(), Some(1234), &[]), ok);
 
-    // What they were is nobody's any more, nor anybody else's.
+    // Their handles are invalid and belong to no other registration.
     assert_eq!(unregister_trace_guids(handle), ok);
     let others = TraceClasses::register(&[CLASS, CLASS]).unwrap();
     assert!(others.handles().iter().all(|other| *other != child && *other != parent));
@@ -274,7 +274,7 @@ fn statuses_of_classic_events() {
     assert_eq!(write(65536 - 0x48 - 0x30 + 2), Status::ERROR_MORE_DATA);
     assert_eq!(write(1 << 16), Status::ERROR_MORE_DATA);
     assert_eq!(write(1 << 25), Status::ERROR_MORE_DATA);
-    // What these say is believed of the whole trace.
+    // Readers apply the values of these fields to the whole trace.
     for guid in [etw_types::EVENT_TRACE, etw_types::EVENT_METADATA, etw_types::LOST_EVENT] {
         let class = EventClass { guid, kind: 32, ..EventClass::default() };
         assert_eq!(trace_event(logger, class, None, &[]), Status::ERROR_ACCESS_DENIED);
@@ -305,7 +305,7 @@ fn statuses_of_classic_events() {
     assert_eq!((ledger, statistics.ledger.lost_total()), ((4, 1), 3));
 }
 
-/// As many registrations and classes as the limits say, and their places used again.
+/// Registrations and classes up to the limits, whose entries are then used again.
 #[test]
 fn limits_of_classic_registrations() {
     let too_many = vec![CLASS; MAX_CLASSES + 1];

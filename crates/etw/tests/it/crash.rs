@@ -26,7 +26,7 @@ fn spawn(role: &str, out: &Path) -> std::process::Child {
         .unwrap()
 }
 
-/// Not a test by itself: the child processes of the other tests run it.
+/// Runs in the child processes of the other tests, and does nothing as a test of its own.
 #[test]
 fn child_process() {
     let Ok(role) = std::env::var(ROLE) else { return };

@@ -1,4 +1,4 @@
-//! Where the macros can stand, and what they leave of their surroundings: nothing is enabled here.
+//! The macros compile in every position of a program and do not change its control flow. No session enables the providers.
 //!
 //! The lints are those that a user may have, and that an expansion must not wake.
 #![deny(unused, unused_must_use, missing_docs, warnings)]
@@ -82,7 +82,7 @@ fn question_mark(text: &str) -> Result<(), std::num::ParseIntError> {
     Ok(())
 }
 
-/// What returns from a value is not inside a closure.
+/// A `return` in a value leaves the surrounding function, not a closure.
 #[test]
 fn in_functions_that_return_errors() {
     // Disabled: not even parsed.

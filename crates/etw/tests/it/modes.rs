@@ -1,4 +1,4 @@
-//! What sessions can be: log modes, limits, clocks, filters, callbacks.
+//! Sessions of every kind: log modes, limits, clocks, filters, callbacks.
 use crate::session::{greet, provider};
 use crate::support::*;
 use etw::*;

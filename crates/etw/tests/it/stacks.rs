@@ -42,7 +42,7 @@ fn found(path: &std::path::Path) -> Found {
     (events, modules)
 }
 
-/// What the walker says of the caller's callers.
+/// The walker's frames of the caller's callers.
 #[inline(always)]
 fn here() -> Vec<u64> {
     let mut frames = [0; 192];
@@ -106,7 +106,7 @@ fn events_have_their_writers_stack() {
             assert!(modules.iter().any(|m| of(&m)), "{address:x} of {number}");
         }
     }
-    // What is loaded where, so that the addresses have names elsewhere.
+    // The loaded modules, so that another machine can name the addresses.
     let this = std::env::current_exe().unwrap();
     let code = static_site as *const () as u64;
     let (process, module) = modules
@@ -168,7 +168,7 @@ fn stacks_of_some_events() {
         [(with_stacks(ids), vec![1, 3, 4]), (with_stacks(levels), vec![2, 4])],
         [(with_stacks(names), vec![3]), (EnableInfo::default(), vec![])],
     ];
-    // Not all at once: a process has four private sessions, and other tests have theirs.
+    // One after the other, since a process has at most four private sessions, and other tests have some.
     for pair in pairs {
         let start = |(info, expected)| {
             let path = TempPath::new("some.etl");

@@ -255,7 +255,7 @@ fn descriptor_types() {
     let (other_traits, time) = (b"\x08\0Other\0", 0x1234_5678_i64.to_le_bytes());
     let of = EventDataDescriptor::of_kind;
     let typed = [of(&metadata, 1), EventDataDescriptor::new(b"\x2a")];
-    // Not asked for: everything is payload.
+    // Without the property, all bytes are payload.
     assert!(event_write(handle, Some(&d), &typed).is_success());
     assert_eq!(event_set_information(handle, 3, &[1]), Status::ERROR_SUCCESS);
     assert!(
