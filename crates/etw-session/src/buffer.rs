@@ -10,7 +10,7 @@ pub(crate) const PLACE: Field<u64> = BufferHeader::RUNTIME_WORDS[0];
 pub(crate) const MARKS: [Field<u64>; 2] =
     [BufferHeader::RUNTIME_WORDS[1], BufferHeader::RUNTIME_WORDS[2]];
 
-/// Where a buffer belongs.
+/// The position of a buffer in a session's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// Number of the file in a series, from 1.
@@ -98,7 +98,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
         }
     }
 
-    /// Where a record of `size` bytes goes, if there is room.
+    /// The memory for a record of `size` bytes, if it fits.
     #[inline]
     pub fn room(&mut self, size: usize) -> Option<&mut [u8]> {
         let end = self.filled + padded(size);
@@ -120,7 +120,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
         self.filled + padded(size) <= self.memory.as_ref().len()
     }
 
-    /// What it holds now belongs to `batch`.
+    /// Marks the current contents as part of `batch`.
     pub fn seal(&mut self, batch: u64) {
         if self.sealed == self.filled {
             return;
@@ -138,7 +138,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
         finish(self.memory.as_mut(), filled, time, sequence, flags);
     }
 
-    /// What [`close`](Buffer::close) would make of it, as it lies in a file.
+    /// A copy of the buffer in its form in a file, as [`close`](Buffer::close) would write it.
     pub fn copy(&self, sequence: i64, now: i64, is_last: bool) -> Vec<u8> {
         let mut bytes = self.memory.as_ref().to_vec();
         let flags = self.flags | BufferFlags::FLUSH_MARKER.when(is_last);
@@ -188,7 +188,7 @@ pub struct FullBuffer<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> FullBuffer<B> {
-    /// Where it belongs.
+    /// The buffer's position.
     pub fn place(&self) -> Place {
         self.place
     }

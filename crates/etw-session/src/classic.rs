@@ -17,10 +17,10 @@ use crate::event::Event;
 const TRACE_HEADER: u8 = 0xc0;
 const MESSAGE: u8 = 0x90;
 
-/// Where the sequence number of a message stands.
+/// The offset of a message's sequence number.
 pub(crate) const SEQUENCE: std::ops::Range<usize> = 8..12;
 
-/// Does the session give it a number?
+/// True if the session numbers the message.
 pub(crate) fn is_numbered(classic: &Classic) -> bool {
     match &classic.header {
         ClassicHeader::Message { flags, .. } => flags.contains(MessageFlags::SEQUENCE),

@@ -22,7 +22,7 @@ pub struct EnableInfo {
 }
 
 impl EnableInfo {
-    /// Which events shall have a call stack; `None`: none of them.
+    /// The filter for events that get a call stack; `None` if no event does.
     pub fn stacks(&self) -> Option<StackFilter> {
         let filters = || self.filters.as_ref().map(|filters| filters.stacks.clone());
         self.properties
@@ -100,11 +100,11 @@ pub struct Filters {
     pub process_ids: Vec<u32>,
     /// File names of programs, compared without case; empty: all.
     pub executables: Vec<String>,
-    /// Conditions on fields. An event that none of these is for passes; one that some are for has to pass one of them.
+    /// Conditions on fields. If some of these filters are for an event, it must pass one of them; otherwise it passes.
     pub payload: Vec<PayloadFilter>,
-    /// Bytes that mean something to the provider alone, whose callback is given them (`EVENT_FILTER_TYPE_SCHEMATIZED`); at most 1024.
+    /// Bytes for the provider's callback, whose meaning the provider defines (`EVENT_FILTER_TYPE_SCHEMATIZED`); at most 1024.
     pub schematized: Vec<u8>,
-    /// Which events get a call stack; for enablements with [`EnableProperties::STACK_TRACE`].
+    /// The filter for events that get a call stack, for enablements with [`EnableProperties::STACK_TRACE`].
     pub stacks: StackFilter,
 }
 

@@ -54,14 +54,14 @@ pub struct Event<'a> {
     pub payload: &'a [u8],
     /// The call stack as an item in on-disk form, without linkage, for sessions that want it; empty without one.
     pub stack: &'a [u8],
-    /// What sessions may want to know of the process.
+    /// Facts about the process that sessions can add to the event.
     pub process: Option<&'a ProcessFacts>,
-    /// The header of a classic event, in place of `descriptor`, flags, ids and items. Level and keywords are then the provider's own
-    /// affair: a session that has it enabled wants whatever it writes.
+    /// The header of a classic event, in place of `descriptor`, flags, ids and items. The provider tests level and keywords itself, and a
+    /// session that enabled it records every event.
     pub classic: Option<&'a Classic>,
 }
 
-/// What is the same in all events of one place in a program: the record on disk up to the payload, but for a few words.
+/// The constant part of all events of one site: the record on disk up to the payload, except for a few words.
 #[derive(Debug)]
 pub struct Shape {
     pub(crate) provider: Guid,
@@ -109,7 +109,7 @@ impl Shape {
 /// An event of a [`Shape`]: as [`Event`], without activity and stack. Sessions that ask for nothing unusual store it with little work.
 #[derive(Clone, Copy, Debug)]
 pub struct Shaped<'a> {
-    /// What it shares with others.
+    /// The part that it shares with the site's other events.
     pub shape: &'a Shape,
     /// As [`Event::time`].
     pub time: i64,
@@ -167,7 +167,7 @@ impl<'a> Shaped<'a> {
     #[inline(always)]
     pub(crate) fn encode(&self, time: i64, size: usize, out: &mut [u8]) {
         let Some((head, rest)) = out.split_at_mut_checked(self.shape.head.len()) else { return };
-        // What fills the room up is in its last word, before what belongs there is.
+        // The padding is in the last word, so write that word before the payload.
         if let Some(last) = rest.last_chunk_mut::<8>() {
             *last = [0; 8];
         }
@@ -232,17 +232,18 @@ impl ProcessFacts {
     }
 }
 
-/// What a session adds to an event.
+/// Extended items that a session adds to an event.
 #[derive(Default)]
 pub(crate) struct ExtraItems<'a> {
     items: [&'a [u8]; 4],
     count: usize,
-    /// The session wants a stack that is not there, or finds no room.
+    /// The session wants a call stack that the event lacks or that does not fit.
     pub lacks_stack: bool,
 }
 
 impl<'a> ExtraItems<'a> {
-    /// What `info` asks for. `largest`: of an event with all its items. A stack that would make it larger is left out.
+    /// Collects the items that `info` asks for. `largest` is the largest size of an event with all items. A call stack that would exceed it is
+    /// omitted.
     #[inline]
     pub fn find(&mut self, info: &EnableInfo, event: &Event<'a>, largest: usize) {
         if info.properties != EnableProperties::default() && event.classic.is_none() {

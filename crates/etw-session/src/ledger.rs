@@ -109,7 +109,7 @@ pub struct Loss {
 /// Pairs of provider and process whose losses are counted apart; further losses are counted by cause only.
 const MAX_ORIGINS: usize = 4096;
 
-/// Where every event of a session went: attempted = stored + overwritten + filtered + Σ lost.
+/// The counts of a session's events: attempted = stored + overwritten + filtered + Σ lost.
 ///
 /// An event is *stored* once it is in a buffer. Later its buffer can move it: to `overwritten` if newer events replace the buffer, to
 /// `Disk` if the buffer cannot be written.

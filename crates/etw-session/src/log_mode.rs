@@ -92,7 +92,7 @@ impl fmt::Display for FileMode {
     }
 }
 
-/// What happens when a file has its maximum size.
+/// The action when a file has its maximum size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtMaxSize {
     /// The session stores nothing more; further events are lost and counted.
@@ -103,7 +103,7 @@ pub enum AtMaxSize {
     NextFile,
 }
 
-/// What happens when a CPU needs a buffer and none is free.
+/// The action when a CPU needs a buffer and none is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenNoBufferIsFree {
     /// The event is lost, unless the host can wait for the storage.
@@ -119,9 +119,9 @@ pub struct LogPolicy {
     pub bits: LogFileMode,
     /// Bytes of one file, header included.
     pub max_size: Option<u64>,
-    /// What happens when a file has its maximum size.
+    /// The action when a file has its maximum size.
     pub at_max_size: AtMaxSize,
-    /// What happens when no buffer is free.
+    /// The action when no buffer is free.
     pub when_no_buffer_is_free: WhenNoBufferIsFree,
     /// The session begins one file, and is the only one to write it: controllers can move the session to another file, and a finalised
     /// file means that the session has ended.

@@ -22,12 +22,12 @@ pub struct PayloadFilter {
     pub of: EventKey,
     /// 1 to 8.
     pub conditions: Vec<Condition>,
-    /// One of them suffices (`EventMatchANY`); otherwise all have to hold.
+    /// True if one condition suffices (`EventMatchANY`); otherwise all must match.
     pub any: bool,
     /// Every filter of the event that has this has to hold (`EventMatchALLFlags`); of those that do not have it, one suffices.
     #[cfg_attr(feature = "serde", serde(default))]
     pub match_all: bool,
-    /// What the payload looks like, as TraceLogging metadata, for events that carry none: those of manifests.
+    /// TraceLogging metadata that describes the payload, for events of manifests, which contain none.
     pub metadata: Option<Vec<u8>>,
 }
 

@@ -26,9 +26,9 @@ use crate::buffer::{HEADER_SIZE, MARKS, PLACE, Place};
 /// A buffer that was not in its file yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// Where it was on its way to; `None`: behind everything that has a place.
+    /// Its position in a file; `None` means behind all buffers that have one.
     pub place: Option<Place>,
-    /// In the order in which buffers were closed, which is that of their places; 0: it was still open.
+    /// The number of the buffer in the order of closing, which is the order of positions; 0 if the buffer was still open.
     pub sequence: i64,
     /// Its CPU.
     pub cpu: u16,
@@ -36,12 +36,12 @@ pub struct Recovered {
     pub bytes: Vec<u8>,
 }
 
-/// What a host left.
+/// The buffers that a killed host left in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Those with a sequence number, in its order; then those that were open, of which each CPU has one.
+    /// Buffers with a sequence number, sorted by it; then the open buffers, at most one for each CPU.
     pub buffers: Vec<Recovered>,
-    /// Buffers whose header cannot be.
+    /// The number of buffers with an invalid header.
     pub damaged: u64,
 }
 

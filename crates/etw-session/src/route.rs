@@ -20,7 +20,7 @@ impl<B> Default for Router<B> {
     }
 }
 
-/// What became of one event: a mask of slots for each outcome.
+/// The outcomes of one event: a mask of slots for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Routed {
     /// In a buffer.
@@ -172,7 +172,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
     }
 }
 
-/// What a session said to an event.
+/// A session's outcome for one event.
 enum Offered {
     Filtered,
     Stored,
@@ -181,7 +181,7 @@ enum Offered {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
-    /// Do enablement and filters let the event pass?
+    /// True if the enablement and its filters let the event pass.
     #[inline]
     pub fn wants(&self, event: &Event<'_>) -> bool {
         self.wanted(event).is_some()

@@ -44,11 +44,11 @@ pub struct Session<B> {
     lost_since: bool,
     /// A buffer was lost since the last one was handed out.
     buffer_lost_since: bool,
-    /// Where its numbers are written at every seal.
+    /// The memory that gets the session's state at every seal.
     state_memory: Option<B>,
     /// The last sequence number of a message.
     messages: u32,
-    /// Nobody takes its buffers, and has not for a while.
+    /// True if no consumer has taken a buffer for some time.
     is_unread: bool,
 }
 
@@ -97,7 +97,7 @@ impl Hasher for GuidHasher {
     }
 }
 
-/// What a session wants, by provider or group.
+/// The enablements of a session by provider or group.
 #[derive(Debug, Default)]
 struct Enabled {
     all: Vec<Entry>,
@@ -178,18 +178,18 @@ impl Enabled {
     }
 }
 
-/// What a session does.
+/// The state of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Takes events.
     Running,
-    /// Its file has its maximum size: what comes is lost.
+    /// The file has its maximum size; later events are lost.
     FileFull,
     /// Takes nothing any more.
     Stopped,
 }
 
-/// What the logfile header tells in the end.
+/// Counts and times for the finalised logfile header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Buffers handed out, in all files, without headers.
@@ -202,7 +202,7 @@ pub struct Facts {
     pub bytes: u64,
     /// Events with a time before their predecessor's: the host's order was broken, or a writer set its own time.
     pub out_of_order: u64,
-    /// Events stored without the call stack that was wanted: it found no room, or their program captures none.
+    /// Events stored without a requested call stack, because it did not fit or the program captures none.
     pub without_stack: u64,
 }
 
@@ -326,7 +326,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.settings.has_file
     }
 
-    /// What it does.
+    /// The session's state.
     pub fn state(&self) -> State {
         self.state
     }
@@ -336,12 +336,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.messages = last;
     }
 
-    /// Where its events went.
+    /// The session's ledger.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
-    /// To count what was lost elsewhere; the attempts with it.
+    /// The ledger for a caller that counts losses from elsewhere, and their attempts.
     pub fn ledger_mut(&mut self) -> &mut Ledger {
         &mut self.ledger
     }
@@ -356,22 +356,22 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         (self.settings.buffer_size as usize - HEADER_SIZE).min(MAX_EVENT_SIZE)
     }
 
-    /// Wants events of a provider or provider group, or wants others than before.
+    /// Enables a provider or provider group, or changes its enablement.
     pub fn enable(&mut self, provider: Guid, info: EnableInfo) {
         self.enabled.insert(provider, info);
     }
 
-    /// Wants none any more; what it wanted.
+    /// Disables a provider or provider group. Returns its enablement.
     pub fn disable(&mut self, provider: &Guid) -> Option<EnableInfo> {
         self.enabled.remove(provider)
     }
 
-    /// What it wants of a provider.
+    /// The enablement of a provider.
     pub fn enabled(&self, provider: &Guid) -> Option<&EnableInfo> {
         self.enabled.get(provider)
     }
 
-    /// What it wants of an event's provider, by itself or else by its group.
+    /// The enablement of an event's provider, or else of its group.
     #[inline]
     pub(crate) fn enabled_for(&self, event: &Event<'_>) -> Option<&EnableInfo> {
         match self.enabled.get(&event.provider) {
@@ -838,7 +838,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         (next, handed_out.saturating_sub(here))
     }
 
-    /// Where the next buffer goes.
+    /// The position of the next buffer.
     pub fn next_place(&self) -> Place {
         self.next_place
     }
@@ -861,7 +861,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         waiting.chain(&self.full).map(|buffer| buffer.first_time).min()
     }
 
-    /// What is handed out from now on belongs into another file, from its beginning; places name it by the next number.
+    /// Starts another file. Buffers that are handed out from now on get positions from its start, with the next file number.
     pub fn begin_file(&mut self) {
         self.slots.clear();
         self.next_place = Place { file: self.next_place.file + 1, slot: 1 };

@@ -1,5 +1,5 @@
-//! What a session of a host that was killed needs to go on: numbers that are in no buffer, written beside the buffers at every
-//! [`seal`](crate::Session::seal).
+//! The state by which a session continues after its host was killed: numbers that no buffer contains, written beside the buffers at
+//! every [`seal`](crate::Session::seal).
 //!
 //! ```text
 //! 000 u64 place of the next buffer that is handed out (written after each hand-out)
@@ -90,7 +90,7 @@ impl Saved {
 }
 
 impl Saved {
-    /// Where the next buffer goes, as far as was told.
+    /// The position of the next buffer, according to the last save.
     pub fn next_place(&self) -> Place {
         self.next_place
     }
@@ -137,16 +137,16 @@ pub(crate) fn save(
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
-    /// A session that goes on where a killed host's was: `found` in the memory of its buffers, `saved` beside it, `batch` the last
-    /// that was final. What was on its way to a place comes back, to be stored there (again); what had none yet waits to be
-    /// handed out, and so does, of a session without files, what was on its way to consumers. Events of the provider `reports` are the
-    /// session's own, which are in no count.
+    /// Continues the session of a killed host. `found` comes from the memory of its buffers, `saved` is the state beside them, and `batch` is
+    /// the last final batch. Buffers that had a position in a file are stored there (again). Buffers without a position, and in a
+    /// session without files those that were in flight to consumers, wait to be handed out. Events of the provider `reports` are the
+    /// session's own and are not counted.
     ///
     /// # Errors
-    /// As [`Session::new`].
+    /// Those of [`Session::new`].
     ///
     /// # Loss
-    /// What finds no buffer among `buffers` is counted as lost to the disk: there are as many as there were.
+    /// A recovered buffer without a free one in `buffers` is counted as lost to the disk. There are as many buffers as before.
     pub fn resume(
         config: &SessionConfig,
         host: HostFacts,

@@ -3,7 +3,7 @@
 use crate::Field;
 
 flags! {
-    /// What a buffer's header says about its contents.
+    /// Flags of a buffer's header about its contents.
     #[doc(alias = "BufferFlag")]
     BufferFlags(u16) {
         /// The last buffer of a flush: everything older has been written.
@@ -19,7 +19,7 @@ flags! {
     }
 }
 
-/// What a buffer holds.
+/// The contents of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct BufferType(pub u16);
 

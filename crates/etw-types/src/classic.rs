@@ -1,4 +1,4 @@
-//! What the headers of classic events say, beside who wrote them and when.
+//! The fields of classic events' headers, except process, thread and time.
 
 use crate::{Guid, MessageFlags};
 
@@ -16,7 +16,7 @@ pub struct EventClass {
     pub version: u16,
 }
 
-/// What identifies a message.
+/// The identification of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageId {
     /// Only its number.
@@ -30,35 +30,35 @@ pub enum MessageId {
 /// The header of a classic event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Classic {
-    /// What it says.
+    /// The fields of the header.
     pub header: ClassicHeader,
     /// The program has pointers of 32 bits.
     pub is_32_bit: bool,
 }
 
-/// What a classic event's header says.
+/// The fields of a classic event's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassicHeader {
     /// `TraceEvent`: a FULL record.
     Trace(EventClass),
     /// `TraceEventInstance`: an INSTANCE record.
     Instance {
-        /// As of other events.
+        /// The class and type, as in other classic events.
         class: EventClass,
-        /// The transaction that it is of.
+        /// The instance id of the event's transaction.
         instance: u32,
-        /// That transaction's parent; 0 without one.
+        /// The instance id of the parent transaction; 0 without one.
         parent_instance: u32,
         /// The parent's class; zero without one.
         parent: Guid,
     },
     /// `TraceMessage`: a MESSAGE record.
     Message {
-        /// Which of sequence number, time and system information stand before the arguments.
+        /// Flags of the header fields before the arguments: sequence number, time, system information.
         flags: MessageFlags,
-        /// Whose number it has.
+        /// The component or class that the number belongs to.
         id: MessageId,
-        /// Which message.
+        /// The number of the message.
         number: u16,
     },
 }

@@ -77,7 +77,7 @@ impl fmt::Debug for ExtType {
 #[doc(alias = "EVENT_HEADER_EXTENDED_DATA_ITEM")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtendedItem<'a> {
-    /// What the data means.
+    /// The type of the data.
     pub ext_type: ExtType,
     /// The bytes behind the item's header.
     pub data: &'a [u8],
@@ -447,7 +447,7 @@ mod tests {
     #[test]
     fn malicious_chains_are_refused_where_they_break() {
         let good = item(1, true, &[7; 16]);
-        // Says that another follows, and nothing does.
+        // The linkage says that another item follows, but none does.
         assert_eq!(ExtendedItems::parse_chain(&good), Err(24));
         let mut zero_length = good.clone();
         zero_length.extend([0; 8]);

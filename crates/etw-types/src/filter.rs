@@ -2,42 +2,42 @@
 
 use crate::{Channel, EventDescriptor, Keyword, Level, LevelKeyword, le};
 
-/// Event ids to take or to leave out.
+/// A filter by event ids, to include or to exclude.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct IdFilter {
-    /// Only these, or all but these.
+    /// True to include only these, false to exclude them.
     pub include: bool,
     /// At most 64.
     pub ids: Vec<u16>,
 }
 
-/// Names of TraceLogging events to take or to leave out, among those of a level and keyword.
+/// A filter by names of TraceLogging events, to include or to exclude, for events of a level and keyword.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct NameFilter {
-    /// Which events the filter looks at; others pass.
+    /// The events that the filter tests; others pass.
     pub of: LevelKeyword,
-    /// Only these, or all but these.
+    /// True to include only these, false to exclude them.
     pub include: bool,
     /// Exact names.
     pub names: Vec<String>,
 }
 
-/// Events of a level and keyword, to take or to leave out.
+/// A filter by level and keyword, to include or to exclude.
 #[doc(alias = "EVENT_FILTER_LEVEL_KW")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 pub struct LevelKeywordFilter {
-    /// Which events.
+    /// The level and keyword.
     pub of: LevelKeyword,
-    /// Only these, or all but these.
+    /// True to include only these, false to exclude them.
     pub include: bool,
 }
 
 impl IdFilter {
-    /// Does an event pass? Ids mean nothing in TraceLogging events, which pass.
+    /// True if an event passes. TraceLogging events, whose ids have no meaning, pass.
     pub fn passes(&self, descriptor: &EventDescriptor, name: Option<&[u8]>) -> bool {
         let is_tracelogging = name.is_some() || descriptor.channel == Channel::TRACE_LOGGING;
         is_tracelogging || self.ids.contains(&descriptor.id) == self.include
@@ -45,7 +45,7 @@ impl IdFilter {
 }
 
 impl NameFilter {
-    /// Does an event pass? Those without TraceLogging metadata do.
+    /// True if an event passes. Events without TraceLogging metadata pass.
     pub fn passes(&self, descriptor: &EventDescriptor, name: Option<&[u8]>) -> bool {
         let Some(name) = name else { return true };
         !self.of.matches(descriptor.level, descriptor.keyword)
@@ -54,13 +54,14 @@ impl NameFilter {
 }
 
 impl LevelKeywordFilter {
-    /// Does an event pass?
+    /// True if an event passes.
     pub fn passes(&self, descriptor: &EventDescriptor) -> bool {
         self.of.matches(descriptor.level, descriptor.keyword) == self.include
     }
 }
 
-/// Which events get a call stack, where a session wants stacks; empty: all. Each filter that is there has to pass.
+/// Selects the events that get a call stack in sessions with call stacks. An event must pass each filter that is present; an empty
+/// `StackFilter` selects all events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
@@ -83,7 +84,7 @@ const LEVEL_INCLUDE: u8 = 32;
 const IS_THERE: u8 = 128;
 
 impl StackFilter {
-    /// Does an event get a stack? `name`: that of a TraceLogging event. Async-signal-safe.
+    /// True if an event gets a call stack. `name` is the name of a TraceLogging event. Async-signal-safe.
     pub fn passes(&self, descriptor: &EventDescriptor, name: Option<&[u8]>) -> bool {
         self.event_ids.as_ref().is_none_or(|filter| filter.passes(descriptor, name))
             && self.event_names.as_ref().is_none_or(|filter| filter.passes(descriptor, name))
@@ -98,7 +99,7 @@ impl StackFilter {
     /// level and keyword: u8 level, u8 1: ignore keyword 0, u64 any, u64 all
     /// ```
     ///
-    /// What lies beyond ETW's limits (64 ids, 4096 bytes of names) is left out.
+    /// Ids and names beyond ETW's limits (64 ids, 4096 bytes of names) are omitted.
     pub fn to_bytes(&self) -> Vec<u8> {
         let bits = |there: bool, bit: u8, include: Option<bool>| {
             let include = if include == Some(true) { bit << 1 } else { 0 };
@@ -136,7 +137,7 @@ impl StackFilter {
         out
     }
 
-    /// Reads it back. `None` where the bytes are not such a form, to the last one.
+    /// Reads the form back. `None` if the bytes are not exactly such a form.
     pub fn read(bytes: &[u8]) -> Option<StackFilter> {
         let flags = *bytes.first()?;
         let known = IDS | IDS_INCLUDE | NAMES | NAMES_INCLUDE | LEVEL | LEVEL_INCLUDE | IS_THERE;
@@ -175,7 +176,7 @@ impl StackFilter {
             filter.level_keyword =
                 Some(LevelKeywordFilter { of, include: flags & LEVEL_INCLUDE != 0 });
         }
-        // In the one form that there is, within the limits.
+        // Only the canonical form is valid, within the limits.
         (at == bytes.len() && filter.to_bytes() == bytes).then_some(filter)
     }
 }
@@ -237,12 +238,12 @@ mod tests {
                 assert_eq!(StackFilter::read(&bytes[..size]), None);
             }
         }
-        // A bit that nobody knows; "only these" of nothing.
+        // An unknown bit; "only these" without any.
         assert_eq!(StackFilter::read(&[128 | 64]), None);
         assert_eq!(StackFilter::read(&[128 | 2]), None);
     }
 
-    /// OV-17: by id, by name, by level and keyword; what a filter is not for passes it.
+    /// OV-17: filters by id, by name, by level and keyword; an event that a filter does not test passes it.
     #[test]
     fn which_events_get_a_stack() {
         let event = |id, level, keyword| EventDescriptor {

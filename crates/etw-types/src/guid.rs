@@ -221,7 +221,7 @@ mod tests {
         let mapped = "aéßŉﬁᾀᾗᾧᾳῃῳᾲ\u{1fbc}\u{10428}";
         let upper: String = mapped.chars().map(upper_case).collect();
         assert_eq!(upper, "AÉßŉﬁᾈᾟᾯᾼῌῼᾲ\u{1fbc}\u{10428}");
-        // What more than one character comes from is in one of the ranges or has no simple mapping.
+        // Each character whose full upper case has several characters is in one of the ranges or has no simple mapping.
         let several = ('\0'..=char::MAX).filter(|c| c.to_uppercase().count() > 1);
         assert!(several.clone().all(|c| c.len_utf16() == 1));
         assert_eq!(several.filter(|&c| upper_case(c) != c).count(), 27);

@@ -4,7 +4,7 @@ use std::fmt;
 
 macro_rules! header_types {
     ($($name:ident = $number:literal, $text:literal;)*) => {
-        /// Which of ETW's record headers an event was stored with. Bitness is the record's own, not the file's.
+        /// The kind of record header that an event was stored with. Bitness is the record's own, not the file's.
         #[doc(alias = "TRACE_HEADER_TYPE")]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]

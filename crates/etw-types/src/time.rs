@@ -141,7 +141,7 @@ impl SystemTime {
     }
 }
 
-/// Which clock a session's raw timestamps count (`ReservedFlags` of the logfile header).
+/// The clock of a session's raw timestamps (`ReservedFlags` of the logfile header).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ClockType(pub u32);
 

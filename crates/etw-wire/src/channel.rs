@@ -12,9 +12,9 @@ use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-/// Largest message, in bytes; a socket's buffer takes it whatever the system's defaults are.
+/// Largest message, in bytes. It fits a socket's buffer with every system's defaults.
 pub const MAX_MESSAGE: usize = 128 << 10;
-/// Descriptors that a message may have.
+/// The largest number of descriptors of a message.
 const MAX_DESCRIPTORS: usize = 32;
 
 /// A connected `SOCK_SEQPACKET` socket: whole messages, with descriptors.
@@ -24,16 +24,16 @@ pub struct Channel(OwnedFd);
 /// A message.
 #[derive(Debug, Default)]
 pub struct Received {
-    /// Its bytes; empty at the connection's end.
+    /// The message's bytes; empty at the end of the connection.
     pub bytes: Vec<u8>,
-    /// What came with it.
+    /// The descriptors that came with the message.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Who is at the other end, as the kernel says: who connected, or who listened.
+/// The process at the other end of a connection, as the kernel reports it: the process that connected or listened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Process id, as this namespace sees it; 0: not in it.
+    /// Process id in this namespace; 0 for a process outside of it.
     pub pid: u32,
     /// Effective user.
     pub uid: u32,
@@ -42,10 +42,10 @@ pub struct Peer {
 }
 
 impl Channel {
-    /// Connects to a socket. The host's process may be of another user: ask [`peer`](Self::peer).
+    /// Connects to a socket. Another user's process may listen there; [`peer`](Self::peer) tells.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn connect(path: &Path) -> io::Result<Channel> {
         let flags = SocketFlags::CLOEXEC;
         let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -53,10 +53,10 @@ impl Channel {
         Ok(Channel(fd))
     }
 
-    /// A socket that others connect to.
+    /// Creates a socket that other processes connect to.
     ///
     /// # Errors
-    /// What the system says: `AddrInUse` where the name is taken.
+    /// The system's error: `AddrInUse` if the name is in use.
     pub fn listen(path: &Path) -> io::Result<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -65,19 +65,19 @@ impl Channel {
         Ok(fd)
     }
 
-    /// Takes a connection; it does not block, neither here nor later.
+    /// Accepts a connection. Neither this call nor the connection blocks.
     ///
     /// # Errors
-    /// `WouldBlock` when there is none; what the system says.
+    /// `WouldBlock` if no process is connecting; the system's error.
     pub fn accept(listener: BorrowedFd<'_>) -> io::Result<Channel> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         Ok(Channel(rustix::net::accept_with(listener, flags)?))
     }
 
-    /// Two ends of one connection.
+    /// Creates both ends of one connection.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn pair() -> io::Result<(Channel, Channel)> {
         let flags = SocketFlags::CLOEXEC;
         let (a, b) =
@@ -85,10 +85,10 @@ impl Channel {
         Ok((Channel(a), Channel(b)))
     }
 
-    /// Who is at the other end.
+    /// The process at the other end.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn peer(&self) -> io::Result<Peer> {
         // Through libc's view of the structure: a process outside of our namespace has the id 0.
         let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
@@ -114,10 +114,10 @@ impl Channel {
         })
     }
 
-    /// The supplementary groups of who is at the other end, as they were when it connected.
+    /// The supplementary groups of the process at the other end, at the time when it connected.
     ///
     /// # Errors
-    /// What the system says; Linux has it since 4.13.
+    /// The system's error; Linux before 4.13 does not support this.
     pub fn peer_groups(&self) -> io::Result<Vec<u32>> {
         use std::os::fd::AsRawFd;
         let mut groups = vec![0u32; 64];
@@ -139,7 +139,7 @@ impl Channel {
                 return Ok(groups);
             }
             let error = io::Error::last_os_error();
-            // It says how many there are.
+            // The system returns their number.
             if error.raw_os_error() != Some(libc::ERANGE) || count <= groups.len() {
                 return Err(error);
             }
@@ -147,18 +147,18 @@ impl Channel {
         }
     }
 
-    /// The socket's number: who finds another one behind the same descriptor has somebody else's file.
+    /// The socket's inode number. If a descriptor has another number, it belongs to another file by now.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn inode(&self) -> io::Result<u64> {
         Ok(rustix::fs::fstat(&self.0)?.st_ino)
     }
 
-    /// Sends a message, waiting for room unless the socket does not block.
+    /// Sends a message. Unless the socket is non-blocking, waits for free space in the socket's buffer.
     ///
     /// # Errors
-    /// `WouldBlock`: the other side does not read. What the system says.
+    /// `WouldBlock` if the other side does not read; the system's error.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -179,7 +179,7 @@ impl Channel {
     /// Waits for a message. `bytes` is empty at the end of the connection.
     ///
     /// # Errors
-    /// `WouldBlock` where the socket does not block; `InvalidData` for a message that is too long.
+    /// `WouldBlock` if the socket is non-blocking; `InvalidData` for a message that is too long.
     pub fn receive(&self) -> io::Result<Received> {
         let mut bytes = vec![0; MAX_MESSAGE];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
@@ -212,10 +212,10 @@ impl Channel {
         }
     }
 
-    /// As [`receive`](Self::receive), for at most `patience`.
+    /// Does what [`receive`](Self::receive) does, for at most `patience`.
     ///
     /// # Errors
-    /// `TimedOut`, and as there.
+    /// `TimedOut`, and those of `receive`.
     pub fn receive_within(&self, patience: std::time::Duration) -> io::Result<Received> {
         let end = std::time::Instant::now() + patience;
         loop {
@@ -234,19 +234,19 @@ impl Channel {
         }
     }
 
-    /// The descriptor, where a program's own will rarely be: those that close or reuse low numbers do not meet it.
+    /// Moves the descriptor to a high number, so that programs that close or reuse low numbers do not affect it.
     ///
     /// # Errors
-    /// What the system says; the channel is as it was then.
+    /// The system's error; the channel is unchanged.
     pub fn move_up(&mut self, least: i32) -> io::Result<()> {
         self.0 = rustix::io::fcntl_dupfd_cloexec(&self.0, least)?;
         Ok(())
     }
 
-    /// Whether sends and receives wait.
+    /// Sets whether sends and receives wait.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn set_blocking(&self, blocking: bool) -> io::Result<()> {
         let mut flags = rustix::fs::fcntl_getfl(&self.0)?;
         flags.set(OFlags::NONBLOCK, !blocking);
@@ -296,7 +296,7 @@ mod tests {
         assert!(b.receive().unwrap().bytes.is_empty());
     }
 
-    /// OV-3: whom a connection was made by decides, and not whom its process id belongs to when it is asked.
+    /// OV-3: the peer is the process that connected, even if its process id belongs to another process by now.
     #[test]
     fn groups_are_those_of_the_connection() {
         fn sorted(mut groups: Vec<u32>) -> Vec<u32> {

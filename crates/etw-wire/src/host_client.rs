@@ -11,11 +11,11 @@ use crate::requests::{Request, Response};
 use crate::runtime_directory::Directory;
 use crate::{Channel, Received};
 
-/// How long a host may take to begin.
+/// The time that a new host has to become ready.
 const BEGINNING: Duration = Duration::from_secs(5);
-/// How long programs that have waited for a host may take to come to it: a session that is started next finds them there.
+/// The time that waiting programs have to connect to a new host, so that the next session reaches them.
 const GATHERING: Duration = Duration::from_millis(100);
-/// How long a host may take to take a connection: one that is stopped, or that somebody else has put in its place, never does.
+/// The time that a host has to accept a connection. A stopped host, or a foreign process behind the socket, never accepts it.
 const GREETING: Duration = Duration::from_secs(10);
 
 /// A controller's connection to a host.
@@ -24,20 +24,20 @@ pub struct Client {
     channel: Channel,
 }
 
-/// Why a host was not asked, or did not do it.
+/// The error of a request to a host: it was not sent, or the host rejected it.
 #[derive(Debug)]
 pub enum ClientError {
     /// No host listens in this directory.
     NoHost(PathBuf),
-    /// None listens, and no program is found that would.
+    /// No host listens, and there is no program to start as a host.
     NoProgram,
-    /// What the system says of the connection.
+    /// The system's error for the connection.
     Io(io::Error),
-    /// The host's answer: an ETW status, and why.
+    /// The host rejected the request, with an ETW status and a reason.
     Refused {
         /// A Win32 value.
         status: u32,
-        /// In a sentence.
+        /// The reason, in a sentence.
         message: String,
     },
 }
@@ -60,7 +60,7 @@ impl std::fmt::Display for ClientError {
 impl std::error::Error for ClientError {}
 
 impl ClientError {
-    /// As ETW's functions say it.
+    /// The status that ETW's functions return for this error.
     pub fn status(&self) -> u32 {
         match self {
             ClientError::NoHost(_) => 4201,
@@ -101,8 +101,8 @@ impl Client {
         Ok(Client { channel })
     }
 
-    /// As [`connect`](Self::connect), starting a host where there is none: `program`, an absolute path, with `arguments` and
-    /// the directory. It outlives this program: neither its terminal's job, nor its working directory, nor its descriptors are the host's.
+    /// Connects, and starts a host if none runs: `program`, an absolute path, with `arguments` and the directory. The host outlives this
+    /// program and shares neither its terminal's job, nor its working directory, nor its descriptors.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -118,7 +118,7 @@ impl Client {
         }
         Directory::open_or_make(directory)?;
         let mut command = crate::host_process::command(program, arguments, directory);
-        // Why it does not begin, if so.
+        // The reason if the host does not become ready.
         let mut child = command.stderr(Stdio::piped()).spawn()?;
         let end = Instant::now() + BEGINNING;
         loop {
@@ -144,18 +144,18 @@ impl Client {
         }
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the response.
     ///
     /// # Errors
-    /// [`ClientError`]: `Refused` with the host's own words.
+    /// [`ClientError`]: `Refused` with the host's reason.
     pub fn ask(&self, request: &Request) -> Result<Response, ClientError> {
         Ok(self.ask_for(request)?.0)
     }
 
-    /// Asks for something that comes with a descriptor.
+    /// Sends a request whose response contains a descriptor.
     ///
     /// # Errors
-    /// As [`ask`](Self::ask).
+    /// Those of [`ask`](Self::ask).
     pub fn ask_for(&self, request: &Request) -> Result<(Response, Vec<OwnedFd>), ClientError> {
         let bytes = serde_json::to_vec(request).map_err(io::Error::other)?;
         if bytes.len() > crate::MAX_MESSAGE {
@@ -163,7 +163,7 @@ impl Client {
             return Err(ClientError::Refused { status: 87, message });
         }
         self.channel.send(&bytes, &[])?;
-        // However long it takes: a disk may be slow.
+        // Without a time limit, since a disk may be slow.
         answer(self.channel.receive()?)
     }
 }

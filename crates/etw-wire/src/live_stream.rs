@@ -1,4 +1,4 @@
-//! The stream of a real-time session, from its consumer's side: it goes on when the host's worker is replaced.
+//! The consumer's side of a real-time session's stream, which continues when the host's worker is replaced.
 
 use std::io::{self, Read};
 use std::net::Shutdown;
@@ -13,7 +13,7 @@ use crate::frames;
 use crate::host_client::{Client, ClientError};
 use crate::requests::Request;
 
-/// How long a worker may take to come in the place of one that has ended.
+/// The time that a new worker has to replace one that ended.
 const REPLACEMENT: Duration = Duration::from_secs(10);
 
 /// A consumer's connection to a session.
@@ -27,16 +27,16 @@ pub struct Live {
 
 #[derive(Debug)]
 struct Link {
-    /// A session that is leased by it ends with it.
+    /// If the connection leases a session, the session ends with it.
     client: Arc<Client>,
     from: Arc<UnixStream>,
 }
 
 impl Live {
-    /// Becomes a consumer of a session of the host in `directory`, which `client` is connected to.
+    /// Subscribes to a session of the host in `directory`. `client` is connected to that host.
     ///
     /// # Errors
-    /// What the host says.
+    /// The host's error.
     pub fn open(client: Client, directory: &Path, session: &str) -> Result<Live, ClientError> {
         Ok(Live {
             directory: directory.to_owned(),
@@ -46,14 +46,13 @@ impl Live {
         })
     }
 
-    /// The next frame: its [kind](crate::frames), its bytes; `None`: the host is gone, or the session, or the stream was closed.
+    /// The next frame: its [kind](crate::frames) and its bytes. `None` if the host or the session has ended, or the stream was closed.
     ///
-    /// A worker that is gone is replaced; the stream then continues with another [`START`](frames::START) and
-    /// [`POSITION`](frames::POSITION), by which [`Progress`] tells what is missing. A start of another session's is to be compared by
-    /// whoever reads it.
+    /// If the worker is replaced, the stream continues with another [`START`](frames::START) and [`POSITION`](frames::POSITION), from which
+    /// [`Progress`] computes the missing events. The caller must compare the start, since it may belong to another session.
     ///
     /// # Errors
-    /// What came was no frame.
+    /// The received bytes are not a frame.
     pub fn next(&self) -> io::Result<Option<(u32, Vec<u8>)>> {
         loop {
             let from = self.link().from.clone();
@@ -76,7 +75,7 @@ impl Live {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection's end is nearly always the host's, which takes its socket with it; a keeper's is still there.
+    /// A connection usually ends because its host ended, and the socket is gone then. If a keeper still holds the socket, a new worker comes.
     fn connect_again(&self) -> Option<Link> {
         let end = Instant::now() + REPLACEMENT;
         while !self.is_closed.load(Ordering::SeqCst) {
@@ -92,18 +91,18 @@ impl Live {
         None
     }
 
-    /// Whether [`close`](Live::close) was called.
+    /// True if [`close`](Live::close) was called.
     pub fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Ends the stream after everything that was written before: a thread that waits in [`next`](Live::next) receives it, and
-    /// then the end of the session, or nothing more.
+    /// Ends the stream after the events that were written before. A thread that waits in [`next`](Live::next) receives them, and then the end
+    /// of the stream.
     pub fn detach(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         let client = self.link().client.clone();
         if client.ask(&Request::Detach { session: self.session.clone() }).is_err() {
-            // The host is gone, or does not know the request.
+            // The host has ended, or its version lacks the request.
             self.close();
         }
     }
@@ -111,7 +110,7 @@ impl Live {
     /// Ends the stream: a thread that waits in [`next`](Live::next) returns.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
-        // Of a stream whose other end is gone nobody waits for anything.
+        // If the host has closed its end, no thread waits for this stream.
         let _ = self.link().from.shutdown(Shutdown::Both);
     }
 }
@@ -138,10 +137,11 @@ fn frame(mut from: &UnixStream) -> io::Result<(u32, Vec<u8>)> {
     Ok((kind, bytes))
 }
 
-/// How far a consumer is, so that it has each buffer once and knows what it does not have.
+/// The position of a consumer in the stream, by which it takes each buffer once and counts the missing events.
 ///
-/// A host counts the events of a session that it has handed out, over all its workers. So does the consumer, with what it was told
-/// that it has lost; where the next worker's [position](frames::POSITION) is beyond that, the difference went with the worker before.
+/// A host counts the events of a session that it has handed out, over all its workers. The consumer counts the events that it received, and
+/// those that the host reported as lost. If the next worker's [position](frames::POSITION) is higher, the previous worker took the difference
+/// with it.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Sequence number of the last buffer.
@@ -149,12 +149,12 @@ pub struct Progress {
     /// Events handed out up to there.
     count: u64,
     has_begun: bool,
-    /// What a new worker says it was, as long as buffers come that are here already.
+    /// The position that a new worker reported, while it sends buffers that the consumer already has.
     position: Option<u64>,
 }
 
 impl Progress {
-    /// A [`POSITION`](frames::POSITION) frame. One that is cut is none.
+    /// Handles a [`POSITION`](frames::POSITION) frame. A truncated frame is ignored.
     pub fn position(&mut self, frame: &[u8]) {
         let (Some(next), Some(count)) = (frame.first_chunk(), frame.get(8..)) else { return };
         let (next, Some(count)) = (i64::from_le_bytes(*next), count.first_chunk()) else { return };
@@ -169,7 +169,7 @@ impl Progress {
     /// A buffer, with its sequence number (of its header), and how many events it has, those of `SESSION_REPORTS` not counted. `None`: it is here already. Else what is
     /// missing before it.
     pub fn buffer(&mut self, sequence: i64, events: u64) -> Option<u64> {
-        // A host of a version that tells no position has no second worker's stream either.
+        // A host whose version sends no position has only one worker.
         if self.has_begun && sequence <= self.last {
             if let Some(position) = &mut self.position {
                 *position = position.saturating_add(events);
@@ -182,12 +182,12 @@ impl Progress {
         Some(missing)
     }
 
-    /// What was told in a [`LOST`](frames::LOST) frame.
+    /// Handles a [`LOST`](frames::LOST) frame.
     pub fn lost(&mut self, events: u64) {
         self.count = self.count.saturating_add(events);
     }
 
-    /// What is missing up to now; to be asked when there is something else than a buffer.
+    /// The events missing so far. Call it for each frame that is not a buffer.
     pub fn missing(&mut self) -> u64 {
         let Some(position) = self.position.take() else { return 0 };
         let missing = position.saturating_sub(self.count);
@@ -212,16 +212,16 @@ mod tests {
         assert_eq!(progress.buffer(5, 10), Some(0));
         progress.lost(7);
         assert_eq!(progress.buffer(7, 10), Some(0));
-        // Nothing was lost with the first one, and its last buffer comes again.
+        // The first worker lost nothing, and the second one sends the last buffer again.
         progress.position(&position(7, 1017));
         assert_eq!(progress.buffer(7, 10), None);
         assert_eq!(progress.buffer(8, 3), Some(0));
-        // Two buffers of 12 events were on their way.
+        // Two buffers of 12 events were in flight.
         progress.position(&position(11, 1042));
         assert_eq!(progress.missing(), 12);
         assert_eq!(progress.missing(), 0);
         assert_eq!(progress.buffer(11, 1), Some(0));
-        // Once more, with one that comes again and one that does not.
+        // The same, with one buffer that is sent again and one that is not.
         progress.position(&position(11, 1042));
         assert_eq!(progress.buffer(11, 1), None);
         assert_eq!(progress.missing(), 0);

@@ -30,17 +30,17 @@ pub const MAGIC: u32 = u32::from_le_bytes(*b"OETW");
 /// The version of everything in this crate, and of the pools' layout.
 pub const VERSION: u16 = 3;
 
-/// Who connects.
+/// The role of the process that connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Role {
     /// A program with providers.
     Program = 1,
-    /// Who starts, changes and reads sessions.
+    /// A program that starts, changes and reads sessions.
     Controller = 2,
 }
 
-/// What a program says.
+/// A message from a program to its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum FromProgram<'a> {
@@ -53,7 +53,7 @@ pub enum FromProgram<'a> {
     Modules { modules: &'a [u8] },
 }
 
-/// What a host says.
+/// A message from a host to a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum FromHost<'a> {
@@ -125,7 +125,7 @@ impl Out {
         self.0.extend(value.0);
         self
     }
-    /// What is longer than a u16 tells is left out: nothing of ours is.
+    /// Writes a blob. A blob whose size exceeds a `u16` becomes empty; no message of this crate has one.
     fn blob(self, value: &[u8]) -> Out {
         match u16::try_from(value.len()) {
             Ok(size) => {
@@ -189,7 +189,7 @@ impl<'a> FromProgram<'a> {
         .0
     }
 
-    /// Reads one. `None`: no message of this version, to its last byte.
+    /// Reads a message. `None` if the bytes are not exactly one message of this version.
     pub fn read(bytes: &'a [u8]) -> Option<FromProgram<'a>> {
         let mut from = In { bytes, at: 0 };
         let message = match from.u8()? {
@@ -260,7 +260,7 @@ impl<'a> FromHost<'a> {
         .0
     }
 
-    /// Reads one. `None`: no message of this version, to its last byte.
+    /// Reads a message. `None` if the bytes are not exactly one message of this version.
     pub fn read(bytes: &'a [u8]) -> Option<FromHost<'a>> {
         let mut from = In { bytes, at: 0 };
         let message = match from.u8()? {
@@ -378,7 +378,7 @@ mod tests {
             assert_eq!(FromHost::read(&message.to_bytes()).as_ref(), Some(message));
             all.push(message.to_bytes());
         }
-        // A flag that nobody knows would be lost when the message is written again.
+        // An unknown flag would be lost when the message is written again.
         let mut unknown = hosts[3].to_bytes();
         unknown[11] = 3;
         assert_eq!(FromHost::read(&unknown), None);

@@ -1,4 +1,4 @@
-//! What controllers ask of a host and are answered: one JSON object a message.
+//! Requests of controllers and the host's responses. Each message is one JSON object.
 
 use std::path::PathBuf;
 
@@ -15,43 +15,43 @@ pub use crate::status::{MAX_LOSSES, MAX_REFUSALS, ProviderStatus, RefusalStatus,
 pub enum Request {
     /// Starts a session.
     Start(Box<StartRequest>),
-    /// Stops one: everything written before is stored.
+    /// Stops a session. Events that were written before are stored.
     Stop {
-        /// Its name, compared without case.
+        /// The session's name, compared without case.
         session: String,
     },
-    /// One session's state and ledger.
+    /// Requests a session's state and ledger.
     Query {
-        /// Its name.
+        /// The session's name.
         session: String,
     },
-    /// All sessions.
+    /// Requests all sessions.
     List,
-    /// Everything written before is in the file, or with the consumers.
+    /// Flushes: events that were written before are in the file, or delivered to the consumers.
     Flush {
-        /// Its name.
+        /// The session's name.
         session: String,
     },
     /// Changes a running session.
     Update {
-        /// Its name.
+        /// The session's name.
         session: String,
-        /// What to change.
+        /// The changes.
         #[serde(flatten)]
         update: Update,
     },
-    /// Wants events of a provider or provider group, or others than before.
+    /// Enables a provider or provider group, or changes its enablement.
     Enable {
         /// The session's name.
         session: String,
         /// The provider or group.
         provider: ProviderKey,
-        /// What is wanted.
+        /// The enablement.
         info: EnableInfo,
-        /// `EnableTraceEx2`'s: milliseconds to wait for the programs' callbacks; 0: not.
+        /// The timeout of `EnableTraceEx2`: milliseconds to wait for the programs' callbacks; 0 does not wait.
         timeout_ms: u32,
     },
-    /// Wants none any more.
+    /// Disables a provider or provider group.
     Disable {
         /// The session's name.
         session: String,
@@ -64,18 +64,18 @@ pub enum Request {
         session: String,
         /// GUID of the provider or group.
         provider: Guid,
-        /// As requested.
+        /// Passed to the provider's callback.
         level: Level,
-        /// As requested.
+        /// Passed to the provider's callback.
         any: Keyword,
-        /// As requested.
+        /// Passed to the provider's callback.
         all: Keyword,
     },
-    /// The providers that are registered now, and those that are enabled.
+    /// Requests the providers that are registered or enabled now.
     Providers,
-    /// Events of a real-time session: the answer comes with a stream of buffers.
+    /// Subscribes to a real-time session. The response contains the socket of a stream of buffers.
     Consume {
-        /// Its name.
+        /// The session's name.
         session: String,
     },
     /// Ends the streams of this connection's [`Consume`](Request::Consume): they receive everything that was written before,
@@ -84,17 +84,17 @@ pub enum Request {
         /// The session's name.
         session: String,
     },
-    /// Writes what a session in memory holds to a file.
+    /// Writes the events of a session in memory to a file.
     Snapshot {
-        /// Its name.
+        /// The session's name.
         session: String,
         /// The file, absolute.
         file: PathBuf,
     },
-    /// The providers that programs have registered since the host started, ended programs included: `pids` has the last
+    /// Requests the providers that programs have registered since the host started, ended programs included: `pids` has the last
     /// process of each, and `sessions` is empty.
     RecentProviders,
-    /// Ends the host: sessions are stopped first.
+    /// Ends the host, after it has stopped all sessions.
     Shutdown,
 }
 
@@ -105,27 +105,27 @@ impl Request {
     }
 }
 
-/// What `ControlTrace` may change.
+/// The settings that `ControlTrace` can change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Update {
-    /// More buffers.
+    /// A larger number of buffers.
     pub buffers: Option<u32>,
-    /// Another flush timer, ms; 0: none.
+    /// The flush timer in ms; 0 switches it off.
     pub flush_timer_ms: Option<u32>,
-    /// Goes on in another file, absolute.
+    /// The file to continue in; an absolute path.
     pub file: Option<PathBuf>,
-    /// Real-time delivery on or off.
+    /// Switches real-time delivery on or off.
     pub real_time: Option<bool>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "is")]
 pub enum Response {
-    /// Done; there is nothing more to say.
+    /// The host has executed the request.
     Done {
-        /// What did not go as asked, in sentences.
+        /// Warnings, in sentences.
         #[serde(default)]
         warnings: Vec<String>,
     },
@@ -133,19 +133,19 @@ pub enum Response {
     Session(Box<SessionStatus>),
     /// All sessions.
     Sessions {
-        /// By name.
+        /// Sorted by name.
         sessions: Vec<SessionStatus>,
     },
     /// All providers.
     Providers {
-        /// By GUID.
+        /// Sorted by GUID.
         providers: Vec<ProviderStatus>,
     },
-    /// Not done.
+    /// The host rejected the request.
     Error {
-        /// ETW's status, a Win32 value.
+        /// The status of ETW, a Win32 value.
         status: u32,
-        /// Why, and what to do.
+        /// The reason, and what to do next.
         message: String,
     },
 }
@@ -185,7 +185,7 @@ mod tests {
             assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), request, "{text}");
         }
         assert!(serde_json::from_str::<Request>(r#"{"do":"stop"}"#).is_err());
-        // What a later version adds is not an error.
+        // Members that a later version adds are ignored.
         let text = r#"{"do":"query","session":"a","detail":3}"#;
         assert!(serde_json::from_str::<Request>(text).is_ok());
     }

@@ -1,4 +1,4 @@
-//! Runtime directories: where a host listens, and where programs that have none wait for one.
+//! Runtime directories, in which a host listens and programs without a host wait for one.
 //!
 //! | | directory | owner |
 //! |---|---|---|
@@ -6,13 +6,14 @@
 //! | the system's host | `/run/openetw` | root |
 //! | the user's host | `/run/user/UID/openetw`, or `/tmp/openetw-UID` without a `/run/user/UID` | the user |
 //!
-//! In it: `socket`; `word`, four bytes that change when a host begins, on which programs sleep, and four that change whenever it has
-//! dealt with a message; `lock`, held by the host.
-//! A directory that is a link, belongs to another user, or is writable for others, is not used. In a program that runs with more
-//! rights than its user (`AT_SECURE`) the environment is not asked.
+//! A directory contains `socket`; `lock`, which the host holds; and `word`, a shared file with two futexes of four bytes. The first changes
+//! when a host starts, and programs block on it. The second changes whenever the host has handled a message.
 //!
-//! In a [user namespace](crate::user_namespace) (a rootless container) root's directory appears to belong to nobody, and so does its host by
-//! the kernel's word on the socket. Such a directory is used if nobody but the owner of its parent could have put it there.
+//! A directory is not used if it is a link, belongs to another user, or is writable for others. A program that runs with more rights
+//! than its user (`AT_SECURE`) ignores the environment.
+//!
+//! In a [user namespace](crate::user_namespace) (a rootless container), root's directory and root's host appear to belong to an unmapped
+//! user. Such a directory is used if only the owner of its parent could have created it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -30,9 +31,9 @@ use crate::user_namespace::{UserNamespace, is_closed};
 
 /// The system host's directory.
 pub const SYSTEM: &str = "/run/openetw";
-/// The environment's word for it.
+/// The environment variable that names a directory.
 pub const VARIABLE: &str = "ETW_RUNTIME_DIR";
-/// A directory of a host for the children of one process, beside the others: what `etw record` sets.
+/// The environment variable of `etw record`, which names an additional directory for the children of one process.
 pub const RECORD_VARIABLE: &str = "ETW_RECORD_DIR";
 
 /// An opened, checked runtime directory.
@@ -52,7 +53,7 @@ fn denied(path: &Path, what: &str) -> io::Error {
 
 /// An environment variable, unless this program runs with more rights than its user.
 pub fn variable(name: &str) -> Option<PathBuf> {
-    // SAFETY: takes and gives numbers.
+    // SAFETY: takes and returns numbers.
     if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
         return None;
     }
@@ -79,7 +80,7 @@ pub fn of_user() -> PathBuf {
     }
 }
 
-/// The user that this process is outside, if it is root in a user namespace alone: `/run` belongs to the machine's root.
+/// The user of this process outside of its user namespace, if it is root only inside. `/run` belongs to the machine's root.
 fn root_of_namespace() -> Option<u32> {
     let namespace = UserNamespace::current();
     let run = rustix::fs::stat("/run").ok()?;
@@ -90,7 +91,7 @@ fn root_of_namespace() -> Option<u32> {
 pub fn of_program() -> Vec<PathBuf> {
     let mut all = Vec::from_iter(variable(RECORD_VARIABLE));
     let mut add = |path: PathBuf| {
-        // By two connections a host would have every event twice. (Other names are links, which are not followed.)
+        // With two connections, a host would record every event twice. (Other names are links, which are not followed.)
         if !all.contains(&path) {
             all.push(path);
         }
@@ -113,14 +114,14 @@ impl Directory {
             .is_ok_and(|stat| stat.st_mode & libc::S_IFMT == libc::S_IFDIR && stat.st_uid == user)
     }
 
-    /// Opens a directory, making it if it is not there (its parent has to be).
+    /// Opens a directory, and creates it if it does not exist. Its parent must exist.
     ///
     /// # Errors
-    /// `PermissionDenied` for one that cannot be trusted; what the system says.
+    /// `PermissionDenied` for a directory that cannot be trusted; the system's error.
     pub fn open_or_make(path: &Path) -> io::Result<Directory> {
         match rustix::fs::mkdir(path, Mode::from_bits_retain(0o700)) {
             Ok(()) if path == Path::new(SYSTEM) => {
-                // Everybody's programs register.
+                // The programs of all users register.
                 rustix::fs::chmod(path, Mode::from_bits_retain(0o755))?;
             }
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
@@ -129,15 +130,15 @@ impl Directory {
         Directory::open(path)
     }
 
-    /// Opens a directory that is there.
+    /// Opens an existing directory.
     ///
     /// # Errors
-    /// As [`open_or_make`](Self::open_or_make).
+    /// Those of [`open_or_make`](Self::open_or_make).
     pub fn open(path: &Path) -> io::Result<Directory> {
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::PATH;
         let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| {
             let error = io::Error::from(error);
-            // The kernel's word for a link, too.
+            // The kernel returns this error for a link, too.
             let what = match error.kind() {
                 io::ErrorKind::NotADirectory => "no directory, or a link to one".to_owned(),
                 _ => error.to_string(),
@@ -156,11 +157,11 @@ impl Directory {
         Ok(Directory { fd, path: path.to_owned(), identity, owner: stat.st_uid })
     }
 
-    /// The directory by a descriptor that is surely its own: a program may close all that it has, ours too, and open other files in
-    /// their places. What is in place of ours is left as it is.
+    /// Opens the directory again if its descriptor no longer refers to it, because the program closed all descriptors. If another file
+    /// has the descriptor's number now, that file stays open.
     ///
     /// # Errors
-    /// As [`open`](Self::open), by its name.
+    /// Those of [`open`](Self::open).
     pub fn renew(&mut self) -> io::Result<()> {
         let is_ours = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino) == self.identity;
         if !rustix::fs::fstat(&self.fd).is_ok_and(is_ours) {
@@ -175,20 +176,20 @@ impl Directory {
         &self.path
     }
 
-    /// The name of the host's socket: by way of the opened directory, so that it is the checked one, and however long its
-    /// name is.
+    /// The path of the host's socket through the opened directory. So the socket is in the directory that was checked, and the length of its
+    /// name does not matter.
     pub fn socket(&self) -> PathBuf {
         use std::os::fd::AsRawFd;
         format!("/proc/self/fd/{}/socket", self.fd.as_raw_fd()).into()
     }
 
-    /// Connects to the host, which has to be this user's or root's.
+    /// Connects to the host, which must belong to this user or to root.
     ///
     /// # Errors
-    /// `NotFound` or `ConnectionRefused` where none listens; `PermissionDenied` where it is another user's.
+    /// `NotFound` or `ConnectionRefused` if no host listens; `PermissionDenied` if it belongs to another user.
     pub fn connect(&self) -> io::Result<Channel> {
         let channel = match Channel::connect(&self.socket()) {
-            // A sandbox without /proc: by its name, if that fits into an address.
+            // In a sandbox without /proc, connects by the directory's name, if that fits into an address.
             Err(error) if error.kind() == io::ErrorKind::NotFound && !has_proc() => {
                 Channel::connect(&self.path.join("socket"))?
             }
@@ -197,7 +198,7 @@ impl Directory {
         let user = rustix::process::geteuid().as_raw();
         match channel.peer()?.uid {
             0 => Ok(channel),
-            // A user that is not mapped appears under one number in files and sockets: `open` has accepted it.
+            // An unmapped user has the same number in files and sockets, and `open` has accepted it.
             uid if uid == user || uid == self.owner => Ok(channel),
             _ => Err(denied(&self.path, "the host is another user's")),
         }
@@ -206,7 +207,7 @@ impl Directory {
     /// Opens a file in the directory.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn file(&self, name: &str, flags: OFlags, mode: u32) -> io::Result<OwnedFd> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let name = OsStr::from_bytes(name.as_bytes());
@@ -216,7 +217,7 @@ impl Directory {
     /// Removes a file of the directory, if it is there.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         match rustix::fs::unlinkat(self.fd.as_fd(), name, rustix::fs::AtFlags::empty()) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
@@ -227,7 +228,7 @@ impl Directory {
     /// The word on which programs wait. Made if the directory is this user's.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn word(&self) -> io::Result<Word> {
         let made = self.file("word", OFlags::RDWR | OFlags::CREATE, 0o644);
         let (fd, writable) = match made {

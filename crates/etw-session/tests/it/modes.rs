@@ -1,4 +1,4 @@
-//! What becomes of full buffers in each log mode.
+//! The handling of full buffers in each log mode.
 use crate::support::*;
 use etw_session::*;
 use etw_types::LogFileMode;

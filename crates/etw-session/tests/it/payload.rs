@@ -122,7 +122,7 @@ fn operators() {
         ("to", Eq, &["1"], false),
         ("to.price.x", Eq, &["-1"], false),
         ("raw", Contains, &["price"], false),
-        // What is not there fulfils nothing, not even a "not".
+        // An absent field fulfils no condition, not even a negated one.
         ("missing", Ne, &["1"], false),
     ];
     for (field, op, values, expected) in rows {

@@ -1,4 +1,4 @@
-//! Who gets an event.
+//! Routing: the sessions that receive an event.
 use crate::support::*;
 use etw_session::*;
 use etw_types::{
