@@ -37,11 +37,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 fn check(trace: TraceFile) -> (String, bool) {
     let mut records = Records::new(vec![trace]);
     let mut count = 0u64;
-    let mut progress = Progress::start();
-    while records.next().is_some() {
+    let mut progress = Progress::of(records.files());
+    while let Some(record) = records.next() {
         count += 1;
         if count.is_multiple_of(65_536) {
-            progress.update(count);
+            progress.update_at(count, Some(record.position));
         }
     }
     drop(progress);

@@ -114,14 +114,14 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     let mut decoder = decoder(store);
     let mut records = records();
-    let mut progress = Progress::start();
+    let mut progress = Progress::of(records.files());
     let (mut count, mut shown) = (0, 0);
     let clocks: Vec<_> = traces.iter().map(|trace| *trace.clock()).collect();
     let style = Style::default();
     while let Some(record) = records.next() {
         count += 1;
         if count % 65_536 == 0 {
-            progress.update(count);
+            progress.update_at(count, Some(record.position));
         }
         let clock = &clocks[record.position.file_index as usize];
         let Some(time) = record.timestamp(clock) else { continue };

@@ -1,13 +1,16 @@
 //! `etw dump`
 
+use crate::column::Column;
 use crate::files;
-use crate::format::{Format, Options};
+use crate::format::{Format, Options, View};
 use crate::join::Names;
 use crate::output::{Failure, Outcome, Output};
 use crate::output_file::ReplaceOption;
 use crate::pipeline::{self, Selection};
 use crate::schemas::{self, Schemas};
+use crate::terminal::has_colours;
 use crate::time_point::When;
+use crate::times::TimesOption;
 use crate::where_filter::WhereOption;
 use clap::Args;
 use etw_decode::{Cbor, CodePage, CustomDecoders, Decoder, Store, Style};
@@ -21,6 +24,17 @@ pub struct Arguments {
     /// Form of the output
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+    /// Short for --format json
+    #[arg(long, conflicts_with = "format")]
+    pub json: bool,
+    /// Show only these columns: names of --where (time, provider, event, level, process, pid, …) and of fields
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub columns: Vec<Column>,
+    /// Show only these fields of the events
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "columns")]
+    pub fields: Vec<String>,
+    #[command(flatten)]
+    pub times: TimesOption,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
@@ -38,6 +52,9 @@ pub struct Arguments {
     /// Stop after N records
     #[arg(short = 'n', long, value_name = "N")]
     pub limit: Option<u64>,
+    /// Show only the last N records
+    #[arg(long, value_name = "N", conflicts_with = "limit")]
+    pub tail: Option<usize>,
     /// Threads that decode and format [default: one a CPU]; the output is the same for any number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: Option<u16>,
@@ -105,7 +122,39 @@ fn custom_decoders(protocols: &[u8]) -> Option<&'static CustomDecoders> {
         .then(|| &*Box::leak(Box::new(protocols.iter().fold(CustomDecoders::new(), with))))
 }
 
+impl Arguments {
+    fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
+
+    /// Rejects options that the format has no use for.
+    fn check(&self) -> Result<(), Failure> {
+        let usage = |what: &str| Err(Failure::Usage(format!("dump: {what}")));
+        match self.format() {
+            Format::Xml if !self.columns.is_empty() => {
+                usage("--columns has the formats text, csv and json")
+            }
+            Format::Json | Format::Csv | Format::Xml
+                if self.times.is_other() && self.columns.is_empty() =>
+            {
+                usage("--local and --relative go with --format text or --columns")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn view(&self, start: FileTime) -> View {
+        View {
+            times: self.times.times(start),
+            has_colours: self.output.is_none() && self.format() == Format::Text && has_colours(),
+            fields: self.fields.clone(),
+            columns: self.columns.clone(),
+        }
+    }
+}
+
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    arguments.check()?;
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let threads = match arguments.threads {
@@ -135,14 +184,17 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         from: arguments.from.map(|when| when.resolve(start)),
         to: arguments.to.map(|when| when.resolve(start)),
         limit: arguments.limit,
+        tail: arguments.tail,
         gathered,
         catalog: catalog.clone(),
         own: schemas::own(),
         filter: arguments.filter.compile(start)?,
     };
+    let format = arguments.format();
     let options = Options {
         names,
-        format: arguments.format,
+        format,
+        view: arguments.view(start),
         raw: arguments.raw,
         style: Style {
             json_strings64: arguments.json_strings64,
@@ -153,7 +205,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if let Some(path) = &arguments.output {
         arguments.replace.check(path)?;
     }
-    let mut output = Output::open(arguments.output.as_deref(), &arguments.files)?;
+    let mut output = Output::open_paged(arguments.output.as_deref(), &arguments.files)?;
     let mut records = Records::with_options(traces, read_options);
     let shown = pipeline::run(&mut records, &selection, &options, threads, &mut output)?;
     if let Some(filter) = &selection.filter {

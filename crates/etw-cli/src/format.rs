@@ -1,17 +1,21 @@
 //! Formats of output, and one record in each of them.
 
+mod columns;
 mod csv;
 mod json;
 mod text;
+mod view;
 mod xml;
 
 pub use text::safe;
+pub use view::View;
 
 use crate::join::Names;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use etw_decode::{Decoded, Style};
+use etw_decode::{Decoded, Style, Visited, Visitor};
 use etw_types::{Clock, EventRecord};
+use view::Chosen;
 
 /// The format of a dump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -66,6 +70,8 @@ pub struct Options {
     pub style: Style,
     /// Names for `--join`.
     pub names: Option<std::sync::Arc<Names>>,
+    /// Times, colours, fields and columns.
+    pub view: View,
 }
 
 /// Facts of a record's file.
@@ -79,11 +85,28 @@ pub struct FileFacts {
 
 impl Options {
     /// The text before the first record.
-    pub fn prologue(&self) -> &'static str {
-        match self.format {
+    pub fn prologue(&self) -> String {
+        if !self.view.columns.is_empty() {
+            return columns::heading(self.format, &self.view.columns);
+        }
+        let text = match self.format {
             Format::Csv => csv::PROLOGUE,
             Format::Xml => xml::PROLOGUE,
             Format::Text | Format::Json => "",
+        };
+        text.to_owned()
+    }
+
+    /// Visits the fields that are shown, as far as the payload goes.
+    fn visit<'p>(
+        &self,
+        record: &EventRecord<'p>,
+        decoded: &Decoded<'_>,
+        visitor: &mut impl Visitor,
+    ) -> Option<Visited<'p>> {
+        match self.view.fields.is_empty() {
+            true => decoded.visit_part(record, visitor),
+            false => decoded.visit_part(record, &mut Chosen::new(visitor, &self.view.fields)),
         }
     }
 
@@ -100,6 +123,9 @@ impl Options {
         decoded: &Decoded<'_>,
         file: &FileFacts,
     ) {
+        if !self.view.columns.is_empty() {
+            return columns::write(self, &self.view.columns, out, record, decoded, file);
+        }
         match self.format {
             Format::Json => json::write(self, out, record, decoded, file),
             Format::Text => text::write(self, out, record, decoded, file),

@@ -13,6 +13,8 @@ mod session;
 mod signals;
 mod tail;
 
+pub use host::{registered_names, session_names};
+
 pub use daemon::Arguments as DaemonArguments;
 pub use doctor::Arguments as DoctorArguments;
 pub use provider::Arguments as ProviderArguments;

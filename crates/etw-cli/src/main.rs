@@ -3,6 +3,8 @@
 mod attribution;
 mod breakdown;
 mod check;
+mod column;
+mod complete;
 mod convert;
 mod dump;
 mod files;
@@ -22,7 +24,10 @@ mod report;
 mod rewrite;
 mod schemas;
 mod stat;
+mod terminal;
 mod time_point;
+mod times;
+mod topics;
 mod where_filter;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -35,6 +40,8 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "etw", version, arg_required_else_help = true)]
 struct Arguments {
+    #[command(flatten)]
+    terminal: terminal::TerminalOptions,
     #[command(subcommand)]
     command: Command,
 }
@@ -79,6 +86,9 @@ enum Command {
     Doctor(live::DoctorArguments),
     /// Print a script that completes the words of this command in a shell
     Completions(manual::CompletionsArguments),
+    /// Print candidates for a word of the command line: completion scripts call this
+    #[command(hide = true)]
+    Complete(complete::Arguments),
     /// Write the manual pages to a folder
     #[command(hide = true)]
     Manual(manual::ManualArguments),
@@ -86,7 +96,7 @@ enum Command {
 
 /// The command line, with Windows' commands in it.
 fn command() -> clap::Command {
-    let mut command = Arguments::command();
+    let mut command = Arguments::command().after_help(topics::list());
     for frontend in frontends::FRONTENDS {
         let words = clap::Arg::new("arguments")
             .num_args(0..)
@@ -120,17 +130,24 @@ fn main() -> ExitCode {
     if let Some(outcome) = frontends::absent(program, &words) {
         return finish(outcome);
     }
-    // A topic beside the commands that clap's own `help` knows.
-    if words == ["help", "where"] {
-        return finish(where_filter::help());
+    // Topics beside the commands that clap's own `help` knows.
+    if let [help, topic] = &words[..]
+        && help == "help"
+        && let Some(outcome) = topics::print(topic)
+    {
+        return finish(outcome);
     }
-    // A trace alone is dumped.
+    if is_absent_trace(first) {
+        let message = format!("{first}: no such file; etw FILE.etl prints a trace");
+        return finish(Err(output::Failure::Message(message)));
+    }
     let mut line: Vec<std::ffi::OsString> = std::env::args_os().collect();
-    if line.get(1).is_some_and(|word| is_trace(word.as_ref())) {
+    if is_dump(&words) {
         line.insert(1, "dump".into());
     }
     let matches = command().get_matches_from(line);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    terminal::set(arguments.terminal);
     let outcome = match &arguments.command {
         Command::Dump(arguments) => dump::run(arguments),
         Command::Stat(arguments) => stat::run(arguments),
@@ -154,9 +171,28 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Command::Doctor(arguments) => live::doctor(arguments),
         Command::Completions(arguments) => manual::completions(arguments),
+        Command::Complete(arguments) => complete::run(arguments),
         Command::Manual(arguments) => manual::manual(arguments),
     };
     finish(outcome)
+}
+
+/// Whether the words are a trace, with options before it, and no command.
+fn is_dump(words: &[String]) -> bool {
+    let is_trace = |word: &String| is_trace(word.as_ref());
+    let names_command =
+        || command().get_subcommands().any(|known| words.iter().any(|w| w == known.get_name()));
+    match words.first() {
+        Some(first) if first.starts_with('-') => words.iter().any(is_trace) && !names_command(),
+        first => first.is_some_and(is_trace),
+    }
+}
+
+/// Whether a word has the form of a trace's name, and no file has it.
+fn is_absent_trace(word: &str) -> bool {
+    let path = std::path::Path::new(word);
+    let is_named = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("etl"));
+    is_named && !word.starts_with('-') && !path.exists()
 }
 
 /// Whether a word names an existing trace.

@@ -58,11 +58,72 @@ fn script(shell: Shell) -> Vec<u8> {
     }
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "etw", &mut script);
+    let mut script = with_candidates(shell, String::from_utf8_lossy(&script).into_owned());
     if shell == Shell::Fish {
         // The generator leaves out values of arguments.
-        script.extend_from_slice(fish.as_bytes());
+        script += &fish;
     }
-    script
+    script.into_bytes()
+}
+
+/// In bash: candidates of `etw complete`, or those of the generated function.
+const BASH: &str = r#"
+_etw_candidates() {
+    local found
+    if found=$("${COMP_WORDS[0]}" complete "$COMP_CWORD" -- "${COMP_WORDS[@]}" 2>/dev/null); then
+        mapfile -t COMPREPLY <<<"$found"
+        return 0
+    fi
+    _etw "$@"
+}
+"#;
+
+/// The same in zsh.
+const ZSH: &str = r#"
+_etw_candidates() {
+    local found
+    if found=$("${words[1]}" complete $((CURRENT - 1)) -- "${words[@]}" 2>/dev/null); then
+        compadd -- "${(@f)found}"
+        return
+    fi
+    _etw_static "$@"
+}
+"#;
+
+/// The same in fish.
+const FISH: &str = r#"
+function __etw_candidates
+    set -l words (commandline -opc) (commandline -ct)
+    etw complete (math (count $words) - 1) -- $words 2>/dev/null
+end
+complete -c etw -n '__etw_candidates >/dev/null' -f -a '(__etw_candidates)'
+"#;
+
+/// Adds the candidates that only this machine knows to a generated script.
+fn with_candidates(shell: Shell, script: String) -> String {
+    match shell {
+        Shell::Bash => match script.find("\nif [[ \"${BASH_VERSINFO") {
+            Some(end) => {
+                let (functions, registration) = script.split_at(end);
+                let registration = registration.replace("-F _etw ", "-F _etw_candidates ");
+                format!("{functions}\n{BASH}{registration}")
+            }
+            None => script,
+        },
+        Shell::Zsh => match script.find("\nif [ \"$funcstack[1]\"") {
+            Some(end) => {
+                let (functions, registration) = script.split_at(end);
+                let functions = functions.replace("\n_etw() {", "\n_etw_static() {");
+                let registration = registration
+                    .replace("    _etw \"$@\"", "    _etw_candidates \"$@\"")
+                    .replace("compdef _etw etw", "compdef _etw_candidates etw");
+                format!("{functions}\n{ZSH}{registration}")
+            }
+            None => script,
+        },
+        Shell::Fish => script + FISH,
+        _ => script,
+    }
 }
 
 /// A manual page.
@@ -199,6 +260,12 @@ mod tests {
                     }
                 }
             }
+        }
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let text = String::from_utf8(script(shell)).unwrap();
+            let calls =
+                ["-F _etw_candidates -o", "compdef _etw_candidates", "-a '(__etw_candidates)'"];
+            assert!(calls.iter().any(|call| text.contains(call)), "{shell}");
         }
         assert!(Shell::value_variants().iter().all(|shell| !script(*shell).is_empty()));
     }

@@ -1,5 +1,8 @@
 //! Output of commands, and how commands end.
 
+use crate::terminal::Pager;
+use etw_etl::read::TraceFile;
+use etw_types::Position;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -75,6 +78,17 @@ impl Output {
         Ok(Output { writer: Box::new(file), path: Some(path.to_owned()) })
     }
 
+    /// Opens the output of a command that ends by itself: a pager shows it on a terminal.
+    pub fn open_paged(path: Option<&Path>, inputs: &[PathBuf]) -> Result<Output, Failure> {
+        let mut output = Output::open(path, inputs)?;
+        if output.path.is_none()
+            && let Some(pager) = Pager::start()
+        {
+            output.writer = Box::new(pager);
+        }
+        Ok(output)
+    }
+
     /// Writes all bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         self.writer.write_all(bytes).map_err(|error| self.failure(error))
@@ -94,34 +108,104 @@ impl Output {
     }
 }
 
+/// Writes a text to standard output, through a pager on a terminal.
+pub fn print_paged(text: &str) -> Result<Outcome, Failure> {
+    let mut output = Output::open_paged(None, &[])?;
+    output.write(text.as_bytes())?;
+    output.finish()?;
+    Ok(Outcome::Done)
+}
+
 /// A count on standard error, where that is a terminal and the work takes more than a second.
 pub struct Progress {
     shown: bool,
     terminal: bool,
+    started: Instant,
     next: Instant,
+    /// Buffers of each file.
+    buffers: Vec<u64>,
+    /// Bytes of all files.
+    size: u64,
+    /// The largest part of a file that was read.
+    done: f64,
 }
 
+/// The time before anything is shown.
+const SILENT: Duration = Duration::from_secs(1);
+/// Between two updates.
+const PAUSE: Duration = Duration::from_millis(200);
+
 impl Progress {
-    /// Starts the clock.
-    pub fn start() -> Progress {
-        let terminal = io::stderr().is_terminal();
-        Progress { shown: false, terminal, next: Instant::now() + Duration::from_secs(1) }
+    /// Starts the clock of work on some traces.
+    pub fn of(files: &[TraceFile]) -> Progress {
+        let size = |file: &TraceFile| std::fs::metadata(file.path()).map_or(0, |data| data.len());
+        let started = Instant::now();
+        Progress {
+            shown: false,
+            terminal: io::stderr().is_terminal(),
+            started,
+            next: started + SILENT,
+            buffers: files.iter().map(|file| file.totals().buffers).collect(),
+            size: files.iter().map(size).sum(),
+            done: 0.0,
+        }
     }
 
-    /// Shows the count if it is time.
+    /// Starts the clock of work whose size is unknown.
+    pub fn start() -> Progress {
+        Progress::of(&[])
+    }
+
+    /// Shows the count, if it is time.
     pub fn update(&mut self, records: u64) {
-        if self.terminal && Instant::now() >= self.next {
-            eprint!("\r{records} records ");
-            self.shown = true;
-            self.next = Instant::now() + Duration::from_millis(200);
+        self.update_at(records, None);
+    }
+
+    /// Shows the count and the part that is done, if it is time. `position`: of the last record.
+    pub fn update_at(&mut self, records: u64, position: Option<Position>) {
+        if !self.terminal || Instant::now() < self.next {
+            return;
         }
+        let buffers =
+            position.and_then(|position| self.buffers.get(position.file_index as usize).copied());
+        if let (Some(buffers @ 1..), Some(position)) = (buffers, position) {
+            // Streams of several CPUs are read at once, so that buffers are not read in their order.
+            self.done = self.done.max((position.buffer_index as f64 / buffers as f64).min(1.0));
+        }
+        eprint!("\r{:60}\r{}", "", self.line(records, self.started.elapsed()));
+        self.shown = true;
+        self.next = Instant::now() + PAUSE;
+    }
+
+    fn line(&self, records: u64, elapsed: Duration) -> String {
+        let mut line = format!("{records} records");
+        if self.done > 0.0 {
+            let left = elapsed.as_secs_f64() * (1.0 - self.done) / self.done;
+            let (percent, mebibytes) = (self.done * 100.0, self.size >> 20);
+            line += &format!(", {percent:.0} % of {mebibytes} MiB, {left:.0} s left ");
+        }
+        line
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.shown {
-            eprint!("\r{:40}\r", "");
+            eprint!("\r{:60}\r", "");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_has_size_and_time_left() {
+        let mut progress = Progress::of(&[]);
+        assert_eq!(progress.line(7, Duration::from_secs(3)), "7 records");
+        (progress.done, progress.size) = (0.25, 8 << 20);
+        let line = progress.line(7, Duration::from_secs(3));
+        assert_eq!(line, "7 records, 25 % of 8 MiB, 9 s left ");
     }
 }

@@ -132,7 +132,7 @@ fn write(
     let new = NewFile::create(path, inputs, force)?;
     new.file().write_all(&builder.finish()).map_err(|error| new.failure(&error))?;
     new.keep()?;
-    let mut output = Output::open(None, &[])?;
+    let mut output = Output::open_paged(None, &[])?;
     output.write(format!("{}: {} sources\n", path.display(), builder.len()).as_bytes())?;
     output.finish()?;
     Ok(Outcome::Done)

@@ -16,6 +16,7 @@ use etw_decode::{Catalog, Decoder, Store};
 use etw_etl::read::{Records, TraceFile};
 use etw_etl::record;
 use etw_types::{Clock, FileTime, Position};
+use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
@@ -32,6 +33,8 @@ pub struct Selection {
     pub to: Option<FileTime>,
     /// At most so many.
     pub limit: Option<u64>,
+    /// Only the last so many.
+    pub tail: Option<usize>,
     /// Schemas gathered before; learning goes on if there are none.
     pub gathered: Option<Arc<Store>>,
     /// Schemas that the user named.
@@ -80,6 +83,9 @@ pub fn run(
         }
     } else {
         run_parallel(&mut reader, &shared, threads, &mut limit, output)?;
+    }
+    for text in limit.last.drain(..) {
+        output.write(&text)?;
     }
     output.write(options.epilogue().as_bytes())?;
     output.finish()?;
@@ -209,16 +215,25 @@ struct Batch {
 struct Limit {
     left: u64,
     shown: u64,
+    /// Records that are kept until the end, at most so many.
+    tail: Option<usize>,
+    last: VecDeque<Vec<u8>>,
 }
 
 impl Limit {
     fn of(selection: &Selection) -> Limit {
-        Limit { left: selection.limit.unwrap_or(u64::MAX), shown: 0 }
+        let left = selection.limit.unwrap_or(u64::MAX);
+        Limit { left, shown: 0, tail: selection.tail, last: VecDeque::new() }
     }
 
     /// The text of those that are shown.
     fn cut<'t>(&mut self, batch: &Batch, text: &'t [u8]) -> &'t [u8] {
         let shown = batch.ends.len() as u64;
+        if let Some(tail) = self.tail {
+            self.keep_last(tail, batch, text);
+            self.shown += shown;
+            return &[];
+        }
         let text = match usize::try_from(self.left) {
             Ok(left) if left < batch.ends.len() => {
                 &text[..left.checked_sub(1).map_or(0, |last| batch.ends[last])]
@@ -228,6 +243,16 @@ impl Limit {
         self.shown += shown.min(self.left);
         self.left = self.left.saturating_sub(shown);
         text
+    }
+
+    fn keep_last(&mut self, tail: usize, batch: &Batch, text: &[u8]) {
+        let first = batch.ends.len().saturating_sub(tail);
+        for number in first..batch.ends.len() {
+            let start = number.checked_sub(1).map_or(0, |before| batch.ends[before]);
+            self.last.push_back(text[start..batch.ends[number]].to_vec());
+        }
+        let more = self.last.len().saturating_sub(tail);
+        self.last.drain(..more);
     }
 
     fn is_reached(&self) -> bool {
@@ -261,12 +286,13 @@ impl<'r> Reader<'r> {
     ) -> Reader<'r> {
         let store = selection.gathered.clone().unwrap_or_default();
         let clocks = records.files().iter().map(|file| *file.clock()).collect();
-        let progress = Progress::start();
+        let progress = Progress::of(records.files());
         Reader { records, selection, names, clocks, store, given: 0, seen: 0, progress }
     }
 
     /// Fills an emptied batch; `false` at the end.
     fn fill(&mut self, batch: &mut Batch) -> bool {
+        let mut last = None;
         batch.bytes.clear();
         batch.items.clear();
         batch.store = Arc::clone(&self.store);
@@ -285,6 +311,7 @@ impl<'r> Reader<'r> {
             }
             let has_time = record.has_time;
             self.seen += 1;
+            last = Some(position);
             let may_be_shown = self.selection.filter.as_ref().is_none_or(|filter| {
                 let clock = &self.clocks[position.file_index as usize];
                 let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
@@ -309,7 +336,7 @@ impl<'r> Reader<'r> {
             batch.items.push(Item { end: batch.bytes.len(), cpu, order_time, position });
             self.given += 1;
         }
-        self.progress.update(self.seen);
+        self.progress.update_at(self.seen, last);
         !batch.items.is_empty()
     }
 

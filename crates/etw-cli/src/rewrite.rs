@@ -84,7 +84,7 @@ fn run(
     (options.compressed, options.read) = (target.compress, read);
     let mut relog = Relog::new(traces, options)?;
     let new = NewFile::create(&target.output, paths, target.replace.force)?;
-    let mut progress = Progress::start();
+    let mut progress = Progress::of(relog.records().files());
     // Buffers are written one by one; only small ones need to be gathered.
     let out = BufWriter::with_capacity(1 << 16, new.file());
     let clocks: Vec<_> = relog.records().files().iter().map(|file| *file.clock()).collect();

@@ -246,10 +246,7 @@ fn pointed(text: &str, error: &ExprError) -> String {
 
 /// `etw help where`
 pub fn help() -> Result<Outcome, Failure> {
-    let mut output = crate::output::Output::open(None, &[])?;
-    output.write(HELP.as_bytes())?;
-    output.finish()?;
-    Ok(Outcome::Done)
+    crate::output::print_paged(HELP)
 }
 
 const HELP: &str = "\

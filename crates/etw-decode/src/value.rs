@@ -124,7 +124,7 @@ impl<'a> Value<'a> {
 
 impl Value<'_> {
     /// The integer, if it is shown as one, with or without a name.
-    pub(crate) fn as_integer(&self) -> Option<i128> {
+    pub fn as_integer(&self) -> Option<i128> {
         match *self {
             Value::Int(value) | Value::Status { value, .. } => Some(value.into()),
             Value::UInt(value) | Value::Hex(value) | Value::Mapped { value, .. } => {

@@ -95,7 +95,7 @@ fn put_fields(
         first: true,
         opened: true,
     };
-    let visited = decoded.visit_part(record, &mut columns);
+    let visited = options.visit(record, decoded, &mut columns);
     let mut is_first = columns.first;
     let failure = visited.as_ref().map_or(decoded.reason(), |visited| visited.failure());
     let visited = match &visited {

@@ -256,7 +256,7 @@ fn put_content(
     out.extend_from_slice(source.name().as_bytes());
     out.extend_from_slice(b"\",\"fields\":{");
     let mut fields = Fields { out, style: &options.style, arrays: 0 };
-    let visited = decoded.visit_part(record, &mut fields);
+    let visited = options.visit(record, decoded, &mut fields);
     out.push(b'}');
     if let Some(reason) = visited.as_ref().and_then(|visited| visited.failure()) {
         out.truncate(start);

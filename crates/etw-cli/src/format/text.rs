@@ -5,6 +5,7 @@
 //! ```
 
 use super::{FileFacts, Options, put_hex, put_number};
+use crate::column::level_colour;
 use etw_decode::{
     Decoded, Field, Reason, Source, Style, Value, Visitor, activity_path, write_json_string,
 };
@@ -18,8 +19,9 @@ pub fn write(
     decoded: &Decoded<'_>,
     file: &FileFacts,
 ) {
-    match record.timestamp(&file.clock).and_then(|time| time.to_ascii()) {
-        Some(text) => out.extend_from_slice(&text),
+    let view = &options.view;
+    match record.timestamp(&file.clock).and_then(|time| view.times.put(out, time)) {
+        Some(()) => {}
         None => {
             let raw = record.raw_timestamp().map_or("-".to_string(), |raw| raw.to_string());
             put(out, format_args!("{raw:28}"));
@@ -43,7 +45,7 @@ pub fn write(
         _ => out.push(b'-'),
     }
     out.push(b' ');
-    put_name(out, record, decoded);
+    view.coloured(out, view.name_colour(), |out| put_name(out, record, decoded));
     if record.header.is_event() || record.header.is_classic() {
         // A TraceLogging name is the same for start and stop.
         let self_described = decoded.source() == Some(Source::TraceLogging);
@@ -54,7 +56,7 @@ pub fn write(
         }
         if let Some(level) = record.descriptor.level.name().filter(|_| record.header.is_event()) {
             out.push(b' ');
-            out.extend_from_slice(level.as_bytes());
+            view.put_coloured(out, level_colour(record.descriptor.level), level.as_bytes());
         }
         if !record.activity_id.is_zero() {
             out.extend_from_slice(b" {");
@@ -65,13 +67,13 @@ pub fn write(
     }
     let start = out.len();
     let mut fields = Fields { out, style: &options.style, depth: 0, opened: false };
-    let visited = decoded.visit_part(record, &mut fields);
+    let visited = options.visit(record, decoded, &mut fields);
     let failure = visited.as_ref().map_or(decoded.reason(), |visited| visited.failure());
     let visited = match &visited {
         Some(visited) if failure.is_none() => visited,
         _ => {
             out.truncate(start);
-            put_reason(out, failure);
+            put_reason(options, out, failure);
             put_payload(out, record);
             return put_position(options, out, record);
         }
@@ -80,7 +82,7 @@ pub fn write(
         out.extend_from_slice(b" rest=");
         put_hex(out, visited.rest);
     }
-    put_reason(out, visited.reason.as_ref());
+    put_reason(options, out, visited.reason.as_ref());
     if let Some(names) = &options.names {
         if let Some(name) = names.file_of(record, decoded) {
             out.extend_from_slice(b" file=");
@@ -111,9 +113,12 @@ pub fn write(
     put_position(options, out, record);
 }
 
-fn put_reason(out: &mut Vec<u8>, reason: Option<&Reason>) {
+fn put_reason(options: &Options, out: &mut Vec<u8>, reason: Option<&Reason>) {
     if let Some(reason) = reason {
-        put(out, format_args!(" ({})", safe(&reason.to_string())));
+        let view = &options.view;
+        let text = format!("({})", safe(&reason.to_string()));
+        out.push(b' ');
+        view.put_coloured(out, view.wrong_colour(), text.as_bytes());
     }
 }
 

@@ -99,7 +99,7 @@ fn put_data(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>, deco
     let start = out.len();
     out.extend_from_slice(b"<EventData>");
     let mut data = Data { out, style: &options.style, array: None, scratch: Vec::new() };
-    let visited = decoded.visit_part(record, &mut data);
+    let visited = options.visit(record, decoded, &mut data);
     let failure = visited.as_ref().map_or(decoded.reason(), |visited| visited.failure());
     let visited = match &visited {
         Some(visited) if failure.is_none() => visited,

@@ -2,7 +2,8 @@
 
 use super::host::HostChoice;
 use crate::format::safe;
-use crate::output::{Failure, Outcome};
+use crate::output::{Failure, Outcome, print_paged};
+use crate::terminal::has_colours;
 use clap::Args;
 use etw_wire::host_client::{Client, ClientError};
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus};
@@ -95,8 +96,22 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         1 => "1 thing is wrong\n".to_owned(),
         count => format!("{count} things are wrong\n"),
     };
-    crate::frontends::print(&(report.text + &verdict))?;
+    print_paged(&coloured(report.text + &verdict))?;
     Ok(if report.wrong == 0 { Outcome::Done } else { Outcome::Damaged })
+}
+
+/// Colours the verdicts on a terminal.
+fn coloured(text: String) -> String {
+    if !has_colours() {
+        return text;
+    }
+    let line = |line: &str| match line.split_once(' ') {
+        Some(("WRONG", rest)) => format!("\x1b[31mWRONG\x1b[0m {rest}\n"),
+        Some(("note", rest)) => format!("\x1b[33mnote\x1b[0m {rest}\n"),
+        Some(("ok", rest)) => format!("\x1b[32mok\x1b[0m {rest}\n"),
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
 }
 
 type Answers = (Vec<ProviderStatus>, Vec<ProviderStatus>, Vec<SessionStatus>);

@@ -78,3 +78,27 @@ pub fn ask_session(client: &Client, request: &Request) -> Result<SessionStatus, 
         }
     }
 }
+
+/// Names of registered providers; none without a host.
+pub fn registered_names() -> Vec<String> {
+    match running_host_says(&Request::Providers) {
+        Some(Response::Providers { providers }) => {
+            providers.into_iter().map(|provider| provider.name).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Names of running sessions; none without a host.
+pub fn session_names() -> Vec<String> {
+    match running_host_says(&Request::List) {
+        Some(Response::Sessions { sessions }) => {
+            sessions.into_iter().map(|status| status.name).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn running_host_says(request: &Request) -> Option<Response> {
+    HostChoice::default().connect_if_any().ok()??.ask(request).ok()
+}

@@ -8,7 +8,7 @@ use super::options::{
     milliseconds,
 };
 use crate::format::{TextOrJson, safe};
-use crate::output::{Failure, Outcome, Output};
+use crate::output::{Failure, Outcome, print_paged};
 use crate::output_file::ReplaceOption;
 use clap::{Args, Subcommand};
 use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey};
@@ -291,9 +291,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 fn print(text: &str) -> Result<(), Failure> {
-    let mut output = Output::open(None, &[])?;
-    output.write(text.as_bytes())?;
-    output.finish()
+    print_paged(text).map(drop)
 }
 
 fn json(value: &impl serde::Serialize) -> Result<String, Failure> {

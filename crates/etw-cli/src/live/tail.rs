@@ -5,9 +5,12 @@ use super::lookup::Lookup;
 use super::options::{EnableOptions, Wanted as Provider, asked_names, enablements};
 use super::session::{explain_zero, refusals};
 use super::signals::Signals;
-use crate::format::{FileFacts, Options, TextOrJson, safe};
+use crate::column::Column;
+use crate::format::{FileFacts, Options, TextOrJson, View, safe};
 use crate::output::{Failure, Outcome, Output};
 use crate::schemas::{self, Schemas};
+use crate::terminal::has_colours;
+use crate::times::TimesOption;
 use crate::where_filter::{Filter, TraceNames, WhereOption};
 use ::etw::{Closer, Controller, LiveItem, LiveStream, StreamLedger};
 use clap::Args;
@@ -15,7 +18,6 @@ use etw_decode::{Decoder, Style};
 use etw_host::SessionConfig;
 use etw_types::{EventRecord, FileTime, LogFileMode};
 use etw_wire::requests::{Request, Response, StartRequest};
-use std::io::IsTerminal;
 
 #[derive(Args)]
 pub struct Arguments {
@@ -29,6 +31,14 @@ pub struct Arguments {
     /// Stop after N events
     #[arg(short = 'n', long, value_name = "N")]
     limit: Option<u64>,
+    /// Show only these columns: names of --where (time, provider, event, level, pid, …) and of fields
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    columns: Vec<Column>,
+    /// Show only these fields of the events
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "columns")]
+    fields: Vec<String>,
+    #[command(flatten)]
+    times: TimesOption,
     #[command(flatten)]
     enable: EnableOptions,
     #[command(flatten)]
@@ -72,6 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     detach_at_signal(signals, stream.closer())?;
     let mut printer = Printer::new(arguments, &stream)?;
     let mut output = Output::open(None, &[])?;
+    output.write(printer.options.prologue().as_bytes())?;
     let mut ledger = StreamLedger::default();
     loop {
         let continues = stream.wait().map_err(|error| refused(error.into()))?;
@@ -184,7 +195,6 @@ struct Printer {
     decoder: Decoder,
     options: Options,
     facts: FileFacts,
-    has_colours: bool,
     /// Events to print until the limit is reached.
     left: u64,
     /// Output that was not written yet.
@@ -198,9 +208,12 @@ impl Printer {
         let mut decoder = Decoder::new();
         decoder.set_catalog(arguments.schemas.load()?);
         decoder.set_own_catalog(schemas::own());
-        let has_colours = !arguments.format.is_json()
-            && std::io::stdout().is_terminal()
-            && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let view = View {
+            times: arguments.times.times(start),
+            has_colours: !arguments.format.is_json() && has_colours(),
+            fields: arguments.fields.clone(),
+            columns: arguments.columns.clone(),
+        };
         Ok(Printer {
             filter: arguments.filter.compile(start)?,
             names: TraceNames::default(),
@@ -211,12 +224,12 @@ impl Printer {
                 raw: false,
                 style: Style::default(),
                 names: None,
+                view,
             },
             facts: FileFacts {
                 clock: *stream.trace().clock(),
                 timer_resolution: header.map_or(0, |header| header.timer_resolution),
             },
-            has_colours,
             left: arguments.limit.unwrap_or(u64::MAX),
             text: Vec::new(),
         })
@@ -245,15 +258,7 @@ impl Printer {
         }
         self.left -= 1;
         self.shown += 1;
-        let colour = if self.has_colours { colour(record) } else { "" };
-        self.text.extend_from_slice(colour.as_bytes());
         self.options.write(&mut self.text, record, &decoded, &self.facts);
-        if !colour.is_empty() {
-            // The line's end stays last, so that a pager's lines are whole.
-            let length = self.text.len();
-            let end = if self.text.last() == Some(&b'\n') { length - 1 } else { length };
-            self.text.splice(end..end, *b"\x1b[0m");
-        }
     }
 }
 
@@ -261,15 +266,5 @@ fn refused(error: ::etw::ControlError) -> Failure {
     match error.status().name() {
         Some(name) => Failure::new(format!("{error} ({name}, {})", error.status().0)),
         None => Failure::new(format!("{error} ({})", error.status().0)),
-    }
-}
-
-/// By level, as people know it.
-fn colour(record: &EventRecord<'_>) -> &'static str {
-    match record.descriptor.level.0 {
-        1 | 2 => "\x1b[31m",
-        3 => "\x1b[33m",
-        5.. => "\x1b[2m",
-        _ => "",
     }
 }

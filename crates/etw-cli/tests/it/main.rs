@@ -25,3 +25,4 @@ mod rootless;
 mod stat;
 #[cfg(target_os = "linux")]
 mod tail;
+mod views;

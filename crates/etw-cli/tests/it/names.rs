@@ -62,6 +62,35 @@ fn a_command_is_recorded_by_a_plain_name() {
 }
 
 #[test]
+fn completions_know_providers_and_sessions() {
+    let place = Place::new("complete");
+    place.does("session start web --buffering -p OpenEtw.Test.Third");
+    let _program = place.program_with_third();
+    assert_eq!(place.does("complete 3 -- etw session stop w"), "web\n");
+    let text = place.does("complete 5 -- etw record -o x -p OpenEtw");
+    assert!(
+        text.contains("OpenEtw.Test.Third\n") && text.contains("OpenEtw.Test.Second\n"),
+        "{text}"
+    );
+    // Words that the script completes by itself.
+    assert_eq!(place.ends(1, "complete 2 -- etw dump "), "");
+
+    // As a shell calls it.
+    let script = place.file("etw.bash");
+    std::fs::write(&script, place.does("completions bash")).unwrap();
+    let line = format!(
+        "source {}; etw={}; COMP_WORDS=($etw session stop w); COMP_CWORD=3; _etw_candidates; \
+         echo ${{COMPREPLY[@]}}; COMP_WORDS=($etw sess); COMP_CWORD=1; _etw_candidates $etw sess $etw; \
+         echo ${{COMPREPLY[@]}}",
+        script.display(),
+        env!("CARGO_BIN_EXE_etw"),
+    );
+    let output = place.command("bash".as_ref()).args(["-c", &line]).output().unwrap();
+    let text = String::from_utf8(output.stdout.clone()).unwrap();
+    assert_eq!(text.lines().collect::<Vec<_>>(), ["web", "session"], "{}", stderr(&output));
+}
+
+#[test]
 fn keywords_have_names_where_the_schema_is_known() {
     let place = Place::new("keywords");
     std::fs::write(place.file("shop.man"), MANIFEST).unwrap();

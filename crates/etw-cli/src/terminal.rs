@@ -1,0 +1,127 @@
+//! The user's terminal: whether output has colours, and whether a pager shows it.
+
+use clap::{Args, ValueEnum};
+use std::io::{self, IsTerminal, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct TerminalOptions {
+    /// Colour levels, names and losses; auto: on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        alias = "colour",
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        global = true
+    )]
+    color: Color,
+    /// Print long output without a pager
+    #[arg(long, global = true)]
+    no_pager: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Color {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+static OPTIONS: OnceLock<TerminalOptions> = OnceLock::new();
+
+/// Sets the options of this run, once.
+pub fn set(options: TerminalOptions) {
+    let _ = OPTIONS.set(options);
+}
+
+fn options() -> TerminalOptions {
+    OPTIONS.get().copied().unwrap_or_default()
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Whether standard output has colours.
+pub fn has_colours() -> bool {
+    match options().color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => {
+            io::stdout().is_terminal()
+                && variable("NO_COLOR").is_none()
+                && variable("TERM").as_deref() != Some("dumb")
+        }
+    }
+}
+
+/// A running pager.
+pub struct Pager {
+    child: Child,
+    input: Option<ChildStdin>,
+}
+
+impl Pager {
+    /// Starts the pager: `$PAGER`, or `less -FRX`. `None`: output is no terminal, or no pager is wanted or installed.
+    pub fn start() -> Option<Pager> {
+        if options().no_pager || OPTIONS.get().is_none() || !io::stdout().is_terminal() {
+            return None;
+        }
+        let mut command = match std::env::var("PAGER") {
+            Ok(line) if line.is_empty() || line == "cat" => return None,
+            // A command line, as other programs read it.
+            Ok(line) => {
+                let mut command = Command::new("sh");
+                command.arg("-c").arg(line);
+                command
+            }
+            Err(_) => {
+                let mut command = Command::new("less");
+                command.arg("-FRX");
+                command
+            }
+        };
+        if std::env::var_os("LESS").is_none() {
+            command.env("LESS", "FRX");
+        }
+        let mut child = command.stdin(Stdio::piped()).spawn().ok()?;
+        // Ctrl-C is the pager's: it would be left behind on the terminal.
+        #[cfg(unix)]
+        ignore_interrupts();
+        let input = child.stdin.take();
+        Some(Pager { child, input })
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn ignore_interrupts() {
+    // SAFETY: numbers; no handler is installed.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+}
+
+#[cfg(all(unix, not(target_os = "linux")))]
+fn ignore_interrupts() {}
+
+impl Write for Pager {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.input {
+            Some(input) => input.write(bytes),
+            None => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// The end of the output: waits until the user has closed the pager.
+    fn flush(&mut self) -> io::Result<()> {
+        drop(self.input.take());
+        self.child.wait().map(drop)
+    }
+}
+
+impl Drop for Pager {
+    fn drop(&mut self) {
+        let _ = self.flush();
+    }
+}

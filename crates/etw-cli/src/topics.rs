@@ -1,0 +1,94 @@
+//! `etw help TOPIC`: pages about what several commands have in common.
+
+use crate::column::HEADER_COLUMNS;
+use crate::output::{Failure, Outcome, print_paged};
+use crate::where_filter;
+
+/// Names of topics, and what each is about.
+const TOPICS: [(&str, &str); 5] = [
+    ("expressions", "the language of --where (also: etw help where)"),
+    ("columns", "names for --columns, --by and --sum"),
+    ("providers", "how -p names providers, levels and keywords"),
+    ("environment", "variables that the command reads"),
+    ("exit-status", "what the numbers mean"),
+];
+
+const PROVIDERS: &str = "\
+Providers on the command line: PROVIDER[:LEVEL[:ANY[:ALL]]]
+
+PROVIDER  a GUID; a name; *Name, the GUID that a name hashes to (TraceLogging, EventSource)
+          A name is looked up in schemas (--manifest, --pack, etw pack). If it is in none, the host
+          keeps it, and enables every provider that a program registers under it, now or later.
+LEVEL     0 to 255, or critical error warning informational verbose; default: verbose
+ANY, ALL  keyword masks in hex, or names of keywords where the schema is known: Sales,Net
+          An event passes if it has no keyword, or one bit of ANY (0: any) and all bits of ALL.
+
+Examples
+  etw record -o shop.etl -p Shop -- ./shop
+  etw session start web -o web.etl -p '*Web:warning' -p 'Shop:verbose:Sales,Net' --manifest shop.man
+";
+
+const ENVIRONMENT: &str = "\
+Environment variables
+
+ETW_RUNTIME_DIR  directory of the host of sessions, for programs and for this command
+ETW_DIAGNOSE=1   programs report on stderr why their events arrive or do not arrive
+ETW_LISTENER=off programs do not wait for a host that does not run
+ETW_PACKS        schema packs that are used without being named
+NO_COLOR         no colours on terminals (see --color)
+PAGER            the program that shows long output on terminals; empty or cat: none (see --no-pager)
+";
+
+const EXIT_STATUS: &str = "\
+Exit status
+
+0    done
+1    done, but bytes were damaged, or this run itself lost something; etw doctor: something is wrong
+2    wrong usage
+3    could not do it
+etw record -- COMMAND ends with the command's own status, 128 + N after signal N, and with 125 to 127
+if the recording or the start of the command failed.
+";
+
+/// The list of topics, for the end of `etw help`.
+pub fn list() -> String {
+    let mut text = "Topics (etw help TOPIC):\n".to_owned();
+    for (name, about) in TOPICS {
+        text += &format!("  {name:<12} {about}\n");
+    }
+    text + "\netw FILE.etl prints a trace: it is short for etw dump FILE.etl"
+}
+
+/// Prints a topic; `None`: there is none of this name.
+pub fn print(topic: &str) -> Option<Result<Outcome, Failure>> {
+    Some(match topic {
+        "where" | "expressions" => where_filter::help(),
+        "columns" => print_paged(&columns()),
+        "providers" => print_paged(PROVIDERS),
+        "environment" => print_paged(ENVIRONMENT),
+        "exit-status" => print_paged(EXIT_STATUS),
+        "topics" => print_paged(&format!("{}\n", list())),
+        _ => return None,
+    })
+}
+
+fn columns() -> String {
+    let mut text = "Columns of every record\n".to_owned();
+    for (name, about) in HEADER_COLUMNS {
+        text += &format!("  {name:<20} {about}\n");
+    }
+    text += "Every other name is a field of the event, at any depth; fields.pid is a field with the name of a column.\n";
+    text + "\nExample\n  etw dump t.etl --columns time,process,event,Status --relative\n"
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_listed_topic_is_there() {
+        let list = super::list();
+        for (name, _) in super::TOPICS {
+            assert!(list.contains(name) && super::print(name).is_some(), "{name}");
+        }
+        assert!(super::print("nothing").is_none());
+    }
+}
