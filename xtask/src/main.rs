@@ -1,4 +1,4 @@
-//! Chores of the project: `cargo xtask ci`, `lint`, `features`, `bench`, `requirements`, `sites`, `bless`, `install`, `torture`.
+//! Chores of the project: `cargo xtask ci`, `lint`, `features`, `bench`, `requirements`, `sites`, `bless`, `install`, `torture`, `wine`.
 
 mod bench;
 mod bless;
@@ -9,6 +9,7 @@ mod requirements;
 mod sample;
 mod sites;
 mod torture;
+mod wine;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -41,6 +42,8 @@ enum Chore {
     Install(install::Arguments),
     /// Attack the daemon of global sessions at random, from a seed: kills, stops, hostile clients, full disks
     Torture(torture::Arguments),
+    /// Run the tests that need no Linux as Windows programs, under Wine
+    Wine(wine::Arguments),
 }
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Chore::Bless(arguments) => bless::run(&arguments),
         Chore::Install(arguments) => install::run(&arguments),
         Chore::Torture(arguments) => torture::run(&arguments),
+        Chore::Wine(arguments) => wine::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

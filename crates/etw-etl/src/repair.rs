@@ -56,7 +56,7 @@ pub struct RepairReport {
 /// repair, as the file of a running session does.
 pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport, Error> {
     let path = path.as_ref();
-    let trace = TraceFile::open(path)?;
+    let trace = TraceFile::open(path).map_err(|error| in_use(error, path))?;
     let mut records = Records::new(vec![trace.clone()]);
     let mut last_raw = trace.clock().raw_start;
     let mut count = 0;
@@ -114,6 +114,18 @@ pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport, Error> {
     facts.write(&mut file).map_err(io_error)?;
     report.outcome = RepairOutcome::Finalised;
     Ok(report)
+}
+
+/// On Windows a file that a session has locked cannot even be read: `ERROR_SHARING_VIOLATION`, `ERROR_LOCK_VIOLATION`.
+fn in_use(error: Error, path: &Path) -> Error {
+    match &error {
+        Error::Io { source, .. }
+            if cfg!(windows) && matches!(source.raw_os_error(), Some(32 | 33)) =>
+        {
+            Error::InUse { path: path.to_owned() }
+        }
+        _ => error,
+    }
 }
 
 /// Time of the last record, else the file's modification time. Never zero: zero marks a running session.

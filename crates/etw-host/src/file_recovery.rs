@@ -1,5 +1,6 @@
 //! Files of a session whose host was killed: opened again, with the buffers that were on their way.
 
+#[cfg(unix)]
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,10 @@ use etw_etl::record::RecordContext;
 use etw_session::{FileSlot, Place};
 use etw_types::{BufferHeader, is_session_report};
 
-use crate::facts::{SessionFacts, file_name};
+use crate::facts::SessionFacts;
+#[cfg(unix)]
+use crate::facts::file_name;
+#[cfg(unix)]
 use crate::files::{Closing, Files};
 
 /// Buffers with their places.
@@ -24,6 +28,7 @@ pub struct Failures {
     pub incomplete: Vec<(PathBuf, io::Error)>,
 }
 
+#[cfg(unix)]
 impl Failures {
     fn store(&mut self, files: &mut Files, place: Place, bytes: Vec<u8>, closing: Closing) {
         let header = &bytes[..BufferHeader::SIZE];

@@ -207,7 +207,10 @@ impl Part {
         #[cfg(unix)]
         return std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, at);
         #[cfg(not(unix))]
-        return Err(io::Error::from(io::ErrorKind::Unsupported)).inspect_err(|_| drop((at, bytes)));
+        {
+            let _ = (at, bytes);
+            Err(io::Error::from(io::ErrorKind::Unsupported))
+        }
     }
 
     /// Adds a provider to the table, before its first record.

@@ -60,6 +60,16 @@ impl<'a> Room<'a> {
         Room(Some(room))
     }
 
+    /// Fills memory outside of a pool; its bytes if they are filled to the last one.
+    #[inline(always)]
+    pub fn fill_whole(memory: &mut [MaybeUninit<u8>], fill: impl FillRoom) -> Option<&[u8]> {
+        let size = memory.len();
+        let start = memory.as_ptr();
+        let is_whole = fill.fill(Room::new(memory)).left() == Some(0);
+        // SAFETY: the rest is empty, so all of the memory was put; it stays borrowed.
+        is_whole.then(|| unsafe { std::slice::from_raw_parts(start.cast(), size) })
+    }
+
     /// Appends bytes. More than was reserved spoils the event, whatever is put afterwards.
     #[inline(always)]
     #[must_use = "the event is spoilt unless the rest is passed on"]

@@ -8,6 +8,7 @@ use std::str::FromStr;
 /// Shown lower-case without braces; parsed in either case, with or without braces.
 #[doc(alias = "GUID")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(transparent)]
 pub struct Guid(pub [u8; 16]);
 
 impl Guid {

@@ -1,29 +1,46 @@
 //! Activities: ids that tie events together, one of them current in each thread.
 
+#[cfg(not(windows))]
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(not(windows))]
 use etw_ring::{try_thread_word, with_thread_word};
 use etw_types::{Guid, Status};
 
+#[cfg(windows)]
+pub(crate) use crate::system::activity_id as current;
+#[cfg(windows)]
+use crate::system::set_activity_id as replace;
+
 /// The thread's current activity id, zero without one.
+#[cfg(not(windows))]
 #[inline(always)]
 pub(crate) fn current() -> Guid {
     guid_of(with_thread_word(Cell::get))
 }
 
 /// Whether the thread certainly has none.
+#[cfg(not(windows))]
 #[inline(always)]
 pub(crate) fn is_none() -> bool {
     try_thread_word() == Some([0; 2])
 }
 
+/// Whether the thread certainly has none. On Windows the system owns the id.
+#[cfg(windows)]
+pub(crate) fn is_none() -> bool {
+    current().is_zero()
+}
+
+#[cfg(not(windows))]
 fn replace(id: Guid) -> Guid {
     let [a, b, c, d, e, f, g, h, rest @ ..] = id.0;
     let words = [u64::from_ne_bytes([a, b, c, d, e, f, g, h]), u64::from_ne_bytes(rest)];
     guid_of(with_thread_word(|word| word.replace(words)))
 }
 
+#[cfg(not(windows))]
 #[inline(always)]
 fn guid_of(words: [u64; 2]) -> Guid {
     let mut bytes = [0; 16];

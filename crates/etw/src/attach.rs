@@ -24,7 +24,7 @@ use etw_wire::runtime_directory::{self, Directory, Word};
 
 use crate::diagnose::report;
 use crate::lock::lock;
-use crate::registry::{self, Host};
+use crate::registry;
 
 mod busy;
 mod link;
@@ -91,7 +91,7 @@ pub(crate) fn begin() {
         }
         for number in numbers.into_iter().filter(|_| heard) {
             if let Some(link) = &answering {
-                link.settle(number);
+                link.wait_for_answer(number);
             }
         }
     }

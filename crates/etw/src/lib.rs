@@ -80,6 +80,8 @@ pub mod rt;
 #[cfg(feature = "session")]
 mod session;
 mod stacks;
+#[cfg(windows)]
+mod system;
 #[cfg(any(feature = "session", feature = "control"))]
 mod target;
 #[cfg(feature = "consumer")]

@@ -34,9 +34,14 @@ pub(crate) fn writer(attachment: usize) -> Option<&'static Writer> {
     unsafe { WRITERS[attachment % MAX_ATTACHMENTS].load(Ordering::Acquire).as_ref() }
 }
 
-/// Whether the host's pool still takes records of this process. Lock-free.
+/// Whether the attachment is that of the system's own ETW, which has no pool.
+pub(crate) const fn is_system(attachment: usize) -> bool {
+    cfg!(windows) && attachment == MAX_ATTACHMENTS - 1
+}
+
+/// Whether the host still takes records of this process. Lock-free.
 pub(crate) fn is_attached(attachment: usize) -> bool {
-    writer(attachment).is_some_and(Writer::is_attached)
+    is_system(attachment) || writer(attachment).is_some_and(Writer::is_attached)
 }
 
 /// The route of one session: its bit in a mask over all hosts.

@@ -48,6 +48,8 @@ pub struct Provider {
     slots: [Slot; MAX_SESSIONS],
     /// The number by which each attached host knows the provider.
     pub(crate) registrations: [AtomicU32; MAX_ATTACHMENTS],
+    #[cfg(windows)]
+    pub(crate) system: crate::system::Handles,
     /// The size on disk of a TraceLogging event without its own metadata and payload: header and the provider's traits. With
     /// [`STACKS`].
     described_size: AtomicU32,
@@ -87,6 +89,8 @@ impl Provider {
             active: AtomicU32::new(0),
             slots: [const { Slot::new() }; MAX_SESSIONS],
             registrations: [const { AtomicU32::new(0) }; MAX_ATTACHMENTS],
+            #[cfg(windows)]
+            system: crate::system::Handles::new(),
             described_size: described_size(traits.len()),
             header_size: AtomicU32::new(EVENT_HEADER_SIZE),
             id,

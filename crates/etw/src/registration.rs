@@ -32,6 +32,8 @@ pub(crate) fn register(
 ) -> Registration {
     #[cfg(target_os = "linux")]
     crate::attach::begin();
+    #[cfg(windows)]
+    crate::system::begin();
     let callback = registry::register(&provider, callback);
     Registration { provider, callback }
 }

@@ -28,11 +28,18 @@ pub(crate) trait Host: Send + Sync {
     fn register(&self, provider: &Provider) -> (u32, Vec<Enable>);
     /// Unregisters a provider; its records may still be in the pool.
     fn unregister(&self, registration: u32);
-    /// Waits a moment until the host has sent its sessions' enablements for a new registration. Called without any lock.
-    fn settle(&self, registration: u32) {
-        let _ = registration;
+    /// Waits a moment until the host has sent its sessions' enablements for a new registration; those that it has not applied
+    /// itself. Called without any lock.
+    fn settle(&self, provider: &Provider, registration: u32) -> Vec<Enable> {
+        let _ = (provider, registration);
+        Vec::new()
+    }
+    /// Ends what [`settle`](Self::settle) began. Called without any lock, after [`unregister`](Self::unregister).
+    fn ended(&self, provider: &Provider) {
+        let _ = provider;
     }
     /// Whether the host is another process. The first write of a child made by `fork` then attaches the child anew.
+    #[cfg(unix)]
     fn is_elsewhere(&self) -> bool {
         false
     }
@@ -91,7 +98,7 @@ impl Registry {
 
     /// The number of a free attachment.
     fn free_attachment(&self) -> Option<usize> {
-        self.hosts.iter().position(Option::is_none)
+        self.hosts.iter().position(Option::is_none).filter(|&free| !pools::is_system(free))
     }
 }
 
@@ -137,15 +144,19 @@ pub(crate) fn register(
                     if !data.is_empty() {
                         filter_data = data;
                     }
-                    hosts.push((host.clone(), number_of(provider, attachment)));
+                    hosts.push((attachment, host.clone(), number_of(provider, attachment)));
                 }
             }
             registry.providers.push(provider.clone());
         }
         (number, hosts)
     });
-    for (host, at_host) in hosts {
-        host.settle(at_host);
+    for (attachment, host, at_host) in hosts {
+        let enables = host.settle(provider, at_host);
+        let data = with(|_| enable_all(provider, attachment, enables));
+        if !data.is_empty() {
+            filter_data = data;
+        }
     }
     report(|| registration_report(provider));
     if number.is_some() {
@@ -174,6 +185,11 @@ fn registration_report(provider: &Provider) -> String {
 fn introduce(provider: &Provider, attachment: usize, host: &dyn Host) -> Vec<u8> {
     let (number, enables) = host.register(provider);
     provider.registrations[attachment].store(number, Ordering::Relaxed);
+    enable_all(provider, attachment, enables)
+}
+
+/// Sets the enablements of a new registration; the last schematised filter among them.
+fn enable_all(provider: &Provider, attachment: usize, enables: Vec<Enable>) -> Vec<u8> {
     let mut filter_data = Vec::new();
     for enable in enables {
         // A ninth session gets its refusal when it enables a registered provider; for a later registration it stays without.
@@ -191,9 +207,9 @@ pub(crate) fn unregister(provider: &ProviderRef, callback: Option<u64>) {
     if let Some(number) = callback {
         provider.remove_callback(number);
     }
-    with(|registry| {
+    let ended = with(|registry| {
         if !provider.leave() {
-            return;
+            return Vec::new();
         }
         provider.clear_slots(u64::MAX);
         report(|| {
@@ -204,12 +220,17 @@ pub(crate) fn unregister(provider: &ProviderRef, callback: Option<u64>) {
             )
         });
         registry.providers.retain(|other| !std::ptr::eq::<Provider>(&**other, &**provider));
-        for (attachment, host) in registry.hosts.iter().enumerate() {
-            if let Some(host) = host {
-                host.unregister(number_of(provider, attachment));
-            }
-        }
+        let hosts = registry.hosts.iter().enumerate();
+        let hosts = hosts.filter_map(|(attachment, host)| Some((attachment, host.clone()?)));
+        let unregister = |(attachment, host): (usize, Arc<dyn Host>)| {
+            host.unregister(number_of(provider, attachment));
+            host
+        };
+        hosts.map(unregister).collect()
     });
+    for host in ended {
+        host.ended(provider);
+    }
     if callback.is_some() {
         callbacks::wait_for_running();
     }
@@ -256,6 +277,40 @@ pub(crate) fn detach(attachment: usize) {
     for provider in changed {
         call(&provider, None, |provider| enable_state(provider, Guid::ZERO, false), &[]);
     }
+}
+
+/// Makes Windows itself a host, once; whether this call did.
+#[cfg(windows)]
+pub(crate) fn attach_system(attachment: usize, make: impl FnOnce() -> Arc<dyn Host>) -> bool {
+    with(|registry| {
+        let is_new = registry.hosts[attachment].is_none();
+        if is_new {
+            let host = make();
+            registry.introduce_all(attachment, &*host);
+            registry.hosts[attachment] = Some(host);
+        }
+        is_new
+    })
+}
+
+/// Takes the system's handles from all providers, with whether each is that of a classic provider. Nothing, if another thread holds the
+/// registry.
+#[cfg(windows)]
+pub(crate) fn take_system_handles() -> Vec<(bool, u64)> {
+    let Ok(lock) = REGISTRY.try_lock() else { return Vec::new() };
+    let providers = lock.iter().flat_map(|registry| &registry.providers);
+    providers.map(|provider| (provider.is_classic(), provider.system.take())).collect()
+}
+
+/// Sets the session that the system enabled a classic provider for.
+#[cfg(windows)]
+pub(crate) fn set_system_logger(attachment: usize, number: u32, logger: u64) {
+    with(|registry| {
+        let named = |provider: &&ProviderRef| number_of(provider, attachment) == number;
+        if let Some(provider) = registry.providers.iter().find(named) {
+            provider.system.set_logger(logger);
+        }
+    });
 }
 
 /// Whether this process has registered any provider.

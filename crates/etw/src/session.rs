@@ -436,6 +436,8 @@ fn stop_at_exit(session: &Arc<PrivateSession>) {
         unsafe {
             libc::atexit(at_exit);
         }
+        #[cfg(windows)]
+        crate::system::at_exit(at_exit);
     });
 }
 

@@ -5,7 +5,9 @@
 use std::sync::Mutex;
 
 use etw_ring::prefix::MAX_FRAMES;
-use etw_types::{LoadedModule, StackFilter};
+#[cfg(any(unix, feature = "session"))]
+use etw_types::LoadedModule;
+use etw_types::StackFilter;
 
 use crate::lock::lock;
 
@@ -37,6 +39,7 @@ pub(crate) fn intern(filter: &StackFilter) -> &'static StackFilter {
 
 /// Reads the loaded modules, for [`Frames::capture`]; the number changes whenever the modules do. Allocates, and takes the loader's
 /// lock.
+#[cfg(any(unix, feature = "session"))]
 pub(crate) fn prepare() -> u64 {
     #[cfg(feature = "stacks")]
     return etw_stack::prepare();
@@ -45,6 +48,7 @@ pub(crate) fn prepare() -> u64 {
 }
 
 /// The loaded modules, if they have changed since `seen`.
+#[cfg(any(unix, feature = "session"))]
 pub(crate) fn modules(seen: &mut u64) -> Option<Vec<LoadedModule>> {
     let now = prepare();
     if std::mem::replace(seen, now) == now {
@@ -56,7 +60,7 @@ pub(crate) fn modules(seen: &mut u64) -> Option<Vec<LoadedModule>> {
     Some(etw_stack::modules().into_iter().map(loaded).collect())
 }
 
-#[cfg(feature = "stacks")]
+#[cfg(all(feature = "stacks", any(unix, feature = "session")))]
 fn loaded(module: etw_stack::Module) -> LoadedModule {
     let etw_stack::Module { path, range, file_offset, bias, build_id, .. } = module;
     LoadedModule {

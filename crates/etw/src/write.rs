@@ -44,6 +44,8 @@ mod site;
 mod site_event;
 mod status;
 
+#[cfg(windows)]
+pub(crate) use any::write_any_excluding;
 pub(crate) use any::{Event, TOO_LARGE, size_on_disk, write_any};
 pub use described::{Described, try_write_described_inline, write_described};
 pub use site::{Site, descriptor_bytes};

@@ -112,7 +112,8 @@ fn whole_records_of_a_cut_buffer_stay() {
         let bytes = unfinished(compressed, 120);
         let offsets = support::buffer_offsets(&bytes);
         let mut lossy = 0;
-        for length in (0x200..bytes.len()).step_by(29) {
+        // Files are made slowly under Wine.
+        for length in (0x200..bytes.len()).step_by(if cfg!(windows) { 997 } else { 29 }) {
             let cut = &bytes[..length];
             let before = read(cut);
             let (now, report) = repaired(cut);

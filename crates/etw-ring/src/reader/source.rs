@@ -1,5 +1,6 @@
 //! The memory of a pool's segments, as the host reads it.
 
+#[cfg(target_os = "linux")]
 use std::io;
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! The raw clock of a pool.
 
+#[cfg(unix)]
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The raw clock of a pool, which the host chooses.

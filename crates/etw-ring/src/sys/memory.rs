@@ -18,6 +18,7 @@ pub struct Memory {
     ptr: NonNull<u8>,
     len: usize,
     #[cfg(unix)]
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "held open"))]
     fd: Option<std::os::fd::OwnedFd>,
     heap: bool,
     writable: bool,

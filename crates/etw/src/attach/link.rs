@@ -302,23 +302,9 @@ impl Drop for Link {
     }
 }
 
-impl Host for Link {
-    fn register(&self, provider: &Provider) -> (u32, Vec<Enable>) {
-        let number = self.next.fetch_add(1, Ordering::Relaxed) as u32;
-        lock(&self.unanswered).insert(number);
-        let (id, traits) = (provider.id(), provider.traits());
-        if self.send(&FromProgram::Register { number, id, traits }, &[]).is_err() {
-            lock(&self.unanswered).remove(&number);
-        }
-        (number, Vec::new())
-    }
-
-    fn unregister(&self, registration: u32) {
-        // If the connection has ended, the host has dropped the registration.
-        let _ = self.send(&FromProgram::Unregister { number: registration }, &[]);
-    }
-
-    fn settle(&self, registration: u32) {
+impl Link {
+    /// Waits a moment for the answer to a registration.
+    pub(super) fn wait_for_answer(&self, registration: u32) {
         let mut unanswered = lock(&self.unanswered);
         let before = self.received.load(Ordering::Relaxed);
         let mut received = before;
@@ -337,6 +323,29 @@ impl Host for Link {
             }
             received = now;
         }
+    }
+}
+
+impl Host for Link {
+    fn register(&self, provider: &Provider) -> (u32, Vec<Enable>) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed) as u32;
+        lock(&self.unanswered).insert(number);
+        let (id, traits) = (provider.id(), provider.traits());
+        if self.send(&FromProgram::Register { number, id, traits }, &[]).is_err() {
+            lock(&self.unanswered).remove(&number);
+        }
+        (number, Vec::new())
+    }
+
+    fn unregister(&self, registration: u32) {
+        // If the connection has ended, the host has dropped the registration.
+        let _ = self.send(&FromProgram::Unregister { number: registration }, &[]);
+    }
+
+    fn settle(&self, _provider: &Provider, registration: u32) -> Vec<Enable> {
+        self.wait_for_answer(registration);
+        // The connection's thread has applied what came.
+        Vec::new()
     }
 
     fn is_elsewhere(&self) -> bool {

@@ -249,12 +249,17 @@ fn write(
         payload_size: size.min(1 << 24) as u32,
         event_size: size_on_disk(traits, prefix.metadata.len()),
     };
-    write_any(provider, routes, &event, &|mut room| {
+    let fill: &Fill<'_> = &|mut room| {
         for piece in data {
             if !has_types || piece.kind == EventDataDescriptor::USER_DATA {
                 room = room.put(piece.data);
             }
         }
         room
-    })
+    };
+    #[cfg(windows)]
+    if exclude != 0 {
+        return crate::write::write_any_excluding(provider, routes, &event, exclude, fill);
+    }
+    write_any(provider, routes, &event, fill)
 }

@@ -131,6 +131,7 @@ impl Provider {
     }
 
     /// Whether a session of the attachment wants call stacks.
+    #[cfg(target_os = "linux")]
     pub(crate) fn wants_stacks(&self, attachment: usize) -> bool {
         let routes = pools::routes(attachment);
         self.used().any(|(_, slot)| {

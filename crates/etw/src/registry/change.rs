@@ -12,7 +12,7 @@ use crate::provider::{ControlCode, EnableChange, Provider, ProviderRef};
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Providers {
     /// The one that the host knows by this number.
-    #[cfg(target_os = "linux")]
+    #[cfg_attr(not(any(target_os = "linux", windows)), allow(dead_code))]
     Number(u32),
     /// Those of this GUID, and those of this provider group.
     Id(Guid),
@@ -21,7 +21,6 @@ pub(crate) enum Providers {
 impl Providers {
     fn find(self, registry: &Registry, attachment: usize) -> Vec<ProviderRef> {
         let matches = |provider: &&ProviderRef| match self {
-            #[cfg(target_os = "linux")]
             Providers::Number(number) => number_of(provider, attachment) == number,
             Providers::Id(id) => provider.id() == id || provider.group() == Some(id),
         };

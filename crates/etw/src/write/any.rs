@@ -11,6 +11,8 @@ use super::{Fill, GUID_ITEM_SIZE, Site};
 use crate::pools::writer;
 use crate::provider::{EVENT_HEADER_SIZE, Provider, STACKS};
 use crate::stacks::Frames;
+#[cfg(windows)]
+use crate::system;
 
 /// A payload size that no event can have, and that overflows no sum.
 pub(crate) const TOO_LARGE: u32 = 1 << 24;
@@ -66,11 +68,34 @@ pub(crate) fn write_any(
     event: &Event<'_>,
     fill: &Fill<'_>,
 ) -> Status {
+    #[cfg(windows)]
+    if routes & system::ROUTE != 0 {
+        return write_any_excluding(provider, routes, event, 0, fill);
+    }
     if provider.size_of_static(0) & STACKS != 0 {
         std::hint::cold_path();
         return write_any_with_stack(provider, routes, event, fill);
     }
     write_any_routed(provider, routes, event, fill)
+}
+
+/// [`write_any`] to all but the system's sessions that `exclude` names, as `EventWriteEx` counts them.
+#[cfg(windows)]
+pub(crate) fn write_any_excluding(
+    provider: &Provider,
+    routes: u64,
+    event: &Event<'_>,
+    exclude: u64,
+    fill: &Fill<'_>,
+) -> Status {
+    let private = match routes & !system::ROUTE {
+        0 => Status::ERROR_SUCCESS,
+        private => write_any(provider, private, event, fill),
+    };
+    match routes & system::ROUTE {
+        0 => private,
+        _ => first_failure(private, system::write(provider, event, exclude, fill)),
+    }
 }
 
 /// Adds the call stack, if a session wants it and the record has space for it.

@@ -49,6 +49,12 @@ impl Site {
         unsafe { std::slice::from_raw_parts(self.start, self.size as usize) }
     }
 
+    /// The event's descriptor.
+    #[cfg(windows)]
+    pub(crate) fn descriptor(&self) -> [u8; 16] {
+        self.bytes().first_chunk().copied().unwrap_or_default()
+    }
+
     /// The event's level and keyword.
     #[inline]
     pub fn level_and_keyword(&self) -> (u8, u64) {

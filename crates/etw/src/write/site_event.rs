@@ -45,6 +45,10 @@ pub fn write_site(
     fill: &Fill<'_>,
 ) -> Status {
     let Routes(wanted) = routes;
+    #[cfg(windows)]
+    if wanted == crate::system::ROUTE {
+        return write_site_with(provider, site, routes, Extras::default(), payload_size, fill);
+    }
     if let Ok(sessions) = u8::try_from(wanted)
         && let Some(status) =
             try_write_site_to::<true>(0, sessions, provider, site, payload_size, fill)
