@@ -1,6 +1,7 @@
-//! Commands in README.md and the book: their subcommands and options exist.
+//! README.md, the crates' READMEs and the book: their commands and options exist, their outputs of committed traces are those that `etw`
+//! prints, and the table of environment variables is that of the sources.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,11 +9,23 @@ use std::process::Command;
 const WINDOWS: [&str; 6] = ["tracerpt", "tracefmt", "tracelog", "logman", "xperf", "mc"];
 const WITH_SUBCOMMANDS: [&str; 3] = ["session", "provider", "pack"];
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The pages with commands: README.md, those of the crates, and the book.
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![root().join("README.md")];
+    let crates = std::fs::read_dir(root().join("crates")).unwrap();
+    pages.extend(crates.map(|entry| entry.unwrap().path().join("README.md")));
+    pages.retain(|page| page.exists());
+    collect(&root().join("docs"), "md", &mut pages);
+    pages
+}
+
 #[test]
 fn the_book_uses_only_options_that_exist() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut pages = vec![root.join("README.md")];
-    collect(&root.join("docs"), &mut pages);
+    let pages = pages();
     let mut helps = HashMap::new();
     let (mut faults, mut count) = (Vec::new(), 0);
     for page in &pages {
@@ -28,12 +41,83 @@ fn the_book_uses_only_options_that_exist() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-fn collect(folder: &Path, pages: &mut Vec<PathBuf>) {
+/// Where a page shows `$ etw dump testdata/…`, `etw` prints each of the lines below it; `…` stands for any text.
+#[test]
+fn outputs_of_committed_traces_are_what_etw_prints() {
+    let mut shown = 0;
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            let Some(command) = line.strip_prefix("$ etw dump testdata/") else { continue };
+            let output = Command::new(env!("CARGO_BIN_EXE_etw"))
+                .arg("dump")
+                .arg(format!("testdata/{command}"))
+                .current_dir(root())
+                .output()
+                .unwrap();
+            let printed = String::from_utf8(output.stdout).unwrap();
+            for line in lines.by_ref().take_while(|line| !line.starts_with(['$', '`'])) {
+                let is_printed = printed.lines().any(|printed| matches(line, printed));
+                assert!(is_printed, "{}: etw dump does not print: {line}", page.display());
+                shown += 1;
+            }
+        }
+    }
+    assert!(shown > 1, "{shown} lines were compared");
+}
+
+/// True if the pattern is the text, with any text for each `…` of it.
+fn matches(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('…');
+    let Some(rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    let mut rest = rest;
+    for part in middle {
+        let Some((_, behind)) = rest.split_once(part) else { return false };
+        rest = behind;
+    }
+    rest.ends_with(last)
+}
+
+/// Each variable of the table occurs in a source, and each variable that a source reads is in the table.
+#[test]
+fn the_environments_page_names_the_variables_that_sources_read() {
+    const PREFIXES: [&str; 6] =
+        ["ETW_", "LOG_SINK_ETW_", "TRACE_FORMAT_", "XDG_", "LISTEN_", "NO_"];
+    /// Names of constants in ETW's formats, and the variable of the tests.
+    const OTHERS: [&str; 3] = ["ETW_BUFFER_FLAG_", "ETW_PROVIDER_TRAIT_TYPE", "ETW_BLESS"];
+    let page = std::fs::read_to_string(root().join("docs/reference/environment.md")).unwrap();
+    let is_name = |text: &&str| {
+        text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+            && PREFIXES.iter().any(|prefix| text.starts_with(prefix))
+            && !OTHERS.iter().any(|other| text.starts_with(other))
+    };
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let names = rows.filter_map(|row| row.split('|').nth(1));
+    let documented: BTreeSet<&str> =
+        names.flat_map(|names| names.split('`')).filter(is_name).collect();
+
+    let mut sources = Vec::new();
+    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+        let source = entry.unwrap().path().join("src");
+        if source.exists() {
+            collect(&source, "rs", &mut sources);
+        }
+    }
+    let texts: Vec<String> =
+        sources.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let read = texts.iter().flat_map(|text| text.split('"')).filter(is_name);
+    assert_eq!(documented, read.collect());
+}
+
+fn collect(folder: &Path, ending: &str, pages: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {
-            true => collect(&path, pages),
-            false if path.extension().is_some_and(|extension| extension == "md") => {
+            true => collect(&path, ending, pages),
+            false if path.extension().is_some_and(|extension| extension == ending) => {
                 pages.push(path);
             }
             false => {}
