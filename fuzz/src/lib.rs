@@ -11,3 +11,4 @@ pub mod mc;
 pub mod ring;
 #[cfg(target_os = "linux")]
 pub mod wire;
+pub mod windows;

@@ -93,7 +93,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
     let filter = arguments.filter.compile(start.unwrap_or(FileTime(0)))?;
-    let (catalog, own) = (arguments.schemas.load()?, schemas::own());
+    let (catalog, own) = (arguments.schemas.load_for(&traces)?, schemas::own_for(&traces));
     let records = || Records::with_options(traces.clone(), RecordsOptions::default());
     let decoder = |store| {
         let mut decoder = Decoder::with_store(store);

@@ -170,7 +170,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     } else {
         None
     };
-    let catalog = arguments.schemas.load()?;
+    let catalog = arguments.schemas.load_for(&traces)?;
     let names = arguments.join.then(|| {
         let mut decoder = Decoder::new();
         decoder.set_catalog(catalog.clone());
@@ -187,7 +187,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         tail: arguments.tail,
         gathered,
         catalog: catalog.clone(),
-        own: schemas::own(),
+        own: schemas::own_for(&traces),
         filter: arguments.filter.compile(start)?,
     };
     let format = arguments.format();

@@ -172,9 +172,17 @@ impl Progress {
             // Streams of several CPUs are read at once, so that buffers are not read in their order.
             self.done = self.done.max((position.buffer_index as f64 / buffers as f64).min(1.0));
         }
-        eprint!("\r{:60}\r{}", "", self.line(records, self.started.elapsed()));
-        self.shown = true;
-        self.next = Instant::now() + PAUSE;
+        let line = self.line(records, self.started.elapsed());
+        self.show(|| line);
+    }
+
+    /// Shows a text in place of the one before, if it is time.
+    pub fn show(&mut self, text: impl FnOnce() -> String) {
+        if self.terminal && Instant::now() >= self.next {
+            eprint!("\r{:60}\r{}", "", text());
+            self.shown = true;
+            self.next = Instant::now() + PAUSE;
+        }
     }
 
     fn line(&self, records: u64, elapsed: Duration) -> String {

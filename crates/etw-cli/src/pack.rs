@@ -1,6 +1,7 @@
 //! `etw pack`
 
 mod sources;
+mod windows;
 
 use crate::dump::gather;
 use crate::output::{Failure, Outcome, Output};
@@ -21,7 +22,7 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Gather manifests, programs and .bin files with compiled ones, TMF, PDB and MOF files, packs, and folders of them
+    /// Gather manifests, programs and .bin files with compiled ones, TMF, PDB and MOF files, packs, folders of them, or a whole Windows
     Create(Create),
     /// Gather what traces tell of their own events
     Learn(Learn),
@@ -44,13 +45,15 @@ enum ShowFormat {
 
 #[derive(Args)]
 struct Create {
-    /// Write to this file; it appears when it is whole
-    #[arg(short, long, value_name = "OUT")]
-    output: PathBuf,
+    /// Write to this file; it appears when it is whole [default with --windows: one in the user's store, named after the build]
+    #[arg(short, long, value_name = "OUT", required_unless_present = "windows")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     replace: ReplaceOption,
+    #[command(flatten)]
+    windows: windows::Options,
     /// Sources; folders with all that is below them
-    #[arg(required = true, value_name = "FILE|DIR")]
+    #[arg(required_unless_present = "windows", value_name = "FILE|DIR")]
     sources: Vec<PathBuf>,
 }
 
@@ -75,12 +78,30 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 fn create(create: &Create) -> Result<Outcome, Failure> {
-    let mut builder = PackBuilder::default();
+    let (mut builder, name) = match create.windows.gather()? {
+        Some(found) => (found.builder, Some(found.file_name)),
+        None => (PackBuilder::default(), None),
+    };
     sources::add_all(&mut builder, &create.sources)?;
     if builder.is_empty() {
         return Err(Failure::new("nothing to pack: no source describes events"));
     }
-    write(&builder, &create.output, &create.sources, create.replace.force)
+    match (&create.output, name) {
+        (Some(output), _) => write(&builder, output, &create.sources, create.replace.force),
+        // The pack of a build replaces an older one of the same.
+        (None, name) => {
+            write(&builder, &store()?.join(name.unwrap_or_default()), &create.sources, true)
+        }
+    }
+}
+
+/// The user's store, made if it is not there.
+fn store() -> Result<PathBuf, Failure> {
+    let Some(store) = etw_decode::registered::store() else {
+        return Err(Failure::new("no home for a store: give -o OUT"));
+    };
+    std::fs::create_dir_all(&store).map_err(|error| schemas::refused(&store, error))?;
+    Ok(store)
 }
 
 fn learn(learn: &Learn) -> Result<Outcome, Failure> {
@@ -104,11 +125,7 @@ fn learn(learn: &Learn) -> Result<Outcome, Failure> {
     match &learn.output {
         Some(output) => write(&builder, output, &learn.traces, learn.replace.force),
         None => {
-            let Some(store) = etw_decode::registered::store() else {
-                return Err(Failure::new("no home for a store: give -o OUT"));
-            };
-            std::fs::create_dir_all(&store)
-                .map_err(|error| Failure::new(format!("{}: {error}", store.display())))?;
+            let store = store()?;
             let bytes = builder.finish();
             // By content: the same trace twice is one pack.
             let name = format!("learnt-{:016x}.etwpack", hash(&bytes));

@@ -41,7 +41,7 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
-    let catalog = arguments.schemas.load()?;
+    let catalog = arguments.schemas.load_for(&traces)?;
     let mut html = HEAD.to_owned();
     let mut outcome = Outcome::Done;
     for trace in traces {

@@ -1,10 +1,12 @@
 //! Schemas that the user names on the command line.
 
+use crate::files;
 use crate::output::Failure;
 use clap::Args;
 use etw_decode::pack::Pack;
 use etw_decode::wevt::{self, Messages};
 use etw_decode::{Catalog, registered};
+use etw_etl::read::TraceFile;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
@@ -66,11 +68,28 @@ impl Schemas {
         }
         Ok(Arc::new(catalog))
     }
+
+    /// [`load`](Schemas::load) for traces: of several packs of Windows, that of the traces' build comes first.
+    pub fn load_for(&self, traces: &[TraceFile]) -> Result<Arc<Catalog>, Failure> {
+        Ok(for_build(self.load()?, traces))
+    }
 }
 
 /// The user's registered schemas. Files that cannot be read are reported and left out.
 pub fn own() -> Arc<Catalog> {
     Arc::new(registered::catalog(&mut |note| eprintln!("etw: note: {note}")))
+}
+
+/// [`own`] for traces, as [`Schemas::load_for`] orders packs.
+pub fn own_for(traces: &[TraceFile]) -> Arc<Catalog> {
+    for_build(own(), traces)
+}
+
+fn for_build(catalog: Arc<Catalog>, traces: &[TraceFile]) -> Arc<Catalog> {
+    let Some(build) = files::build(traces) else { return catalog };
+    let mut catalog = Arc::unwrap_or_clone(catalog);
+    catalog.prefer_build(build);
+    Arc::new(catalog)
 }
 
 pub fn open_pack(path: &Path) -> Result<Pack, Failure> {

@@ -63,7 +63,7 @@ pub enum By {
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
-    let catalog = arguments.schemas.load()?;
+    let catalog = arguments.schemas.load_for(&traces)?;
     if let Some(path) = &arguments.output {
         arguments.replace.check(path)?;
     }
@@ -75,7 +75,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         let mut counted = count_where(trace, &catalog, filter.as_ref());
         if let Some(filter) = &filter {
             let again = || Records::new(counted.records.files().to_vec());
-            filter.report(counted.total, again, new_decoder(Arc::default(), &catalog));
+            filter.report(
+                counted.total,
+                again,
+                new_decoder(Arc::default(), &catalog, crate::schemas::own()),
+            );
         }
         if let Some(top) = arguments.top {
             counted.keep_top(top);
@@ -209,10 +213,10 @@ pub struct ProviderRow {
 type Rows = HashMap<RowKey, Row, foldhash::fast::RandomState>;
 
 /// A decoder with the user's schemas.
-fn new_decoder(store: Arc<Store>, catalog: &Arc<Catalog>) -> Decoder {
+fn new_decoder(store: Arc<Store>, catalog: &Arc<Catalog>, own: Arc<Catalog>) -> Decoder {
     let mut decoder = Decoder::with_store(store);
     decoder.set_catalog(catalog.clone());
-    decoder.set_own_catalog(crate::schemas::own());
+    decoder.set_own_catalog(own);
     decoder
 }
 
@@ -224,11 +228,12 @@ pub fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
 /// Counts the records of a trace for which `filter` holds.
 fn count_where(trace: TraceFile, catalog: &Arc<Catalog>, filter: Option<&Filter>) -> Counted {
     let clock = *trace.clock();
+    let own = crate::schemas::own_for(std::slice::from_ref(&trace));
     // Records may be described behind them.
     let gathered = filter
         .filter(|filter| filter.needs_schema())
         .map(|_| crate::dump::gather(Records::new(vec![trace.clone()])));
-    let mut filter_decoder = new_decoder(gathered.unwrap_or_default(), catalog);
+    let mut filter_decoder = new_decoder(gathered.unwrap_or_default(), catalog, own.clone());
     filter_decoder.set_learning(false);
     let style = Style::default();
     let mut records = Records::new(vec![trace]);
@@ -239,7 +244,7 @@ fn count_where(trace: TraceFile, catalog: &Arc<Catalog>, filter: Option<&Filter>
     let mut counter = Counter::default();
     counter.decoder.set_learning(false);
     counter.reader.set_catalog(catalog.clone());
-    counter.reader.set_own_catalog(crate::schemas::own());
+    counter.reader.set_own_catalog(own.clone());
     let mut total = 0;
     let mut views = Views::default();
     let mut progress = Progress::start();
@@ -287,7 +292,7 @@ fn count_where(trace: TraceFile, catalog: &Arc<Catalog>, filter: Option<&Filter>
     let mut decoder = Decoder::with_store(Arc::new(store));
     decoder.set_learning(false);
     decoder.set_catalog(catalog.clone());
-    decoder.set_own_catalog(crate::schemas::own());
+    decoder.set_own_catalog(own);
     let mut rows: Vec<EventRow> =
         rows.into_iter().map(|(key, row)| resolve(&mut decoder, key, &row)).collect();
     merge_equal(&mut rows);

@@ -85,6 +85,13 @@ impl Catalog {
         self.packs.push(pack);
     }
 
+    /// Orders packs for a trace of a build of Windows: those of that build and those of no build first, then by distance.
+    pub fn prefer_build(&mut self, build: u32) {
+        let distance =
+            |pack: &Arc<Pack>| pack.windows().map_or(0, |known| known.build.abs_diff(build));
+        self.packs.sort_by_key(distance);
+    }
+
     fn in_packs<'c, T>(&'c self, find: impl FnMut(&'c Pack) -> Option<T>) -> Option<T> {
         self.packs.iter().map(|pack| &**pack).find_map(find)
     }

@@ -7,7 +7,7 @@
 //!   u8 kind   u64 offset   u64 stored size   u64 size   [32] SHA-256 of the source   u16 name size, name (UTF-8)
 //!   u32 GUIDs, each 16 bytes: providers, classes or messages that it describes
 //! kinds: 1 manifest (XML)   2 PE file's WEVT_TEMPLATE and message tables   3 TMF   4 MOF   5 schemas of a trace
-//!   6 a program's TraceLogging metadata
+//!   6 a program's TraceLogging metadata   7 the Windows that the sources are of
 //! kinds 2 and 5: parts, each u8 kind, u32 size, bytes
 //! ```
 //!
@@ -16,9 +16,11 @@
 
 mod contents;
 mod program;
+mod windows;
 
 pub use contents::{EventContents, ProviderContents};
 pub use program::ProgramSources;
+pub use windows::WindowsVersion;
 
 use crate::event_info::{EventInfo, map};
 use crate::provider::{Manifest, ManifestProvider};
@@ -52,6 +54,7 @@ pub enum SourceKind {
     Mof,
     Trace,
     TraceLogging,
+    Windows,
 }
 
 impl SourceKind {
@@ -63,12 +66,13 @@ impl SourceKind {
             SourceKind::Mof => 4,
             SourceKind::Trace => 5,
             SourceKind::TraceLogging => 6,
+            SourceKind::Windows => 7,
         }
     }
 
     fn of(number: u8) -> Option<SourceKind> {
-        use SourceKind::{Compiled, Manifest, Mof, Tmf, Trace, TraceLogging};
-        let kinds = [Manifest, Compiled, Tmf, Mof, Trace, TraceLogging];
+        use SourceKind::{Compiled, Manifest, Mof, Tmf, Trace, TraceLogging, Windows};
+        let kinds = [Manifest, Compiled, Tmf, Mof, Trace, TraceLogging, Windows];
         kinds.into_iter().find(|kind| kind.number() == number)
     }
 
@@ -81,6 +85,7 @@ impl SourceKind {
             SourceKind::Mof => "MOF",
             SourceKind::Trace => "trace",
             SourceKind::TraceLogging => "TraceLogging",
+            SourceKind::Windows => "Windows",
         }
     }
 }
@@ -111,19 +116,34 @@ impl fmt::Display for PackError {
 
 impl std::error::Error for PackError {}
 
-#[derive(Debug)]
+/// A source as a pack keeps it.
+#[derive(Clone, Debug)]
 struct Source {
     kind: SourceKind,
-    name: String,
-    bytes: Vec<u8>,
+    hash: [u8; 32],
+    deflated: Vec<u8>,
+    /// Bytes of the source itself.
+    size: usize,
     guids: BTreeSet<Guid>,
+}
+
+impl Source {
+    fn new(kind: SourceKind, source: &[u8], guids: BTreeSet<Guid>) -> Source {
+        let hash = Sha256::new().chain_update([kind.number()]).chain_update(source).finalize();
+        let mut deflated =
+            flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::new(6));
+        // Into memory: it cannot fail.
+        let _ = deflated.write_all(source);
+        let deflated = deflated.finish().unwrap_or_default();
+        Source { kind, hash: hash.into(), deflated, size: source.len(), guids }
+    }
 }
 
 /// Sources to be written.
 #[derive(Debug, Default)]
 pub struct PackBuilder {
-    /// By their hash.
-    sources: BTreeMap<[u8; 32], Source>,
+    /// Name and source, by its hash.
+    sources: BTreeMap<[u8; 32], (String, Source)>,
 }
 
 impl PackBuilder {
@@ -206,9 +226,11 @@ impl PackBuilder {
     }
 
     fn put(&mut self, kind: SourceKind, name: &str, source: Vec<u8>, guids: BTreeSet<Guid>) {
-        let hash = Sha256::new().chain_update([kind.number()]).chain_update(&source).finalize();
-        let source = Source { kind, name: name.to_owned(), bytes: source, guids };
-        self.sources.entry(hash.into()).or_insert(source);
+        self.put_source(name, Source::new(kind, &source, guids));
+    }
+
+    fn put_source(&mut self, name: &str, source: Source) {
+        self.sources.entry(source.hash).or_insert_with(|| (name.to_owned(), source));
     }
 
     /// Sources.
@@ -226,14 +248,9 @@ impl PackBuilder {
         let mut file = MAGIC.to_vec();
         file.extend([0; 16]);
         let mut index = (self.sources.len() as u32).to_le_bytes().to_vec();
-        for (hash, Source { kind, name, bytes: source, guids }) in &self.sources {
-            let mut deflated =
-                flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::new(6));
-            // Into memory: it cannot fail.
-            let _ = deflated.write_all(source);
-            let deflated = deflated.finish().unwrap_or_default();
+        for (hash, (name, Source { kind, deflated, size, guids, .. })) in &self.sources {
             index.push(kind.number());
-            for number in [file.len(), deflated.len(), source.len()] {
+            for number in [file.len(), deflated.len(), *size] {
                 index.extend((number as u64).to_le_bytes());
             }
             index.extend(hash);
@@ -291,6 +308,7 @@ pub struct Pack {
     bytes: Box<[u8]>,
     entries: Vec<Entry>,
     by_guid: HashMap<Guid, Vec<u32>, foldhash::fast::RandomState>,
+    windows: OnceLock<Option<WindowsVersion>>,
 }
 
 struct Entry {
@@ -324,8 +342,12 @@ impl Pack {
         let at = usize::try_from(at).map_err(|_| bad(8))?;
         let size = usize::try_from(size).ok().filter(|size| *size <= INDEX_LIMIT).ok_or(bad(16))?;
         let index = bytes.get(at..).and_then(|rest| rest.get(..size)).ok_or(bad(8))?;
-        let mut pack =
-            Pack { bytes: Box::default(), entries: Vec::new(), by_guid: HashMap::default() };
+        let mut pack = Pack {
+            bytes: Box::default(),
+            entries: Vec::new(),
+            by_guid: HashMap::default(),
+            windows: OnceLock::new(),
+        };
         let mut place = 4;
         for number in 0..le::u32(index, 0).ok_or(bad(at))? {
             let error = bad(at + place);
@@ -402,6 +424,7 @@ impl Pack {
                 SourceKind::Mof => drop(catalog.add_mof(&source)),
                 SourceKind::Trace => add_trace(&mut catalog, &source),
                 SourceKind::TraceLogging => catalog.add_program(&ProgramMetadata::find(&source)),
+                SourceKind::Windows => {}
             }
             catalog
         })

@@ -339,6 +339,54 @@ fn compiled_manifests_are_packed_with_their_messages_and_listed_as_json() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// A Windows whose registry lists six providers; the library of one of them is there.
+#[test]
+fn a_windows_folder_becomes_one_pack_of_its_build() {
+    let folder = std::env::temp_dir().join(format!("etw-cli-windows-{}", std::process::id()));
+    let system = folder.join("image/Windows/System32");
+    std::fs::create_dir_all(system.join("CONFIG")).unwrap();
+    let software = include_bytes!("../../../../fuzz/corpus/hive/software");
+    std::fs::write(system.join("CONFIG/software"), software).unwrap();
+    let library = include_bytes!("../../../../fuzz/corpus/pe/library");
+    std::fs::write(system.join("MAKER.dll"), library).unwrap();
+    let pack = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_etw"))
+            .args(["pack", "create", "--windows"])
+            .arg(folder.join("image"))
+            .args(arguments)
+            .env("XDG_DATA_HOME", &folder)
+            .output()
+            .unwrap()
+    };
+    let output = pack(&[]);
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{notes}");
+    for note in [
+        "Windows 10 Pro 10.0.19045.3803: 1 of 6 registered providers described; 1 programs read",
+        r"left out: Gone: C:\Windows\System32\gone.dll: not there",
+        "left out: No-File: the registry names no file with its manifest",
+    ] {
+        assert!(notes.contains(note), "{notes}");
+    }
+    let stored = folder.join("etw/packs/windows-10.0.19045.3803.etwpack");
+    let shown = stdout(&["pack", "show"], &[&stored], 0);
+    assert!(
+        shown.contains("MAKER.dll\n") && shown.contains("GUIDs  Windows 10 Pro 10.0.19045.3803"),
+        "{shown}"
+    );
+    let lines = json_lines(&stdout(&["pack", "show", "--format", "json"], &[&stored], 0));
+    let events = lines[0]["events"].as_array().unwrap();
+    assert_eq!((&lines[0]["provider"], events.len()), (&json!("Maker"), 2));
+    assert_eq!(lines[0]["kind"], "compiled manifest");
+    // A language is part of the name; a folder without a Windows, and a name that is none, are errors.
+    assert_eq!(pack(&["--language", "de-DE"]).status.code(), Some(0));
+    assert!(folder.join("etw/packs/windows-10.0.19045.3803-de-DE.etwpack").is_file());
+    assert_eq!(pack(&["--language", "../x"]).status.code(), Some(2));
+    let none = etw(&["pack", "create", "--windows"], &[&folder.join("etw")]);
+    assert_eq!(none.status.code(), Some(3));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// A manifest whose templates are too short and too long for the payload, and one that fits: nothing is dropped, the one that
 /// fits wins, and `stat` counts.
 #[test]

@@ -83,6 +83,7 @@ fn of_source(entry: &Entry, source: &[u8]) -> Vec<ProviderContents> {
             grouped(messages)
         }
         SourceKind::TraceLogging => of_program(&ProgramMetadata::find(source)),
+        SourceKind::Windows => Vec::new(),
     };
     for one in &mut all {
         one.source.clone_from(&entry.name);

@@ -1,6 +1,6 @@
 //! [`ProgramSources`]: what a program or library says of its events, ready for a pack.
 
-use super::{PackBuilder, SourceKind, compiled, join};
+use super::{PackBuilder, Source, SourceKind, compiled, join};
 use crate::tracelogging::program::{ProgramMetadata, to_blobs};
 use crate::wevt::{self, Language, WevtError};
 use etw_types::Guid;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// The sources of one program: made on any thread, then added to a [`PackBuilder`].
 #[derive(Clone, Debug, Default)]
 pub struct ProgramSources {
-    sources: Vec<(SourceKind, Vec<u8>, BTreeSet<Guid>)>,
+    sources: Vec<Source>,
     warnings: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl ProgramSources {
         let manifest = compiled(&joined)?;
         let providers = manifest.providers.iter();
         let guids = providers.flat_map(|one| [Some(one.guid), one.control_guid]).flatten();
-        self.sources.push((SourceKind::Compiled, joined, guids.collect()));
+        self.sources.push(Source::new(SourceKind::Compiled, &joined, guids.collect()));
         self.warnings.extend(manifest.warnings);
         Ok(())
     }
@@ -69,7 +69,7 @@ impl ProgramSources {
         let guids: BTreeSet<Guid> =
             found.providers.iter().filter_map(|provider| provider.guid).collect();
         if !found.providers.is_empty() || !found.events.is_empty() {
-            self.sources.push((SourceKind::TraceLogging, to_blobs(&found), guids));
+            self.sources.push(Source::new(SourceKind::TraceLogging, &to_blobs(&found), guids));
         }
         self.warnings.extend(found.warnings);
     }
@@ -81,25 +81,25 @@ impl ProgramSources {
 
     /// Whether it has a compiled manifest; otherwise it has TraceLogging metadata alone.
     pub fn has_manifest(&self) -> bool {
-        self.sources.iter().any(|(kind, ..)| *kind == SourceKind::Compiled)
+        self.sources.iter().any(|source| source.kind == SourceKind::Compiled)
     }
 
     /// The providers that it describes or names.
     pub fn providers(&self) -> impl Iterator<Item = Guid> {
-        self.sources.iter().flat_map(|(_, _, guids)| guids.iter().copied())
+        self.sources.iter().flat_map(|source| source.guids.iter().copied())
     }
 
-    /// Bytes of memory.
+    /// Bytes in a pack.
     pub fn size(&self) -> usize {
-        self.sources.iter().map(|(_, source, _)| source.len()).sum()
+        self.sources.iter().map(|source| source.deflated.len()).sum()
     }
 }
 
 impl PackBuilder {
     /// Adds what a program says of its events.
     pub fn add_program(&mut self, name: &str, program: ProgramSources) {
-        for (kind, source, guids) in program.sources {
-            self.put(kind, name, source, guids);
+        for source in program.sources {
+            self.put_source(name, source);
         }
     }
 }

@@ -1,0 +1,6 @@
+//! Windows trees made here: hives by another implementation of the format, programs byte by byte.
+
+mod gathering;
+mod hives;
+mod pe;
+mod tree;

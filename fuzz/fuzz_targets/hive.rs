@@ -1,0 +1,4 @@
+//! Registry hives.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| etw_fuzz::windows::hive(data));
