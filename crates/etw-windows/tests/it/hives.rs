@@ -86,7 +86,7 @@ fn hostile_hives_are_bounded() {
     }
     // The writer stamps the time, so the stored hive is the seed.
     let seed = std::fs::read(&stored).unwrap();
-    replay::replay("hive", &[("software", seed)], targets::hive);
+    replay::replay("hive", &[("software", seed)], 400, targets::hive);
 }
 
 /// Keys that are their own subkeys.
