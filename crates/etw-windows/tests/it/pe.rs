@@ -13,6 +13,9 @@ pub enum Kind {
 /// A resource: kind, language, bytes.
 pub type Resource<'r> = (Kind, u32, &'r [u8]);
 
+/// Languages and bytes of one kind.
+type Languages<'r> = Vec<(u32, &'r [u8])>;
+
 /// IMAGE_FILE_MACHINE_*
 pub const I386: u16 = 0x14c;
 pub const AMD64: u16 = 0x8664;
@@ -65,7 +68,7 @@ pub fn library(machine: u16, data: &[u8], resources: &[Resource<'_>]) -> Vec<u8>
 
 /// A tree of three levels: kind, name, language. Kinds by name come first.
 fn resources(resources: &[Resource<'_>], base: u32) -> Vec<u8> {
-    let mut kinds: Vec<(Kind, Vec<(u32, &[u8])>)> = Vec::new();
+    let mut kinds: Vec<(Kind, Languages<'_>)> = Vec::new();
     let is_same = |a: Kind, b: Kind| match (a, b) {
         (Kind::Number(a), Kind::Number(b)) => a == b,
         (Kind::Name(a), Kind::Name(b)) => a == b,
