@@ -1,4 +1,4 @@
-//! What Rust cannot say: variadic functions and `va_list`.
+//! Builds the C sources: variadic functions and `va_list`, which Rust cannot express.
 
 fn main() {
     for (file, name) in [("csrc/log_sink.c", "etw_log_sink"), ("csrc/classic.c", "etw_classic")] {

@@ -15,7 +15,7 @@
 //! `StartTrace` starts a host of sessions where none runs: `ETW_DAEMON`, else `etwd` or `etw` of `PATH`, with `daemon --idle-exit 10` and
 //! the runtime directory.
 //!
-//! What a trace teaches about its events is known on the thread that is in its `ProcessTrace`, and until that returns.
+//! Schemas that a trace contains are available on the thread of its `ProcessTrace`, until that returns.
 
 mod abi;
 mod classic;

@@ -10,7 +10,7 @@ use etw_decode::wevt::{self, Messages};
 
 use crate::status::{ERROR_INVALID_DATA, ERROR_NOT_FOUND, ERROR_XML_PARSE_ERROR};
 
-/// What a source is unloaded by.
+/// The key by which a source is unloaded.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Key {
     Path(String),
@@ -48,12 +48,12 @@ fn with<T>(call: impl FnOnce(&mut Loaded) -> T) -> T {
     call(loaded.get_or_insert_default())
 }
 
-/// What is loaded, and the number of its change.
+/// The loaded sources, and a number that changes with them.
 pub fn catalog() -> (u64, Arc<Catalog>) {
     with(|loaded| (loaded.generation, Arc::clone(&loaded.catalog)))
 }
 
-/// What the user has registered, read once. A program with more rights than its user looks at none of it.
+/// The packs that the user has registered, read once. A program with more rights than its user reads none.
 pub fn registered() -> Arc<Catalog> {
     static REGISTERED: OnceLock<Arc<Catalog>> = OnceLock::new();
     let read = || match is_privileged() {
@@ -119,7 +119,7 @@ fn load(key: Key, bytes: Arc<[u8]>, is_mof: bool) -> Status {
             loaded.sources.push(source);
             loaded.rebuild();
         } else {
-            // What is read was read a moment ago.
+            // The bytes were read just before.
             let _ = add(Arc::make_mut(&mut loaded.catalog), &source);
             loaded.sources.push(source);
             loaded.generation += 1;

@@ -60,7 +60,7 @@ enum Shape<'s> {
     Switch { cpu: u16, old: u32, new: u32 },
 }
 
-/// Where it is shown.
+/// The viewer that shows the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Track {
     Thread(u32, u32),

@@ -62,7 +62,7 @@ fn text_or_json() -> impl TypedValueParser<Value = Format> {
 /// How records are written.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which format.
+    /// The format.
     pub format: Format,
     /// Payload and place of every record, not only of those that are not decoded.
     pub raw: bool,

@@ -25,7 +25,7 @@ const BATCH_RECORDS: usize = 512;
 /// … or at this many bytes.
 const BATCH_BYTES: usize = 256 << 10;
 
-/// Which records, and how they are decoded.
+/// The selection of records, and their decoding.
 pub struct Selection {
     /// First time.
     pub from: Option<FileTime>,

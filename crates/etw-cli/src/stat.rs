@@ -164,7 +164,7 @@ impl Fit {
         self.other_schema += other.other_schema;
     }
 
-    /// What does not fit, in brackets; nothing if everything fits.
+    /// The values that do not fit, in brackets; empty if all fit.
     fn to_text(self) -> String {
         let parts = [
             (self.rests, "with a rest"),

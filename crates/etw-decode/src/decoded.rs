@@ -37,7 +37,7 @@ pub struct Decoded<'d> {
     pub(crate) event_name: Option<Cow<'d, str>>,
     /// The name if no schema of the event has one.
     pub(crate) provider_name: Option<&'d str>,
-    /// Other than the record's.
+    /// Differs from the record's own.
     pub(crate) pointer_size: Option<u8>,
     pub(crate) event_info: Option<&'d [u8]>,
     pub(crate) passed_over: usize,
@@ -77,7 +77,7 @@ impl<'d> Decoded<'d> {
         self.schema
     }
 
-    /// Where the schema came from.
+    /// The source of the schema.
     pub fn source(&self) -> Option<Source> {
         self.source
     }

@@ -48,12 +48,12 @@ pub enum EventInfoError {
     Short,
     /// A struct or a reference names a property that is not there.
     Index {
-        /// Which property says so.
+        /// The number of the property.
         property: usize,
     },
     /// An in-type without a known encoding.
     Type {
-        /// Which property.
+        /// The number of the property.
         property: usize,
         /// The in-type.
         in_type: u16,
@@ -84,7 +84,7 @@ impl fmt::Display for EventInfoError {
 
 impl std::error::Error for EventInfoError {}
 
-/// Which events a TRACE_EVENT_INFO describes.
+/// The events that a TRACE_EVENT_INFO describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventKey {
     /// An event of `EventWrite`: provider, id, version.

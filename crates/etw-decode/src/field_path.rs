@@ -234,7 +234,7 @@ enum State {
     NoElement { index: usize, count: usize },
 }
 
-/// Where a walk is inside an open array or struct.
+/// The position of a walk inside an open array or struct.
 struct Inside<'s> {
     /// The step that the array or struct is, if the walk is on the way.
     step: Option<Step<'s>>,

@@ -11,7 +11,7 @@ pub(crate) struct FieldTexts<'s> {
     as_inserts: bool,
     depth: usize,
     text: Vec<u8>,
-    /// Where the text of each field ends.
+    /// The end of each field's text.
     ends: Vec<usize>,
     /// Whether a bracket was opened last.
     opened: bool,

@@ -11,7 +11,7 @@ const NAME_START: usize = 37;
 struct Provider {
     /// The GUID as its digits are written, so that order is that of the table.
     id: u128,
-    /// Where its name is in the table.
+    /// The offset of its name in the table.
     start: usize,
     end: usize,
 }

@@ -98,7 +98,7 @@ pub enum PackError {
     NotAPack,
     /// Cut, or its index refers beyond its end.
     Bad {
-        /// Where in the file.
+        /// The offset in the file.
         offset: u64,
     },
 }

@@ -5,7 +5,7 @@ use crate::tracelogging::SchemaError;
 use crate::walk::PayloadError;
 use std::fmt;
 
-/// Where a record's schema came from.
+/// The source of a record's schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {

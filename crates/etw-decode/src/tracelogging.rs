@@ -16,14 +16,14 @@ pub enum SchemaError {
     Metadata(tl::MetadataError),
     /// A field's type cannot be decoded.
     Type {
-        /// Which field.
+        /// The name of the field.
         field: String,
         /// The in-type.
         in_type: u8,
     },
     /// The blob ends before a struct has all of its fields.
     StructFields {
-        /// Which struct.
+        /// The name of the struct.
         field: String,
     },
     /// Structs nested deeper than any encoder writes.

@@ -15,9 +15,9 @@ use std::fmt;
 pub enum PayloadError {
     /// The payload ends inside a field.
     Short {
-        /// Which field.
+        /// The name of the field.
         field: String,
-        /// Where in the payload it starts.
+        /// The offset of its start in the payload.
         offset: usize,
     },
     /// Nested arrays make more values of the payload than an event can hold.

@@ -57,15 +57,15 @@ const LONG_LENGTH_MIN: u32 = 15 + 7;
 /// Why a stream could not be decoded to the end, and how far it could be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LzxpressError {
-    /// Where in the input the item begins that could not be decoded.
+    /// The offset in the input of the item that could not be decoded.
     pub input_offset: usize,
     /// How many bytes at the start of the output are good.
     pub output_len: usize,
-    /// What is wrong there.
+    /// The fault at that offset.
     pub kind: LzxpressErrorKind,
 }
 
-/// What is wrong with a stream.
+/// A fault of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LzxpressErrorKind {

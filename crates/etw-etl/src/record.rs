@@ -54,7 +54,7 @@ impl Default for RecordContext {
 /// A record's extent and time, enough to walk and to merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Which header.
+    /// The kind of the header.
     pub header: HeaderType,
     /// Exact length; the next record is at the next multiple of eight.
     pub size: u32,

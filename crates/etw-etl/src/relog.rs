@@ -84,7 +84,7 @@ pub struct Relog {
 
 /// How records of one input are changed for the output.
 struct Input {
-    /// Time of its logfile header's record, if it has one and that was not met yet.
+    /// Time of its logfile header's record, if the file has one that was not read yet.
     logfile_raw: Option<i64>,
     /// The buffer that contained its logfile header, once that was read.
     first_buffer: Option<u64>,

@@ -81,7 +81,7 @@ pub struct Attribute {
 /// A reference to a value of the instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Substitution {
-    /// Which value.
+    /// The number of the value.
     pub index: u16,
     /// Whether an absent value hides its attribute.
     pub is_optional: bool,

@@ -1,4 +1,4 @@
-//! What a host finds out before a session starts: its header, its clock, and the end of the file that it appends to.
+//! The preparation of a session: its header, its clock, and the end of the file that it appends to.
 
 use std::fmt;
 use std::io;
@@ -19,7 +19,7 @@ use crate::private::StartError;
 pub struct Prepared {
     /// The contents of its header.
     pub facts: SessionFacts,
-    /// What its state machine needs to know of its host.
+    /// The facts about the host that the session's state machine needs.
     pub host: HostFacts,
 }
 

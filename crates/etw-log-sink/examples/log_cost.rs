@@ -1,4 +1,4 @@
-//! What logging costs: nobody listening, and a message of two arguments with four properties, beside formatting alone. One JSON
+//! The cost of logging: with no session, and a message of two arguments with four properties, beside formatting alone. One JSON
 //! object a figure.
 //!
 //! `cargo run --release -p etw-log-sink --example log_cost`

@@ -18,7 +18,7 @@ use crate::{LogContext, LogLevel, LogRecord, LogSink, Pair};
 /// ```
 #[derive(Debug, Default)]
 pub struct LogAdapter<S> {
-    /// Where records go.
+    /// The sink of the records.
     pub sink: S,
 }
 

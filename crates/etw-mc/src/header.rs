@@ -127,7 +127,7 @@ struct ProviderHeader<'p> {
 }
 
 impl ProviderHeader<'_> {
-    /// What stands between `EventRegister` and its parenthesis, and in front of `Handle`.
+    /// The text between `EventRegister` and its parenthesis, and before `Handle`.
     fn suffix(&self) -> (String, String) {
         match self.provider.control_guid {
             Some(_) => (format!("_{}", self.provider.symbol), format!("{}_", self.provider.symbol)),

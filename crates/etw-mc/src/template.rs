@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::manifest::{Extent, Field, Template, UserElement, UserNode};
 
-/// What a template's XML is in: the value of its kind field.
+/// The encoding of a template's XML: the value of its kind field.
 pub const EVENT_DATA: u32 = 1;
 pub const USER_DATA: u32 = 2;
 

@@ -1,4 +1,4 @@
-//! What a write costs: ns an event (i32 and a 32-byte string) beside a hand-written floor of the same shape, in the same
+//! The cost of a write: ns for an event (i32 and a 32-byte string) beside a hand-written floor of the same shape, in the same
 //! run, on one and two threads; and what a host drains.
 //!
 //! `cargo run --release -p etw-ring --example write_cost`

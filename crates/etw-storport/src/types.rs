@@ -136,7 +136,7 @@ pub struct Address {
     pub lun: u8,
 }
 
-/// What the caller says about an event, whatever its data are.
+/// The caller's description of an event, for every kind of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MiniportEvent<'a> {
     /// The caller's number of the event. It becomes a field: the event's id follows from function, target and level

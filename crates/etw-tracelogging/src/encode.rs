@@ -288,7 +288,7 @@ pub fn provider_traits(
 pub enum EncodeError {
     /// A name ends at its first NUL.
     NulInName {
-        /// Where in the name.
+        /// The offset in the name.
         offset: usize,
     },
     /// A tag has 28 bits.
@@ -338,7 +338,7 @@ pub enum EncodeError {
     },
     /// A NUL-terminated string ends at its first NUL.
     NulInString {
-        /// Where in the string, in bytes.
+        /// The offset in the string, in bytes.
         offset: usize,
     },
     /// The bytes are not those of one value of the type: their number is not the type's, or a SID's is not what its

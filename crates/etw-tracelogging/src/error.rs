@@ -6,7 +6,7 @@ use std::fmt;
 /// A blob of event metadata or provider traits is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MetadataError {
-    /// Where in the blob the part begins that could not be read.
+    /// The offset in the blob of the part that could not be read.
     pub offset: usize,
     /// The error in it.
     pub kind: MetadataErrorKind,

@@ -1,4 +1,4 @@
-//! What `tracing` costs through the layer: an event of two fields beside `fmt` into nothing, and a span that nobody wants beside no
+//! The cost of `tracing` through the layer: an event of two fields beside `fmt` into nothing, and a span that nobody wants beside no
 //! subscriber at all. One JSON object a figure.
 //!
 //! `cargo run --release -p etw-tracing --example tracing_cost`

@@ -133,7 +133,7 @@ impl EtwLayer {
             }
             let size = if is_too_large { TOO_LARGE } else { payload.len() };
             let payload = &payload[..];
-            // What became of it is in the session's ledger.
+            // The session's ledger counts the outcome.
             let _ = match ids {
                 (None, None) => write_site(provider, site, wanted, size, &|room| room.put(payload)),
                 (activity, related) => {

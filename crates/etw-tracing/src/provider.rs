@@ -1,4 +1,4 @@
-//! Which provider a callsite's events are of.
+//! The provider of a callsite's events.
 
 use etw::{Guid, Provider, Registration, Status};
 use std::cell::Cell;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use tracing_core::Field;
 use tracing_core::field::Visit;
 
-/// What a value is; 4 bits.
+/// The kind of a value; 4 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {

@@ -1,4 +1,4 @@
-//! What a callsite's events have in common, made once for the kinds of their fields.
+//! The constant part of a callsite's events, built once for each combination of field kinds.
 
 use crate::record::{Kind, Shape};
 use etw::rt::Site;

@@ -130,7 +130,7 @@ fn a_library_that_nobody_here_wrote() -> Result<(), Error> {
     peers.sort_unstable();
     assert_eq!(peers, ["Client", "Server"]);
 
-    // What is sent is written in a span that has the same frame, and received by the other side.
+    // A sent frame is logged in a span with the same frame, and the other side receives it.
     let frames = |what: &str| -> Vec<&Seen> {
         let is_it = |event: &&Seen| event.fields.get("message").is_some_and(|text| text == what);
         seen.iter().filter(|event| event.opcode == 0).filter(is_it).collect()

@@ -302,7 +302,7 @@ fn choices() {
     assert!(etw_tracing::Builder::new("nul\0").build::<tracing_subscriber::Registry>().is_err());
 }
 
-/// What is larger than an event can be is refused, and counted as lost.
+/// An event above the maximum size is refused and counted as lost.
 #[test]
 fn too_large() {
     let _one = one_at_a_time();

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 define_provider!(GREP, "OpenEtw.Example.Grep");
 
-/// Events of single matches: not everybody wants them.
+/// Events of single matches have a keyword of their own, since they are many.
 const MATCHES: u64 = 0x2;
 
 #[derive(Default)]

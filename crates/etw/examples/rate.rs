@@ -95,7 +95,7 @@ fn offer(
         loop {
             let elapsed = start.elapsed().as_secs_f64();
             if elapsed > seconds {
-                // Behind by more than 50 ms: not this rate was offered.
+                // Behind by more than 50 ms, so the program did not reach the rate.
                 let due = (seconds * share) as u64;
                 late.fetch_or(due > written + (share * 0.05) as u64, Ordering::Relaxed);
                 return written;

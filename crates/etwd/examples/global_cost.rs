@@ -1,4 +1,4 @@
-//! What a global session costs: its programs, its host, and whoever watches. One JSON object a figure.
+//! The cost of a global session for its programs, its host and its consumers. Prints one JSON object for each figure.
 //!
 //! `cargo run --release -p etwd --example global_cost -- ETW [PART]`: ETW is the `etw` command, for the latency of `etw tail`;
 //! PART one of `write`, `cpu`, `latency`, `quiet`, instead of all of these.
@@ -243,7 +243,7 @@ fn measure(etw: &Path, part: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// What an event costs the program.
+/// The cost of an event for the program.
 fn writes(host: &HostProcess) -> Result<()> {
     let (mut private, mut global) = (f64::MAX, f64::MAX);
     let mut lost = 0;
@@ -273,7 +273,7 @@ fn writes(host: &HostProcess) -> Result<()> {
     Ok(())
 }
 
-/// What an event costs the host, at a million a second: draining, routing and storing; and, of a session to the disk, what the
+/// The cost of an event for the host, at a million events a second: draining, routing and storing; and, of a session to the disk, what the
 /// system's copy into the page cache takes beside it.
 fn cpu(host: &HostProcess) -> Result<()> {
     for to_file in [false, true] {
@@ -422,7 +422,7 @@ fn rates(seconds: f64, file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What programs cost that are only there.
+/// The cost of programs that write no events.
 fn quiet(host: &HostProcess) -> Result<()> {
     host.session("quiet")?;
     let before = host.memory()?;

@@ -45,7 +45,7 @@ pub(crate) struct GlobalSession {
     pub owner: u32,
     /// The session was asked to end with the connection that started it.
     pub is_leased: bool,
-    /// That connection.
+    /// The connection.
     pub lease: Option<Connection>,
     /// The connection of the lease ended with the worker before. Until then its reader may reconnect.
     pub orphan_until: Option<Instant>,

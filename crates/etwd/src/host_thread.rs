@@ -5,7 +5,7 @@
 //! * `stop`: the end of sessions; `persistence`: entries for the keeper; `recovery`, `session_recovery`: what the worker before
 //!   left.
 //!
-//! What changes who gets an event drains first, so that earlier events are judged by the enablements of their time.
+//! A change of enablements drains the pools first, so that earlier events are routed by the enablements of their time.
 
 mod enablements;
 mod file_requests;

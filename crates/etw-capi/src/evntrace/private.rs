@@ -15,7 +15,7 @@ const FIRST_ID: u32 = 0x8000;
 
 /// A private session that runs.
 pub struct Private {
-    /// What does not change.
+    /// The constant settings.
     facts: SessionStatus,
     session: Session,
 }

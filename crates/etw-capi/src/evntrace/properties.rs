@@ -52,7 +52,7 @@ pub struct RawProperties {
     pub name_offset: u32,
 }
 
-/// What `EVENT_TRACE_PROPERTIES_V2` has more.
+/// The additional members of `EVENT_TRACE_PROPERTIES_V2`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RawMore {

@@ -143,7 +143,7 @@ fn buffers((minimum, maximum): (u32, u32), size: u32, is_one_stream: bool) -> u3
     if maximum > 0 {
         return maximum.max(least);
     }
-    // What was not asked for is no reason to refuse.
+    // Settings that the caller left out are not an error.
     let fit = (MAX_BUFFER_MEMORY / u64::from(size)) as u32;
     least.max(least.saturating_add(20).min(fit))
 }

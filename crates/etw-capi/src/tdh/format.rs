@@ -9,7 +9,7 @@ use etw_types::{FileTime, Guid};
 
 use crate::status::ERROR_EVT_INVALID_EVENT_DATA;
 
-/// What a property is, as EVENT_PROPERTY_INFO tells.
+/// The type of a property, from EVENT_PROPERTY_INFO.
 pub struct Kind {
     pub in_type: u16,
     pub out_type: u16,

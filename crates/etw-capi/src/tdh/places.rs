@@ -1,4 +1,4 @@
-//! Where the values of an event lie in its payload.
+//! The offsets of an event's values in its payload.
 
 use std::ops::Range;
 
@@ -69,7 +69,7 @@ impl Places {
             Err(PayloadError::Short { .. }) => places.is_short = true,
             Err(_) => places.is_bad = true,
         }
-        // What was cut off is as far as it came.
+        // A truncated value extends to the end of the payload.
         while !places.open.is_empty() {
             places.close();
         }

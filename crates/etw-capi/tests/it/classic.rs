@@ -31,7 +31,7 @@ change, ItemLong -- 10
 }
 "#;
 
-/// What `etw dump` says of a file: a line a record, `header event fields` with what stands in the header beside.
+/// The output of `etw dump` for a file: a line for each record, `header event fields`, with the other members of the header.
 fn dump(folder: &Folder, file: &Path) -> Vec<String> {
     let (mof, tmf) = (folder.0.join("shop.mof"), folder.0.join("shop.tmf"));
     std::fs::write(&mof, MOF).unwrap();

@@ -333,7 +333,7 @@ fn registered_schemas_from_c() {
     let packs = folder.0.join("data/etw/packs");
     std::fs::create_dir_all(&packs).unwrap();
     std::fs::write(packs.join("registered.etwpack"), pack.finish()).unwrap();
-    // What is no pack is left out.
+    // A file that is not a pack is skipped.
     std::fs::write(packs.join("another.etwpack"), "no pack").unwrap();
     let dump = |variable: &str, value: &Path| {
         let mut command = Command::new(&program);

@@ -11,7 +11,7 @@ use windows_sys::Win32::System::Time as time;
 
 use crate::support::*;
 
-/// What a C expression has to be.
+/// A C expression and its expected value.
 type Facts = Vec<(String, u64)>;
 
 /// Sizes, offsets and constants of evntrace.h, evntcons.h and tdh.h are those of the Windows SDK, as `windows-sys` has them: a table of

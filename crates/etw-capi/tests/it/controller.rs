@@ -25,7 +25,7 @@ fn command(program: &Path, directory: &Path) -> Command {
     command
 }
 
-/// What it printed; it has to succeed and to complain of nothing.
+/// The output of the program, which must succeed and print no errors.
 fn succeeds(command: &mut Command, what: &str) -> String {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

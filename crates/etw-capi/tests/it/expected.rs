@@ -1,4 +1,4 @@
-//! What `tdh_sample.c` has to print of a trace, from the reader and the decoder of Rust.
+//! The expected output of `tdh_sample.c` for a trace, from the reader and the decoder of Rust.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -356,7 +356,7 @@ fn is_header(record: &EventRecord<'_>) -> bool {
         && record.header.is_kernel()
 }
 
-/// What the program has to print.
+/// The expected output of the program.
 pub fn expected(call: &Call) -> String {
     let files: Vec<TraceFile> =
         call.files.iter().map(|file| TraceFile::open(file).unwrap()).collect();

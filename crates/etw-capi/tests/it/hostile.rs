@@ -112,7 +112,7 @@ fn map(name: &str, flags: u32, entries: &[(u32, &str)]) -> Vec<u8> {
     out
 }
 
-/// What a trace says of its events, as a manifest made it.
+/// A TRACE_EVENT_INFO in a trace, made from a manifest.
 fn described(program: &Path, folder: &Folder) -> Vec<u8> {
     trace(&descriptions(program, folder))
 }
@@ -261,7 +261,7 @@ fn malicious_traces_from_c() {
     }
     let rounds = std::env::var("ETW_MUTATIONS").map_or(12, |rounds| rounds.parse().unwrap());
     for (name, base) in &bases {
-        // What is empty is not worth a change.
+        // Empty data has no byte to change.
         let used = base.iter().rposition(|byte| *byte != 0 && *byte != 0xff).unwrap_or(0) + 1;
         let rounds = if name.is_absolute() { rounds } else { rounds * 5 };
         for seed in 1..=rounds {

@@ -48,7 +48,7 @@ fn metadata(name: &str, properties: &[u8]) -> Vec<u8> {
 fn the_sink_from_c() {
     let mut ran = 0;
     for (number, compiler) in COMPILERS.into_iter().enumerate() {
-        // Where wchar_t has 16 bits its texts are others; the program is C, with compound literals.
+        // With a wchar_t of 16 bits, the texts differ; the program is C, with compound literals.
         if compiler.1.contains(&"-fshort-wchar") {
             continue;
         }

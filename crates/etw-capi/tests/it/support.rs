@@ -37,7 +37,7 @@ pub fn command_line() -> &'static Path {
     COMMAND.get_or_init(|| build("etw-cli", "/etw"))
 }
 
-/// Builds a package; the path of what was built that ends so.
+/// Builds a package. Returns the path of the built file whose name ends with `name`.
 fn build(package: &str, name: &str) -> PathBuf {
     let output = Command::new(env!("CARGO"))
         .args(["build", "--locked", "-p", package, "--message-format=json"])
@@ -78,7 +78,7 @@ fn is_of_threads(compiler: Compiler) -> bool {
     compiler.1.contains(&"-fsanitize=thread")
 }
 
-/// What runs a program that was compiled so.
+/// The command that runs a program of this compiler.
 pub fn run(program: &Path, compiler: Compiler) -> Command {
     let mut command = Command::new(program);
     if is_of_threads(compiler) {
@@ -87,7 +87,7 @@ pub fn run(program: &Path, compiler: Compiler) -> Command {
     command
 }
 
-/// Compiles a program of `tests/c`; `None`, told, where the compiler is not installed.
+/// Compiles a program of `tests/c`. Prints a note and returns `None` if the compiler is not installed.
 pub fn compile(folder: &Folder, source: &str, compiler: Compiler) -> Option<PathBuf> {
     compile_file(folder, &home().join("tests/c").join(source), compiler)
 }
@@ -144,7 +144,7 @@ fn link(folder: &Folder, source: &Path, compiler: Compiler, library: &Path) -> O
     Some(program)
 }
 
-/// What the compiler says of a program with one of its mistakes; nothing where it compiles.
+/// The compiler's messages for a program with one of its mistakes; empty if it compiles.
 pub fn try_compile(
     folder: &Folder,
     source: &str,

@@ -109,7 +109,7 @@ fn programs_for_windows_work_as_they_are() {
     assert!(ran > 0, "no C++ compiler is installed");
 }
 
-/// What programs for Windows take from their headers beside ETW's calls: texts of 16 bits and their formats, `strsafe.h`, times, SIDs,
+/// The headers for Windows programs, besides ETW's calls: texts of 16 bits and their formats, `strsafe.h`, times, SIDs,
 /// messages, modules; GUIDs defined in two files, and `INITGUID` behind `windows.h`; `std::wstring`.
 #[test]
 fn headers_for_windows_programs_mean_what_windows_documents() {

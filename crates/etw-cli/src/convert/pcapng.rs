@@ -142,7 +142,7 @@ impl<W: Write> Pcapng<W> {
         if self.pending.len() > INTERFACES {
             self.pending.clear();
         }
-        // One whose beginning was lost is none.
+        // A message whose start was lost is omitted.
         let Some(packet) = self.pending.get_mut(&key) else { return Ok(()) };
         if packet.len() + fragment.len() <= LARGEST {
             packet.extend_from_slice(fragment);

@@ -241,7 +241,7 @@ impl Visitor for Data<'_> {
         }
         self.scratch.clear();
         match value {
-            // What a decoder sees that does not know the protocol.
+            // The form for decoders without the protocol.
             Value::Custom { protocol, data, .. }
                 if self.style.custom.is_none_or(|decoders| !decoders.knows(protocol)) =>
             {

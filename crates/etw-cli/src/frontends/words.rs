@@ -8,7 +8,7 @@ use std::slice::Iter;
 /// One word.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Word<'w> {
-    /// An option as it is written, without the character before it; of `--p`, `-p`.
+    /// An option without its first character: `-p` for `--p`.
     Option(String),
     /// Anything else.
     Value(&'w str),

@@ -13,7 +13,7 @@ use etw_wire::requests::{ProviderStatus, Request, Response};
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-/// Where names are looked up.
+/// The sources of names.
 pub struct Lookup<'c> {
     client: Option<&'c Client>,
     named: Arc<Catalog>,

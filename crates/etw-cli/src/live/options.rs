@@ -1,4 +1,4 @@
-//! What commands have in common that start sessions: providers, sizes, modes.
+//! Common options of the commands that start sessions: providers, sizes, modes.
 
 use super::lookup::Lookup;
 use crate::output::Failure;
@@ -254,7 +254,7 @@ pub fn absolute(path: &Path) -> Result<PathBuf, Failure> {
     std::path::absolute(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
-/// What else is asked of a provider's events.
+/// Further conditions on a provider's events.
 #[derive(Args, Clone, Debug, Default)]
 pub struct EnableOptions {
     /// Only events of these processes (at most 8)
@@ -349,7 +349,7 @@ impl EnableOptions {
     }
 }
 
-/// What a session is to have enabled: each provider once.
+/// The enablements of a session: each provider once.
 pub fn enablements(
     wanted: &[Wanted],
     options: &EnableOptions,
@@ -367,7 +367,7 @@ pub fn enablements(
     Ok(all)
 }
 
-/// What is asked of one provider.
+/// The enablement of one provider.
 pub fn enablement(
     wanted: &Wanted,
     options: &EnableOptions,

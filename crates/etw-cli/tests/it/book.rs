@@ -133,7 +133,7 @@ fn command(line: &str) -> Option<Vec<String>> {
     Some(words.map(|word| word.trim_end_matches([',', ';', '.', ')']).to_owned()).collect())
 }
 
-/// What `etw` does not know of a command.
+/// The first part of a command that `etw` does not support.
 fn fault(command: &[String], helps: &mut HashMap<String, Option<String>>) -> Option<String> {
     let first = command.first()?.as_str();
     // Messages, and placeholders such as COMMAND or FILE.

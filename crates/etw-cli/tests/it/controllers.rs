@@ -96,7 +96,7 @@ impl Place {
         self.ends(0, line)
     }
 
-    /// What `etw stat` says of a file.
+    /// The output of `etw stat` for a file.
     fn stat(&self, name: &str) -> Value {
         serde_json::from_str(&self.does(&format!("stat --format json {name}"))).unwrap()
     }
@@ -773,7 +773,7 @@ fn controllers_refuse_what_they_do_not_do() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert_eq!(std::fs::read_dir(place.runtime()).unwrap().count(), 0, "no host was started");
     assert!(!place.file("LogFile.etl").exists());
-    // Where nobody hosts a session, there is none to be controlled.
+    // Without a host there is no session to control.
     for line in ["tracelog -stop s", "tracelog -q s", "logman stop s -ets", "xperf -stop s"] {
         let output = place.etw(&line.split_whitespace().collect::<Vec<_>>());
         assert_eq!(output.status.code(), Some(3), "{line}");
@@ -840,7 +840,7 @@ fn call_stacks() {
     program.ends();
 }
 
-/// What a program calls its provider, or a controller its session, neither moves the terminal's cursor nor makes lines of its own.
+/// The names of providers and sessions neither move the terminal's cursor nor start lines.
 #[test]
 fn names_are_no_commands_for_the_terminal() {
     let place = Place::new("names");

@@ -157,7 +157,7 @@ fn pcapng() {
         at += size;
     }
     assert_eq!(kinds, [0x0a0d_0d0a, 1, 6]);
-    // What is there is not replaced unasked.
+    // An existing file is not replaced without --force.
     std::fs::write(&out, b"mine").unwrap();
     let refused = etw(&["convert", "--to", "pcapng", "-o", out.to_str().unwrap()], &[file.path()]);
     assert_eq!((refused.status.code(), std::fs::read(&out).unwrap()), (Some(3), b"mine".to_vec()));
@@ -302,7 +302,7 @@ fn views() {
     assert_eq!(json["by_process"][0]["pid"], 10);
 }
 
-/// What records tell of each other, before or behind: names, and the stack of a context switch.
+/// Facts that one record contains about others, before or behind it: names, and the stack of a context switch.
 #[test]
 fn joined() {
     let mut file = FileBuilder::new();

@@ -527,7 +527,7 @@ fn two_passes_gather_schemas_first() {
     let late = Value::from("Late");
     assert_eq!(events(&[]), [header.clone(), Value::Null, late.clone(), late.clone()]);
     assert_eq!(events(&["--two-pass"]), [header, late.clone(), late.clone(), late.clone()]);
-    // What is left out teaches all the same.
+    // Records that the options leave out still provide schemas.
     assert_eq!(events(&["--from", "+0.3us"]), [late]);
 }
 

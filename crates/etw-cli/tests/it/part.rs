@@ -1,4 +1,4 @@
-//! What a killed program leaves beside its trace, as the commands see it.
+//! The part file that a killed program leaves beside its trace, in the commands.
 use crate::fixture::{etw, json_lines, stderr, stdout};
 use ::etw::{Guid, Level, Provider, Session, write_event};
 use etw_types::Keyword;

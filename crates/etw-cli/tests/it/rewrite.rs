@@ -305,7 +305,7 @@ fn killed_in_mid_run_leaves_no_file() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(!out.exists());
-    // What it leaves under its own name is a trace that can be read, as that of a killed session.
+    // The temporary file that it leaves is a readable trace, like that of a killed session.
     let text =
         stdout(&["check"], &[&temporary], etw(&["check"], &[&temporary]).status.code().unwrap());
     assert!(text.contains("note: not finalised"), "{text}");

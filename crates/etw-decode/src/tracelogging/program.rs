@@ -166,7 +166,7 @@ impl<'b> ProgramMetadata<'b> {
     }
 }
 
-/// Where the blobs behind a header begin.
+/// The offset of the blobs behind a header.
 fn header(bytes: &[u8], at: usize) -> Option<usize> {
     let size = usize::from(le::u16(bytes, at + 4)?);
     let is_header = size >= 16 && le::u8(bytes, at + 6)? == 0 && le::u64(bytes, at + 8)? == MAGIC;
@@ -243,7 +243,7 @@ mod tests {
         );
         assert_eq!(started.schema().unwrap().fields[0].name, "Size");
         assert_eq!(found.events[2].descriptor.task, 7);
-        // What a pack keeps says the same.
+        // The metadata in a pack gives the same names.
         let blobs = to_blobs(&found);
         let again = ProgramMetadata::find(&blobs);
         assert_eq!((again.providers.len(), again.events.len()), (1, 3));

@@ -714,7 +714,7 @@ fn a_repeated_description_is_kept_once() {
     assert_eq!(decoder.store().refused(), 0);
 }
 
-/// P5: compiled schemas are larger than what they are compiled from; they are let go and made again.
+/// P5: compiled schemas are larger than their source; they are dropped and compiled again.
 #[test]
 fn many_schemas_stay_usable() {
     let mut decoder = Decoder::new();

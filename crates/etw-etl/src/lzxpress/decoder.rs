@@ -75,7 +75,7 @@ impl Decoder {
             let mut length = usize::from(word & 7) + MIN_MATCH;
             let mut pos = input_pos + 2;
             if word & 7 == 7 {
-                // Which half it is can't be foreseen, so both are computed rather than branched on.
+                // The half is unpredictable, so both are computed, without a branch.
                 let byte = input[pos];
                 let fresh = half == NO_HALF;
                 let low = if fresh { byte & 15 } else { half };

@@ -67,9 +67,9 @@ struct Match {
 /// each is compared with the input before it is used.
 struct Finder<'a> {
     input: &'a [u8],
-    /// By hash of three bytes: the last place with that hash.
+    /// The last position of each hash of three bytes.
     heads: [u16; 1 << HASH_BITS],
-    /// By place modulo [`WINDOW`]: the place before that with the same hash.
+    /// For each position modulo [`WINDOW`], the previous position with the same hash.
     chains: [u16; WINDOW],
 }
 
@@ -142,9 +142,9 @@ struct Encoder<'a> {
     output: &'a mut Vec<u8>,
     /// Flag bits not yet written, below a one bit that marks how many there are.
     flags: u64,
-    /// Where in the output they will be written.
+    /// Their offset in the output.
     flags_at: usize,
-    /// Where the last length byte is, while its high half is free.
+    /// The offset of the last length byte, while its high half is free.
     half_at: Option<usize>,
 }
 

@@ -363,7 +363,7 @@ impl Walk {
         if self.is_finalised() && self.number >= self.promised() {
             self.report(offset, DamageKind::NoBuffer { length, zeros });
         } else {
-            // Where sizes differ, at least the rest of a header is missing.
+            // If the sizes differ, at least the rest of a header is missing.
             let whole = self.uniform.unwrap_or(BufferHeader::SIZE as u32);
             self.missing_bytes = u64::from(whole) - length;
             self.number += 1;

@@ -84,7 +84,7 @@ impl SpillFile {
             let path = std::env::temp_dir().join(name);
             match File::options().read(true).write(true).create_new(true).open(&path) {
                 Ok(file) => {
-                    // Where an open file can be unlinked it needs no name from here on.
+                    // On systems that can unlink an open file, it needs no name from here on.
                     let path = if std::fs::remove_file(&path).is_ok() { None } else { Some(path) };
                     return Ok(SpillFile { file: Mutex::new(file), path });
                 }

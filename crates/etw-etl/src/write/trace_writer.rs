@@ -83,7 +83,7 @@ pub struct WriterOptions {
 /// ```
 pub struct TraceWriter<W: Write + Seek> {
     out: W,
-    /// Where the file starts in `out`.
+    /// The offset of the file's start in `out`.
     start: u64,
     header: FileHeader,
     options: WriterOptions,
@@ -113,7 +113,7 @@ impl<W: Write + Seek> TraceWriter<W> {
     /// [`finish`](TraceWriter::finish) only. Nothing is written yet.
     ///
     /// # Errors
-    /// Where the header does not fit a buffer, or `out` cannot tell its position.
+    /// The header does not fit a buffer, or `out` cannot tell its position.
     pub fn new(
         mut out: W,
         header: FileHeader,

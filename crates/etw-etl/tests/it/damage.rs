@@ -86,7 +86,7 @@ impl Sound {
     }
 }
 
-/// As [`assert_same`], in any order: a damaged time lets a record wait or hurry.
+/// Compares like [`assert_same`], in any order, since a damaged time moves a record.
 fn assert_same_set(what: &str, rows: &[Row], expected: &[Row]) {
     let sorted = |rows: &[Row]| {
         let mut rows = rows.to_vec();

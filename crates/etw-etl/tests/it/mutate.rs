@@ -10,7 +10,7 @@ use etw_types::{BufferHeader, LogFileMode};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Of a slow machine; the rounds that do not fit are left out.
+/// The time limit on a slow machine; later rounds are skipped.
 const TIME_LIMIT: Duration = Duration::from_secs(12);
 const ROUNDS: u64 = 400;
 
@@ -97,7 +97,7 @@ fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-/// What a file may give at most, by what it holds.
+/// Checks that a file gives at most the records that its size allows, and the same ones again.
 fn check(bytes: Vec<u8>) {
     let size = bytes.len() as u64;
     let Ok(file) = TraceFile::from_bytes("mutant", bytes) else { return };

@@ -1,4 +1,4 @@
-//! What a killed session left is completed in place, and nothing else is touched.
+//! Repair completes the file of a killed session in place and changes nothing else.
 
 use crate::support::{self, builder, numbered, push_numbered, read};
 use etw_etl::header::LogfileHeader;

@@ -1,4 +1,4 @@
-//! What is written is read back, and what was read is written the same.
+//! Records survive writing and reading, and reading and writing, unchanged.
 
 use crate::corpus;
 use crate::support::{

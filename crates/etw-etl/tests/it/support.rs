@@ -184,7 +184,7 @@ pub fn numbered_compressed(buffer_size: u32, cpus: u32, count: u32) -> Vec<u8> {
     file.finish()
 }
 
-/// Where each buffer of a sound file starts, and the file's end.
+/// The offsets of a sound file's buffers, and of its end.
 pub fn buffer_offsets(bytes: &[u8]) -> Vec<usize> {
     let mut offsets = vec![0];
     let mut at = 0;

@@ -39,7 +39,7 @@ pub struct Selection {
 pub struct Select {
     /// The channel or file.
     pub path: String,
-    /// Which records.
+    /// The selected records.
     pub query: Query,
 }
 
@@ -65,7 +65,7 @@ pub enum ListError {
     Query {
         /// Byte of the text.
         offset: u64,
-        /// Where and why.
+        /// The position and the reason.
         source: QueryError,
     },
 }

@@ -50,7 +50,7 @@ impl Default for PrivateOptions {
 /// Counts of a session.
 #[derive(Clone, Debug, Default)]
 pub struct SessionStatistics {
-    /// Where every event went; exact once the session has stopped.
+    /// The counts of the session's events; exact once the session has stopped.
     pub ledger: Ledger,
     /// Buffers and bytes.
     pub facts: Facts,

@@ -155,7 +155,7 @@ fn events() {
     assert_eq!(MAX_DATA_DESCRIPTORS as u32, theirs::MAX_EVENT_DATA_DESCRIPTORS);
 }
 
-/// What an event looks like on disk is what it looks like in Windows' memory, its extended items aside.
+/// An event's bytes on disk are its bytes in Windows' memory, except for extended items.
 #[test]
 fn layouts() {
     assert_eq!(size_of::<theirs::EVENT_HEADER>(), 0x50);

@@ -1,4 +1,4 @@
-//! What the encoder remembers changes nothing.
+//! The encoder's cache does not change its output.
 
 use etw::EventDescriptor;
 use etw_log_sink::encode::{Encoder, MAX_SIZE};

@@ -128,7 +128,7 @@ fn an_unknown_executable() {
     assert!(seen[0].fields[0].1.ends_with("full path name = UNKNOWN"), "{:?}", seen[0].fields);
 }
 
-/// What a process of its own prints in a role.
+/// The output of another process in a role.
 fn child(role: &str, variables: &[(&str, &str)]) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "registration::child_process", "--nocapture"])

@@ -35,7 +35,7 @@ pub struct Seen {
     pub traits: Vec<u8>,
     pub metadata: Vec<u8>,
     pub payload: Vec<u8>,
-    /// What the decoder makes of it.
+    /// The decoded form.
     pub event: String,
     pub fields: Vec<(String, String)>,
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::corpus::{folder, manifest, names};
 
-/// What a header defines, in the form of the corpus' `NAME.header.json`.
+/// The definitions of a header, in the form of the corpus' `NAME.header.json`.
 #[derive(Default)]
 struct Definitions {
     constants: BTreeMap<String, String>,

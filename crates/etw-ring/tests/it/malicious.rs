@@ -46,7 +46,7 @@ mod linux {
         poke64(&rig, LINES, head | 0x7fff);
         let done = rig.reader.drain(&patient(), |_| ());
         assert!(done.hostile >= 1);
-        // What it should have committed then is late now.
+        // The event that it should have committed then is late now.
         poke64(&rig, LINES, head);
         assert_eq!(rig.reader.drain(&patient(), |_| panic!("late")).late, 1);
     }

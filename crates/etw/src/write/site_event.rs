@@ -25,7 +25,7 @@ pub struct Extras {
 }
 
 impl Extras {
-    /// Activity ids alone.
+    /// The activity ids without other items.
     #[inline(always)]
     pub const fn ids(activity: Option<Guid>, related: Option<Guid>) -> Extras {
         Extras { activity, related, user: 0 }

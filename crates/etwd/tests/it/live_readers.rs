@@ -1,4 +1,4 @@
-//! What live readers are owed, and real-time sessions that nobody reads.
+//! Live readers receive every event or its loss; real-time sessions without readers.
 
 use std::time::Duration;
 

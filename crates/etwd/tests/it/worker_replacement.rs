@@ -1,4 +1,4 @@
-//! What a worker restores that takes over from a killed one.
+//! A worker that replaces a killed one restores its sessions.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -6,7 +6,7 @@ use crate::output::Failure;
 use etw_host::{ConfigError, ConfigOption, FileMode, LogMode, SessionClock, SessionConfig};
 use std::path::PathBuf;
 
-/// What a command says of the session that it starts.
+/// The settings of the session that a command starts.
 #[derive(Debug, Default)]
 pub struct Setup {
     /// Flags and flush timer; [`Setup::finish`] sets the other options.
