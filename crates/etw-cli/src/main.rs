@@ -16,6 +16,8 @@ mod join;
 #[cfg(target_os = "linux")]
 mod live;
 mod manual;
+#[cfg(target_os = "linux")]
+mod orphans;
 mod output;
 mod output_file;
 mod pack;

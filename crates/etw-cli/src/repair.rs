@@ -16,6 +16,8 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let path = arguments.file.as_path();
+    #[cfg(target_os = "linux")]
+    crate::orphans::remove();
     fold_part(path)?;
     let report = repair::repair(path)?;
     let mut text = String::new();

@@ -39,6 +39,7 @@ pub use session::{BufferedSession, HostedSession, Sink};
 pub use slots::{Slot, SlotCounters, SlotTable};
 
 use crate::clock::{ClockMap, Pair};
+use crate::facts::file_name;
 use crate::files::Files;
 use crate::storage::BufferMemory;
 
@@ -321,6 +322,23 @@ impl<S: Sink> Engine<S> {
         }
         self.make_final();
         self.sessions.get(&slot).map_or(0, HostedSession::given)
+    }
+
+    /// Counts the events of a series' files that somebody has removed as overwritten. Returns whether there are any: a host
+    /// that keeps the series for a later worker then keeps it again, before the counts become final.
+    pub fn count_removed_files(&mut self, slot: usize) -> bool {
+        let Some((hosted, session)) = self.session_mut(slot) else { return false };
+        if !session.policy().is_series() {
+            return false;
+        }
+        let pattern = Path::new(&hosted.facts.header.log_file_name);
+        let is_removed = |number: u32| !file_name(pattern, number).exists();
+        let files = session.series_files().map(|(number, _)| number);
+        let removed: Vec<u32> = files.filter(|number| is_removed(*number)).collect();
+        for number in &removed {
+            session.remove_series_file(*number);
+        }
+        !removed.is_empty()
     }
 
     /// Takes stored buffers of a session back, waiting for the first one for at most `wait`.

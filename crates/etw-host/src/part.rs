@@ -44,7 +44,9 @@ pub use header::check_header;
 pub(crate) use header::{PartHeader, ReadAt};
 pub(crate) use lock::{is_in_use, is_locked};
 #[cfg(target_os = "linux")]
-pub use shared_memory::{OrphanedMemory, orphaned_memory, remove_orphaned_memory};
+pub use shared_memory::{
+    PartMemory, PartState, orphaned_memory, part_memory, remove_orphaned_memory,
+};
 
 pub(crate) const MAGIC: &[u8; 8] = b"ETWPART1";
 const VERSION: u32 = 1;

@@ -12,6 +12,7 @@ use crate::buffer::{Buffer, FullBuffer, HEADER_SIZE, Place};
 use crate::config::SessionConfig;
 use crate::enable::{EnableInfo, EnableProperties};
 use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE, Shape, Shaped};
+use crate::file_contents::{FileContents, FileSlot};
 use crate::host_facts::{HostFacts, SessionError};
 use crate::ledger::{Cause, Ledger, Loss};
 use crate::log_mode::LogPolicy;
@@ -34,8 +35,7 @@ pub struct Session<B> {
     begun: u64,
     next_sequence: i64,
     next_place: Place,
-    /// The contents of a file whose buffers are overwritten, by slot; empty in other modes.
-    slots: Vec<FileSlot>,
+    contents: FileContents,
     state: State,
     ledger: Ledger,
     facts: Facts,
@@ -50,15 +50,6 @@ pub struct Session<B> {
     messages: u32,
     /// True if no consumer has taken a buffer for some time.
     is_unread: bool,
-}
-
-/// The contents of a slot of a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FileSlot {
-    /// Sequence number of the buffer.
-    pub sequence: i64,
-    /// Events in the buffer, without the session's own reports.
-    pub events: u64,
 }
 
 /// The part of a session's configuration that the state machine uses.
@@ -261,7 +252,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             begun: 0,
             next_sequence: sequence,
             next_place: Place { file: 1, slot },
-            slots: Vec::new(),
+            contents: FileContents::default(),
             state: State::Running,
             ledger: Ledger::default(),
             facts: Facts::default(),
@@ -285,6 +276,20 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     pub(crate) fn open_buffers_mut(&mut self) -> impl Iterator<Item = &mut Buffer<B>> {
         self.open.iter_mut().flatten()
+    }
+
+    pub(crate) fn contents(&self) -> &FileContents {
+        &self.contents
+    }
+
+    pub(crate) fn contents_mut(&mut self) -> &mut FileContents {
+        &mut self.contents
+    }
+
+    /// Events in buffers that have not been handed out.
+    pub(crate) fn events_in_memory(&self) -> u64 {
+        let waiting = self.open.iter().flatten().chain(&self.full);
+        waiting.map(|buffer| buffer.events - buffer.reports).sum()
     }
 
     /// The policy of the session's log mode.
@@ -685,7 +690,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.facts.buffers += 1;
         if self.settings.policy.overwrites_file() {
             let events = buffer.events - buffer.reports;
-            let before = self.occupy(place.slot, FileSlot { sequence: buffer.sequence, events });
+            let before =
+                self.contents.occupy(place.slot, FileSlot { sequence: buffer.sequence, events });
             self.ledger.overwrite(before.events);
         }
         let full = buffer.hand_out(place);
@@ -693,24 +699,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             state::save_place(memory.as_mut(), self.next_place);
         }
         Some(full)
-    }
-
-    /// Puts a buffer's contents into a slot; what the slot held before.
-    fn occupy(&mut self, slot: u64, contents: FileSlot) -> FileSlot {
-        let index = usize::try_from(slot).unwrap_or(usize::MAX);
-        if self.slots.len() <= index {
-            self.slots.resize(index + 1, FileSlot::default());
-        }
-        std::mem::replace(&mut self.slots[index], contents)
-    }
-
-    /// Continues a file that was found with these contents, by slot, after the host was killed: events that it lacks are overwritten.
-    pub fn restore_slots(&mut self, slots: Vec<FileSlot>) {
-        let open = self.open.iter().flatten().chain(&self.full);
-        let in_memory: u64 = open.map(|buffer| buffer.events - buffer.reports).sum();
-        let in_file: u64 = slots.iter().map(|slot| slot.events).sum();
-        self.ledger.overwrite(self.ledger.stored.saturating_sub(in_memory + in_file));
-        self.slots = slots;
     }
 
     /// The ledger as it is when all buffers, and reports of so many bytes, are in the file: further buffers of a circular file are then
@@ -730,7 +718,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         };
         let mut place = self.next_place;
         for _ in 0..self.full.len() + filled + with_reports {
-            let slot = usize::try_from(place.slot).ok().and_then(|slot| self.slots.get(slot));
+            let slot =
+                usize::try_from(place.slot).ok().and_then(|slot| self.contents.slots.get(slot));
             ledger.overwrite(slot.map_or(0, |slot| slot.events));
             place = self.place_after(place);
         }
@@ -751,6 +740,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// The buffer is where it belongs; its memory is free again.
     pub fn stored(&mut self, full: FullBuffer<B>) {
         self.out -= 1;
+        self.count_in_series(&full);
         self.release(full.buffer.memory);
     }
 
@@ -762,7 +752,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let is_in_this_file = full.place().file == self.next_place.file;
         if self.settings.policy.overwrites_file() && is_in_this_file {
             let index = usize::try_from(full.place().slot).unwrap_or(usize::MAX);
-            match self.slots.get_mut(index) {
+            match self.contents.slots.get_mut(index) {
                 Some(slot) if slot.sequence == full.buffer.sequence => *slot = FileSlot::default(),
                 // A later buffer has the slot: the events are counted as overwritten.
                 _ => events = 0,
@@ -831,8 +821,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// that could not be stored.
     pub fn position(&self) -> (i64, u64) {
         let next = self.full.front().map_or(self.next_sequence, |buffer| buffer.sequence);
-        let here = self.open.iter().flatten().chain(&self.full);
-        let here: u64 = here.map(|buffer| buffer.events - buffer.reports).sum();
+        let here = self.events_in_memory();
         let handed_out =
             self.ledger.stored + self.ledger.overwritten + self.ledger.lost(Cause::Disk);
         (next, handed_out.saturating_sub(here))
@@ -863,7 +852,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// Starts another file. Buffers that are handed out from now on get positions from its start, with the next file number.
     pub fn begin_file(&mut self) {
-        self.slots.clear();
+        self.contents.slots.clear();
         self.next_place = Place { file: self.next_place.file + 1, slot: 1 };
         if let Some(memory) = &mut self.state_memory {
             state::save_place(memory.as_mut(), self.next_place);

@@ -12,7 +12,7 @@ use crate::runtime_directory::Directory;
 use crate::{Channel, Received};
 
 /// The time that a new host has to become ready.
-const BEGINNING: Duration = Duration::from_secs(5);
+const BEGINNING: Duration = Duration::from_secs(30);
 /// The time that waiting programs have to connect to a new host, so that the next session reaches them.
 const GATHERING: Duration = Duration::from_millis(100);
 /// The time that a host has to accept a connection. A stopped host, or a foreign process behind the socket, never accepts it.

@@ -14,7 +14,7 @@ use crate::host_client::{Client, ClientError};
 use crate::requests::Request;
 
 /// The time that a new worker has to replace one that ended.
-const REPLACEMENT: Duration = Duration::from_secs(10);
+pub const REPLACEMENT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A consumer's connection to a session.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Live {
 
     /// A connection usually ends because its host ended, and the socket is gone then. If a keeper still holds the socket, a new worker comes.
     fn connect_again(&self) -> Option<Link> {
-        let end = Instant::now() + REPLACEMENT;
+        let end = Instant::now() + REPLACEMENT_PATIENCE;
         while !self.is_closed.load(Ordering::SeqCst) {
             let client = Client::connect(&self.directory);
             match client.and_then(|client| Link::new(client, &self.session)) {

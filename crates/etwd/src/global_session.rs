@@ -69,6 +69,10 @@ pub(crate) struct GlobalSession {
     pub refusals: Refusals,
     /// Providers that are enabled by name.
     pub names: Vec<NameRequest>,
+    /// Events in the circular files before.
+    pub events_before: u64,
+    /// The last file of a series that the keeper knows.
+    pub kept_series_file: Option<u32>,
     /// The failure of its file that the log has.
     pub logged_failure: Option<String>,
 }
@@ -140,6 +144,8 @@ impl GlobalSession {
             since: HashMap::new(),
             refusals: Refusals::default(),
             names: Vec::new(),
+            events_before: 0,
+            kept_series_file: None,
             logged_failure: None,
             config,
         };

@@ -203,6 +203,7 @@ impl HostThread {
         self.answer_switches();
         self.answer_flushes();
         self.log_failures();
+        self.keep_series();
         self.detach_exhausted();
         self.send_growth();
     }
@@ -222,6 +223,25 @@ impl HostThread {
             self.keep_session(slot);
             answer_completed(completed);
             kill_point("file answered");
+        }
+    }
+
+    /// Keeps sessions whose series has another file.
+    fn keep_series(&mut self) {
+        for slot in self.engine.session_slots() {
+            let Some((hosted, session)) = self.engine.session_mut(slot) else { continue };
+            let last = session.last_series_file();
+            if hosted.host.kept_series_file != last {
+                hosted.host.kept_series_file = last;
+                self.keep_session(slot);
+            }
+        }
+    }
+
+    /// Counts the events of a series' files that somebody has removed.
+    fn count_removed_files(&mut self, slot: usize) {
+        if self.engine.count_removed_files(slot) {
+            self.keep_session(slot);
         }
     }
 

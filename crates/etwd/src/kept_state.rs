@@ -33,6 +33,12 @@ pub(crate) struct KeptSession {
     /// Files before, with buffers on their way; the oldest first.
     pub before: Vec<KeptFile>,
     pub refusals: Refusals,
+    /// Events in the circular files before.
+    #[serde(default)]
+    pub events_before: u64,
+    /// Events in the files of a series.
+    #[serde(default)]
+    pub series: Vec<(u32, u64)>,
     /// Enablements by name. Earlier workers have none.
     #[serde(default)]
     pub names: Vec<NameRequest>,
@@ -56,6 +62,9 @@ pub(crate) struct KeptFile {
     pub path: PathBuf,
     /// `SessionFacts::to_bytes`.
     pub facts: Vec<u8>,
+    /// Events in the file, if it is circular.
+    #[serde(default)]
+    pub events: u64,
 }
 
 /// A program.

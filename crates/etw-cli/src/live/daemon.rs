@@ -1,6 +1,7 @@
 //! `etw daemon`: the host of sessions, in the foreground.
 
 use super::signals::Signals;
+use crate::orphans;
 use crate::output::{Failure, Outcome};
 use clap::Args;
 use etwd::{Host, HostOptions};
@@ -59,6 +60,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut options = HostOptions::new(directory);
     options.idle_exit = arguments.idle_exit.map(Duration::from_secs);
     if !arguments.worker {
+        orphans::remove();
         return keep(arguments, &options, &signals);
     }
     let host = worker(options, arguments.sessions.as_deref()).map_err(Failure::new)?;

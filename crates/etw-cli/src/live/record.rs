@@ -6,6 +6,7 @@ use super::options::{
 };
 use super::session::{explain_zero, outcome, summary};
 use super::signals::Signals;
+use crate::orphans;
 use crate::output::{Failure, Outcome};
 use crate::output_file::ReplaceOption;
 use clap::Args;
@@ -54,6 +55,7 @@ const NOT_FOUND: u8 = 127;
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     // Threads inherit the blocked signals.
     let signals = Signals::block()?;
+    orphans::remove();
     let Some((program, words)) = arguments.command.split_first() else {
         let status = record_all(arguments, &signals)?;
         let outcome = outcome(&status)?;

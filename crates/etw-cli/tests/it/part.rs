@@ -46,9 +46,8 @@ fn child_process() {
     std::process::abort();
 }
 
-/// A trace of `before` events in its file and `after` ones more that its program left when it was killed.
-fn left(folder: &Path, before: u32, after: u32) -> PathBuf {
-    let trace = folder.join("left.etl");
+/// Runs the program that is killed.
+fn kill_program(trace: &Path, before: u32, after: u32) {
     let status = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["part::child_process", "--exact"])
         .env(ROLE, format!("{before} {after} {}", trace.display()))
@@ -57,6 +56,12 @@ fn left(folder: &Path, before: u32, after: u32) -> PathBuf {
         .status()
         .unwrap();
     assert!(!status.success());
+}
+
+/// A trace of `before` events in its file and `after` ones more that its program left when it was killed.
+fn left(folder: &Path, before: u32, after: u32) -> PathBuf {
+    let trace = folder.join("left.etl");
+    kill_program(&trace, before, after);
     // Not in memory, so that the test may damage it and leaves nothing there.
     let part = folder.join("left.etl.part");
     let bytes = std::fs::read(&part).unwrap();
@@ -134,4 +139,38 @@ fn a_damaged_part_costs_nothing_else() {
         let lines = json_lines(&String::from_utf8(output.stdout).unwrap());
         assert!(lines.len() >= 201, "round {round}: {}", lines.len());
     }
+}
+
+/// OV-3: memory whose trace was removed is listed by `doctor`, with its trace and size, and removed by the next command that
+/// records or repairs, which says so.
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_without_a_trace_is_listed_and_removed() {
+    let folder = Folder::new("part-orphan");
+    let sound = left(&folder.0, 5, 0);
+    stdout(&["repair"], &[&sound], 0);
+    // Every private session removes such memory, those of other tests, too.
+    for _ in 0..20 {
+        let gone = folder.0.join("gone");
+        std::fs::create_dir(&gone).unwrap();
+        let trace = gone.join("gone.etl");
+        kill_program(&trace, 0, 5);
+        let Ok(memory) = std::fs::read_link(gone.join("gone.etl.part")) else {
+            return eprintln!("skipped: the folder itself is in memory");
+        };
+        std::fs::remove_dir_all(&gone).unwrap();
+        let doctor = String::from_utf8(etw(&["doctor"], &[]).stdout).unwrap();
+        let repaired = stderr(&etw(&["repair"], &[&sound]));
+        assert!(!memory.exists());
+        let is_listed = |text: &str, verb: &str| {
+            text.lines().any(|line| {
+                let has = |part: &Path| line.contains(&part.display().to_string());
+                line.contains(verb) && line.contains("KiB") && has(&memory) && has(&trace)
+            })
+        };
+        if is_listed(&doctor, "WRONG") && is_listed(&repaired, "removed") {
+            return;
+        }
+    }
+    panic!("neither listed nor removed");
 }

@@ -10,7 +10,7 @@ use etw_ring::{
 use etw_session::{Cause, Ledger, Loss, State};
 
 use super::pool::AttachedPool;
-use super::session::{BufferedSession, HostedSession, Sink};
+use super::session::{BufferWait, BufferedSession, HostedSession, Sink};
 use super::{Engine, losses};
 use crate::clock::Pair;
 use crate::registrations::{Given, Origin, Recipients};
@@ -24,6 +24,8 @@ const RECORD_SIZE: i64 = 40;
 /// How long the drain waits for a session's buffers, as long as every program finds half of its pool free. After that the
 /// session loses events.
 pub(super) const BUFFER_PATIENCE: Duration = Duration::from_millis(100);
+/// Rounds that wait at least: the storage may have had no processor for all of that time.
+const BUFFER_ROUNDS: u32 = (BUFFER_PATIENCE.as_millis() / BUFFER_WAIT.as_millis()) as u32;
 /// One wait for a buffer that the storage has.
 pub(super) const BUFFER_WAIT: Duration = Duration::from_millis(2);
 /// A pool without records for so long is left alone until its next write.
@@ -172,12 +174,15 @@ impl<S: Sink> Engine<S> {
                 hosted.take_stored(session, Some(BUFFER_WAIT));
             }
             if !is_blocked || session.free_buffers() > 0 {
-                hosted.waiting_since = None;
+                hosted.waiting = None;
                 continue;
             }
-            let since = *hosted.waiting_since.get_or_insert_with(Instant::now);
-            if !is_alone && (is_pressed || since.elapsed() > BUFFER_PATIENCE) {
-                hosted.waiting_since = None;
+            let waiting = hosted.waiting.get_or_insert_with(BufferWait::new);
+            waiting.rounds += 1;
+            let is_over =
+                waiting.since.elapsed() > BUFFER_PATIENCE && waiting.rounds > BUFFER_ROUNDS;
+            if !is_alone && (is_pressed || is_over) {
+                hosted.waiting = None;
                 hosted.slow_at = Some(Instant::now());
             }
         }

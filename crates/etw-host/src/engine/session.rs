@@ -87,12 +87,26 @@ pub struct HostedSession<S> {
     pub(super) is_full: bool,
     /// Writers are not admitted any more.
     pub(super) is_closed: bool,
-    /// Since when the drain has waited for one of its buffers.
-    pub(super) waiting_since: Option<Instant>,
+    /// The drain waits for one of its buffers.
+    pub(super) waiting: Option<BufferWait>,
     /// When the session was last found too slow to be waited for.
     pub(super) slow_at: Option<Instant>,
     /// When the session last had a reader, or started.
     read_at: Instant,
+}
+
+/// A wait of the drain for a buffer of one session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BufferWait {
+    pub since: Instant,
+    /// Rounds that have waited. On a busy machine, time passes although nobody has waited.
+    pub rounds: u32,
+}
+
+impl BufferWait {
+    pub fn new() -> BufferWait {
+        BufferWait { since: Instant::now(), rounds: 0 }
+    }
 }
 
 impl<S: Sink> HostedSession<S> {
@@ -120,7 +134,7 @@ impl<S: Sink> HostedSession<S> {
             switched: Vec::new(),
             is_full: false,
             is_closed: false,
-            waiting_since: None,
+            waiting: None,
             slow_at: None,
             read_at: Instant::now(),
         }

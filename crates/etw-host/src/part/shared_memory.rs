@@ -10,15 +10,35 @@ use super::{LINK, LINK_SIZE, MAGIC, create_new};
 /// The folder of files in memory.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// Memory that a killed program left and that no `.part` leads to.
+/// The memory of a private session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OrphanedMemory {
+pub struct PartMemory {
     /// The file in memory.
     pub path: PathBuf,
-    /// The `.part` that led to it, when it existed.
+    /// The `.part` that led to it when the session started.
     pub part: PathBuf,
     /// Bytes of memory.
     pub size: u64,
+    /// Whether somebody still needs it.
+    pub state: PartState,
+}
+
+/// Who needs the memory of a private session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartState {
+    /// The program runs.
+    InUse,
+    /// The program was killed. `etw repair` completes its trace.
+    Left,
+    /// The program was killed, and its `.part` or its folder was removed: no recovery can find the memory.
+    Orphaned,
+}
+
+impl PartMemory {
+    /// The trace that the session wrote.
+    pub fn trace(&self) -> PathBuf {
+        self.part.with_extension("")
+    }
 }
 
 /// Whether a folder is on a file system in memory.
@@ -55,20 +75,24 @@ pub(super) fn create(path: &Path) -> Option<(PathBuf, File)> {
     Some((target, file))
 }
 
-/// The memory that programs of this user left and that no `.part` leads to any more, because its link or folder was removed: no
-/// recovery can find it.
-pub fn orphaned_memory() -> Vec<OrphanedMemory> {
+/// The memory of all private sessions of this user, except those of this process.
+pub fn part_memory() -> Vec<PartMemory> {
     let Ok(entries) = std::fs::read_dir(SHARED_MEMORY) else { return Vec::new() };
-    entries.flatten().filter_map(|entry| orphan(entry.path())).collect()
+    entries.flatten().filter_map(|entry| inspect(entry.path())).collect()
+}
+
+/// The memory that programs of this user left and that no `.part` leads to any more.
+pub fn orphaned_memory() -> Vec<PartMemory> {
+    part_memory().into_iter().filter(|memory| memory.state == PartState::Orphaned).collect()
 }
 
 /// Removes [`orphaned_memory`]; what was removed.
-pub fn remove_orphaned_memory() -> Vec<OrphanedMemory> {
+pub fn remove_orphaned_memory() -> Vec<PartMemory> {
     let orphans = orphaned_memory().into_iter();
     orphans.filter(|orphan| std::fs::remove_file(&orphan.path).is_ok()).collect()
 }
 
-fn orphan(path: PathBuf) -> Option<OrphanedMemory> {
+fn inspect(path: PathBuf) -> Option<PartMemory> {
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
     // SAFETY: takes nothing, returns a number.
@@ -86,15 +110,16 @@ fn orphan(path: PathBuf) -> Option<OrphanedMemory> {
     let metadata = file.metadata().ok().filter(|m| m.is_file() && m.uid() == user)?;
     let mut head = [0; 0x1000];
     file.read_exact_at(&mut head, 0).ok()?;
-    if is_locked(&file).unwrap_or(true) {
-        return None;
-    }
     let link = &head[LINK..LINK + LINK_SIZE];
     let link = &link[..link.iter().position(|byte| *byte == 0).unwrap_or(0)];
-    let part = Path::new(std::ffi::OsStr::from_bytes(link));
-    let leads_here = std::fs::read_link(part).is_ok_and(|target| target == path);
-    // A file that is being created is not locked yet, and has no magic.
-    let is_orphan = &head[..8] == MAGIC && !link.is_empty() && !leads_here;
-    let part = part.to_owned();
-    is_orphan.then(|| OrphanedMemory { path, part, size: metadata.blocks() * 512 })
+    let part = Path::new(std::ffi::OsStr::from_bytes(link)).to_owned();
+    let leads_here = std::fs::read_link(&part).is_ok_and(|target| target == path);
+    let state = match () {
+        () if is_locked(&file).unwrap_or(true) => PartState::InUse,
+        // A file that is being created is not locked yet, and has no magic.
+        () if &head[..8] != MAGIC => PartState::InUse,
+        () if link.is_empty() || leads_here => PartState::Left,
+        () => PartState::Orphaned,
+    };
+    Some(PartMemory { path, part, size: metadata.blocks() * 512, state })
 }

@@ -88,6 +88,7 @@ impl EngineThread {
                 }
                 Command::Query(reply) => {
                     self.engine.drain_all();
+                    self.engine.count_removed_files(SESSION);
                     let _ = reply.send(self.statistics());
                 }
                 Command::Snapshot(path, reply) => {
@@ -196,6 +197,7 @@ impl EngineThread {
         self.engine.drain_all();
         self.add_modules();
         self.engine.settle(POOL, |_| true);
+        self.engine.count_removed_files(SESSION);
         let pool_size = self.pool_size();
         let ended = self.engine.end_session(SESSION).map(crate::engine::EndingSession::finish);
         let part = lock(&self.shared.registrations).part.take();

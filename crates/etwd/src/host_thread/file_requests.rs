@@ -78,12 +78,15 @@ impl HostThread {
             return Err(has_ended());
         };
         let closing = hosted.closing(session, lost, true);
+        let events = session.events_in_file();
         let global = &mut hosted.host;
         let before = KeptFile {
             number: global.file_number,
             path: global.config.file.replace(file.to_owned()).unwrap_or_default(),
             facts: std::mem::replace(&mut hosted.facts, facts).to_bytes(),
+            events,
         };
+        global.events_before += events;
         global.before.push_back((before, from.clone()));
         global.file_number = number;
         // The next worker goes by the place of the next buffer: it has to know the file first.

@@ -65,6 +65,8 @@ impl HostThread {
             before: global.before.iter().map(|(file, _)| file.clone()).collect(),
             refusals: global.refusals.clone(),
             names: global.names.clone(),
+            events_before: global.events_before,
+            series: session.series_files().collect(),
         };
         let mut descriptors = vec![global.state.as_fd()];
         descriptors.extend(global.memories.iter().map(|(_, memory)| memory.as_fd()));

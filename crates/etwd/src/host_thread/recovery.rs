@@ -24,8 +24,8 @@ use crate::kept_state::{Ending, KeptProgram, KeptRegistration};
 use crate::log::log;
 use crate::program::{Program, disconnect, segment_identity};
 
-/// How long a leased session waits for its reader to reconnect.
-const RECONNECT_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a leased session waits for its reader to reconnect: as long as readers try.
+const RECONNECT_PATIENCE: Duration = etw_wire::live_stream::REPLACEMENT_PATIENCE;
 /// Changes that the worker before may have sent to a program after it was kept.
 const UNKEPT_CHANGES: u32 = 1 << 20;
 

@@ -136,13 +136,17 @@ impl HostThread {
         })
     }
 
-    fn status_of(&self, slot: usize, with_losses: bool) -> Response {
+    fn status_of(&mut self, slot: usize, with_losses: bool) -> Response {
+        self.count_removed_files(slot);
         let Some((hosted, session)) = self.session(slot) else { return has_ended() };
         let ledger = self.engine.ledger(slot);
         Response::Session(Box::new(status(slot, hosted, session, &ledger, with_losses)))
     }
 
-    fn list(&self) -> Response {
+    fn list(&mut self) -> Response {
+        for slot in self.engine.session_slots() {
+            self.count_removed_files(slot);
+        }
         let sessions = self.engine.sessions().map(|(slot, hosted, session)| {
             status(slot, hosted, session, &self.engine.ledger(slot), false)
         });

@@ -132,6 +132,7 @@ fn restore_files(
         let _ = created.map(std::fs::remove_file);
         facts = SessionFacts::read(&file.facts)?;
         number = file.number;
+        record.events_before = record.events_before.saturating_sub(file.events);
     }
     let last_time = session.facts().last_time;
     let end_time = facts.clock().filetime(last_time).map_or(0, |time| time.0);
@@ -185,10 +186,11 @@ impl HostThread {
         }
         if let Some(path) = path
             && session.policy().overwrites_file()
-            && number == 1
         {
-            session.restore_slots(file_slots(&path, session.buffer_size())?);
+            let slots = file_slots(&path, session.buffer_size())?;
+            session.restore_slots(slots, record.events_before);
         }
+        session.restore_series(record.series);
         let ending = record.ending;
         let global = GlobalSession {
             config: record.start.config,
@@ -208,6 +210,8 @@ impl HostThread {
             since: record.since.into_iter().collect(),
             refusals: record.refusals,
             names: record.names,
+            events_before: record.events_before,
+            kept_series_file: None,
             logged_failure: None,
         };
         let mut hosted = HostedSession::new(facts, storage, buffer_count, global);

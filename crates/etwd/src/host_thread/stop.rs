@@ -40,6 +40,7 @@ impl HostThread {
         self.drain_all();
         kill_point("last drained");
         self.withdraw(slot, None);
+        self.count_removed_files(slot);
         kill_point("losses final");
         let Some(ending) = self.engine.end_session(slot) else { return };
         kill_point("end given");

@@ -69,7 +69,13 @@ fn the_ledger_is_exact_at_full_speed() {
     let rig = Rig::new();
     let file = rig.start_with(
         "flat",
-        SessionConfig { buffer_size: 8192, buffer_count: 4, ..SessionConfig::default() },
+        SessionConfig {
+            buffer_size: 8192,
+            buffer_count: 4,
+            // On a busy machine the programs may be too slow to lose anything until the file is full.
+            mode: LogMode::Sequential { max_size: Some(8 << 20) },
+            ..SessionConfig::default()
+        },
     );
     rig.start_with("beside", SessionConfig { independent: true, ..SessionConfig::default() });
     let programs: Vec<_> = (0..3).map(|_| rig.program("count", &[100_000, 0])).collect();

@@ -191,7 +191,10 @@ fn a_session_is_started_as_a_whole() {
             Response::Error { status: 183, .. } => assert!(is_there, "{point}"),
             other => panic!("{point}: {other:?}"),
         }
-        std::thread::sleep(Duration::from_millis(40));
+        mined.daemon.rig.wait_until(|_| {
+            let query = mined.daemon.ask(&Request::Query { session: "begun".to_owned() });
+            matches!(query, Response::Session(status) if status.stored > 100)
+        });
         let status = mined.daemon.stop("begun");
         assert!(status.stored > 100 && status.lost == 0, "{point}: {status:?}");
         program.kill();

@@ -1,7 +1,7 @@
 //! Links of the chain that belong to the machine: clock, kernel, shared memory, system events.
 
 use super::{Report, user};
-use std::os::unix::fs::MetadataExt;
+use etw_host::part::{PartState, part_memory};
 use std::path::Path;
 
 /// Where private sessions have their memory.
@@ -125,29 +125,27 @@ impl Machine {
     }
 }
 
-/// Lists the memory that private sessions left in `/dev/shm`.
+/// Lists the memory of private sessions in `/dev/shm`: whether it is in use, which trace it belongs to, and its size.
 pub fn check_left_memory(report: &mut Report) {
-    for entry in std::fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let Some(rest) = name.strip_prefix("openetw-").filter(|rest| rest.ends_with(".part"))
-        else {
-            continue;
-        };
-        let Ok(metadata) = entry.metadata() else { continue };
-        if metadata.uid() != user() {
-            continue;
-        }
-        let pid = rest.split('-').next().unwrap_or_default();
-        let size = metadata.blocks() * 512 / 1024;
-        match Path::new(&format!("/proc/{pid}")).exists() {
-            true => report.ok("shared memory", format!("{name}: {size} KiB of process {pid}")),
-            false => {
-                let what = format!(
-                    "{name}: {size} KiB of process {pid}, which has ended; etw repair TRACE completes its trace; if \
-                     that is gone, rm {SHARED_MEMORY}/{name}"
-                );
-                report.note("shared memory", what);
-            }
+    const LINK: &str = "shared memory";
+    for memory in part_memory() {
+        let (path, size, trace) = (memory.path.display(), memory.size / 1024, memory.trace());
+        let trace = trace.display();
+        match memory.state {
+            PartState::InUse => report.ok(LINK, format!("{path}: {size} KiB, in use, of {trace}")),
+            PartState::Left => report.note(
+                LINK,
+                format!(
+                    "{path}: {size} KiB that a killed program left; etw repair {trace} completes its trace"
+                ),
+            ),
+            PartState::Orphaned => report.wrong(
+                LINK,
+                format!(
+                    "{path}: {size} KiB that a killed program left; its trace {trace} has no .part any more"
+                ),
+                format!("the next etw record, daemon or repair removes it; or rm {path}"),
+            ),
         }
     }
 }
