@@ -80,7 +80,10 @@ impl PrivateSession {
         let reader = Reader::new(control.clone(), Source::Mapped(first_segment))?;
         let destination = match (&config.file, options.consumer) {
             (Some(path), _) => {
-                Some(Destination::Files(Box::new(prepared.files(path, config.preallocate)?)))
+                let files = prepared.files(path, config.preallocate);
+                let files =
+                    files.map_err(|source| StartError::File { path: path.clone(), source })?;
+                Some(Destination::Files(Box::new(files)))
             }
             (None, Some(consumer)) => Some(Destination::Consumer(consumer)),
             (None, None) => None,

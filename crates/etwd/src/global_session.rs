@@ -118,9 +118,9 @@ impl GlobalSession {
         states.into_iter().for_each(|state| session.keep_state(state, batch));
         let storage = match &config.file {
             Some(path) => {
-                let files = prepared.files(path, config.preallocate).map_err(|error| {
-                    let what = format!("{}: {error}", path.display());
-                    refused(StartError::Io(error).status(), what)
+                let files = prepared.files(path, config.preallocate);
+                let files = files.map_err(|source| {
+                    start_error(&StartError::File { path: path.clone(), source })
                 })?;
                 Some(Storage::start(Destination::Files(Box::new(files))).map_err(system)?)
             }

@@ -16,6 +16,8 @@ mod formats;
 #[cfg(target_os = "linux")]
 mod mc;
 #[cfg(target_os = "linux")]
+mod messages;
+#[cfg(target_os = "linux")]
 mod names;
 mod part;
 mod repair;

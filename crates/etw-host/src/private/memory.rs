@@ -58,7 +58,7 @@ impl SessionMemory {
                         false => StartError::Unrepaired(part),
                     }
                 }
-                _ => StartError::Io(error),
+                _ => StartError::File { path: path.clone(), source: error },
             })?;
             let NewPart { part, control, segment, buffers } = new;
             let buffers = buffers.into_regions(size).into_iter();

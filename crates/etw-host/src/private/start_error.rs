@@ -1,7 +1,7 @@
 //! Errors of starting a session.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use etw_session::{ConfigError, SessionError};
 use etw_types::Status;
@@ -22,7 +22,14 @@ pub enum StartError {
     Unrepaired(PathBuf),
     /// Another session records to this file.
     InUse(PathBuf),
-    /// The system refused a file, memory or a thread.
+    /// The session's file cannot be created.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The system refused memory or a thread.
     Io(io::Error),
 }
 
@@ -34,7 +41,7 @@ impl StartError {
             StartError::Append(_) | StartError::Session(_) => Status::ERROR_INVALID_PARAMETER,
             StartError::Unrepaired(_) => Status::ERROR_ALREADY_EXISTS,
             StartError::InUse(_) => Status::ERROR_BAD_PATHNAME,
-            StartError::Io(error) => match error.kind() {
+            StartError::Io(error) | StartError::File { source: error, .. } => match error.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     Status::ERROR_DISK_FULL
                 }
@@ -67,8 +74,28 @@ impl std::fmt::Display for StartError {
                     path.display()
                 )
             }
+            StartError::File { path, source } => {
+                write!(f, "{}: {}", path.display(), why(path, source))
+            }
             StartError::Io(error) => error.fmt(f),
         }
+    }
+}
+
+/// Why a file cannot be created, and what helps.
+fn why(path: &Path, error: &io::Error) -> String {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match (error.kind(), folder) {
+        (io::ErrorKind::NotFound, Some(folder)) if !folder.exists() => {
+            format!(
+                "the folder {} does not exist; create it, or name another one",
+                folder.display()
+            )
+        }
+        (io::ErrorKind::PermissionDenied, _) => {
+            format!("{error}; name a file in a folder that this user may write to")
+        }
+        _ => error.to_string(),
     }
 }
 
@@ -78,7 +105,7 @@ impl std::error::Error for StartError {
             StartError::Config(error) => Some(error),
             StartError::Append(error) => Some(error),
             StartError::Session(error) => Some(error),
-            StartError::Io(error) => Some(error),
+            StartError::Io(error) | StartError::File { source: error, .. } => Some(error),
             StartError::Unrepaired(_) | StartError::InUse(_) => None,
         }
     }

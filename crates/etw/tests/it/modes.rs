@@ -532,6 +532,11 @@ fn a_removed_file_is_reported() {
     first.stop().unwrap();
     let nowhere = Session::builder("x").file("/nonexistent/folder/x.etl").start().unwrap_err();
     assert_eq!(nowhere.status(), Status::ERROR_BAD_PATHNAME);
+    let text = nowhere.to_string();
+    assert!(
+        text.contains("/nonexistent/folder/x.etl: the folder /nonexistent/folder does not exist"),
+        "{text}"
+    );
 }
 
 /// A compressed file says so, is smaller, and holds the same; other modes refuse it.
