@@ -1,6 +1,7 @@
 //! `etw check`
 
 use crate::files;
+use crate::format::TextOrJson;
 use crate::output::{Failure, Outcome, Output, Progress};
 use clap::Args;
 use etw_etl::read::{Records, TraceFile};
@@ -12,6 +13,8 @@ pub struct Arguments {
     /// Traces, each checked by itself
     #[arg(required = true, value_name = "FILE.etl")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    format: TextOrJson,
 }
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -21,7 +24,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     for path in &arguments.files {
         match files::open(path) {
             Ok(trace) => {
-                let (text, damaged) = check(trace);
+                let (text, damaged) = check(trace, arguments.format.is_json());
                 output.write(text.as_bytes())?;
                 if damaged {
                     outcome = Outcome::Damaged;
@@ -34,7 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if failures.is_empty() { Ok(outcome) } else { Err(Failure::new(failures.join("\netw: "))) }
 }
 
-fn check(trace: TraceFile) -> (String, bool) {
+fn check(trace: TraceFile, is_json: bool) -> (String, bool) {
     let mut records = Records::new(vec![trace]);
     let mut count = 0u64;
     let mut progress = Progress::of(records.files());
@@ -48,6 +51,18 @@ fn check(trace: TraceFile) -> (String, bool) {
     let trace = &records.files()[0];
     let path = trace.path().display();
     let damage = records.damage();
+    if is_json {
+        let places = damage.kept().iter().map(
+            |place| serde_json::json!({"offset": place.offset, "what": place.kind.to_string()}),
+        );
+        let object = serde_json::json!({
+            "file": trace.path().to_string_lossy(), "sound": damage.is_empty(), "records": count,
+            "buffers": trace.totals().buffers, "notes": files::notes_and_losses(trace),
+            "out_of_order": records.out_of_order(0),
+            "damage": places.collect::<Vec<_>>(), "damage_count": damage.count(),
+        });
+        return (format!("{object}\n"), !damage.is_empty());
+    }
     let verdict = if damage.is_empty() {
         "sound".to_string()
     } else {

@@ -34,6 +34,9 @@ enum Command {
         /// A table of sources, or JSON lines: every provider with its events, fields, maps, channels and keywords
         #[arg(long, value_enum, default_value_t = ShowFormat::Text)]
         format: ShowFormat,
+        /// Short for --format json
+        #[arg(long, conflicts_with = "format")]
+        json: bool,
     },
 }
 
@@ -73,7 +76,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match &arguments.command {
         Command::Create(create) => self::create(create),
         Command::Learn(learn) => self::learn(learn),
-        Command::Show { pack, format } => show(pack, *format),
+        Command::Show { pack, json: true, .. } => show(pack, ShowFormat::Json),
+        Command::Show { pack, format, .. } => show(pack, *format),
     }
 }
 

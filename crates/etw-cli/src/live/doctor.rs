@@ -30,6 +30,9 @@ pub struct Arguments {
     /// Check the machine's host instead of your own
     #[arg(long)]
     system_host: bool,
+    /// Print JSON: an array of findings
+    #[arg(long)]
+    json: bool,
 }
 
 /// The findings, in the order of the chain.
@@ -37,6 +40,8 @@ pub struct Arguments {
 pub struct Report {
     text: String,
     wrong: u32,
+    /// The same for programs.
+    rows: Vec<serde_json::Value>,
 }
 
 impl Report {
@@ -52,12 +57,19 @@ impl Report {
     fn wrong(&mut self, link: &str, what: impl std::fmt::Display, fix: impl std::fmt::Display) {
         self.wrong += 1;
         self.row("WRONG", link, what);
-        let _ = writeln!(self.text, "{:27}fix: {}", "", safe(&fix.to_string()));
+        let fix = fix.to_string();
+        let _ = writeln!(self.text, "{:27}fix: {}", "", safe(&fix));
+        if let Some(row) = self.rows.last_mut() {
+            row["fix"] = fix.into();
+        }
     }
 
     fn row(&mut self, verdict: &str, link: &str, what: impl std::fmt::Display) {
+        let what = what.to_string();
         // Writing to a String cannot fail. Names come from programs.
-        let _ = writeln!(self.text, "{verdict:<6} {link:<19} {}", safe(&what.to_string()));
+        let _ = writeln!(self.text, "{verdict:<6} {link:<19} {}", safe(&what));
+        let verdict = verdict.to_lowercase();
+        self.rows.push(serde_json::json!({"verdict": verdict, "link": link, "what": what}));
     }
 }
 
@@ -96,7 +108,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         1 => "1 thing is wrong\n".to_owned(),
         count => format!("{count} things are wrong\n"),
     };
-    print_paged(&coloured(report.text + &verdict))?;
+    match arguments.json {
+        true => print_paged(&format!("{}\n", serde_json::Value::from(report.rows)))?,
+        false => print_paged(&coloured(report.text + &verdict))?,
+    };
     Ok(if report.wrong == 0 { Outcome::Done } else { Outcome::Damaged })
 }
 

@@ -1,6 +1,6 @@
 //! `etw check`: sound, damaged and other files.
 
-use crate::fixture::{TempFile, etw, greetings, stdout};
+use crate::fixture::{TempFile, etw, greetings, json_lines, stdout};
 use etw_etl::write::FileBuilder;
 
 #[test]
@@ -16,6 +16,10 @@ fn sound_damaged_and_not_an_etl_are_told_apart() {
     let text = stdout(&["check"], &[damaged.path()], 1);
     assert!(text.contains(": damaged in 1 place,"), "{text}");
     assert!(text.contains(&format!("offset {end:#x}: 4096 zero bytes")), "{text}");
+
+    let rows = json_lines(&stdout(&["check", "--json"], &[sound.path(), damaged.path()], 1));
+    assert_eq!((&rows[0]["sound"], &rows[0]["records"]), (&true.into(), &101.into()));
+    assert_eq!((&rows[1]["sound"], &rows[1]["damage"][0]["offset"]), (&false.into(), &end.into()));
 
     let none = TempFile::new(b"nothing of the kind");
     let output = etw(&["check"], &[sound.path(), none.path(), damaged.path()]);

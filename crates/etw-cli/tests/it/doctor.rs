@@ -94,6 +94,31 @@ fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
         &["WRONG  level, keywords", "may let none pass", "PROVIDER:255 enables all"],
     );
     drop(third);
+    // Filters that reject everything, and a file that is full, with what it lost.
+    place.does("session stop s");
+    let mut program = place.other_program();
+    place.does(&format!("session start f -o f.etl -p {NAME} --event-name Nothing"));
+    let small = "--max-size 16K --buffer-size 4K --buffers 2";
+    place.does(&format!("session start full -o full.etl -p OpenEtw.Test.Second {small}"));
+    program.writes(3000);
+    finds(&format!("doctor {NAME}"), &["WRONG  filters", "rejected all of its 6000 events"]);
+    let text = place.ends(1, "doctor OpenEtw.Test.Second --json");
+    let rows: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let rows = rows.as_array().unwrap();
+    let is_wrong = |link: &str, what: &str| {
+        rows.iter().any(|row| {
+            row["link"] == link
+                && row["verdict"] == "wrong"
+                && row["what"].as_str().unwrap().contains(what)
+                && !row["fix"].as_str().unwrap().is_empty()
+        })
+    };
+    assert!(is_wrong("session", "full: its file has its maximum size"), "{text}");
+    assert!(is_wrong("losses", "events lost: session full"), "{text}");
+    drop(program);
+    for name in ["f", "full"] {
+        let _ = place.etw(&["session", "stop", name]);
+    }
     place.does("session start t --buffering");
     finds("doctor", &["session t has no provider enabled", "fix: etw session enable t -p"]);
     // Whatever the machine allows, each link is named.

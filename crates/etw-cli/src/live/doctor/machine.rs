@@ -214,7 +214,7 @@ mod tests {
             (Machine { tracepoints: None, ..sound() }, true, "no tracepoints can be read"),
         ];
         for (machine, is_wrong, expected) in broken {
-            let Report { text, wrong } = report(&machine);
+            let Report { text, wrong, .. } = report(&machine);
             assert!(text.contains(expected), "{expected}: {text}");
             assert_eq!(wrong, u32::from(is_wrong), "{text}");
             assert_eq!(text.contains("fix: "), is_wrong, "{text}");
