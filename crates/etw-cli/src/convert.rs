@@ -60,7 +60,7 @@ enum Shape<'s> {
     Switch { cpu: u16, old: u32, new: u32 },
 }
 
-/// The viewer that shows the format.
+/// The track that shows an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Track {
     Thread(u32, u32),

@@ -125,7 +125,7 @@ fn check(mut events: Vec<Event>) {
 /// SRS_LOG_SINK_ETW_01_048, SRS_LOG_SINK_ETW_01_049, SRS_LOG_SINK_ETW_01_050, SRS_LOG_SINK_ETW_01_084: where the program has c-logging's
 /// functions, contexts are asked through them alone; the provider is the program's.
 #[test]
-fn contexts_are_asked_by_name() {
+fn contexts_are_read_through_c_loggings_functions() {
     for (number, compiler) in COMPILERS.into_iter().enumerate() {
         let folder = Folder::new(&format!("opaque-{number}"));
         let Some(program) = compile(&folder, "log_sink_opaque.c", compiler) else { continue };

@@ -386,7 +386,7 @@ fn tracelog_starts_sessions_of_every_kind() {
 
 /// OV-24: a running session changed.
 #[test]
-fn tracelog_updates() {
+fn tracelog_updates_a_running_session() {
     let place = Place::new("tracelog-update");
     place.does(&format!("tracelog -start s -f one.etl -max 8 -guid {NAME}"));
     let mut program = place.program();
@@ -589,7 +589,7 @@ fn controllers_show_hostile_names_as_text() {
 
 /// OV-24: by a link's name, or a copy's, which starts a host as `etw` does.
 #[test]
-fn controllers_by_name() {
+fn a_link_named_like_a_controller_is_that_controller() {
     let place = Place::new("controllers-by-name");
     let program = Path::new(env!("CARGO_BIN_EXE_etw"));
     for name in ["logman", "xperf"] {
@@ -617,7 +617,7 @@ fn controllers_by_name() {
 
 /// OV-24: what is not supported is refused with status 2 and a sentence, and before a host is asked or started.
 #[test]
-fn controllers_refuse_what_they_do_not_do() {
+fn controllers_refuse_unsupported_options_before_they_ask_a_host() {
     let place = Place::new("controllers-refuse");
     std::fs::write(place.file("bad.guid"), "nonsense\n").unwrap();
     let mut wrong = Vec::new();
@@ -784,7 +784,7 @@ fn controllers_refuse_what_they_do_not_do() {
 /// OV-7, OV-17: call stacks by every controller, by name and level; `--join` says what the addresses lie in.
 #[test]
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn call_stacks() {
+fn every_controller_enables_call_stacks_by_name_and_level() {
     let place = Place::new("stacks");
     let this = std::env::current_exe().unwrap();
     let this = this.file_name().unwrap().to_str().unwrap();
@@ -842,7 +842,7 @@ fn call_stacks() {
 
 /// The names of providers and sessions neither move the terminal's cursor nor start lines.
 #[test]
-fn names_are_no_commands_for_the_terminal() {
+fn names_do_not_control_the_terminal() {
     let place = Place::new("names");
     let session = "red\u{1b}[31m\nline";
     let id = "6d5f0d0e-7c37-4b8e-9d3c-1f0a2b3c4d5e";
@@ -909,7 +909,7 @@ fn a_host_outlives_the_command_that_started_it() {
 
 /// A service is ended by a signal: what programs wrote before is in their sessions' files, which are complete.
 #[test]
-fn a_host_that_is_told_to_end_completes_its_sessions() {
+fn a_host_that_receives_a_signal_finalises_its_sessions() {
     let place = Place::new("ended");
     for number in 0..5 {
         let runtime = place.runtime();
@@ -935,7 +935,7 @@ fn a_host_that_is_told_to_end_completes_its_sessions() {
 
 /// A host that cannot begin says why once; a directory that is not to be had is no absence of sessions.
 #[test]
-fn what_hinders_a_host_is_told() {
+fn a_host_that_cannot_start_says_why_once() {
     let place = Place::new("hindered");
     let runtime = place.runtime();
     let output = place.etw(&["daemon", "--sessions", "none.json", runtime.to_str().unwrap()]);
@@ -955,7 +955,7 @@ fn what_hinders_a_host_is_told() {
 
 /// OV-12: a program has eight sessions for a provider, `etw record`'s own among them: whichever has nothing of it says so, with status 1.
 #[test]
-fn a_ninth_session_is_told() {
+fn a_ninth_session_reports_that_the_program_refused_it() {
     let place = Place::new("ninth");
     let name = |number| format!("s{number}");
     for number in 0..8 {
@@ -1070,7 +1070,7 @@ fn recorded_commands_have_their_signals() {
 
 /// A query says what a session wants, filters with it; a provider is wanted once.
 #[test]
-fn a_query_says_what_is_wanted() {
+fn a_query_shows_enablements_and_filters() {
     let place = Place::new("wanted");
     place.does(&format!(
         "session start q --buffering -p {NAME}:4:0x10 --pid 5 --payload Detail:Number>=1 --with sid"
@@ -1229,7 +1229,7 @@ fn logman_shows_levels_and_keywords_of_a_provider() {
 
 /// OV-24: the analyses of `xperf -i`.
 #[test]
-fn xperf_shows_traces() {
+fn xperf_prints_analyses_of_a_trace() {
     let place = Place::new("xperf-analysis");
     place.does(&format!("record -q -o a.etl -p {NAME} -- true"));
     assert!(place.does("xperf -i a.etl -a tracestats").contains("session  \"etw-record-"));

@@ -59,7 +59,7 @@ fn trace() -> Vec<u8> {
 }
 
 #[test]
-fn chrome() {
+fn chrome_output_has_slices_counters_and_names() {
     let file = TempFile::new(&trace());
     let out = file.path().with_extension("json");
     let told =
@@ -88,7 +88,7 @@ fn chrome() {
 }
 
 #[test]
-fn perfetto() {
+fn perfetto_output_has_slices_counters_and_names() {
     let file = TempFile::new(&trace());
     let out = file.path().with_extension("perfetto");
     stdout(&["convert", "--to", "perfetto", "-o", out.to_str().unwrap()], &[file.path()], 0);
@@ -119,7 +119,7 @@ fn perfetto() {
 
 /// A packet in two fragments, one whose beginning was lost, and one that is larger than its record.
 #[test]
-fn pcapng() {
+fn pcapng_output_joins_fragments_and_omits_incomplete_packets() {
     let mut file = FileBuilder::new();
     let start = file.header.start_raw;
     let fragments: [(u64, u32, &[u8]); 4] = [
@@ -166,7 +166,7 @@ fn pcapng() {
 
 /// OV-24, its decoder half: `tracefmt` and `tracerpt`, by their names; what they do not support is refused.
 #[test]
-fn front_ends() {
+fn tracefmt_and_tracerpt_work_by_their_names() {
     let folder = std::env::temp_dir().join(format!("etw-front-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let mut file = FileBuilder::new();
@@ -272,7 +272,7 @@ fn front_ends() {
 
 /// Names of a trace are text on the page, never markup.
 #[test]
-fn a_report_is_safe() {
+fn a_report_shows_names_as_text_not_markup() {
     let mut file = FileBuilder::new();
     let metadata = etw_tracelogging::MetadataBuilder::new("<script>&\"x", 0).finish().unwrap();
     crate::fixture::push_event(&mut file, 0, 10, &metadata, &[]);
@@ -286,7 +286,7 @@ fn a_report_is_safe() {
 
 /// The views of `stat`, each with its rows, in text and JSON.
 #[test]
-fn views() {
+fn each_view_of_stat_has_its_rows_in_text_and_json() {
     let file = TempFile::new(&trace());
     let text = |by: &str| stdout(&["stat", "--by", by], &[file.path()], 0);
     assert!(text("process").contains("10 maker.exe"));
@@ -304,7 +304,7 @@ fn views() {
 
 /// Facts that one record contains about others, before or behind it: names, and the stack of a context switch.
 #[test]
-fn joined() {
+fn join_adds_names_and_stacks_from_other_records() {
     let mut file = FileBuilder::new();
     let start = file.header.start_raw;
     let stack = [

@@ -116,7 +116,7 @@ fn selections() {
 
 /// Records that are wanted, by header and by field, as many as are wanted and the same for any number of threads.
 #[test]
-fn expressions_select() {
+fn expressions_select_the_same_records_for_any_number_of_threads() {
     let file = TempFile::new(&greetings(2000));
     let shown = |arguments: &[&str]| {
         stdout(&[&["dump", "--format", "json"], arguments].concat(), &[file.path()], 0)
@@ -141,7 +141,7 @@ fn expressions_select() {
 
 /// OV-20: schemas that the user names, of each kind, and what is wrong with them.
 #[test]
-fn named_schemas() {
+fn schemas_named_by_the_user_decode_events() {
     let file = TempFile::new(&every_header());
     let undecoded = |arguments: &[&str]| {
         let lines = json_lines(&stdout(
@@ -200,7 +200,7 @@ fn named_schemas() {
 
 /// Schemas gathered into a pack, learnt from a trace, and found without being named.
 #[test]
-fn packs() {
+fn packs_are_found_without_being_named() {
     let folder = std::env::temp_dir().join(format!("etw-packs-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let manifest = folder.join("maker.man");
@@ -453,7 +453,7 @@ fn no_byte_is_dropped_and_a_schema_that_fits_wins() {
 }
 
 #[test]
-fn raw_tells_where_each_record_lies() {
+fn raw_shows_the_offset_of_each_record() {
     let file = TempFile::new(&greetings(100));
     let mut places: Vec<(u64, u64)> =
         json_lines(&stdout(&["dump", "--raw", "--format", "json"], &[file.path()], 0))
@@ -483,7 +483,7 @@ fn raw_shows_traits_and_metadata_of_tracelogging_in_hex() {
 }
 
 #[test]
-fn integers_can_be_quoted() {
+fn json_integers_can_be_quoted() {
     let file = TempFile::new(&greetings(1));
     let plain = stdout(&["dump", "--format", "json"], &[file.path()], 0);
     assert!(plain.contains("\"number\":18446744073709551615,"));
@@ -532,7 +532,7 @@ fn two_passes_gather_schemas_first() {
 }
 
 #[test]
-fn damage_is_told_and_exits_with_1() {
+fn damage_is_reported_and_exits_with_1() {
     let mut bytes = greetings(200);
     bytes[0x1000 + 0x48..0x1000 + 0x60].fill(0);
     let file = TempFile::new(&bytes);
@@ -545,7 +545,7 @@ fn damage_is_told_and_exits_with_1() {
 }
 
 #[test]
-fn what_is_no_trace_exits_with_3_and_one_line() {
+fn a_file_that_is_not_a_trace_exits_with_3_and_one_line() {
     let text = TempFile::new(b"hello, this is a text file and not a trace");
     let empty = TempFile::new(b"");
     let missing = std::path::PathBuf::from("/no/such/file.etl");

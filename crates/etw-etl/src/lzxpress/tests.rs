@@ -261,7 +261,7 @@ fn random_stream(random: &mut Random, items: usize) -> (Vec<u8>, usize) {
 }
 
 #[test]
-fn known_streams() {
+fn known_streams_decode_to_known_bytes() {
     // By hand from MS-XCA 2.3.4: x, 14 more, y, 14 more; the halves 4 and 4 share a byte.
     let shared = [255, 255, 255, 0x5f, b'x', 7, 0, 0x44, b'y', 7, 0];
     assert_eq!(check(&shared, 30, 0), ([[b'x'; 15], [b'y'; 15]].concat(), Ok(11)));
@@ -276,7 +276,7 @@ fn known_streams() {
 }
 
 #[test]
-fn round_trips() {
+fn compressed_bytes_decompress_to_the_input() {
     let mut random = Random::new(1);
     assert_eq!(round_trip(&[]), [0xff; 4]);
     assert_eq!(round_trip(&[7]), [0xff, 0xff, 0xff, 0x7f, 7]);
@@ -360,7 +360,7 @@ fn compress_takes_bounded_time() {
 }
 
 #[test]
-fn truncated_anywhere() {
+fn a_stream_truncated_anywhere_is_an_error_or_a_prefix() {
     let mut random = Random::new(4);
     let (stream, size) = random_stream(&mut random, 120);
     let mut plain = vec![0; size];
@@ -512,7 +512,7 @@ fn real_buffers() {
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_name_the_offset() {
     let error = decompress(&[0xff, 0xff, 0xff, 0x7f, 1, 8, 0], &mut [0; 9]).unwrap_err();
     let text = "match reaches 2 bytes back, before the start at compressed byte 5, after 1 bytes of output";
     assert_eq!(error.to_string(), text);

@@ -113,7 +113,7 @@ fn end_of(sound: &Sound, row: &Row) -> usize {
 // ---------------------------------------------------------------- truncation
 
 #[test]
-fn cut_at_every_byte() {
+fn a_file_cut_at_any_byte_keeps_the_records_before_the_cut() {
     let sound = Sound::uniform();
     let logfile_end = end_of(&sound, &sound.rows[0]);
     let buffers = sound.offsets.len() - 1;
@@ -134,7 +134,7 @@ fn cut_at_every_byte() {
 }
 
 #[test]
-fn cut_at_every_byte_unfinalised() {
+fn an_unfinalised_file_cut_at_any_byte_keeps_the_records_before_the_cut() {
     let mut file = builder(GRID as u32);
     file.finalised = false;
     push_numbered(&mut file, 2, 60);
@@ -158,7 +158,7 @@ fn cut_at_every_byte_unfinalised() {
 }
 
 #[test]
-fn cut_at_every_byte_compressed() {
+fn a_compressed_file_cut_at_any_byte_keeps_the_buffers_before_the_cut() {
     let sound = Sound::compressed();
     let buffers = sound.offsets.len() - 1;
     for length in sound.offsets[1]..sound.bytes.len() {
@@ -182,7 +182,7 @@ fn cut_at_every_byte_compressed() {
 }
 
 #[test]
-fn a_large_file_cut_anywhere() {
+fn a_large_file_cut_anywhere_keeps_the_records_before_the_cut() {
     let sound = Sound::new(numbered(0x2000, 3, 3000));
     let mut rng = Rng::new(1);
     for _ in 0..40 {
@@ -195,7 +195,7 @@ fn a_large_file_cut_anywhere() {
 }
 
 #[test]
-fn a_wnode_cut_short_is_told_once() {
+fn a_truncated_wnode_is_reported_once() {
     let start = FileBuilder::new().header.start_raw;
     let mut file = builder(GRID as u32);
     file.push_buffer(BufferBuilder::new(GRID as u32, 0));
@@ -215,7 +215,7 @@ fn a_wnode_cut_short_is_told_once() {
 // ---------------------------------------------------------------- ranges overwritten
 
 #[test]
-fn whole_buffers_overwritten() {
+fn overwritten_buffers_cost_only_their_own_records() {
     for (fill, zeros) in [(Some(0), true), (Some(0xff), false), (None, false)] {
         let sound = Sound::uniform();
         let buffers = sound.offsets.len() - 1;
@@ -236,7 +236,7 @@ fn whole_buffers_overwritten() {
 }
 
 #[test]
-fn whole_compressed_buffers_overwritten() {
+fn overwritten_compressed_buffers_cost_only_their_own_records() {
     for (fill, zeros) in [(Some(0), true), (Some(0xff), false), (None, false)] {
         let sound = Sound::compressed();
         let buffers = sound.offsets.len() - 1;
@@ -254,7 +254,7 @@ fn whole_compressed_buffers_overwritten() {
 }
 
 #[test]
-fn the_first_buffer_overwritten() {
+fn an_overwritten_first_buffer_leaves_the_others_readable() {
     for sound in [Sound::uniform(), Sound::compressed()] {
         let (_, size) = sound.buffer(0);
         for (fill, zeros) in [(0, true), (0xff, false)] {
@@ -280,7 +280,7 @@ fn the_first_buffer_overwritten() {
 }
 
 #[test]
-fn buffer_headers_overwritten() {
+fn an_overwritten_buffer_header_costs_only_its_buffer() {
     let mut rng = Rng::new(2);
     for sound in [Sound::uniform(), Sound::compressed()] {
         for number in 1..sound.offsets.len() - 1 {
@@ -294,7 +294,7 @@ fn buffer_headers_overwritten() {
 }
 
 #[test]
-fn record_headers_overwritten() {
+fn an_overwritten_record_header_costs_only_its_buffer() {
     let sound = Sound::uniform();
     for victim in sound.rows.iter().filter(|row| row.buffer > 0) {
         let at = sound.offsets[victim.buffer as usize] + HEAD + victim.offset as usize;
@@ -390,7 +390,7 @@ fn malicious_buffer_size_in_a_compressed_file() {
 }
 
 #[test]
-fn malicious_filled_length() {
+fn a_malicious_filled_length_costs_only_its_buffer() {
     let sound = Sound::uniform();
     let number = 3;
     let start = number * GRID;
@@ -490,7 +490,7 @@ fn start_raw() -> i64 {
 }
 
 #[test]
-fn malicious_record_sizes() {
+fn malicious_record_sizes_cost_only_their_buffer() {
     let good = event_bytes(500, start_raw() + 5);
     let behind = event_bytes(501, start_raw() + 6);
     let at = good.len().next_multiple_of(8);
@@ -509,7 +509,7 @@ fn malicious_record_sizes() {
 }
 
 #[test]
-fn unknown_record_types() {
+fn an_unknown_record_type_ends_its_buffer() {
     let good = event_bytes(500, start_raw() + 5);
     let behind = event_bytes(501, start_raw() + 6);
     let at = good.len().next_multiple_of(8);
@@ -540,7 +540,7 @@ fn unknown_record_types() {
 }
 
 #[test]
-fn malicious_extended_chains() {
+fn malicious_extended_items_are_reported_as_damage() {
     let good = event_bytes(500, start_raw() + 5);
     let behind = event_bytes(501, start_raw() + 7);
     let items = ExtendedItemsBuf::from_items(&[(ExtType::RELATED_ACTIVITYID, &[7; 16])]).unwrap();
@@ -570,7 +570,7 @@ fn malicious_extended_chains() {
 }
 
 #[test]
-fn record_damage_in_a_compressed_buffer_is_told_at_the_buffer() {
+fn record_damage_in_a_compressed_buffer_is_reported_at_the_buffer() {
     let mut buffer = BufferBuilder::new(GRID as u32, 7);
     for number in 500..503 {
         buffer.push_bytes(&event_bytes(number, start_raw() + i64::from(number)));
@@ -590,7 +590,7 @@ fn record_damage_in_a_compressed_buffer_is_told_at_the_buffer() {
 }
 
 #[test]
-fn compressed_bytes_flipped() {
+fn flipped_bytes_cost_only_their_compressed_buffer() {
     let sound = Sound::compressed();
     let (start, size) = sound.buffer(4);
     for at in start + HEAD..start + size {
@@ -696,7 +696,7 @@ fn one_large_buffer_does_not_swell_the_others() {
 // ---------------------------------------------------------------- more or other bytes
 
 #[test]
-fn garbage_appended() {
+fn bytes_appended_to_a_file_are_reported_as_damage() {
     for sound in [Sound::uniform(), Sound::compressed()] {
         let length = sound.bytes.len();
         for count in [1, 8, 71, 72, 100, GRID - 1, GRID, 5 * GRID + 3] {
@@ -714,7 +714,7 @@ fn garbage_appended() {
 }
 
 #[test]
-fn reserved_zeros_are_no_damage() {
+fn reserved_zeros_are_not_damage() {
     for (preallocate, finalised) in [(true, true), (true, false), (false, false)] {
         for compressed in [false, true] {
             let mut file = builder(GRID as u32);
@@ -734,7 +734,7 @@ fn reserved_zeros_are_no_damage() {
 }
 
 #[test]
-fn bytes_inserted_or_removed_shift_what_is_behind_them() {
+fn buffers_behind_inserted_or_removed_bytes_are_found() {
     for sound in [Sound::uniform(), Sound::compressed()] {
         let (start, _) = sound.buffer(3);
         let (next, _) = sound.buffer(4);
@@ -761,7 +761,7 @@ fn bytes_inserted_or_removed_shift_what_is_behind_them() {
 }
 
 #[test]
-fn garbage_before_the_file() {
+fn bytes_before_a_file_are_reported_as_damage() {
     for sound in [Sound::uniform(), Sound::compressed()] {
         for count in [1, 100, 3 * GRID] {
             let mut bytes = vec![0; count];
@@ -802,7 +802,7 @@ fn concatenated_files_are_all_read() {
 // ---------------------------------------------------------------- no trace at all
 
 #[test]
-fn what_is_no_trace_is_an_error() {
+fn a_file_that_is_not_a_trace_is_an_error() {
     let sound = Sound::uniform();
     let mut random = vec![0; 100_000];
     Rng::new(4).fill(&mut random);
@@ -828,7 +828,7 @@ fn what_is_no_trace_is_an_error() {
 }
 
 #[test]
-fn what_is_no_file_is_an_error_at_once() {
+fn a_path_that_is_not_a_file_is_an_error_at_once() {
     let directory = std::env::temp_dir();
     assert!(matches!(TraceFile::open(&directory), Err(Error::NotAFile { .. })));
     assert!(matches!(TraceFile::open(directory.join("no such.etl")), Err(Error::Io { .. })));
@@ -957,7 +957,7 @@ impl ByteSource for Unreliable {
 }
 
 #[test]
-fn a_place_that_cannot_be_read_is_told_and_passed() {
+fn an_unreadable_range_is_reported_and_skipped() {
     let sound = Sound::uniform();
     let source = Unreliable {
         bytes: Arc::new(Mutex::new(sound.bytes.clone())),

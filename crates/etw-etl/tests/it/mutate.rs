@@ -97,7 +97,7 @@ fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Checks that a file gives at most the records that its size allows, and the same ones again.
+/// Reads a file and checks that its records, payloads and damage stay within what its size allows.
 fn check(bytes: Vec<u8>) {
     let size = bytes.len() as u64;
     let Ok(file) = TraceFile::from_bytes("mutant", bytes) else { return };

@@ -17,7 +17,7 @@ fn rust_chain(depth: usize, bottom: &mut dyn FnMut()) -> usize {
 }
 
 #[test]
-fn rust_functions() {
+fn rust_functions_have_the_frames_of_backtrace() {
     prepare();
     for depth in [0, 1, 7, 30, 150] {
         let mut seen = None;
@@ -50,17 +50,17 @@ fn through(library: Library) {
 }
 
 #[test]
-fn library_with_frame_pointers() {
+fn a_library_with_frame_pointers_has_the_frames_of_backtrace() {
     through(Library::with_frame_pointers());
 }
 
 #[test]
-fn library_without_frame_pointers() {
+fn a_library_without_frame_pointers_has_the_frames_of_backtrace() {
     through(Library::without_frame_pointers());
 }
 
 #[test]
-fn callbacks_of_the_c_library() {
+fn callbacks_of_the_c_library_have_the_frames_of_backtrace() {
     extern "C" fn compare(a: *const libc::c_void, b: *const libc::c_void) -> libc::c_int {
         both().assert_same();
         // SAFETY: elements of the array below.

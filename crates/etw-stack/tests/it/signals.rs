@@ -192,13 +192,13 @@ fn at_random_instructions() {
 }
 
 #[test]
-fn on_the_threads_stack() {
+fn a_handler_on_the_threads_stack_captures_it() {
     install(libc::SIGPROF, 0);
     at_random_instructions();
 }
 
 #[test]
-fn on_an_alternate_stack() {
+fn a_handler_on_an_alternate_stack_captures_both() {
     install(libc::SIGURG, libc::SA_ONSTACK);
     let libraries = [Library::with_frame_pointers(), Library::without_frame_pointers()];
     prepare();
@@ -212,7 +212,7 @@ fn on_an_alternate_stack() {
 }
 
 #[test]
-fn while_an_exception_is_thrown() {
+fn a_handler_captures_the_stack_while_an_exception_is_thrown() {
     install(libc::SIGPROF, 0);
     prepare();
     throw();
@@ -235,7 +235,7 @@ fn throw() {
 }
 
 #[test]
-fn in_the_vdso() {
+fn a_handler_captures_the_stack_of_the_vdso() {
     install(libc::SIGPROF, 0);
     prepare();
     let vdso = etw_stack::modules().into_iter().find(|m| {

@@ -24,7 +24,7 @@ fn on_stack_of(size: usize, f: extern "C" fn(*mut c_void) -> *mut c_void, argume
 }
 
 #[test]
-fn the_smallest_stack() {
+fn the_smallest_stack_is_captured() {
     extern "C" fn run(out: *mut c_void) -> *mut c_void {
         // SAFETY: the array below.
         let out = unsafe { &mut *out.cast::<[u64; MAX_FRAMES]>() };
@@ -73,7 +73,7 @@ fn raise_once() -> u64 {
 
 /// A handler runs because the stack has overflown into its guard.
 #[test]
-fn an_overflown_stack() {
+fn an_overflowing_stack_is_captured() {
     thread_local! {
         static COUNT: Cell<usize> = const { Cell::new(0) };
         static ADDRESS: Cell<u64> = const { Cell::new(0) };
@@ -116,7 +116,7 @@ fn an_overflown_stack() {
 
 /// A call of an address where nothing is.
 #[test]
-fn a_jump_into_nowhere() {
+fn a_call_of_an_unmapped_address_is_captured() {
     extern "C" fn compare(signal: libc::c_int) {
         handler(signal);
         // SAFETY: ends the child.
@@ -147,7 +147,7 @@ fn a_jump_into_nowhere() {
 /// A stack that the program made itself and switched to.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn a_stack_of_the_programs_own() {
+fn a_stack_that_the_program_made_is_captured() {
     use crate::reference::{Both, both};
 
     extern "C" fn at_the_bottom(seen: *mut c_void) {
