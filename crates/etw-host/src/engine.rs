@@ -302,7 +302,7 @@ impl<S: Sink> Engine<S> {
         !settled.is_empty()
     }
 
-    /// Writers are not admitted for a session any more.
+    /// Writers are no longer admitted for a session.
     pub fn close_admission(&mut self, slot: usize) {
         if let Some(hosted) = self.sessions.get_mut(&slot) {
             hosted.is_closed = true;

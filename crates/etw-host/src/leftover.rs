@@ -39,7 +39,7 @@ pub struct Leftover {
     pub facts: SessionFacts,
     /// Buffers by file and slot; each as long as the session's buffers.
     pub buffers: BTreeMap<Place, Vec<u8>>,
-    /// Events in them.
+    /// The number of events in them.
     pub events: u64,
     /// Events that the program's writers counted as lost.
     pub lost: u64,

@@ -115,7 +115,7 @@ const MAX_ORIGINS: usize = 4096;
 /// `Disk` if the buffer cannot be written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
-    /// Events that the session was to receive.
+    /// Events that programs attempted to write to the session.
     pub attempted: u64,
     /// Events in buffers or files.
     pub stored: u64,

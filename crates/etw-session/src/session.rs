@@ -737,7 +737,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.out > 0 || !self.full.is_empty()
     }
 
-    /// The buffer is where it belongs; its memory is free again.
+    /// Called when a buffer is stored. Its memory is free again.
     pub fn stored(&mut self, full: FullBuffer<B>) {
         self.out -= 1;
         self.count_in_series(&full);
@@ -868,7 +868,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.free.len()
     }
 
-    /// More buffers; those of another size are left out.
+    /// Adds buffers. Buffers of another size are ignored.
     pub fn add_buffers(&mut self, buffers: Vec<B>) {
         let size = self.settings.buffer_size as usize;
         for memory in buffers.into_iter().filter(|memory| memory.as_ref().len() == size) {
@@ -876,7 +876,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
-    /// No more events; what there is becomes full buffers. Empty ones are let go.
+    /// Ends the session: it accepts no more events, open buffers become full ones, and empty buffers are released.
     pub fn stop(&mut self, now: i64) {
         if self.settings.policy.is_in_memory() {
             // Nobody is waiting for a flush: a snapshot has a marker of its own.

@@ -55,7 +55,7 @@ impl<S: Sink> Engine<S> {
             if is_reported {
                 session.stop(now);
                 kill_point("end reported");
-                // With its report the session is final, or without.
+                // The session is final, with or without its report.
                 self.make_final();
             }
         }

@@ -35,7 +35,7 @@ fn sequential() {
     assert_eq!((session.state(), session.facts().buffers), (State::Stopped, 6));
 }
 
-/// OV-4: at its maximum size a sequential file takes no more, and what comes is counted.
+/// OV-4: at its maximum size, a sequential file accepts no more events, and later ones are counted as lost.
 #[test]
 fn a_full_file_takes_no_more() {
     let mut session = session(LogMode::Sequential { max_size: Some(4 * 1024) }, 8);

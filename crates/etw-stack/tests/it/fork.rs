@@ -99,7 +99,7 @@ fn libraries_come_and_go() {
             }
         });
         for path in &paths {
-            // Most likely at the place of the one before.
+            // The new library is probably at the old one's address.
             let library = Library::load(path);
             prepare();
             for name in CHAINS {

@@ -162,7 +162,7 @@ fn chains_end(planted: Planted) {
             let count = capture(&mut frames, 0);
             let again = capture(&mut [0; MAX_FRAMES], 0);
             assert_eq!(count, again);
-            // The caller and the planted function are there, whatever comes then.
+            // The first frames are the caller and the planted function; the rest may differ.
             let code = planted as usize as u64;
             assert!(frames[..count].iter().any(|a| (code..code + 64).contains(a)), "{fp:x}");
             ended += usize::from(count < MAX_FRAMES);
@@ -199,7 +199,7 @@ fn code_without_unwind_information_is_left_by_its_chain() {
     assert!(outer_count > 2);
 }
 
-/// Nothing was prepared: in a process of its own.
+/// Runs in another process, in which `prepare` was not called.
 #[test]
 fn before_anything_is_prepared() {
     const INNER: &str = "ETW_STACK_UNPREPARED";

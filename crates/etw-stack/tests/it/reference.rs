@@ -2,7 +2,7 @@
 
 use etw_stack::{MAX_FRAMES, capture};
 
-/// The stack of the caller as we and as `backtrace` see it.
+/// The caller's stack from `capture` and from `backtrace`.
 pub struct Both {
     pub ours: Vec<u64>,
     /// The frames from the same function on. The first address differs, since it belongs to another call.

@@ -111,7 +111,7 @@ fn the_newest_global_session_has_a_classic_provider() {
     let missing: Vec<u64> = (0..end).filter(|n| !all.contains(&(id, *n))).collect();
     assert!(end >= said, "{said}");
     assert_eq!(missing.len() as u64, a.lost, "{missing:?} {:?}", a.losses);
-    // So are the events that the two killed programs were writing.
+    // The events that the two killed programs were writing are counted as lost, too.
     assert!(missing.len() <= 1 && b.lost <= 2, "{missing:?} {:?}", b.losses);
 }
 
