@@ -3,9 +3,11 @@
 //! * every source file opens with a `//!` line, and none is named `mod.rs`;
 //! * prose uses the words of `docs/GLOSSARY.md` and not those that it replaces;
 //! * relative links in Markdown lead to a file and, behind `#`, to a heading;
-//! * names and paths in `ARCHITECTURE.md` exist, and each source folder is named there.
+//! * names and paths in `ARCHITECTURE.md` exist, and each source folder is named there;
+//! * a crate's documentation and README have a row for each of its features.
 
 mod architecture;
+mod features;
 mod links;
 mod prose;
 
@@ -34,6 +36,7 @@ pub fn run() -> Result<()> {
     faults.extend(prose::faults(&documents));
     faults.extend(links::faults(&documents));
     faults.extend(architecture::faults(&documents));
+    faults.extend(features::faults(&documents));
     for fault in &faults {
         println!("{fault}");
     }

@@ -188,7 +188,7 @@ impl Shop<'_> {
         record.descriptor.keyword.0 = 0x1;
         record.activity_id = self.activity;
         (record.process_id, record.thread_id) = (Some(4321), Some(5000 + self.order));
-        record.cpu_times = Some((1, 2));
+        record.cpu_times = Some(etw_types::CpuTimes { kernel: 1, user: 2 });
         record.order_time = at(self.file, head.microseconds);
         self.file.push(self.cpu, &record)?;
         Ok(())

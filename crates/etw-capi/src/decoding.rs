@@ -7,8 +7,8 @@ use std::sync::Arc;
 use etw_api::Guid;
 use etw_decode::{Catalog, Decoded, Decoder, Source};
 use etw_types::{
-    Channel, EventDescriptor, EventFlags, EventProperty, EventRecord, ExtType, ExtendedItemsBuf,
-    HeaderType, Hook, Keyword, Level, Opcode,
+    Channel, CpuTimes, EventDescriptor, EventFlags, EventProperty, EventRecord, ExtType,
+    ExtendedItemsBuf, HeaderType, Hook, Keyword, Level, Opcode,
 };
 
 use crate::abi::{bytes, pointer};
@@ -163,7 +163,7 @@ impl Event {
         record.order_time = header.time;
         record.process_id = Some(header.process_id);
         record.thread_id = Some(header.thread_id);
-        record.cpu_times = Some((header.kernel_time, header.user_time));
+        record.cpu_times = Some(CpuTimes { kernel: header.kernel_time, user: header.user_time });
         let provider = header.provider.guid();
         record.provider = Some(provider);
         record.activity_id = header.activity.guid();

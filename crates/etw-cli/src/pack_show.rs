@@ -82,9 +82,9 @@ fn json_field(schema: &Schema, index: usize, field: &Field, budget: &mut usize) 
         "in_type": null,
         "out_type": null,
         "length": match field.length {
-            Length::Own => Value::Null,
             Length::Fixed(length) => json!(length),
             Length::Field(source) => json!(name_of(source)),
+            _ => Value::Null,
         },
         "count": match field.count {
             Count::Fixed(count) => json!(count),
@@ -114,7 +114,7 @@ fn map(map: &Map) -> Value {
         map.entries.iter().map(|(value, text)| json!({"value": value, "text": text.trim_end()}));
     json!({
         "name": map.name,
-        "kind": match map.kind { MapKind::Value => "valueMap", MapKind::Bits => "bitMap" },
+        "kind": if map.kind == MapKind::Bits { "bitMap" } else { "valueMap" },
         "values": values.collect::<Vec<_>>(),
     })
 }

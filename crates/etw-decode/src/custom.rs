@@ -4,6 +4,7 @@ use std::fmt;
 
 /// The result of a decoder.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Rendered {
     /// JSON text, as it is in JSON and in other formats.
     Json(String),

@@ -35,6 +35,7 @@ pub struct Field {
 
 /// How values of a field are stored.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum Kind {
     /// A value.
     Scalar {
@@ -63,6 +64,7 @@ pub enum Kind {
 
 /// How many values a field has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Count {
     /// One value, not an array.
     One,
@@ -78,6 +80,7 @@ pub enum Count {
 
 /// How long a text or binary value is: characters or bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Length {
     /// As its type says.
     Own,

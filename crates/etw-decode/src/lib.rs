@@ -27,7 +27,7 @@
 //! The crate reads neither files nor sessions. Hostile schemas and payloads give a reason, never a panic, and the cost of one event
 //! is bounded.
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
 //! | `cbor` | `Cbor`, a decoder of custom-serialised fields |
 //! | `pdb` | formats of WPP messages in PDB files |

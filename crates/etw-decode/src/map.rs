@@ -17,6 +17,7 @@ pub struct Map {
 
 /// The kind of values that the entries of a map name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum MapKind {
     /// The whole value.
     #[default]

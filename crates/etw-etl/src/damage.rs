@@ -239,9 +239,48 @@ pub enum Error {
     NotAnEtl {
         /// Path of the file.
         path: PathBuf,
-        /// A description of the file's first bytes.
-        found: String,
+        /// What the file contains instead.
+        found: FoundInstead,
     },
+}
+
+/// What a file that is not a trace contains where a buffer header and a logfile header belong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FoundInstead {
+    /// Fewer bytes than a buffer header has.
+    TooShort {
+        /// Size of the file in bytes.
+        size: usize,
+    },
+    /// Zeros.
+    Zeros,
+    /// Text: its start.
+    Text(String),
+    /// Other bytes: the first eight.
+    Bytes(Vec<u8>),
+    /// A buffer, but neither a logfile header nor a buffer with events.
+    NoEvents,
+}
+
+impl fmt::Display for FoundInstead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FoundInstead::TooShort { size } => {
+                write!(f, "{size} bytes, less than one buffer header")
+            }
+            FoundInstead::Zeros => f.write_str("it starts with zeros"),
+            FoundInstead::Text(start) => write!(f, "it starts with the text {start:?}"),
+            FoundInstead::Bytes(start) => {
+                f.write_str("it starts with the bytes ")?;
+                start.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                f.write_str(" where a buffer header and a logfile header belong")
+            }
+            FoundInstead::NoEvents => {
+                f.write_str("no readable logfile header and no buffer with events")
+            }
+        }
+    }
 }
 
 impl fmt::Display for Error {

@@ -41,7 +41,7 @@ pub mod relog;
 pub mod repair;
 pub mod write;
 
-pub use damage::{Damage, DamageKind, DamageLog, Error};
+pub use damage::{Damage, DamageKind, DamageLog, Error, FoundInstead};
 
 /// The example of `README.md`, as a doc-test.
 #[cfg(doctest)]

@@ -25,7 +25,7 @@
 
 use crate::DamageKind;
 use etw_types::{
-    Channel, EventDescriptor, EventFlags, EventHeader, EventRecord, ExtendedItems, Guid,
+    Channel, CpuTimes, EventDescriptor, EventFlags, EventHeader, EventRecord, ExtendedItems, Guid,
     HeaderType, Hook, Keyword, Level, MessageFlags, Opcode, le,
 };
 
@@ -262,9 +262,15 @@ fn kernel(bytes: &[u8], header: HeaderType) -> Option<EventRecord<'_>> {
         event.process_id = le::u32(bytes, 0x0c);
     }
     if matches!(header, System32 | System64) {
-        event.cpu_times = le::u32(bytes, 0x18).zip(le::u32(bytes, 0x1c));
+        event.cpu_times = cpu_times(bytes, 0x18);
     }
     Some(event)
+}
+
+#[inline]
+fn cpu_times(bytes: &[u8], offset: usize) -> Option<CpuTimes> {
+    let (kernel, user) = le::u32(bytes, offset).zip(le::u32(bytes, offset + 4))?;
+    Some(CpuTimes { kernel, user })
 }
 
 fn classic<'a>(
@@ -290,7 +296,7 @@ fn classic<'a>(
     event.descriptor.opcode = Opcode(*bytes.get(0x04)?);
     event.descriptor.level = Level(*bytes.get(0x05)?);
     event.descriptor.version = *bytes.get(0x06)?;
-    event.cpu_times = le::u32(bytes, 0x28).zip(le::u32(bytes, 0x2c));
+    event.cpu_times = cpu_times(bytes, 0x28);
     Some(event)
 }
 

@@ -22,7 +22,7 @@ use crate::Error;
 use crate::header::LogfileHeader;
 use crate::read::{OrderTime, Records, RecordsOptions, TraceFile};
 use crate::record;
-use crate::write::{FileHeader, TraceWriter, WriteError, WriterOptions, logfile_builder};
+use crate::write::{FileHeader, Starter, TraceWriter, WriteError, WriterOptions, logfile_builder};
 use etw_types::{
     BufferHeader, Clock, ClockType, EventRecord, FileTime, HeaderType, Hook, LogFileMode,
     MessageFlags,
@@ -206,8 +206,10 @@ impl Relog {
             let input = &mut self.inputs[record.position.file_index as usize];
             if input.is_logfile_header(&record) {
                 if input.is_base {
-                    let ids = (record.process_id, record.thread_id);
-                    writer.header_mut().ids = (ids.0.unwrap_or(0), ids.1.unwrap_or(0));
+                    writer.header_mut().starter = Starter {
+                        process_id: record.process_id.unwrap_or(0),
+                        thread_id: record.thread_id.unwrap_or(0),
+                    };
                 }
                 continue;
             }
@@ -402,7 +404,7 @@ fn new_header(files: &[TraceFile], base: usize, compressed: bool) -> FileHeader 
     logfile.number_of_processors = processors.unwrap_or(1);
     let cpus = files.iter().map(TraceFile::cpu_count).max().unwrap_or(0);
     let start_raw = base.map_or(0, |file| file.clock().raw_start);
-    let mut header = FileHeader { logfile, start_raw, ids: (0, 0) };
+    let mut header = FileHeader { logfile, start_raw, starter: Starter::default() };
     header.logfile.buffer_size = buffer_size(&header, files);
     header.set_layout(cpus, compressed);
     header
@@ -414,7 +416,7 @@ fn buffer_size(header: &FileHeader, files: &[TraceFile]) -> u32 {
         let promised = file.header().map_or(0, |header| header.buffer_size);
         file.totals().largest_buffer.max(promised)
     });
-    let first = logfile_builder(&header.logfile, header.start_raw, header.ids, LARGEST_BUFFER);
+    let first = logfile_builder(&header.logfile, header.start_raw, header.starter, LARGEST_BUFFER);
     let first = first.map_or(0, |buffer| (BufferHeader::SIZE + buffer.len()) as u32);
     let size = largest.max().unwrap_or(0x10000).max(first).min(LARGEST_BUFFER);
     size.next_multiple_of(0x400)

@@ -27,6 +27,6 @@ mod trace_writer;
 
 pub use buffer_builder::{BufferBuilder, compress_buffer};
 pub use file_builder::FileBuilder;
-pub use header_buffer::{FileHeader, logfile_buffer, logfile_builder};
+pub use header_buffer::{FileHeader, Starter, logfile_buffer, logfile_builder};
 pub use record::{EncodeError, encode};
 pub use trace_writer::{TraceWriter, WriteError, WriterOptions};

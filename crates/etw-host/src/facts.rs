@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use etw_etl::header::LogfileHeader;
+use etw_etl::write::Starter;
 use etw_ring::RawClock;
 use etw_session::{LogMode, LogPolicy, SessionClock};
 use etw_types::{Clock, ClockType, FileTime, LogFileMode, le};
@@ -104,14 +105,9 @@ impl SessionFacts {
     /// # Errors
     /// `InvalidInput` for names that the buffer cannot hold.
     pub fn header_buffer(&self, header: &LogfileHeader) -> io::Result<Vec<u8>> {
-        etw_etl::write::logfile_buffer(
-            header,
-            self.start_raw,
-            (self.process_id, self.thread_id),
-            &[],
-            header.buffer_size,
-        )
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
+        let starter = Starter { process_id: self.process_id, thread_id: self.thread_id };
+        etw_etl::write::logfile_buffer(header, self.start_raw, starter, &[], header.buffer_size)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
     }
 
     /// The bytes of the facts, for a `.part` file or the keeper.

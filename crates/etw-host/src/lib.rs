@@ -9,6 +9,10 @@
 //! * [`engine`]: the loop of every host: drain, merge, route, seal, store; [`part`], [`leftover`], [`file_recovery`]: recovery
 //!   after a crash;
 //! * [`PrivateSession`]: a session of one process: an engine with one pool and one session. `etwd` has an engine with many.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `serde` | the slots of pools as data, for a host that keeps them across crashes |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod clock;

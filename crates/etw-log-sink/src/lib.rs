@@ -26,6 +26,11 @@
 //! If an event cannot be written, the sink prints `Error emitting ETW event` on standard output, at most once a second, and the
 //! sessions count the loss. If a context does not fit (more than 64 properties, or 4096 bytes of metadata and message), the event has
 //! no properties. If the message alone does not fit, it is truncated.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `console` (default) | `ConsoleSink`: lines with local time on standard output |
+//! | `log` | any sink as a backend of the `log` crate |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 

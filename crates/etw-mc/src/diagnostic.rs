@@ -4,6 +4,7 @@ use std::fmt;
 
 /// Whether a diagnostic prevents the outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Severity {
     /// No output is written.
     Error,

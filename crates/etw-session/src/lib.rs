@@ -38,6 +38,10 @@
 //! ```
 //!
 //! A [`PayloadFilter`] reads a payload by TraceLogging metadata: the event's own or, for an event that carries none, the filter's.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `serde` | enablements as data, for messages and files of settings |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 

@@ -25,6 +25,10 @@
 //! };
 //! assert_eq!(clock.filetime(5_001_000).unwrap().to_string(), "2020-01-01T00:00:00.5000000Z");
 //! ```
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `serde` | GUIDs as text and masks as numbers, for messages and files of settings |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -69,7 +73,7 @@ pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT, is_system_
 pub use layout::{Field, FieldValue};
 pub use log_file_mode::LogFileMode;
 pub use module::LoadedModule;
-pub use record::{EventRecord, Position};
+pub use record::{CpuTimes, EventRecord, Position};
 pub use session_report::{SESSION_REPORTS, is_session_report};
 pub use status::Status;
 pub use time::{Clock, ClockType, FileTime, SystemTime};

@@ -16,6 +16,15 @@ pub struct Position {
     pub offset: u32,
 }
 
+/// CPU time of a thread, in ticks of the timer's resolution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CpuTimes {
+    /// Ticks in kernel mode.
+    pub kernel: u32,
+    /// Ticks in user mode.
+    pub user: u32,
+}
+
 /// One event, borrowed from its buffer: header, extended items, payload.
 ///
 /// Files and real-time sessions yield it, and decoders take it. [`header`](EventRecord::header) decides which fields are
@@ -56,8 +65,8 @@ pub struct EventRecord<'a> {
     pub process_id: Option<u32>,
     /// Thread that wrote it.
     pub thread_id: Option<u32>,
-    /// Ticks of the thread in kernel mode and in user mode, in units of the timer resolution.
-    pub cpu_times: Option<(u32, u32)>,
+    /// CPU time of the thread until the write.
+    pub cpu_times: Option<CpuTimes>,
     /// See the table above; the class GUID of the hook's group for kernel records.
     pub provider: Option<Guid>,
     /// Id, version, level, opcode, task, keyword, as far as the header has them.
@@ -120,14 +129,14 @@ impl<'a> EventRecord<'a> {
         self.process_id = Some(header.process_id);
         self.provider = Some(header.provider);
         self.descriptor = header.descriptor;
-        self.cpu_times = Some((header.kernel_time, header.user_time));
+        self.cpu_times = Some(CpuTimes { kernel: header.kernel_time, user: header.user_time });
         self.activity_id = header.activity_id;
     }
 
     /// The header with which an EVENT or ERROR record is stored; its size is 0.
     #[inline]
     pub fn event_header(&self) -> EventHeader {
-        let (kernel_time, user_time) = self.cpu_times.unwrap_or((0, 0));
+        let CpuTimes { kernel: kernel_time, user: user_time } = self.cpu_times.unwrap_or_default();
         EventHeader {
             size: 0,
             header_type: self.header,

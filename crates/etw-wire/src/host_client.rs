@@ -26,6 +26,7 @@ pub struct Client {
 
 /// The error of a request to a host: it was not sent, or the host rejected it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum ClientError {
     /// No host listens in this directory.
     NoHost(PathBuf),
@@ -35,7 +36,7 @@ pub enum ClientError {
     Io(io::Error),
     /// The host rejected the request, with an ETW status and a reason.
     Refused {
-        /// A Win32 value.
+        /// A Win32 status.
         status: u32,
         /// The reason, in a sentence.
         message: String,
@@ -57,7 +58,14 @@ impl std::fmt::Display for ClientError {
     }
 }
 
-impl std::error::Error for ClientError {}
+impl std::error::Error for ClientError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ClientError::Io(error) => error.source(),
+            _ => None,
+        }
+    }
+}
 
 impl ClientError {
     /// The status that ETW's functions return for this error.

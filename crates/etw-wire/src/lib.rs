@@ -21,6 +21,10 @@
 //! ```
 //!
 //! Neither side trusts the other's bytes: an invalid message ends the connection.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `requests` | the requests of controllers, the host's responses, and live streams |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(target_os = "linux"), allow(unused))]
 

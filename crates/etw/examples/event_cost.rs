@@ -58,7 +58,7 @@ fn main() -> Result<(), etw::SessionError> {
             .write(&PROVIDER, None, None);
     })?;
     let handle = event_register(&PROVIDER.id(), None)
-        .map_err(|_| etw::SessionError::Limit("no registration"))?;
+        .map_err(|_| etw::SessionError::Io(std::io::Error::other("no registration")))?;
     let descriptor = EventDescriptor { level: Level::WARNING, ..EventDescriptor::default() };
     run("event_write, i32 and a 32-byte string", Some(0), |n| {
         let n = n.to_le_bytes();

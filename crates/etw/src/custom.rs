@@ -7,6 +7,7 @@ use std::fmt;
 /// Numbers 0 to 4 are Microsoft's; 5 to 31 are free for all.
 #[doc(alias = "TRACELOGGING_PROTOCOL_MICROSOFT_RESERVED0")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Protocol {
     /// A protocol of Microsoft, 0 to 4.
     Microsoft(u8),

@@ -38,7 +38,7 @@
 //! | `stacks` (default) | call stacks in events, for sessions that ask for them |
 //! | `session` | `Session`: private sessions, hosted by a thread of this program |
 //! | `control` | `Controller`: sessions of the host of this user or of the machine (Linux) |
-//! | `consumer` | `Consumer`: their events, live (Linux); includes `control` |
+//! | `consumer` | `open`: decoded events of trace files; `Consumer`: those of a running session (Linux); includes `control` |
 //!
 //! # Limits
 //!
@@ -130,7 +130,7 @@ pub use provider::{ControlCode, EnableCallback, EnableChange, MAX_SESSIONS, Prov
 pub use registration::Registration;
 #[cfg(feature = "session")]
 #[cfg_attr(docsrs, doc(cfg(feature = "session")))]
-pub use session::{MAX_PRIVATE_SESSIONS, Session, SessionBuilder, SessionError};
+pub use session::{MAX_PRIVATE_SESSIONS, Session, SessionBuilder, SessionError, SessionLimit};
 #[cfg(any(feature = "session", feature = "control"))]
 #[cfg_attr(docsrs, doc(cfg(any(feature = "session", feature = "control"))))]
 pub use target::EnableTarget;

@@ -64,14 +64,36 @@ pub struct Session {
 pub enum SessionError {
     /// The session could not be started.
     Start(StartError),
-    /// A limit of ETW: four private sessions in a process, eight sessions for a provider.
-    Limit(&'static str),
+    /// The request exceeds a limit of ETW.
+    Limit(SessionLimit),
     /// Filters that ETW does not allow.
     Filters(FilterError),
-    /// An operation that private sessions do not support.
-    Unsupported(&'static str),
-    /// An error of the session's file.
+    /// A snapshot of a session that is not in memory.
+    NotInMemory,
+    /// The system refused a file operation.
     Io(io::Error),
+}
+
+/// A limit of ETW on sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SessionLimit {
+    /// A process can have four private sessions.
+    PrivateSessions,
+    /// A process can be attached to eight hosts; each private session counts as one.
+    Hosts,
+    /// Eight sessions can enable a provider.
+    SessionsOfProvider,
+}
+
+impl fmt::Display for SessionLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SessionLimit::PrivateSessions => "a process can have four private sessions",
+            SessionLimit::Hosts => "this process is attached to eight hosts already",
+            SessionLimit::SessionsOfProvider => "the provider is enabled in eight sessions already",
+        })
+    }
 }
 
 impl SessionError {
@@ -81,7 +103,7 @@ impl SessionError {
             SessionError::Start(error) => error.status(),
             SessionError::Limit(_) => Status::ERROR_NO_SYSTEM_RESOURCES,
             SessionError::Filters(_) => Status::ERROR_INVALID_PARAMETER,
-            SessionError::Unsupported(_) => Status::ERROR_NOT_SUPPORTED,
+            SessionError::NotInMemory => Status::ERROR_NOT_SUPPORTED,
             SessionError::Io(error) => match error.kind() {
                 io::ErrorKind::StorageFull => Status::ERROR_DISK_FULL,
                 io::ErrorKind::NotConnected => Status::ERROR_WMI_INSTANCE_NOT_FOUND,
@@ -95,14 +117,25 @@ impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SessionError::Start(error) => error.fmt(f),
-            SessionError::Limit(what) | SessionError::Unsupported(what) => f.write_str(what),
+            SessionError::Limit(limit) => limit.fmt(f),
+            SessionError::NotInMemory => f.write_str("only a session in memory has a snapshot"),
             SessionError::Filters(error) => error.fmt(f),
             SessionError::Io(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for SessionError {}
+impl std::error::Error for SessionError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // `Display` prints the inner error, so its source comes next in the chain.
+        match self {
+            SessionError::Start(error) => error.source(),
+            SessionError::Io(error) => error.source(),
+            SessionError::Filters(error) => error.source(),
+            SessionError::Limit(_) | SessionError::NotInMemory => None,
+        }
+    }
+}
 
 impl From<StartError> for SessionError {
     fn from(error: StartError) -> SessionError {
@@ -236,7 +269,7 @@ impl SessionBuilder {
             (running < MAX_PRIVATE_SESSIONS).then_some(running + 1)
         });
         if taken.is_err() {
-            return Err(SessionError::Limit("a process can have four private sessions"));
+            return Err(SessionError::Limit(SessionLimit::PrivateSessions));
         }
         self.options.modules = crate::stacks::modules;
         let started = registry::attach(
@@ -245,7 +278,7 @@ impl SessionBuilder {
                 let host: Arc<dyn Host> = session.clone();
                 Ok((host, session.writer(), session))
             },
-            || SessionError::Limit("this process is attached to eight hosts already"),
+            || SessionError::Limit(SessionLimit::Hosts),
         );
         let (attachment, host) = started.inspect_err(|_| {
             RUNNING.fetch_sub(1, Ordering::AcqRel);
@@ -310,7 +343,7 @@ impl Session {
         registry::set(self.attachment, 0, providers, Some(&enable), self.source).map_err(|_| {
             let _ = registry::set(self.attachment, 0, providers, None, self.source);
             self.host.disable(id);
-            SessionError::Limit("the provider is enabled in eight sessions already")
+            SessionError::Limit(SessionLimit::SessionsOfProvider)
         })
     }
 
@@ -348,12 +381,10 @@ impl Session {
     /// Writes the events of a session in memory to a file. The session continues. Returns the number of buffers.
     ///
     /// # Errors
-    /// The file's error, or `Unsupported` for a session with a file of its own.
+    /// `Io`: the file cannot be written. `NotInMemory`: the session has a file of its own.
     pub fn snapshot(&self, path: impl AsRef<Path>) -> Result<u64, SessionError> {
         self.host.snapshot(path.as_ref()).map_err(|error| match error.kind() {
-            io::ErrorKind::Unsupported => {
-                SessionError::Unsupported("only a session in memory has a snapshot")
-            }
+            io::ErrorKind::Unsupported => SessionError::NotInMemory,
             _ => SessionError::Io(error),
         })
     }

@@ -280,7 +280,6 @@ impl Builder {
     fn field(&mut self, field: &Field, rest: usize) {
         let mut flags = if field.tag != 0 { HAS_TAGS } else { 0 };
         let count = match field.count {
-            Count::One => Number::Is(1),
             Count::Fixed(count) => {
                 flags |= FIXED_COUNT;
                 Number::Is(count)
@@ -297,6 +296,8 @@ impl Builder {
                 flags |= FIXED_COUNT;
                 Number::Is(u16::try_from(rest).unwrap_or(u16::MAX))
             }
+            // `One`; TDH can express no other counts.
+            _ => Number::Is(1),
         };
         let (mut in_type, out_type) = field.types;
         let is_counted = matches!(&field.kind, Kind::Scalar { wire, .. }
@@ -310,10 +311,6 @@ impl Builder {
                 flags |= PARAM_LENGTH;
                 Number::Before
             }
-            Length::Own => {
-                let size = in_type.fixed_size(self.pointer_size).unwrap_or(0);
-                Number::Is(if field.is_struct() { 0 } else { size as u16 })
-            }
             Length::Fixed(length) => {
                 flags |= FIXED_LENGTH;
                 Number::Is(length)
@@ -321,6 +318,11 @@ impl Builder {
             Length::Field(source) => {
                 flags |= PARAM_LENGTH;
                 Number::Field(source)
+            }
+            // `Own`; TDH can express no other lengths.
+            _ => {
+                let size = in_type.fixed_size(self.pointer_size).unwrap_or(0);
+                Number::Is(if field.is_struct() { 0 } else { size as u16 })
             }
         };
         let other = match (&field.kind, &field.map) {

@@ -22,10 +22,10 @@ const ENTRY_SIZE: usize = 8;
 pub fn map_info(map: &Map, source: Option<Source>) -> Vec<u8> {
     let is_wbem = matches!(source, Some(Source::Mof | Source::Kernel | Source::Header));
     let flags = match (map.kind, is_wbem) {
-        (MapKind::Value, false) => MANIFEST_VALUES,
         (MapKind::Bits, false) => MANIFEST_BITS,
-        (MapKind::Value, true) => WBEM_VALUES,
         (MapKind::Bits, true) => WBEM_BITS,
+        (_, false) => MANIFEST_VALUES,
+        (_, true) => WBEM_VALUES,
     };
     let base = FIXED_SIZE + map.entries.len() * ENTRY_SIZE;
     let mut texts = utf16_z(&map.name);

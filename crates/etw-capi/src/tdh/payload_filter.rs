@@ -273,11 +273,10 @@ impl Made {
             Count::One => MetaCount::Scalar,
             Count::Fixed(count) => MetaCount::Fixed(count),
             Count::Prefixed => MetaCount::Variable,
-            Count::Field(_) | Count::Rest => return None,
+            _ => return None,
         };
         match &field.kind {
             Kind::Constant(_) => Some(Made { builder, known }),
-            Kind::Custom { .. } => None,
             Kind::Struct { first, count: members } => {
                 let range = schema.fields.get(*first..first.checked_add(*members)?)?;
                 if depth > 8 {
@@ -318,6 +317,7 @@ impl Made {
                 let builder = builder.field(&field.name, in_type, OutType(0), count, 0);
                 Some(Made { builder, known })
             }
+            _ => None,
         }
     }
 }

@@ -45,8 +45,8 @@ pub fn write(
     out.push(b',');
     number(out, record.timestamp(&file.clock).map(|time| time.0));
     let milliseconds = |ticks: u32| u64::from(ticks) * u64::from(file.timer_resolution) / 10_000;
-    number(out, record.cpu_times.map(|(kernel, _)| milliseconds(kernel)));
-    number(out, record.cpu_times.map(|(_, user)| milliseconds(user)));
+    number(out, record.cpu_times.map(|times| milliseconds(times.kernel)));
+    number(out, record.cpu_times.map(|times| milliseconds(times.user)));
     put_fields(options, out, record, decoded);
     out.push(b'\n');
 }

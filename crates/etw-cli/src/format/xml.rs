@@ -77,8 +77,8 @@ fn put_system(
         ("ProcessID", record.process_id),
         ("ThreadID", record.thread_id),
         ("ProcessorID", Some(u32::from(record.cpu))),
-        ("KernelTime", record.cpu_times.map(|times| times.0)),
-        ("UserTime", record.cpu_times.map(|times| times.1)),
+        ("KernelTime", record.cpu_times.map(|times| times.kernel)),
+        ("UserTime", record.cpu_times.map(|times| times.user)),
     ] {
         if let Some(value) = value {
             attribute(out, name, |out| put_number(out, value));

@@ -8,7 +8,7 @@ use super::indexer::Walk;
 use super::resync::header_at;
 use crate::header::LogfileHeader;
 use crate::record::{self, RecordContext};
-use crate::{DamageLog, Error};
+use crate::{DamageLog, Error, FoundInstead};
 use etw_types::{BufferHeader, Clock, EventRecord, Hook};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -87,8 +87,7 @@ impl TraceFile {
         let walk = Walk::new(source, start).and_then(Walk::run).map_err(io_error)?;
         let mut core = walk.into_core(name.to_owned());
         if core.header.is_none() && !core.has_records() {
-            let found = "no readable logfile header and no buffer with events".into();
-            return Err(Error::NotAnEtl { path: core.path, found });
+            return Err(Error::NotAnEtl { path: core.path, found: FoundInstead::NoEvents });
         }
         core.index.wrapped = core.totals.wrapped;
         Ok(TraceFile { core: Arc::new(core) })

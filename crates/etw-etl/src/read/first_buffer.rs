@@ -2,6 +2,7 @@
 
 use super::byte_source::{ByteSource, read_full};
 use super::resync::find_buffer;
+use crate::FoundInstead;
 use crate::header::LogfileHeader;
 use crate::record::{self, RecordContext};
 use etw_types::{BufferHeader, HeaderType, Hook};
@@ -21,11 +22,11 @@ pub(super) struct Start {
     pub(super) first_offset: u64,
 }
 
-/// `Err` holds what was found in place of an `.etl`.
-pub(super) fn read_start(source: &dyn ByteSource) -> io::Result<Result<Start, String>> {
+/// `Err` holds what the file contains in place of a first buffer.
+pub(super) fn read_start(source: &dyn ByteSource) -> io::Result<Result<Start, FoundInstead>> {
     let mut bytes = first_bytes(source, 0)?;
     let Some(head) = bytes.first_chunk() else {
-        return Ok(Err(format!("{} bytes, less than one buffer header", bytes.len())));
+        return Ok(Err(FoundInstead::TooShort { size: bytes.len() }));
     };
     let mut buffer = BufferHeader::read(head);
     let mut logfile = read_logfile(&bytes);
@@ -82,15 +83,14 @@ pub(super) fn read_logfile(buffer: &[u8]) -> Option<(LogfileHeader, i64, u8)> {
     Some((header, first.order_time, width))
 }
 
-/// Describes the first bytes of a file that is not a trace, for the message.
-fn describe(bytes: &[u8]) -> String {
+/// What a file that is not a trace starts with.
+fn describe(bytes: &[u8]) -> FoundInstead {
     if bytes.iter().all(|&byte| byte == 0) {
-        return "it starts with zeros".into();
+        return FoundInstead::Zeros;
     }
     let text = std::str::from_utf8(&bytes[..bytes.len().min(16)]).unwrap_or_default();
     if !text.is_empty() && text.chars().all(|c| !c.is_control() || c.is_whitespace()) {
-        return format!("it starts with the text {text:?}");
+        return FoundInstead::Text(text.to_owned());
     }
-    let start: String = bytes.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("it starts with the bytes {start} where a buffer header and a logfile header belong")
+    FoundInstead::Bytes(bytes[..bytes.len().min(8)].to_vec())
 }

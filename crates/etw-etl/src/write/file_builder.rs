@@ -1,7 +1,7 @@
 //! Builds small files in memory.
 
 use super::buffer_builder::BufferBuilder;
-use super::header_buffer::{FileHeader, logfile_builder};
+use super::header_buffer::{FileHeader, Starter, logfile_builder};
 use super::open_buffers::OpenBuffers;
 use super::record::{EncodeError, encode};
 use crate::header::LogfileHeader;
@@ -62,7 +62,7 @@ impl FileBuilder {
                     log_file_name: "openetw.etl".into(),
                 },
                 start_raw: 36_000_000_000,
-                ids: (4, 8),
+                starter: Starter { process_id: 4, thread_id: 8 },
             },
             compressed: false,
             finalised: true,
@@ -141,9 +141,9 @@ impl FileBuilder {
         if self.finalised {
             self.header.complete(self.closed.len() as u32 + 1, self.last_raw);
         }
-        let FileHeader { logfile, start_raw, ids } = &self.header;
+        let FileHeader { logfile, start_raw, starter } = &self.header;
         // A test may ask for names of 30,000 characters: the buffer then has no header.
-        let mut buffer = logfile_builder(logfile, *start_raw, *ids, logfile.buffer_size)
+        let mut buffer = logfile_builder(logfile, *start_raw, *starter, logfile.buffer_size)
             .unwrap_or_else(|_| BufferBuilder::new(logfile.buffer_size, 0));
         for bytes in &self.header_records {
             buffer.push_bytes(bytes);

@@ -14,8 +14,17 @@ pub struct FileHeader {
     pub logfile: LogfileHeader,
     /// Raw timestamp of the first record.
     pub start_raw: i64,
-    /// Process and thread that started the session.
-    pub ids: (u32, u32),
+    /// The process and thread that started the session.
+    pub starter: Starter,
+}
+
+/// The process and thread that started a session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Starter {
+    /// The process.
+    pub process_id: u32,
+    /// Its thread.
+    pub thread_id: u32,
 }
 
 impl FileHeader {
@@ -54,9 +63,9 @@ impl FileHeader {
 /// use etw_etl::write::{self, FileBuilder};
 ///
 /// let mut header = FileBuilder::new().header;
-/// let running = write::logfile_buffer(&header.logfile, header.start_raw, header.ids, &[], 0x2000)?;
+/// let running = write::logfile_buffer(&header.logfile, header.start_raw, header.starter, &[], 0x2000)?;
 /// header.complete(7, header.start_raw + 5);
-/// let stopped = write::logfile_buffer(&header.logfile, header.start_raw, header.ids, &[], 0x2000)?;
+/// let stopped = write::logfile_buffer(&header.logfile, header.start_raw, header.starter, &[], 0x2000)?;
 /// assert_eq!((running.len(), stopped.len()), (0x2000, 0x2000));
 /// # Ok::<(), write::EncodeError>(())
 /// ```
@@ -66,11 +75,11 @@ impl FileHeader {
 pub fn logfile_buffer(
     header: &LogfileHeader,
     start_raw: i64,
-    ids: (u32, u32),
+    starter: Starter,
     header_records: &[Vec<u8>],
     buffer_size: u32,
 ) -> Result<Vec<u8>, EncodeError> {
-    let mut buffer = logfile_builder(header, start_raw, ids, buffer_size)?;
+    let mut buffer = logfile_builder(header, start_raw, starter, buffer_size)?;
     for bytes in header_records {
         if !buffer.has_room(bytes.len()) {
             return Err(no_room(bytes.len(), &buffer));
@@ -87,7 +96,7 @@ pub fn logfile_buffer(
 pub fn logfile_builder(
     header: &LogfileHeader,
     start_raw: i64,
-    ids: (u32, u32),
+    starter: Starter,
     buffer_size: u32,
 ) -> Result<BufferBuilder, EncodeError> {
     let payload = header.to_payload();
@@ -97,7 +106,7 @@ pub fn logfile_builder(
     record.hook = Some(Hook(0));
     record.descriptor.version = 2;
     record.order_time = start_raw;
-    (record.process_id, record.thread_id) = (Some(ids.0), Some(ids.1));
+    (record.process_id, record.thread_id) = (Some(starter.process_id), Some(starter.thread_id));
     let mut bytes = Vec::new();
     encode(&record, &mut bytes)?;
     let mut buffer = BufferBuilder::new(buffer_size, 0);

@@ -2,7 +2,7 @@
 
 use crate::record::{PEBS_INDEX, WNODE_TRACED_GUID};
 use etw_types::{
-    EventFlags, EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType, ItemTooLarge,
+    CpuTimes, EventFlags, EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType, ItemTooLarge,
     MessageFlags,
 };
 use std::fmt;
@@ -98,7 +98,7 @@ fn put_ids(head: &mut [u8], record: &EventRecord<'_>) {
 }
 
 fn put_cpu_times(head: &mut [u8], at: usize, record: &EventRecord<'_>) {
-    let (kernel, user) = record.cpu_times.unwrap_or((0, 0));
+    let CpuTimes { kernel, user } = record.cpu_times.unwrap_or_default();
     put(head, at, &kernel.to_le_bytes());
     put(head, at + 4, &user.to_le_bytes());
 }

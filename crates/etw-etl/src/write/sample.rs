@@ -2,7 +2,7 @@
 
 use super::FileBuilder;
 use etw_types::{
-    EventRecord, ExtType, ExtendedItems, ExtendedItemsBuf, Guid, HeaderType, Hook, Level,
+    CpuTimes, EventRecord, ExtType, ExtendedItems, ExtendedItemsBuf, Guid, HeaderType, Hook, Level,
     MessageFlags, Opcode,
 };
 
@@ -64,7 +64,7 @@ pub fn with_record<R>(header: HeaderType, then: impl FnOnce(&mut EventRecord<'_>
     let mut record = EventRecord::new(header, &payload);
     record.provider = Some(Guid::from_u128(0x1122_3344));
     (record.process_id, record.thread_id) = (Some(100), Some(200));
-    record.cpu_times = Some((3, 4));
+    record.cpu_times = Some(CpuTimes { kernel: 3, user: 4 });
     record.descriptor.version = 2;
     record.descriptor.opcode = Opcode(36);
     if header.is_kernel() {

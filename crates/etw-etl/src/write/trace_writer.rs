@@ -286,8 +286,8 @@ impl<W: Write + Seek> TraceWriter<W> {
     }
 
     fn header_buffer(&self, header: &FileHeader, size: u32) -> Result<BufferBuilder, EncodeError> {
-        let FileHeader { logfile, start_raw, ids } = header;
-        let mut buffer = logfile_builder(logfile, *start_raw, *ids, size)?;
+        let FileHeader { logfile, start_raw, starter } = header;
+        let mut buffer = logfile_builder(logfile, *start_raw, *starter, size)?;
         buffer.header.logger_id = self.options.logger_id;
         if !buffer.has_room(self.first.records.len()) {
             return Err(no_room(self.first.records.len(), &buffer));

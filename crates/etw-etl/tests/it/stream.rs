@@ -146,12 +146,13 @@ fn a_record_that_fits_no_buffer_is_refused_and_the_rest_written() {
     let mut long = header(0x400);
     long.logfile.logger_name = "x".repeat(500);
     let logfile = &long.logfile;
-    let error = write::logfile_buffer(logfile, 1, (2, 3), &[], 0x400).unwrap_err();
+    let starter = write::Starter { process_id: 2, thread_id: 3 };
+    let error = write::logfile_buffer(logfile, 1, starter, &[], 0x400).unwrap_err();
     assert!(matches!(error, EncodeError::BufferFull { room: 952, .. }), "{error}");
-    assert!(write::logfile_buffer(logfile, 1, (2, 3), &[vec![0; 9]], 0x800).is_ok());
-    assert!(write::logfile_buffer(logfile, 1, (2, 3), &[vec![0; 900]], 0x800).is_err());
+    assert!(write::logfile_buffer(logfile, 1, starter, &[vec![0; 9]], 0x800).is_ok());
+    assert!(write::logfile_buffer(logfile, 1, starter, &[vec![0; 900]], 0x800).is_err());
     long.logfile.logger_name = "x".repeat(0x8000);
-    let error = write::logfile_buffer(&long.logfile, 1, (2, 3), &[], 1 << 20).unwrap_err();
+    let error = write::logfile_buffer(&long.logfile, 1, starter, &[], 1 << 20).unwrap_err();
     assert!(matches!(error, EncodeError::TooLarge { .. }), "{error}");
 }
 
