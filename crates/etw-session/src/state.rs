@@ -136,9 +136,19 @@ pub(crate) fn save(
     Field::at(at).put(memory, batch);
 }
 
+/// What a killed host left of a session.
+#[derive(Debug)]
+pub struct Killed {
+    /// The state beside the buffers.
+    pub saved: Saved,
+    /// The buffers in memory.
+    pub found: Found,
+    /// The last final batch.
+    pub batch: u64,
+}
+
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
-    /// Continues the session of a killed host. `found` comes from the memory of its buffers, `saved` is the state beside them, and `batch` is
-    /// the last final batch. Buffers that had a position in a file are stored there (again). Buffers without a position, and in a
+    /// Continues the session of a killed host. Buffers that had a position in a file are stored there (again). Buffers without a position, and in a
     /// session without files those that were in flight to consumers, wait to be handed out. Events of the provider `reports` are the
     /// session's own and are not counted.
     ///
@@ -151,11 +161,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         config: &SessionConfig,
         host: HostFacts,
         buffers: Vec<B>,
-        saved: Saved,
-        found: Found,
-        batch: u64,
+        killed: Killed,
         reports: &Guid,
     ) -> Result<(Session<B>, Placed), SessionError> {
+        let Killed { saved, found, batch } = killed;
         let mut session = Session::new(config, host, buffers)?;
         let is_live = !session.has_file() && !session.policy().is_in_memory();
         let mut placed = Vec::new();

@@ -212,18 +212,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             show(&status, format)?;
             Ok(Outcome::Done)
         }
-        Command::List => {
-            let sessions = match host.connect_if_any()? {
-                Some(client) => match ask(&client, &Request::List)? {
-                    Response::Sessions { sessions } => sessions,
-                    _ => Vec::new(),
-                },
-                // Without a host there is no session.
-                None => Vec::new(),
-            };
-            list(&sessions, format)?;
-            Ok(Outcome::Done)
-        }
+        Command::List => list_sessions(host, format),
         Command::Update { name, buffers, flush_timer, output, replace, real_time } => {
             if let Some(output) = output {
                 replace.check(output)?;
@@ -251,31 +240,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             Ok(Outcome::Done)
         }
         Command::Enable { name, providers, timeout, enable, schemas } => {
-            let client = host.connect()?;
-            let lookup = schemas.lookup(Some(&client))?;
-            for provider in providers.iter() {
-                let Enablement { provider, info } = enablement(provider, enable, &lookup)?;
-                let (session, timeout_ms) = (name.clone(), *timeout);
-                ask(&client, &Request::Enable { session, provider, info, timeout_ms })?;
-            }
-            Ok(Outcome::Done)
+            enable_providers(host, name, providers, *timeout, enable, schemas)
         }
-        Command::Disable { name, providers } => {
-            let client = host.connect()?;
-            let query = Request::Query { session: name.clone() };
-            let by_name = ask_session(&client, &query)?.names;
-            let lookup = Lookup::new(Some(&client), Arc::default());
-            for provider in providers.iter() {
-                let provider = match provider {
-                    Named::Name(text) if by_name.keys().any(|n| n.eq_ignore_ascii_case(text)) => {
-                        ProviderKey::Name(text.clone())
-                    }
-                    other => lookup.id(other)?.into(),
-                };
-                ask(&client, &Request::Disable { session: name.clone(), provider })?;
-            }
-            Ok(Outcome::Done)
-        }
+        Command::Disable { name, providers } => disable_providers(host, name, providers),
         Command::CaptureState { name, providers } => {
             let client = host.connect()?;
             let lookup = Lookup::new(Some(&client), Arc::default());
@@ -288,6 +255,58 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             Ok(Outcome::Done)
         }
     }
+}
+
+fn list_sessions(host: &HostChoice, format: TextOrJson) -> Result<Outcome, Failure> {
+    let sessions = match host.connect_if_any()? {
+        Some(client) => match ask(&client, &Request::List)? {
+            Response::Sessions { sessions } => sessions,
+            _ => Vec::new(),
+        },
+        // Without a host there is no session.
+        None => Vec::new(),
+    };
+    list(&sessions, format)?;
+    Ok(Outcome::Done)
+}
+
+fn enable_providers(
+    host: &HostChoice,
+    name: &str,
+    providers: &Providers<Wanted>,
+    timeout: u32,
+    enable: &EnableOptions,
+    schemas: &NameSchemas,
+) -> Result<Outcome, Failure> {
+    let client = host.connect()?;
+    let lookup = schemas.lookup(Some(&client))?;
+    for provider in providers.iter() {
+        let Enablement { provider, info } = enablement(provider, enable, &lookup)?;
+        let (session, timeout_ms) = (name.to_owned(), timeout);
+        ask(&client, &Request::Enable { session, provider, info, timeout_ms })?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn disable_providers(
+    host: &HostChoice,
+    name: &str,
+    providers: &Providers<Named>,
+) -> Result<Outcome, Failure> {
+    let client = host.connect()?;
+    let query = Request::Query { session: name.to_owned() };
+    let by_name = ask_session(&client, &query)?.names;
+    let lookup = Lookup::new(Some(&client), Arc::default());
+    for provider in providers.iter() {
+        let provider = match provider {
+            Named::Name(text) if by_name.keys().any(|n| n.eq_ignore_ascii_case(text)) => {
+                ProviderKey::Name(text.clone())
+            }
+            other => lookup.id(other)?.into(),
+        };
+        ask(&client, &Request::Disable { session: name.to_owned(), provider })?;
+    }
+    Ok(Outcome::Done)
 }
 
 fn print(text: &str) -> Result<(), Failure> {

@@ -164,11 +164,8 @@ fn pcapng_output_joins_fragments_and_omits_incomplete_packets() {
     std::fs::remove_file(&out).unwrap();
 }
 
-/// OV-24, its decoder half: `tracefmt` and `tracerpt`, by their names; what they do not support is refused.
-#[test]
-fn tracefmt_and_tracerpt_work_by_their_names() {
-    let folder = std::env::temp_dir().join(format!("etw-front-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+/// A trace of three messages: decodable, of an unknown number, and damaged.
+fn three_messages() -> Vec<u8> {
     let mut file = FileBuilder::new();
     let guid: Guid = "00112233-4455-6677-8899-aabbccddeeff".parse().unwrap();
     for (number, payload) in [(10u16, 5u32.to_le_bytes().to_vec()), (11, Vec::new()), (10, vec![1])]
@@ -183,7 +180,15 @@ fn tracefmt_and_tracerpt_work_by_their_names() {
         record.order_time = file.header.start_raw + 10;
         file.push(2, &record).unwrap();
     }
-    std::fs::write(folder.join("t.etl"), file.finish()).unwrap();
+    file.finish()
+}
+
+/// OV-24, its decoder half: `tracefmt` and `tracerpt`, by their names; what they do not support is refused.
+#[test]
+fn tracefmt_and_tracerpt_work_by_their_names() {
+    let folder = std::env::temp_dir().join(format!("etw-front-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("t.etl"), three_messages()).unwrap();
     std::fs::write(
         folder.join("a.tmf"),
         "00112233-4455-6677-8899-aabbccddeeff Driver // SRC=a.c\n#typev a_c1 10 \"%0code %10!d!\" // FUNC=f\n{\ncode, ItemLong -- 10\n}\n",

@@ -179,9 +179,9 @@ fn sequence_numbers_go_on_after_a_kill() {
     }
     let saved = state::Saved::read(&numbers, 1).unwrap();
     let found = recover::recover(buffers.iter().map(|buffer| &buffer[..]), 1);
+    let killed = state::Killed { saved, found, batch: 1 };
     let memories = vec![vec![0; 1024]; 3];
-    let (mut session, _) =
-        Session::resume(&config, host, memories, saved, found, 1, &Guid::ZERO).unwrap();
+    let (mut session, _) = Session::resume(&config, host, memories, killed, &Guid::ZERO).unwrap();
     session.enable(PROVIDER, EnableInfo::default());
     session.push(&of(&numbered, &[0; 8], 9)).unwrap();
     session.stop(i64::MAX);

@@ -325,10 +325,10 @@ fn a_circle_goes_on_behind_its_newest_buffer() {
             }
             let saved = state::Saved::read(&numbers, 1).unwrap();
             let found = recover::recover(buffers.iter().map(|buffer| &buffer[..]), 1);
+            let killed = state::Killed { saved, found, batch: 1 };
             let memories = vec![vec![0; 1024]; 10];
             let (session, placed) =
-                Session::resume(&config, host, memories, saved, found, 1, &etw_types::Guid::ZERO)
-                    .unwrap();
+                Session::resume(&config, host, memories, killed, &etw_types::Guid::ZERO).unwrap();
             assert_eq!(placed.len() as u64, out);
             assert_eq!(session.next_place(), Place { file: 1, slot: out % 3 + 1 }, "{is_told}");
         }

@@ -216,9 +216,7 @@ impl World {
                     &config(slot, LogMode::default()),
                     HostFacts::default(),
                     memory(slot),
-                    saved,
-                    found,
-                    self.batch,
+                    etw_session::state::Killed { saved, found, batch: self.batch },
                     &etw_types::Guid::ZERO,
                 )
                 .unwrap();

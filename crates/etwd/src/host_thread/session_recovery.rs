@@ -17,7 +17,7 @@ use etw_host::setup;
 use etw_host::storage::{Destination, Storage};
 use etw_ring::{Memory, Region};
 use etw_session::recover::recover;
-use etw_session::state::{STATE_SIZE, Saved};
+use etw_session::state::{Killed, STATE_SIZE, Saved};
 use etw_session::{HostFacts, Place, Session, SessionConfig};
 
 use super::HostThread;
@@ -100,9 +100,9 @@ fn restore_buffers(
     let host = HostFacts { clock, ..setup::host_facts(facts, slot as u16 + 1) };
     let (buffers, memory) = allocate_buffers(config.buffer_size, buffer_count.max(2))?;
     let next = saved.next_place();
-    let (mut session, placed) =
-        Session::resume(config, host, buffers, saved, found, batch, &LEDGER_PROVIDER)
-            .map_err(io::Error::other)?;
+    let killed = Killed { saved, found, batch };
+    let (mut session, placed) = Session::resume(config, host, buffers, killed, &LEDGER_PROVIDER)
+        .map_err(io::Error::other)?;
     let (states, state) = allocate_buffers(STATE_SIZE as u32, 1)?;
     states.into_iter().for_each(|state| session.keep_state(state, batch));
     for (provider, info) in &record.enabled {
