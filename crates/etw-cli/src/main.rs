@@ -15,6 +15,7 @@ mod frontends;
 mod join;
 #[cfg(target_os = "linux")]
 mod live;
+mod manifest;
 mod manual;
 #[cfg(target_os = "linux")]
 mod orphans;
@@ -68,6 +69,8 @@ enum Command {
     Report(report::Arguments),
     /// Gather schemas into one file, or learn them from traces
     Pack(pack::Arguments),
+    /// Install manifests, so that every command finds them; list, show and uninstall them
+    Manifest(manifest::Arguments),
     /// Complete a trace that its session did not, in place; a complete one stays as it is
     Repair(repair::Arguments),
     /// Record a command, or all your programs until Ctrl-C
@@ -161,6 +164,7 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => convert::run(arguments),
         Command::Report(arguments) => report::run(arguments),
         Command::Pack(arguments) => pack::run(arguments),
+        Command::Manifest(arguments) => manifest::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
         #[cfg(target_os = "linux")]
         Command::Record(arguments) => live::record(arguments),

@@ -14,7 +14,8 @@ pub fn json_lines(pack: &Pack) -> String {
     text
 }
 
-fn provider(described: &ProviderContents) -> Value {
+/// A provider as a JSON object.
+pub fn provider(described: &ProviderContents) -> Value {
     let events = described.events.iter().map(|event| {
         let schema = &event.schema;
         let descriptor = schema.descriptor.as_ref();

@@ -49,10 +49,12 @@ impl Schemas {
             let warnings = catalog.add_compiled(&text, &messages);
             let warnings = warnings.map_err(|error| refused(path, error))?;
             tell(path, &warnings);
+            catalog.set_origin(&path.file_name().unwrap_or_default().to_string_lossy());
         }
         for path in &self.mof {
             let warnings = catalog.add_mof(&read(path)?);
             tell(path, &warnings);
+            catalog.set_origin(&path.file_name().unwrap_or_default().to_string_lossy());
         }
         for path in self.tmf.iter().flat_map(|path| folder(path, "tmf")) {
             let path = path?;

@@ -2,7 +2,7 @@
 
 use crate::breakdown::{self, Views};
 use crate::files;
-use crate::format::TextOrJson;
+use crate::format::{TextOrJson, safe};
 use crate::output::{Failure, Outcome, Output, Progress};
 use crate::output_file::ReplaceOption;
 use crate::schemas::Schemas;
@@ -16,7 +16,7 @@ use etw_types::{
     EventRecord, ExtType, ExtendedItemsBuf, FileTime, Guid, HeaderType, Hook, LOST_EVENT,
 };
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -140,7 +140,7 @@ struct Row {
 }
 
 /// How well the schemas of a row's events fit their payloads.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 pub struct Fit {
     /// Events with bytes behind their last field.
     pub rests: u64,
@@ -148,7 +148,12 @@ pub struct Fit {
     pub cut: u64,
     /// Events whose schema of highest precedence does not fit, and another does.
     pub other_schema: u64,
+    /// The files whose schemas were used.
+    pub schemas: BTreeSet<Arc<str>>,
 }
+
+/// Files that a row names.
+const SCHEMA_LIMIT: usize = 8;
 
 impl Fit {
     fn add(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
@@ -156,21 +161,34 @@ impl Fit {
         self.rests += u64::from(!visited.rest.is_empty());
         self.cut += u64::from(visited.reason.is_some());
         self.other_schema += u64::from(decoded.passed_over() > 0);
+        let origin = decoded.schema().and_then(|schema| schema.origin.as_ref());
+        if let Some(origin) = origin
+            && self.schemas.len() < SCHEMA_LIMIT
+            && !self.schemas.contains(origin)
+        {
+            self.schemas.insert(origin.clone());
+        }
     }
 
     fn merge(&mut self, other: Fit) {
         self.rests += other.rests;
         self.cut += other.cut;
         self.other_schema += other.other_schema;
+        self.schemas.extend(other.schemas.into_iter().take(SCHEMA_LIMIT));
+    }
+
+    fn schema_names(&self) -> Vec<&str> {
+        self.schemas.iter().map(|file| &**file).collect()
     }
 
     /// The values that do not fit, in brackets; empty if all fit.
-    fn to_text(self) -> String {
-        let parts = [
-            (self.rests, "with a rest"),
-            (self.cut, "cut"),
-            (self.other_schema, "by another schema than the first"),
-        ];
+    fn to_text(&self) -> String {
+        let files = self.schema_names().join(", ");
+        let other = match files.is_empty() {
+            true => "by another schema than the first".to_owned(),
+            false => format!("by another schema than the first; used: {}", safe(&files)),
+        };
+        let parts = [(self.rests, "with a rest"), (self.cut, "cut"), (self.other_schema, &other)];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
         let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
         if parts.is_empty() { String::new() } else { format!("  [{}]", parts.join(", ")) }
@@ -382,7 +400,7 @@ fn resolve(decoder: &mut Decoder, key: RowKey, row: &Row) -> EventRow {
         opcode: has_opcode.then_some(key.opcode),
         count: row.count,
         bytes: row.bytes,
-        fit: row.fit,
+        fit: row.fit.clone(),
     }
 }
 
@@ -397,7 +415,7 @@ fn merge_equal(rows: &mut Vec<EventRow>) {
         if equal {
             kept.count += next.count;
             kept.bytes += next.bytes;
-            kept.fit.merge(next.fit);
+            kept.fit.merge(std::mem::take(&mut next.fit));
         }
         equal
     });
@@ -517,6 +535,7 @@ impl Counted {
                     "rests": row.fit.rests,
                     "cut": row.fit.cut,
                     "other_schema": row.fit.other_schema,
+                    "schemas": row.fit.schema_names(),
                 })
             })
             .collect();
@@ -526,6 +545,7 @@ impl Counted {
                 "opcode": null, "count": self.more.count, "bytes": self.more.bytes,
                 "rests": self.more.fit.rests, "cut": self.more.fit.cut,
                 "other_schema": self.more.fit.other_schema,
+                "schemas": self.more.fit.schema_names(),
             }));
         }
         rows

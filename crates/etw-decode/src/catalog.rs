@@ -80,6 +80,11 @@ impl Catalog {
         self.own.add_mof(text)
     }
 
+    /// Names the file of the schemas that were added since the last call: [`Schema::origin`].
+    pub fn set_origin(&mut self, name: &str) {
+        self.own.set_origin(name);
+    }
+
     /// Adds a pack, which is asked for what the other sources do not describe.
     pub fn add_pack(&mut self, pack: Arc<Pack>) {
         self.packs.push(pack);

@@ -426,6 +426,7 @@ impl Pack {
                 SourceKind::TraceLogging => catalog.add_program(&ProgramMetadata::find(&source)),
                 SourceKind::Windows => {}
             }
+            catalog.set_origin(&entry.name);
             catalog
         })
     }

@@ -4,6 +4,7 @@
 //! ```text
 //! each folder or file of ETW_PACKS          *.etwpack
 //! $XDG_DATA_HOME/etw/packs                  *.etwpack    without that: ~/.local/share, and on Windows LOCALAPPDATA
+//! /var/lib/openetw/packs                    *.etwpack    for all users; ETW_MACHINE_PACKS names another folder
 //! each folder of TRACE_FORMAT_SEARCH_PATH   *.tmf        where Windows' tools look, too
 //! ```
 
@@ -16,7 +17,8 @@ use crate::pack::Pack;
 /// Reads everything that the user registered. A file that cannot be read is left out, and `note` receives its path and the error.
 pub fn catalog(note: &mut dyn FnMut(String)) -> Catalog {
     let mut catalog = Catalog::default();
-    for folder in paths("ETW_PACKS").into_iter().chain(store().filter(|store| store.is_dir())) {
+    let stores = store().into_iter().chain([machine_store()]).filter(|store| store.is_dir());
+    for folder in paths("ETW_PACKS").into_iter().chain(stores) {
         for file in files(&folder, "etwpack", note) {
             match read(&file, note).map(|bytes| Pack::open(bytes.into())) {
                 Some(Ok(pack)) => catalog.add_pack(Arc::new(pack)),
@@ -43,6 +45,12 @@ pub fn store() -> Option<PathBuf> {
         .or_else(|| Some(set("HOME")?.join(".local/share")))
         .or_else(|| set("LOCALAPPDATA"));
     data.map(|data| data.join("etw").join("packs"))
+}
+
+/// The folder of the packs that all users of the machine share.
+pub fn machine_store() -> PathBuf {
+    let named = std::env::var_os("ETW_MACHINE_PACKS").filter(|value| !value.is_empty());
+    named.map_or_else(|| PathBuf::from("/var/lib/openetw/packs"), PathBuf::from)
 }
 
 fn paths(variable: &str) -> Vec<PathBuf> {

@@ -4,6 +4,7 @@ use crate::field::{Count, Field, Kind, Length, name_siblings};
 use crate::message::Message;
 use crate::wpp::format::WppFormat;
 use etw_types::EventDescriptor;
+use std::sync::Arc;
 
 /// The names and fields of an event.
 ///
@@ -25,6 +26,8 @@ pub struct Schema {
     pub descriptor: Option<EventDescriptor>,
     /// Why fields at the end are unknown, if they are: the payload's bytes behind the last known field are its rest.
     pub incomplete: Option<Box<str>>,
+    /// The name of the file or of the pack's source that it comes from, if that is known.
+    pub origin: Option<Arc<str>>,
     /// Whether lengths or counts of fields are values of other fields.
     pub(crate) has_references: bool,
     /// Fields at the end may be missing: the walk ends where the payload does.
@@ -91,6 +94,7 @@ impl Schema {
             tag: 0,
             descriptor: None,
             incomplete: None,
+            origin: None,
             ends_early: false,
             wpp: None,
         }

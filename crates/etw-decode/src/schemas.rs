@@ -8,6 +8,7 @@ use crate::tracelogging::program::ProgramMetadata;
 use crate::wpp::WppMessage;
 use etw_types::Guid;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Versions of a class's event; `None` stands for versions without a schema of their own.
 type Versions = Vec<(Option<u8>, Schema)>;
@@ -105,6 +106,16 @@ impl Schemas {
             EventKey::Classic(class, kind, version) => {
                 self.classes.entry((class, kind)).or_default().push((Some(version), schema));
             }
+        }
+    }
+
+    /// Names the file of all schemas whose file has no name yet.
+    pub fn set_origin(&mut self, name: &str) {
+        let name: Arc<str> = name.into();
+        let events = self.events.values_mut().chain(self.others.values_mut().flatten());
+        let classes = self.classes.values_mut().flatten().map(|(_, schema)| schema);
+        for schema in events.chain(classes).chain(self.messages.values_mut()) {
+            schema.origin.get_or_insert_with(|| name.clone());
         }
     }
 

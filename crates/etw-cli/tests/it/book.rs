@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// Commands whose options are those of Windows' tools.
 const WINDOWS: [&str; 6] = ["tracerpt", "tracefmt", "tracelog", "logman", "xperf", "mc"];
-const WITH_SUBCOMMANDS: [&str; 3] = ["session", "provider", "pack"];
+const WITH_SUBCOMMANDS: [&str; 4] = ["session", "provider", "pack", "manifest"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -387,6 +387,77 @@ fn a_windows_folder_becomes_one_pack_of_its_build() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// Installed for the user, a manifest decodes without being named; for all users it is in the machine's folder.
+#[test]
+fn an_installed_manifest_decodes_without_being_named() {
+    let folder = std::env::temp_dir().join(format!("etw-manifests-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = TempFile::new(&every_header());
+    let run = |arguments: &[&str], files: &[&std::path::Path]| {
+        Command::new(env!("CARGO_BIN_EXE_etw"))
+            .args(arguments)
+            .args(files)
+            .env("XDG_DATA_HOME", folder.join("user"))
+            .env("ETW_MACHINE_PACKS", folder.join("machine"))
+            .env_remove("ETW_PACKS")
+            .output()
+            .unwrap()
+    };
+    let text = |arguments: &[&str], files: &[&std::path::Path]| {
+        let output = run(arguments, files);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let dump = || {
+        let select = ["dump", "--format", "json", "--where", "header == EVENT64"];
+        json_lines(&text(&select, &[file.path()])).remove(0)
+    };
+    let event = dump();
+    let guid = event["provider"].as_str().unwrap();
+    let manifest = folder.join("maker.man");
+    let of = |name: &str| {
+        let events = format!(
+            "<event value='{}' version='{}' symbol='{name}'/>",
+            event["id"], event["version"]
+        );
+        format!(
+            "<m><provider name='Maker' guid='{{{guid}}}'><keywords><keyword name='Disk' mask='0x10'/></keywords>\
+             <events>{events}</events></provider></m>"
+        )
+    };
+    std::fs::write(&manifest, of("Made")).unwrap();
+    let installed = text(&["manifest", "install"], &[&manifest]);
+    assert_eq!(installed, format!("{guid}  {:<40}     1 events\n", "Maker"));
+    assert_eq!((&dump()["decoded"], &dump()["event"]), (&json!("manifest"), &json!("Made")));
+    let list = text(&["manifest", "list"], &[]);
+    assert!(list.starts_with(guid) && list.ends_with("user     maker.man\n"), "{list}");
+    let shown = text(&["manifest", "show", "maker"], &[]);
+    assert!(
+        shown.contains("keyword 0x0000000000000010 Disk") && shown.contains("Made()"),
+        "{shown}"
+    );
+    // The same provider again needs --force.
+    std::fs::write(&manifest, of("Changed")).unwrap();
+    let again = run(&["manifest", "install"], &[&manifest]);
+    assert_eq!(again.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("Maker is installed already"));
+    text(&["manifest", "install", "--force"], &[&manifest]);
+    assert_eq!(dump()["event"], "Changed");
+    // For all users.
+    text(&["manifest", "uninstall", "Maker"], &[]);
+    assert_eq!(dump()["decoded"], Value::Null);
+    text(&["manifest", "install", "--machine"], &[&manifest]);
+    assert_eq!(dump()["event"], "Changed");
+    let line = json_lines(&text(&["manifest", "list", "--json"], &[])).remove(0);
+    assert_eq!((&line["scope"], &line["events"]), (&json!("machine"), &json!(1)));
+    let wrong = run(&["manifest", "uninstall", guid], &[]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("use --machine"));
+    text(&["manifest", "uninstall", "--machine", guid], &[]);
+    assert_eq!(text(&["manifest", "list"], &[]), "");
+    assert_eq!(run(&["manifest", "show", "Maker"], &[]).status.code(), Some(3));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// A manifest whose templates are too short and too long for the payload, and one that fits: nothing is dropped, the one that
 /// fits wins, and `stat` counts.
 #[test]
@@ -447,8 +518,13 @@ fn no_byte_is_dropped_and_a_schema_that_fits_wins() {
         let rows = stat["by_event"].as_array().unwrap();
         let row = rows.iter().find(|row| row["provider_name"] == "Maker").unwrap();
         assert_eq!(row[key], 2, "{key}");
+        // The file of the schema that won.
+        let used = manifests[manifests.len() - 1].rsplit('/').next().unwrap();
+        assert_eq!(row["schemas"], json!([used]), "{key}");
     }
     assert!(with(&["stat"], &[&short]).contains("[2 with a rest]"));
+    let text = with(&["stat"], &[&short, &fits]);
+    assert!(text.contains("[2 by another schema than the first; used: "), "{text}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

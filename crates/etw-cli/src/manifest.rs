@@ -1,0 +1,308 @@
+//! `etw manifest`: manifests that every command finds without being told, for one user or for all.
+//!
+//! An installed manifest is a pack of its own, `manifest-NAME.etwpack`, in the folder of the user's packs or in that of the machine's.
+
+use crate::format::{TextOrJson, safe};
+use crate::output::{Failure, Outcome, Output};
+use crate::output_file::NewFile;
+use crate::{pack_show, schemas};
+use clap::{Args, Subcommand};
+use etw_decode::pack::{Pack, PackBuilder, ProviderContents};
+use etw_decode::registered;
+use std::fmt::Write;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+#[derive(Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    format: TextOrJson,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install manifests: XML, programs and libraries with a compiled one, or a bare WEVT_TEMPLATE (.bin)
+    Install {
+        /// Manifests
+        #[arg(required = true, value_name = "FILE")]
+        manifests: Vec<PathBuf>,
+        #[command(flatten)]
+        scope: Scope,
+        /// Replace installed manifests of the same providers
+        #[arg(long)]
+        force: bool,
+    },
+    /// Uninstall the manifests of providers
+    Uninstall {
+        /// Names or GUIDs of providers, or manifests that were installed
+        #[arg(required = true, value_name = "PROVIDER|FILE")]
+        names: Vec<String>,
+        #[command(flatten)]
+        scope: Scope,
+    },
+    /// List the providers of installed manifests, of the user and of the machine
+    List,
+    /// Show a provider of an installed manifest: its keywords, channels and events
+    Show {
+        /// Name or GUID
+        #[arg(value_name = "PROVIDER")]
+        name: String,
+    },
+}
+
+#[derive(Args)]
+struct Scope {
+    /// For all users of this machine, in /var/lib/openetw/packs; needs the rights to write there
+    #[arg(long)]
+    machine: bool,
+}
+
+impl Scope {
+    /// The folder of the packs.
+    fn folder(&self) -> Result<PathBuf, Failure> {
+        match self.machine {
+            true => Ok(registered::machine_store()),
+            false => registered::store()
+                .ok_or_else(|| Failure::new("no home for a store: set HOME or XDG_DATA_HOME")),
+        }
+    }
+}
+
+/// The beginning of an installed manifest's file name.
+const PREFIX: &str = "manifest-";
+
+/// An installed manifest.
+struct Installed {
+    path: PathBuf,
+    is_machine: bool,
+    providers: Vec<ProviderContents>,
+}
+
+impl Installed {
+    fn has(&self, name: &str) -> bool {
+        self.providers.iter().any(|provider| is_named(provider, name))
+    }
+}
+
+/// Whether a text is a provider's name or GUID, or the name of the file that described it.
+fn is_named(provider: &ProviderContents, text: &str) -> bool {
+    let name = provider.provider.as_deref().unwrap_or_default();
+    let file = Path::new(text).file_name().unwrap_or_default();
+    name.eq_ignore_ascii_case(text)
+        || text.parse() == Ok(provider.guid)
+        || file.to_string_lossy() == provider.source
+}
+
+pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    match &arguments.command {
+        Command::Install { manifests, scope, force } => {
+            manifests.iter().try_for_each(|manifest| install(manifest, scope, *force))?;
+        }
+        Command::Uninstall { names, scope } => uninstall(names, scope)?,
+        Command::List => print(&list(arguments.format)?)?,
+        Command::Show { name } => print(&show(name, arguments.format)?)?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut output = Output::open(None, &[])?;
+    output.write(text.as_bytes())?;
+    output.finish()
+}
+
+/// The installed manifests in a folder, by file name.
+fn installed_in(folder: &Path, is_machine: bool) -> Result<Vec<Installed>, Failure> {
+    if !folder.is_dir() {
+        return Ok(Vec::new());
+    }
+    let mut found = Vec::new();
+    for path in schemas::folder(folder, "etwpack") {
+        let path = path?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if !name.starts_with(PREFIX) {
+            continue;
+        }
+        match schemas::open_pack(&path) {
+            Ok(pack) => {
+                let providers = pack.contents().collect();
+                found.push(Installed { path, is_machine, providers });
+            }
+            Err(failure) => eprintln!("etw: note: {}", failure.message().unwrap_or_default()),
+        }
+    }
+    Ok(found)
+}
+
+/// Those of the user, then those of the machine.
+fn all_installed() -> Result<Vec<Installed>, Failure> {
+    let mut all = match registered::store() {
+        Some(store) => installed_in(&store, false)?,
+        None => Vec::new(),
+    };
+    all.extend(installed_in(&registered::machine_store(), true)?);
+    Ok(all)
+}
+
+fn install(manifest: &Path, scope: &Scope, force: bool) -> Result<(), Failure> {
+    let bytes = schemas::read(manifest)?;
+    let name = manifest.file_name().unwrap_or_default().to_string_lossy();
+    let mut builder = PackBuilder::default();
+    let texts = schemas::texts_beside(manifest, &bytes);
+    let added = match texts.is_empty() {
+        true => builder.add(&name, &bytes),
+        false => builder.add_compiled(&name, &bytes, &texts),
+    };
+    let warnings = added.map_err(|error| schemas::refused(manifest, error))?;
+    schemas::tell(manifest, &warnings);
+    let pack = builder.finish();
+    let opened =
+        Pack::open(pack.clone().into()).map_err(|error| schemas::refused(manifest, error))?;
+    let providers: Vec<ProviderContents> =
+        opened.contents().filter(|one| one.provider.is_some()).collect();
+    if providers.is_empty() {
+        return Err(schemas::refused(manifest, "no provider in it"));
+    }
+    let folder = scope.folder()?;
+    let path = folder.join(format!("{PREFIX}{}.etwpack", file_name(&name)));
+    let mut replaced = Vec::new();
+    for other in installed_in(&folder, scope.machine)? {
+        let same =
+            providers.iter().find(|one| other.providers.iter().any(|two| two.guid == one.guid));
+        let Some(same) = same else {
+            if other.path == path && !force {
+                let what = format!("{}: exists; --force replaces it", path.display());
+                return Err(Failure::new(what));
+            }
+            continue;
+        };
+        if !force {
+            return Err(schemas::refused(
+                manifest,
+                format!(
+                    "{} is installed already, from {}; uninstall it first, or use --force",
+                    safe(same.provider.as_deref().unwrap_or_default()),
+                    other.path.display()
+                ),
+            ));
+        }
+        replaced.push(other.path);
+    }
+    std::fs::create_dir_all(&folder).map_err(|error| schemas::refused(&folder, error))?;
+    let new = NewFile::create(&path, &[manifest.to_owned()], true)?;
+    new.file().write_all(&pack).map_err(|error| new.failure(&error))?;
+    new.keep()?;
+    for old in replaced.iter().filter(|old| **old != path) {
+        std::fs::remove_file(old).map_err(|error| schemas::refused(old, error))?;
+    }
+    let mut text = String::new();
+    for provider in &providers {
+        let _ = writeln!(text, "{}", line(provider));
+    }
+    print(&text)
+}
+
+/// A file's name without anything that a shell or a file system could take amiss.
+fn file_name(name: &str) -> String {
+    let plain = |character: char| match character {
+        'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' | '.' => character,
+        _ => '_',
+    };
+    name.chars().map(plain).take(120).collect()
+}
+
+fn uninstall(names: &[String], scope: &Scope) -> Result<(), Failure> {
+    let installed = installed_in(&scope.folder()?, scope.machine)?;
+    for name in names {
+        let mut found = installed.iter().filter(|one| one.has(name)).peekable();
+        if found.peek().is_none() {
+            let elsewhere = all_installed()?.iter().any(|one| one.has(name));
+            let hint = match elsewhere {
+                true if scope.machine => "; it is installed for you alone: leave out --machine",
+                true => "; it is installed for the machine: use --machine",
+                false => "; etw manifest list shows what is installed",
+            };
+            return Err(Failure::new(format!("{name}: not installed{hint}")));
+        }
+        for one in found {
+            // Named twice, it is gone already.
+            match std::fs::remove_file(&one.path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(schemas::refused(&one.path, error));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// GUID, name and count of events.
+fn line(provider: &ProviderContents) -> String {
+    let name = provider.provider.as_deref().unwrap_or("-");
+    format!("{}  {:<40} {:>5} events", provider.guid, safe(name), provider.events.len())
+}
+
+fn list(format: TextOrJson) -> Result<String, Failure> {
+    let mut text = String::new();
+    for one in all_installed()? {
+        let scope = if one.is_machine { "machine" } else { "user" };
+        for provider in &one.providers {
+            // Writing to a String cannot fail.
+            let _ = match format.is_json() {
+                true => writeln!(
+                    text,
+                    "{}",
+                    serde_json::json!({
+                        "provider": provider.provider,
+                        "guid": provider.guid.to_string(),
+                        "events": provider.events.len(),
+                        "source": provider.source,
+                        "scope": scope,
+                        "pack": one.path.display().to_string(),
+                    })
+                ),
+                false => {
+                    writeln!(text, "{}  {scope:<8} {}", line(provider), safe(&provider.source))
+                }
+            };
+        }
+    }
+    Ok(text)
+}
+
+fn show(name: &str, format: TextOrJson) -> Result<String, Failure> {
+    let installed = all_installed()?;
+    let mut providers = installed.iter().flat_map(|one| &one.providers);
+    let Some(provider) = providers.find(|provider| is_named(provider, name)) else {
+        let what = format!("{name}: not installed; etw manifest list shows what is installed");
+        return Err(Failure::new(what));
+    };
+    if format.is_json() {
+        return Ok(format!("{}\n", pack_show::provider(provider)));
+    }
+    let mut text = format!("{}\n", line(provider));
+    for (mask, name) in &provider.keywords {
+        let _ = writeln!(text, "  keyword {mask:#018x} {}", safe(name));
+    }
+    for channel in &provider.channels {
+        let _ = writeln!(text, "  channel {:<3} {}", channel.value, safe(&channel.name));
+    }
+    for event in &provider.events {
+        let schema = &event.schema;
+        let fields = schema.fields[..schema.top_level].iter();
+        let fields: Vec<&str> = fields.map(|field| field.name.as_str()).collect();
+        let _ = writeln!(
+            text,
+            "  {:>5} v{} {} {}({})",
+            event.id.unwrap_or(0),
+            event.version.unwrap_or(0),
+            safe(schema.names.level.as_deref().unwrap_or("-")),
+            safe(schema.names.event.as_deref().unwrap_or("-")),
+            safe(&fields.join(", "))
+        );
+    }
+    Ok(text)
+}
