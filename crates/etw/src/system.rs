@@ -33,7 +33,7 @@ pub(crate) use api::{activity_id, set_activity_id};
 #[cfg(feature = "session")]
 pub(crate) use exit::at_exit;
 use notification::Notification;
-pub(crate) use write::write;
+pub(crate) use write::{write, write_site};
 
 /// The attachment that the system takes.
 pub(crate) const ATTACHMENT: usize = MAX_ATTACHMENTS - 1;

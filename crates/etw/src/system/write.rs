@@ -3,14 +3,14 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering;
 
-use etw_ring::prefix::IN_PRIVATE;
+use etw_ring::prefix::{IN_PRIVATE, Prefix};
 use etw_ring::{Piece, Room};
 use etw_types::{EventFlags, Guid, Status};
 
 use super::api::{self, Write};
 use crate::evntprov::EventDataDescriptor;
 use crate::provider::Provider;
-use crate::write::{Event, Fill};
+use crate::write::{Event, Fill, Site, TOO_LARGE};
 
 /// The largest event that the system takes, with its headers.
 const MAX_EVENT_SIZE: usize = 1 << 16;
@@ -33,6 +33,50 @@ pub(crate) fn write(
         0..=MAX_EVENT_SIZE => write_large(provider, event, exclude, fill),
         _ => Status::ERROR_ARITHMETIC_OVERFLOW,
     }
+}
+
+/// [`write()`] of a site's event with a small payload, in the thread's activity: the usual case, without a call for the activity.
+#[inline]
+pub(crate) fn write_site(
+    provider: &Provider,
+    site: &'static Site,
+    payload_size: usize,
+    fill: &Fill<'_>,
+) -> Status {
+    if payload_size > SMALL {
+        let prefix = Prefix::default();
+        let payload_size = payload_size.min(TOO_LARGE as usize) as u32;
+        let event = Event { site: Some(site), prefix, user: 0, payload_size, event_size: 0 };
+        return write(provider, &event, 0, fill);
+    }
+    let mut memory = [const { MaybeUninit::<u8>::uninit() }; SMALL];
+    let Some(payload) = Room::fill_whole(&mut memory[..payload_size], fill) else {
+        return Status::ERROR_ARITHMETIC_OVERFLOW;
+    };
+    let traits = provider.traits();
+    let metadata = site.metadata();
+    let data = [
+        piece(traits, EventDataDescriptor::PROVIDER_METADATA),
+        piece(metadata, EventDataDescriptor::EVENT_METADATA),
+        piece(payload, EventDataDescriptor::USER_DATA),
+    ];
+    let first = if metadata.is_empty() { 2 } else { usize::from(traits.is_empty()) };
+    let last = if payload.is_empty() { 2 } else { 3 };
+    let descriptor = site.descriptor();
+    Write {
+        handle: provider.system.registration.load(Ordering::Acquire),
+        descriptor: &descriptor,
+        activity: std::ptr::null(),
+        related: std::ptr::null(),
+        data: &data[first..last],
+    }
+    .transfer()
+}
+
+#[inline(always)]
+fn piece(bytes: &[u8], kind: u8) -> Piece {
+    let address = bytes.as_ptr().expose_provenance() as u64;
+    Piece { address, size: bytes.len() as u32, kind: kind.into() }
 }
 
 /// A function of its own, so that small events touch no large stack frame.
@@ -81,8 +125,7 @@ fn write_with<const N: usize>(
         (payload, EventDataDescriptor::USER_DATA),
     ] {
         if !bytes.is_empty() {
-            let address = bytes.as_ptr().expose_provenance() as u64;
-            data[count] = Piece { address, size: bytes.len() as u32, kind: kind.into() };
+            data[count] = piece(bytes, kind);
             count += 1;
         }
     }

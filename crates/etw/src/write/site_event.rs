@@ -47,7 +47,7 @@ pub fn write_site(
     let Routes(wanted) = routes;
     #[cfg(windows)]
     if wanted == crate::system::ROUTE {
-        return write_site_with(provider, site, routes, Extras::default(), payload_size, fill);
+        return crate::system::write_site(provider, site, payload_size, fill);
     }
     if let Ok(sessions) = u8::try_from(wanted)
         && let Some(status) =

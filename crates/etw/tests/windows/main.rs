@@ -4,6 +4,7 @@
 //! Wine, whose own functions do nothing. They say nothing of what a real system does with the calls.
 #![cfg(windows)]
 
+mod cost;
 mod goldens;
 mod providers;
 mod recorder;

@@ -4,7 +4,9 @@
 #[expect(dead_code, reason = "the other tests use the rest")]
 mod recorder;
 
-use etw::evntprov::{EventDataDescriptor, etw_event_write_full, event_register, event_write_ex};
+use etw::evntprov::{
+    EventDataDescriptor, WriteOptions, etw_event_write_full, event_register, event_write_ex,
+};
 use etw::{EventDescriptor, Guid, Status, define_provider, write_event};
 
 define_provider!(SHOP, "Windows.Old", group_id("5ed8bb3e-7b4c-4d5a-8c2f-0d3f9a6c1b11"));
@@ -24,8 +26,9 @@ fn functions_that_the_system_lacks_are_done_without() {
     recorder.enable(id, 5, 0, 0);
     let descriptor = EventDescriptor { id: 1, ..EventDescriptor::default() };
     let data = [EventDataDescriptor::new(b"data")];
-    let write =
-        |filter, flags| event_write_ex(handle, Some(&descriptor), filter, flags, None, None, &data);
+    let write = |filter, flags| {
+        event_write_ex(handle, Some(&descriptor), WriteOptions { filter, flags }, None, None, &data)
+    };
     assert_eq!(write(0, 2), Status::ERROR_SUCCESS);
     assert_eq!(write(1 << 32, 0), Status::ERROR_NOT_SUPPORTED, "nobody can be left out");
     let property = etw_event_write_full(handle, Some(&descriptor), 4, None, None, &data);

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use etw::evntprov::{
-    EventDataDescriptor, etw_event_write_full, event_register, event_unregister, event_write,
-    event_write_ex, event_write_string, event_write_transfer,
+    EventDataDescriptor, WriteOptions, etw_event_write_full, event_register, event_unregister,
+    event_write, event_write_ex, event_write_string, event_write_transfer,
 };
 use etw::evntrace::{
     TraceClasses, register_trace_guids, trace_event, trace_message, unregister_trace_guids,
@@ -153,8 +153,22 @@ fn calls_of_evntprov_reach_their_counterparts() {
     let data = [EventDataDescriptor::new(b"one"), EventDataDescriptor::new(b"two")];
     assert_eq!(event_write(handle, Some(&descriptor), &data), Status::ERROR_SUCCESS);
     event_write_transfer(handle, Some(&descriptor), Some(&a), Some(&b), &data);
-    event_write_ex(handle, Some(&descriptor), 0, 2, Some(&a), None, &data);
-    event_write_ex(handle, Some(&descriptor), 1 << 33, 0, None, None, &data);
+    event_write_ex(
+        handle,
+        Some(&descriptor),
+        WriteOptions { filter: 0, flags: 2 },
+        Some(&a),
+        None,
+        &data,
+    );
+    event_write_ex(
+        handle,
+        Some(&descriptor),
+        WriteOptions { filter: 1 << 33, flags: 0 },
+        None,
+        None,
+        &data,
+    );
     etw_event_write_full(handle, Some(&descriptor), 4, None, None, &data);
     event_write_string(handle, Level::INFO, Keyword(8), "a text");
     let written = recorder.take_written();

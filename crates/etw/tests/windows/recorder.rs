@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use etw::Guid;
@@ -65,6 +66,9 @@ struct State {
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
+/// Writes are counted and not kept.
+static ONLY_COUNTS: AtomicBool = AtomicBool::new(false);
+static COUNT: AtomicU64 = AtomicU64::new(0);
 static TESTS: Mutex<()> = Mutex::new(());
 
 thread_local! {
@@ -100,7 +104,17 @@ impl Recorder {
         with(|state| state.enable_at_once = Some((level, any, all)));
     }
 
+    /// Counts the writes within `f`, in place of keeping them.
+    pub fn count(&self, f: impl FnOnce()) -> u64 {
+        COUNT.store(0, Ordering::Relaxed);
+        ONLY_COUNTS.store(true, Ordering::Relaxed);
+        f();
+        ONLY_COUNTS.store(false, Ordering::Relaxed);
+        COUNT.load(Ordering::Relaxed)
+    }
+
     /// The system lacks what old versions lack. Only before the first use of these functions.
+    #[allow(dead_code, reason = "only the other test program calls it")]
     pub fn lack_optional_functions(&self) {
         with(|state| state.lacks_optional = true);
     }
@@ -253,6 +267,9 @@ unsafe fn record(
         };
         (descriptor.read_unaligned(), ids, pieces)
     };
+    // As the system does.
+    let current = Some(ACTIVITY.get()).filter(|id| *id != Guid::ZERO);
+    let activity = activity.or(current);
     let mut written =
         Written { function, descriptor, activity, related, options, ..Written::default() };
     for piece in pieces {
@@ -286,6 +303,10 @@ unsafe extern "system" fn event_write_transfer(
     count: u32,
     data: *const Piece,
 ) -> u32 {
+    if ONLY_COUNTS.load(Ordering::Relaxed) {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        return 0;
+    }
     // SAFETY: the arguments of the call.
     unsafe { record("transfer", (0, 0), handle, descriptor, [activity, related], (count, data)) }
 }
