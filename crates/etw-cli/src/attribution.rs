@@ -15,13 +15,93 @@ const LIMIT: usize = 1 << 20;
 pub struct Owner {
     pub process: Option<u32>,
     pub thread: Option<u32>,
+    /// What ran on the thread, if it was not the thread's own code.
+    pub interrupt: Option<Interrupt>,
 }
+
+/// Code that interrupts a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Interrupt {
+    /// A deferred procedure call.
+    Dpc,
+    /// An interrupt service routine.
+    Isr,
+}
+
+impl Interrupt {
+    /// The name in tables and JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Interrupt::Dpc => "DPC",
+            Interrupt::Isr => "ISR",
+        }
+    }
+
+    /// PerfInfo: threaded DPC, ISR, DPC, timer DPC, ISR-MSI, ISR-PASS.
+    fn of(hook: Hook) -> Option<Interrupt> {
+        match hook.0 {
+            0x0f42 | 0x0f44 | 0x0f45 => Some(Interrupt::Dpc),
+            0x0f32 | 0x0f43 | 0x0f5f => Some(Interrupt::Isr),
+            _ => None,
+        }
+    }
+}
+
+/// When DPCs and interrupts ran, by file and CPU.
+#[derive(Debug, Default)]
+pub struct Interrupts {
+    /// In the order of their ends.
+    runs: HashMap<(u32, u16), Vec<Run>>,
+    count: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: i64,
+    end: i64,
+    interrupt: Interrupt,
+}
+
+impl Interrupts {
+    /// Notes a DPC or an interrupt: its record is written at its end and has the raw time of its start.
+    pub fn learn(&mut self, hook: Hook, record: &EventRecord<'_>) {
+        let Some(interrupt) = Interrupt::of(hook) else { return };
+        let Some(start) = Interrupts::start(record) else { return };
+        if self.count < LIMIT && start <= record.order_time {
+            self.count += 1;
+            let runs = self.runs.entry((record.position.file_index, record.cpu)).or_default();
+            runs.push(Run { start, end: record.order_time, interrupt });
+        }
+    }
+
+    /// The raw time at which a DPC or an interrupt started.
+    pub fn start(record: &EventRecord<'_>) -> Option<i64> {
+        le::i64(record.payload, 0)
+    }
+
+    /// What interrupted the thread of a CPU sample.
+    pub fn at(&self, record: &EventRecord<'_>) -> Option<Interrupt> {
+        if self.count == 0 || record.hook != Some(SAMPLE) {
+            return None;
+        }
+        let time = record.order_time;
+        let runs = self.runs.get(&(record.position.file_index, record.cpu))?;
+        // The first to end is the innermost: an interrupt inside a DPC ends before it.
+        let next = runs.partition_point(|run| run.end < time);
+        let nested = runs[next..].iter().take(8).find(|run| run.start <= time);
+        nested.map(|run| run.interrupt)
+    }
+}
+
+/// PerfInfo/SampleProf.
+pub const SAMPLE: Hook = Hook(0x0f2e);
 
 impl Owner {
     /// The ids that the record's header stores. Windows stores 4294967295 if there is none.
     fn of_header(record: &EventRecord<'_>) -> Owner {
         let known = |id: &u32| *id != u32::MAX;
-        Owner { process: record.process_id.filter(known), thread: record.thread_id.filter(known) }
+        let (process, thread) = (record.process_id.filter(known), record.thread_id.filter(known));
+        Owner { process, thread, interrupt: None }
     }
 }
 
@@ -77,10 +157,13 @@ impl ThreadTable {
             Named::Thread(thread) => {
                 // Thread 0 is the idle thread of each CPU.
                 let process = if thread == 0 { Some(0) } else { self.process_at(record, thread) };
-                Owner { process, thread: Some(thread) }
+                Owner { process, thread: Some(thread), interrupt: None }
             }
-            Named::Both(process, thread) => Owner { process: Some(process), thread: Some(thread) },
-            Named::Interrupt => Owner::default(),
+            Named::Both(process, thread) => {
+                Owner { process: Some(process), thread: Some(thread), interrupt: None }
+            }
+            Named::Process(process) => Owner { process: Some(process), ..Owner::of_header(record) },
+            Named::Interrupt(interrupt) => Owner { interrupt: Some(interrupt), ..Owner::default() },
             Named::None => {
                 let header = Owner::of_header(record);
                 let process = || self.process_at(record, header.thread?);
@@ -94,8 +177,10 @@ impl ThreadTable {
 enum Named {
     Thread(u32),
     Both(u32, u32),
+    /// The header's thread acted for this process.
+    Process(u32),
     /// A DPC or an interrupt: it runs on a thread and belongs to none.
-    Interrupt,
+    Interrupt(Interrupt),
     None,
 }
 
@@ -103,28 +188,41 @@ enum Named {
 fn named_owner(hook: Hook, record: &EventRecord<'_>) -> Named {
     let (payload, pointer) = (record.payload, usize::from(record.pointer_size));
     let thread_at = |offset: usize| le::u32(payload, offset).map_or(Named::None, Named::Thread);
+    let process_at = |offset: usize| le::u32(payload, offset).map_or(Named::None, Named::Process);
+    if let Some(interrupt) = Interrupt::of(hook) {
+        return Named::Interrupt(interrupt);
+    }
+    let version = record.descriptor.version;
     match hook.0 {
-        // PerfInfo/SampleProf: behind the instruction pointer.
-        0x0f2e => thread_at(pointer),
-        // PerfInfo: threaded DPC, ISR, DPC, timer DPC.
-        0x0f42..=0x0f45 => Named::Interrupt,
+        // Behind the instruction pointer.
+        _ if hook == SAMPLE => thread_at(pointer),
+        // Process: behind its key. Before version 1 its id is a pointer.
+        0x0301..=0x0304 | 0x0327 if version >= 1 => process_at(pointer),
+        0x0301..=0x0304 => process_at(0),
+        // Process: PerfCtr, PerfCtrRundown.
+        0x0320 | 0x0321 => process_at(0),
+        // Image: UnLoad, DCStart, DCEnd, Load; behind base and size.
+        0x1402..=0x1404 | 0x140a if version >= 1 => process_at(2 * pointer),
+        // TcpIp and UdpIp, but for Fail: 4294967295 if the process is not known.
+        0x060a..=0x0610 | 0x0612..=0x0622 | 0x080a..=0x0810 | 0x0812..=0x0822 if version >= 1 => {
+            match le::u32(payload, 0) {
+                Some(u32::MAX) | None => Named::None,
+                Some(process) => Named::Process(process),
+            }
+        }
         // Thread/CSwitch: the new thread; Thread/ReadyThread.
         0x0524 | 0x0532 => thread_at(0),
-        // StackWalk/Stack.
-        0x1820 => match (le::u32(payload, 8), le::u32(payload, 12)) {
+        // StackWalk: Stack, StackKeyKernel, StackKeyUser.
+        0x1820 | 0x1825 | 0x1826 => match (le::u32(payload, 8), le::u32(payload, 12)) {
             (Some(process), Some(thread)) => Named::Both(process, thread),
             _ => Named::None,
         },
         // PageFault/HardFault.
         0x0220 => thread_at(16 + 2 * pointer),
         // DiskIo of version 3: Read and Write, their Inits, FlushBuffers.
-        0x010a | 0x010b | 0x0137 | 0x0138 if record.descriptor.version >= 3 => {
-            thread_at(32 + 2 * pointer)
-        }
-        0x010c | 0x010d | 0x010f | 0x013a..=0x013c if record.descriptor.version >= 3 => {
-            thread_at(pointer)
-        }
-        0x010e | 0x0139 if record.descriptor.version >= 3 => thread_at(16 + pointer),
+        0x010a | 0x010b | 0x0137 | 0x0138 if version >= 3 => thread_at(32 + 2 * pointer),
+        0x010c | 0x010d | 0x010f | 0x013a..=0x013c if version >= 3 => thread_at(pointer),
+        0x010e | 0x0139 if version >= 3 => thread_at(16 + pointer),
         _ => Named::None,
     }
 }
@@ -150,8 +248,9 @@ mod tests {
         threads.add(&record(0x0504, 3, 90, &[]), 7, 200, false);
         let sample = [&8u64.to_le_bytes()[..], &7u32.to_le_bytes(), &[0; 4]].concat();
         let at = |time| threads.owner(&record(0x0f2e, 2, time, &sample));
-        assert_eq!(at(10), Owner { process: Some(100), thread: Some(7) });
-        assert_eq!(at(60), Owner { process: Some(200), thread: Some(7) });
+        let owner = |process| Owner { process: Some(process), thread: Some(7), interrupt: None };
+        assert_eq!(at(10), owner(100));
+        assert_eq!(at(60), owner(200));
         assert_eq!(threads.process_of(7), Some(200));
     }
 
@@ -159,7 +258,38 @@ mod tests {
     fn idle_time_is_process_0_and_a_dpc_has_no_owner() {
         let threads = ThreadTable::default();
         assert_eq!(threads.owner(&record(0x0524, 2, 1, &[0; 24])).process, Some(0));
-        assert_eq!(threads.owner(&record(0x0f44, 2, 1, &[0; 16])), Owner::default());
+        let dpc = Owner { interrupt: Some(Interrupt::Dpc), ..Owner::default() };
+        assert_eq!(threads.owner(&record(0x0f44, 2, 1, &[0; 16])), dpc);
+    }
+
+    #[test]
+    fn a_sample_in_an_interrupt_inside_a_dpc_is_interrupt_time() {
+        let mut interrupts = Interrupts::default();
+        let run = |start: i64| [&start.to_le_bytes()[..], &[0; 8]].concat();
+        for (hook, start, end) in [(0x0f43, 12, 14), (0x0f44, 10, 20)] {
+            interrupts.learn(Hook(hook), &record(hook, 2, end, &run(start)));
+        }
+        let at = |time| interrupts.at(&record(0x0f2e, 2, time, &[0; 16]));
+        assert_eq!(at(9), None);
+        assert_eq!(at(11), Some(Interrupt::Dpc));
+        assert_eq!(at(13), Some(Interrupt::Isr));
+        assert_eq!(at(15), Some(Interrupt::Dpc));
+        assert_eq!(at(21), None);
+    }
+
+    #[test]
+    fn image_and_network_events_belong_to_the_process_in_their_payload() {
+        let threads = ThreadTable::default();
+        let mut image = [0; 64];
+        image[16..20].copy_from_slice(&77u32.to_le_bytes());
+        let mut loaded = record(0x140a, 3, 1, &image);
+        (loaded.process_id, loaded.thread_id) = (Some(4), Some(8));
+        let owner = threads.owner(&loaded);
+        assert_eq!((owner.process, owner.thread), (Some(77), Some(8)));
+        let sent = [78u32, 5].map(u32::to_le_bytes).concat();
+        assert_eq!(threads.owner(&record(0x060a, 2, 1, &sent)).process, Some(78));
+        let unknown = [u32::MAX, 5].map(u32::to_le_bytes).concat();
+        assert_eq!(threads.owner(&record(0x081b, 2, 1, &unknown)).process, None);
     }
 
     #[test]
@@ -167,13 +297,14 @@ mod tests {
         let mut event = EventRecord::new(HeaderType::Event64, &[]);
         (event.process_id, event.thread_id) = (Some(4), Some(u32::MAX));
         let owner = ThreadTable::default().owner(&event);
-        assert_eq!(owner, Owner { process: Some(4), thread: None });
+        assert_eq!(owner, Owner { process: Some(4), ..Owner::default() });
     }
 
     #[test]
     fn malicious_payloads_have_no_owner() {
         for hook in 0..=u16::MAX {
             let _ = ThreadTable::default().owner(&record(hook, 3, 0, &[1, 2, 3]));
+            Interrupts::default().learn(Hook(hook), &record(hook, 3, 0, &[1, 2, 3]));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Counts of a trace by process, by activity and over time.
 
-use crate::attribution::Owner;
+use crate::attribution::{Interrupt, Interrupts, Owner, SAMPLE};
 use crate::join::Names;
 use etw_decode::Decoder;
 use etw_types::{EventRecord, FileTime, Guid};
@@ -16,10 +16,22 @@ pub const BINS: usize = 64;
 pub struct Views {
     /// Records and payload bytes by owner; the thread is set if its process is not known yet.
     processes: HashMap<Owner, (u64, u64)>,
+    /// Samples of each CPU whose DPC or interrupt may end behind them.
+    samples: HashMap<u16, Vec<Sample>>,
     activities: HashMap<Guid, Activity>,
     pub names: Names,
     rate: Rate,
 }
+
+/// A counted CPU sample.
+struct Sample {
+    time: i64,
+    key: Owner,
+    bytes: u64,
+}
+
+/// Samples of a CPU that are kept; a DPC takes less time.
+const SAMPLES: usize = 64;
 
 struct Activity {
     first: FileTime,
@@ -61,13 +73,24 @@ impl Views {
         let owner = self.names.owner(record);
         // A thread whose process is not known yet may be named by the rundown at the end.
         let key = match owner.process {
-            Some(process) => Owner { process: Some(process), thread: None },
+            Some(process) => Owner { process: Some(process), ..Owner::default() },
             None => owner,
         };
         let known = self.processes.len() < LIMIT || self.processes.contains_key(&key);
-        let row = self.processes.entry(if known { key } else { Owner::default() }).or_default();
+        let key = if known { key } else { Owner::default() };
+        let bytes = record.payload.len() as u64;
+        let row = self.processes.entry(key).or_default();
         row.0 += 1;
-        row.1 += record.payload.len() as u64;
+        row.1 += bytes;
+        if record.hook == Some(SAMPLE) {
+            let samples = self.samples.entry(record.cpu).or_default();
+            if samples.len() >= SAMPLES {
+                samples.remove(0);
+            }
+            samples.push(Sample { time: record.order_time, key, bytes });
+        } else if let Some(interrupt) = owner.interrupt {
+            self.move_samples(record, interrupt);
+        }
         let Some(time) = time else { return };
         self.rate.add(time.0);
         let id = record.activity_id;
@@ -84,20 +107,41 @@ impl Views {
         }
     }
 
+    /// Counts the samples in a DPC or an interrupt, which ended just now, as its own.
+    fn move_samples(&mut self, record: &EventRecord<'_>, interrupt: Interrupt) {
+        let Some(start) = Interrupts::start(record) else { return };
+        let Some(samples) = self.samples.get_mut(&record.cpu) else { return };
+        let first = samples.partition_point(|sample| sample.time < start);
+        for sample in samples.drain(first..) {
+            let owner = Owner { interrupt: Some(interrupt), ..Owner::default() };
+            for (key, sign) in [(sample.key, -1), (owner, 1)] {
+                let row = self.processes.entry(key).or_default();
+                row.0 = row.0.saturating_add_signed(sign);
+                row.1 = row.1.saturating_add_signed(sign * sample.bytes as i64);
+            }
+        }
+    }
+
     /// The most records first.
     pub fn processes(&self) -> Vec<ProcessRow> {
-        let name = |process: &Option<u32>| self.names.process_name((*process)?).map(str::to_owned);
-        let mut counts: HashMap<Option<u32>, (u64, u64)> = HashMap::new();
-        for (owner, (count, bytes)) in &self.processes {
+        let mut counts: HashMap<(Option<u32>, Option<Interrupt>), (u64, u64)> = HashMap::new();
+        for (owner, (count, bytes)) in self.processes.iter().filter(|(_, row)| row.0 > 0) {
             let thread = || self.names.process_of(owner.thread?);
-            let row = counts.entry(owner.process.or_else(thread)).or_default();
+            let key = (owner.process.or_else(thread), owner.interrupt);
+            let row = counts.entry(key).or_default();
             row.0 += count;
             row.1 += bytes;
         }
         let row =
-            |(process, (count, bytes))| ProcessRow { process, name: name(&process), count, bytes };
+            |((process, interrupt), (count, bytes)): ((Option<u32>, Option<Interrupt>), _)| {
+                let name = process.and_then(|process| self.names.process_name(process));
+                let name = interrupt.map(Interrupt::name).or(name).map(str::to_owned);
+                ProcessRow { process, name, count, bytes }
+            };
         let mut rows: Vec<ProcessRow> = counts.into_iter().map(row).collect();
-        rows.sort_by_key(|row| (std::cmp::Reverse(row.count), row.process));
+        rows.sort_by(|a, b| {
+            b.count.cmp(&a.count).then_with(|| (a.process, &a.name).cmp(&(b.process, &b.name)))
+        });
         rows
     }
 

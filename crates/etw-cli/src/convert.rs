@@ -127,9 +127,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         let Some(time) = record.timestamp(clock) else { continue };
         let decoded = decoder.decode(&record);
         // Tracks and filters use the process and thread to which an event belongs.
-        let record = names.attributed(&record);
+        let stored = record;
+        let record = names.attributed(&stored);
         if let Some(filter) = &filter {
-            if !filter.matches(&record, &decoded, Some(time), &style) {
+            if !filter.matches_owned(&record, &stored, &decoded, Some(time), &style) {
                 continue;
             }
             filter.check_shown(&decoded);

@@ -65,6 +65,9 @@ pub struct Arguments {
     /// before
     #[arg(long)]
     pub join: bool,
+    /// With --join: symbols of code that was compiled at run time on Linux, from perf-PID.map or a folder of such files
+    #[arg(long, value_name = "PATH", requires = "join")]
+    pub perf_map: Vec<PathBuf>,
     /// Quote integers beyond ±2^53 in JSON
     #[arg(long)]
     pub json_strings64: bool,
@@ -171,15 +174,21 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         None
     };
     let catalog = arguments.schemas.load_for(&traces)?;
-    let names = arguments.join.then(|| {
-        let mut decoder = Decoder::new();
-        decoder.set_catalog(catalog.clone());
-        let names = Names::gather(Records::with_options(traces.clone(), read_options), decoder);
-        if names.stacks_left_out > 0 {
-            eprintln!("etw: note: {} stacks found no room and stand alone", names.stacks_left_out);
+    let names = match arguments.join {
+        true => {
+            let mut decoder = Decoder::new();
+            decoder.set_catalog(catalog.clone());
+            let records = Records::with_options(traces.clone(), read_options);
+            let mut names = Names::gather(records, decoder);
+            names.read_perf_maps(&arguments.perf_map, start)?;
+            if names.stacks_left_out() > 0 {
+                let count = names.stacks_left_out();
+                eprintln!("etw: note: {count} stacks were not kept in memory and stand alone");
+            }
+            Some(Arc::new(names))
         }
-        Arc::new(names)
-    });
+        false => None,
+    };
     let selection = Selection {
         from: arguments.from.map(|when| when.resolve(start)),
         to: arguments.to.map(|when| when.resolve(start)),

@@ -1,57 +1,56 @@
-//! Names of processes and threads, from what the kernel's events tell of them.
+//! Names of processes, threads, files and code, from the events of a trace that describe them.
 
-use crate::attribution::{Owner, ThreadTable};
+mod code;
+mod stacks;
+
+use crate::attribution::{Interrupts, Owner, ThreadTable};
+use crate::output::Failure;
+use code::{Code, Image, is_method};
 use etw_decode::{Decoded, Decoder, Field, Style, Value, Visitor};
 use etw_etl::read::Records;
-use etw_types::{EventRecord, Guid, Hook, is_session_report, le};
-use std::collections::{BTreeMap, HashMap};
+use etw_types::{EventRecord, FileTime, Guid, Hook, is_session_report};
+use stacks::{Stacks, is_stack};
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
 
 /// Microsoft-Windows-Kernel-Process
 const KERNEL_PROCESS: Guid = Guid::from_u128(0x22fb2cd6_0e7b_422b_a0c7_2fad1fd0e716);
-/// Processes and threads of a trace; only a hostile one has more.
+/// Processes, threads and files of a trace; only a hostile one has more.
 const LIMIT: usize = 1 << 20;
+/// Volumes of a trace.
+const VOLUME_LIMIT: usize = 1 << 8;
 
-/// Bytes of stacks that are kept for their events.
-const STACK_LIMIT: usize = 256 << 20;
-
-/// Names of a trace's processes, threads, files and images, and stacks of its events.
+/// Names of a trace's processes, threads, files and code, and stacks of its events.
 #[derive(Debug, Default)]
 pub struct Names {
     processes: HashMap<u32, String>,
     threads: ThreadTable,
+    interrupts: Interrupts,
     thread_names: HashMap<u32, String>,
     /// By the address of a file object, or its key.
     files: HashMap<u64, String>,
-    /// Of the kernel's events, by file and raw time: thread and frames.
-    stacks: HashMap<(u32, i64), Vec<Stack>>,
-    stack_size: usize,
-    /// By process (0: the kernel's) and base.
-    images: HashMap<u32, BTreeMap<u64, Image>>,
-    image_count: usize,
-    /// Stacks that found no room.
-    pub stacks_left_out: u64,
+    /// NT paths of volumes and their DOS paths: `\\Device\\HarddiskVolume3` is `C:`.
+    volumes: Vec<(String, String)>,
+    stacks: Stacks,
+    code: Code,
+    /// Processes of our own programs.
+    own_processes: BTreeSet<u32>,
 }
-
-/// Loaded code.
-#[derive(Debug)]
-struct Image {
-    size: u64,
-    /// Subtracted from an address: the start of a Windows image, the load bias of an ELF file.
-    zero: u64,
-    name: String,
-}
-
-/// A thread and its frames.
-type Stack = (u32, Box<[u64]>);
 
 /// FileIo: Name, FileCreate, FileRundown.
 fn is_file_name(hook: Hook) -> bool {
     matches!(hook.0, 0x0400 | 0x0420 | 0x0424)
 }
 
-/// StackWalk: Stack.
-fn is_stack(hook: Hook) -> bool {
-    hook.0 == 0x1820
+/// The process of a perf map: `perf-PID.map`.
+fn perf_map_process(path: &Path) -> Option<u32> {
+    path.file_name()?.to_str()?.strip_prefix("perf-")?.strip_suffix(".map")?.parse().ok()
+}
+
+fn file_time(time: std::time::SystemTime) -> Option<FileTime> {
+    let elapsed = time.duration_since(std::time::UNIX_EPOCH).ok()?.as_nanos() / 100;
+    Some(FileTime(FileTime::UNIX_EPOCH.0.checked_add(i64::try_from(elapsed).ok()?)?))
 }
 
 /// Some fields of an event, as text.
@@ -102,13 +101,66 @@ impl Names {
     pub fn gather(mut records: Records, mut decoder: Decoder) -> Names {
         let mut names = Names::default();
         while let Some(record) = records.next() {
+            if is_method(&record) {
+                names.code.learn(&record);
+                continue;
+            }
+            if let Some(hook) = record.hook {
+                names.interrupts.learn(hook, &record);
+            }
             if !Names::may_tell(&record) {
                 continue;
             }
             let decoded = decoder.decode(&record);
             names.learn(&record, &decoded);
         }
+        names.volumes.sort_by_key(|(nt, _)| std::cmp::Reverse(nt.len()));
         names
+    }
+
+    /// Reads perf maps: files called `perf-PID.map`, or folders of them; those in `/tmp` of our own programs in any case, if they
+    /// were written since `start`.
+    pub fn read_perf_maps(&mut self, paths: &[PathBuf], start: FileTime) -> Result<(), Failure> {
+        for path in paths {
+            let maps: Vec<(u32, PathBuf)> = match path.is_dir() {
+                false => {
+                    let process = perf_map_process(path).ok_or_else(|| {
+                        Failure::Usage(format!(
+                            "--perf-map {}: its name must say the process: perf-PID.map",
+                            path.display()
+                        ))
+                    })?;
+                    vec![(process, path.clone())]
+                }
+                true => std::fs::read_dir(path)
+                    .map_err(|error| crate::schemas::refused(path, error))?
+                    .flatten()
+                    .filter_map(|entry| Some((perf_map_process(&entry.path())?, entry.path())))
+                    .collect(),
+            };
+            for (process, path) in maps {
+                self.code
+                    .read_perf_map(process, &path)
+                    .map_err(|error| crate::schemas::refused(&path, error))?;
+            }
+        }
+        for process in self.own_processes.clone() {
+            let path = PathBuf::from(format!("/tmp/perf-{process}.map"));
+            let written = path.metadata().and_then(|metadata| metadata.modified()).ok();
+            let is_of_trace = written.and_then(file_time).is_some_and(|time| time >= start);
+            if is_of_trace
+                && !paths.contains(&path)
+                && self.code.read_perf_map(process, &path).is_ok()
+            {
+                eprintln!("etw: note: names of compiled code from {}", path.display());
+            }
+        }
+        Ok(())
+    }
+
+    /// Stacks that were not kept.
+    pub fn stacks_left_out(&self) -> u64 {
+        self.stacks.left_out
     }
 
     /// Whether an event is of those that tell of processes and threads.
@@ -148,8 +200,8 @@ impl Names {
             }
             return;
         }
-        if record.hook.is_some_and(is_stack) {
-            return self.stack(record);
+        if let Some(hook) = record.hook.filter(|hook| is_stack(*hook)) {
+            return self.stacks.learn(hook, record);
         }
         match decoded.event_name() {
             Some(
@@ -175,12 +227,21 @@ impl Names {
                 };
                 if let (Some(base), Some(size), Some(process), Some(name)) =
                     (hex(0), hex(1), picked.number(2), picked.text(3))
-                    && self.image_count < LIMIT
                 {
                     let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
-                    self.image_count += 1;
                     let image = Image { size, zero: base, name: name.to_owned() };
-                    self.images.entry(process).or_default().insert(base, image);
+                    self.code.add_image(process, base, image);
+                }
+            }
+            Some("SysConfigEx/VolumeMapping") => {
+                let picked = Picked::of(&["NtPath", "DosPath"], record, decoded);
+                if let Some(picked) = picked
+                    && let (Some(nt), Some(dos)) = (picked.text(0), picked.text(1))
+                    && nt.len() > 1
+                    && self.volumes.len() < VOLUME_LIMIT
+                {
+                    let path = |text: &str| text.trim_end_matches('\\').to_owned();
+                    self.volumes.push((path(nt), path(dos)));
                 }
             }
             Some("Thread/SetName") => {
@@ -208,12 +269,10 @@ impl Names {
     /// Notes a module that an instrumented program of ours had loaded.
     fn module(&mut self, record: &EventRecord<'_>) {
         let Some((process, module)) = etw_host::report::read_module(record) else { return };
-        if self.image_count < LIMIT {
-            let name = module.path.rsplit('/').next().unwrap_or_default().to_owned();
-            let image = Image { size: module.size, zero: module.bias, name };
-            self.image_count += 1;
-            self.images.entry(process).or_default().insert(module.base, image);
-        }
+        self.own_processes.insert(process);
+        let name = module.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let image = Image { size: module.size, zero: module.bias, name };
+        self.code.add_image(process, module.base, image);
     }
 
     fn process(
@@ -233,88 +292,67 @@ impl Names {
         }
     }
 
-    /// `u64` time of the event, `u32` process, `u32` thread, addresses.
-    fn stack(&mut self, record: &EventRecord<'_>) {
-        let (payload, width) = (record.payload, usize::from(record.pointer_size));
-        let (Some(time), Some(thread)) = (le::i64(payload, 0), le::u32(payload, 12)) else {
-            return;
-        };
-        let frames: Box<[u64]> = payload[16..]
-            .chunks_exact(width.max(4))
-            .filter_map(|frame| match width {
-                4 => le::u32(frame, 0).map(u64::from),
-                _ => le::u64(frame, 0),
-            })
-            .collect();
-        self.stack_size += frames.len() * 8 + 64;
-        if self.stack_size > STACK_LIMIT {
-            self.stacks_left_out += 1;
-            return;
-        }
-        self.stacks.entry((record.position.file_index, time)).or_default().push((thread, frames));
-    }
-
     /// The stacks that the kernel recorded for an event: of the kernel's side, and of the user's.
     pub fn stacks_of(&self, record: &EventRecord<'_>) -> impl Iterator<Item = &[u64]> {
-        let time = record.raw_timestamp().filter(|_| !record.hook.is_some_and(is_stack));
-        let found = time.and_then(|time| self.stacks.get(&(record.position.file_index, time)));
-        let thread = record.thread_id;
-        let all = found.map_or(&[][..], Vec::as_slice).iter();
-        all.filter(move |(of, _)| thread.is_none_or(|thread| thread == *of))
-            .map(|(_, frames)| &**frames)
+        self.stacks.frames_of(record)
     }
 
-    /// The file that an event of the kernel's is about, by its object or key.
-    pub fn file_of(&self, record: &EventRecord<'_>, decoded: &Decoded<'_>) -> Option<&str> {
-        let hook = record.hook.filter(|hook| !self.files.is_empty() && !is_file_name(*hook))?;
-        // DiskIo, PageFault, FileIo
-        if !matches!(hook.group(), 1 | 2 | 4) {
+    /// The file of a kernel event: by its object or key, else by the path in the event. A path on a volume whose drive letter the
+    /// trace names is a DOS path.
+    pub fn file_of(&self, record: &EventRecord<'_>, decoded: &Decoded<'_>) -> Option<Cow<'_, str>> {
+        let hook = record.hook?;
+        // DiskIo, PageFault, FileIo, Image.
+        if !matches!(hook.group(), 1 | 2 | 4 | 0x14) {
             return None;
         }
-        let picked = Picked::of(&["FileKey", "FileObject"], record, decoded)?;
-        let objects = (0..2).filter_map(|number| picked.text(number));
-        let mut objects =
-            objects.filter_map(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).ok());
-        objects.find_map(|object| self.files.get(&object)).map(String::as_str)
+        let by_object = !self.files.is_empty() && hook.group() != 0x14 && !is_file_name(hook);
+        if !by_object && self.volumes.is_empty() {
+            return None;
+        }
+        const FIELDS: &[&str] = &["FileKey", "FileObject", "FileName", "OpenPath"];
+        let picked = Picked::of(FIELDS, record, decoded)?;
+        let object =
+            |number| u64::from_str_radix(picked.text(number)?.trim_start_matches("0x"), 16).ok();
+        let by_object = || {
+            let path = (0..2).filter_map(object).find_map(|object| self.files.get(&object))?;
+            Some(self.dos_path(path).map_or(Cow::Borrowed(path.as_str()), Cow::Owned))
+        };
+        by_object().or_else(|| Some(Cow::Owned(self.dos_path(picked.text(2).or(picked.text(3))?)?)))
     }
 
-    /// The image that an address of a process lies in, and how far behind its beginning.
-    pub fn image_of(&self, process: Option<u32>, address: u64) -> Option<(&str, u64)> {
-        let of = |process: u32| {
-            let (base, image) = self.images.get(&process)?.range(..=address).next_back()?;
-            let inside = address - base < image.size;
-            inside.then_some((image.name.as_str(), address.wrapping_sub(image.zero)))
-        };
-        // The kernel's are every process's.
-        process.and_then(of).or_else(|| of(0))
+    /// The DOS path of an NT path.
+    fn dos_path(&self, path: &str) -> Option<String> {
+        self.volumes.iter().find_map(|(nt, dos)| {
+            let rest =
+                path.get(nt.len()..).filter(|rest| rest.is_empty() || rest.starts_with('\\'))?;
+            path[..nt.len()].eq_ignore_ascii_case(nt).then(|| format!("{dos}{rest}"))
+        })
+    }
+
+    /// The code at an address of a process: an image or a method, and an offset in it.
+    pub fn code_at(&self, process: Option<u32>, address: u64) -> Option<String> {
+        self.code.name_of(process, address)
     }
 
     /// The process and thread to which an event belongs.
     pub fn owner(&self, record: &EventRecord<'_>) -> Owner {
         let owner = self.threads.owner(record);
+        let owner = Owner { interrupt: owner.interrupt.or(self.interrupts.at(record)), ..owner };
         if owner != Owner::default() {
             return owner;
         }
         // A kernel event without a thread belongs to the thread of its stack.
-        let thread = self.stack_thread(record);
-        Owner { process: thread.and_then(|thread| self.threads.process_at(record, thread)), thread }
+        let thread = self.stacks.thread_of(record);
+        let process = thread.and_then(|thread| self.threads.process_at(record, thread));
+        Owner { process, thread, interrupt: None }
     }
 
     /// The process whose code the stack of an event runs. A context switch has the stack of one of its two threads.
     pub fn stack_process(&self, record: &EventRecord<'_>) -> Option<u32> {
-        let thread = self.stack_thread(record);
+        let thread = self.stacks.thread_of(record);
         thread
             .and_then(|thread| self.threads.process_at(record, thread))
             .or_else(|| self.owner(record).process)
-    }
-
-    /// The thread of the stack that the kernel recorded for an event.
-    fn stack_thread(&self, record: &EventRecord<'_>) -> Option<u32> {
-        if self.stacks.is_empty() || record.thread_id.is_some() {
-            return None;
-        }
-        let time = record.raw_timestamp()?;
-        Some(self.stacks.get(&(record.position.file_index, time))?.first()?.0)
     }
 
     /// The record with the ids of its owner, for filters and tracks by process and thread.

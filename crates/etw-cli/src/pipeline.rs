@@ -189,7 +189,7 @@ impl Shared<'_> {
                 let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
                 let attributed = self.options.names.as_ref().map(|names| names.attributed(&record));
                 let shown = attributed.as_ref().unwrap_or(&record);
-                if !filter.matches(shown, &decoded, time, &self.options.style) {
+                if !filter.matches_owned(shown, &record, &decoded, time, &self.options.style) {
                     continue;
                 }
                 filter.check_shown(&decoded);
@@ -316,7 +316,9 @@ impl<'r> Reader<'r> {
                 let clock = &self.clocks[position.file_index as usize];
                 let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
                 match &self.names {
-                    Some(names) => filter.by_header(&names.attributed(&record), time),
+                    Some(names) => {
+                        filter.by_owned_header(&names.attributed(&record), &record, time)
+                    }
                     None => filter.by_header(&record, time),
                 }
                 .is_none_or(|holds| holds)

@@ -266,6 +266,8 @@ Of every record
            provider (a GUID or a name) provider_name event id version level opcode
            channel task keyword pid tid cpu time raw_timestamp header decoded message
            activity_id related_activity_id size
+           header.pid header.tid: the stored ids, where dump --join and convert take pid and
+           tid from the thread that a kernel event names
 Of the event
            every other name is a field, at any depth: Status, Process.Id, `odd name`;
            fields.pid where a field is called like one of those above

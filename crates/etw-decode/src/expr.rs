@@ -32,7 +32,7 @@ use crate::decoded::Decoded;
 use crate::value::Style;
 use comparison::{Literal, Test};
 use etw_types::{EventRecord, FileTime};
-use node::{Context, Finder, Node};
+use node::{Context, Finder, Node, Owned};
 use parser::Parser;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -148,7 +148,18 @@ impl Expr {
     /// Whether a record matches, if its header alone decides. `time`: the time of the record.
     #[inline]
     pub fn by_header(&self, record: &EventRecord<'_>, time: Option<FileTime>) -> Option<bool> {
-        self.root.by_header(record, time)
+        self.root.by_header(Owned { record, stored: record }, time)
+    }
+
+    /// As [`by_header`](Expr::by_header) for a record that has the process and thread to which its event belongs in place of those
+    /// that `stored` has: `pid` is the owner's, `header.pid` the stored one.
+    pub fn by_owned_header(
+        &self,
+        record: &EventRecord<'_>,
+        stored: &EventRecord<'_>,
+        time: Option<FileTime>,
+    ) -> Option<bool> {
+        self.root.by_header(Owned { record, stored }, time)
     }
 
     /// Whether a record matches.
@@ -159,7 +170,20 @@ impl Expr {
         time: Option<FileTime>,
         style: &Style,
     ) -> bool {
-        if let Some(known) = self.by_header(record, time) {
+        self.matches_owned(record, record, decoded, time, style)
+    }
+
+    /// As [`matches`](Expr::matches) for a record with the ids of its owner, and the record as it is stored.
+    pub fn matches_owned(
+        &self,
+        record: &EventRecord<'_>,
+        stored: &EventRecord<'_>,
+        decoded: &Decoded<'_>,
+        time: Option<FileTime>,
+        style: &Style,
+    ) -> bool {
+        let owned = Owned { record, stored };
+        if let Some(known) = self.root.by_header(owned, time) {
             return known;
         }
         let mut found = vec![false; self.fields.len()];
@@ -169,7 +193,7 @@ impl Expr {
             // A payload that does not fit its schema still has the fields before the error.
             let _ = decoded.visit(record, &mut finder);
         }
-        let context = Context { record, decoded, time, style, found: &found };
+        let context = Context { owned, decoded, time, style, found: &found };
         self.root.holds(&context)
     }
 }

@@ -78,7 +78,8 @@ fn put_header(
             out.push(b'}');
         }
         name(out, "thread_name", owner.thread.and_then(|thread| names.thread_name(thread)));
-        name(out, "file_name", names.file_of(record, decoded));
+        name(out, "interrupt", owner.interrupt.map(|interrupt| interrupt.name()));
+        name(out, "file_name", names.file_of(record, decoded).as_deref());
     }
     out.extend_from_slice(b",\"provider\":");
     guid(out, record.provider);
@@ -138,8 +139,8 @@ fn put_extended(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>) 
             put_key(out, "frames");
             for (number, frame) in frames.enumerate() {
                 out.push(if number == 0 { b'[' } else { b',' });
-                match names.image_of(process, frame) {
-                    Some((name, offset)) => write_json_string(out, &format!("{name}+{offset:#x}")),
+                match names.code_at(process, frame) {
+                    Some(name) => write_json_string(out, &name),
                     None => null(out),
                 }
             }

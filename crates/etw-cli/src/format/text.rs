@@ -44,6 +44,11 @@ pub fn write(
         }
         _ => out.push(b'-'),
     }
+    if let Some(names) = &options.names
+        && let Some(interrupt) = names.owner(record).interrupt
+    {
+        put(out, format_args!("[{}]", interrupt.name()));
+    }
     out.push(b' ');
     view.coloured(out, view.name_colour(), |out| put_name(out, record, decoded));
     if record.header.is_event() || record.header.is_classic() {
@@ -86,7 +91,7 @@ pub fn write(
     if let Some(names) = &options.names {
         if let Some(name) = names.file_of(record, decoded) {
             out.extend_from_slice(b" file=");
-            write_json_string(out, name);
+            write_json_string(out, &name);
         }
         let process = names.stack_process(record);
         let frames = names.stacks_of(record).flatten().copied().chain(record.stack());
@@ -94,8 +99,8 @@ pub fn write(
         for frame in frames {
             out.extend_from_slice(if is_first { b" stack=[" } else { b" " });
             is_first = false;
-            match names.image_of(process, frame) {
-                Some((name, offset)) => put(out, format_args!("{}+{offset:#x}", safe(name))),
+            match names.code_at(process, frame) {
+                Some(name) => put(out, format_args!("{}", safe(&name))),
                 None => put(out, format_args!("{frame:#x}")),
             }
         }

@@ -302,8 +302,8 @@ fn each_view_of_stat_has_its_rows_in_text_and_json() {
         serde_json::from_str(&stdout(&["stat", "--format", "json"], &[file.path()], 0)).unwrap();
     let counts = json["rate"]["counts"].as_array().unwrap();
     assert_eq!(counts.iter().filter_map(Value::as_u64).sum::<u64>(), 10);
-    // Five events that process 10 wrote, and the switch to its thread.
-    assert_eq!(json["by_process"][0]["count"], 6);
+    // Five events that process 10 wrote, the switch to its thread, and its own rundown.
+    assert_eq!(json["by_process"][0]["count"], 7);
     assert_eq!(json["by_process"][0]["pid"], 10);
 }
 

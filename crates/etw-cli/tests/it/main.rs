@@ -13,6 +13,7 @@ mod dump;
 mod examples;
 mod fixture;
 mod formats;
+mod join;
 #[cfg(target_os = "linux")]
 mod mc;
 #[cfg(target_os = "linux")]

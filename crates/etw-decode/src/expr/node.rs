@@ -27,6 +27,9 @@ pub(super) enum Node {
 pub(super) enum NumberName {
     Pid,
     Tid,
+    /// The ids that the header stores, where `Pid` and `Tid` are those of the event's owner.
+    HeaderPid,
+    HeaderTid,
     Cpu,
     Id,
     Version,
@@ -53,15 +56,27 @@ pub(super) enum TextName {
     Message,
 }
 
+/// A record, with the process and thread to which its event belongs.
+#[derive(Clone, Copy)]
+pub(super) struct Owned<'r> {
+    /// With the ids of the owner in place of the stored ones.
+    pub record: &'r EventRecord<'r>,
+    /// As it is stored.
+    pub stored: &'r EventRecord<'r>,
+}
+
 /// The number of a header; `None` where the record has none.
 #[inline(always)]
-fn number(name: NumberName, record: &EventRecord<'_>) -> Option<i128> {
+fn number(name: NumberName, owned: Owned<'_>) -> Option<i128> {
+    let Owned { record, stored } = owned;
     let descriptor = &record.descriptor;
     let is_event = record.header.is_event();
     let is_message = record.header == HeaderType::Message;
     Some(match name {
         NumberName::Pid => record.process_id?.into(),
         NumberName::Tid => record.thread_id?.into(),
+        NumberName::HeaderPid => stored.process_id?.into(),
+        NumberName::HeaderTid => stored.thread_id?.into(),
         NumberName::Cpu => record.cpu.into(),
         NumberName::Id => (is_event || is_message).then_some(descriptor.id)?.into(),
         NumberName::Version => (!is_message).then_some(descriptor.version)?.into(),
@@ -78,7 +93,7 @@ fn number(name: NumberName, record: &EventRecord<'_>) -> Option<i128> {
 }
 
 pub(super) struct Context<'c> {
-    pub record: &'c EventRecord<'c>,
+    pub owned: Owned<'c>,
     pub decoded: &'c Decoded<'c>,
     pub time: Option<FileTime>,
     pub style: &'c Style,
@@ -114,12 +129,13 @@ impl Node {
             }
     }
 
-    pub fn by_header(&self, record: &EventRecord<'_>, time: Option<FileTime>) -> Option<bool> {
+    pub fn by_header(&self, owned: Owned<'_>, time: Option<FileTime>) -> Option<bool> {
+        let record = owned.record;
         match self {
             Node::And(parts) => {
                 let mut all = Some(true);
                 for part in parts {
-                    match part.by_header(record, time) {
+                    match part.by_header(owned, time) {
                         Some(false) => return Some(false),
                         None => all = None,
                         Some(true) => {}
@@ -130,7 +146,7 @@ impl Node {
             Node::Or(parts) => {
                 let mut any = Some(false);
                 for part in parts {
-                    match part.by_header(record, time) {
+                    match part.by_header(owned, time) {
                         Some(true) => return Some(true),
                         None => any = None,
                         Some(false) => {}
@@ -138,15 +154,15 @@ impl Node {
                 }
                 any
             }
-            Node::Not(inner) => inner.by_header(record, time).map(|known| !known),
+            Node::Not(inner) => inner.by_header(owned, time).map(|known| !known),
             // The usual test, without what others need.
             Node::Number(name, Test::Compare(operator, Literal::Number(wanted))) => {
-                let ordering = number(*name, record).map(|number| number.cmp(wanted));
+                let ordering = number(*name, owned).map(|number| number.cmp(wanted));
                 Some(ordering.is_some() && operator.holds(ordering))
             }
-            Node::Number(name, test) => Some(
-                number(*name, record).is_some_and(|number| test.holds(Subject::Number(number))),
-            ),
+            Node::Number(name, test) => {
+                Some(number(*name, owned).is_some_and(|number| test.holds(Subject::Number(number))))
+            }
             Node::Time(test) => {
                 Some(time.is_some_and(|time| test.holds(Subject::Number(time.0.into()))))
             }
@@ -176,7 +192,7 @@ impl Node {
             Node::Not(inner) => !inner.holds(context),
             Node::Field(number) => context.found[*number],
             Node::Provider(test) => {
-                let guid = provider(context.record);
+                let guid = provider(context.owned.record);
                 let by_guid = guid.map(|guid| test.holds(Subject::Guid(guid)));
                 let name = context.decoded.provider_name();
                 let by_name = name.as_deref().map(|name| test.holds(Subject::Text(name)));
@@ -196,12 +212,12 @@ impl Node {
                         context.decoded.source().map(|source| source.name().into())
                     }
                     TextName::Message => {
-                        context.decoded.message(context.record, context.style).map(Into::into)
+                        context.decoded.message(context.owned.record, context.style).map(Into::into)
                     }
                 };
                 text.is_some_and(|text| test.holds(Subject::Text(&text)))
             }
-            known => known.by_header(context.record, context.time).unwrap_or(false),
+            known => known.by_header(context.owned, context.time).unwrap_or(false),
         }
     }
 }

@@ -92,11 +92,21 @@ impl<'t> Parser<'t> {
             name.remove(0);
         }
         let number = |name: NumberName| (Kind::Number, Some(name));
-        let lower = name[0].to_ascii_lowercase();
+        let mut lower = name[0].to_ascii_lowercase();
+        // The header's own ids are its members.
+        if !is_field && lower == "header" && name.len() == 2 {
+            let member = format!("header.{}", name[1].to_ascii_lowercase());
+            if matches!(member.as_str(), "header.pid" | "header.tid") {
+                name.truncate(1);
+                lower = member;
+            }
+        }
         let (kind, header) = match lower.as_str() {
             _ if is_field || name.len() > 1 => (Kind::Any, None),
             "pid" => number(NumberName::Pid),
             "tid" => number(NumberName::Tid),
+            "header.pid" => number(NumberName::HeaderPid),
+            "header.tid" => number(NumberName::HeaderTid),
             "cpu" => number(NumberName::Cpu),
             "id" => number(NumberName::Id),
             "version" => number(NumberName::Version),

@@ -166,3 +166,22 @@ fn malicious_cut_and_changed_expressions_give_an_error() {
         }
     }
 }
+
+#[test]
+fn header_pid_is_the_stored_id_where_pid_is_the_owners() {
+    let mut stored = EventRecord::new(HeaderType::PerfInfo64, &[]);
+    (stored.process_id, stored.thread_id) = (Some(4), Some(8));
+    let mut record = stored;
+    (record.process_id, record.thread_id) = (Some(10), Some(20));
+    let owned = |text: &str| parse(text).unwrap().by_owned_header(&record, &stored, None);
+    assert_eq!(owned("pid == 10 and tid == 20"), Some(true));
+    assert_eq!(owned("header.pid == 4 and Header.TID in (8..9)"), Some(true));
+    assert_eq!(owned("header.pid == 10"), Some(false));
+    let plain = parse("header.pid == pid").map(|_| ());
+    assert!(plain.is_err(), "a name is not a value");
+    assert_eq!(parse("header.pid == 4").unwrap().by_header(&stored, None), Some(true));
+    assert!(
+        parse("header.pid == 4 or fields.header.pid == 1").unwrap().names().missing_fields.len()
+            == 1
+    );
+}

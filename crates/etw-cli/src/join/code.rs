@@ -1,0 +1,257 @@
+//! Code by address: images, methods that .NET compiled, and symbols of perf maps.
+
+use etw_types::{EventRecord, Guid, le};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// Microsoft-Windows-DotNETRuntime
+const CLR: Guid = Guid::from_u128(0xe13c0d23_ccbc_4e12_931b_d9cc2eee27e4);
+/// Microsoft-Windows-DotNETRuntimeRundown
+const CLR_RUNDOWN: Guid = Guid::from_u128(0xa669021c_c450_4609_a035_5af59af4df18);
+/// Images and methods of a trace; only a hostile one has more.
+const LIMIT: usize = 1 << 20;
+/// Bytes of the names of methods and of their IL maps.
+const METHOD_BYTES: usize = 256 << 20;
+/// Bytes of a perf map that are read.
+const PERF_MAP_LIMIT: u64 = 64 << 20;
+
+/// A loaded file.
+#[derive(Debug)]
+pub struct Image {
+    pub size: u64,
+    /// Subtracted from an address: the start of a Windows image, the load bias of an ELF file.
+    pub zero: u64,
+    pub name: String,
+}
+
+/// Code compiled at run time, or ahead of time by NGEN.
+#[derive(Debug)]
+struct Method {
+    size: u64,
+    /// Of .NET; 0 for a symbol of a perf map.
+    id: u64,
+    name: Box<str>,
+}
+
+/// Where IL is in a method's native code: native offset and IL offset, sorted.
+type IlMap = Box<[(u32, u32)]>;
+
+/// The code of all processes of a trace.
+#[derive(Debug, Default)]
+pub struct Code {
+    /// By process (0: the kernel) and base.
+    images: HashMap<u32, BTreeMap<u64, Image>>,
+    methods: HashMap<u32, BTreeMap<u64, Method>>,
+    il_maps: HashMap<(u32, u64), IlMap>,
+    image_count: usize,
+    method_count: usize,
+    method_bytes: usize,
+}
+
+/// Whether an event describes methods of .NET.
+pub fn is_method(record: &EventRecord<'_>) -> bool {
+    match record.provider {
+        Some(CLR) => matches!(record.descriptor.id, 143 | 144 | 190),
+        Some(CLR_RUNDOWN) => matches!(record.descriptor.id, 143 | 144 | 149 | 150),
+        _ => false,
+    }
+}
+
+impl Code {
+    /// Notes a loaded file.
+    pub fn add_image(&mut self, process: u32, base: u64, image: Image) {
+        if self.image_count < LIMIT {
+            self.image_count += 1;
+            self.images.entry(process).or_default().insert(base, image);
+        }
+    }
+
+    /// Notes the method or IL map of an event for which [`is_method`] holds. The layouts are those of `ClrEtwAll.man`; later
+    /// versions only add fields at the end.
+    pub fn learn(&mut self, record: &EventRecord<'_>) {
+        let Some(process) = record.process_id else { return };
+        let is_runtime = record.provider == Some(CLR);
+        match record.descriptor.id {
+            // MethodLoadVerbose, MethodUnloadVerbose; MethodDCStartVerbose, MethodDCEndVerbose.
+            143 | 144 => self.learn_method(process, record.payload),
+            // MethodILToNativeMap; MethodDCStartILToNativeMap, MethodDCEndILToNativeMap.
+            190 if is_runtime => self.learn_il_map(process, record.payload),
+            149 | 150 if !is_runtime => self.learn_il_map(process, record.payload),
+            _ => {}
+        }
+    }
+
+    /// `u64` method, `u64` module, `u64` start, `u32` size, `u32` token, `u32` flags, namespace, name, signature.
+    fn learn_method(&mut self, process: u32, payload: &[u8]) {
+        let (Some(id), Some(start), Some(size)) =
+            (le::u64(payload, 0), le::u64(payload, 16), le::u32(payload, 24))
+        else {
+            return;
+        };
+        let Some((namespace, rest)) = payload.get(36..).and_then(wide_text) else { return };
+        let Some((name, _)) = wide_text(rest) else { return };
+        let name = match namespace.is_empty() {
+            true => name,
+            false => format!("{namespace}.{name}"),
+        };
+        self.add_method(process, start, Method { size: size.into(), id, name: name.into() });
+    }
+
+    fn add_method(&mut self, process: u32, start: u64, method: Method) {
+        let cost = method.name.len() + 64;
+        if self.method_count < LIMIT && self.method_bytes + cost <= METHOD_BYTES {
+            self.method_count += 1;
+            self.method_bytes += cost;
+            self.methods.entry(process).or_default().insert(start, method);
+        }
+    }
+
+    /// `u64` method, `u64` version, `u8` extent, `u16` count, `u32` IL offsets, `u32` native offsets.
+    fn learn_il_map(&mut self, process: u32, payload: &[u8]) {
+        /// Prologue, epilogue and code without IL have offsets from here.
+        const NO_IL: u32 = 0xffff_fffd;
+        let (Some(id), Some(count)) = (le::u64(payload, 0), le::u16(payload, 17)) else { return };
+        let count = usize::from(count);
+        let at = |index: usize| le::u32(payload, 19 + 4 * index);
+        let pairs = (0..count).map_while(|index| Some((at(count + index)?, at(index)?)));
+        let mut map: Vec<(u32, u32)> = pairs.filter(|(_, il)| *il < NO_IL).collect();
+        map.sort_unstable();
+        let cost = 8 * map.len() + 64;
+        if self.method_bytes + cost <= METHOD_BYTES {
+            self.method_bytes += cost;
+            self.il_maps.insert((process, id), map.into());
+        }
+    }
+
+    /// Reads the symbols of a perf map: lines of start, size and name, numbers in hex.
+    pub fn read_perf_map(&mut self, process: u32, path: &Path) -> std::io::Result<usize> {
+        use std::io::Read;
+        let mut text = Vec::new();
+        std::fs::File::open(path)?.take(PERF_MAP_LIMIT).read_to_end(&mut text)?;
+        let mut count = 0;
+        for line in text.split(|byte| *byte == b'\n') {
+            let line = String::from_utf8_lossy(line);
+            let mut parts = line.trim_end().splitn(3, ' ');
+            let mut hex = || u64::from_str_radix(parts.next()?.trim_start_matches("0x"), 16).ok();
+            let (Some(start), Some(size)) = (hex(), hex()) else { continue };
+            let Some(name) = parts.next().filter(|name| !name.is_empty()) else { continue };
+            count += 1;
+            self.add_method(process, start, Method { size, id: 0, name: name.into() });
+        }
+        Ok(count)
+    }
+
+    /// The code at an address: `x.dll+0x234`, `Shop.Cart.Add+0x1c`, `Shop.Cart.Add+0x1c [IL 0x5]`.
+    pub fn name_of(&self, process: Option<u32>, address: u64) -> Option<String> {
+        if let Some(process) = process
+            && let Some(name) = self.method_at(process, address)
+        {
+            return Some(name);
+        }
+        let of = |process: u32| {
+            let (base, image) = self.images.get(&process)?.range(..=address).next_back()?;
+            let offset = address.wrapping_sub(image.zero);
+            (address - base < image.size).then(|| format!("{}+{offset:#x}", image.name))
+        };
+        // The kernel's images are in every process.
+        process.and_then(of).or_else(|| of(0))
+    }
+
+    fn method_at(&self, process: u32, address: u64) -> Option<String> {
+        let (start, method) = self.methods.get(&process)?.range(..=address).next_back()?;
+        let offset = address - start;
+        if offset >= method.size {
+            return None;
+        }
+        let il = || {
+            let map = self.il_maps.get(&(process, method.id))?;
+            let next = map.partition_point(|(native, _)| u64::from(*native) <= offset);
+            Some(map[next.checked_sub(1)?].1)
+        };
+        Some(match il() {
+            Some(il) => format!("{}+{offset:#x} [IL {il:#x}]", method.name),
+            None => format!("{}+{offset:#x}", method.name),
+        })
+    }
+}
+
+/// NUL-terminated UTF-16 text, and the bytes behind it.
+fn wide_text(bytes: &[u8]) -> Option<(String, &[u8])> {
+    let length = bytes.chunks_exact(2).position(|unit| unit == [0, 0])?;
+    let units =
+        bytes[..2 * length].chunks_exact(2).map(|unit| u16::from_le_bytes([unit[0], unit[1]]));
+    Some((
+        char::decode_utf16(units).map(|c| c.unwrap_or('\u{fffd}')).collect(),
+        &bytes[2 * length + 2..],
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_types::HeaderType;
+
+    fn event(provider: Guid, id: u16, payload: &[u8]) -> EventRecord<'_> {
+        let mut record = EventRecord::new(HeaderType::Event64, payload);
+        record.provider = Some(provider);
+        record.descriptor.id = id;
+        record.process_id = Some(7);
+        record
+    }
+
+    fn method(start: u64, size: u32, texts: &str) -> Vec<u8> {
+        let texts: Vec<u8> = texts.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        [
+            &9u64.to_le_bytes()[..],
+            &[0; 8],
+            &start.to_le_bytes(),
+            &size.to_le_bytes(),
+            &[0; 8],
+            &texts,
+            &[1, 0],
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn compiled_methods_are_found_by_address_with_their_il_offset() {
+        let mut code = Code::default();
+        let add = method(0x1000, 0x100, "Shop.Cart\0Add\0void (int32)\0");
+        assert!(is_method(&event(CLR_RUNDOWN, 144, &add)));
+        code.learn(&event(CLR_RUNDOWN, 144, &add));
+        assert_eq!(code.name_of(Some(7), 0x101c).as_deref(), Some("Shop.Cart.Add+0x1c"));
+        assert_eq!(code.name_of(Some(7), 0x1100), None, "behind its end");
+        assert_eq!(code.name_of(Some(8), 0x101c), None, "another process");
+        let il = [0xffff_fffeu32, 5, 9].map(u32::to_le_bytes).concat();
+        let native = [0u32, 0x10, 0x20].map(u32::to_le_bytes).concat();
+        let map = [&9u64.to_le_bytes()[..], &[0; 9], &3u16.to_le_bytes(), &il, &native, &[0; 2]];
+        code.learn(&event(CLR, 190, &map.concat()));
+        assert_eq!(code.name_of(Some(7), 0x1008).as_deref(), Some("Shop.Cart.Add+0x8"));
+        assert_eq!(code.name_of(Some(7), 0x101c).as_deref(), Some("Shop.Cart.Add+0x1c [IL 0x5]"));
+    }
+
+    #[test]
+    fn symbols_of_a_perf_map_are_found_and_bad_lines_are_passed_over() {
+        let path = std::env::temp_dir().join(format!("etw-perf-map-{}", std::process::id()));
+        let lines = b"7f00 20 LazyCompile:*add /shop.js:3\nbad line\n7f40 8 \xff\n8000\n";
+        std::fs::write(&path, lines).unwrap();
+        let mut code = Code::default();
+        assert_eq!(code.read_perf_map(7, &path).unwrap(), 2);
+        std::fs::remove_file(&path).unwrap();
+        let name = code.name_of(Some(7), 0x7f04);
+        assert_eq!(name.as_deref(), Some("LazyCompile:*add /shop.js:3+0x4"));
+        assert_eq!(code.name_of(Some(7), 0x7f30), None);
+    }
+
+    #[test]
+    fn malicious_methods_and_maps_are_harmless() {
+        let mut code = Code::default();
+        let whole = method(u64::MAX - 1, u32::MAX, "A\0B\0C\0");
+        for size in 0..whole.len() {
+            code.learn(&event(CLR, 143, &whole[..size]));
+            code.learn(&event(CLR, 190, &whole[..size]));
+        }
+        code.learn(&event(CLR, 143, &whole));
+        assert_eq!(code.name_of(Some(7), u64::MAX).as_deref(), Some("A.B+0x1"));
+    }
+}

@@ -1,0 +1,162 @@
+//! `etw dump --join`, and `etw stat --by process`: processes, files and code by what other records say.
+
+use crate::fixture::{TempFile, etw, json_lines, stderr, stdout};
+use etw_etl::write::FileBuilder;
+use etw_types::{EventRecord, Guid, HeaderType, Hook};
+use serde_json::{Value, json};
+
+fn wide(text: &str) -> Vec<u8> {
+    text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
+}
+
+fn push_kernel(file: &mut FileBuilder, after: i64, (version, hook): (u8, u16), payload: &[u8]) {
+    let mut record = EventRecord::new(HeaderType::PerfInfo64, payload);
+    record.hook = Some(Hook(hook));
+    record.descriptor.version = version;
+    record.order_time = file.header.start_raw + after;
+    file.push(0, &record).unwrap();
+}
+
+fn push_event(file: &mut FileBuilder, after: i64, (provider, id): (Guid, u16), payload: &[u8]) {
+    let mut record = EventRecord::new(HeaderType::Event64, payload);
+    record.provider = Some(provider);
+    record.descriptor.id = id;
+    (record.process_id, record.thread_id) = (Some(10), Some(20));
+    record.order_time = file.header.start_raw + after;
+    file.push(0, &record).unwrap();
+}
+
+fn thread() -> Vec<u8> {
+    [&10u32.to_le_bytes()[..], &20u32.to_le_bytes(), &[0; 64]].concat()
+}
+
+fn sample() -> Vec<u8> {
+    [&0x1234u64.to_le_bytes()[..], &20u32.to_le_bytes(), &[0; 4]].concat()
+}
+
+fn dumped(file: &TempFile, arguments: &[&str]) -> Vec<Value> {
+    let json = [&["dump", "--join", "--format", "json"][..], arguments].concat();
+    json_lines(&stdout(&json, &[file.path()], 0))
+}
+
+/// A stack of a sample by its key, whose frames come at the end; its code is a method that .NET compiled, as rundown says.
+#[test]
+fn frames_of_compiled_code_have_the_names_of_methods() {
+    let rundown: Guid = "a669021c-c450-4609-a035-5af59af4df18".parse().unwrap();
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    let ids = [10u32, 20].map(u32::to_le_bytes).concat();
+    let by_key = [&(start + 5).to_le_bytes()[..], &ids, &0xabcu64.to_le_bytes()].concat();
+    let key = [0xabcu64, 0x7000_0010, 0x7000_0200].map(u64::to_le_bytes).concat();
+    let method = [
+        &1u64.to_le_bytes()[..],
+        &2u64.to_le_bytes(),
+        &0x7000_0000u64.to_le_bytes(),
+        &0x100u32.to_le_bytes(),
+        &[0; 8],
+        &wide("Shop.Cart"),
+        &wide("Add"),
+        &wide("void ()"),
+        &[0; 2],
+    ]
+    .concat();
+    push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
+    push_kernel(&mut file, 6, (2, 0x1826), &by_key);
+    push_event(&mut file, 80, (rundown, 144), &method);
+    push_kernel(&mut file, 90, (2, 0x1824), &key);
+    push_kernel(&mut file, 91, (3, 0x0504), &thread());
+    let file = TempFile::new(&file.finish());
+    let lines = dumped(&file, &["--where", "event == \"PerfInfo/SampleProf\""]);
+    assert_eq!(lines[0]["stack"], json!(["0x0000000070000010", "0x0000000070000200"]));
+    assert_eq!(lines[0]["frames"], json!(["Shop.Cart.Add+0x10", null]));
+}
+
+#[test]
+fn frames_have_the_names_of_a_given_perf_map() {
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    let ids = [10u32, 20].map(u32::to_le_bytes).concat();
+    let stack = [&(start + 5).to_le_bytes()[..], &ids, &0x7f04u64.to_le_bytes()].concat();
+    push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
+    push_kernel(&mut file, 6, (2, 0x1820), &stack);
+    push_kernel(&mut file, 9, (3, 0x0504), &thread());
+    let file = TempFile::new(&file.finish());
+    let folder = std::env::temp_dir().join(format!("etw-perf-maps-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("perf-10.map"), "7f00 20 LazyCompile:add\n").unwrap();
+    let lines = dumped(&file, &["--perf-map", folder.to_str().unwrap()]);
+    let sample = lines.iter().find(|line| line["event"] == "PerfInfo/SampleProf").unwrap();
+    assert_eq!(sample["frames"], json!(["LazyCompile:add+0x4"]));
+    std::fs::write(folder.join("other.txt"), "").unwrap();
+    let other = folder.join("other.txt");
+    let refused = etw(&["dump", "--join", "--perf-map", other.to_str().unwrap()], &[file.path()]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("perf-PID.map"), "{}", stderr(&refused));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn nt_paths_are_dos_paths_where_the_trace_names_the_volume() {
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    let path = r"\Device\HarddiskVolume3\Windows\x.dll";
+    let image = [&[0; 16][..], &77u32.to_le_bytes(), &[0; 36], &wide(path)].concat();
+    push_kernel(&mut file, 1, (3, 0x140a), &image);
+    let near = [&[0; 16][..], &77u32.to_le_bytes(), &[0; 36], &wide(r"\Device\HarddiskVolume30\y")];
+    push_kernel(&mut file, 2, (3, 0x140a), &near.concat());
+    let volume = [wide(r"\Device\HarddiskVolume3\"), wide(r"C:\")].concat();
+    let mut record = EventRecord::new(HeaderType::Full64, &volume);
+    record.provider = "9b79ee91-b5fd-41c0-a243-4248e266e9d0".parse().ok();
+    record.descriptor.opcode.0 = 35;
+    record.order_time = start + 90;
+    file.push(0, &record).unwrap();
+    let file = TempFile::new(&file.finish());
+    let lines = dumped(&file, &["--where", "event == \"Image/Load\""]);
+    assert_eq!(lines[0]["file_name"], r"C:\Windows\x.dll");
+    assert_eq!(lines[0]["fields"]["FileName"], path, "the field stays as it is stored");
+    assert_eq!(lines[0]["process"]["pid"], 77);
+    assert_eq!(lines[1]["file_name"], Value::Null);
+}
+
+#[test]
+fn header_pid_is_the_stored_id_and_pid_the_owners() {
+    let mut file = FileBuilder::new();
+    push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
+    push_kernel(&mut file, 9, (3, 0x0504), &thread());
+    let file = TempFile::new(&file.finish());
+    let count = |expression: &str| dumped(&file, &["--where", expression]).len();
+    assert_eq!(count("pid == 10 and event like \"*/SampleProf\""), 1);
+    assert_eq!(count("header.pid == 10"), 0);
+}
+
+/// Idle time is process 0; samples in DPCs and interrupts are counted apart.
+#[test]
+fn idle_dpc_and_interrupt_time_are_rows_of_their_own() {
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    let run = |after: i64| [&(start + after).to_le_bytes()[..], &[0; 8]].concat();
+    let idle = [&0x1234u64.to_le_bytes()[..], &[0; 8]].concat();
+    push_kernel(&mut file, 5, (2, 0x0f2e), &sample());
+    push_kernel(&mut file, 12, (2, 0x0f2e), &sample());
+    push_kernel(&mut file, 14, (2, 0x0f2e), &sample());
+    push_kernel(&mut file, 20, (2, 0x0f44), &run(10));
+    push_kernel(&mut file, 30, (2, 0x0f2e), &idle);
+    push_kernel(&mut file, 40, (2, 0x0f43), &run(39));
+    push_kernel(&mut file, 91, (3, 0x0504), &thread());
+    let file = TempFile::new(&file.finish());
+    let stat = stdout(&["stat", "--format", "json"], &[file.path()], 0);
+    let stat: Value = serde_json::from_str(&stat).unwrap();
+    let rows = stat["by_process"].as_array().unwrap();
+    let count = |pid: Value, name: &str| {
+        let row = rows.iter().find(|row| row["pid"] == pid && row["name"] == name);
+        row.map_or(0, |row| row["count"].as_u64().unwrap())
+    };
+    assert_eq!(count(Value::Null, "DPC"), 3, "the DPC and two samples: {rows:?}");
+    assert_eq!(count(Value::Null, "ISR"), 1);
+    assert_eq!(count(json!(0), "Idle"), 1);
+    let lines = dumped(&file, &["--where", "event like \"*/SampleProf\" and pid == 10"]);
+    let interrupts: Vec<&Value> = lines.iter().map(|line| &line["interrupt"]).collect();
+    assert_eq!(interrupts, [&Value::Null, &json!("DPC"), &json!("DPC")]);
+    let text = stdout(&["dump", "--join"], &[file.path()], 0);
+    assert!(text.contains("10.20[DPC] "), "{text}");
+}
