@@ -201,8 +201,8 @@ fn named_owner(hook: Hook, record: &EventRecord<'_>) -> Named {
         0x0301..=0x0304 => process_at(0),
         // Process: PerfCtr, PerfCtrRundown.
         0x0320 | 0x0321 => process_at(0),
-        // Image: UnLoad, DCStart, DCEnd, Load; behind base and size.
-        0x1402..=0x1404 | 0x140a if version >= 1 => process_at(2 * pointer),
+        // Image: Load of older kernels, UnLoad, DCStart, DCEnd, Load; behind base and size.
+        0x030a | 0x1402..=0x1404 | 0x140a if version >= 1 => process_at(2 * pointer),
         // TcpIp and UdpIp, but for Fail: 4294967295 if the process is not known.
         0x060a..=0x0610 | 0x0612..=0x0622 | 0x080a..=0x0810 | 0x0812..=0x0822 if version >= 1 => {
             match le::u32(payload, 0) {

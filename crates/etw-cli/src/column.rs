@@ -155,7 +155,7 @@ fn header(name: &str, row: &Row<'_>) -> Option<Cell> {
             (!record.activity_id.is_zero()).then(|| Cell::Text(record.activity_id.to_string()))
         }
         "related_activity_id" => Some(Cell::Text(record.related_activity_id()?.to_string())),
-        "file" => text(row.names?.file_of(record, decoded)?),
+        "file" => text(&row.names?.file_of(record, decoded)?),
         "message" => Some(Cell::Text(decoded.message(record, row.style)?)),
         "header" => text(record.header.name()),
         "size" => number(record.payload.len() as i128),

@@ -3,6 +3,7 @@
 mod chrome;
 mod pcapng;
 mod perfetto;
+mod pktmon;
 
 use crate::files;
 use crate::join::{Names, Picked};
@@ -27,6 +28,9 @@ pub struct Arguments {
     output: PathBuf,
     #[command(flatten)]
     replace: ReplaceOption,
+    /// With --to pcapng: each packet at the first component of PktMon that saw it, not at each
+    #[arg(long)]
+    once: bool,
     #[command(flatten)]
     filter: WhereOption,
     #[command(flatten)]
@@ -89,6 +93,9 @@ struct Event<'e> {
 }
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    if arguments.once && arguments.to != Format::Pcapng {
+        return Err(Failure::Usage("--once is for --to pcapng".to_owned()));
+    }
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
@@ -110,7 +117,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut target: Box<dyn Target + '_> = match arguments.to {
         Format::Perfetto => Box::new(perfetto::Perfetto::new(out)),
         Format::Chrome => Box::new(chrome::Chrome::new(out).map_err(|error| new.failure(&error))?),
-        Format::Pcapng => Box::new(pcapng::Pcapng::new(out).map_err(|error| new.failure(&error))?),
+        Format::Pcapng => {
+            let components = pktmon::Components::gather(records(), decoder(store.clone()));
+            let target = pcapng::Pcapng::new(out, components, arguments.once);
+            Box::new(target.map_err(|error| new.failure(&error))?)
+        }
     };
     let mut decoder = decoder(store);
     let mut records = records();

@@ -135,6 +135,11 @@ impl Options {
     }
 }
 
+/// Whether an event is of a class: of the kernel, or of a program that writes classic events.
+fn is_classic(record: &EventRecord<'_>) -> bool {
+    record.header.is_classic() || record.hook.is_some()
+}
+
 /// A decimal number.
 fn put_number(out: &mut Vec<u8>, value: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());

@@ -4,10 +4,11 @@ use crate::files;
 use crate::output::{Failure, Outcome, Output};
 use crate::output_file::{NewFile, ReplaceOption};
 use crate::schemas::Schemas;
-use crate::stat::{self, Counted};
+use crate::stat::{self, Counted, EventRow};
 use clap::Args;
 use etw_decode::activity_path;
 use etw_etl::read::TraceFile;
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -34,8 +35,8 @@ const HEAD: &str = "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf
     h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}\n\
     table{border-collapse:collapse;width:100%}th,td{padding:.15em .6em;text-align:left;border-bottom:1px solid #ddd}\n\
     td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.b{width:24%}\n\
-    .bar{background:#4a7fb5;height:.8em}.bad{color:#a00;font-weight:600}svg{width:100%;height:160px}\n\
-    @media(prefers-color-scheme:dark){body{background:#1b1b1b;color:#ddd}th,td{border-color:#444}}\n\
+    .bar{background:#4a7fb5;height:.8em}.bad{color:#a00;font-weight:600}svg{width:100%}.axis path{fill:none;stroke:#888}.axis text{fill:#666;font-size:12px}\n\
+    @media(prefers-color-scheme:dark){body{background:#1b1b1b;color:#ddd}th,td{border-color:#444}.axis text{fill:#aaa}}\n\
     </style></head><body>\n";
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -123,16 +124,7 @@ fn put_trace(html: &mut String, counted: &Counted) {
     html.push_str("</table>\n");
     put_rate(html, counted);
 
-    let rows = counted.rows.iter().map(|row| {
-        let provider = row.provider_name.clone().or(row.provider.map(|guid| guid.to_string()));
-        let event = row.event.clone().or(row.id.map(|id| format!("event {id}")));
-        (
-            format!("{} / {}", provider.unwrap_or("-".into()), event.unwrap_or("-".into())),
-            row.count,
-            row.bytes,
-        )
-    });
-    put_table(html, "Events", rows.collect());
+    put_table(html, "Events", event_rows(&counted.rows));
     let rows = counted.providers().into_iter().map(|row| {
         (
             row.name.or(row.guid.map(|guid| guid.to_string())).unwrap_or("-".into()),
@@ -163,28 +155,123 @@ fn put_trace(html: &mut String, counted: &Counted) {
     }
 }
 
+/// Names, counts and bytes of events; where several have one name, their opcodes, and their versions if those differ.
+fn event_rows(rows: &[EventRow]) -> Vec<(String, u64, u64)> {
+    let name = |row: &EventRow| {
+        let provider = row.provider_name.clone().or(row.provider.map(|guid| guid.to_string()));
+        let event = row.event.clone().or(row.id.map(|id| format!("event {id}")));
+        format!("{} / {}", provider.unwrap_or("-".into()), event.unwrap_or("-".into()))
+    };
+    let with_opcode = |row: &EventRow| match row.opcode {
+        Some(opcode) => format!("{}, opcode {opcode}", name(row)),
+        None => name(row),
+    };
+    let with_version = |row: &EventRow| match row.version {
+        Some(version) => format!("{}, version {version}", with_opcode(row)),
+        None => with_opcode(row),
+    };
+    let with_id = |row: &EventRow| match row.id {
+        Some(id) => format!("{}, id {id}", with_version(row)),
+        None => with_version(row),
+    };
+    let (mut names, mut opcodes) = (HashMap::<_, u32>::new(), HashMap::<_, u32>::new());
+    let mut versions = HashMap::<_, u32>::new();
+    for row in rows {
+        *names.entry(name(row)).or_default() += 1;
+        *opcodes.entry(with_opcode(row)).or_default() += 1;
+        *versions.entry(with_version(row)).or_default() += 1;
+    }
+    let label = |row: &EventRow| {
+        if names[&name(row)] == 1 {
+            return name(row);
+        }
+        if opcodes[&with_opcode(row)] == 1 {
+            return with_opcode(row);
+        }
+        match versions[&with_version(row)] {
+            1 => with_version(row),
+            _ => with_id(row),
+        }
+    };
+    rows.iter().map(|row| (label(row), row.count, row.bytes)).collect()
+}
+
+/// Size of the chart, and the space for its axes.
+const CHART: (f64, f64) = (1000.0, 200.0);
+const LEFT: f64 = 70.0;
+const BOTTOM: f64 = 30.0;
+const TOP: f64 = 10.0;
+
 fn put_rate(html: &mut String, counted: &Counted) {
     let Some((start, seconds, counts)) = counted.views.rate() else { return };
-    let largest = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
-    let width = 1000.0 / counts.len() as f64;
+    let (chart_width, chart_height) = CHART;
+    let (width, height) = (chart_width - LEFT - 10.0, chart_height - BOTTOM - TOP);
+    let largest = counts.iter().copied().max().unwrap_or(0).max(1) as f64 / seconds;
+    let (top, per_second) = (round_up(largest), |count: u64| count as f64 / seconds);
+    let column = width / counts.len() as f64;
     let _ = writeln!(
         html,
-        "<h2>Records over time</h2>\n<p>From {start}, {seconds} s a column, at most {:.0} records a second.</p>\n\
-         <svg viewBox=\"0 0 1000 160\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"records over time\">",
-        largest / seconds
+        "<h2>Records over time</h2>\n<p>From {start}, {seconds} s a column, at most {largest:.0} records a second.</p>\n\
+         <svg viewBox=\"0 0 {chart_width} {chart_height}\" role=\"img\" aria-label=\"records over time\">"
     );
     for (number, count) in counts.iter().enumerate() {
-        let height = *count as f64 / largest * 150.0;
+        let tall = per_second(*count) / top * height;
         let _ = writeln!(
             html,
-            "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{height:.2}\" fill=\"#4a7fb5\"><title>{count} records after {:.3} s</title></rect>",
-            number as f64 * width,
-            160.0 - height,
-            width * 0.9,
+            "<rect x=\"{:.2}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{tall:.2}\" fill=\"#4a7fb5\"><title>{count} records after {:.3} s</title></rect>",
+            LEFT + number as f64 * column,
+            TOP + height - tall,
+            column * 0.9,
             number as f64 * seconds
         );
     }
-    html.push_str("</svg>\n");
+    let (right, base) = (LEFT + width, TOP + height);
+    let _ = writeln!(html, "<g class=\"axis\"><path d=\"M{LEFT} {TOP}V{base}H{right}\"/>");
+    for part in 0..=4u8 {
+        let share = f64::from(part) / 4.0;
+        let (x, y) = (LEFT + share * width, base - share * height);
+        let _ = writeln!(
+            html,
+            "<path d=\"M{} {y}H{LEFT}M{x} {base}V{}\"/>\
+             <text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
+             <text x=\"{x}\" y=\"{}\" text-anchor=\"{}\">{}{}</text>",
+            LEFT - 5.0,
+            base + 5.0,
+            LEFT - 8.0,
+            y + 4.0,
+            number_text(share * top),
+            base + 18.0,
+            if part == 4 { "end" } else { "middle" },
+            number_text(share * seconds * counts.len() as f64),
+            if part == 4 { " s" } else { "" },
+        );
+    }
+    let middle = TOP + height / 2.0;
+    let _ = writeln!(
+        html,
+        "<text x=\"12\" y=\"{middle}\" text-anchor=\"middle\" transform=\"rotate(-90 12 {middle})\">records/s</text></g></svg>"
+    );
+}
+
+/// The next larger of 1, 2, 4 and 8 times a power of ten: its quarters are short numbers.
+fn round_up(value: f64) -> f64 {
+    let power = 10f64.powf(value.log10().floor());
+    let steps = [1.0, 2.0, 4.0, 8.0, 10.0];
+    steps.iter().map(|step| step * power).find(|round| *round >= value).unwrap_or(value)
+}
+
+/// At most four digits that matter, without zeros at the end.
+fn number_text(value: f64) -> String {
+    let digits = match value {
+        value if value >= 100.0 || value == 0.0 => 0,
+        value if value >= 1.0 => 2,
+        value => (2.0 - value.log10().floor()).min(12.0) as usize,
+    };
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
 }
 
 fn put_table(html: &mut String, title: &str, rows: Vec<(String, u64, u64)>) {
@@ -210,4 +297,45 @@ fn put_table(html: &mut String, title: &str, rows: Vec<(String, u64, u64)>) {
         );
     }
     html.push_str("</table>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stat::Fit;
+
+    fn row(event: &str, opcode: u8, version: u8) -> EventRow {
+        EventRow {
+            provider: None,
+            provider_name: Some("P".into()),
+            event: Some(event.into()),
+            id: None,
+            version: Some(version),
+            opcode: Some(opcode),
+            count: 1,
+            bytes: 1,
+            fit: Fit::default(),
+        }
+    }
+
+    #[test]
+    fn rows_of_one_name_are_told_apart_by_opcode_and_version() {
+        let rows = [row("A", 1, 0), row("B", 1, 0), row("B", 2, 0), row("C", 1, 2), row("C", 1, 3)];
+        let labels: Vec<String> = event_rows(&rows).into_iter().map(|row| row.0).collect();
+        let expected = [
+            "P / A",
+            "P / B, opcode 1",
+            "P / B, opcode 2",
+            "P / C, opcode 1, version 2",
+            "P / C, opcode 1, version 3",
+        ];
+        assert_eq!(labels, expected);
+    }
+
+    #[test]
+    fn numbers_of_axes_are_short() {
+        assert_eq!([round_up(1.0), round_up(37.0), round_up(8_100.0)], [1.0, 40.0, 10_000.0]);
+        let texts = [0.0, 0.0125, 2.5, 30.0, 12_000.0].map(number_text);
+        assert_eq!(texts, ["0", "0.0125", "2.5", "30", "12000"]);
+    }
 }

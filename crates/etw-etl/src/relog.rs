@@ -101,7 +101,8 @@ struct Input {
 impl Relog {
     /// Prepares to rewrite all records of `files` into one file.
     ///
-    /// The new header describes the file that starts first if all have one clock, else the first file.
+    /// The new header describes the file that starts first if all have one clock; else the first whose clock tells every 100 ns
+    /// apart, so that converted times are those of the inputs; else the first.
     ///
     /// # Errors
     /// `NoClock` if there are several files and one has no usable clock.
@@ -111,15 +112,26 @@ impl Relog {
         {
             return Err(Error::NoClock { path: file.path().to_owned() });
         }
-        let one_clock: Vec<bool> =
-            files.iter().map(|file| files.len() == 1 || have_one_clock(&files[0], file)).collect();
+        let have_clock_of = |base: usize| -> Vec<bool> {
+            files
+                .iter()
+                .map(|file| files.len() == 1 || have_one_clock(&files[base], file))
+                .collect()
+        };
+        let mut one_clock = have_clock_of(0);
         let all_one = one_clock.iter().all(|one| *one);
         let raw_starts = files.iter().enumerate().map(|(n, file)| (file.clock().raw_start, n));
-        let base = if all_one { raw_starts.min().map_or(0, |(_, n)| n) } else { 0 };
+        let base = match all_one {
+            true => raw_starts.min().map_or(0, |(_, n)| n),
+            false => files.iter().position(|file| is_fine(file.clock())).unwrap_or(0),
+        };
+        if !all_one {
+            one_clock = have_clock_of(base);
+        }
         let mut header = new_header(&files, base, options.compressed);
         let clock = header.logfile.clock(header.start_raw);
         let start = files.iter().map(|file| file.clock().start).min().unwrap_or(clock.start);
-        if !all_one && let Some(raw) = clock.raw(start).filter(|_| start < clock.start) {
+        if !all_one && let Some((start, raw)) = earlier_start(&clock, start) {
             // Every record of the earlier file is later than this one, too.
             (header.logfile.start_time, header.start_raw) = (start, raw);
         }
@@ -347,6 +359,30 @@ fn set_pointer_size(message: &mut [u8], flags: MessageFlags, pointer_size: u8) {
 
 fn has_clock(file: &TraceFile) -> bool {
     file.header().is_some() && file.clock().filetime(file.clock().raw_start).is_some()
+}
+
+/// Whether each 100 ns has a raw time of its own.
+fn is_fine(clock: &Clock) -> bool {
+    matches!(clock.kind, ClockType::SYSTEM | ClockType::SYSTEM_OLD) || clock.frequency >= 10_000_000
+}
+
+/// A start of `clock` that is not later than `time`, and its raw time, if `time` is before its own start. Both are a whole number of
+/// 100 ns and of ticks before it: a clock with this start converts every raw time as `clock` does.
+fn earlier_start(clock: &Clock, time: FileTime) -> Option<(FileTime, i64)> {
+    const UNITS: u64 = 10_000_000;
+    let distance = clock.start.0.checked_sub(time.0).filter(|distance| *distance > 0)?;
+    if matches!(clock.kind, ClockType::SYSTEM | ClockType::SYSTEM_OLD) {
+        return Some((time, time.0));
+    }
+    let (mut divisor, mut rest) = (clock.frequency, UNITS);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    let units = i64::try_from(UNITS.checked_div(divisor)?).ok()?;
+    let ticks = i64::try_from(clock.frequency / divisor).ok()?;
+    let steps = distance.checked_add(units - 1)? / units;
+    let start = clock.start.0.checked_sub(steps.checked_mul(units)?)?;
+    Some((FileTime(start), clock.raw_start.checked_sub(steps.checked_mul(ticks)?)?))
 }
 
 /// Whether raw times of both count the same ticks from the same moment, as those of one boot do.

@@ -1,7 +1,7 @@
 //! tracerpt's columns; every field of the event is a column of its own behind them.
 
-use super::{FileFacts, Options, put_hex, put_hex16, put_number};
-use etw_decode::{Decoded, Field, Reason, Style, Value, Visitor};
+use super::{FileFacts, Options, is_classic, put_hex, put_hex16, put_number};
+use etw_decode::{Decoded, Field, Reason, Source, Style, Value, Visitor};
 use etw_types::{EventRecord, ExtType, HeaderType, le};
 
 pub const PROLOGUE: &str = "Event Name,Type,Event ID,Version,Channel,Level,Opcode,Task,Keyword,PID,TID,\
@@ -16,14 +16,14 @@ pub fn write(
     file: &FileFacts,
 ) {
     let descriptor = &record.descriptor;
-    let is_event = record.header.is_event();
+    // Windows shows classic events with the fields that they lack as 0.
+    let is_event = record.header.is_event() || is_classic(record);
     put_names(out, record, decoded);
     number(out, (is_event || record.header == HeaderType::Message).then_some(descriptor.id));
     number(out, (record.header != HeaderType::Message).then_some(descriptor.version));
     number(out, is_event.then_some(descriptor.channel.0));
-    number(out, (is_event || record.header.is_classic()).then_some(descriptor.level.0));
-    let has_opcode = is_event || record.header.is_classic() || record.hook.is_some();
-    number(out, has_opcode.then_some(descriptor.opcode.0));
+    number(out, is_event.then_some(descriptor.level.0));
+    number(out, is_event.then_some(descriptor.opcode.0));
     number(out, is_event.then_some(descriptor.task));
     if is_event {
         put_hex16(out, descriptor.keyword.0);
@@ -35,7 +35,7 @@ pub fn write(
     let instance = record.extended.find(ExtType::INSTANCE_INFO).unwrap_or_default();
     number(out, le::u32(instance, 0));
     number(out, le::u32(instance, 4));
-    if !record.activity_id.is_zero() {
+    if is_event {
         out.extend_from_slice(&record.activity_id.to_ascii());
     }
     out.push(b',');
@@ -94,6 +94,7 @@ fn put_fields(
         out,
         first: true,
         opened: true,
+        is_header: decoded.source() == Some(Source::Header),
     };
     let visited = options.visit(record, decoded, &mut columns);
     let mut is_first = columns.first;
@@ -160,6 +161,8 @@ struct Columns<'o> {
     first: bool,
     /// Nothing stands yet behind the innermost bracket.
     opened: bool,
+    /// Whether the record is the trace's header or one of its companions.
+    is_header: bool,
 }
 
 impl Columns<'_> {
@@ -200,9 +203,24 @@ impl Visitor for Columns<'_> {
         if field.is_custom_length {
             return;
         }
+        // tracerpt leaves the time zone out, and shows one of the header's times as its number.
+        if self.is_header && field.name == "TimeZoneInformation" {
+            return;
+        }
         self.separate();
-        value.write_text(&mut self.column, self.style);
-        self.end(matches!(value, Value::Text(_)));
+        match value {
+            Value::FileTime(time) if self.is_header && field.name == "BootTime" => {
+                put_number(&mut self.column, time.0);
+            }
+            Value::Mapped { value, map } => {
+                // Windows' message compiler ends the names of values with a space.
+                let name = map.name_of(value).unwrap_or_default();
+                self.column.extend_from_slice(name.as_bytes());
+                self.column.push(b' ');
+            }
+            _ => value.write_text(&mut self.column, self.style),
+        }
+        self.end(matches!(value, Value::Text(_) | Value::Mapped { .. }));
     }
 
     fn begin_array(&mut self, _field: &Field, _count: usize) {

@@ -1,8 +1,8 @@
 //! The elements of the event schema of Windows, as tracerpt writes them.
 
-use super::{FileFacts, Options, put_hex, put_hex16, put_number};
+use super::{FileFacts, Options, is_classic, put_hex, put_hex16, put_number};
 use etw_decode::{Decoded, Field, Names, Reason, Style, Value, Visitor};
-use etw_types::{EventRecord, HeaderType};
+use etw_types::{EventRecord, Guid, HeaderType, Hook};
 
 pub const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Events>\n";
 pub const EPILOGUE: &str = "</Events>\n";
@@ -21,10 +21,12 @@ pub fn write(
     out.extend_from_slice(b"</System>");
     put_data(options, out, record, decoded);
     let message = decoded.message(record, &options.style);
-    if let Some(schema) = decoded.schema() {
+    if is_classic(record) {
+        put_class_rendering(out, record, decoded);
+    } else if let Some(schema) = decoded.schema() {
         put_rendering(out, &schema.names, decoded, message.as_deref());
     }
-    if (record.header.is_classic() || record.hook.is_some())
+    if is_classic(record)
         && let Some(class) = record.provider
     {
         out.extend_from_slice(
@@ -47,7 +49,12 @@ fn put_system(
     if let Some(name) = decoded.provider_name() {
         attribute(out, "Name", |out| escape(out, &name));
     }
-    if let Some(provider) = record.provider {
+    // The classes of the kernel have one provider, the kernel's logger; the class itself is in ExtendedTracingInfo.
+    let provider = match record.provider.and_then(Hook::name_of_class) {
+        Some(_) if is_classic(record) => Some(SYSTEM_TRACE),
+        _ => record.provider,
+    };
+    if let Some(provider) = provider {
         attribute(out, "Guid", |out| braced(out, &provider.to_ascii()));
     }
     out.extend_from_slice(b"/>");
@@ -66,16 +73,15 @@ fn put_system(
         attribute(out, "SystemTime", |out| out.extend_from_slice(&time));
     }
     out.extend_from_slice(b"/><Correlation");
-    if !record.activity_id.is_zero() {
-        attribute(out, "ActivityID", |out| braced(out, &record.activity_id.to_ascii()));
-    }
+    attribute(out, "ActivityID", |out| braced(out, &record.activity_id.to_ascii()));
     if let Some(related) = record.related_activity_id() {
         attribute(out, "RelatedActivityID", |out| braced(out, &related.to_ascii()));
     }
     out.extend_from_slice(b"/><Execution");
     for (name, value) in [
-        ("ProcessID", record.process_id),
-        ("ThreadID", record.thread_id),
+        // Where there is none, Windows shows the largest number.
+        ("ProcessID", record.process_id.or(Some(u32::MAX))),
+        ("ThreadID", record.thread_id.or(Some(u32::MAX))),
         ("ProcessorID", Some(u32::from(record.cpu))),
         ("KernelTime", record.cpu_times.map(|times| times.kernel)),
         ("UserTime", record.cpu_times.map(|times| times.user)),
@@ -141,6 +147,34 @@ fn put_error(out: &mut Vec<u8>, record: &EventRecord<'_>, reason: Option<&Reason
         element(out, "DataItemName", |out| escape(out, &reason));
         out.extend_from_slice(b"</ProcessingErrorData>");
     }
+}
+
+/// The provider of all classes of the kernel: the NT Kernel Logger.
+const SYSTEM_TRACE: Guid = Guid::from_u128(0x9e814aad_3204_11d2_9a82_006008a86939);
+
+/// `<EventName>PerfInfo</EventName><Opcode>SampleProf</Opcode>`: class and type.
+fn put_class_rendering(out: &mut Vec<u8>, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+    let class = || record.hook.and_then(|hook| hook.class_name());
+    let (class, kind) = match decoded.event_name().map(|name| name.split_once('/').ok_or(name)) {
+        Some(Ok((class, kind))) => (Some(class), Some(kind)),
+        Some(Err(name)) => (Some(name), None),
+        None => (class(), None),
+    };
+    let provider = decoded.provider_name();
+    if class.is_none() && provider.is_none() {
+        return;
+    }
+    out.extend_from_slice(b"<RenderingInfo Culture=\"en-US\">");
+    if let Some(class) = class {
+        element(out, "EventName", |out| escape(out, class));
+    }
+    if let Some(kind) = kind {
+        element(out, "Opcode", |out| escape(out, kind));
+    }
+    if let Some(provider) = provider {
+        element(out, "Provider", |out| escape(out, &provider));
+    }
+    out.extend_from_slice(b"</RenderingInfo>");
 }
 
 fn put_rendering(out: &mut Vec<u8>, names: &Names, decoded: &Decoded<'_>, message: Option<&str>) {

@@ -201,7 +201,7 @@ fn write_summary(path: &Path, paths: &[PathBuf], schemas: &Schemas) -> Result<()
     let catalog = schemas.load()?;
     let mut text = String::from("Files Processed:\n");
     let (mut buffers, mut total, mut lost) = (0, 0, 0);
-    let mut table = String::new();
+    let mut rows: Vec<stat::EventRow> = Vec::new();
     let (mut start, mut end) = (None, None);
     // Writing to a String cannot fail.
     for path in paths {
@@ -214,22 +214,7 @@ fn write_summary(path: &Path, paths: &[PathBuf], schemas: &Schemas) -> Result<()
             start = start.into_iter().chain([header.start_time]).min();
             end = end.into_iter().chain([header.end_time]).max();
         }
-        for row in &counted.rows {
-            let provider = row.provider_name.clone().unwrap_or_default();
-            let guid = row.provider.map_or(String::new(), |guid| format!("{{{guid}}}"));
-            let number =
-                |value: Option<u16>| value.map_or(String::new(), |value| value.to_string());
-            let _ = writeln!(
-                table,
-                "|{:>12} {:<40} {:<36} {:>6} {:>7} {:<38}|",
-                row.count,
-                crate::format::safe(&provider),
-                crate::format::safe(row.event.as_deref().unwrap_or("")),
-                number(row.opcode.map(u16::from)),
-                number(row.version.map(u16::from)),
-                guid
-            );
-        }
+        rows.extend(counted.rows);
     }
     let _ = write!(
         text,
@@ -242,11 +227,75 @@ fn write_summary(path: &Path, paths: &[PathBuf], schemas: &Schemas) -> Result<()
             "Start Time              {start}\nEnd Time                {end}\nElapsed Time            {seconds} sec\n"
         );
     }
-    let _ = writeln!(
-        text,
-        "\n|{:>12} {:<40} {:<36} {:>6} {:>7} {:<38}|",
-        "Event Count", "Provider", "Event Name", "Opcode", "Version", "Guid"
-    );
-    text.push_str(&table);
+    put_tables(&mut text, &rows);
     std::fs::write(path, text).map_err(|error| schemas::refused(path, error))
+}
+
+/// tracerpt's two tables: classic events by class and type, and events of manifests by their number.
+fn put_tables(text: &mut String, rows: &[stat::EventRow]) {
+    let shown = |name: Option<&str>| crate::format::safe(name.unwrap_or("Unknown")).into_owned();
+    let guid =
+        |row: &stat::EventRow| row.provider.map_or(String::new(), |guid| format!("{{{guid}}}"));
+    let is_classic = |row: &&stat::EventRow| row.id.is_none();
+    let mut classic =
+        SummaryTable::new(&["Event Count", "Event Name", "Task", "Opcode", "Version", "Guid"]);
+    for row in rows.iter().filter(is_classic) {
+        let name = row.event.as_deref().or(row.provider_name.as_deref());
+        let (class, kind) = match name.and_then(|name| name.split_once('/')) {
+            Some((class, kind)) => (Some(class), kind.to_owned()),
+            None => (name, row.opcode.map_or(String::new(), |opcode| opcode.to_string())),
+        };
+        let version = row.version.unwrap_or(0).to_string();
+        classic.add([row.count.to_string(), shown(class), "0".into(), kind, version, guid(row)]);
+    }
+    classic.put(text);
+    text.push('\n');
+    let mut numbered =
+        SummaryTable::new(&["Event Count", "Event Name", "Event ID", "Version", "Guid"]);
+    for row in rows.iter().filter(|row| !is_classic(row)) {
+        let id = row.id.unwrap_or(0).to_string();
+        let version = row.version.unwrap_or(0).to_string();
+        let name = shown(row.provider_name.as_deref());
+        numbered.add([row.count.to_string(), name, id, version, guid(row)]);
+    }
+    numbered.put(text);
+}
+
+/// A table between lines of `+---+`; the first column is right-aligned.
+struct SummaryTable<const N: usize> {
+    rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> SummaryTable<N> {
+    fn new(titles: &[&str; N]) -> SummaryTable<N> {
+        SummaryTable { rows: vec![titles.map(str::to_owned)] }
+    }
+
+    fn add(&mut self, row: [String; N]) {
+        self.rows.push(row);
+    }
+
+    /// Writing to a String cannot fail.
+    fn put(&self, text: &mut String) {
+        let width = |column: usize| {
+            self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+        };
+        let widths: [usize; N] = std::array::from_fn(width);
+        let line = format!("+{}+\n", "-".repeat(widths.iter().sum::<usize>() + 3 * N - 1));
+        text.push_str(&line);
+        for (number, row) in self.rows.iter().enumerate() {
+            for (column, cell) in row.iter().enumerate() {
+                let width = widths[column];
+                let _ = match column {
+                    0 => write!(text, "| {cell:>width$} "),
+                    _ => write!(text, "  {cell:<width$} "),
+                };
+            }
+            text.push_str("|\n");
+            if number == 0 {
+                text.push_str(&line);
+            }
+        }
+        text.push_str(&line);
+    }
 }

@@ -263,6 +263,7 @@ fn tracefmt_and_tracerpt_work_by_their_names() {
         page.starts_with("<!doctype html>") && page.contains("<svg") && !page.contains("http"),
         "{page}"
     );
+    assert!(page.contains("class=\"axis\"") && page.contains(">records/s</text>"), "{page}");
     for wrong in [
         &["tracerpt", "t.etl", "-of", "EVTX"][..],
         &["tracerpt", "-export"],

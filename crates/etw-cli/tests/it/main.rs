@@ -29,3 +29,4 @@ mod stat;
 #[cfg(target_os = "linux")]
 mod tail;
 mod views;
+mod windows_forms;

@@ -167,6 +167,42 @@ fn another_clock_is_told() {
     }
 }
 
+/// Coarse and odd counters, an earlier start in either file: each record of the merge has the time that its own file gives it.
+#[test]
+fn times_of_converted_files_stay_to_the_tick() {
+    let folder = Folder::new();
+    let counted = |frequency: u64, earlier_by: i64, step: i64| {
+        let mut file = FileBuilder::new();
+        file.header.logfile.perf_freq = frequency;
+        file.header.start_raw = 123_456_789;
+        file.header.logfile.start_time.0 -= earlier_by;
+        for number in 0..200 {
+            push_tracelogging(&mut file, 0, number * step + 1, &format!("{frequency} {number}"));
+        }
+        TempFile::new(&file.finish())
+    };
+    for (first, second) in [
+        (counted(3_579_545, 0, 7), counted(2_893_431_001, 12_345_678, 2_011)),
+        (counted(2_893_431_001, 0, 2_011), counted(3_579_545, 12_345_678, 7)),
+        (counted(24_000_000, 0, 17), counted(3_579_545, 3, 7)),
+    ] {
+        let out = folder.path("out.etl");
+        let arguments = ["merge", "--force", "-o", out.to_str().unwrap()];
+        stdout(&arguments, &[first.path(), second.path()], 0);
+        let times = |path: &Path| {
+            let lines = dump(path).into_iter().filter(|line| line["event"] == "Greeting");
+            let pair = |line: Value| {
+                let text = |value: &Value| value.as_str().unwrap().to_owned();
+                (text(&line["fields"]["text"]), text(&line["timestamp"]))
+            };
+            lines.map(pair).collect::<std::collections::BTreeMap<_, _>>()
+        };
+        let mut want = times(first.path());
+        want.extend(times(second.path()));
+        assert_eq!(times(&out), want);
+    }
+}
+
 #[test]
 fn nothing_is_overwritten_unless_told() {
     let folder = Folder::new();

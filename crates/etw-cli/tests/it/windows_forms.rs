@@ -1,0 +1,171 @@
+//! Outputs in forms that other programs read: pcapng of PktMon's packets, and tracerpt's files.
+
+use crate::fixture::{PROVIDER, TempFile, etw, stdout};
+use etw_etl::write::FileBuilder;
+use etw_types::{EventRecord, HeaderType, Hook};
+
+/// PktMon's packets at two components, whose names stand behind them: cut, dropped, and without a link layer.
+#[test]
+fn packets_of_pktmon_have_their_size_direction_drop_and_component() {
+    let wide =
+        |text: &str| text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    // Ethernet, IPv4, UDP, 10 bytes of data; two of them are captured.
+    let udp = [
+        &[2u8, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 38, 0, 0, 0, 0, 64, 17, 0, 0][..],
+        &[10, 0, 0, 1, 10, 0, 0, 2, 0x30, 0x39, 0x30, 0x3a, 0, 18, 0, 0, b'h', b'i'],
+    ]
+    .concat();
+    let seen = |number: u16, direction: u16, kind: u16, component: u16, drop: u32, bytes: &[u8]| {
+        [
+            &7u64.to_le_bytes()[..],
+            &[number, 1, direction, kind, component, 1, 0].map(u16::to_le_bytes).concat(),
+            &[drop, if drop == 0 { 0 } else { 0xe000_4107 }].map(u32::to_le_bytes).concat(),
+            &52u16.to_le_bytes(),
+            &(bytes.len() as u16).to_le_bytes(),
+            bytes,
+        ]
+        .concat()
+    };
+    let named =
+        [&[12u16, 1].map(u16::to_le_bytes).concat()[..], &wide("e1d.sys"), &wide("Intel(R) I219")];
+    let mac =
+        [&[12u16, 3].map(u16::to_le_bytes).concat()[..], &6u32.to_le_bytes(), &[2, 0, 0, 0, 0, 1]];
+    let mut file = FileBuilder::new();
+    let start = file.header.start_raw;
+    for (after, id, payload) in [
+        (1, 160, seen(1, 4, 1, 12, 0, &udp)),
+        (2, 160, seen(1, 2, 1, 31, 0, &udp)),
+        (3, 170, seen(2, 3, 1, 12, 62, &udp)),
+        (4, 160, seen(3, 0, 5, 31, 0, b"tcp")),
+        (90, 20, named.concat()),
+        (91, 70, mac.concat()),
+    ] {
+        let mut record = EventRecord::new(HeaderType::Event64, &payload);
+        record.provider = "4d4f80d9-c8bd-4d73-bb5b-19c90402c5ac".parse().ok();
+        record.descriptor.id = id;
+        record.order_time = start + after;
+        file.push(0, &record).unwrap();
+    }
+    let file = TempFile::new(&file.finish());
+    let out = file.path().with_extension("pcapng");
+    let arguments = ["convert", "--force", "--to", "pcapng", "-o", out.to_str().unwrap()];
+    assert!(stdout(&arguments, &[file.path()], 0).contains("4 packets"));
+    let bytes = std::fs::read(&out).unwrap();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut at, mut interfaces, mut packets) = (0, Vec::new(), Vec::new());
+    while at < bytes.len() {
+        let size = word(at + 4) as usize;
+        let text = String::from_utf8_lossy(&bytes[at..at + size]).into_owned();
+        match word(at) {
+            1 => interfaces.push((bytes[at + 8], text)),
+            6 => packets.push((word(at + 8), word(at + 20), word(at + 24), text)),
+            _ => {}
+        }
+        at += size;
+    }
+    // Of component 31 there are packets with and without a link layer.
+    assert_eq!(interfaces.iter().map(|interface| interface.0).collect::<Vec<_>>(), [1, 1, 147]);
+    assert!(
+        interfaces[0].1.contains("e1d.sys")
+            && interfaces[0].1.contains("Intel(R) I219 (component 12)")
+    );
+    assert!(interfaces[0].1.contains("\u{6}\0\u{6}\0\u{2}\0\0\0\0\u{1}"), "its MAC address");
+    assert!(interfaces[1].1.contains("component 31"));
+    let sizes: Vec<_> = packets.iter().map(|packet| (packet.0, packet.1, packet.2)).collect();
+    assert_eq!(sizes, [(0, 44, 52), (1, 44, 52), (0, 44, 52), (2, 3, 52)]);
+    assert!(packets[2].3.contains("dropped: reason 62 at location 0xe0004107"), "{}", packets[2].3);
+    assert!(packets[0].3.contains("\u{2}\0\u{4}\0\u{2}\0\0\0"), "sent");
+    assert!(packets[2].3.contains("\u{2}\0\u{4}\0\u{1}\0\0\0"), "received");
+    no_frame_is_malformed(&out, 4);
+    let once = [&arguments[..], &["--once"]].concat();
+    assert!(stdout(&once, &[file.path()], 0).contains("3 packets"));
+    std::fs::remove_file(&out).unwrap();
+    let wrong = etw(&["convert", "--to", "chrome", "--once", "-o", "x"], &[file.path()]);
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+/// Asks Wireshark's command, where it is installed.
+fn no_frame_is_malformed(path: &std::path::Path, frames: usize) {
+    let tshark = |arguments: &[&str]| {
+        let output =
+            std::process::Command::new("tshark").arg("-r").arg(path).args(arguments).output();
+        output.ok().map(|output| {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8_lossy(&output.stdout).lines().count()
+        })
+    };
+    match tshark(&["-Y", "_ws.malformed"]) {
+        Some(malformed) => assert_eq!((malformed, tshark(&[])), (0, Some(frames))),
+        None => println!("skipped: tshark is not installed"),
+    }
+}
+
+/// What scripts read of tracerpt's files: tables of the summary, class and type of kernel events, numbers of events without a
+/// process, and the header's row.
+#[test]
+fn tracerpt_writes_the_forms_that_scripts_parse() {
+    let folder = std::env::temp_dir().join(format!("etw-tracerpt-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut file = FileBuilder::new();
+    let sample = [&0x1234u64.to_le_bytes()[..], &20u32.to_le_bytes(), &[1, 0, 0, 0]].concat();
+    let mut record = EventRecord::new(HeaderType::PerfInfo64, &sample);
+    record.hook = Some(Hook(0x0f2e));
+    record.descriptor.version = 2;
+    record.order_time = file.header.start_raw + 10;
+    file.push(0, &record).unwrap();
+    let payload = 3u32.to_le_bytes();
+    let mut record = EventRecord::new(HeaderType::Event64, &payload);
+    record.provider = Some(PROVIDER);
+    (record.descriptor.id, record.descriptor.version) = (7, 1);
+    (record.process_id, record.thread_id) = (Some(10), Some(20));
+    record.order_time = file.header.start_raw + 20;
+    file.push(0, &record).unwrap();
+    std::fs::write(folder.join("t.etl"), file.finish()).unwrap();
+    let manifest = r#"<m><provider name="Maker" guid="{aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee}"><maps><valueMap name="V">
+        <map value="3" message="three"/></valueMap></maps><templates><template tid="T">
+        <data name="m" inType="win:UInt32" map="V"/></template></templates>
+        <events><event value="7" version="1" template="T"/></events></provider></m>"#;
+    let catalog = folder.join("packs");
+    std::fs::create_dir_all(&catalog).unwrap();
+    std::fs::write(folder.join("m.man"), manifest).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_etw"))
+            .args(arguments)
+            .current_dir(&folder)
+            .env("ETW_PACKS", &catalog)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    run(&["pack", "create", "-o", "packs/m.etwpack", "m.man"]);
+    run(&["tracerpt", "t.etl", "-o", "t.xml", "-summary", "s.txt"]);
+    run(&["tracerpt", "t.etl", "-o", "t.csv", "-of", "CSV"]);
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    let (xml, csv, summary) = (read("t.xml"), read("t.csv"), read("s.txt"));
+    std::fs::remove_dir_all(&folder).unwrap();
+    let sample = xml.lines().find(|line| line.contains("SampleProf")).unwrap();
+    for part in [
+        "<EventName>PerfInfo</EventName><Opcode>SampleProf</Opcode>",
+        r#"Guid="{9e814aad-3204-11d2-9a82-006008a86939}""#,
+        r#"ProcessID="4294967295" ThreadID="4294967295""#,
+        "<EventGuid>{ce1dbfb4-137e-4da6-87b0-3f59aa102cbc}</EventGuid>",
+    ] {
+        assert!(sample.contains(part), "{part}: {sample}");
+    }
+    let row = |start: &str| csv.lines().find(|line| line.starts_with(start)).unwrap();
+    let zeros = "00000000-0000-0000-0000-000000000000";
+    let sample = format!("PerfInfo,SampleProf,0,2,0,0,46,0,0x0000000000000000,,,0,,,{zeros},,");
+    assert!(row("PerfInfo").starts_with(&sample), "{csv}");
+    assert!(row("Maker").ends_with(",\"three \""), "{csv}");
+    let header: Vec<&str> = row("EventTrace,Header").split(',').collect();
+    // 19 columns, then BufferSize to LogFileName, without the time zone, then BootTime.
+    assert!(header[19 + 15].parse::<i64>().is_ok(), "{header:?}");
+    let table = |titles: &[&str]| {
+        let line = summary.lines().find(|line| titles.iter().all(|title| line.contains(title)));
+        assert!(line.is_some(), "{titles:?}: {summary}");
+    };
+    table(&["Event Name", "Task", "Opcode", "Version", "Guid"]);
+    table(&["Event Name", "Event ID", "Version", "Guid"]);
+    table(&["PerfInfo", "SampleProf", "{ce1dbfb4-137e-4da6-87b0-3f59aa102cbc}"]);
+    table(&["Maker", " 7 ", "{aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee}"]);
+}
