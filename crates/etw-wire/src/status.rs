@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use etw_session::{EnableInfo, Loss};
+use etw_session::{EnableInfo, Loss, SessionClock};
 use etw_types::{Guid, LogFileMode};
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,9 @@ pub struct SessionStatus {
     pub buffers: u32,
     pub free_buffers: u32,
     pub flush_timer_ms: u32,
-    pub clock: u32,
+    /// ETW's number in JSON.
+    #[serde(with = "clock_number")]
+    pub clock: SessionClock,
     /// User who started it.
     pub owner: u32,
     pub leased: bool,
@@ -88,4 +90,18 @@ pub struct ProviderStatus {
     pub pids: Vec<u32>,
     /// Sessions that have it enabled.
     pub sessions: Vec<String>,
+}
+
+/// A clock as ETW's number. A number that only a later host knows is read as the performance counter.
+mod clock_number {
+    use etw_session::SessionClock;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(clock: &SessionClock, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u32(clock.number())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<SessionClock, D::Error> {
+        Ok(SessionClock::of_number(u32::deserialize(from)?).unwrap_or_default())
+    }
 }

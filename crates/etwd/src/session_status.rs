@@ -46,7 +46,7 @@ pub(crate) fn status(
         buffers: hosted.buffer_count(),
         free_buffers: session.free_buffers() as u32,
         flush_timer_ms: global.config.flush_timer.map_or(0, milliseconds),
-        clock: global.config.clock.number(),
+        clock: global.config.clock,
         owner: global.owner,
         leased: global.lease.is_some(),
         consumers: global.consumers.len() as u32,

@@ -64,7 +64,7 @@ pub fn start(config: SessionConfig, mode: LogFileMode) -> Result<SessionStatus, 
         buffers: config.buffer_count,
         free_buffers: config.buffer_count,
         flush_timer_ms: config.flush_timer.map_or(0, milliseconds),
-        clock: config.clock.number(),
+        clock: config.clock,
         ..SessionStatus::default()
     };
     let started = Arc::new(Private { facts: facts.clone(), session });

@@ -258,7 +258,7 @@ impl Properties {
         RawProperties {
             handle: handle_of(session),
             guid: RawGuid::from_guid(&session.guid),
-            clock: session.clock,
+            clock: session.clock.number(),
             flags: self.raw.flags | TRACED_GUID,
             buffer_size: session.buffer_size >> 10,
             // All are there from the start.

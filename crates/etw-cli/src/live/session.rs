@@ -452,14 +452,7 @@ fn show(status: &SessionStatus, format: TextOrJson) -> Result<(), Failure> {
     row("state", status.state.clone());
     row("file", status.file.as_ref().map_or("-".to_owned(), |file| file.display().to_string()));
     row("log mode", format!("{:#010x}", status.mode.0));
-    row(
-        "clock",
-        match status.clock {
-            2 => "system".to_owned(),
-            3 => "cycles".to_owned(),
-            _ => "qpc".to_owned(),
-        },
-    );
+    row("clock", status.clock.name().to_owned());
     row(
         "buffers",
         format!(

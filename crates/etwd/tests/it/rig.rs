@@ -32,11 +32,17 @@ pub fn all() -> EnableInfo {
 impl Rig {
     pub fn without_host() -> Rig {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("etwd-test-{}-{number}", std::process::id());
-        let directory = std::env::temp_dir().join(name);
-        std::fs::DirBuilder::new().mode(0o700).create(&directory).unwrap();
-        Rig { host: None, directory }
+        loop {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let name = format!("etwd-test-{}-{number}", std::process::id());
+            let directory = std::env::temp_dir().join(name);
+            match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
+                Ok(()) => return Rig { host: None, directory },
+                // Left by a test that failed in an earlier process with this id.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => panic!("{}: {error}", directory.display()),
+            }
+        }
     }
 
     pub fn new() -> Rig {

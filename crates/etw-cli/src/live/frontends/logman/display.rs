@@ -2,6 +2,7 @@
 
 use super::super::{ProviderNames, braced, enabled, shown_file};
 use crate::format::safe;
+use etw_host::SessionClock;
 use etw_types::LogFileMode;
 use etw_wire::requests::SessionStatus;
 use std::fmt::Write;
@@ -53,8 +54,8 @@ pub fn properties(status: &SessionStatus, names: &ProviderNames) -> String {
     row(
         "Clock Type",
         match status.clock {
-            2 => "System",
-            3 => "Cycle",
+            SessionClock::System => "System",
+            SessionClock::Cycles => "Cycle",
             _ => "Performance",
         },
     );

@@ -3,6 +3,7 @@
 use super::super::{Controller, enabled, mode_names, shown_file};
 use crate::format::safe;
 use crate::output::Failure;
+use etw_host::SessionClock;
 use etw_types::Guid;
 use etw_types::LogFileMode;
 use etw_wire::requests::SessionStatus;
@@ -41,8 +42,8 @@ pub fn properties(status: &SessionStatus, with_providers: bool) -> String {
     row(
         "ClockType",
         match status.clock {
-            2 => "SystemTime",
-            3 => "CPUCycle",
+            SessionClock::System => "SystemTime",
+            SessionClock::Cycles => "CPUCycle",
             _ => "PerfCounter",
         }
         .to_owned(),

@@ -1,0 +1,322 @@
+//! Buffers out of the session: closed, sealed, handed out, given back; flushes, the end, and snapshots.
+
+use std::time::Duration;
+
+use etw_types::Guid;
+
+use super::{Facts, Session, State};
+use crate::buffer::{Buffer, FullBuffer, Place};
+use crate::file_contents::FileSlot;
+use crate::ledger::{Cause, Ledger, Loss};
+use crate::recover::Recovered;
+use crate::state;
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
+    pub(super) fn close(&mut self, index: usize, now: i64) {
+        if let Some(mut buffer) = self.open[index].take() {
+            buffer.close(self.next_sequence, now);
+            self.next_sequence += 1;
+            self.full.push_back(buffer);
+        }
+    }
+
+    pub(super) fn close_filled(&mut self, index: usize, now: i64) {
+        if self.open[index].as_ref().is_some_and(|buffer| buffer.events > 0) {
+            self.close(index, now);
+        }
+    }
+
+    /// Writes the session's numbers to `memory`, of [`STATE_SIZE`](crate::state::STATE_SIZE) bytes, at every seal: what
+    /// [`Saved::read`](crate::state::Saved::read) needs after a kill. And now, as what was true at `batch`, the last that was final.
+    pub fn keep_state(&mut self, mut memory: B, batch: u64) {
+        if memory.as_ref().len() >= state::STATE_SIZE {
+            state::save_place(memory.as_mut(), self.next_place);
+            if batch > 0 {
+                let numbers = self.numbers();
+                state::save(memory.as_mut(), batch, numbers, &self.ledger, &self.facts);
+            }
+            self.state_memory = Some(memory);
+            self.save_lost();
+        }
+    }
+
+    pub(crate) fn restore(
+        &mut self,
+        sequence: i64,
+        place: Place,
+        begun: u64,
+        ledger: Ledger,
+        facts: Facts,
+    ) {
+        (self.next_sequence, self.next_place, self.begun) = (sequence, place, begun);
+        // How many of them were messages is in no memory: numbers go on above all that were given.
+        self.number_messages_after(ledger.attempted as u32);
+        (self.ledger, self.facts) = (ledger, facts);
+    }
+
+    fn numbers(&self) -> (i64, u64, bool) {
+        (self.next_sequence, self.begun, self.state == State::Stopped)
+    }
+
+    pub(crate) fn restore_state(&mut self, is_stopped: bool) {
+        if is_stopped {
+            self.state = State::Stopped;
+        }
+    }
+
+    pub(crate) fn take_sequence(&mut self) -> i64 {
+        self.next_sequence += 1;
+        self.next_sequence - 1
+    }
+
+    pub(crate) fn restore_full(&mut self, found: &Recovered, batch: u64, reports: &Guid) {
+        match self.free.pop() {
+            Some(memory) if found.bytes.len() == memory.as_ref().len() => {
+                self.full.push_back(state::restored(memory, found, batch, reports));
+            }
+            _ => self.facts.buffers_lost += 1,
+        }
+    }
+
+    /// Everything pushed so far belongs to `batch`: see [`recover`](crate::recover). Batches rise.
+    pub fn seal(&mut self, batch: u64) {
+        self.batch = batch;
+        let numbers = self.numbers();
+        if let Some(memory) = &mut self.state_memory {
+            state::save(memory.as_mut(), batch, numbers, &self.ledger, &self.facts);
+        }
+        for buffer in self.open.iter_mut().flatten().chain(&mut self.full) {
+            buffer.seal(batch);
+        }
+    }
+
+    /// The next full buffer, if all of it is sealed. A memory session gives none: see [`snapshot`](Session::snapshot).
+    pub fn take_full(&mut self) -> Option<FullBuffer<B>> {
+        let first = self.full.front()?;
+        if self.settings.policy.is_in_memory() || first.sealed != first.filled {
+            return None;
+        }
+        let mut buffer = self.full.pop_front()?;
+        if std::mem::take(&mut self.buffer_lost_since) {
+            buffer.mark_buffer_lost();
+        }
+        let place = self.next_place;
+        self.next_place = self.place_after(place);
+        self.out += 1;
+        self.facts.buffers += 1;
+        if self.settings.policy.overwrites_file() {
+            let events = buffer.events - buffer.reports;
+            let before =
+                self.contents.occupy(place.slot, FileSlot { sequence: buffer.sequence, events });
+            self.ledger.overwrite(before.events);
+        }
+        let full = buffer.hand_out(place);
+        if let Some(memory) = &mut self.state_memory {
+            state::save_place(memory.as_mut(), self.next_place);
+        }
+        Some(full)
+    }
+
+    /// The ledger as it is when all buffers, and reports of so many bytes, are in the file: further buffers of a circular file are then
+    /// overwritten.
+    pub fn ledger_at_end(&self, reports_size: usize) -> Ledger {
+        let mut ledger = self.ledger.clone();
+        if !self.settings.policy.overwrites_file() {
+            return ledger;
+        }
+        let filled = self.open.iter().skip(1).flatten().filter(|buffer| buffer.events > 0).count();
+        // Reports go to the first stream, and into another buffer when they do not fit.
+        let first = self.open.first().and_then(Option::as_ref);
+        let with_reports = match first {
+            Some(buffer) if buffer.events == 0 || buffer.has_room(reports_size) => 1,
+            Some(_) => 2,
+            None => 1,
+        };
+        let mut place = self.next_place;
+        for _ in 0..self.full.len() + filled + with_reports {
+            let slot =
+                usize::try_from(place.slot).ok().and_then(|slot| self.contents.slots.get(slot));
+            ledger.overwrite(slot.map_or(0, |slot| slot.events));
+            place = self.place_after(place);
+        }
+        ledger
+    }
+
+    pub(crate) fn place_after(&self, place: Place) -> Place {
+        // A full file has stopped its session before; a place behind its end is never given.
+        let next = self.settings.policy.place_after(place, self.settings.slots);
+        next.unwrap_or(Place { slot: place.slot + 1, ..place })
+    }
+
+    /// Are there full buffers that wait to be taken or given back?
+    pub fn is_storing(&self) -> bool {
+        self.out > 0 || !self.full.is_empty()
+    }
+
+    /// Called when a buffer is stored. Its memory is free again.
+    pub fn stored(&mut self, full: FullBuffer<B>) {
+        self.out -= 1;
+        self.count_in_series(&full);
+        self.release(full.buffer.memory);
+    }
+
+    /// The buffer could not be written: its events are lost.
+    pub fn not_stored(&mut self, full: FullBuffer<B>) {
+        self.out -= 1;
+        self.facts.buffers_lost += 1;
+        let mut events = full.buffer.events - full.buffer.reports;
+        let is_in_this_file = full.place().file == self.next_place.file;
+        if self.settings.policy.overwrites_file() && is_in_this_file {
+            let index = usize::try_from(full.place().slot).unwrap_or(usize::MAX);
+            match self.contents.slots.get_mut(index) {
+                Some(slot) if slot.sequence == full.buffer.sequence => *slot = FileSlot::default(),
+                // A later buffer has the slot: the events are counted as overwritten.
+                _ => events = 0,
+            }
+        }
+        self.ledger.stored -= events;
+        self.ledger.count_lost(Loss { cause: Cause::Disk, count: events, ..Loss::default() });
+        self.save_lost();
+        self.lost_since = true;
+        self.buffer_lost_since = true;
+        self.release(full.buffer.memory);
+    }
+
+    /// A buffer that was on its way to its place when the host was killed could not be stored there by the next one either; with
+    /// how many events, reports aside.
+    pub fn not_stored_again(&mut self, events: u64) {
+        let events = events.min(self.ledger.stored);
+        self.facts.buffers_lost += 1;
+        self.ledger.stored -= events;
+        self.ledger.count_lost(Loss { cause: Cause::Disk, count: events, ..Loss::default() });
+        self.save_lost();
+        self.lost_since = true;
+        self.buffer_lost_since = true;
+    }
+
+    fn save_lost(&mut self) {
+        if let Some(memory) = &mut self.state_memory {
+            let (events, buffers) = (self.ledger.lost(Cause::Disk), self.facts.buffers_lost);
+            state::save_lost(memory.as_mut(), events, buffers);
+        }
+    }
+
+    /// All partly filled buffers become full ones; the last of them marks the end of the flush.
+    pub fn flush(&mut self, now: i64) {
+        if self.settings.policy.is_in_memory() {
+            return;
+        }
+        let filled = |buffer: &Option<Buffer<B>>| buffer.as_ref().is_some_and(|b| b.events > 0);
+        let last = self.open.iter().rposition(filled);
+        for index in 0..self.open.len() {
+            if filled(&self.open[index]) {
+                if Some(index) == last
+                    && let Some(buffer) = &mut self.open[index]
+                {
+                    buffer.mark_flush();
+                }
+                self.close(index, now);
+            }
+        }
+    }
+
+    /// The flush timer: hands out what has waited for too long.
+    pub fn tick(&mut self, now: i64) {
+        let Some(timer) = self.settings.flush_timer else { return };
+        for index in 0..self.open.len() {
+            let is_due = self.open[index]
+                .as_ref()
+                .is_some_and(|b| b.events > 0 && now.saturating_sub(b.first_time) >= timer);
+            if is_due {
+                self.close(index, now);
+            }
+        }
+    }
+
+    /// The sequence number of the buffer that is handed out next, and how many events were handed out before it, those among them
+    /// that could not be stored.
+    pub fn position(&self) -> (i64, u64) {
+        let next = self.full.front().map_or(self.next_sequence, |buffer| buffer.sequence);
+        let here = self.events_in_memory();
+        let handed_out =
+            self.ledger.stored + self.ledger.overwritten + self.ledger.lost(Cause::Disk);
+        (next, handed_out.saturating_sub(here))
+    }
+
+    /// The position of the next buffer.
+    pub fn next_place(&self) -> Place {
+        self.next_place
+    }
+
+    /// When the flush timer has something to do, on the session clock.
+    pub fn due(&self) -> Option<i64> {
+        let timer = self.settings.flush_timer?;
+        let filled = self.open.iter().flatten().filter(|buffer| buffer.events > 0);
+        filled.map(|buffer| buffer.first_time.saturating_add(timer)).min()
+    }
+
+    /// Sets the flush timer.
+    pub fn set_flush_timer(&mut self, timer: Option<Duration>) {
+        self.settings.flush_timer = timer.map(|timer| self.settings.host.ticks(timer));
+    }
+
+    /// Time of the first event that has not been handed out.
+    pub fn first_waiting(&self) -> Option<i64> {
+        let waiting = self.open.iter().flatten().filter(|buffer| buffer.events > 0);
+        waiting.chain(&self.full).map(|buffer| buffer.first_time).min()
+    }
+
+    /// Starts another file. Buffers that are handed out from now on get positions from its start, with the next file number.
+    pub fn begin_file(&mut self) {
+        self.contents.slots.clear();
+        self.next_place = Place { file: self.next_place.file + 1, slot: 1 };
+        if let Some(memory) = &mut self.state_memory {
+            state::save_place(memory.as_mut(), self.next_place);
+        }
+        self.begun = (self.open.iter().flatten().count() + self.full.len()) as u64;
+        if self.state == State::FileFull {
+            self.state = State::Running;
+        }
+    }
+
+    /// Buffers that nothing is in.
+    pub fn free_buffers(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Adds buffers. Buffers of another size are ignored.
+    pub fn add_buffers(&mut self, buffers: Vec<B>) {
+        let size = self.settings.buffer_size as usize;
+        for memory in buffers.into_iter().filter(|memory| memory.as_ref().len() == size) {
+            self.release(memory);
+        }
+    }
+
+    /// Ends the session: it accepts no more events, open buffers become full ones, and empty buffers are released.
+    pub fn stop(&mut self, now: i64) {
+        if self.settings.policy.is_in_memory() {
+            // Nobody is waiting for a flush: a snapshot has a marker of its own.
+            (0..self.open.len()).for_each(|index| self.close_filled(index, now));
+        } else {
+            self.flush(now);
+        }
+        self.state = State::Stopped;
+        for buffer in std::mem::take(&mut self.open).into_iter().flatten() {
+            self.release(buffer.memory);
+        }
+    }
+
+    /// A memory session's events as buffers of a file while it goes on, the oldest first: the bytes of
+    /// each, to stand at slots 1, 2, ….
+    pub fn snapshot(&self, now: i64) -> Vec<Vec<u8>> {
+        // Full ones in their order, then the open ones.
+        let mut open: Vec<&Buffer<B>> =
+            self.open.iter().flatten().filter(|b| b.events > 0).collect();
+        open.sort_by_key(|buffer| buffer.first_time);
+        let buffers: Vec<&Buffer<B>> = self.full.iter().chain(open).collect();
+        let last = buffers.len();
+        let copy =
+            |(buffer, number): (&Buffer<B>, usize)| buffer.copy(number as i64, now, number == last);
+        buffers.into_iter().zip(1..).map(copy).collect()
+    }
+}
