@@ -146,6 +146,13 @@ fn all_installed() -> Result<Vec<Installed>, Failure> {
     Ok(all)
 }
 
+/// GUIDs and names of the providers of all installed manifests; those that cannot be read are left out.
+#[cfg(target_os = "linux")]
+pub fn installed_providers() -> Vec<(etw_types::Guid, String)> {
+    let providers = all_installed().unwrap_or_default().into_iter().flat_map(|one| one.providers);
+    providers.filter_map(|provider| Some((provider.guid, provider.provider?))).collect()
+}
+
 fn install(manifest: &Path, scope: &Scope, force: bool) -> Result<(), Failure> {
     let bytes = schemas::read(manifest)?;
     let name = manifest.file_name().unwrap_or_default().to_string_lossy();
@@ -204,7 +211,7 @@ fn install(manifest: &Path, scope: &Scope, force: bool) -> Result<(), Failure> {
     print(&text)
 }
 
-/// A file's name without anything that a shell or a file system could take amiss.
+/// A file's name with `_` for every character that has a meaning in shells or file systems.
 fn file_name(name: &str) -> String {
     let plain = |character: char| match character {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' | '.' => character,

@@ -4,6 +4,7 @@ use super::host::{HostChoice, ask};
 use super::options::{Named, resolve};
 use super::session::{print_json, print_text};
 use crate::format::{TextOrJson, safe};
+use crate::manifest;
 use crate::output::{Failure, Outcome};
 use crate::schemas::{self, Schemas};
 use clap::{Args, Subcommand};
@@ -23,7 +24,7 @@ pub struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show the providers that programs have registered, and those that sessions have enabled
+    /// Show the providers that programs have registered, those that sessions have enabled, and those of installed manifests
     List,
     /// Print the GUID that a name hashes to (TraceLogging, EventSource)
     Guid {
@@ -47,7 +48,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             print_text(&format!("{}\n", Guid::from_name(name)))?;
         }
         Command::List => {
-            let providers = registered(&arguments.host)?;
+            let mut providers = registered(&arguments.host)?;
+            add_installed(&mut providers);
             if arguments.format.is_json() {
                 print_json(&providers)?;
                 return Ok(Outcome::Done);
@@ -69,6 +71,23 @@ fn registered(host: &HostChoice) -> Result<Vec<ProviderStatus>, Failure> {
     match ask(&client, &Request::Providers)? {
         Response::Providers { providers } => Ok(providers),
         _ => Ok(Vec::new()),
+    }
+}
+
+/// Adds the providers of installed manifests that no program has registered, and names where a provider has none.
+fn add_installed(providers: &mut Vec<ProviderStatus>) {
+    for (id, name) in manifest::installed_providers() {
+        match providers.iter_mut().find(|known| known.id == id) {
+            Some(known) if known.name.is_empty() => known.name = name,
+            Some(_) => {}
+            None => providers.push(ProviderStatus {
+                id,
+                name,
+                group: None,
+                pids: Vec::new(),
+                sessions: Vec::new(),
+            }),
+        }
     }
 }
 

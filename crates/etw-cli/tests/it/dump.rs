@@ -436,6 +436,11 @@ fn an_installed_manifest_decodes_without_being_named() {
         shown.contains("keyword 0x0000000000000010 Disk") && shown.contains("Made()"),
         "{shown}"
     );
+    if cfg!(target_os = "linux") {
+        let listed = text(&["provider", "list"], &[]);
+        let line = listed.lines().find(|line| line.starts_with(guid));
+        assert!(line.is_some_and(|line| line.contains("Maker")), "{listed}");
+    }
     // The same provider again needs --force.
     std::fs::write(&manifest, of("Changed")).unwrap();
     let again = run(&["manifest", "install"], &[&manifest]);
