@@ -159,6 +159,19 @@ impl ClockMap {
         }
     }
 
+    /// The latest raw time at or before `ns` nanoseconds of `CLOCK_MONOTONIC`, not before the line's start.
+    pub fn raw_at(&self, ns: u64) -> u64 {
+        let (mut low, mut high) = (self.from.raw, self.from.raw.saturating_add(1 << 44));
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            match self.ns(middle) <= ns {
+                true => low = middle,
+                false => high = middle - 1,
+            }
+        }
+        low
+    }
+
     /// QPC at a raw time.
     #[inline]
     pub fn qpc(&self, raw: u64) -> i64 {
@@ -231,6 +244,17 @@ mod tests {
         // The line was ahead of the clock, and waits.
         map.observe(Pair { raw: 300, ns: 199 });
         assert_eq!((map.ns(250), map.ns(300), map.ns(400)), (200, 200, 300));
+    }
+
+    #[test]
+    fn a_raw_time_is_found_by_its_nanoseconds() {
+        let mut map = ClockMap::new(Pair { raw: 1_000, ns: 5_000 }, RawClock::Tsc);
+        map.observe(Pair { raw: 27_000, ns: 15_000 });
+        for ns in [5_000, 5_001, 9_999, 15_000, 20_000] {
+            let raw = map.raw_at(ns);
+            assert!(map.ns(raw) <= ns && map.ns(raw + 1) >= ns, "{ns}: {raw}");
+        }
+        assert_eq!(map.raw_at(1), 1_000);
     }
 
     /// The error of a reading does not grow: not with rounds that are microseconds apart, nor without records, nor when the

@@ -11,6 +11,7 @@
 //! * `pool`, `slots`: the sources, and the sessions that their slots name; `losses`: what their writers could not write;
 //! * `round`: the round, and draining for a request;
 //! * `session`: a session with its storage, report and modules, and the [`Sink`] that its host gives it;
+//! * `source`: events of the system, which come from no pool;
 //! * `schedule`: pauses, flush timers, upkeep, growth; `ending`: the end of a session.
 //!
 //! The engine has no sockets and asks nobody. A private session is an engine with one pool and one session; `etwd` adds the
@@ -24,6 +25,7 @@ mod round;
 pub mod schedule;
 mod session;
 mod slots;
+mod source;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -37,6 +39,8 @@ pub use ending::{EndedSession, EndingSession};
 pub use pool::{AttachedPool, Growth, PoolProcess};
 pub use session::{BufferedSession, HostedSession, Sink};
 pub use slots::{Slot, SlotCounters, SlotTable};
+pub use source::EventSource;
+use source::SessionSource;
 
 use crate::clock::{ClockMap, Pair};
 use crate::facts::file_name;
@@ -84,6 +88,8 @@ pub struct Engine<S> {
     readers: Vec<Reader>,
     /// Index of a pool by its key.
     index: HashMap<u64, usize>,
+    /// Sources of the system's events, each of one session.
+    sources: Vec<SessionSource>,
     /// Growth that pools need and the host has not been asked for.
     growth: Vec<GrowthRequest>,
     /// Every record before this raw time has been drained.
@@ -142,6 +148,7 @@ impl<S: Sink> Engine<S> {
             pools: Vec::new(),
             readers: Vec::new(),
             index: HashMap::new(),
+            sources: Vec::new(),
             growth: Vec::new(),
             watermark: if batch == 0 { 0 } else { watermark },
             batch,

@@ -37,6 +37,7 @@ pub use etw_session::{
     Cause, Condition, ConfigError, ConfigOption, EnableInfo, EnableProperties, Enablement,
     EventKey, FileMode, FilterError, Filters, IdFilter, Ledger, LevelKeywordFilter, LogMode, Loss,
     NameFilter, PayloadFilter, PayloadOp, ProviderKey, SessionClock, SessionConfig, StackFilter,
+    SystemConfig,
 };
 pub use private::{
     Consumer, LoadedModules, PoolSize, PrivateOptions, PrivateSession, SessionStatistics,

@@ -44,6 +44,8 @@ impl ClassicBytes {
                 put(0x20, &parent.0);
                 (2, MAX_SIZE)
             }
+            // Only hosts write kernel events: a reader refuses this form.
+            ClassicHeader::System(_) | ClassicHeader::PerfInfo(_) => (0, SHORT),
             ClassicHeader::Message { flags, id, number } => {
                 put(4, &(flags.0 & PARTS).to_le_bytes());
                 put(6, &number.to_le_bytes());

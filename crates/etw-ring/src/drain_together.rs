@@ -46,8 +46,17 @@ pub struct DrainedTogether {
     pub stopped: bool,
 }
 
+/// The earliest and the latest watermark of a drain, in raw time.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// The watermark of the last drain.
+    pub floor: u64,
+    /// Records from this time on stay for a later drain.
+    pub limit: u64,
+}
+
 /// Gives the records of all pools to `sink` in one order of time, each with the index of its pool. The watermark is the earliest of
-/// the pools', but at least `floor`, the watermark of the last drain.
+/// the pools', at most `limit`, but at least `floor`, the watermark of the last drain.
 ///
 /// Nothing is consumed until [`advance_together`].
 ///
@@ -57,7 +66,7 @@ pub struct DrainedTogether {
 pub fn drain_together(
     participants: &mut [Participant<'_>],
     (clock, barrier): (RawClock, Barrier),
-    floor: u64,
+    Bounds { floor, limit }: Bounds,
     patience: Duration,
     mut sink: impl FnMut(usize, &Record<'_>) -> ControlFlow<()>,
 ) -> DrainedTogether {
@@ -81,6 +90,7 @@ pub fn drain_together(
         }
         least
     });
+    let bound = bound.min(limit);
     let watermark = bound.min(now.saturating_add(1)).max(floor);
     let mut together = DrainedTogether { watermark, ..DrainedTogether::default() };
     let mut passes: Vec<_> = participants

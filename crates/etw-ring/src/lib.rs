@@ -90,7 +90,7 @@ mod writer;
 pub use control::{Admission, Bell, Control, LARGEST_EVENT_SIZE};
 #[cfg(not(loom))]
 pub use drain_together::{
-    DrainedTogether, LastBatch, Participant, advance_together, drain_together,
+    Bounds, DrainedTogether, LastBatch, Participant, advance_together, drain_together,
 };
 pub use layout::Cause;
 #[cfg(not(loom))]

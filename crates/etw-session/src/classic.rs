@@ -4,13 +4,16 @@
 //! FULL      00 u16 size   02 u8 14 (0A of 32 bits)   03 u8 C0   04 u8 type   05 u8 level   06 u16 version
 //!           08 u32 thread   0C u32 process   10 i64 time   18 GUID class   28 u32 u32 times of the thread, 0   30 payload
 //! INSTANCE  as FULL with 15 (0B), then 30 u32 instance   34 u32 its parent   38 GUID of the parent's class   48 payload
+//! SYSTEM    00 u16 version   02 u8 02   03 u8 C0   04 u16 size   06 u16 hook   08 u32 thread   0C u32 process
+//!           10 i64 time   18 u32 u32 times of the thread, 0   20 payload
+//! PERFINFO  00 u16 version   02 u8 11   03 u8 C0   04 u16 size   06 u16 hook   08 i64 time   10 payload
 //! MESSAGE   00 u16 size   02 u8 0   03 u8 90   04 u16 number   06 u16 flags   08, each if its flag is set:
 //!           u32 sequence number, u32 component id or GUID, i64 time, u32 thread and u32 process; payload
 //! ```
 //!
 //! Source: the documentation of `EVENT_TRACE_HEADER` and `EVENT_INSTANCE_GUID_HEADER`; MESSAGE as published decoders read it.
 
-use etw_types::{Classic, ClassicHeader, Guid, MessageFlags, MessageId};
+use etw_types::{Classic, ClassicHeader, Guid, HeaderType, MessageFlags, MessageId};
 
 use crate::event::Event;
 
@@ -37,15 +40,33 @@ pub(crate) fn encode(event: &Event<'_>, time: i64, classic: &Classic, out: &mut 
         out[at..at + bytes.len()].copy_from_slice(bytes);
         at += bytes.len();
     };
-    put(&(size as u16).to_le_bytes());
     let (thread, process) = (event.thread_id.to_le_bytes(), event.process_id.to_le_bytes());
     let instance = match &classic.header {
         ClassicHeader::Trace(class) => Some((class, None)),
         ClassicHeader::Instance { class, instance, parent_instance, parent } => {
             Some((class, Some((instance, parent_instance, parent))))
         }
-        ClassicHeader::Message { .. } => None,
+        _ => None,
     };
+    if let ClassicHeader::System(class) | ClassicHeader::PerfInfo(class) = &classic.header {
+        put(&u16::from(class.version).to_le_bytes());
+        let has_ids = matches!(classic.header, ClassicHeader::System(_));
+        let header = if has_ids { HeaderType::System64 } else { HeaderType::PerfInfo64 };
+        put(&[header.number(), TRACE_HEADER]);
+        put(&(size as u16).to_le_bytes());
+        put(&class.hook.0.to_le_bytes());
+        if has_ids {
+            put(&thread);
+            put(&process);
+        }
+        put(&time.to_le_bytes());
+        if has_ids {
+            put(&[0; 8]);
+        }
+        put(event.payload);
+        return out[at..size.next_multiple_of(8)].fill(0);
+    }
+    put(&(size as u16).to_le_bytes());
     if let Some((class, instance)) = instance {
         let kind = match (instance.is_some(), classic.is_32_bit) {
             (false, false) => 0x14,

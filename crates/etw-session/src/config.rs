@@ -57,6 +57,8 @@ pub struct SessionConfig {
     pub secure: bool,
     /// The providers that are enabled from the session's start.
     pub enable: Vec<Enablement>,
+    /// The events of the system that the session records.
+    pub system: Option<SystemConfig>,
 }
 
 impl Default for SessionConfig {
@@ -77,8 +79,24 @@ impl Default for SessionConfig {
             independent: false,
             secure: false,
             enable: Vec::new(),
+            system: None,
         }
     }
+}
+
+/// The events of the system that a session records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(default, deny_unknown_fields))]
+pub struct SystemConfig {
+    /// The eight words of group masks; the first one is `EnableFlags`.
+    pub masks: [u32; 8],
+    /// The kernel events whose call stacks are recorded.
+    pub stacks: Vec<u16>,
+    /// Time between two samples of a CPU, in 100 ns.
+    pub sample_interval: u32,
+    /// Record this process and its children, when the host may not record the whole machine.
+    pub process: Option<u32>,
 }
 
 /// A provider or provider group and what a session asks of it.
@@ -174,6 +192,7 @@ pub enum ConfigOption {
     BufferCount,
     Clock,
     Enable,
+    System,
 }
 
 impl fmt::Display for ConfigOption {
@@ -191,6 +210,7 @@ impl fmt::Display for ConfigOption {
             ConfigOption::BufferCount => "number of buffers",
             ConfigOption::Clock => "clock",
             ConfigOption::Enable => "provider",
+            ConfigOption::System => "system events",
         })
     }
 }
@@ -431,6 +451,12 @@ impl SessionConfig {
         self.validate_buffers()?;
         self.validate_output()?;
         self.validate_file()?;
+        if self.system.is_some() && self.clock != SessionClock::Qpc {
+            return Err(ConfigError::Exclusive {
+                option: ConfigOption::Clock,
+                other: ConfigOption::System,
+            });
+        }
         self.enable.iter().try_for_each(Enablement::validate)
     }
 
@@ -552,6 +578,7 @@ impl SessionConfig {
             | LogFileMode::REAL_TIME.when(self.real_time)
             | LogFileMode::NO_PER_PROCESSOR_BUFFERING.when(!self.per_processor)
             | LogFileMode::INDEPENDENT_SESSION.when(self.independent)
+            | LogFileMode::SYSTEM_LOGGER.when(self.system.is_some())
             | LogFileMode::USE_KBYTES_FOR_SIZE.when(policy.max_size.is_some())
     }
 

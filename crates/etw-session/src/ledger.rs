@@ -29,6 +29,8 @@ pub enum Cause {
     Hostile,
     /// The writer abandoned the event after it had reserved space.
     Abandoned,
+    /// The kernel had no room for an event of the system in its ring.
+    Kernel,
     /// A cause that this version does not know, in the report of a later one.
     #[default]
     Other,
@@ -36,7 +38,7 @@ pub enum Cause {
 
 impl Cause {
     /// The causes that a ledger counts, in the order of their numbers.
-    pub const ALL: [Cause; 9] = [
+    pub const ALL: [Cause; 10] = [
         Cause::NoChunk,
         Cause::SessionFull,
         Cause::TooLarge,
@@ -46,6 +48,7 @@ impl Cause {
         Cause::Disk,
         Cause::Hostile,
         Cause::Abandoned,
+        Cause::Kernel,
     ];
 
     /// The cause's name in reports, messages and JSON.
@@ -60,6 +63,7 @@ impl Cause {
             Cause::Disk => "disk",
             Cause::Hostile => "hostile",
             Cause::Abandoned => "abandoned",
+            Cause::Kernel => "kernel",
             Cause::Other => "other",
         }
     }

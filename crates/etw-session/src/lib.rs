@@ -67,6 +67,7 @@ pub mod state;
 pub use buffer::{FullBuffer, Place};
 pub use config::{
     ConfigError, ConfigOption, Enablement, MAX_BUFFER_MEMORY, SessionClock, SessionConfig,
+    SystemConfig,
 };
 pub use enable::{EnableInfo, EnableProperties, FilterError, Filters};
 pub use etw_types::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};

@@ -19,7 +19,7 @@
 //! The memory is not trusted: a buffer whose header cannot be is counted and left out; its records are checked by whoever
 //! reads them.
 
-use etw_types::{BufferHeader, EventHeader};
+use etw_types::{BufferHeader, EventHeader, HeaderType, le};
 
 use crate::buffer::{HEADER_SIZE, MARKS, PLACE, Place};
 
@@ -105,12 +105,16 @@ fn last_time(records: &[u8]) -> i64 {
 
 /// Records that a session of ours has stored, each with its time. An invalid size ends the walk.
 pub(crate) fn own_records(records: &[u8]) -> impl Iterator<Item = (&[u8], i64)> {
-    /// Bytes up to the end of the time.
-    const SHORTEST: usize = 0x18;
+    /// Bytes of the shortest record: a kernel event without ids and payload.
+    const SHORTEST: usize = 0x10;
     let mut rest = records;
     std::iter::from_fn(move || {
-        let size = EventHeader::RECORD_SIZE.get(rest)?;
-        let time = EventHeader::TIME_STAMP.get(rest)?;
+        let number = rest.get(2).copied().filter(|_| rest.get(3) == Some(&HeaderType::MARKER));
+        let (size, time) = match number.and_then(HeaderType::from_number) {
+            Some(HeaderType::System64) => (le::u16(rest, 4)?, le::i64(rest, 0x10)?),
+            Some(HeaderType::PerfInfo64) => (le::u16(rest, 4)?, le::i64(rest, 8)?),
+            _ => (EventHeader::RECORD_SIZE.get(rest)?, EventHeader::TIME_STAMP.get(rest)?),
+        };
         let step = usize::from(size).next_multiple_of(8);
         if step < SHORTEST || step > rest.len() {
             return None;

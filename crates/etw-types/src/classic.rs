@@ -1,6 +1,6 @@
 //! The fields of classic events' headers, except process, thread and time.
 
-use crate::{Guid, MessageFlags};
+use crate::{Guid, HeaderType, Hook, MessageFlags};
 
 /// The class of a classic event, and what the event is within it.
 #[doc(alias = "EVENT_TRACE_HEADER")]
@@ -61,14 +61,29 @@ pub enum ClassicHeader {
         /// The number of the message.
         number: u16,
     },
+    /// A kernel event with process and thread: a SYSTEM record. Only hosts write it.
+    System(KernelClass),
+    /// A kernel event without process and thread: a PERFINFO record. Only hosts write it.
+    PerfInfo(KernelClass),
+}
+
+/// What a kernel event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelClass {
+    /// Its group and type.
+    pub hook: Hook,
+    /// The version of its payload.
+    pub version: u8,
 }
 
 impl Classic {
-    /// Bytes of the header on disk: 0x30, 0x48, or 8 and the parts of a message.
+    /// Bytes of the header on disk: 0x30, 0x48, 0x20, 0x10, or 8 and the parts of a message.
     pub fn size(&self) -> usize {
         match &self.header {
             ClassicHeader::Trace(_) => 0x30,
             ClassicHeader::Instance { .. } => 0x48,
+            ClassicHeader::System(_) => HeaderType::System64.header_size(),
+            ClassicHeader::PerfInfo(_) => HeaderType::PerfInfo64.header_size(),
             ClassicHeader::Message { flags, id, .. } => {
                 let part = |flag: MessageFlags, size: usize| {
                     if flags.contains(flag) { size } else { 0 }

@@ -10,6 +10,10 @@ pub const LOST_EVENT: Guid = Guid::from_u128(0x6a399ae0_4bc6_4de9_870b_3657f8947
 /// Class GUID of the schema records that merging adds (type 32 TRACE_EVENT_INFO, 33 EVENT_MAP_INFO).
 pub const EVENT_METADATA: Guid = Guid::from_u128(0xbbccf6c1_6cd1_48c4_80ff_839482e37671);
 
+/// The provider of the system's own events.
+#[doc(alias = "SystemTraceControlGuid")]
+pub const SYSTEM_TRACE: Guid = Guid::from_u128(0x9e814aad_3204_11d2_9a82_006008a86939);
+
 /// Is it a class of the system's own events? Readers believe what these tell of the trace, of other events and of other programs, so no
 /// program may write them.
 pub fn is_system_class(guid: &Guid) -> bool {

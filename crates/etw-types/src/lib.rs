@@ -58,7 +58,7 @@ mod time;
 pub mod winmeta;
 
 pub use buffer_header::{BufferFlags, BufferHeader, BufferType};
-pub use classic::{Classic, ClassicHeader, EventClass, MessageId};
+pub use classic::{Classic, ClassicHeader, EventClass, KernelClass, MessageId};
 pub use descriptor::{Channel, EventDescriptor, Keyword, Level, Opcode};
 pub use enable::{LevelKeyword, Wanted};
 pub use event_flags::{EventFlags, EventProperty, MessageFlags};
@@ -69,7 +69,9 @@ pub use extended_item::{
 pub use filter::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use guid::{Guid, ParseGuidError};
 pub use header_type::HeaderType;
-pub use kernel_group::{EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT, is_system_class};
+pub use kernel_group::{
+    EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT, SYSTEM_TRACE, is_system_class,
+};
 pub use layout::{Field, FieldValue};
 pub use log_file_mode::LogFileMode;
 pub use module::LoadedModule;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use etw_session::{
     ConfigError, EnableInfo, Enablement, FileMode, LogMode, ProviderKey, SessionClock,
-    SessionConfig,
+    SessionConfig, SystemConfig,
 };
 use etw_types::Guid;
 use serde::{Deserialize, Serialize};
@@ -50,6 +50,8 @@ pub struct StartJson {
     secure: bool,
     leased: bool,
     enable: Vec<(ProviderKey, EnableInfo)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<SystemConfig>,
 }
 
 impl Default for StartJson {
@@ -87,6 +89,7 @@ impl From<StartRequest> for StartJson {
             secure: config.secure,
             leased,
             enable: config.enable.into_iter().map(|of| (of.provider, of.info)).collect(),
+            system: config.system,
         }
     }
 }
@@ -121,6 +124,7 @@ impl TryFrom<StartJson> for StartRequest {
             independent: json.independent,
             secure: json.secure,
             enable: json.enable.into_iter().map(enablement).collect(),
+            system: json.system,
         };
         Ok(StartRequest { config, leased: json.leased })
     }
@@ -167,6 +171,7 @@ mod tests {
             independent: true,
             secure: true,
             enable: vec![Enablement::new(Guid::from_u128(3), info)],
+            system: None,
         };
         let request = StartRequest { config, leased: true };
         assert_eq!(read(text).unwrap(), request);

@@ -59,6 +59,7 @@ impl<S: Sink> Engine<S> {
                 self.make_final();
             }
         }
+        self.detach_source(slot);
         let hosted = self.sessions.remove(&slot)?;
         let session = self.router.remove(slot)?;
         Some(EndingSession { hosted, session, batch: self.batch + 1, now })

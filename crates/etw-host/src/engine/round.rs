@@ -4,13 +4,14 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use etw_ring::{
-    Admission, DrainOptions, DrainedTogether, PATIENCE, Participant, advance_together,
+    Admission, Bounds, DrainOptions, DrainedTogether, PATIENCE, Participant, advance_together,
     drain_together,
 };
 use etw_session::{Cause, Ledger, Loss, State};
 
 use super::pool::AttachedPool;
 use super::session::{BufferWait, BufferedSession, HostedSession, Sink};
+use super::source::{Until, route_until};
 use super::{Engine, losses};
 use crate::clock::Pair;
 use crate::registrations::{Given, Origin, Recipients};
@@ -32,6 +33,8 @@ pub(super) const BUFFER_WAIT: Duration = Duration::from_millis(2);
 const QUIET_AFTER: Duration = Duration::from_millis(60);
 /// A thread that has not written for so long gives its chunk back.
 const RECLAIM: Duration = Duration::from_millis(500);
+/// One wait of `drain_all` for the watermark of a source.
+const SOURCE_WAIT: Duration = Duration::from_millis(1);
 /// `drain_all` ends after so long without progress.
 const NO_PROGRESS: Duration = Duration::from_secs(2);
 
@@ -47,6 +50,7 @@ impl<S: Sink> Engine<S> {
         }
         let (drained, is_blocked) = self.drain(patience);
         self.count_hostile();
+        self.count_source_losses();
         self.make_final();
         self.wait_for_buffers(is_blocked);
         self.request_growth(false);
@@ -56,11 +60,13 @@ impl<S: Sink> Engine<S> {
 
     /// Drains all pools into the sessions. Also returns whether a session without a free buffer stopped it.
     ///
-    /// A further kind of source, with a watermark of its own, merges here.
+    /// Events of the system merge here: pools are drained up to the watermark of the sources.
     fn drain(&mut self, patience: Duration) -> (DrainedTogether, bool) {
         let patient = self.patient_sessions();
         // A host that drains for a request does not stop for the next one.
         let is_interruptible = patience.is_zero();
+        let limit = self.poll_sources();
+        let mut sources = std::mem::take(&mut self.sources);
         let Engine { readers, pools, router, map, interrupt, deadline, .. } = self;
         let alive: Vec<_> = pools.iter().map(liveness).collect();
         let mut participants: Vec<_> = readers
@@ -99,6 +105,11 @@ impl<S: Sink> Engine<S> {
                 until_look = LOOK_SIZE;
                 until_end -= LOOK_SIZE;
             }
+            let until = Until { time: map.qpc(record.time), is_end: false };
+            if !sources.is_empty() && route_until(&mut sources, router, patient, until).is_break() {
+                is_blocked = true;
+                return ControlFlow::Break(());
+            }
             let Some(pool) = pools.get_mut(at) else { return ControlFlow::Continue(()) };
             let sessions = pool.slots.sessions_of(record.sessions, record.epoch);
             if sessions == 0 {
@@ -129,12 +140,19 @@ impl<S: Sink> Engine<S> {
             }
         };
         let clocks = (clock, barrier);
-        let drained = drain_together(&mut participants, clocks, watermark, patience, &mut sink);
+        let bounds = Bounds { floor: watermark, limit };
+        let mut drained = drain_together(&mut participants, clocks, bounds, patience, &mut sink);
         let now = Instant::now();
         for (pool, one) in pools.iter_mut().zip(&mut participants) {
             update_pool(pool, one, &drained, now);
         }
         drop(participants);
+        let until = Until { time: map.qpc(drained.watermark) - 1, is_end: !drained.stopped };
+        if !is_blocked && route_until(&mut sources, router, patient, until).is_break() {
+            is_blocked = true;
+            drained.stopped = true;
+        }
+        self.sources = sources;
         if !is_observed {
             // The line follows the clock while nothing comes: the next records begin on it.
             self.map.observe(Pair::now(clock));
@@ -220,6 +238,7 @@ impl<S: Sink> Engine<S> {
 
     /// Hands a session's full buffers to its sink and its storage.
     fn hand_over(&mut self, slot: usize) {
+        let first_in_source = self.first_in_source(slot).unwrap_or(i64::MAX);
         let Engine { sessions, router, pools, readers, .. } = self;
         let (Some(hosted), Some(session)) = (sessions.get_mut(&slot), router.session_mut(slot))
         else {
@@ -233,7 +252,8 @@ impl<S: Sink> Engine<S> {
             ledger.lost_total()
         });
         self.has_changed |= hosted.given() > given;
-        hosted.deliver_slices(session, hosted.time.time(&self.map, self.watermark));
+        let watermark = hosted.time.time(&self.map, self.watermark).min(first_in_source);
+        hosted.deliver_slices(session, watermark);
         self.publish(slot);
     }
 
@@ -323,6 +343,10 @@ impl<S: Sink> Engine<S> {
             }
             if drained.records > 0 || self.watermark > before {
                 progress = Instant::now();
+            }
+            if self.has_sources() && drained.records == 0 {
+                // A source's watermark follows the clock at a distance.
+                std::thread::sleep(SOURCE_WAIT);
             }
             if progress.elapsed() > NO_PROGRESS {
                 return;

@@ -16,6 +16,8 @@ const LIVE_PAUSE: Duration = Duration::from_millis(1);
 const QUIET_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause without any session.
 const IDLE_PAUSE: Duration = Duration::from_secs(3600);
+/// The longest pause while a session records events of the system: the kernel's rings hold at least ten times as much.
+const SOURCE_PAUSE: Duration = Duration::from_millis(10);
 /// The longest pause while somebody waits for a disk.
 const STORING_PAUSE: Duration = Duration::from_millis(5);
 /// How often files' headers are brought up to date.
@@ -27,6 +29,7 @@ impl<S: Sink> Engine<S> {
     /// Whether a round would find anything. Quiet pools are only asked whether a writer has rung.
     pub fn has_work(&self) -> bool {
         self.readers.iter().any(|reader| !reader.is_quiet() || reader.is_rung())
+            || self.has_sources()
             || self.pools.iter().any(|pool| pool.ended_at.is_some())
             || self.is_storing()
             || self.next_flush().is_some_and(|due| due.is_zero())
@@ -66,6 +69,7 @@ impl<S: Sink> Engine<S> {
         let is_watched = self.sessions.values().any(|hosted| hosted.host.is_open());
         let longest = match (is_awake, self.sessions.is_empty()) {
             (true, _) if is_watched => LIVE_PAUSE,
+            _ if self.has_sources() => SOURCE_PAUSE,
             (true, _) => self.longest_pause,
             (false, false) => QUIET_PAUSE,
             (false, true) => IDLE_PAUSE,
@@ -80,7 +84,7 @@ impl<S: Sink> Engine<S> {
             let wait = elapsed.as_nanos() * u128::from(part) / u128::from(drained.size);
             Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)).min(longest)
         };
-        let mut pause = if is_awake { self.pause } else { longest };
+        let mut pause = if is_awake { self.pause.min(longest) } else { longest };
         if let Some(due) = self.next_flush() {
             pause = pause.min(due.max(SHORTEST_PAUSE));
         }

@@ -47,7 +47,13 @@ fn round(
         .iter_mut()
         .map(|pool| Participant::new(&mut pool.reader, DrainOptions::default()))
         .collect();
-    let done = drain_together(&mut all, clocks, *floor, Duration::ZERO, &mut sink);
+    let done = drain_together(
+        &mut all,
+        clocks,
+        Bounds { floor: *floor, limit: u64::MAX },
+        Duration::ZERO,
+        &mut sink,
+    );
     for one in &mut all {
         if one.drained.records == 0 {
             let (drained, in_flight) = (one.drained, one.is_in_flight);

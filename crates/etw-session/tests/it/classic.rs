@@ -4,8 +4,8 @@ use etw_etl::record::{RecordContext, frame, parse};
 use etw_etl::write::encode;
 use etw_session::*;
 use etw_types::{
-    Classic, ClassicHeader, EventClass, EventRecord, ExtType, Guid, HeaderType, Keyword, Level,
-    LevelKeyword, MessageFlags, MessageId,
+    Classic, ClassicHeader, EventClass, EventRecord, ExtType, Guid, HeaderType, Hook, KernelClass,
+    Keyword, Level, LevelKeyword, MessageFlags, MessageId,
 };
 
 const CLASS: EventClass =
@@ -54,6 +54,8 @@ fn classic_events_are_records_of_their_own_kinds() {
     }
     let narrow = |classic: &Classic| Classic { is_32_bit: true, ..*classic };
     all.extend(all.clone().iter().map(narrow));
+    let kernel = KernelClass { hook: Hook(0x0524), version: 4 };
+    all.extend([ClassicHeader::System(kernel), ClassicHeader::PerfInfo(kernel)].map(classic));
     let mut session = with(&SessionConfig { buffer_size: 8192, ..config(LogMode::default()) }, 2);
     for (time, classic) in (100..).zip(&all) {
         session.push(&of(classic, b"eight bb", time)).unwrap();
@@ -92,6 +94,15 @@ fn classic_events_are_records_of_their_own_kinds() {
                     MessageId::Component(component) => (None, Some(component)),
                 };
                 assert_eq!((record.provider, record.component_id), (guid, component));
+                return;
+            }
+            ClassicHeader::System(class) | ClassicHeader::PerfInfo(class) => {
+                let has_ids = matches!(classic.header, ClassicHeader::System(_));
+                let header = if has_ids { HeaderType::System64 } else { HeaderType::PerfInfo64 };
+                assert_eq!((record.header, record.hook), (header, Some(class.hook)));
+                assert_eq!(record.descriptor.version, class.version);
+                assert_eq!(process.zip(thread), has_ids.then_some((7, 8)));
+                assert_eq!(record.order_time, time);
                 return;
             }
             ClassicHeader::Trace(_) => {

@@ -1,0 +1,133 @@
+//! Sources beside the pools: each gives one session events of the system, in order of time up to a watermark of its own.
+
+use std::ops::ControlFlow;
+
+use etw_session::{Cause, EnableInfo, Event, Loss, Router};
+use etw_types::SYSTEM_TRACE;
+
+use super::Engine;
+use super::session::{BufferedSession, Sink};
+use crate::storage::BufferMemory;
+
+/// A source's watermark and the pools' clock map may differ by so many nanoseconds.
+const CLOCK_ERROR: u64 = 20_000;
+
+/// Gives a session events that no program wrote.
+pub trait EventSource: Send {
+    /// Reads what has come. Returns its watermark in nanoseconds of `CLOCK_MONOTONIC`: no later event is earlier.
+    fn poll(&mut self) -> u64;
+
+    /// The next event before the watermark.
+    fn peek(&self) -> Option<Event<'_>>;
+
+    /// Removes the event that [`peek`](EventSource::peek) returned.
+    fn pop(&mut self);
+
+    /// Events that were lost since the last call, before they reached the source.
+    fn take_lost(&mut self) -> u64;
+
+    /// Ends the recording: the rest of the events can be taken, and the watermark is `u64::MAX`.
+    fn finish(&mut self);
+}
+
+/// A source and its session.
+pub(super) struct SessionSource {
+    session: usize,
+    source: Box<dyn EventSource>,
+    /// The source has ended: its events are the session's last ones.
+    is_finished: bool,
+}
+
+impl<S: Sink> Engine<S> {
+    /// Adds a source of events to a session.
+    pub fn attach_source(&mut self, session: usize, source: Box<dyn EventSource>) {
+        if let Some(buffered) = self.router.session_mut(session) {
+            buffered.enable(SYSTEM_TRACE, EnableInfo::default());
+            self.sources.push(SessionSource { session, source, is_finished: false });
+        }
+    }
+
+    /// Ends the recording of a session's source. The next drain gives the session the rest of its events.
+    pub fn finish_source(&mut self, session: usize) {
+        for one in self.sources.iter_mut().filter(|one| one.session == session) {
+            one.source.finish();
+            one.is_finished = true;
+        }
+    }
+
+    /// Removes the source of a session that ends.
+    pub(super) fn detach_source(&mut self, session: usize) {
+        self.sources.retain(|one| one.session != session);
+    }
+
+    /// Whether a session records events of the system.
+    pub(super) fn has_sources(&self) -> bool {
+        !self.sources.is_empty()
+    }
+
+    /// Reads all sources. Returns the raw time up to which pools may be drained.
+    pub(super) fn poll_sources(&mut self) -> u64 {
+        let watermark = self.sources.iter_mut().map(|one| one.source.poll()).min();
+        match watermark {
+            None | Some(u64::MAX) => u64::MAX,
+            Some(ns) => self.map.raw_at(ns.saturating_sub(CLOCK_ERROR)),
+        }
+    }
+
+    /// The time of the session's earliest event that waits in its source.
+    pub(super) fn first_in_source(&self, session: usize) -> Option<i64> {
+        let own = self.sources.iter().filter(|one| one.session == session);
+        own.filter_map(|one| Some(one.source.peek()?.time)).min()
+    }
+
+    /// Counts what the sources lost in the ledgers of their sessions.
+    pub(super) fn count_source_losses(&mut self) {
+        for one in &mut self.sources {
+            let count = one.source.take_lost();
+            if let Some(session) = self.router.session_mut(one.session).filter(|_| count > 0) {
+                count_lost(session, count);
+            }
+        }
+    }
+}
+
+fn count_lost(session: &mut BufferedSession, count: u64) {
+    let ledger = session.ledger_mut();
+    ledger.attempted += count;
+    let provider = Some(SYSTEM_TRACE);
+    ledger.count_lost(Loss { cause: Cause::Kernel, provider, process_id: None, count });
+}
+
+/// How far the sources' events are routed.
+#[derive(Clone, Copy)]
+pub(super) struct Until {
+    /// The last time.
+    pub time: i64,
+    /// All records of the pools before this time are routed: sources that have ended give the rest of their events.
+    pub is_end: bool,
+}
+
+/// Routes the sources' events into their sessions, in one order of time. `Break`: a session that the drain waits for has no
+/// free buffer.
+pub(super) fn route_until(
+    sources: &mut [SessionSource],
+    router: &mut Router<BufferMemory>,
+    patient: u64,
+    until: Until,
+) -> ControlFlow<()> {
+    loop {
+        let times = sources.iter().enumerate();
+        let next = times.filter_map(|(at, one)| Some((one.source.peek()?.time, at))).min();
+        let Some((time, at)) = next else { return ControlFlow::Continue(()) };
+        let SessionSource { session, source, is_finished } = &mut sources[at];
+        if time > until.time && !(until.is_end && *is_finished) {
+            return ControlFlow::Continue(());
+        }
+        if let Some(event) = source.peek()
+            && router.route_or_wait(1 << *session, patient, &event).is_none()
+        {
+            return ControlFlow::Break(());
+        }
+        source.pop();
+    }
+}
