@@ -10,5 +10,7 @@ pub mod mc;
 #[cfg(target_os = "linux")]
 pub mod ring;
 #[cfg(target_os = "linux")]
+pub mod system;
+#[cfg(target_os = "linux")]
 pub mod wire;
 pub mod windows;

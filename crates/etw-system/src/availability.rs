@@ -1,0 +1,84 @@
+//! Which events of the system this process may record, and by which mechanism.
+
+use crate::flags::Flag;
+use crate::perf::{Attribute, Event, Target, TraceFiles};
+use crate::recorder::{TRACEPOINTS, online_cpus, paranoid};
+
+/// What is possible for a class of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Availability {
+    /// logman's word for the class.
+    pub class: &'static str,
+    /// The mechanism, or `None`: the class cannot be recorded.
+    pub mechanism: Option<String>,
+    /// What is missing, and which right gives it.
+    pub missing: Option<String>,
+}
+
+/// Looks at all classes that this crate records.
+pub fn availability() -> Vec<Availability> {
+    let cpu = online_cpus()[0];
+    let side = Event::open(&Attribute::side(), Target::Machine, cpu);
+    let own =
+        Event::open(&Attribute::side().without_kernel(), Target::Tree(std::process::id()), cpu);
+    let files = TraceFiles::open();
+    let level = paranoid().map_or("unknown".to_owned(), |level| level.to_string());
+    let recorded = Flag::ALL.iter().filter(|flag| flag.is_recorded);
+    recorded
+        .map(|flag| {
+            let points = TRACEPOINTS.iter().find(|(of, _)| of == flag).map(|(_, points)| *points);
+            let one = |mechanism: Option<String>, missing: Option<String>| Availability {
+                class: flag.logman,
+                mechanism,
+                missing,
+            };
+            let right = format!(
+                "other programs need root, CAP_PERFMON or kernel.perf_event_paranoid at most 0 (it is {level})"
+            );
+            match (&side, points) {
+                (Ok(_), None) => one(Some("perf events, whole machine".to_owned()), None),
+                (Ok(_), Some(points)) => match &files {
+                    Ok(files) => {
+                        let names = points.iter().map(|(point, _)| *point);
+                        let absent: Vec<&str> = names
+                            .filter(|point| files.tracepoint(*point).is_err())
+                            .map(|point| point.name())
+                            .collect();
+                        let open = files.tracepoint(points[0].0).and_then(|(id, _)| {
+                            Event::open(&Attribute::tracepoint(id), Target::Machine, cpu)
+                        });
+                        match open {
+                            Ok(_) => one(
+                                Some("perf tracepoints, whole machine".to_owned()),
+                                (!absent.is_empty())
+                                    .then(|| format!("this kernel has no {}", absent.join(", "))),
+                            ),
+                            Err(error) => one(
+                                None,
+                                Some(format!("{}: {error}", points[0].0.name())),
+                            ),
+                        }
+                    }
+                    Err(error) => one(
+                        None,
+                        Some(format!(
+                            "tracefs cannot be read ({error}); run as root, or mount it with your group (gid=)"
+                        )),
+                    ),
+                },
+                (Err(_), points) => match &own {
+                    Ok(_) if points.is_none() || *flag == Flag::SWITCH => {
+                        one(Some("perf events, your own command only".to_owned()), Some(right))
+                    }
+                    Ok(_) => one(None, Some(right)),
+                    Err(error) => one(
+                        None,
+                        Some(format!(
+                            "perf_event_open: {error} (kernel.perf_event_paranoid is {level}); run as root or with CAP_PERFMON"
+                        )),
+                    ),
+                },
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,166 @@
+//! Headers and build ids of executable files, read defensively: any byte of a file may be anything.
+
+use etw_types::le;
+
+/// Program headers that are looked at; only damage has more.
+const MAX_HEADERS: usize = 256;
+const LOAD: u32 = 1;
+const NOTE: u32 = 4;
+const EXECUTABLE: u32 = 1;
+const PAGE: u64 = 4096;
+const BUILD_ID: u32 = 3;
+/// Linkers make ids of 8 to 32 bytes.
+const MAX_BUILD_ID: usize = 64;
+
+/// The parts of a file that tell where its code lies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ElfFile {
+    /// Loaded segments, in the order of the file.
+    pub segments: Vec<Segment>,
+    /// The build id, or empty.
+    pub build_id: Vec<u8>,
+}
+
+/// A loaded segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segment {
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its address in the file's headers.
+    pub address: u64,
+    /// Its bytes in memory.
+    pub size: u64,
+    /// It holds code.
+    pub is_executable: bool,
+}
+
+/// Where a file lies in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// The lowest address.
+    pub base: u64,
+    /// Bytes.
+    pub size: u64,
+    /// The address of `base` in the file's headers.
+    pub default_base: u64,
+}
+
+impl ElfFile {
+    /// Reads a 64-bit little-endian file. `read` returns bytes from an offset, as many as there are.
+    pub fn read(mut read: impl FnMut(u64, usize) -> Option<Vec<u8>>) -> Option<ElfFile> {
+        let header = read(0, 64)?;
+        if header.get(..6)? != b"\x7fELF\x02\x01" {
+            return None;
+        }
+        let at = le::u64(&header, 0x20)?;
+        let size = usize::from(le::u16(&header, 0x36)?);
+        let count = usize::from(le::u16(&header, 0x38)?).min(MAX_HEADERS);
+        if size < 56 {
+            return None;
+        }
+        let table = read(at, size * count)?;
+        let mut file = ElfFile::default();
+        for header in table.chunks_exact(size) {
+            let kind = le::u32(header, 0)?;
+            let flags = le::u32(header, 4)?;
+            let (offset, address) = (le::u64(header, 8)?, le::u64(header, 0x10)?);
+            let (in_file, size) = (le::u64(header, 0x20)?, le::u64(header, 0x28)?);
+            if kind == LOAD {
+                let is_executable = flags & EXECUTABLE != 0;
+                file.segments.push(Segment { offset, address, size, is_executable });
+            }
+            if kind == NOTE && file.build_id.is_empty() {
+                let notes = read(offset, in_file.min(64 << 10) as usize);
+                file.build_id = notes.and_then(|notes| build_id(&notes)).unwrap_or_default();
+            }
+        }
+        (!file.segments.is_empty()).then_some(file)
+    }
+
+    /// Where the file lies if the bytes from `offset` on are mapped to `address`.
+    pub fn extent(&self, address: u64, offset: u64) -> Option<Extent> {
+        let page = |number: u64| number & !(PAGE - 1);
+        let covers = |one: &&Segment| {
+            page(one.offset) <= offset && offset < one.offset.saturating_add(one.size.max(1))
+        };
+        let executable = self.segments.iter().filter(|one| one.is_executable).find(covers);
+        let segment = executable.or(self.segments.iter().find(covers))?;
+        let bias = address
+            .wrapping_sub(page(segment.address))
+            .wrapping_sub(offset.wrapping_sub(page(segment.offset)));
+        let first = self.segments.iter().map(|one| page(one.address)).min()?;
+        let ends = self.segments.iter().map(|one| one.address.saturating_add(one.size));
+        let end = ends.max()?.checked_add(PAGE - 1).map(page)?;
+        let base = bias.wrapping_add(first);
+        Some(Extent { base, size: end.checked_sub(first)?, default_base: first })
+    }
+}
+
+/// The build id in a segment of notes.
+pub fn build_id(mut notes: &[u8]) -> Option<Vec<u8>> {
+    loop {
+        let name = le::u32(notes, 0)? as usize;
+        let size = le::u32(notes, 4)? as usize;
+        let kind = le::u32(notes, 8)?;
+        let at = 12usize.checked_add(name.checked_next_multiple_of(4)?)?;
+        let end = at.checked_add(size)?;
+        if kind == BUILD_ID && notes.get(12..12 + name)? == b"GNU\0" && size <= MAX_BUILD_ID {
+            return notes.get(at..end).map(<[u8]>::to_vec);
+        }
+        notes = notes.get(at.checked_add(size.checked_next_multiple_of(4)?)?..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file() -> ElfFile {
+        let segment =
+            |offset, address, size, is_executable| Segment { offset, address, size, is_executable };
+        ElfFile {
+            segments: vec![
+                segment(0, 0, 0x1800, false),
+                // As lld lays files out: the address runs ahead of the offset.
+                segment(0x1800, 0x2800, 0x900, true),
+                segment(0x2100, 0x4100, 0x300, false),
+            ],
+            build_id: vec![7; 20],
+        }
+    }
+
+    #[test]
+    fn the_lowest_address_follows_from_a_mapping_of_code() {
+        let extent = file().extent(0x7f00_0000_2000, 0x1000).unwrap();
+        assert_eq!(extent, Extent { base: 0x7f00_0000_0000, size: 0x5000, default_base: 0 });
+        assert_eq!(file().extent(0x7f00_0000_2000, 0x99_0000), None);
+    }
+
+    #[test]
+    fn a_build_id_is_found_behind_other_notes() {
+        let mut notes = Vec::new();
+        for (kind, name, text) in [(1u32, &b"GNU\0"[..], &[1u8; 16][..]), (3, b"GNU\0", &[9; 20])] {
+            notes.extend((name.len() as u32).to_le_bytes());
+            notes.extend((text.len() as u32).to_le_bytes());
+            notes.extend(kind.to_le_bytes());
+            notes.extend(name);
+            notes.extend(text);
+        }
+        assert_eq!(build_id(&notes), Some(vec![9; 20]));
+        for cut in 0..notes.len() {
+            assert_eq!(build_id(&notes[..cut]), None);
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_program_is_readable() {
+        let bytes = std::fs::read("/proc/self/exe").unwrap();
+        let read = |at: u64, size: usize| {
+            let at = usize::try_from(at).ok()?;
+            bytes.get(at..).map(|rest| rest[..rest.len().min(size)].to_vec())
+        };
+        let file = ElfFile::read(read).unwrap();
+        assert!(file.segments.iter().any(|one| one.is_executable));
+    }
+}

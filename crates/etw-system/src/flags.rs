@@ -1,0 +1,246 @@
+//! The words by which a session asks for events of the system: xperf's flags and groups, logman's words, numbers.
+
+use std::fmt;
+
+/// The eight words of group masks; the first one is `EnableFlags`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Masks(pub [u32; 8]);
+
+/// A class of events that a session can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flag {
+    /// The word of [`Masks`].
+    pub word: usize,
+    /// The bit in that word.
+    pub bit: u32,
+    /// The bit of `EnableFlags`; 0: none.
+    pub enable: u32,
+    /// xperf's name; empty: none.
+    pub xperf: &'static str,
+    /// logman's name; empty: none.
+    pub logman: &'static str,
+    /// Whether Linux has such events, and this crate records them.
+    pub is_recorded: bool,
+}
+
+macro_rules! flags {
+    ($($name:ident = $word:literal: $bit:literal, $enable:literal, $xperf:literal, $logman:literal, $recorded:literal;)*) => {
+        impl Flag {
+            $(#[doc = concat!("`", $xperf, "`, `", $logman, "`")]
+            pub const $name: Flag = Flag {
+                word: $word, bit: $bit, enable: $enable, xperf: $xperf, logman: $logman, is_recorded: $recorded,
+            };)*
+
+            /// All flags.
+            pub const ALL: &'static [Flag] = &[$(Flag::$name),*];
+        }
+    };
+}
+
+flags! {
+    PROCESS = 0: 0x1, 0x1, "PROC_THREAD", "process", true;
+    THREAD = 0: 0x2, 0x2, "PROC_THREAD", "thread", true;
+    IMAGE = 0: 0x4, 0x4, "LOADER", "img", true;
+    COUNTERS = 0: 0x8, 0x8, "PERF_COUNTER", "proccntr", false;
+    SWITCH = 1: 0x4, 0x10, "CSWITCH", "cswitch", true;
+    READY = 1: 0x200, 0x800, "DISPATCHER", "dispatcher", true;
+    DPC = 1: 0x80, 0x20, "DPC", "dpc", true;
+    INTERRUPT = 1: 0x4000, 0x40, "INTERRUPT", "isr", true;
+    SYSCALL = 2: 0x40, 0x80, "SYSCALL", "syscall", true;
+    DISK = 0: 0x100, 0x100, "DISK_IO", "disk", true;
+    FILE_NAME = 0: 0x200, 0x200, "FILENAME", "file", false;
+    DISK_INIT = 0: 0x400, 0x400, "DISK_IO_INIT", "diskinit", true;
+    FILE_IO = 0: 0x200_0000, 0x200_0000, "FILE_IO", "fileiocompletion", false;
+    FILE_IO_INIT = 0: 0x400_0000, 0x400_0000, "FILE_IO_INIT", "fileio", false;
+    ALL_FAULTS = 0: 0x1000, 0x1000, "ALL_FAULTS", "pf", true;
+    HARD_FAULTS = 0: 0x2000, 0x2000, "HARD_FAULTS", "hf", true;
+    VIRTUAL_ALLOC = 1: 0x8000, 0x4000, "VIRT_ALLOC", "virtalloc", true;
+    MAP_FILE = 0: 0x8000, 0x8000, "VAMAP", "vamap", false;
+    NETWORK = 0: 0x1_0000, 0x1_0000, "NETWORKTRACE", "net", true;
+    PROFILE = 1: 0x2, 0x100_0000, "PROFILE", "profile", true;
+    PRIORITY = 1: 0x2000, 0, "PRIORITY", "", false;
+    POWER = 4: 0x8000, 0, "POWER", "", false;
+    REGISTRY = 0: 0x2_0000, 0x2_0000, "REGISTRY", "registry", false;
+    ALPC = 0: 0x10_0000, 0x10_0000, "ALPC", "alpc", false;
+    SPLIT_IO = 0: 0x20_0000, 0x20_0000, "SPLIT_IO", "splitio", false;
+    DRIVERS = 1: 0x10, 0x80_0000, "DRIVERS", "driver", false;
+    DEBUG_PRINT = 0: 0x4_0000, 0x4_0000, "", "dbgprint", false;
+    MEMORY_INFO = 0: 0x8_0000, 0, "MEMINFO", "", false;
+    WORKING_SETS = 0: 0x40_0000, 0, "MEMINFO_WS", "", false;
+}
+
+/// xperf's groups of flags.
+const GROUPS: &[(&str, &str)] = &[
+    ("base", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+PROFILE+MEMINFO+MEMINFO_WS"),
+    ("diag", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+DPC+INTERRUPT+CSWITCH+PERF_COUNTER"),
+    ("diageasy", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+DPC+INTERRUPT+CSWITCH+PERF_COUNTER"),
+    ("latency", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+DPC+INTERRUPT+CSWITCH+PROFILE"),
+    ("fileio", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+FILE_IO+FILE_IO_INIT"),
+    ("iotrace", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+CSWITCH"),
+    ("resumetrace", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+PROFILE+POWER"),
+    ("sysprof", "PROC_THREAD+LOADER+PROFILE"),
+    ("network", "PROC_THREAD+LOADER+NETWORKTRACE"),
+    ("default", "PROC_THREAD+LOADER+DISK_IO+HARD_FAULTS+CSWITCH+DISPATCHER+PROFILE"),
+];
+
+/// Short words beside those of xperf and logman.
+const ALIASES: &[(&str, &str)] = &[
+    ("proc", "process"),
+    ("loader", "img"),
+    ("image", "img"),
+    ("interrupts", "isr"),
+    ("syscalls", "syscall"),
+    ("network", "net"),
+    ("faults", "pf"),
+];
+
+/// Words that name no events of the system, or none that Linux has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlagError {
+    /// The word is not known.
+    Unknown(String),
+    /// None of the classes exists on Linux.
+    NotOnLinux(Vec<String>),
+}
+
+impl fmt::Display for FlagError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FlagError::Unknown(word) => write!(
+                f,
+                "{word}: no class of system events; use words such as profile, cswitch, dispatcher, process, thread, loader, disk, net, or a group such as Latency"
+            ),
+            FlagError::NotOnLinux(words) => {
+                write!(f, "{}: openetw does not record these events on Linux", words.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for FlagError {}
+
+/// Flags from words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parsed {
+    /// The flags.
+    pub masks: Masks,
+    /// Words whose events are not recorded on Linux.
+    pub dropped: Vec<String>,
+}
+
+impl Masks {
+    /// Whether a flag is set.
+    pub fn has(&self, flag: Flag) -> bool {
+        self.0[flag.word] & flag.bit != 0
+    }
+
+    /// Sets a flag.
+    pub fn set(&mut self, flag: Flag) {
+        self.0[flag.word] |= flag.bit;
+    }
+
+    /// The masks of a word of `EnableFlags`.
+    pub fn of_enable_flags(flags: u32) -> Masks {
+        let mut masks = Masks::default();
+        for flag in Flag::ALL.iter().filter(|flag| flag.enable & flags != 0) {
+            masks.set(*flag);
+        }
+        masks
+    }
+
+    /// The names of the flags that are set, as logman and xperf have them.
+    pub fn names(&self) -> Vec<&'static str> {
+        let set = Flag::ALL.iter().filter(|flag| self.has(**flag));
+        set.map(|flag| if flag.logman.is_empty() { flag.xperf } else { flag.logman }).collect()
+    }
+
+    /// Reads words that are joined by `+` or commas: xperf's flags and groups, logman's words, numbers of `EnableFlags`. Case
+    /// does not matter.
+    ///
+    /// # Errors
+    /// [`FlagError`].
+    pub fn parse(text: &str) -> Result<Parsed, FlagError> {
+        let mut parsed = Parsed::default();
+        let words = text.split(['+', ',']).map(str::trim).filter(|word| !word.is_empty());
+        for word in words {
+            let lower = word.to_ascii_lowercase();
+            let digits = lower.strip_prefix("0x");
+            let number = match digits {
+                Some(hex) => u32::from_str_radix(hex, 16).ok(),
+                None => lower.parse().ok(),
+            };
+            if let Some(number) = number {
+                let masks = Masks::of_enable_flags(number);
+                Flag::ALL.iter().filter(|flag| masks.has(**flag)).for_each(|f| parsed.add(*f));
+                continue;
+            }
+            if let Some((_, group)) = GROUPS.iter().find(|(name, _)| *name == lower) {
+                for name in group.split('+') {
+                    parsed.add_named(&name.to_ascii_lowercase());
+                }
+                continue;
+            }
+            if !parsed.add_named(&lower) {
+                return Err(FlagError::Unknown(word.to_owned()));
+            }
+        }
+        parsed.dropped.dedup();
+        if parsed.masks == Masks::default() {
+            let dropped = std::mem::take(&mut parsed.dropped);
+            return Err(match dropped.is_empty() {
+                true => FlagError::Unknown(text.to_owned()),
+                false => FlagError::NotOnLinux(dropped),
+            });
+        }
+        Ok(parsed)
+    }
+}
+
+impl Parsed {
+    fn add(&mut self, flag: Flag) {
+        match flag.is_recorded {
+            true => self.masks.set(flag),
+            false => {
+                let name = if flag.xperf.is_empty() { flag.logman } else { flag.xperf };
+                self.dropped.push(name.to_owned());
+            }
+        }
+    }
+
+    /// Adds all flags of a name in small letters; `false`: there are none.
+    fn add_named(&mut self, name: &str) -> bool {
+        let name = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name);
+        let is_named = |flag: &&Flag| flag.xperf.eq_ignore_ascii_case(name) || flag.logman == name;
+        let found: Vec<Flag> = Flag::ALL.iter().filter(is_named).copied().collect();
+        found.iter().for_each(|flag| self.add(*flag));
+        !found.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_groups_and_numbers_give_the_masks_of_windows() {
+        let all = |text: &str| Masks::parse(text).unwrap();
+        assert_eq!(all("PROC_THREAD+LOADER").masks.0, [7, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(all("process,thread,img").masks, all("PROC_THREAD+loader").masks);
+        assert_eq!(all("0x10005").masks.0, [0x1_0005, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(all("profile").masks.0, [0, 2, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(all("CSWITCH+DISPATCHER").masks.0, [0, 0x204, 0, 0, 0, 0, 0, 0]);
+        let base = all("Base");
+        assert_eq!(base.masks.0, [0x2107, 2, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(base.dropped, ["MEMINFO", "MEMINFO_WS"]);
+        assert_eq!(all("16").masks, all("cswitch").masks);
+    }
+
+    #[test]
+    fn words_without_events_on_linux_are_errors_that_name_them() {
+        let error = Masks::parse("registry").unwrap_err();
+        assert_eq!(error, FlagError::NotOnLinux(vec!["REGISTRY".to_owned()]));
+        assert!(Masks::parse("colour").unwrap_err().to_string().starts_with("colour: "));
+        assert!(Masks::parse("").is_err());
+        assert_eq!(Masks::parse("registry+profile").unwrap().dropped, ["REGISTRY"]);
+    }
+}

@@ -1,0 +1,101 @@
+//! The kernel and its modules: addresses of symbols from `kallsyms`, build ids from `/sys`.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::sync::Arc;
+
+use crate::elf::build_id;
+use crate::neutral::Image;
+use crate::shaper::devices::INTERRUPT_LINES;
+
+/// Routines of soft interrupts, in the order of their numbers, with older names.
+const SOFT_INTERRUPTS: [&[&str]; 10] = [
+    &["tasklet_hi_action"],
+    &["run_timer_softirq"],
+    &["net_tx_action"],
+    &["net_rx_action"],
+    &["blk_done_softirq"],
+    &["irq_poll_softirq"],
+    &["tasklet_action"],
+    &["sched_balance_softirq", "run_rebalance_domains"],
+    &["hrtimer_run_softirq"],
+    &["rcu_core_si"],
+];
+/// Interrupt lines that have addresses.
+const LINES: u64 = 1 << 16;
+
+/// What the kernel's symbols say.
+#[derive(Debug, Default)]
+pub(crate) struct KernelSymbols {
+    /// The kernel and its modules.
+    pub images: Vec<Arc<Image>>,
+    /// The routine of each soft interrupt; 0: not known.
+    pub soft_interrupts: Vec<u64>,
+}
+
+impl KernelSymbols {
+    /// Reads the symbols of the kernel that runs. Without the right to see addresses they are all 0.
+    pub fn read() -> KernelSymbols {
+        let mut symbols =
+            KernelSymbols { images: Vec::new(), soft_interrupts: vec![0; SOFT_INTERRUPTS.len()] };
+        let (mut start, mut end) = (0, 0);
+        if let Ok(file) = File::open("/proc/kallsyms") {
+            let mut lines = BufReader::with_capacity(1 << 16, file);
+            let mut line = String::new();
+            while lines.read_line(&mut line).is_ok_and(|size| size > 0) {
+                let mut words = line.split_ascii_whitespace();
+                if let (Some(address), Some(_), Some(name)) =
+                    (words.next(), words.next(), words.next())
+                {
+                    let address = || u64::from_str_radix(address, 16).unwrap_or(0);
+                    match name {
+                        "_text" | "_stext" if start == 0 => start = address(),
+                        "_etext" => end = address(),
+                        name => {
+                            let vector =
+                                SOFT_INTERRUPTS.iter().position(|names| names.contains(&name));
+                            if let Some(vector) = vector {
+                                symbols.soft_interrupts[vector] = address();
+                            }
+                        }
+                    }
+                }
+                line.clear();
+            }
+        }
+        if start != 0 && end > start {
+            let notes = std::fs::read("/sys/kernel/notes").unwrap_or_default();
+            symbols.add("vmlinux", start, end - start, build_id(&notes).unwrap_or_default());
+            symbols.add_modules();
+        }
+        symbols.add("irq", INTERRUPT_LINES, LINES, Vec::new());
+        symbols
+    }
+
+    fn add(&mut self, name: &str, base: u64, size: u64, build_id: Vec<u8>) {
+        let path = name.as_bytes().to_vec();
+        let image = Image { base, size, default_base: base, path, build_id };
+        self.images.push(Arc::new(image));
+    }
+
+    /// `name size users names state address`
+    fn add_modules(&mut self) {
+        let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
+        for line in modules.lines() {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let (Some(name), Some(size), Some(address)) =
+                (words.first(), words.get(1), words.get(5))
+            else {
+                continue;
+            };
+            let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).unwrap_or(0);
+            let size = size.parse().unwrap_or(0);
+            if address == 0 || size == 0 {
+                continue;
+            }
+            let notes = std::fs::read(format!("/sys/module/{name}/notes/.note.gnu.build-id"));
+            let id = build_id(&notes.unwrap_or_default()).unwrap_or_default();
+            self.add(&format!("{name}.ko"), address, size, id);
+        }
+    }
+}

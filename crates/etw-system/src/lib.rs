@@ -1,0 +1,41 @@
+//! Events of a Linux system in the form of Windows' kernel events.
+//!
+//! ```text
+//!   sources                        neutral events        shaper                      records
+//!   perf rings, /proc, ELF files ─► NeutralEvent ───────► processes, threads, ─────► SYSTEM, PERFINFO,
+//!   (system calls, Linux only)                            images, stacks, pairs      FULL with payloads
+//! ```
+//!
+//! * [`flags`], [`stack_names`]: the words by which sessions ask for events, and their bits;
+//! * [`neutral`]: what a source can say of the machine;
+//! * [`Shaper`]: the state machine, without system calls; [`record`]: its output;
+//! * [`elf`]: headers and build ids of executable files;
+//! * `Recorder` (Linux): the perf rings and `/proc` of one session, with its shaper; `availability`: what this machine permits.
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod elf;
+pub mod flags;
+pub mod neutral;
+pub mod record;
+mod shaper;
+pub mod stack_names;
+
+#[cfg(target_os = "linux")]
+pub mod availability;
+#[cfg(target_os = "linux")]
+mod kernel_image;
+#[cfg(target_os = "linux")]
+pub mod perf;
+#[cfg(target_os = "linux")]
+mod process_files;
+#[cfg(target_os = "linux")]
+mod recorder;
+#[cfg(target_os = "linux")]
+mod system_facts;
+
+#[cfg(target_os = "linux")]
+pub use recorder::{Recorder, StartError};
+pub use shaper::{Configuration, Disk, Machine, Options, Shaper, Turn};
+
+/// The default time between two samples of a CPU, in 100 ns.
+pub const SAMPLE_INTERVAL: u32 = 10_000;

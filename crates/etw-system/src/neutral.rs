@@ -1,0 +1,230 @@
+//! Neutral events: what a source can say of the machine, in no form of any trace.
+
+use std::sync::Arc;
+
+/// One event of the machine.
+#[derive(Clone, Copy, Debug)]
+pub struct NeutralEvent<'a> {
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// The CPU.
+    pub cpu: u16,
+    /// The process that ran.
+    pub process: u32,
+    /// The thread that ran.
+    pub thread: u32,
+    /// The call stack, if the source recorded one.
+    pub stack: Stack<'a>,
+    /// The rest.
+    pub detail: Detail<'a>,
+}
+
+/// Addresses of a call stack, innermost first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stack<'a> {
+    /// Frames in the kernel.
+    pub kernel: &'a [u64],
+    /// Frames in the program.
+    pub user: &'a [u64],
+}
+
+impl Stack<'_> {
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.kernel.is_empty() && self.user.is_empty()
+    }
+}
+
+/// The events. `process` and `thread` are those that an event is about; those that ran are in [`NeutralEvent`].
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub enum Detail<'a> {
+    /// A process that existed when the recording began.
+    ProcessFound(&'a ProcessFacts),
+    /// A thread that existed when the recording began.
+    ThreadFound { process: u32, thread: u32, name: &'a [u8], priority: i32 },
+    /// All processes that existed when the recording began have been given.
+    AllFound,
+    /// A thread was made; if `process` differs from `parent_process`, a process with its first thread.
+    Fork {
+        process: u32,
+        parent_process: u32,
+        thread: u32,
+        parent_thread: u32,
+        /// The program that the new process executes soon after, if that is known already.
+        soon: Option<&'a ExecFacts>,
+    },
+    /// A process executes another program.
+    Exec { process: u32, facts: &'a ExecFacts },
+    /// A thread has another name.
+    Rename { process: u32, thread: u32, name: &'a [u8] },
+    /// A thread ended.
+    Exit { process: u32, thread: u32 },
+    /// Executable code was mapped.
+    Map { process: u32, image: &'a Arc<Image> },
+    /// A CPU changed its thread.
+    Switch { old: SwitchedOut, new: SwitchedIn },
+    /// A thread of the recorded program began to run on a CPU; what ran before is not known.
+    SwitchIn,
+    /// A thread of the recorded program stopped to run; what runs now is not known.
+    SwitchOut { state: ThreadState },
+    /// A thread became ready.
+    Wake { thread: u32, is_interrupt: bool },
+    /// A CPU's timer found this address.
+    Sample { address: u64 },
+    /// The handler of a device's interrupt began.
+    InterruptEnter { line: u32 },
+    /// The handler of a device's interrupt ended.
+    InterruptExit { line: u32, is_handled: bool },
+    /// A soft interrupt's handler began.
+    SoftInterruptEnter { vector: u32 },
+    /// A soft interrupt's handler ended.
+    SoftInterruptExit { vector: u32 },
+    /// A request was given to a disk.
+    DiskIssue(DiskRequest),
+    /// A disk completed a request.
+    DiskComplete(DiskRequest),
+    /// Bytes of a socket were sent or received by the thread that ran.
+    Transfer { socket: u64, protocol: u8, is_send: bool, size: u32 },
+    /// A TCP connection changed its state.
+    SocketState { socket: u64, old: u32, new: u32, addresses: Addresses },
+    /// A segment was sent again.
+    Retransmit { socket: u64, addresses: Addresses },
+    /// A page fault.
+    Fault { address: u64, program_counter: u64, is_hard: bool },
+    /// A program began a system call.
+    SyscallEnter { number: u64, arguments: [u64; 6] },
+    /// A program's system call returned.
+    SyscallExit { number: u64, result: i64 },
+    /// The kernel had no room for events.
+    Lost { count: u64 },
+}
+
+/// The thread that a CPU left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchedOut {
+    /// Its id; 0: idle.
+    pub thread: u32,
+    /// The kernel's priority: below 100 real-time, 120 the default.
+    pub priority: i32,
+    /// Its state.
+    pub state: ThreadState,
+}
+
+/// The thread that a CPU runs now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchedIn {
+    /// Its id; 0: idle.
+    pub thread: u32,
+    /// The kernel's priority.
+    pub priority: i32,
+}
+
+/// Why a thread left its CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadState {
+    /// It gave the CPU up.
+    Ready,
+    /// Another thread took the CPU.
+    Preempted,
+    /// It waits and can be interrupted.
+    Sleeping,
+    /// It waits for a device or lock.
+    Blocked,
+    /// It is stopped, traced or parked.
+    Stopped,
+    /// A kernel thread without work.
+    Idle,
+    /// It has ended.
+    Dead,
+}
+
+/// Facts about a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessFacts {
+    /// Its id.
+    pub id: u32,
+    /// Its parent's id.
+    pub parent: u32,
+    /// When it started, in nanoseconds since the machine's start; 0: not known.
+    pub start: u64,
+    /// Its user.
+    pub user: u32,
+    /// Its audit session; `u32::MAX`: none.
+    pub session: u32,
+    /// It is a thread of the kernel.
+    pub is_kernel: bool,
+    /// Its program.
+    pub exec: ExecFacts,
+}
+
+/// A program and its arguments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExecFacts {
+    /// The path of the file; empty: not known.
+    pub path: Vec<u8>,
+    /// The short name.
+    pub name: Vec<u8>,
+    /// Arguments, each followed by a NUL.
+    pub arguments: Vec<u8>,
+    /// Its user.
+    pub user: Option<u32>,
+}
+
+/// Executable code in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Image {
+    /// Lowest address.
+    pub base: u64,
+    /// Bytes.
+    pub size: u64,
+    /// The address of `base` in the file's headers.
+    pub default_base: u64,
+    /// The file.
+    pub path: Vec<u8>,
+    /// The build id, or empty.
+    pub build_id: Vec<u8>,
+}
+
+/// A request of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskRequest {
+    /// The kernel's device number.
+    pub device: u32,
+    /// First sector, of 512 bytes.
+    pub sector: u64,
+    /// Bytes.
+    pub size: u32,
+    /// The direction.
+    pub operation: DiskOperation,
+    /// Read-ahead or write-back.
+    pub is_background: bool,
+}
+
+/// What a disk does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskOperation {
+    /// It reads.
+    Read,
+    /// It writes.
+    Write,
+    /// It flushes its cache.
+    Flush,
+    /// Something that Windows' events do not know.
+    Other,
+}
+
+/// The two ends of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Addresses {
+    /// Version 6; otherwise the first four bytes of each address count.
+    pub is_v6: bool,
+    /// This side.
+    pub local: [u8; 16],
+    /// The other side.
+    pub remote: [u8; 16],
+    /// This side's port.
+    pub local_port: u16,
+    /// The other side's port.
+    pub remote_port: u16,
+}

@@ -1,0 +1,185 @@
+//! The kernel's perf events: rings of records, one pair for each CPU.
+
+mod attribute;
+mod parse;
+mod ring;
+mod tracepoint;
+
+use std::collections::HashMap;
+use std::io;
+use std::slice::SliceIndex;
+
+pub(crate) use attribute::{Attribute, Event, Target};
+pub use parse::{Kind, Mapping, Parsed, PerfDetail, Scratch, parse};
+pub(crate) use tracepoint::TraceFiles;
+pub use tracepoint::{Layout, Tracepoint};
+
+use parse::{is_exec, lost_of, time_of};
+use ring::Ring;
+
+/// An event that a session wants from the kernel.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub attribute: Attribute,
+    pub kind: Kind,
+}
+
+/// A record that waits until the watermark has passed its time.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    time: u64,
+    start: usize,
+    size: usize,
+}
+
+/// A program that was executed, as soon as its record is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Executed {
+    pub time: u64,
+    pub process: u32,
+    pub name: Vec<u8>,
+}
+
+/// Open events and their rings.
+#[derive(Debug, Default)]
+pub(crate) struct Perf {
+    events: Vec<Event>,
+    rings: Vec<Ring>,
+    kinds: HashMap<u64, Kind>,
+    waiting: Vec<Waiting>,
+    bytes: Vec<u8>,
+    /// Records that the kernel had no room for, since the last look.
+    lost: u64,
+    executed: Vec<Executed>,
+}
+
+/// Sizes of the rings of a CPU, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RingSize(pub usize);
+
+impl RingSize {
+    /// Half of it, as long as a ring is useful.
+    fn smaller(self) -> Option<RingSize> {
+        (self.0 > 64 << 10).then_some(RingSize(self.0 / 2))
+    }
+}
+
+impl Perf {
+    /// Opens events on all CPUs, into one ring of each CPU. An event that cannot be opened on the first CPU is an error; a CPU
+    /// that is offline is left out.
+    pub fn open(
+        &mut self,
+        wanted: &[Wanted],
+        target: Target,
+        cpus: &[u16],
+        size: RingSize,
+    ) -> io::Result<()> {
+        for cpu in cpus {
+            let mut leader: Option<usize> = None;
+            for one in wanted {
+                let event = match Event::open(&one.attribute, target, *cpu) {
+                    Ok(event) => event,
+                    // The CPU went offline.
+                    Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
+                    Err(error) => return Err(error),
+                };
+                match leader {
+                    Some(leader) => event.redirect(&self.rings[leader])?,
+                    None => {
+                        leader = Some(self.rings.len());
+                        self.rings.push(map(&event, size)?);
+                    }
+                }
+                self.kinds.insert(event.id()?, one.kind.clone());
+                self.events.push(event);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to record some events, in the order in which they were opened.
+    pub fn enable(&self, which: impl SliceIndex<[Event], Output = [Event]>) -> io::Result<()> {
+        self.events[which].iter().try_for_each(Event::enable)
+    }
+
+    /// Ends the recording; what is in the rings stays.
+    pub fn disable(&self) {
+        for event in &self.events {
+            event.disable();
+        }
+    }
+
+    /// Number of open events.
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Reads what the rings have.
+    pub fn read(&mut self) {
+        let Perf { rings, bytes, waiting, lost, executed, .. } = self;
+        for ring in rings {
+            let start = bytes.len();
+            ring.read(bytes);
+            let mut at = start;
+            while let Some(size) = ring::record_size(&bytes[at..]) {
+                let record = &bytes[at..at + size];
+                if let Some(time) = time_of(record) {
+                    if let Some(exec) = is_exec(record) {
+                        let name = exec.name.to_vec();
+                        executed.push(Executed { time, process: exec.process, name });
+                    }
+                    *lost += lost_of(record);
+                    waiting.push(Waiting { time, start: at, size });
+                }
+                at += size;
+            }
+            bytes.truncate(at);
+        }
+    }
+
+    /// Programs whose records have been read since the last call.
+    pub fn take_executed(&mut self) -> Vec<Executed> {
+        std::mem::take(&mut self.executed)
+    }
+
+    /// Records that were lost since the last call.
+    pub fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Gives the records before `until`, in order of time.
+    pub fn release(&mut self, until: u64, mut give: impl FnMut(&Parsed<'_>)) {
+        // Each ring is nearly sorted already.
+        self.waiting.sort_by_key(|one| one.time);
+        let count = self.waiting.partition_point(|one| one.time < until);
+        let mut scratch = Scratch::default();
+        for one in &self.waiting[..count] {
+            let record = &self.bytes[one.start..one.start + one.size];
+            if let Some(parsed) = parse(record, |id| self.kinds.get(&id), &mut scratch) {
+                give(&parsed);
+            }
+        }
+        self.waiting.drain(..count);
+        // The rest moves to the front.
+        let mut rest = Vec::with_capacity(self.waiting.iter().map(|one| one.size).sum());
+        for one in &mut self.waiting {
+            let start = rest.len();
+            rest.extend_from_slice(&self.bytes[one.start..one.start + one.size]);
+            one.start = start;
+        }
+        self.bytes = rest;
+    }
+}
+
+/// Maps a ring for an event; a smaller one, if the user may not lock so much memory.
+fn map(event: &Event, size: RingSize) -> io::Result<Ring> {
+    let mut size = size;
+    loop {
+        match Ring::map(event, size.0) {
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                size = size.smaller().ok_or(error)?;
+            }
+            result => return result,
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Records of perf rings as neutral events. Every size is checked: a record may be cut anywhere.
+
+use etw_types::le;
+
+use super::tracepoint::{Layout, Tracepoint};
+use crate::neutral::{
+    Addresses, Detail, DiskOperation, DiskRequest, NeutralEvent, Stack, SwitchedIn, SwitchedOut,
+    ThreadState,
+};
+
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const EXIT: u32 = 4;
+const FORK: u32 = 7;
+const SAMPLE: u32 = 9;
+const MMAP2: u32 = 10;
+const SWITCH: u32 = 14;
+
+/// Bits of `misc`.
+const COMM_BY_EXEC: u16 = 0x2000;
+const SWITCH_OUT: u16 = 0x2000;
+const SWITCH_PREEMPTED: u16 = 0x4000;
+const MMAP_BUILD_ID: u16 = 0x4000;
+
+/// Bytes that `sample_id_all` adds: thread, time, CPU, identifier.
+const TRAILER: usize = 32;
+/// Where a sample has its time.
+const SAMPLE_TIME: usize = 32;
+/// Markers of a call chain are the largest numbers.
+const FIRST_MARKER: u64 = (-4095i64) as u64;
+const CONTEXT_KERNEL: u64 = (-128i64) as u64;
+const CONTEXT_USER: u64 = (-512i64) as u64;
+/// PROT_EXEC
+const EXECUTABLE: u32 = 4;
+/// In interrupt or soft interrupt, of `common_flags`.
+const IN_INTERRUPT: i64 = 0x18;
+const AF_INET: i64 = 2;
+const AF_INET6: i64 = 10;
+const PROTOCOL_TCP: i64 = 6;
+const PROTOCOL_UDP: i64 = 17;
+
+/// What an open event records.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// Processes, threads, mappings, switches: no samples of its own.
+    Side,
+    /// Samples of the CPU.
+    Sample {
+        /// Records have a call chain.
+        has_stack: bool,
+    },
+    /// Page faults.
+    Fault {
+        /// They waited for a disk.
+        is_hard: bool,
+        /// Records have a call chain.
+        has_stack: bool,
+    },
+    /// A tracepoint.
+    Tracepoint {
+        /// Which one.
+        point: Tracepoint,
+        /// Where its fields lie.
+        layout: Layout,
+        /// Records have a call chain.
+        has_stack: bool,
+    },
+}
+
+/// Memory for the frames of one record.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    kernel: Vec<u64>,
+    user: Vec<u64>,
+}
+
+/// A mapping of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mapping<'a> {
+    /// The process.
+    pub process: u32,
+    /// The first address.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Where the mapping begins in the file.
+    pub offset: u64,
+    /// The build id, or empty.
+    pub build_id: &'a [u8],
+    /// The file.
+    pub path: &'a [u8],
+}
+
+/// A record of a ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Parsed<'a> {
+    /// Nanoseconds of the session's perf clock.
+    pub time: u64,
+    /// The CPU.
+    pub cpu: u16,
+    /// The process that ran.
+    pub process: u32,
+    /// The thread that ran.
+    pub thread: u32,
+    /// The call stack.
+    pub stack: Stack<'a>,
+    /// The rest.
+    pub detail: PerfDetail<'a>,
+}
+
+/// What a record says.
+#[derive(Clone, Copy, Debug)]
+pub enum PerfDetail<'a> {
+    /// A neutral event.
+    Neutral(Detail<'a>),
+    /// A process executes a program; its facts are not in the record.
+    Exec {
+        /// The process.
+        process: u32,
+        /// The program's short name.
+        name: &'a [u8],
+    },
+    /// Executable code was mapped; where its file begins is not in the record.
+    Map(Mapping<'a>),
+}
+
+impl<'a> Parsed<'a> {
+    /// The neutral event with this detail.
+    pub fn event(&self, detail: Detail<'a>) -> NeutralEvent<'a> {
+        let Parsed { time, cpu, process, thread, stack, .. } = *self;
+        NeutralEvent { time, cpu, process, thread, stack, detail }
+    }
+}
+
+/// The time of a record; `None`: the record is cut.
+pub(super) fn time_of(record: &[u8]) -> Option<u64> {
+    match le::u32(record, 0)? {
+        SAMPLE => le::u64(record, SAMPLE_TIME),
+        _ => le::u64(record, record.len().checked_sub(TRAILER)?.max(8) + 8),
+    }
+}
+
+/// Events that a record says are lost.
+pub(super) fn lost_of(record: &[u8]) -> u64 {
+    match le::u32(record, 0) {
+        Some(LOST) => le::u64(record, 16).unwrap_or(0).min(u64::from(u32::MAX)),
+        _ => 0,
+    }
+}
+
+/// A program that a process executes.
+pub(super) struct Exec<'a> {
+    pub process: u32,
+    pub name: &'a [u8],
+}
+
+/// Whether a record is an exec.
+pub(super) fn is_exec(record: &[u8]) -> Option<Exec<'_>> {
+    let is_exec = le::u32(record, 0)? == COMM && le::u16(record, 4)? & COMM_BY_EXEC != 0;
+    is_exec.then_some(())?;
+    let process = le::u32(record, 8)?;
+    Some(Exec { process, name: text(record.get(16..record.len().checked_sub(TRAILER)?)?) })
+}
+
+/// Bytes up to the first NUL.
+fn text(bytes: &[u8]) -> &[u8] {
+    bytes.split(|byte| *byte == 0).next().unwrap_or_default()
+}
+
+/// Reads a record. `kind_of` finds what an event records, by the event's number. `None`: the record says nothing that is wanted,
+/// or is damaged.
+pub fn parse<'a, 'k>(
+    record: &'a [u8],
+    kind_of: impl Fn(u64) -> Option<&'k Kind>,
+    scratch: &'a mut Scratch,
+) -> Option<Parsed<'a>> {
+    let kind = le::u32(record, 0)?;
+    let misc = le::u16(record, 4)?;
+    if kind == SAMPLE {
+        return sample(record, kind_of(le::u64(record, 8)?)?, scratch);
+    }
+    let trailer = record.get(record.len().checked_sub(TRAILER).filter(|at| *at >= 8)?..)?;
+    let body = &record[..record.len() - TRAILER];
+    let (process, thread) = (le::u32(trailer, 0)?, le::u32(trailer, 4)?);
+    let number = |at| le::u32(body, at);
+    let detail = match kind {
+        FORK => PerfDetail::Neutral(Detail::Fork {
+            process: number(8)?,
+            parent_process: number(12)?,
+            thread: number(16)?,
+            parent_thread: number(20)?,
+            soon: None,
+        }),
+        EXIT => PerfDetail::Neutral(Detail::Exit { process: number(8)?, thread: number(16)? }),
+        COMM if misc & COMM_BY_EXEC != 0 => {
+            PerfDetail::Exec { process: number(8)?, name: text(body.get(16..)?) }
+        }
+        COMM => PerfDetail::Neutral(Detail::Rename {
+            process: number(8)?,
+            thread: number(12)?,
+            name: text(body.get(16..)?),
+        }),
+        MMAP2 => PerfDetail::Map(mapping(body, misc)?),
+        LOST => PerfDetail::Neutral(Detail::Lost { count: le::u64(body, 16)? }),
+        SWITCH if misc & SWITCH_OUT == 0 => PerfDetail::Neutral(Detail::SwitchIn),
+        SWITCH => {
+            let is_preempted = misc & SWITCH_PREEMPTED != 0;
+            let state = if is_preempted { ThreadState::Preempted } else { ThreadState::Sleeping };
+            PerfDetail::Neutral(Detail::SwitchOut { state })
+        }
+        _ => return None,
+    };
+    Some(Parsed {
+        time: le::u64(trailer, 8)?,
+        cpu: le::u32(trailer, 16)? as u16,
+        process,
+        thread,
+        stack: Stack::default(),
+        detail,
+    })
+}
+
+fn mapping(body: &[u8], misc: u16) -> Option<Mapping<'_>> {
+    if le::u32(body, 64)? & EXECUTABLE == 0 {
+        return None;
+    }
+    let build_id = match misc & MMAP_BUILD_ID != 0 {
+        true => {
+            let size = usize::from(*body.get(40)?).min(20);
+            body.get(44..44 + size)?
+        }
+        false => &[],
+    };
+    Some(Mapping {
+        process: le::u32(body, 8)?,
+        address: le::u64(body, 16)?,
+        size: le::u64(body, 24)?,
+        offset: le::u64(body, 32)?,
+        build_id,
+        path: text(body.get(72..)?),
+    })
+}
+
+/// `u64` identifier, `u64` address, `u32` process, `u32` thread, `u64` time, [`u64` data address], `u32` CPU, `u32` 0,
+/// [`u64` n, n frames], [`u32` size, raw data].
+fn sample<'a>(record: &'a [u8], kind: &Kind, scratch: &'a mut Scratch) -> Option<Parsed<'a>> {
+    let (has_address, has_stack) = match kind {
+        Kind::Side => return None,
+        Kind::Sample { has_stack } | Kind::Tracepoint { has_stack, .. } => (false, *has_stack),
+        Kind::Fault { has_stack, .. } => (true, *has_stack),
+    };
+    let address = le::u64(record, 16)?;
+    let data = if has_address { le::u64(record, 40)? } else { 0 };
+    let mut at = if has_address { 48 } else { 40 };
+    let cpu = le::u32(record, at)? as u16;
+    at += 8;
+    scratch.kernel.clear();
+    scratch.user.clear();
+    if has_stack {
+        let count = usize::try_from(le::u64(record, at)?).ok()?;
+        at += 8;
+        let frames = record.get(at..at.checked_add(count.checked_mul(8)?)?)?;
+        at += frames.len();
+        split(frames, scratch);
+    }
+    let detail = match kind {
+        Kind::Tracepoint { point, layout, .. } => {
+            let size = le::u32(record, at)? as usize;
+            let raw = record.get(at + 4..(at + 4).checked_add(size)?)?;
+            tracepoint(*point, layout, raw)?
+        }
+        Kind::Fault { is_hard, .. } => {
+            Detail::Fault { address: data, program_counter: address, is_hard: *is_hard }
+        }
+        _ => Detail::Sample { address },
+    };
+    Some(Parsed {
+        time: le::u64(record, SAMPLE_TIME)?,
+        cpu,
+        process: le::u32(record, 24)?,
+        thread: le::u32(record, 28)?,
+        stack: Stack { kernel: &scratch.kernel, user: &scratch.user },
+        detail: PerfDetail::Neutral(detail),
+    })
+}
+
+/// Divides a call chain at its markers, which are dropped.
+fn split(frames: &[u8], scratch: &mut Scratch) {
+    let mut is_user = false;
+    for frame in frames.chunks_exact(8) {
+        let Some(frame) = le::u64(frame, 0) else { return };
+        match frame {
+            CONTEXT_KERNEL => is_user = false,
+            CONTEXT_USER => is_user = true,
+            FIRST_MARKER.. => {}
+            _ if is_user => scratch.user.push(frame),
+            _ => scratch.kernel.push(frame),
+        }
+    }
+}
+
+fn tracepoint<'a>(point: Tracepoint, layout: &Layout, raw: &[u8]) -> Option<Detail<'a>> {
+    let number = |field: usize| layout.number(field, raw);
+    let id = |field: usize| number(field) as u32;
+    Some(match point {
+        Tracepoint::Switch => Detail::Switch {
+            old: SwitchedOut {
+                thread: id(0),
+                priority: number(1) as i32,
+                state: layout.thread_state(number(2) as u64),
+            },
+            new: SwitchedIn { thread: id(3), priority: number(4) as i32 },
+        },
+        Tracepoint::Waking | Tracepoint::NewTaskWakeup => {
+            Detail::Wake { thread: id(0), is_interrupt: number(1) & IN_INTERRUPT != 0 }
+        }
+        Tracepoint::InterruptEntry => Detail::InterruptEnter { line: id(0) },
+        Tracepoint::InterruptExit => {
+            Detail::InterruptExit { line: id(0), is_handled: number(1) != 0 }
+        }
+        Tracepoint::SoftInterruptEntry => Detail::SoftInterruptEnter { vector: id(0) },
+        Tracepoint::SoftInterruptExit => Detail::SoftInterruptExit { vector: id(0) },
+        Tracepoint::DiskIssue => Detail::DiskIssue(disk_request(layout, raw, Some(id(4)))),
+        Tracepoint::DiskComplete => Detail::DiskComplete(disk_request(layout, raw, None)),
+        Tracepoint::SocketState => Detail::SocketState {
+            socket: number(0) as u64,
+            old: id(1),
+            new: id(2),
+            addresses: addresses(layout, raw, 3),
+        },
+        Tracepoint::Retransmit => {
+            Detail::Retransmit { socket: number(0) as u64, addresses: addresses(layout, raw, 1) }
+        }
+        Tracepoint::SocketSend | Tracepoint::SocketReceive => {
+            let size = u32::try_from(number(2)).ok().filter(|size| *size > 0)?;
+            let is_inet = matches!(number(3), AF_INET | AF_INET6);
+            (is_inet && matches!(number(1), PROTOCOL_TCP | PROTOCOL_UDP)).then_some(())?;
+            let is_send = point == Tracepoint::SocketSend;
+            let protocol = number(1) as u8;
+            Detail::Transfer { socket: number(0) as u64, protocol, is_send, size }
+        }
+        Tracepoint::SyscallEnter => {
+            let bytes = layout.bytes(1, raw);
+            let arguments = std::array::from_fn(|index| le::u64(bytes, index * 8).unwrap_or(0));
+            Detail::SyscallEnter { number: number(0) as u64, arguments }
+        }
+        Tracepoint::SyscallExit => {
+            Detail::SyscallExit { number: number(0) as u64, result: number(1) }
+        }
+    })
+}
+
+/// `bytes`: of a request that is issued; a completion states its sectors.
+fn disk_request(layout: &Layout, raw: &[u8], bytes: Option<u32>) -> DiskRequest {
+    let letters = text(layout.bytes(3, raw));
+    let sectors = layout.number(2, raw) as u32;
+    let is = |letter| letters.contains(&letter);
+    let operation = match letters {
+        _ if is(b'R') => DiskOperation::Read,
+        _ if is(b'W') => DiskOperation::Write,
+        _ if is(b'F') => DiskOperation::Flush,
+        _ => DiskOperation::Other,
+    };
+    let sector = layout.number(1, raw) as u64;
+    DiskRequest {
+        device: layout.number(0, raw) as u32,
+        // A flush has no sector.
+        sector: if operation == DiskOperation::Flush { 0 } else { sector },
+        size: bytes.filter(|bytes| *bytes > 0).unwrap_or(sectors.saturating_mul(512)),
+        operation,
+        is_background: is(b'A'),
+    }
+}
+
+/// Ports, family and addresses in the fields from `first` on.
+fn addresses(layout: &Layout, raw: &[u8], first: usize) -> Addresses {
+    let is_v6 = layout.number(first + 2, raw) == AF_INET6;
+    let bytes = |v4: usize, v6: usize| {
+        let bytes = layout.bytes(if is_v6 { v6 } else { v4 }, raw);
+        let mut all = [0; 16];
+        let size = bytes.len().min(16);
+        all[..size].copy_from_slice(&bytes[..size]);
+        all
+    };
+    Addresses {
+        is_v6,
+        local: bytes(first + 3, first + 5),
+        remote: bytes(first + 4, first + 6),
+        local_port: layout.number(first, raw) as u16,
+        remote_port: layout.number(first + 1, raw) as u16,
+    }
+}

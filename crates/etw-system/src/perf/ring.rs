@@ -1,0 +1,93 @@
+//! The ring that the kernel fills for one CPU.
+
+use std::io;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::attribute::Event;
+use etw_types::le;
+
+/// Where `data_head` and `data_tail` stand in the first page.
+const DATA_HEAD: usize = 0x400;
+const DATA_TAIL: usize = 0x408;
+/// Bytes of a record's header.
+pub(super) const HEADER: usize = 8;
+
+/// A mapped ring.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    memory: NonNull<u8>,
+    size: usize,
+    page: usize,
+    /// The event that it was mapped from.
+    event: libc::c_int,
+}
+
+// SAFETY: the mapping belongs to this value alone, and no thread of ours shares it.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Maps a ring of `size` bytes, a power of two of at least a page.
+    pub fn map(event: &Event, size: usize) -> io::Result<Ring> {
+        // SAFETY: takes and returns a number.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                page + size,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                event.raw(),
+                0,
+            )
+        };
+        match NonNull::new(memory.cast::<u8>()) {
+            Some(memory) if memory.as_ptr().cast() != libc::MAP_FAILED => {
+                Ok(Ring { memory, size, page, event: event.raw() })
+            }
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// The descriptor of the event that it was mapped from.
+    pub fn event(&self) -> libc::c_int {
+        self.event
+    }
+
+    fn position(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: the first page is mapped, and the position is an aligned u64 in it that the kernel and this process share.
+        unsafe { AtomicU64::from_ptr(self.memory.as_ptr().add(at).cast()) }
+    }
+
+    /// Moves the records of the ring to the end of `out`.
+    pub fn read(&mut self, out: &mut Vec<u8>) {
+        let head = self.position(DATA_HEAD).load(Ordering::Acquire);
+        let tail = self.position(DATA_TAIL).load(Ordering::Relaxed);
+        let count = (head.wrapping_sub(tail) as usize).min(self.size);
+        let start = tail as usize & (self.size - 1);
+        let first = count.min(self.size - start);
+        // SAFETY: both parts lie in the mapped data, and the kernel does not write between tail and head.
+        unsafe {
+            let data = self.memory.as_ptr().add(self.page);
+            out.extend_from_slice(std::slice::from_raw_parts(data.add(start), first));
+            out.extend_from_slice(std::slice::from_raw_parts(data, count - first));
+        }
+        self.position(DATA_TAIL).store(head, Ordering::Release);
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of `map`, which nothing refers to any more.
+        unsafe {
+            libc::munmap(self.memory.as_ptr().cast(), self.page + self.size);
+        }
+    }
+}
+
+/// Bytes of the record at the front; `None`: there is no whole one.
+pub(super) fn record_size(bytes: &[u8]) -> Option<usize> {
+    let size = usize::from(le::u16(bytes, 6)?);
+    (size >= HEADER && size <= bytes.len()).then_some(size)
+}

@@ -1,0 +1,230 @@
+//! Processes, threads and mappings as `/proc` lists them, and the files that are mapped.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::elf::{ElfFile, Extent};
+use crate::neutral::{ExecFacts, Image, ProcessFacts};
+use crate::perf::Mapping;
+
+/// PF_KTHREAD
+const KERNEL_THREAD: u64 = 0x0020_0000;
+/// Ticks of `/proc` in a second.
+const TICKS: u64 = 100;
+/// Real-time and normal priorities of `stat` lie so much below those of the scheduler.
+const PRIORITY_SHIFT: i32 = 100;
+const MAX_ARGUMENTS: usize = 4096;
+/// Files that are remembered.
+const MAX_FILES: usize = 16 << 10;
+
+/// The numbers of directories, such as processes in `/proc`.
+pub(crate) fn numbered(folder: &str) -> Vec<u32> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<u32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    found.sort_unstable();
+    found
+}
+
+/// A line of `stat`.
+#[derive(Debug, Default)]
+struct Stat {
+    name: Vec<u8>,
+    parent: u32,
+    flags: u64,
+    priority: i32,
+    start_ticks: u64,
+}
+
+fn stat(path: &str) -> Option<Stat> {
+    let bytes = std::fs::read(path).ok()?;
+    let open = bytes.iter().position(|byte| *byte == b'(')?;
+    let close = bytes.iter().rposition(|byte| *byte == b')')?;
+    let rest = std::str::from_utf8(bytes.get(close + 1..)?).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some(Stat {
+        name: bytes.get(open + 1..close)?.to_vec(),
+        parent: fields.get(1)?.parse().ok()?,
+        flags: fields.get(6)?.parse().ok()?,
+        priority: fields.get(15)?.parse::<i32>().ok()?.saturating_add(PRIORITY_SHIFT),
+        start_ticks: fields.get(19)?.parse().ok()?,
+    })
+}
+
+fn user(process: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The program that a process executes now. `name`: its short name.
+pub(crate) fn exec_facts(process: u32, name: &[u8]) -> ExecFacts {
+    let link = std::fs::read_link(format!("/proc/{process}/exe"));
+    let mut path = link.map_or(Vec::new(), |path| path.as_os_str().as_bytes().to_vec());
+    if let Some(stripped) = path.strip_suffix(b" (deleted)") {
+        path.truncate(stripped.len());
+    }
+    let mut arguments = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    arguments.truncate(MAX_ARGUMENTS);
+    ExecFacts { path, name: name.to_vec(), arguments, user: user(process) }
+}
+
+/// Facts about a process.
+pub(crate) fn process_facts(id: u32) -> Option<ProcessFacts> {
+    let stat = stat(&format!("/proc/{id}/stat"))?;
+    let is_kernel = stat.flags & KERNEL_THREAD != 0;
+    let exec = match is_kernel {
+        true => ExecFacts { name: stat.name, ..ExecFacts::default() },
+        false => exec_facts(id, &stat.name),
+    };
+    let session = std::fs::read_to_string(format!("/proc/{id}/sessionid"));
+    let session = session.ok().and_then(|text| text.trim().parse().ok());
+    Some(ProcessFacts {
+        id,
+        parent: stat.parent,
+        start: stat.start_ticks.wrapping_mul(1_000_000_000 / TICKS),
+        user: exec.user.unwrap_or(0),
+        session: session.unwrap_or(u32::MAX),
+        is_kernel,
+        exec,
+    })
+}
+
+/// A thread of `/proc`.
+pub(crate) struct ListedThread {
+    pub id: u32,
+    pub name: Vec<u8>,
+    pub priority: i32,
+}
+
+/// The threads of a process.
+pub(crate) fn threads(process: u32) -> Vec<ListedThread> {
+    let numbers = numbered(&format!("/proc/{process}/task"));
+    let listed = numbers.into_iter().filter_map(|id| {
+        let Stat { name, priority, .. } = stat(&format!("/proc/{process}/task/{id}/stat"))?;
+        Some(ListedThread { id, name, priority })
+    });
+    listed.collect()
+}
+
+/// Gives the executable mappings of a process.
+pub(crate) fn each_mapping(process: u32, mut give: impl FnMut(&Mapping<'_>)) {
+    let Ok(maps) = std::fs::read(format!("/proc/{process}/maps")) else { return };
+    for line in maps.split(|byte| *byte == b'\n') {
+        if let Some(mapping) = mapping_of_line(process, line) {
+            give(&mapping);
+        }
+    }
+}
+
+/// `5581a000-5581c000 r-xp 00002000 fd:00 1234   /usr/bin/cat`
+fn mapping_of_line(process: u32, line: &[u8]) -> Option<Mapping<'_>> {
+    let mut rest = line;
+    let mut word = || {
+        let at = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
+        let word = &rest[..at];
+        rest = rest[at..].trim_ascii_start();
+        std::str::from_utf8(word).ok()
+    };
+    let (range, access, offset) = (word()?, word()?, word()?);
+    let _device_and_inode = (word()?, word()?);
+    if access.as_bytes().get(2) != Some(&b'x') || rest.is_empty() {
+        return None;
+    }
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let (start, end) = range.split_once('-')?;
+    let (address, end) = (hex(start)?, hex(end)?);
+    let size = end.checked_sub(address)?;
+    Some(Mapping { process, address, size, offset: hex(offset)?, build_id: &[], path: rest })
+}
+
+/// Images of mappings, with what is known of their files.
+#[derive(Debug, Default)]
+pub(crate) struct Images {
+    files: HashMap<Vec<u8>, Option<ElfFile>>,
+}
+
+impl Images {
+    /// The image of a mapping.
+    pub fn image(&mut self, mapping: &Mapping<'_>) -> Arc<Image> {
+        let whole = Extent {
+            base: mapping.address.saturating_sub(mapping.offset),
+            size: mapping.size.saturating_add(mapping.offset.min(mapping.address)),
+            default_base: 0,
+        };
+        let is_file = mapping.path.starts_with(b"/") && !mapping.path.starts_with(b"//");
+        let file = if is_file { self.file(mapping) } else { None };
+        let extent = file.and_then(|file| file.extent(mapping.address, mapping.offset));
+        let build_id = match mapping.build_id {
+            [] => file.map_or(Vec::new(), |file| file.build_id.clone()),
+            known => known.to_vec(),
+        };
+        let Extent { base, size, default_base } = extent.unwrap_or(match is_file {
+            true => whole,
+            false => Extent { base: mapping.address, size: mapping.size, default_base: 0 },
+        });
+        Arc::new(Image { base, size, default_base, path: mapping.path.to_vec(), build_id })
+    }
+
+    fn file(&mut self, mapping: &Mapping<'_>) -> Option<&ElfFile> {
+        let known = self.files.get(mapping.path);
+        let is_same =
+            |file: &ElfFile| mapping.build_id.is_empty() || file.build_id == mapping.build_id;
+        // A file may be replaced by another one of its name.
+        if !known.is_some_and(|file| file.as_ref().is_none_or(is_same)) {
+            if self.files.len() >= MAX_FILES {
+                self.files.clear();
+            }
+            self.files.insert(mapping.path.to_vec(), read_file(mapping));
+        }
+        self.files.get(mapping.path)?.as_ref()
+    }
+}
+
+/// Reads the headers of a mapped file, as its process sees it.
+fn read_file(mapping: &Mapping<'_>) -> Option<ElfFile> {
+    let path = std::ffi::OsStr::from_bytes(mapping.path.get(1..)?);
+    let root = PathBuf::from(format!("/proc/{}/root", mapping.process));
+    let file = File::open(root.join(path)).or_else(|_| File::open(PathBuf::from("/").join(path)));
+    let file = file.ok().filter(|file| file.metadata().is_ok_and(|data| data.is_file()))?;
+    ElfFile::read(|at, size| {
+        let mut bytes = vec![0; size];
+        let count = file.read_at(&mut bytes, at).ok()?;
+        bytes.truncate(count);
+        Some(bytes)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_and_its_mappings_are_listed() {
+        let own = std::process::id();
+        let facts = process_facts(own).unwrap();
+        assert!(!facts.is_kernel && facts.exec.path.starts_with(b"/") && facts.start > 0);
+        assert!(threads(own).iter().any(|thread| thread.id == own));
+        let mut images = Images::default();
+        let mut found = Vec::new();
+        each_mapping(own, |mapping| found.push(images.image(mapping)));
+        let program = found.iter().find(|image| image.path == facts.exec.path).unwrap();
+        let address = this_process_and_its_mappings_are_listed as *const () as u64;
+        assert!((program.base..program.base + program.size).contains(&address));
+    }
+
+    #[test]
+    fn lines_of_maps_with_spaces_in_names_are_read() {
+        let line = b"5581a000-5581c000 r-xp 00002000 fd:00 1234    /tmp/a b (deleted)";
+        let mapping = mapping_of_line(7, line).unwrap();
+        assert_eq!((mapping.address, mapping.size, mapping.offset), (0x5581_a000, 0x2000, 0x2000));
+        assert_eq!(mapping.path, b"/tmp/a b (deleted)");
+        assert_eq!(mapping_of_line(7, b"1000-2000 rw-p 0 0:0 0 /x"), None);
+        assert_eq!(mapping_of_line(7, b"1000-2000 r-xp 0 0:0 0"), None);
+        assert_eq!(mapping_of_line(7, b""), None);
+    }
+}

@@ -1,0 +1,236 @@
+//! Records of kernel events, and the queue between a shaper and its session.
+
+use std::collections::VecDeque;
+
+use etw_types::{Classic, ClassicHeader, EventClass, Guid, Hook, KernelClass};
+
+/// A kernel event, ready to be stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelRecord<'a> {
+    /// 100 ns of `CLOCK_MONOTONIC`.
+    pub time: i64,
+    /// The CPU.
+    pub cpu: u16,
+    /// The process in the header; a PERFINFO header has none.
+    pub process: u32,
+    /// The thread in the header.
+    pub thread: u32,
+    /// The header.
+    pub class: &'a Classic,
+    /// The fields.
+    pub payload: &'a [u8],
+}
+
+impl KernelRecord<'_> {
+    /// The hook; `None` for classic records.
+    pub fn hook(&self) -> Option<u16> {
+        match self.class.header {
+            ClassicHeader::System(class) | ClassicHeader::PerfInfo(class) => Some(class.hook.0),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    time: i64,
+    cpu: u16,
+    process: u32,
+    thread: u32,
+    class: Classic,
+    start: usize,
+    size: usize,
+}
+
+/// Records in order of time.
+#[derive(Debug, Default)]
+pub struct Records {
+    bytes: Vec<u8>,
+    entries: VecDeque<Entry>,
+    last: i64,
+}
+
+/// The part of a record's header that its event decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// 100 ns of `CLOCK_MONOTONIC`.
+    pub time: i64,
+    /// The CPU.
+    pub cpu: u16,
+    /// The process.
+    pub process: u32,
+    /// The thread.
+    pub thread: u32,
+}
+
+impl Records {
+    /// The first record.
+    pub fn peek(&self) -> Option<KernelRecord<'_>> {
+        let entry = self.entries.front()?;
+        Some(KernelRecord {
+            time: entry.time,
+            cpu: entry.cpu,
+            process: entry.process,
+            thread: entry.thread,
+            class: &entry.class,
+            payload: self.bytes.get(entry.start..entry.start + entry.size)?,
+        })
+    }
+
+    /// Removes the first record.
+    pub fn pop(&mut self) {
+        self.entries.pop_front();
+        if self.entries.is_empty() {
+            self.bytes.clear();
+        }
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// A time that is not before that of any record so far.
+    pub fn not_before(&self, time: i64) -> i64 {
+        time.max(self.last)
+    }
+
+    /// Adds a SYSTEM record.
+    pub fn system(&mut self, head: Head, hook: u16, version: u8, payload: &Payload) {
+        let class = KernelClass { hook: Hook(hook), version };
+        self.add(head, ClassicHeader::System(class), payload);
+    }
+
+    /// Adds a PERFINFO record.
+    pub fn perf_info(&mut self, head: Head, hook: u16, version: u8, payload: &Payload) {
+        let class = KernelClass { hook: Hook(hook), version };
+        self.add(head, ClassicHeader::PerfInfo(class), payload);
+    }
+
+    /// Adds a FULL record of a class.
+    pub fn classic(&mut self, head: Head, guid: Guid, kind: u8, version: u16, payload: &Payload) {
+        let class = EventClass { guid, kind, level: 0, version };
+        self.add(head, ClassicHeader::Trace(class), payload);
+    }
+
+    fn add(&mut self, head: Head, header: ClassicHeader, payload: &Payload) {
+        let time = self.not_before(head.time);
+        self.last = time;
+        let start = self.bytes.len();
+        self.bytes.extend(&payload.0);
+        self.entries.push_back(Entry {
+            time,
+            cpu: head.cpu,
+            process: head.process,
+            thread: head.thread,
+            class: Classic { header, is_32_bit: false },
+            start,
+            size: payload.0.len(),
+        });
+    }
+}
+
+/// The fields of a record, packed.
+#[derive(Clone, Debug, Default)]
+pub struct Payload(pub Vec<u8>);
+
+/// A record has at most so many bytes of text.
+const LONGEST_TEXT: usize = 16 << 10;
+
+impl Payload {
+    /// No fields yet.
+    pub fn new() -> Payload {
+        Payload::default()
+    }
+
+    /// Adds a byte.
+    pub fn u8(mut self, value: u8) -> Payload {
+        self.0.push(value);
+        self
+    }
+
+    /// Adds two bytes.
+    pub fn u16(mut self, value: u16) -> Payload {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    /// Adds four bytes.
+    pub fn u32(mut self, value: u32) -> Payload {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    /// Adds eight bytes.
+    pub fn u64(mut self, value: u64) -> Payload {
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    /// Adds eight bytes each.
+    pub fn u64s(mut self, values: &[u64]) -> Payload {
+        values.iter().for_each(|value| self.0.extend(value.to_le_bytes()));
+        self
+    }
+
+    /// Adds bytes as they are.
+    pub fn bytes(mut self, bytes: &[u8]) -> Payload {
+        self.0.extend(bytes);
+        self
+    }
+
+    /// Adds a text of bytes and its NUL.
+    pub fn ansi(mut self, text: &[u8]) -> Payload {
+        let text = &text[..text.len().min(LONGEST_TEXT)];
+        self.0.extend(text.iter().take_while(|byte| **byte != 0));
+        self.0.push(0);
+        self
+    }
+
+    /// Adds a text in UTF-16 and its NUL.
+    pub fn wide(mut self, text: &[u8]) -> Payload {
+        let text = String::from_utf8_lossy(&text[..text.len().min(LONGEST_TEXT)]);
+        for unit in text.encode_utf16().take_while(|unit| *unit != 0) {
+            self.0.extend(unit.to_le_bytes());
+        }
+        self.0.extend([0, 0]);
+        self
+    }
+
+    /// Adds a text in UTF-16 in a field of `units` units, its NUL included.
+    pub fn fixed(mut self, text: &[u8], units: usize) -> Payload {
+        let text = String::from_utf8_lossy(text);
+        let mut all: Vec<u16> = text.encode_utf16().take(units - 1).collect();
+        all.resize(units, 0);
+        all.iter().for_each(|unit| self.0.extend(unit.to_le_bytes()));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_a_queue_never_go_back() {
+        let mut records = Records::default();
+        let head = |time| Head { time, cpu: 0, process: 1, thread: 2 };
+        records.perf_info(head(10), 0x0524, 4, &Payload::new().u32(7));
+        records.system(head(5), 0x0301, 4, &Payload::new().ansi(b"a\0b").wide("é".as_bytes()));
+        assert_eq!(
+            records.peek().map(|r| (r.time, r.payload.to_vec())),
+            Some((10, vec![7, 0, 0, 0]))
+        );
+        records.pop();
+        let second = records.peek().unwrap();
+        assert_eq!((second.time, second.payload), (10, &[b'a', 0, 0xe9, 0, 0, 0][..]));
+        assert_eq!(second.hook(), Some(0x0301));
+        records.pop();
+        assert!(records.is_empty() && records.bytes.is_empty());
+    }
+}

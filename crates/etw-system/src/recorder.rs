@@ -1,0 +1,529 @@
+//! The recording of one session: perf rings and `/proc` on one side, the shaper's records on the other.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use crate::flags::{Flag, Masks};
+use crate::kernel_image::KernelSymbols;
+use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
+use crate::perf::{
+    Attribute, Event, Kind, Perf, PerfDetail, RingSize, Target, TraceFiles, Tracepoint, Wanted,
+};
+use crate::process_files::{self, Images, each_mapping, exec_facts};
+use crate::record::{KernelRecord, Records};
+use crate::shaper::{Machine, Options, Shaper, Turn};
+use crate::system_facts;
+
+/// Records come into a ring so many nanoseconds after their time at most.
+const DELAY: u64 = 10_000_000;
+/// Bytes of the ring of a CPU for processes and mappings.
+const SIDE_RING: RingSize = RingSize(1 << 20);
+/// Bytes of the ring of a CPU for everything else.
+const MAIN_RING: RingSize = RingSize(4 << 20);
+/// The same for users who may lock little memory.
+const OWN_SIDE_RING: RingSize = RingSize(128 << 10);
+const OWN_MAIN_RING: RingSize = RingSize(256 << 10);
+/// Execs of a process that are remembered until the watermark passes them.
+const MAX_EXECS: usize = 1 << 16;
+
+/// Why a session cannot record events of the system.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The kernel refuses events of other users' programs.
+    Refused {
+        /// The kernel's answer.
+        source: io::Error,
+        /// `perf_event_paranoid`, if it can be read.
+        paranoid: Option<i32>,
+    },
+    /// A class needs a tracepoint.
+    Tracepoints {
+        /// logman's words for the classes.
+        classes: Vec<&'static str>,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The rings could not be made.
+    Rings(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Refused { paranoid, .. } => {
+                f.write_str("the kernel refuses to record other programs")?;
+                if let Some(level) = paranoid {
+                    write!(f, " (kernel.perf_event_paranoid is {level})")?;
+                }
+                f.write_str(
+                    "; run as root, give CAP_PERFMON, or record your own command with -- COMMAND",
+                )
+            }
+            StartError::Tracepoints { classes, source } => write!(
+                f,
+                "{}: the kernel's tracepoints cannot be read ({source}); run as root, or mount tracefs with your group (gid=)",
+                classes.join(", ")
+            ),
+            StartError::Rings(error) => write!(
+                f,
+                "the kernel gives no memory for perf rings ({error}); raise kernel.perf_event_mlock_kb or RLIMIT_MEMLOCK"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            StartError::Refused { source, .. } | StartError::Tracepoints { source, .. } => {
+                Some(source)
+            }
+            StartError::Rings(error) => Some(error),
+        }
+    }
+}
+
+/// Records events of the system.
+#[derive(Debug)]
+pub struct Recorder {
+    perf: Perf,
+    shaper: Shaper,
+    out: Records,
+    sources: Sources,
+    notes: Vec<String>,
+    target: Target,
+    cpus: Vec<u16>,
+    /// The first events of `perf` are those of processes and mappings.
+    side_events: usize,
+    /// No later record is earlier.
+    watermark: u64,
+    lost: u64,
+    is_finished: bool,
+}
+
+/// What is known of programs besides their records.
+#[derive(Debug, Default)]
+struct Sources {
+    images: Images,
+    /// By process, with the times of the execs.
+    execs: HashMap<u32, Vec<(u64, ExecFacts)>>,
+    exec_count: usize,
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a value that outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn this_turn() -> Turn {
+    // SAFETY: they take nothing and return numbers.
+    let (cpu, thread) = unsafe { (libc::sched_getcpu(), libc::syscall(libc::SYS_gettid)) };
+    Turn { time: now(), cpu: cpu.max(0) as u16, process: std::process::id(), thread: thread as u32 }
+}
+
+/// The CPUs that are online.
+pub(crate) fn online_cpus() -> Vec<u16> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<u16>(), last.parse::<u16>()) {
+            cpus.extend(first..=last);
+        }
+    }
+    if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// `kernel.perf_event_paranoid`
+pub(crate) fn paranoid() -> Option<i32> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?;
+    text.trim().parse().ok()
+}
+
+/// Tracepoints of a flag, with the hook whose stacks come with the tracepoint.
+pub(crate) const TRACEPOINTS: &[(Flag, &[(Tracepoint, u16)])] = &[
+    (Flag::SWITCH, &[(Tracepoint::Switch, 0x0524)]),
+    (Flag::READY, &[(Tracepoint::Waking, 0x0532), (Tracepoint::NewTaskWakeup, 0x0532)]),
+    (Flag::INTERRUPT, &[(Tracepoint::InterruptEntry, 0), (Tracepoint::InterruptExit, 0)]),
+    (Flag::DPC, &[(Tracepoint::SoftInterruptEntry, 0), (Tracepoint::SoftInterruptExit, 0)]),
+    (Flag::DISK, DISK_POINTS),
+    (Flag::DISK_INIT, DISK_POINTS),
+    (
+        Flag::NETWORK,
+        &[
+            (Tracepoint::SocketState, 0),
+            (Tracepoint::SocketSend, 0),
+            (Tracepoint::SocketReceive, 0),
+            (Tracepoint::Retransmit, 0),
+        ],
+    ),
+    (Flag::SYSCALL, CALL_POINTS),
+    (Flag::VIRTUAL_ALLOC, CALL_POINTS),
+];
+const DISK_POINTS: &[(Tracepoint, u16)] =
+    &[(Tracepoint::DiskIssue, 0x010c), (Tracepoint::DiskComplete, 0)];
+const CALL_POINTS: &[(Tracepoint, u16)] =
+    &[(Tracepoint::SyscallEnter, 0x0f33), (Tracepoint::SyscallExit, 0x0262)];
+
+impl Recorder {
+    /// Opens the events of a recording: of the machine, or, without the rights for it, of `process` and its children. Nothing is
+    /// recorded before [`begin`](Recorder::begin).
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn open(options: Options, process: Option<u32>) -> Result<Recorder, StartError> {
+        let cpus = online_cpus();
+        let mut perf = Perf::default();
+        let mut notes = Vec::new();
+        let target = open_side(&mut perf, process, &cpus)?;
+        let wanted = match target {
+            Target::Machine => machine_events(&options)?,
+            Target::Tree(_) => {
+                let note = "only this command and its children are recorded: the whole machine needs root, CAP_PERFMON or kernel.perf_event_paranoid at most 0";
+                notes.push(note.to_owned());
+                own_events(&options, &mut notes)
+            }
+        };
+        let side_events = perf.len();
+        open_main(&mut perf, wanted, target, &cpus, &mut notes)?;
+        let shaper = Shaper::new(options.clone(), machine(target, &cpus, &options.masks));
+        Ok(Recorder {
+            perf,
+            shaper,
+            out: Records::default(),
+            sources: Sources::default(),
+            notes,
+            target,
+            cpus,
+            side_events,
+            watermark: 0,
+            lost: 0,
+            is_finished: false,
+        })
+    }
+
+    /// Begins to record. The rundown of what exists already is among the first records.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn begin(&mut self) -> io::Result<()> {
+        // Nothing falls between the list of processes and the records of those that begin later.
+        self.perf.enable(..self.side_events)?;
+        self.run_down();
+        self.perf.enable(self.side_events..)
+    }
+
+    /// What was left out, and which right would change that.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Gives the shaper everything that exists now.
+    fn run_down(&mut self) {
+        let turn = this_turn();
+        self.shaper.begin(turn, &mut self.out);
+        let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
+        if let Target::Tree(process) = self.target {
+            if let Some(facts) = process_files::process_facts(process) {
+                give.process(&facts, &mut self.sources.images);
+            }
+            return give.event(Detail::AllFound);
+        }
+        let idle = ProcessFacts { session: u32::MAX, ..ProcessFacts::default() };
+        give.event(Detail::ProcessFound(&idle));
+        for cpu in &self.cpus {
+            give.turn.cpu = *cpu;
+            let name: &[u8] = &[];
+            give.event(Detail::ThreadFound { process: 0, thread: 0, name, priority: 0 });
+        }
+        give.turn.cpu = turn.cpu;
+        for image in give.shaper.kernel_images() {
+            give.event(Detail::Map { process: 0, image: &image });
+        }
+        for process in process_files::numbered("/proc") {
+            if let Some(facts) = process_files::process_facts(process) {
+                give.process(&facts, &mut self.sources.images);
+            }
+        }
+        give.event(Detail::AllFound);
+    }
+
+    /// Reads what the kernel has recorded. Returns the watermark, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub fn poll(&mut self) -> u64 {
+        if self.is_finished {
+            return u64::MAX;
+        }
+        let until = now().saturating_sub(DELAY);
+        self.read_until(until);
+        self.watermark
+    }
+
+    fn read_until(&mut self, until: u64) {
+        self.perf.read();
+        self.lost += self.perf.take_lost();
+        for one in self.perf.take_executed() {
+            // As early as possible: a program may have ended by the time that the watermark passes.
+            let facts = exec_facts(one.process, &one.name);
+            self.sources.add_exec(one.process, one.time, facts);
+        }
+        let Recorder { perf, shaper, out, sources, .. } = self;
+        perf.release(until, |parsed| match parsed.detail {
+            PerfDetail::Neutral(Detail::Fork {
+                process,
+                parent_process,
+                thread,
+                parent_thread,
+                ..
+            }) => {
+                let soon = match process == parent_process {
+                    true => None,
+                    false => sources.next_exec(process, parsed.time),
+                };
+                let detail = Detail::Fork { process, parent_process, thread, parent_thread, soon };
+                shaper.take(&parsed.event(detail), out);
+            }
+            PerfDetail::Neutral(detail) => shaper.take(&parsed.event(detail), out),
+            PerfDetail::Exec { process, name } => {
+                let facts = sources
+                    .take_exec(process, parsed.time)
+                    .unwrap_or_else(|| ExecFacts { name: name.to_vec(), ..ExecFacts::default() });
+                shaper.take(&parsed.event(Detail::Exec { process, facts: &facts }), out);
+            }
+            PerfDetail::Map(mapping) => {
+                let image = sources.images.image(&mapping);
+                let detail = Detail::Map { process: mapping.process, image: &image };
+                shaper.take(&parsed.event(detail), out);
+            }
+        });
+        self.watermark = self.watermark.max(until);
+    }
+
+    /// The next record before the watermark.
+    pub fn peek(&self) -> Option<KernelRecord<'_>> {
+        self.out.peek()
+    }
+
+    /// Removes that record.
+    pub fn pop(&mut self) {
+        self.out.pop();
+    }
+
+    /// Events that the kernel had no room for, since the last call.
+    pub fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+
+    /// Ends the recording: everything that was recorded becomes available, with the rundown at the end.
+    pub fn finish(&mut self) {
+        if self.is_finished {
+            return;
+        }
+        self.perf.disable();
+        self.read_until(u64::MAX);
+        self.shaper.finish(this_turn(), &mut self.out);
+        self.is_finished = true;
+        self.watermark = u64::MAX;
+        // Closing many events takes long.
+        let perf = std::mem::take(&mut self.perf);
+        let closing = std::thread::Builder::new().name("etw-close".to_owned());
+        // Without a thread they are closed here.
+        drop(closing.spawn(move || drop(perf)));
+    }
+}
+
+impl Sources {
+    fn add_exec(&mut self, process: u32, time: u64, facts: ExecFacts) {
+        if self.exec_count >= MAX_EXECS {
+            self.execs.clear();
+            self.exec_count = 0;
+        }
+        self.exec_count += 1;
+        self.execs.entry(process).or_default().push((time, facts));
+    }
+
+    /// The first program that a process executes after a time.
+    fn next_exec(&self, process: u32, after: u64) -> Option<&ExecFacts> {
+        let all = self.execs.get(&process)?;
+        all.iter().find(|(time, _)| *time >= after).map(|(_, facts)| facts)
+    }
+
+    fn take_exec(&mut self, process: u32, at: u64) -> Option<ExecFacts> {
+        let all = self.execs.get_mut(&process)?;
+        let index = all.iter().position(|(time, _)| *time == at)?;
+        let (_, facts) = all.remove(index);
+        self.exec_count -= 1;
+        if all.is_empty() {
+            self.execs.remove(&process);
+        }
+        Some(facts)
+    }
+}
+
+/// Gives the shaper the events of a rundown.
+struct Giver<'a> {
+    shaper: &'a mut Shaper,
+    out: &'a mut Records,
+    turn: Turn,
+}
+
+impl Giver<'_> {
+    fn event(&mut self, detail: Detail<'_>) {
+        let Turn { time, cpu, process, thread } = self.turn;
+        let event = NeutralEvent { time, cpu, process, thread, stack: Stack::default(), detail };
+        self.shaper.take(&event, self.out);
+    }
+
+    fn process(&mut self, facts: &ProcessFacts, images: &mut Images) {
+        self.event(Detail::ProcessFound(facts));
+        for one in process_files::threads(facts.id) {
+            let (thread, name, priority) = (one.id, &one.name[..], one.priority);
+            self.event(Detail::ThreadFound { process: facts.id, thread, name, priority });
+        }
+        if !facts.is_kernel {
+            let mut found: Vec<Arc<Image>> = Vec::new();
+            each_mapping(facts.id, |mapping| found.push(images.image(mapping)));
+            for image in &found {
+                self.event(Detail::Map { process: facts.id, image });
+            }
+        }
+    }
+}
+
+/// Opens the records of processes and mappings. Returns whose events this process may record.
+fn open_side(perf: &mut Perf, process: Option<u32>, cpus: &[u16]) -> Result<Target, StartError> {
+    let wanted = |attribute| [Wanted { attribute, kind: Kind::Side }];
+    let opened = perf.open(&wanted(Attribute::side()), Target::Machine, cpus, SIDE_RING);
+    let Err(error) = opened else { return Ok(Target::Machine) };
+    let is_right = matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM));
+    let refused = |source| StartError::Refused { source, paranoid: paranoid() };
+    let Some(process) = process.filter(|_| is_right) else {
+        return Err(if is_right { refused(error) } else { StartError::Rings(error) });
+    };
+    *perf = Perf::default();
+    let target = Target::Tree(process);
+    let attribute = Attribute::side().without_kernel();
+    perf.open(&wanted(attribute), target, cpus, OWN_SIDE_RING).map_err(refused)?;
+    Ok(target)
+}
+
+/// Opens the events that come often. If the kernel may not be recorded, what happens in it is left out.
+fn open_main(
+    perf: &mut Perf,
+    mut wanted: Vec<Wanted>,
+    target: Target,
+    cpus: &[u16],
+    notes: &mut Vec<String>,
+) -> Result<(), StartError> {
+    let Some(first) = wanted.first() else { return Ok(()) };
+    let is_machine = target == Target::Machine;
+    if !is_machine && Event::open(&first.attribute, target, cpus[0]).is_err() {
+        let note = "what happens in the kernel is left out: it needs kernel.perf_event_paranoid at most 1, or CAP_PERFMON";
+        notes.push(note.to_owned());
+        for one in &mut wanted {
+            one.attribute = one.attribute.without_kernel();
+        }
+    }
+    let size = if is_machine { MAIN_RING } else { OWN_MAIN_RING };
+    perf.open(&wanted, target, cpus, size).map_err(StartError::Rings)
+}
+
+fn machine(target: Target, cpus: &[u16], masks: &Masks) -> Machine {
+    let count = cpus.iter().max().map_or(1, |last| last + 1);
+    if let Target::Tree(_) = target {
+        return Machine { cpus: count, ..Machine::default() };
+    }
+    let symbols = match masks.has(Flag::IMAGE) || masks.has(Flag::DPC) {
+        true => KernelSymbols::read(),
+        false => KernelSymbols::default(),
+    };
+    let disks = system_facts::disks();
+    Machine {
+        cpus: count,
+        images: symbols.images,
+        soft_interrupts: symbols.soft_interrupts,
+        system_calls: Vec::new(),
+        configuration: system_facts::configuration(count, &disks),
+        disks,
+        product: system_facts::product(),
+    }
+}
+
+/// Samples and faults, which need no tracepoints.
+fn plain_events(options: &Options) -> Vec<Wanted> {
+    let mut wanted = Vec::new();
+    if options.masks.has(Flag::PROFILE) {
+        let distance = u64::from(options.sample_interval) * 100;
+        let has_stack = options.has_stack(0x0f2e);
+        let attribute = Attribute::samples(distance).with_stack(has_stack);
+        wanted.push(Wanted { attribute, kind: Kind::Sample { has_stack } });
+    }
+    for (flag, is_hard, hook) in
+        [(Flag::HARD_FAULTS, true, 0x0220), (Flag::ALL_FAULTS, false, 0x020b)]
+    {
+        if options.masks.has(flag) {
+            let has_stack = options.has_stack(hook);
+            let attribute = Attribute::faults(is_hard).with_stack(has_stack);
+            wanted.push(Wanted { attribute, kind: Kind::Fault { is_hard, has_stack } });
+        }
+    }
+    wanted
+}
+
+fn machine_events(options: &Options) -> Result<Vec<Wanted>, StartError> {
+    let mut wanted = plain_events(options);
+    let classes = TRACEPOINTS.iter().filter(|(flag, _)| options.masks.has(*flag));
+    let classes: Vec<_> = classes.collect();
+    if classes.is_empty() {
+        return Ok(wanted);
+    }
+    let refused = |source| StartError::Tracepoints {
+        classes: classes.iter().map(|(flag, _)| flag.logman).collect(),
+        source,
+    };
+    let files = TraceFiles::open().map_err(refused)?;
+    let mut seen = Vec::new();
+    for (point, hook) in classes.iter().flat_map(|(_, points)| *points) {
+        if seen.contains(point) {
+            continue;
+        }
+        seen.push(*point);
+        // Older kernels have fewer tracepoints.
+        let Ok((id, layout)) = files.tracepoint(*point) else { continue };
+        let stacks = match point {
+            Tracepoint::DiskIssue => options.has_stack(0x010c) || options.has_stack(0x010d),
+            Tracepoint::SyscallExit => options.has_stack(0x0262) || options.has_stack(0x0263),
+            _ => options.has_stack(*hook),
+        };
+        let attribute = Attribute::tracepoint(id).with_stack(stacks);
+        wanted.push(Wanted {
+            attribute,
+            kind: Kind::Tracepoint { point: *point, layout, has_stack: stacks },
+        });
+    }
+    Ok(wanted)
+}
+
+fn own_events(options: &Options, notes: &mut Vec<String>) -> Vec<Wanted> {
+    let mut wanted = plain_events(options);
+    if options.masks.has(Flag::SWITCH) {
+        wanted.push(Wanted { attribute: Attribute::own_switches(), kind: Kind::Side });
+    }
+    let missing = TRACEPOINTS
+        .iter()
+        .filter(|(flag, _)| *flag != Flag::SWITCH && options.masks.has(*flag))
+        .map(|(flag, _)| flag.logman);
+    let missing: Vec<&str> = missing.collect();
+    if !missing.is_empty() {
+        notes.push(format!(
+            "{}: left out, because tracepoints need CAP_PERFMON and readable tracefs",
+            missing.join(", ")
+        ));
+    }
+    wanted
+}

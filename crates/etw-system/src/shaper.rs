@@ -1,0 +1,295 @@
+//! The shaper: a state machine that turns neutral events into kernel records, without system calls.
+
+pub(crate) mod devices;
+mod processes;
+mod rundown;
+mod schedule;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::flags::{Flag, Masks};
+use crate::neutral::{Detail, Image, NeutralEvent, Stack};
+use crate::record::{Head, Payload, Records};
+use devices::Devices;
+use processes::{Process, Thread};
+pub use rundown::Turn;
+
+/// The process of the kernel's threads.
+const SYSTEM: u32 = 4;
+/// StackWalk
+const STACK_WALK: u16 = 0x1820;
+/// The class of RT_LostEvent has this type for lost events.
+const LOST_EVENT_TYPE: u8 = 32;
+/// Most frames of a StackWalk.
+const MAX_FRAMES: usize = 192;
+/// Identifiers that are no addresses have these bits: readers take them for the kernel's.
+const KEY: u64 = 0xffff << 48;
+
+/// What a session wants of the system.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The classes.
+    pub masks: Masks,
+    /// The hooks whose call stacks are recorded.
+    pub stacks: Vec<u16>,
+    /// Time between two samples of a CPU, in 100 ns.
+    pub sample_interval: u32,
+}
+
+impl Options {
+    /// Whether call stacks of this event are wanted.
+    pub fn has_stack(&self, hook: u16) -> bool {
+        self.stacks.contains(&hook)
+    }
+}
+
+/// Facts about the machine that records refer to.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    /// Number of CPUs.
+    pub cpus: u16,
+    /// The kernel and its modules.
+    pub images: Vec<Arc<Image>>,
+    /// The routine of each soft interrupt.
+    pub soft_interrupts: Vec<u64>,
+    /// The routine of each system call, by number.
+    pub system_calls: Vec<u64>,
+    /// Numbers of disks by the kernel's device number of the whole disk.
+    pub disks: Vec<Disk>,
+    /// Records of the SystemConfig group: hook, version, fields.
+    pub configuration: Vec<Configuration>,
+    /// Names of the system for SysConfigEx: build, product.
+    pub product: [String; 2],
+}
+
+/// A disk of the machine.
+#[derive(Clone, Debug, Default)]
+pub struct Disk {
+    /// The kernel's device number.
+    pub device: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// A record of the SystemConfig group.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// The hook.
+    pub hook: u16,
+    /// The version.
+    pub version: u8,
+    /// The fields.
+    pub payload: Payload,
+}
+
+/// Makes kernel records from neutral events.
+#[derive(Debug)]
+pub struct Shaper {
+    options: Options,
+    machine: Machine,
+    processes: HashMap<u32, Process>,
+    threads: HashMap<u32, Thread>,
+    cpus: Vec<Cpu>,
+    devices: Devices,
+    /// The last event with a stack: two of one thread have different times.
+    last_stack: (i64, u32),
+    /// Threads that have said their end and still run in the kernel, in order of time.
+    ending: VecDeque<EndingThread>,
+    /// CPUs whose idle threads the rundown has.
+    idle_cpus: Vec<u16>,
+    is_found: bool,
+    /// Records of the rundown at the start have been counted up to this time.
+    found_until: u64,
+}
+
+/// What a CPU does.
+#[derive(Clone, Debug, Default)]
+struct Cpu {
+    /// The thread that runs; `None`: not known.
+    thread: Option<u32>,
+    /// Interrupts whose handlers run, with their begin.
+    interrupts: Vec<(u32, u64)>,
+    /// When the handlers of soft interrupts began; 0: not running.
+    soft_interrupts: [u64; SOFT_INTERRUPTS],
+}
+
+/// A thread on its last way out of the CPU.
+#[derive(Clone, Copy, Debug)]
+struct EndingThread {
+    since: u64,
+    process: u32,
+    thread: u32,
+}
+
+/// A thread that has said its end leaves its CPU within so many nanoseconds, or has left it unseen.
+const END_DELAY: u64 = 5_000_000;
+
+/// Soft interrupts of Linux.
+const SOFT_INTERRUPTS: usize = 16;
+/// Handlers nest at most so deep; what is deeper was lost.
+const DEEPEST_INTERRUPT: usize = 16;
+
+/// The time of a record, in 100 ns.
+fn ticks(time: u64) -> i64 {
+    (time / 100) as i64
+}
+
+impl Shaper {
+    /// A shaper that has seen nothing.
+    pub fn new(options: Options, machine: Machine) -> Shaper {
+        let cpus = vec![Cpu::default(); usize::from(machine.cpus)];
+        Shaper {
+            options,
+            machine,
+            processes: HashMap::new(),
+            threads: HashMap::new(),
+            cpus,
+            devices: Devices::default(),
+            last_stack: (i64::MIN, 0),
+            ending: VecDeque::new(),
+            idle_cpus: Vec::new(),
+            is_found: false,
+            found_until: 0,
+        }
+    }
+
+    /// The kernel and its modules.
+    pub fn kernel_images(&self) -> Vec<Arc<Image>> {
+        self.machine.images.clone()
+    }
+
+    fn has(&self, flag: Flag) -> bool {
+        self.options.masks.has(flag)
+    }
+
+    fn cpu(&mut self, cpu: u16) -> &mut Cpu {
+        let index = usize::from(cpu);
+        if self.cpus.len() <= index {
+            self.cpus.resize(index + 1, Cpu::default());
+        }
+        &mut self.cpus[index]
+    }
+
+    /// The head of a record about an event. The thread of the head is the one that ran.
+    fn head(&self, event: &NeutralEvent<'_>) -> Head {
+        let process = self.process_of(event.thread).unwrap_or(event.process);
+        Head { time: ticks(event.time), cpu: event.cpu, process, thread: event.thread }
+    }
+
+    /// The process that records name for a thread.
+    fn process_of(&self, thread: u32) -> Option<u32> {
+        match thread {
+            0 => Some(0),
+            thread => self.threads.get(&thread).map(|thread| thread.process),
+        }
+    }
+
+    /// Takes an event and adds its records.
+    pub fn take(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        while let Some(first) = self.ending.front().copied()
+            && event.time.saturating_sub(first.since) >= END_DELAY
+        {
+            self.ending.pop_front();
+            self.ended(event, first.process, first.thread, out);
+        }
+        match event.detail {
+            Detail::ProcessFound(facts) => self.process_found(event, facts, out),
+            Detail::ThreadFound { process, thread, name, priority } => {
+                self.thread_found(event, process, (thread, name, priority), out);
+            }
+            Detail::AllFound => self.all_found(event, out),
+            Detail::Fork { .. } => self.forked(event, out),
+            Detail::Exec { process, facts } => self.executed(event, process, facts, out),
+            Detail::Rename { process, thread, name } => {
+                self.renamed(event, process, thread, name, out);
+            }
+            Detail::Exit { process, thread } => self.exited(event, process, thread, out),
+            Detail::Map { process, image } => self.mapped(event, process, image, out),
+            Detail::Switch { old, new } => self.switched(event, old, new, out),
+            Detail::SwitchIn => self.switched_in(event, out),
+            Detail::SwitchOut { state } => self.switched_out(event, state, out),
+            Detail::Wake { thread, is_interrupt } => self.woken(event, thread, is_interrupt, out),
+            Detail::Sample { address } => self.sampled(event, address, out),
+            Detail::Lost { .. } => {
+                self.add_loss(event, out);
+                // Handlers that were running may have ended unseen.
+                let cpu = self.cpu(event.cpu);
+                *cpu = Cpu::default();
+            }
+            _ => self.take_device_event(event, out),
+        }
+    }
+
+    /// Says that events are missing here.
+    fn add_loss(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        let head = Head { process: 0, thread: 0, ..self.head(event) };
+        out.classic(head, etw_types::LOST_EVENT, LOST_EVENT_TYPE, 0, &Payload::new());
+    }
+
+    fn take_device_event(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        match event.detail {
+            Detail::InterruptEnter { line } => {
+                let cpu = self.cpu(event.cpu);
+                cpu.interrupts.truncate(DEEPEST_INTERRUPT - 1);
+                cpu.interrupts.push((line, event.time));
+            }
+            Detail::InterruptExit { line, is_handled } => {
+                self.interrupted(event, line, is_handled, out);
+            }
+            Detail::SoftInterruptEnter { vector } => {
+                if let Some(since) = self.cpu(event.cpu).soft_interrupts.get_mut(vector as usize) {
+                    *since = event.time;
+                }
+            }
+            Detail::SoftInterruptExit { vector } => self.soft_interrupted(event, vector, out),
+            Detail::DiskIssue(request) => self.disk_issued(event, &request, out),
+            Detail::DiskComplete(request) => self.disk_completed(event, &request, out),
+            Detail::Transfer { socket, protocol, is_send, size } => {
+                self.transferred(event, socket, (protocol, is_send, size), out);
+            }
+            Detail::SocketState { socket, old, new, addresses } => {
+                self.socket_changed(event, socket, (old, new), &addresses, out);
+            }
+            Detail::Retransmit { socket, addresses } => {
+                self.retransmitted(event, socket, &addresses, out);
+            }
+            Detail::Fault { address, program_counter, is_hard } => {
+                self.faulted(event, address, program_counter, is_hard, out);
+            }
+            Detail::SyscallEnter { number, arguments } => {
+                self.call_entered(event, number, arguments, out);
+            }
+            Detail::SyscallExit { number, result } => self.call_left(event, number, result, out),
+            _ => {}
+        }
+    }
+
+    /// The time of an event that may have a stack, and the head of its record.
+    fn head_with_stack(&mut self, event: &NeutralEvent<'_>, out: &Records) -> Head {
+        let mut head = self.head(event);
+        head.time = out.not_before(head.time);
+        if self.last_stack == (head.time, head.thread) {
+            // Readers find the event of a stack by time and thread.
+            head.time += 1;
+        }
+        head
+    }
+
+    /// Adds the call stack of the record before, if stacks of `hook` are wanted.
+    fn add_stack(&mut self, head: Head, hook: u16, stack: Stack<'_>, out: &mut Records) {
+        if !self.options.has_stack(hook) || stack.is_empty() {
+            return;
+        }
+        self.last_stack = (head.time, head.thread);
+        let kernel = &stack.kernel[..stack.kernel.len().min(MAX_FRAMES)];
+        let user = &stack.user[..stack.user.len().min(MAX_FRAMES - kernel.len())];
+        let payload = Payload::new()
+            .u64(head.time as u64)
+            .u32(head.process)
+            .u32(head.thread)
+            .u64s(kernel)
+            .u64s(user);
+        out.perf_info(head, STACK_WALK, 2, &payload);
+    }
+}

@@ -1,0 +1,411 @@
+//! Interrupts, disks, networks, memory and system calls.
+
+use std::collections::HashMap;
+
+use super::{KEY, Shaper, ticks};
+use crate::flags::Flag;
+use crate::neutral::{Addresses, DiskOperation, DiskRequest, NeutralEvent};
+use crate::record::{Head, Payload, Records};
+
+const HARD_FAULT: u16 = 0x0220;
+const DEMAND_ZERO: u16 = 0x020b;
+const VIRTUAL_ALLOC: u16 = 0x0262;
+const VIRTUAL_FREE: u16 = 0x0263;
+const SYSCALL_ENTER: u16 = 0x0f33;
+const SYSCALL_EXIT: u16 = 0x0f34;
+const ISR: u16 = 0x0f43;
+const DPC: u16 = 0x0f44;
+const TIMER_DPC: u16 = 0x0f45;
+/// Soft interrupts of timers.
+const TIMER_VECTORS: [u32; 2] = [1, 8];
+/// The addresses that stand for lines of interrupts, which have no routine of their own.
+pub(crate) const INTERRUPT_LINES: u64 = 0xffff_fffe_0000_0000;
+/// Requests, sockets or calls that are remembered; only damage makes more.
+const LIMIT: usize = 1 << 16;
+const PAGE: u32 = 4096;
+const PROTOCOL_UDP: u8 = 17;
+
+const ESTABLISHED: u32 = 1;
+const SYN_SENT: u32 = 2;
+const SYN_RECEIVED: u32 = 3;
+const CLOSED: u32 = 7;
+const LISTENING: u32 = 10;
+/// MAP_ANONYMOUS
+const ANONYMOUS: u64 = 0x20;
+/// MEM_COMMIT and MEM_RESERVE
+const COMMIT_AND_RESERVE: u32 = 0x3000;
+/// MEM_RELEASE
+const RELEASE: u32 = 0x8000;
+
+/// Requests and connections that began and did not end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Devices {
+    /// By device and sector.
+    requests: HashMap<(u32, u64), Request>,
+    sockets: HashMap<u64, Socket>,
+    /// Processes that listen, by port.
+    listeners: HashMap<u16, u32>,
+    /// By thread.
+    calls: HashMap<u32, Call>,
+    next_request: u64,
+}
+
+/// A request of a disk.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    id: u64,
+    since: u64,
+    thread: u32,
+    /// Bytes that are not complete.
+    left: u32,
+    first_sector: u64,
+    size: u32,
+}
+
+/// A connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Socket {
+    process: u32,
+    addresses: Addresses,
+}
+
+/// A system call that has not returned.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    number: u64,
+    arguments: [u64; 6],
+}
+
+/// Numbers of the calls that change memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MemoryCall {
+    Map,
+    Unmap,
+}
+
+fn memory_call(number: u64) -> Option<MemoryCall> {
+    let [map, unmap] = if cfg!(target_arch = "aarch64") { [222, 215] } else { [9, 11] };
+    match number {
+        number if number == map => Some(MemoryCall::Map),
+        number if number == unmap => Some(MemoryCall::Unmap),
+        _ => None,
+    }
+}
+
+impl Shaper {
+    pub(super) fn interrupted(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        line: u32,
+        is_handled: bool,
+        out: &mut Records,
+    ) {
+        let interrupts = &mut self.cpu(event.cpu).interrupts;
+        // Handlers that began later have ended unseen.
+        let Some(at) = interrupts.iter().rposition(|(one, _)| *one == line) else { return };
+        let since = interrupts[at].1;
+        interrupts.truncate(at);
+        if self.has(Flag::INTERRUPT) {
+            let payload = Payload::new()
+                .u64(ticks(since) as u64)
+                .u64(INTERRUPT_LINES + u64::from(line))
+                .u8(u8::from(is_handled))
+                .u16(line as u16)
+                .u8(0);
+            out.perf_info(self.head(event), ISR, 2, &payload);
+        }
+    }
+
+    pub(super) fn soft_interrupted(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        vector: u32,
+        out: &mut Records,
+    ) {
+        let since = match self.cpu(event.cpu).soft_interrupts.get_mut(vector as usize) {
+            Some(since) => std::mem::take(since),
+            None => return,
+        };
+        if since == 0 || !self.has(Flag::DPC) {
+            return;
+        }
+        let hook = if TIMER_VECTORS.contains(&vector) { TIMER_DPC } else { DPC };
+        let routine = self.machine.soft_interrupts.get(vector as usize).copied().unwrap_or(0);
+        let payload = Payload::new().u64(ticks(since) as u64).u64(routine);
+        out.perf_info(self.head(event), hook, 2, &payload);
+    }
+
+    fn disk_number(&self, device: u32) -> u32 {
+        let at = self.machine.disks.iter().position(|disk| disk.device == device);
+        // A disk that came later has its device number.
+        at.map_or(device, |at| at as u32)
+    }
+
+    pub(super) fn disk_issued(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        request: &DiskRequest,
+        out: &mut Records,
+    ) {
+        self.devices.next_request += 1;
+        let id = KEY | self.devices.next_request;
+        let one = Request {
+            id,
+            since: event.time,
+            thread: event.thread,
+            left: request.size,
+            first_sector: request.sector,
+            size: request.size,
+        };
+        let key = (request.device, request.sector);
+        if self.devices.requests.len() < LIMIT {
+            // A request that is issued again keeps its first time.
+            self.devices.requests.entry(key).or_insert(one);
+        }
+        let hook = match request.operation {
+            DiskOperation::Read => 0x010c,
+            DiskOperation::Write => 0x010d,
+            DiskOperation::Flush => 0x010f,
+            DiskOperation::Other => return,
+        };
+        if self.has(Flag::DISK_INIT) {
+            let head = self.head_with_stack(event, out);
+            out.system(head, hook, 3, &Payload::new().u64(id).u32(event.thread));
+            self.add_stack(head, hook, event.stack, out);
+        }
+    }
+
+    pub(super) fn disk_completed(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        request: &DiskRequest,
+        out: &mut Records,
+    ) {
+        let Some(mut one) = self.devices.requests.remove(&(request.device, request.sector)) else {
+            return;
+        };
+        if request.size < one.left {
+            // The rest comes with another completion.
+            one.left -= request.size;
+            let next = request.sector + u64::from(request.size / 512);
+            self.devices.requests.insert((request.device, next), one);
+            return;
+        }
+        let hook = match request.operation {
+            DiskOperation::Read => 0x010a,
+            DiskOperation::Write => 0x010b,
+            DiskOperation::Flush => 0x010e,
+            DiskOperation::Other => return,
+        };
+        if !self.has(Flag::DISK) {
+            return;
+        }
+        let head = self.head(event);
+        let disk = self.disk_number(request.device);
+        // Priority 3 is normal; 2 is that of paging.
+        let flags: u32 = if request.is_background { 0x6_0002 } else { 0x6_0000 };
+        let took = (event.time.saturating_sub(one.since)) / 100;
+        let payload = match request.operation {
+            DiskOperation::Flush => {
+                Payload::new().u32(disk).u32(flags).u64(took).u64(one.id).u32(one.thread)
+            }
+            _ => Payload::new()
+                .u32(disk)
+                .u32(flags)
+                .u32(one.size)
+                .u32(0)
+                .u64(one.first_sector.wrapping_mul(512))
+                .u64(0)
+                .u64(one.id)
+                .u64(took)
+                .u32(one.thread),
+        };
+        out.perf_info(head, hook, 3, &payload);
+    }
+
+    pub(super) fn transferred(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        socket: u64,
+        (protocol, is_send, size): (u8, bool, u32),
+        out: &mut Records,
+    ) {
+        let known = self.devices.sockets.get(&socket).copied().unwrap_or_default();
+        let process = self.process_of(event.thread).unwrap_or(event.process);
+        let kind = if is_send { 0x0a } else { 0x0b };
+        let group = if protocol == PROTOCOL_UDP { 0x0800 } else { 0x0600 };
+        let one = Socket { process, ..known };
+        let milliseconds = (event.time / 1_000_000) as u32;
+        let times = (is_send && protocol != PROTOCOL_UDP).then_some(milliseconds);
+        let head = self.head(event);
+        self.network_record(head, group | kind, (socket, &one), (size, times), out);
+    }
+
+    pub(super) fn socket_changed(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        socket: u64,
+        (old, new): (u32, u32),
+        addresses: &Addresses,
+        out: &mut Records,
+    ) {
+        let devices = &mut self.devices;
+        if devices.sockets.len() >= LIMIT || devices.listeners.len() >= LIMIT {
+            devices.sockets.clear();
+            devices.listeners.clear();
+        }
+        let head = self.head(event);
+        let devices = &mut self.devices;
+        if new == LISTENING {
+            devices.listeners.insert(addresses.local_port, head.process);
+            return;
+        }
+        let one = devices.sockets.entry(socket).or_default();
+        one.addresses = *addresses;
+        // Only these two changes happen in the process that the connection belongs to.
+        match (old, new) {
+            (_, SYN_SENT) => one.process = head.process,
+            (SYN_RECEIVED, ESTABLISHED) => {
+                let listener = devices.listeners.get(&addresses.local_port);
+                one.process = listener.copied().unwrap_or(0);
+            }
+            _ => {}
+        }
+        let one = *one;
+        let kind = match (old, new) {
+            (SYN_SENT, ESTABLISHED) => 0x0c,
+            (SYN_RECEIVED, ESTABLISHED) => 0x0f,
+            (LISTENING, CLOSED) => return,
+            (_, CLOSED) => {
+                devices.sockets.remove(&socket);
+                0x0d
+            }
+            _ => return,
+        };
+        self.network_record(head, 0x0600 | kind, (socket, &one), (0, None), out);
+    }
+
+    pub(super) fn retransmitted(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        socket: u64,
+        addresses: &Addresses,
+        out: &mut Records,
+    ) {
+        let process = self.devices.sockets.get(&socket).map_or(0, |one| one.process);
+        let one = Socket { process, addresses: *addresses };
+        let head = self.head(event);
+        self.network_record(head, 0x060e, (socket, &one), (0, None), out);
+    }
+
+    /// `hook`: that of version 4. `times`: of a TCP send, in milliseconds.
+    fn network_record(
+        &mut self,
+        head: Head,
+        hook: u16,
+        (id, socket): (u64, &Socket),
+        (size, times): (u32, Option<u32>),
+        out: &mut Records,
+    ) {
+        if !self.has(Flag::NETWORK) {
+            return;
+        }
+        let Addresses { is_v6, local, remote, local_port, remote_port } = socket.addresses;
+        let (hook, length) = if is_v6 { (hook + 0x10, 16) } else { (hook, 4) };
+        let mut payload = Payload::new()
+            .u32(socket.process)
+            .u32(size)
+            .bytes(&remote[..length])
+            .bytes(&local[..length])
+            .bytes(&remote_port.to_be_bytes())
+            .bytes(&local_port.to_be_bytes());
+        if let Some(times) = times {
+            payload = payload.u32(times).u32(times);
+        }
+        if matches!(hook & 0xef, 0x0c | 0x0f) {
+            // Options, window and scales of a new connection.
+            payload = payload.u64(0).u32(0).u32(0);
+        }
+        out.perf_info(head, hook, 2, &payload.u32(0).u64(id));
+    }
+
+    pub(super) fn faulted(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        address: u64,
+        program_counter: u64,
+        is_hard: bool,
+        out: &mut Records,
+    ) {
+        if is_hard && self.has(Flag::HARD_FAULTS) {
+            let head = self.head_with_stack(event, out);
+            let payload = Payload::new()
+                .u64(head.time as u64)
+                .u64(0)
+                .u64(address)
+                .u64(0)
+                .u32(event.thread)
+                .u32(PAGE);
+            out.perf_info(head, HARD_FAULT, 2, &payload);
+            self.add_stack(head, HARD_FAULT, event.stack, out);
+        } else if !is_hard && self.has(Flag::ALL_FAULTS) {
+            let head = self.head_with_stack(event, out);
+            let payload = Payload::new().u64(address).u64(program_counter);
+            out.perf_info(head, DEMAND_ZERO, 2, &payload);
+            self.add_stack(head, DEMAND_ZERO, event.stack, out);
+        }
+    }
+
+    pub(super) fn call_entered(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        number: u64,
+        arguments: [u64; 6],
+        out: &mut Records,
+    ) {
+        if self.has(Flag::VIRTUAL_ALLOC)
+            && memory_call(number).is_some()
+            && self.devices.calls.len() < LIMIT
+        {
+            self.devices.calls.insert(event.thread, Call { number, arguments });
+        }
+        if self.has(Flag::SYSCALL) {
+            let routine = self.machine.system_calls.get(number as usize).copied();
+            let head = self.head_with_stack(event, out);
+            // A call without a known routine is shown by its number.
+            let payload = Payload::new().u64(routine.unwrap_or(KEY | number));
+            out.perf_info(head, SYSCALL_ENTER, 2, &payload);
+            self.add_stack(head, SYSCALL_ENTER, event.stack, out);
+        }
+    }
+
+    pub(super) fn call_left(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        number: u64,
+        result: i64,
+        out: &mut Records,
+    ) {
+        let call = self.devices.calls.remove(&event.thread).filter(|call| call.number == number);
+        if let Some(call) = call.filter(|_| !(-4095..0).contains(&result)) {
+            let (hook, base, flags) = match memory_call(number) {
+                Some(MemoryCall::Map) if call.arguments[3] & ANONYMOUS != 0 => {
+                    (VIRTUAL_ALLOC, result as u64, COMMIT_AND_RESERVE)
+                }
+                Some(MemoryCall::Unmap) => (VIRTUAL_FREE, call.arguments[0], RELEASE),
+                _ => (0, 0, 0),
+            };
+            if hook != 0 {
+                let head = self.head_with_stack(event, out);
+                let payload =
+                    Payload::new().u64(base).u64(call.arguments[1]).u32(head.process).u32(flags);
+                out.perf_info(head, hook, 2, &payload);
+                self.add_stack(head, hook, event.stack, out);
+            }
+        }
+        if self.has(Flag::SYSCALL) {
+            let head = self.head(event);
+            out.perf_info(head, SYSCALL_EXIT, 2, &Payload::new().u32(result as u32));
+        }
+    }
+}

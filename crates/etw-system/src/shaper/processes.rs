@@ -1,0 +1,523 @@
+//! Processes, threads and images: Process, Thread and Image events.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use etw_types::Guid;
+
+use super::schedule::windows_priority;
+use super::{EndingThread, KEY, SYSTEM, Shaper, ticks};
+use crate::flags::Flag;
+use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts};
+use crate::record::{Head, Payload, Records};
+
+/// Identities of images: merging adds them on Windows.
+const IMAGE_ID: Guid = Guid::from_u128(0xb3e675d7_2554_4f18_830b_2762732560de);
+const DBG_ID_RSDS: u8 = 36;
+/// The exit status of a process that runs.
+const STILL_ACTIVE: u32 = 259;
+/// `S-1-22-1-uid`: the identifier authority of Unix users.
+const UNIX_USER_AUTHORITY: u8 = 22;
+/// A priority that says nothing.
+const NORMAL_PRIORITY: i32 = 120;
+
+/// A process that lives.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Process {
+    pub facts: ProcessFacts,
+    /// By base.
+    pub images: BTreeMap<u64, Arc<Image>>,
+    /// The ids of its threads.
+    pub threads: Vec<u32>,
+}
+
+impl Process {
+    /// The id that records name.
+    pub fn id(&self) -> u32 {
+        if self.facts.is_kernel { SYSTEM } else { self.facts.id }
+    }
+}
+
+/// A thread that lives.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Thread {
+    /// The process that records name.
+    pub process: u32,
+    pub name: Vec<u8>,
+    pub priority: u8,
+    /// When it left its CPU; 0: not known.
+    pub out_since: u64,
+    /// The stack with which it left its CPU.
+    pub kernel_stack: Vec<u64>,
+    pub user_stack: Vec<u64>,
+}
+
+/// Types of Process and Thread events.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    Start = 1,
+    End = 2,
+    /// It existed when the recording began.
+    Before = 3,
+    /// It exists when the recording ends.
+    After = 4,
+}
+
+impl Shaper {
+    pub(super) fn process_found(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        facts: &ProcessFacts,
+        out: &mut Records,
+    ) {
+        let head = Head { process: facts.id, thread: 0, ..self.head(event) };
+        self.found_until = self.found_until.max(event.time);
+        let process = Process { facts: facts.clone(), ..Process::default() };
+        if !facts.is_kernel {
+            self.process_record(head, Moment::Before, &process, out);
+        }
+        if facts.id == 0 {
+            self.process_record(head, Moment::Before, &system_process(), out);
+        }
+        self.processes.insert(facts.id, process);
+    }
+
+    pub(super) fn thread_found(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        (thread, name, priority): (u32, &[u8], i32),
+        out: &mut Records,
+    ) {
+        let Some(owner) = self.processes.get_mut(&process) else { return };
+        let id = owner.id();
+        let name = name.to_vec();
+        let priority = if thread == 0 { 0 } else { windows_priority(priority) };
+        let one = Thread { process: id, name, priority, ..Thread::default() };
+        let head = Head { time: ticks(event.time), cpu: event.cpu, process: id, thread };
+        if thread == 0 {
+            // One of the idle threads, which all have this id.
+            self.idle_cpus.push(event.cpu);
+            return self.thread_record(head, Moment::Before, 0, &one, out);
+        }
+        owner.threads.push(thread);
+        self.thread_record(head, Moment::Before, thread, &one, out);
+        self.threads.insert(thread, one);
+    }
+
+    /// Adds the process of an event that nothing was known of: its beginning was lost.
+    fn ensure(&mut self, event: &NeutralEvent<'_>, process: u32, thread: u32, out: &mut Records) {
+        if !self.processes.contains_key(&process) {
+            let facts = ProcessFacts { id: process, session: u32::MAX, ..ProcessFacts::default() };
+            self.process_found(event, &facts, out);
+        }
+        if thread != 0 && !self.threads.contains_key(&thread) {
+            self.thread_found(event, process, (thread, &[], NORMAL_PRIORITY), out);
+        }
+    }
+
+    pub(super) fn forked(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        let Detail::Fork { process, parent_process, thread, parent_thread, soon } = event.detail
+        else {
+            return;
+        };
+        if self.threads.contains_key(&thread) {
+            if !self.is_found || event.time <= self.found_until {
+                // The rundown has it already.
+                return;
+            }
+            // It has ended meanwhile; perhaps its end was lost.
+            let owner = self.ending.iter().position(|one| one.thread == thread);
+            let owner =
+                owner.and_then(|at| self.ending.remove(at)).map_or(process, |one| one.process);
+            self.ended(event, owner, thread, out);
+        }
+        self.ensure(event, parent_process, parent_thread, out);
+        let creator = Head {
+            time: ticks(event.time),
+            cpu: event.cpu,
+            process: self.process_of(parent_thread).unwrap_or(parent_process),
+            thread: parent_thread,
+        };
+        if process != parent_process {
+            self.process_started(event, creator, soon, out);
+        }
+        self.ensure_process_only(event, process, out);
+        let Some(owner) = self.processes.get_mut(&process) else { return };
+        owner.threads.push(thread);
+        let id = owner.id();
+        let parent = self.threads.get(&parent_thread).cloned().unwrap_or_default();
+        let name = soon.map_or(parent.name, |soon| soon.name.clone());
+        let one = Thread { process: id, name, priority: parent.priority, ..Thread::default() };
+        self.thread_record(creator, Moment::Start, thread, &one, out);
+        self.threads.insert(thread, one);
+        if process != parent_process && soon.is_none() {
+            self.inherit_images(creator, process, parent_process, out);
+        }
+    }
+
+    fn ensure_process_only(&mut self, event: &NeutralEvent<'_>, process: u32, out: &mut Records) {
+        self.ensure(event, process, 0, out);
+    }
+
+    fn process_started(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        creator: Head,
+        soon: Option<&ExecFacts>,
+        out: &mut Records,
+    ) {
+        let Detail::Fork { process, parent_process, .. } = event.detail else { return };
+        let parent = self.processes.get(&parent_process).map(|parent| parent.facts.clone());
+        let parent = parent.unwrap_or_default();
+        // Without a program of its own it has the parent's name, and no command line: readers then use that of its end.
+        let exec = soon.cloned().unwrap_or(ExecFacts { arguments: Vec::new(), ..parent.exec });
+        let facts = ProcessFacts {
+            id: process,
+            parent: if parent.is_kernel { SYSTEM } else { parent_process },
+            start: event.time,
+            user: exec.user.unwrap_or(parent.user),
+            session: parent.session,
+            is_kernel: parent.is_kernel && soon.is_none(),
+            exec,
+        };
+        let one = Process { facts, ..Process::default() };
+        if !one.facts.is_kernel {
+            self.process_record(creator, Moment::Start, &one, out);
+        }
+        self.processes.insert(process, one);
+    }
+
+    /// The images of a process that runs its parent's program.
+    fn inherit_images(&mut self, head: Head, process: u32, parent: u32, out: &mut Records) {
+        let images = self.processes.get(&parent).map(|parent| parent.images.clone());
+        let Some(images) = images else { return };
+        for image in images.values() {
+            self.image_record(head, 0x030a, process, image, out);
+        }
+        if let Some(one) = self.processes.get_mut(&process) {
+            one.images = images;
+        }
+    }
+
+    pub(super) fn executed(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        facts: &ExecFacts,
+        out: &mut Records,
+    ) {
+        self.ensure(event, process, process, out);
+        // The first thread of a process may have ended before another one executes a program and takes its id.
+        self.ending.retain(|one| one.process != process);
+        let head = self.head(event);
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        let images = std::mem::take(&mut one.images);
+        // The thread that executes a program is the only one left, and has the process's id.
+        let others: Vec<u32> = one.threads.iter().copied().filter(|id| *id != process).collect();
+        let was_kernel = std::mem::take(&mut one.facts.is_kernel);
+        one.facts.exec = facts.clone();
+        if let Some(user) = facts.user {
+            one.facts.user = user;
+        }
+        let started = was_kernel.then(|| one.clone());
+        for image in images.values() {
+            self.image_record(head, 0x1402, process, image, out);
+        }
+        for thread in others {
+            self.end_thread(event, process, thread, out);
+        }
+        if let Some(started) = started {
+            // A helper that the kernel started has been one of its threads so far.
+            self.process_record(head, Moment::Start, &started, out);
+            let ended = self.threads.remove(&process).unwrap_or_default();
+            self.thread_record(head, Moment::End, process, &ended, out);
+            let one = Thread { process, ..ended };
+            self.thread_record(head, Moment::Start, process, &one, out);
+            self.threads.insert(process, one);
+        }
+        if let Some(thread) = self.threads.get_mut(&process) {
+            thread.name = facts.name.clone();
+        }
+    }
+
+    pub(super) fn renamed(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        thread: u32,
+        name: &[u8],
+        out: &mut Records,
+    ) {
+        self.ensure(event, process, thread, out);
+        let head = self.head(event);
+        let Some(one) = self.threads.get_mut(&thread) else { return };
+        if one.name == name {
+            return;
+        }
+        one.name = name.to_vec();
+        let id = one.process;
+        if self.has(Flag::THREAD) {
+            let payload = Payload::new().u32(id).u32(thread).wide(name);
+            out.perf_info(head, 0x0548, 2, &payload);
+        }
+    }
+
+    pub(super) fn exited(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        thread: u32,
+        out: &mut Records,
+    ) {
+        self.ensure(event, process, thread, out);
+        let since = event.time;
+        self.ending.push_back(EndingThread { since, process, thread });
+    }
+
+    /// A thread has run for the last time.
+    pub(super) fn ended(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        thread: u32,
+        out: &mut Records,
+    ) {
+        if !self.threads.contains_key(&thread) {
+            return;
+        }
+        self.end_thread(event, process, thread, out);
+        let is_last = self.processes.get(&process).is_some_and(|one| one.threads.is_empty());
+        let Some(one) = is_last.then(|| self.processes.remove(&process)).flatten() else { return };
+        let head = Head { process: one.id(), thread, ..self.head(event) };
+        for image in one.images.values() {
+            self.image_record(head, 0x1402, process, image, out);
+        }
+        if !one.facts.is_kernel {
+            self.process_record(head, Moment::End, &one, out);
+        }
+    }
+
+    fn end_thread(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        thread: u32,
+        out: &mut Records,
+    ) {
+        let Some(ended) = self.threads.remove(&thread) else { return };
+        if let Some(owner) = self.processes.get_mut(&process) {
+            owner.threads.retain(|id| *id != thread);
+        }
+        let head = Head { time: ticks(event.time), cpu: event.cpu, process: ended.process, thread };
+        self.thread_record(head, Moment::End, thread, &ended, out);
+    }
+
+    pub(super) fn mapped(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        process: u32,
+        image: &Arc<Image>,
+        out: &mut Records,
+    ) {
+        if process != 0 {
+            self.ensure(event, process, 0, out);
+        } else if !self.processes.contains_key(&0) {
+            return;
+        }
+        let head = match self.is_found {
+            true => self.head(event),
+            false => Head { process, thread: 0, ..self.head(event) },
+        };
+        let hook = if self.is_found { 0x030a } else { 0x1403 };
+        let Some(one) = self.processes.get_mut(&process) else { return };
+        let end = image.base.saturating_add(image.size);
+        if one.images.get(&image.base).is_some_and(|known| known == image) {
+            return;
+        }
+        // Mappings that this one replaces.
+        let replaced: Vec<u64> = one
+            .images
+            .range(..end)
+            .filter(|(base, old)| **base + old.size > image.base)
+            .map(|(base, _)| *base)
+            .collect();
+        let replaced: Vec<_> = replaced.iter().filter_map(|base| one.images.remove(base)).collect();
+        if one.facts.exec.path.is_empty() && process != 0 {
+            one.facts.exec.path = image.path.clone();
+        }
+        one.images.insert(image.base, image.clone());
+        for old in replaced {
+            self.image_record(head, 0x1402, process, &old, out);
+        }
+        self.image_record(head, hook, process, image, out);
+    }
+
+    pub(super) fn process_record(
+        &mut self,
+        head: Head,
+        moment: Moment,
+        process: &Process,
+        out: &mut Records,
+    ) {
+        if !self.has(Flag::PROCESS) {
+            return;
+        }
+        let facts = &process.facts;
+        let id = process.id();
+        let is_system = id == SYSTEM || id == 0;
+        let key = KEY | (facts.start / 10_000_000) << 22 & !KEY | u64::from(facts.id);
+        let status = if moment == Moment::End { 0 } else { STILL_ACTIVE };
+        let mut payload = Payload::new()
+            .u64(key)
+            .u32(id)
+            .u32(if is_system { 0 } else { facts.parent })
+            .u32(facts.session)
+            .u32(status)
+            .u64(0)
+            .u32(if id == SYSTEM { 4 } else { 0 });
+        payload = match is_system {
+            true => payload.u32(0),
+            // TOKEN_USER, then the SID.
+            false => payload
+                .u64(KEY | 1)
+                .u64(0)
+                .bytes(&[1, 2, 0, 0, 0, 0, 0, UNIX_USER_AUTHORITY])
+                .u32(1)
+                .u32(facts.user),
+        };
+        let command_line = command_line(&facts.exec.arguments);
+        let payload =
+            payload.ansi(image_name(id, &facts.exec)).wide(&command_line).wide(&[]).wide(&[]);
+        out.system(head, 0x0300 | moment as u16, 4, &payload);
+    }
+
+    pub(super) fn thread_record(
+        &mut self,
+        head: Head,
+        moment: Moment,
+        id: u32,
+        thread: &Thread,
+        out: &mut Records,
+    ) {
+        if !self.has(Flag::THREAD) {
+            return;
+        }
+        let affinity = if id == 0 { 1 << (head.cpu & 63) } else { 0 };
+        let payload = Payload::new()
+            .u32(thread.process)
+            .u32(id)
+            .u64s(&[0, 0, 0, 0, affinity, 0, 0])
+            .u32(0)
+            .bytes(&[thread.priority, 5, 2, 0])
+            .wide(&thread.name);
+        out.system(head, 0x0500 | moment as u16, 3, &payload);
+    }
+
+    pub(super) fn image_record(
+        &mut self,
+        head: Head,
+        hook: u16,
+        process: u32,
+        image: &Image,
+        out: &mut Records,
+    ) {
+        if !self.has(Flag::IMAGE) {
+            return;
+        }
+        let id = &image.build_id;
+        let stamp = id.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+        let head = Head { time: out.not_before(head.time), ..head };
+        if !id.is_empty() && hook != 0x1402 {
+            let mut guid = [0; 16];
+            let known = id.len().min(16);
+            guid[..known].copy_from_slice(&id[..known]);
+            let mut name = file_name(&image.path).to_vec();
+            name.extend(b".debug");
+            let payload =
+                Payload::new().u64(image.base).u32(process).bytes(&guid).u32(0).ansi(&name);
+            out.classic(head, IMAGE_ID, DBG_ID_RSDS, 2, &payload);
+        }
+        let payload = Payload::new()
+            .u64(image.base)
+            .u64(image.size)
+            .u32(process)
+            .u32(0)
+            .u32(stamp)
+            .bytes(&[0; 4])
+            .u64(image.default_base)
+            .bytes(&[0; 16])
+            .wide(&image.path);
+        out.system(head, hook, 3, &payload);
+    }
+}
+
+/// The process of the kernel's threads. The threads' own ids are those of Linux, one of which may be its id, too.
+pub(super) fn system_process() -> Process {
+    let facts = ProcessFacts { is_kernel: true, session: u32::MAX, ..ProcessFacts::default() };
+    Process { facts, ..Process::default() }
+}
+
+/// The last part of a path.
+fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
+}
+
+fn image_name(id: u32, exec: &ExecFacts) -> &[u8] {
+    match (id, file_name(&exec.path)) {
+        (0, _) => b"Idle",
+        (SYSTEM, _) => b"System",
+        (_, []) => &exec.name,
+        (_, name) => name,
+    }
+}
+
+/// Arguments as one line; those that would be read as several are quoted.
+fn command_line(arguments: &[u8]) -> Vec<u8> {
+    let arguments = arguments.strip_suffix(&[0]).unwrap_or(arguments);
+    let mut line = Vec::new();
+    if arguments.is_empty() {
+        return line;
+    }
+    for (index, argument) in arguments.split(|byte| *byte == 0).enumerate() {
+        if index > 0 {
+            line.push(b' ');
+        }
+        let is_plain = !argument.is_empty()
+            && !argument.iter().any(|byte| byte.is_ascii_whitespace() || *byte == b'"');
+        if is_plain {
+            line.extend(argument);
+            continue;
+        }
+        line.push(b'"');
+        let mut backslashes = 0;
+        for byte in argument {
+            if *byte == b'"' {
+                // Backslashes before a quotation mark are doubled, and it has one of its own.
+                line.extend(std::iter::repeat_n(b'\\', backslashes + 1));
+            }
+            backslashes = if *byte == b'\\' { backslashes + 1 } else { 0 };
+            line.push(*byte);
+        }
+        line.extend(std::iter::repeat_n(b'\\', backslashes));
+        line.push(b'"');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_can_be_split_again() {
+        for (arguments, line) in [
+            ("ls\0-l\0", "ls -l"),
+            ("sh\0-c\0echo \"a b\"\0", r#"sh -c "echo \"a b\"""#),
+            ("x\0\0end\\ here\\\0", r#"x "" "end\ here\\""#),
+            ("", ""),
+        ] {
+            assert_eq!(command_line(arguments.as_bytes()), line.as_bytes());
+        }
+    }
+}

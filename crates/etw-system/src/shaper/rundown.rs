@@ -1,0 +1,136 @@
+//! The beginning and the end of a recording: masks, rundowns, configuration.
+
+use super::processes::{Moment, Process, Thread, system_process};
+use super::{Configuration, SYSTEM, Shaper, ticks};
+use crate::flags::{Flag, Masks};
+use crate::neutral::{Detail, NeutralEvent, Stack};
+use crate::record::{Head, Payload, Records};
+use etw_types::Guid;
+
+const HEADER_EXTENSION: u16 = 0x0005;
+const RUNDOWN_COMPLETE: u16 = 0x0008;
+const END_EXTENSION: u16 = 0x0020;
+const COLLECTION_START: u16 = 0x0f49;
+const COLLECTION_END: u16 = 0x0f4a;
+const IMAGE_AT_END: u16 = 0x1404;
+/// `KernelEventVersion` of Windows 10.
+const KERNEL_EVENT_VERSION: u32 = 0x46;
+/// SysConfigEx: merging adds it on Windows.
+const SYSTEM_CONFIG_EX: Guid = Guid::from_u128(0x9b79ee91_b5fd_41c0_a243_4248e266e9d0);
+const BUILD_INFO: u8 = 32;
+
+/// The moment at which a recording begins or ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// The CPU of the controller.
+    pub cpu: u16,
+    /// The process of the controller.
+    pub process: u32,
+    /// The thread of the controller.
+    pub thread: u32,
+}
+
+impl Turn {
+    fn head(self) -> Head {
+        let Turn { time, cpu, process, thread } = self;
+        Head { time: ticks(time), cpu, process, thread }
+    }
+}
+
+fn masks(masks: Masks) -> Payload {
+    let all = masks.0.iter().fold(Payload::new(), |payload, word| payload.u32(*word));
+    all.u32(KERNEL_EVENT_VERSION)
+}
+
+impl Shaper {
+    /// Adds the records with which a recording begins.
+    pub fn begin(&mut self, turn: Turn, out: &mut Records) {
+        out.perf_info(turn.head(), HEADER_EXTENSION, 2, &masks(self.options.masks));
+    }
+
+    /// All processes of the beginning are known.
+    pub(super) fn all_found(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        self.is_found = true;
+        self.found_until = self.found_until.max(event.time);
+        let head = Head { process: 0, thread: 0, ..self.head(event) };
+        self.interval_record(head, COLLECTION_START, out);
+        out.perf_info(head, RUNDOWN_COMPLETE, 2, &Payload::new());
+    }
+
+    fn interval_record(&mut self, head: Head, hook: u16, out: &mut Records) {
+        if self.has(Flag::PROFILE) {
+            let interval = self.options.sample_interval;
+            let payload = Payload::new().u32(0).u32(interval).u32(interval).wide(b"Timer");
+            out.perf_info(head, hook, 3, &payload);
+        }
+    }
+
+    /// Adds the records with which a recording ends: configuration, and everything that still exists.
+    pub fn finish(&mut self, turn: Turn, out: &mut Records) {
+        let head = turn.head();
+        let Turn { time, cpu, process, thread } = turn;
+        let (stack, detail) = (Stack::default(), Detail::AllFound);
+        let now = NeutralEvent { time, cpu, process, thread, stack, detail };
+        for one in std::mem::take(&mut self.ending) {
+            self.ended(&now, one.process, one.thread, out);
+        }
+        for Configuration { hook, version, payload } in
+            std::mem::take(&mut self.machine.configuration)
+        {
+            out.system(head, hook, version, &payload);
+        }
+        let [build, product] = std::mem::take(&mut self.machine.product);
+        if !build.is_empty() {
+            let payload = Payload::new().u64(0).wide(build.as_bytes()).wide(product.as_bytes());
+            out.classic(head, SYSTEM_CONFIG_EX, BUILD_INFO, 0, &payload);
+        }
+        out.perf_info(head, END_EXTENSION, 2, &masks(self.options.masks));
+        self.run_down(head, out);
+        self.interval_record(head, COLLECTION_END, out);
+        out.perf_info(head, HEADER_EXTENSION, 2, &masks(Masks::default()));
+        out.perf_info(head, RUNDOWN_COMPLETE, 2, &Payload::new());
+    }
+
+    fn run_down(&mut self, head: Head, out: &mut Records) {
+        let mut processes: Vec<_> = std::mem::take(&mut self.processes).into_values().collect();
+        // The idle process, the kernel's threads, the rest.
+        processes.sort_by_key(|one| (one.facts.id != 0, !one.facts.is_kernel, one.facts.id));
+        let mut is_system_due = processes.first().is_some_and(|one| one.facts.id == 0);
+        let system = Head { process: SYSTEM, thread: 0, ..head };
+        for process in &processes {
+            if is_system_due && process.facts.id != 0 && !process.facts.is_kernel {
+                is_system_due = false;
+                self.process_record(system, Moment::After, &system_process(), out);
+            }
+            self.run_process_down(head, process, out);
+        }
+        if is_system_due {
+            self.process_record(system, Moment::After, &system_process(), out);
+        }
+    }
+
+    fn run_process_down(&mut self, head: Head, process: &Process, out: &mut Records) {
+        let id = process.id();
+        let mut threads = process.threads.clone();
+        threads.sort_unstable();
+        for number in threads {
+            let Some(thread) = self.threads.remove(&number) else { continue };
+            let head = Head { process: id, thread: number, ..head };
+            self.thread_record(head, Moment::After, number, &thread, out);
+        }
+        let head = Head { process: id, thread: 0, ..head };
+        if id == 0 {
+            for cpu in std::mem::take(&mut self.idle_cpus) {
+                self.thread_record(Head { cpu, ..head }, Moment::After, 0, &Thread::default(), out);
+            }
+        }
+        if !process.facts.is_kernel {
+            self.process_record(head, Moment::After, process, out);
+        }
+        for image in process.images.values() {
+            self.image_record(head, IMAGE_AT_END, id, image, out);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Context switches, wake-ups and samples: CSwitch, ReadyThread, SampledProfile.
+
+use super::{Shaper, ticks};
+use crate::flags::Flag;
+use crate::neutral::{NeutralEvent, Stack, SwitchedIn, SwitchedOut, ThreadState};
+use crate::record::{Head, Payload, Records};
+
+const CSWITCH: u16 = 0x0524;
+const READY_THREAD: u16 = 0x0532;
+const SAMPLED_PROFILE: u16 = 0x0f2e;
+/// A tick of Windows' wait times, in nanoseconds.
+const WAIT_TICK: u64 = 15_625_000;
+/// Real-time priorities of the kernel are below this one.
+const REAL_TIME: i32 = 100;
+const NICE_0: i32 = 120;
+
+/// Windows' priority for one of the kernel: real-time 31 to 16, others 15 to 1, of which 8 is normal.
+pub(super) fn windows_priority(priority: i32) -> u8 {
+    let windows = match priority {
+        ..0 => 31,
+        0..REAL_TIME => 31 - priority * 15 / (REAL_TIME - 1),
+        REAL_TIME..NICE_0 => 8 + (NICE_0 - priority) * 7 / 20,
+        _ => 8 - (priority.min(139) - NICE_0) * 7 / 19,
+    };
+    windows as u8
+}
+
+/// State and wait reason of Windows.
+struct WaitState {
+    state: u8,
+    reason: u8,
+}
+
+fn wait_state(state: ThreadState) -> WaitState {
+    const READY: u8 = 1;
+    const TERMINATED: u8 = 4;
+    const WAITING: u8 = 5;
+    let (state, reason) = match state {
+        ThreadState::Preempted => (READY, 32),
+        ThreadState::Ready => (READY, 33),
+        ThreadState::Sleeping => (WAITING, 6),
+        ThreadState::Blocked => (WAITING, 0),
+        ThreadState::Stopped => (WAITING, 5),
+        ThreadState::Idle => (WAITING, 15),
+        ThreadState::Dead => (TERMINATED, 22),
+    };
+    WaitState { state, reason }
+}
+
+impl Shaper {
+    pub(super) fn switched(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        old: SwitchedOut,
+        new: SwitchedIn,
+        out: &mut Records,
+    ) {
+        self.change_thread(event, old, new, out);
+        let is_ending = |one: &super::EndingThread| one.thread == old.thread;
+        if old.state == ThreadState::Dead
+            && let Some(at) = self.ending.iter().position(is_ending)
+            && let Some(one) = self.ending.remove(at)
+        {
+            self.ended(event, one.process, one.thread, out);
+        }
+    }
+
+    fn change_thread(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        old: SwitchedOut,
+        new: SwitchedIn,
+        out: &mut Records,
+    ) {
+        let keeps_stacks = self.options.has_stack(CSWITCH);
+        let is_user = self.process_of(old.thread).is_some_and(|process| process > super::SYSTEM);
+        let old_priority = if old.thread == 0 { 0 } else { windows_priority(old.priority) };
+        let new_priority = if new.thread == 0 { 0 } else { windows_priority(new.priority) };
+        if let Some(thread) = self.threads.get_mut(&old.thread) {
+            thread.out_since = event.time;
+            thread.priority = old_priority;
+            if keeps_stacks {
+                thread.kernel_stack.clear();
+                thread.kernel_stack.extend(event.stack.kernel);
+                thread.user_stack.clear();
+                thread.user_stack.extend(event.stack.user);
+            }
+        }
+        let before = self.cpu(event.cpu).thread.replace(new.thread);
+        if before.is_some_and(|before| before != old.thread) && self.has(Flag::SWITCH) {
+            // The kernel leaves switches out now and then, and says nothing.
+            self.add_loss(event, out);
+        }
+        let mut waited = 0;
+        let mut stacks = (Vec::new(), Vec::new());
+        if let Some(thread) = self.threads.get_mut(&new.thread) {
+            thread.priority = new_priority;
+            if thread.out_since > 0 {
+                waited = event.time.saturating_sub(thread.out_since) / WAIT_TICK;
+            }
+            // The stack with which it left a CPU is the one with which it comes back.
+            stacks.0 = std::mem::take(&mut thread.kernel_stack);
+            stacks.1 = std::mem::take(&mut thread.user_stack);
+        }
+        if !self.has(Flag::SWITCH) {
+            return;
+        }
+        let process = self.process_of(new.thread).unwrap_or(0);
+        let time = out.not_before(ticks(event.time));
+        let mut head = Head { time, cpu: event.cpu, process, thread: new.thread };
+        if self.last_stack == (time, new.thread) {
+            head.time += 1;
+        }
+        let wait = wait_state(old.state);
+        let payload = Payload::new()
+            .u32(new.thread)
+            .u32(old.thread)
+            .bytes(&[new_priority, old_priority, 0, 0, wait.reason, u8::from(is_user)])
+            .bytes(&[wait.state, event.cpu as u8])
+            .u32(u32::try_from(waited).unwrap_or(u32::MAX))
+            .u32(0);
+        out.perf_info(head, CSWITCH, 4, &payload);
+        let stack = Stack { kernel: &stacks.0, user: &stacks.1 };
+        self.add_stack(head, CSWITCH, stack, out);
+        if let Some(thread) = self.threads.get_mut(&new.thread) {
+            // The memory is used again.
+            (thread.kernel_stack, thread.user_stack) = stacks;
+            thread.kernel_stack.clear();
+            thread.user_stack.clear();
+        }
+    }
+
+    /// A thread of the recorded program begins to run: its CPU was doing something unknown, which is shown as idle.
+    pub(super) fn switched_in(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        let old = self.cpu(event.cpu).thread.unwrap_or(0);
+        if old == event.thread {
+            return;
+        }
+        let out_of = SwitchedOut { thread: old, priority: NICE_0, state: ThreadState::Ready };
+        let new = SwitchedIn { thread: event.thread, priority: NICE_0 };
+        self.switched(event, out_of, new, out);
+    }
+
+    pub(super) fn switched_out(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        state: ThreadState,
+        out: &mut Records,
+    ) {
+        let cpu = self.cpu(event.cpu);
+        let known = cpu.thread.replace(event.thread);
+        let new = SwitchedIn { thread: 0, priority: NICE_0 };
+        if known.is_some_and(|thread| thread != event.thread) {
+            // Its beginning was lost.
+            let out_of = SwitchedOut {
+                thread: known.unwrap_or(0),
+                priority: NICE_0,
+                state: ThreadState::Ready,
+            };
+            let new = SwitchedIn { thread: event.thread, priority: NICE_0 };
+            self.switched(event, out_of, new, out);
+        }
+        let out_of = SwitchedOut { thread: event.thread, priority: NICE_0, state };
+        self.switched(event, out_of, new, out);
+    }
+
+    pub(super) fn woken(
+        &mut self,
+        event: &NeutralEvent<'_>,
+        thread: u32,
+        is_interrupt: bool,
+        out: &mut Records,
+    ) {
+        if !self.has(Flag::READY) {
+            return;
+        }
+        let head = self.head_with_stack(event, out);
+        let payload = Payload::new().u32(thread).bytes(&[1, 0, u8::from(is_interrupt), 0]);
+        out.perf_info(head, READY_THREAD, 2, &payload);
+        self.add_stack(head, READY_THREAD, event.stack, out);
+    }
+
+    pub(super) fn sampled(&mut self, event: &NeutralEvent<'_>, address: u64, out: &mut Records) {
+        if !self.has(Flag::PROFILE) {
+            return;
+        }
+        let head = self.head_with_stack(event, out);
+        let priority = self.threads.get(&event.thread).map_or(0, |thread| thread.priority);
+        let cpu = self.cpu(event.cpu);
+        let in_soft = u8::from(cpu.soft_interrupts.iter().any(|since| *since > 0));
+        let in_interrupt = u8::from(!cpu.interrupts.is_empty());
+        let flags = in_soft | in_interrupt << 1 | priority << 3;
+        let payload = Payload::new().u64(address).u32(event.thread).u16(1).bytes(&[flags, 0]);
+        out.perf_info(head, SAMPLED_PROFILE, 2, &payload);
+        self.add_stack(head, SAMPLED_PROFILE, event.stack, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::windows_priority;
+
+    #[test]
+    fn priorities_have_the_order_of_the_kernels() {
+        let ends = [-1, 0, 99, 100, 119, 120, 121, 139].map(windows_priority);
+        assert_eq!(ends, [31, 31, 16, 15, 8, 8, 8, 1]);
+        assert!((0..139).all(|linux| windows_priority(linux) >= windows_priority(linux + 1)));
+    }
+}

@@ -1,0 +1,171 @@
+//! Facts about the machine as SystemConfig records.
+
+use std::path::Path;
+
+use crate::record::Payload;
+use crate::shaper::{Configuration, Disk};
+
+/// Architectures of Windows.
+const X64: u16 = 9;
+const ARM64: u16 = 12;
+const HIGHEST_USER_ADDRESS: u64 = 0x7fff_fffe_ffff;
+const GRANULARITY: u32 = 65536;
+const SECTOR: u32 = 512;
+/// Sectors of a track and tracks of a cylinder of disks that have none.
+const TRACK: u32 = 63;
+const CYLINDER: u32 = 255;
+
+fn read(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+/// The disks, in the order of their numbers.
+pub(crate) fn disks() -> Vec<Disk> {
+    let entries = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    let disk = |name: String| {
+        let size: u64 = read(format!("/sys/block/{name}/size")).parse().ok()?;
+        let device = read(format!("/sys/block/{name}/dev"));
+        let (major, minor) = device.split_once(':')?;
+        let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+        // The kernel's own form of a device number.
+        (size > 0).then_some(Disk { device: major << 20 | minor, name })
+    };
+    names.into_iter().filter_map(disk).collect()
+}
+
+/// Release and version of the kernel, and the name of the distribution.
+pub(crate) fn product() -> [String; 2] {
+    let release = read("/proc/sys/kernel/osrelease");
+    let version = read("/proc/sys/kernel/version");
+    let system = read("/etc/os-release");
+    let pretty = system.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    let product = pretty.map_or("Linux", |name| name.trim_matches('"')).to_owned();
+    [format!("{release} {version}"), product]
+}
+
+/// All records, in Windows' order.
+pub(crate) fn configuration(cpus: u16, disks: &[Disk]) -> Vec<Configuration> {
+    let mut all = vec![cpu(cpus)];
+    all.extend(disks.iter().enumerate().map(|(number, disk)| physical_disk(number as u32, disk)));
+    all.extend(networks());
+    all.push(platform());
+    all.extend(interrupts());
+    all
+}
+
+fn cpu(cpus: u16) -> Configuration {
+    let info = read("/proc/cpuinfo");
+    let field = |name: &str| {
+        let line = info.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    let number = |name: &str| field(name).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+    let memory = read("/proc/meminfo");
+    let kilobytes: u64 = memory
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("MemTotal:")?.split_ascii_whitespace().next()?.parse().ok()
+        })
+        .unwrap_or(0);
+    // SAFETY: takes and returns a number.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u32;
+    let architecture = if cfg!(target_arch = "aarch64") { ARM64 } else { X64 };
+    let revision = (number("model") as u16) << 8 | number("stepping") as u16 & 0xff;
+    let payload = Payload::new()
+        .u32(number("cpu MHz") as u32)
+        .u32(u32::from(cpus))
+        .u32((kilobytes >> 10) as u32)
+        .u32(page)
+        .u32(GRANULARITY)
+        .fixed(read("/proc/sys/kernel/hostname").as_bytes(), 256)
+        .fixed(b"", 134)
+        .u64(0)
+        .u64(HIGHEST_USER_ADDRESS)
+        .u16(architecture)
+        .u16(number("cpu family") as u16)
+        .u16(revision)
+        .bytes(&[1, 1])
+        .u32(0);
+    Configuration { hook: 0x0b0a, version: 3, payload }
+}
+
+fn physical_disk(number: u32, disk: &Disk) -> Configuration {
+    let folder = format!("/sys/block/{}", disk.name);
+    let sectors: u64 = read(format!("{folder}/size")).parse().unwrap_or(0);
+    let model = read(format!("{folder}/device/model"));
+    let name = if model.is_empty() { disk.name.clone() } else { format!("{} {model}", disk.name) };
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let partitions = entries.filter(|entry| entry.path().join("partition").exists()).count();
+    let has_cache = read(format!("{folder}/queue/write_cache")) == "write back";
+    let payload = Payload::new()
+        .u32(number)
+        .u32(SECTOR)
+        .u32(TRACK)
+        .u32(CYLINDER)
+        .u64(sectors / u64::from(TRACK * CYLINDER))
+        .bytes(&[0; 16])
+        .fixed(name.as_bytes(), 256)
+        .u32(partitions as u32)
+        .bytes(&[u8::from(has_cache), 0])
+        .bytes(&[0; 10]);
+    Configuration { hook: 0x0b0b, version: 2, payload }
+}
+
+fn networks() -> Vec<Configuration> {
+    let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    let network = |name: String| {
+        let text = read(format!("/sys/class/net/{name}/address"));
+        let mut address = [0; 8];
+        let bytes = text.split(':').filter_map(|byte| u8::from_str_radix(byte, 16).ok());
+        let mut length = 0;
+        for (to, byte) in address.iter_mut().zip(bytes) {
+            *to = byte;
+            length += 1;
+        }
+        let index = read(format!("/sys/class/net/{name}/ifindex")).parse().unwrap_or(0);
+        let payload = Payload::new()
+            .bytes(&address)
+            .u32(length)
+            .u32(index)
+            .u32(index)
+            .wide(name.as_bytes())
+            .wide(b"")
+            .wide(b"");
+        Configuration { hook: 0x0b0d, version: 2, payload }
+    };
+    names.into_iter().map(network).collect()
+}
+
+fn platform() -> Configuration {
+    let of = |name: &str| read(format!("/sys/class/dmi/id/{name}"));
+    let payload = Payload::new()
+        .wide(of("sys_vendor").as_bytes())
+        .wide(of("product_name").as_bytes())
+        .wide(of("bios_date").as_bytes())
+        .wide(of("bios_version").as_bytes());
+    Configuration { hook: 0x0b19, version: 2, payload }
+}
+
+fn interrupts() -> Vec<Configuration> {
+    let mut lines = crate::process_files::numbered("/sys/kernel/irq");
+    lines.truncate(4096);
+    let interrupt = |line: u32| {
+        let actions = read(format!("/sys/kernel/irq/{line}/actions"));
+        let units = actions.encode_utf16().count() as u32 + 1;
+        let payload = Payload::new()
+            .u64(u64::MAX)
+            .u16(0)
+            .u16(0)
+            .u32(line)
+            .u32(units)
+            .wide(actions.as_bytes());
+        (!actions.is_empty()).then_some(Configuration { hook: 0x0b15, version: 3, payload })
+    };
+    lines.into_iter().filter_map(interrupt).collect()
+}

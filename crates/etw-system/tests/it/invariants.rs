@@ -1,0 +1,171 @@
+//! What holds in every recording: the rules by which Windows' readers put records together.
+
+use std::collections::{HashMap, HashSet};
+
+use etw_system::record::Records;
+use etw_types::le;
+
+/// A record that has left the queue.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    pub time: i64,
+    pub cpu: u16,
+    pub process: u32,
+    pub thread: u32,
+    /// 0: a classic record.
+    pub hook: u16,
+    pub payload: Vec<u8>,
+}
+
+impl Taken {
+    pub fn u32(&self, at: usize) -> u32 {
+        le::u32(&self.payload, at).unwrap()
+    }
+
+    pub fn u64(&self, at: usize) -> u64 {
+        le::u64(&self.payload, at).unwrap()
+    }
+}
+
+/// Takes all records out of a queue.
+pub fn take_all(records: &mut Records) -> Vec<Taken> {
+    let mut all = Vec::new();
+    while let Some(record) = records.peek() {
+        all.push(Taken {
+            time: record.time,
+            cpu: record.cpu,
+            process: record.process,
+            thread: record.thread,
+            hook: record.hook().unwrap_or(0),
+            payload: record.payload.to_vec(),
+        });
+        records.pop();
+    }
+    all
+}
+
+/// Checks a recording from its beginning to its end.
+pub fn check(records: &[Taken]) {
+    check_order(records);
+    check_switches(records);
+    check_lives(records);
+    check_stacks(records);
+}
+
+pub fn check_order(records: &[Taken]) {
+    for pair in records.windows(2) {
+        assert!(pair[0].time <= pair[1].time, "{:?} before {:?}", pair[0], pair[1]);
+    }
+}
+
+/// Whether a record says that events are missing: the one classic record without fields.
+fn is_loss(record: &Taken) -> bool {
+    record.hook == 0 && record.payload.is_empty()
+}
+
+/// On each CPU the thread that a switch leaves is the one that the switch before brought, or a loss is recorded between them;
+/// no thread runs on two CPUs.
+pub fn check_switches(records: &[Taken]) {
+    let mut running: HashMap<u16, u32> = HashMap::new();
+    let mut lost = HashSet::new();
+    for record in records {
+        if is_loss(record) {
+            lost.insert(record.cpu);
+            running.remove(&record.cpu);
+        }
+        if record.hook != 0x0524 {
+            continue;
+        }
+        let (new, old) = (record.u32(0), record.u32(4));
+        if let Some(before) = running.insert(record.cpu, new) {
+            assert_eq!(before, old, "a switch is missing before {record:?}");
+        }
+        let places = running.values().filter(|thread| **thread == new).count();
+        assert!(
+            new == 0 || places == 1 || !lost.is_empty(),
+            "thread {new} runs on {places} CPUs: {record:?}"
+        );
+    }
+}
+
+/// Each process, thread and image has one beginning and one end, and events of a thread lie between its own.
+pub fn check_lives(records: &[Taken]) {
+    let mut processes = HashSet::new();
+    let mut threads: HashMap<u32, u32> = HashMap::new();
+    let mut images = HashSet::new();
+    for record in records {
+        match record.hook {
+            0x0301 | 0x0303 => assert!(processes.insert(record.u32(8)), "begins twice: {record:?}"),
+            0x0302 | 0x0304 => assert!(processes.remove(&record.u32(8)), "ends twice: {record:?}"),
+            0x0501 | 0x0503 => {
+                let (process, thread) = (record.u32(0), record.u32(4));
+                assert!(processes.contains(&process), "a thread of no process: {record:?}");
+                let before = threads.insert(thread, process);
+                assert!(before.is_none() || thread == 0, "begins twice: {record:?}");
+            }
+            0x0502 | 0x0504 if record.u32(4) != 0 => {
+                assert_eq!(threads.remove(&record.u32(4)), Some(record.u32(0)), "{record:?}");
+            }
+            0x030a | 0x1403 => {
+                let (base, process) = (record.u64(0), record.u32(16));
+                assert!(processes.contains(&process), "an image of no process: {record:?}");
+                assert!(images.insert((process, base)), "loaded twice: {record:?}");
+            }
+            0x1402 | 0x1404 => {
+                let (base, process) = (record.u64(0), record.u32(16));
+                assert!(images.remove(&(process, base)), "unloaded twice: {record:?}");
+            }
+            0x0f2e => {
+                let thread = record.u32(8);
+                assert!(threads.contains_key(&thread), "a sample of no thread: {record:?}");
+            }
+            _ => {}
+        }
+    }
+    threads.remove(&0);
+    assert!(processes.is_empty(), "without an end: {processes:?}");
+    assert!(threads.is_empty(), "without an end: {threads:?}");
+    assert!(images.is_empty(), "without an end: {images:?}");
+}
+
+/// A stack lies directly behind its event, has its time and CPU, and names its thread; no two of one thread have one time.
+pub fn check_stacks(records: &[Taken]) {
+    let mut seen = HashSet::new();
+    for (at, record) in records.iter().enumerate().filter(|(_, record)| record.hook == 0x1820) {
+        let event = &records[at - 1];
+        assert_eq!((record.u64(0) as i64, record.cpu), (event.time, event.cpu), "{record:?}");
+        match event.hook {
+            0x0524 => assert_eq!(record.u32(12), event.u32(0)),
+            0x0f2e => assert_eq!(record.u32(12), event.u32(8)),
+            _ => {}
+        }
+        assert!(seen.insert((record.u64(0), record.u32(12))), "two stacks: {record:?}");
+        let frames = (record.payload.len() - 16) / 8;
+        assert!((1..=192).contains(&frames));
+    }
+}
+
+/// Takes all records out of a recorder.
+#[cfg(target_os = "linux")]
+pub fn take_from(recorder: &mut etw_system::Recorder, all: &mut Vec<Taken>) {
+    while let Some(record) = recorder.peek() {
+        all.push(Taken {
+            time: record.time,
+            cpu: record.cpu,
+            process: record.process,
+            thread: record.thread,
+            hook: record.hook().unwrap_or(0),
+            payload: record.payload.to_vec(),
+        });
+        recorder.pop();
+    }
+}
+
+/// Checks a recording of a machine that others use, too.
+#[cfg(target_os = "linux")]
+pub fn check_live(records: &[Taken]) {
+    check_order(records);
+    check_stacks(records);
+    check_switches(records);
+    check_lives(records);
+}

@@ -1,0 +1,84 @@
+//! The recorder on this machine. Tests that the machine refuses say so and pass.
+#![cfg(target_os = "linux")]
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use etw_system::flags::Masks;
+use etw_system::{Options, Recorder};
+
+use crate::invariants::{Taken, check_live, take_from};
+
+fn record(
+    flags: &str,
+    process: Option<u32>,
+    run: impl FnOnce(&mut Recorder),
+) -> Option<Vec<Taken>> {
+    let masks = Masks::parse(flags).unwrap().masks;
+    let options = Options { masks, stacks: vec![0x0f2e, 0x0524], sample_interval: 10_000 };
+    let mut recorder = match Recorder::open(options, process) {
+        Ok(recorder) => recorder,
+        Err(error) => {
+            eprintln!("left out: {error}");
+            return None;
+        }
+    };
+    recorder.begin().unwrap();
+    let mut all = Vec::new();
+    run(&mut recorder);
+    recorder.poll();
+    take_from(&mut recorder, &mut all);
+    recorder.finish();
+    take_from(&mut recorder, &mut all);
+    recorder.take_lost();
+    Some(all)
+}
+
+/// OV-23: this program's own samples, with and without rights.
+#[test]
+fn a_program_that_computes_is_sampled() {
+    let spin = |_: &mut Recorder| {
+        let end = Instant::now() + Duration::from_millis(200);
+        let mut sum = 0u64;
+        while Instant::now() < end {
+            sum = std::hint::black_box(sum.wrapping_mul(3) + 1);
+        }
+    };
+    let own = std::process::id();
+    let Some(records) = record("process,thread,img,profile", Some(own), spin) else { return };
+    check_live(&records);
+    let samples = records.iter().filter(|record| record.hook == 0x0f2e && record.process == own);
+    let stacks = records.iter().filter(|record| record.hook == 0x1820 && record.u32(8) == own);
+    let (samples, stacks) = (samples.count(), stacks.count());
+    // The machine may be busy with others.
+    assert!(samples >= 5, "{samples}");
+    assert!(stacks * 10 >= samples * 9, "{stacks} of {samples}");
+}
+
+/// OV-23: a child's whole life, and chains of switches without gaps.
+#[test]
+fn a_child_is_recorded_from_its_start_to_its_end() {
+    let run = |recorder: &mut Recorder| {
+        let mut child = Command::new("sh").args(["-c", "sleep 0.2; exit 3"]).spawn().unwrap();
+        // Its command line is read while it runs.
+        while child.try_wait().unwrap().is_none() {
+            recorder.poll();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Records come within the recorder's delay.
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let Some(records) = record("process,thread,img,cswitch", None, run) else { return };
+    check_live(&records);
+    let own = std::process::id();
+    let children: Vec<&Taken> =
+        records.iter().filter(|record| record.hook == 0x0301 && record.u32(12) == own).collect();
+    let is_shell = |record: &&&Taken| {
+        let text = String::from_utf8_lossy(&record.payload).replace('\0', "");
+        text.contains("sleep 0.2")
+    };
+    let Some(shell) = children.iter().find(is_shell) else { panic!("no shell among {children:?}") };
+    let id = shell.u32(8);
+    assert!(records.iter().any(|record| record.hook == 0x0302 && record.u32(8) == id));
+    assert!(records.iter().any(|record| record.hook == 0x030a && record.u32(16) == id));
+}

@@ -1,0 +1,7 @@
+//! Integration tests of the crate: the shaper from neutral events, without rights; the recorder where the machine permits it.
+
+mod invariants;
+mod live;
+mod perf_records;
+mod replay;
+mod shaper;

@@ -1,0 +1,80 @@
+//! Records of perf rings: damage is refused, and nothing that is read goes beyond the record.
+#![cfg(target_os = "linux")]
+
+use etw_system::neutral::Detail;
+use etw_system::perf::{Kind, Layout, PerfDetail, Scratch, Tracepoint, parse};
+
+pub fn record(kind: u32, misc: u16, body: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(kind.to_le_bytes());
+    bytes.extend(misc.to_le_bytes());
+    bytes.extend(((8 + body.len()) as u16).to_le_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+pub fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn a_fork_is_read_with_its_trailer() {
+    // pid, ppid, tid, ptid, time; trailer: pid, tid, time, cpu, identifier
+    let body = words(&[60, 50, 61, 51, 0, 0, 50, 51, 999, 0, 1, 0, 7, 0]);
+    let bytes = record(7, 0, &body);
+    let mut scratch = Scratch::default();
+    let parsed = parse(&bytes, |_| None, &mut scratch).unwrap();
+    assert_eq!((parsed.time, parsed.cpu, parsed.process, parsed.thread), (999, 1, 50, 51));
+    let PerfDetail::Neutral(Detail::Fork { process: 60, parent_process: 50, thread: 61, .. }) =
+        parsed.detail
+    else {
+        panic!("{parsed:?}");
+    };
+}
+
+#[test]
+fn a_call_chain_is_divided_at_its_markers() {
+    let kinds = Kind::Sample { has_stack: true };
+    let mut body = Vec::new();
+    // identifier, address, pid and tid, time, cpu, chain
+    for number in [7u64, 0x4010, 50 | 51 << 32, 999, 1, 5, -128i64 as u64, 0xffff_ffff_8100_0000] {
+        body.extend(number.to_le_bytes());
+    }
+    for number in [-512i64 as u64, 0x4010u64, 0x4020] {
+        body.extend(number.to_le_bytes());
+    }
+    let bytes = record(9, 0, &body);
+    let mut scratch = Scratch::default();
+    let parsed = parse(&bytes, |_| Some(&kinds), &mut scratch).unwrap();
+    assert_eq!(parsed.stack.kernel, [0xffff_ffff_8100_0000]);
+    assert_eq!(parsed.stack.user, [0x4010, 0x4020]);
+}
+
+#[test]
+fn a_record_may_be_cut_anywhere() {
+    let layout = Layout::parse(
+        "\tfield:int pid;\toffset:8;\tsize:4;\tsigned:1;\n",
+        Tracepoint::Waking.fields(),
+    );
+    let kinds = [
+        Kind::Side,
+        Kind::Sample { has_stack: true },
+        Kind::Fault { is_hard: true, has_stack: true },
+        Kind::Tracepoint { point: Tracepoint::Waking, layout, has_stack: true },
+    ];
+    let mut seed = 1u64;
+    for round in 0..20_000u32 {
+        let mut next = || {
+            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (seed >> 33) as u32
+        };
+        let size = (next() % 200) as usize;
+        let body: Vec<u8> =
+            (0..size).map(|_| if next() % 3 == 0 { next() as u8 } else { 0 }).collect();
+        let bytes = record(1 + round % 16, (next() % 4 * 0x2000) as u16, &body);
+        let kind = &kinds[next() as usize % kinds.len()];
+        let mut scratch = Scratch::default();
+        // It may say anything, but must not panic.
+        let _ = parse(&bytes, |_| Some(kind), &mut scratch);
+    }
+}

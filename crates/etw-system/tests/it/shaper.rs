@@ -1,0 +1,339 @@
+//! The shaper, from neutral events that were recorded or made up. OV-23.
+
+use std::sync::Arc;
+
+use etw_system::flags::{Flag, Masks};
+use etw_system::neutral::*;
+use etw_system::record::Records;
+use etw_system::{Machine, Options, Shaper, Turn};
+
+use crate::invariants::{Taken, check, take_all};
+
+const SECOND: u64 = 1_000_000_000;
+const TURN: Turn = Turn { time: SECOND, cpu: 0, process: 50, thread: 50 };
+
+/// A machine with the processes 0, 4 (with kernel threads 2 and 4), 1 and 50.
+pub struct Machinery {
+    shaper: Shaper,
+    out: Records,
+}
+
+pub fn all_flags() -> Masks {
+    let mut masks = Masks::default();
+    Flag::ALL.iter().filter(|flag| flag.is_recorded).for_each(|flag| masks.set(*flag));
+    masks
+}
+
+impl Machinery {
+    pub fn new() -> Machinery {
+        let options = Options {
+            masks: all_flags(),
+            stacks: vec![0x0f2e, 0x0524, 0x0532],
+            sample_interval: 10_000,
+        };
+        let machine = Machine { cpus: 2, ..Machine::default() };
+        let mut one = Machinery { shaper: Shaper::new(options, machine), out: Records::default() };
+        one.shaper.begin(TURN, &mut one.out);
+        for (id, is_kernel) in [(0, false), (2, true), (4, true), (1, false), (50, false)] {
+            let exec = ExecFacts { path: b"/bin/some".to_vec(), ..ExecFacts::default() };
+            let facts = ProcessFacts { id, is_kernel, exec, ..ProcessFacts::default() };
+            one.at(0, 0, 0, Detail::ProcessFound(&facts));
+            let found =
+                |thread| Detail::ThreadFound { process: id, thread, name: b"x", priority: 120 };
+            one.at(0, 0, 0, found(id));
+            if id == 0 {
+                one.at(0, 1, 0, found(0));
+            }
+        }
+        one.at(0, 0, 0, Detail::AllFound);
+        one
+    }
+
+    /// An event so many microseconds after the beginning, of a thread that is its process's first.
+    pub fn at(&mut self, time: u64, cpu: u16, thread: u32, detail: Detail<'_>) {
+        self.with_stack(time, cpu, thread, Stack::default(), detail);
+    }
+
+    pub fn with_stack(
+        &mut self,
+        time: u64,
+        cpu: u16,
+        thread: u32,
+        stack: Stack<'_>,
+        detail: Detail<'_>,
+    ) {
+        let time = SECOND + time * 1000;
+        let event = NeutralEvent { time, cpu, process: thread, thread, stack, detail };
+        self.shaper.take(&event, &mut self.out);
+    }
+
+    pub fn end(mut self) -> Vec<Taken> {
+        let turn = Turn { time: 2 * SECOND, ..TURN };
+        self.shaper.finish(turn, &mut self.out);
+        let all = take_all(&mut self.out);
+        check(&all);
+        all
+    }
+}
+
+fn fork(process: u32, parent: u32) -> Detail<'static> {
+    Detail::Fork {
+        process,
+        parent_process: parent,
+        thread: process,
+        parent_thread: parent,
+        soon: None,
+    }
+}
+
+fn thread_of(process: u32, thread: u32) -> Detail<'static> {
+    Detail::Fork { process, parent_process: process, thread, parent_thread: process, soon: None }
+}
+
+fn switch(old: u32, state: ThreadState, new: u32) -> Detail<'static> {
+    Detail::Switch {
+        old: SwitchedOut { thread: old, priority: 120, state },
+        new: SwitchedIn { thread: new, priority: 120 },
+    }
+}
+
+fn image(base: u64, path: &str) -> Arc<Image> {
+    let path = path.as_bytes().to_vec();
+    Arc::new(Image { base, size: 0x1000, default_base: 0, path, build_id: vec![1; 20] })
+}
+
+fn of(records: &[Taken], hook: u16) -> Vec<&Taken> {
+    records.iter().filter(|record| record.hook == hook).collect()
+}
+
+#[test]
+fn a_recording_begins_and_ends_in_the_order_of_windows() {
+    let records = Machinery::new().end();
+    let hooks: Vec<u16> = records.iter().map(|record| record.hook).collect();
+    let start = [
+        0x0005, 0x0303, 0x0303, 0x0503, 0x0503, 0x0503, 0x0503, 0x0303, 0x0503, 0x0303, 0x0503,
+        0x0f49, 0x0008,
+    ];
+    let end = [
+        0x0020, 0x0504, 0x0504, 0x0304, 0x0504, 0x0504, 0x0304, 0x0504, 0x0304, 0x0504, 0x0304,
+        0x0f4a, 0x0005, 0x0008,
+    ];
+    assert_eq!(hooks[..start.len()], start);
+    assert_eq!(hooks[start.len()..], end);
+    // Kernel threads are threads of process 4.
+    let kernel = records.iter().find(|record| record.hook == 0x0503 && record.u32(4) == 2);
+    assert_eq!(kernel.unwrap().u32(0), 4);
+}
+
+#[test]
+fn a_stack_of_a_switch_is_the_one_with_which_the_thread_blocked() {
+    let mut machine = Machinery::new();
+    let blocked = Stack { kernel: &[0xffff_ffff_8100_0010], user: &[0x4010, 0x4020] };
+    machine.at(5, 0, 0, switch(0, ThreadState::Ready, 50));
+    machine.with_stack(10, 0, 50, blocked, switch(50, ThreadState::Sleeping, 0));
+    machine.at(20, 1, 1, Detail::Wake { thread: 50, is_interrupt: true });
+    machine.at(32_000, 1, 0, switch(0, ThreadState::Ready, 50));
+    let records = machine.end();
+    let switches = of(&records, 0x0524);
+    assert_eq!(switches.len(), 3);
+    // UserRequest, by user, Waiting.
+    assert_eq!(switches[1].payload[12..15], [6, 1, 5]);
+    assert_eq!(switches[2].u32(16), 2, "two ticks of 15.6 ms");
+    let stacks = of(&records, 0x1820);
+    assert_eq!(stacks.len(), 1);
+    assert_eq!(stacks[0].time, switches[2].time);
+    assert_eq!((stacks[0].u32(8), stacks[0].u32(12)), (50, 50));
+    let frames = [16, 24, 32].map(|at| stacks[0].u64(at));
+    assert_eq!(frames, [0xffff_ffff_8100_0010, 0x4010, 0x4020]);
+    let ready = of(&records, 0x0532)[0];
+    assert_eq!(ready.payload, [50, 0, 0, 0, 1, 0, 1, 0]);
+}
+
+#[test]
+fn two_samples_of_a_thread_at_one_time_are_told_apart() {
+    let mut machine = Machinery::new();
+    let stack = Stack { kernel: &[], user: &[0x4010] };
+    for _ in 0..2 {
+        machine.with_stack(10, 0, 50, stack, Detail::Sample { address: 0x4010 });
+    }
+    let records = machine.end();
+    let samples = of(&records, 0x0f2e);
+    assert_eq!(samples[1].time, samples[0].time + 1);
+    assert_eq!(of(&records, 0x1820).len(), 2);
+}
+
+#[test]
+fn a_process_that_executes_a_program_soon_has_its_name_from_the_start() {
+    let mut machine = Machinery::new();
+    let facts = ExecFacts {
+        path: b"/usr/bin/ls".to_vec(),
+        name: b"ls".to_vec(),
+        arguments: b"ls\0-l\0".to_vec(),
+        user: Some(1000),
+    };
+    let detail = Detail::Fork {
+        process: 60,
+        parent_process: 50,
+        thread: 60,
+        parent_thread: 50,
+        soon: Some(&facts),
+    };
+    machine.at(10, 0, 50, detail);
+    machine.at(20, 0, 60, Detail::Exec { process: 60, facts: &facts });
+    machine.at(30, 0, 60, Detail::Map { process: 60, image: &image(0x40_0000, "/usr/bin/ls") });
+    machine.at(40, 0, 60, Detail::Exit { process: 60, thread: 60 });
+    let records = machine.end();
+    let start = of(&records, 0x0301)[0];
+    assert_eq!((start.u32(8), start.u32(12), start.process), (60, 50, 50));
+    let text = String::from_utf8_lossy(&start.payload).replace('\0', "");
+    assert!(text.contains("ls") && text.ends_with("ls -l"), "{text:?}");
+    // S-1-22-1-1000
+    assert!(start.payload.windows(4).any(|bytes| bytes == 1000u32.to_le_bytes()));
+    assert_eq!(of(&records, 0x1402).len(), 1, "the image ends with its process");
+}
+
+#[test]
+fn a_fork_without_a_program_inherits_the_images_of_its_parent() {
+    let mut machine = Machinery::new();
+    machine.at(5, 0, 50, Detail::Map { process: 50, image: &image(0x40_0000, "/a") });
+    machine.at(6, 0, 50, Detail::Map { process: 50, image: &image(0x50_0000, "/b") });
+    machine.at(10, 0, 50, fork(60, 50));
+    let facts = ExecFacts { path: b"/c".to_vec(), ..ExecFacts::default() };
+    machine.at(20, 0, 60, Detail::Exec { process: 60, facts: &facts });
+    machine.at(30, 0, 60, Detail::Map { process: 60, image: &image(0x40_0000, "/c") });
+    let records = machine.end();
+    let of_child = |hook| of(&records, hook).iter().filter(|r| r.u32(16) == 60).count();
+    assert_eq!((of_child(0x030a), of_child(0x1402), of_child(0x1404)), (3, 2, 1));
+}
+
+#[test]
+fn a_process_lives_on_without_its_first_thread() {
+    let mut machine = Machinery::new();
+    machine.at(10, 0, 50, thread_of(50, 51));
+    machine.at(20, 0, 50, Detail::Exit { process: 50, thread: 50 });
+    machine.at(30, 0, 51, Detail::Sample { address: 1 });
+    // Another thread executes a program, and has the first one's id from then on.
+    machine.at(40, 0, 50, Detail::Exec { process: 50, facts: &ExecFacts::default() });
+    machine.at(50, 0, 50, Detail::Sample { address: 2 });
+    machine.at(60, 0, 50, Detail::Exit { process: 50, thread: 50 });
+    let records = machine.end();
+    let ends = of(&records, 0x0302);
+    assert_eq!(ends.len(), 1);
+    assert!(ends[0].time > of(&records, 0x0f2e)[1].time);
+}
+
+#[test]
+fn an_id_that_is_used_again_is_another_process() {
+    let mut machine = Machinery::new();
+    machine.at(10, 0, 50, fork(60, 50));
+    // The end of the first one was lost.
+    machine.at(20, 0, 50, fork(60, 50));
+    machine.at(30, 0, 60, Detail::Exit { process: 60, thread: 60 });
+    let records = machine.end();
+    assert_eq!((of(&records, 0x0301).len(), of(&records, 0x0302).len()), (2, 2));
+}
+
+#[test]
+fn an_event_of_an_unknown_process_gives_it_a_beginning() {
+    let mut machine = Machinery::new();
+    machine.at(10, 0, 70, Detail::Exit { process: 70, thread: 70 });
+    machine.at(20, 0, 80, Detail::Map { process: 80, image: &image(0x1000, "/x") });
+    machine.end();
+}
+
+#[test]
+fn switches_of_one_program_alone_make_whole_chains() {
+    let mut machine = Machinery::new();
+    machine.at(10, 0, 50, Detail::SwitchIn);
+    machine.at(20, 0, 50, Detail::SwitchOut { state: ThreadState::Sleeping });
+    // The end of this run was lost.
+    machine.at(30, 0, 50, Detail::SwitchIn);
+    machine.at(40, 0, 1, Detail::SwitchIn);
+    // And the beginning of this one.
+    machine.at(50, 1, 50, Detail::SwitchOut { state: ThreadState::Preempted });
+    let records = machine.end();
+    assert!(of(&records, 0x0524).len() >= 5);
+}
+
+#[test]
+fn interrupts_and_soft_interrupts_have_their_beginnings() {
+    let mut machine = Machinery::new();
+    machine.at(10, 0, 50, Detail::InterruptEnter { line: 9 });
+    machine.at(12, 0, 50, Detail::InterruptExit { line: 9, is_handled: true });
+    machine.at(13, 0, 50, Detail::SoftInterruptEnter { vector: 1 });
+    machine.at(14, 0, 50, Detail::Sample { address: 1 });
+    machine.at(15, 0, 50, Detail::SoftInterruptExit { vector: 1 });
+    machine.at(16, 0, 50, Detail::SoftInterruptExit { vector: 99 });
+    let records = machine.end();
+    let interrupt = of(&records, 0x0f43)[0];
+    assert_eq!(interrupt.u64(0) as i64, (SECOND + 10_000) as i64 / 100);
+    assert_eq!(interrupt.payload[16..20], [1, 9, 0, 0]);
+    assert_eq!(of(&records, 0x0f45)[0].u64(0) as i64, (SECOND + 13_000) as i64 / 100);
+    assert_eq!(of(&records, 0x0f2e)[0].payload[14] & 3, 1, "in a soft interrupt");
+}
+
+#[test]
+fn parts_of_a_disk_request_add_up() {
+    let mut machine = Machinery::new();
+    let request = |sector, size| DiskRequest {
+        device: 0xfd,
+        sector,
+        size,
+        operation: DiskOperation::Write,
+        is_background: false,
+    };
+    machine.at(10, 0, 50, Detail::DiskIssue(request(100, 8192)));
+    machine.at(20, 0, 0, Detail::DiskComplete(request(100, 4096)));
+    machine.at(30, 0, 0, Detail::DiskComplete(request(108, 4096)));
+    machine.at(40, 0, 0, Detail::DiskComplete(request(999, 4096)));
+    let records = machine.end();
+    let writes = of(&records, 0x010b);
+    assert_eq!(writes.len(), 1);
+    assert_eq!((writes[0].u32(8), writes[0].u64(16)), (8192, 51_200));
+    assert_eq!((writes[0].u64(40), writes[0].u32(48)), (200, 50));
+    assert_eq!(of(&records, 0x010d)[0].thread, 50);
+}
+
+#[test]
+fn connections_belong_to_the_process_that_made_them() {
+    let mut machine = Machinery::new();
+    let mut addresses = Addresses { local_port: 80, remote_port: 5000, ..Addresses::default() };
+    addresses.local[..4].copy_from_slice(&[127, 0, 0, 1]);
+    let state = |socket, old, new| Detail::SocketState { socket, old, new, addresses };
+    machine.at(10, 0, 1, state(7, 7, 10));
+    machine.at(20, 0, 50, state(8, 7, 2));
+    machine.at(30, 0, 0, state(8, 2, 1));
+    machine.at(31, 0, 0, state(9, 3, 1));
+    let transfer = Detail::Transfer { socket: 8, protocol: 6, is_send: true, size: 99 };
+    machine.at(40, 0, 50, transfer);
+    machine.at(50, 0, 0, state(8, 1, 7));
+    let records = machine.end();
+    assert_eq!(of(&records, 0x060c)[0].u32(0), 50);
+    assert_eq!(of(&records, 0x060f)[0].u32(0), 1, "the listener of the port");
+    let send = of(&records, 0x060a)[0];
+    assert_eq!((send.u32(0), send.u32(4), send.payload.len()), (50, 99, 40));
+    assert_eq!(send.payload[12..20], [127, 0, 0, 1, 0x13, 0x88, 0, 80]);
+    assert_eq!(of(&records, 0x060d)[0].u32(0), 50);
+}
+
+#[test]
+fn memory_that_a_program_maps_is_virtual_memory() {
+    let mut machine = Machinery::new();
+    let (map, unmap) = if cfg!(target_arch = "aarch64") { (222, 215) } else { (9, 11) };
+    let arguments = [0, 0x2000, 3, 0x22, u64::MAX, 0];
+    machine.at(10, 0, 50, Detail::SyscallEnter { number: map, arguments });
+    machine.at(11, 0, 50, Detail::SyscallExit { number: map, result: 0x7000_0000 });
+    let arguments = [0x7000_0000, 0x2000, 0, 0, 0, 0];
+    machine.at(12, 0, 50, Detail::SyscallEnter { number: unmap, arguments });
+    machine.at(13, 0, 50, Detail::SyscallExit { number: unmap, result: 0 });
+    machine.at(14, 0, 50, Detail::SyscallEnter { number: unmap, arguments });
+    machine.at(15, 0, 50, Detail::SyscallExit { number: unmap, result: -22 });
+    let records = machine.end();
+    let made = of(&records, 0x0262)[0];
+    assert_eq!(
+        (made.u64(0), made.u64(8), made.u32(16), made.u32(20)),
+        (0x7000_0000, 0x2000, 50, 0x3000)
+    );
+    assert_eq!(of(&records, 0x0263).len(), 1, "a call that failed changes nothing");
+    assert_eq!(of(&records, 0x0f34).len(), 3);
+}
