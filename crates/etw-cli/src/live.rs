@@ -11,6 +11,8 @@ mod provider;
 mod record;
 mod session;
 mod signals;
+mod spawn_gate;
+mod system_options;
 mod tail;
 
 pub use host::{registered_names, session_names};

@@ -33,6 +33,7 @@ mod server;
 mod session_memory;
 mod session_status;
 mod sessions_file;
+mod system_source;
 
 pub use global_host::{Host, HostOptions};
 pub use keeper::{end as end_keeper, keep};

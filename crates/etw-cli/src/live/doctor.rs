@@ -5,6 +5,7 @@ use crate::format::safe;
 use crate::output::{Failure, Outcome, print_paged};
 use crate::terminal::has_colours;
 use clap::Args;
+use etw_system::availability::availability;
 use etw_wire::host_client::{Client, ClientError};
 use etw_wire::requests::{ProviderStatus, Request, Response, SessionStatus};
 use etw_wire::runtime_directory as dir;
@@ -101,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     machine.check(&mut report);
     check_left_memory(&mut report);
     if arguments.system {
-        machine.check_system_events(&mut report);
+        Machine::check_system_events(&mut report, availability());
     }
     let verdict = match report.wrong {
         0 => "nothing is wrong\n".to_owned(),

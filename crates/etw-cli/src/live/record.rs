@@ -6,6 +6,8 @@ use super::options::{
 };
 use super::session::{explain_zero, outcome, summary};
 use super::signals::Signals;
+use super::spawn_gate::SpawnGate;
+use super::system_options::SystemEventOptions;
 use crate::orphans;
 use crate::output::{Failure, Outcome};
 use crate::output_file::ReplaceOption;
@@ -26,7 +28,7 @@ pub struct Arguments {
     #[command(flatten)]
     replace: ReplaceOption,
     /// Enable a provider: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, name, or *Name; ANY and ALL: masks or keywords' names
-    #[arg(short, long, value_name = "PROVIDER", required = true)]
+    #[arg(short, long, value_name = "PROVIDER", required_unless_present = "system")]
     provider: Vec<Wanted>,
     /// Record all programs through the machine's host instead of your own
     #[arg(long)]
@@ -40,6 +42,8 @@ pub struct Arguments {
     enable: EnableOptions,
     #[command(flatten)]
     schemas: NameSchemas,
+    #[command(flatten)]
+    system: SystemEventOptions,
     /// Record this command and its children, until it ends, and exit with its status; without one, all your programs until Ctrl-C
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<std::ffi::OsString>,
@@ -97,12 +101,28 @@ fn record_command(
     // Nothing is registered yet: names are found in schemas, or kept until a program registers them.
     let lookup = arguments.schemas.lookup(None)?;
     config.enable = enablements(&arguments.provider, &arguments.enable, &lookup)?;
-    let request = StartRequest::from(config);
-    expect_session(host.ask(Request::start(request)))?;
+    config.system = arguments.system.config()?;
     let mut command = Command::new(program);
     command.args(words).env(RECORD_VARIABLE, &directory.path);
     signals.leave_to(&mut command);
-    let mut child = match command.spawn() {
+    // The system's events of the command begin with its first instruction, so it waits until they are recorded.
+    let gate = match &mut config.system {
+        Some(system) => {
+            let gate = SpawnGate::spawn(command).map_err(Failure::new)?;
+            system.process = gate.process();
+            Ok(gate)
+        }
+        None => Err(command),
+    };
+    let status = expect_session(host.ask(Request::start(config)))?;
+    if let Some(warning) = &status.error {
+        eprintln!("etw: warning: {warning}");
+    }
+    let spawned = match gate {
+        Ok(gate) => gate.open(),
+        Err(mut command) => command.spawn(),
+    };
+    let mut child = match spawned {
         Ok(child) => child,
         Err(error) => {
             // The empty trace is of no use.
@@ -171,6 +191,7 @@ fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus,
     let mut config = arguments.options.config(&name, Some(&arguments.output))?;
     let lookup = arguments.schemas.lookup(Some(&client))?;
     config.enable = enablements(&arguments.provider, &arguments.enable, &lookup)?;
+    config.system = arguments.system.config()?;
     let request = StartRequest { config, leased: true };
     let status = ask_session(&client, &Request::start(request))?;
     if let Some(warning) = &status.error {

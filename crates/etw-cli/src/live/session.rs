@@ -7,6 +7,7 @@ use super::options::{
     EnableOptions, NameSchemas, Named, SessionOptions, Wanted, absolute, enablement, enablements,
     milliseconds,
 };
+use super::system_options::SystemEventOptions;
 use crate::format::{TextOrJson, safe};
 use crate::output::{Failure, Outcome, print_paged};
 use crate::output_file::ReplaceOption;
@@ -57,6 +58,8 @@ enum Command {
         enable: EnableOptions,
         #[command(flatten)]
         schemas: NameSchemas,
+        #[command(flatten)]
+        system: SystemEventOptions,
     },
     /// Stop a session and complete its file
     Stop {
@@ -171,6 +174,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             options,
             enable,
             schemas,
+            system,
         } => {
             check_output(name, output.as_deref(), *real_time || *buffering)?;
             if let Some(output) = output {
@@ -183,6 +187,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
                 config.mode = LogMode::Buffering;
             }
             config.enable = enablements(provider, enable, &schemas.lookup(Some(&client))?)?;
+            config.system = system.config()?;
             let status = ask_session(&client, &Request::start(config))?;
             if let Some(warning) = &status.error {
                 eprintln!("etw: warning: {warning}");

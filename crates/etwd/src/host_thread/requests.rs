@@ -20,6 +20,7 @@ use crate::log::log_info;
 use crate::rights::{may_write, refused};
 use crate::session_memory::allocate_buffers;
 use crate::session_status::status;
+use crate::system_source::{self, SystemSource};
 
 /// Sessions that may enable one provider.
 pub(super) const MAX_SESSIONS_OF_PROVIDER: usize = 8;
@@ -168,10 +169,16 @@ impl HostThread {
     }
 
     fn start(&mut self, mut start: StartRequest, from: Asker) {
+        // A session that cannot record what it was asked for leaves no file behind.
+        let source = match open_source(&start) {
+            Ok(source) => source,
+            Err(no) => return from.answer(&no),
+        };
         let slot = match self.create_session(&mut start, &from) {
             Ok(slot) => slot,
             Err(no) => return from.answer(&no),
         };
+        let notes = self.attach_source(slot, source);
         let enable = std::mem::take(&mut start.config.enable);
         let mut providers: Vec<Guid> = Vec::new();
         for enablement in enable {
@@ -189,7 +196,8 @@ impl HostThread {
         self.keep_session(slot);
         kill_point("session kept");
         self.log_start(slot);
-        let sent = self.send_each(slot, &providers);
+        let mut sent = self.send_each(slot, &providers);
+        sent.warnings.splice(..0, notes);
         let response = self.status_of(slot, false);
         self.answer_later(slot, sent, START_PATIENCE, (from, response));
     }
@@ -203,6 +211,21 @@ impl HostThread {
             sent.warnings.extend(more.warnings);
         }
         sent
+    }
+
+    /// Begins the recording of the system's events. Returns what it leaves out.
+    pub(super) fn attach_source(
+        &mut self,
+        slot: usize,
+        source: Option<SystemSource>,
+    ) -> Vec<String> {
+        let Some(mut source) = source else { return Vec::new() };
+        let mut notes = source.notes().to_vec();
+        if let Err(error) = source.begin() {
+            notes.push(format!("events of the system are incomplete: {error}"));
+        }
+        self.engine.attach_source(slot, Box::new(source));
+        notes
     }
 
     fn log_start(&self, slot: usize) {
@@ -488,6 +511,12 @@ impl HostThread {
 }
 
 /// A GUID unlike that of any other session of this machine.
+/// Opens the system's events for a session that wants some.
+fn open_source(start: &StartRequest) -> Result<Option<SystemSource>, Response> {
+    let opened = start.config.system.as_ref().map(SystemSource::open).transpose();
+    opened.map_err(|error| refused(system_source::status_of(&error), error.to_string()))
+}
+
 fn new_session_guid() -> Guid {
     let mut bytes = [0; 16];
     let now = etw_host::clock::filetime_now().0 as u64;

@@ -27,6 +27,7 @@ use crate::keeper_protocol::Entry;
 use crate::kept_state::{Ending, KeptFile, KeptSession};
 use crate::log::log;
 use crate::session_memory::allocate_buffers;
+use crate::system_source::SystemSource;
 
 /// A session found in memory, before its files are opened.
 struct RestoredBuffers {
@@ -216,7 +217,16 @@ impl HostThread {
         };
         let mut hosted = HostedSession::new(facts, storage, buffer_count, global);
         hosted.error = error;
+        let system = hosted.host.config.system.clone().filter(|_| ending == Ending::Nothing);
+        let name = hosted.host.name().to_owned();
         self.engine.insert_session(slot, hosted, session);
+        if let Some(system) = system {
+            // What the kernel recorded while no worker ran is not in the trace.
+            match SystemSource::open(&system) {
+                Ok(source) => drop(self.attach_source(slot, Some(source))),
+                Err(error) => log!("session {name}: events of the system end here: {error}"),
+            }
+        }
         if ending == Ending::Session {
             self.engine.close_admission(slot);
         }

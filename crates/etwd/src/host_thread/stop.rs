@@ -37,6 +37,7 @@ impl HostThread {
         self.keep_session(slot);
         kill_point("end kept");
         self.engine.close_admission(slot);
+        self.engine.finish_source(slot);
         self.drain_all();
         kill_point("last drained");
         self.withdraw(slot, None);

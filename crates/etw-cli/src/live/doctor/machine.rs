@@ -1,7 +1,8 @@
 //! Links of the chain that belong to the machine: clock, kernel, shared memory, system events.
 
-use super::{Report, user};
+use super::Report;
 use etw_host::part::{PartState, part_memory};
+use etw_system::availability::Availability;
 use std::path::Path;
 
 /// Where private sessions have their memory.
@@ -19,10 +20,6 @@ pub struct Machine {
     has_memory_files: bool,
     /// Free bytes of `/dev/shm`.
     shared_memory: Option<u64>,
-    perf_event_paranoid: Option<i32>,
-    /// The folder with the kernel's tracepoints.
-    tracepoints: Option<&'static str>,
-    is_root: bool,
 }
 
 impl Machine {
@@ -35,8 +32,6 @@ impl Machine {
             }
             (libc::syscall(libc::SYS_membarrier, 0, 0, 0), memory)
         };
-        let folders = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-        let paranoid = first_line("/proc/sys/kernel/perf_event_paranoid");
         Machine {
             clock_source: first_line(
                 "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -45,11 +40,6 @@ impl Machine {
             has_membarrier: membarrier > 0,
             has_memory_files: memory >= 0,
             shared_memory: free_bytes(Path::new(SHARED_MEMORY)),
-            perf_event_paranoid: paranoid.and_then(|text| text.parse().ok()),
-            tracepoints: folders
-                .into_iter()
-                .find(|folder| Path::new(folder).join("events").is_dir()),
-            is_root: user() == 0,
         }
     }
 
@@ -96,31 +86,21 @@ impl Machine {
         }
     }
 
-    /// What recording the system's own events needs.
-    pub fn check_system_events(&self, report: &mut Report) {
-        const LINK: &str = "system events";
-        match self.perf_event_paranoid {
-            Some(level) if level <= 1 || self.is_root => {
-                report.ok(LINK, format!("perf_event_paranoid is {level}"));
+    /// A row for each class of the system's events: its mechanism, or what is missing.
+    pub fn check_system_events(report: &mut Report, classes: Vec<Availability>) {
+        for Availability { class, mechanism, missing } in classes {
+            let link = format!("system {class}");
+            match (mechanism, missing) {
+                (Some(mechanism), None) => report.ok(&link, mechanism),
+                (Some(mechanism), Some(missing)) => {
+                    report.note(&link, format!("{mechanism}; {missing}"));
+                }
+                (None, missing) => {
+                    let what = format!("cannot be recorded: {}", missing.unwrap_or_default());
+                    let fix = "run as root, or give the host CAP_PERFMON and readable tracefs";
+                    report.wrong(&link, what, fix);
+                }
             }
-            Some(level) => report.wrong(
-                LINK,
-                format!("perf_event_paranoid is {level}: only root may read the kernel's events"),
-                "run as root, or sysctl kernel.perf_event_paranoid=1",
-            ),
-            None => report.wrong(
-                LINK,
-                "the kernel has no perf events",
-                "use a kernel with CONFIG_PERF_EVENTS",
-            ),
-        }
-        match self.tracepoints {
-            Some(folder) => report.ok(LINK, format!("tracepoints in {folder}")),
-            None => report.wrong(
-                LINK,
-                "no tracepoints can be read in /sys/kernel/tracing",
-                "mount -t tracefs tracefs /sys/kernel/tracing, and run as root",
-            ),
         }
     }
 }
@@ -178,16 +158,12 @@ mod tests {
             has_membarrier: true,
             has_memory_files: true,
             shared_memory: Some(1 << 30),
-            perf_event_paranoid: Some(1),
-            tracepoints: Some("/sys/kernel/tracing"),
-            is_root: false,
         }
     }
 
     fn report(machine: &Machine) -> Report {
         let mut report = Report::default();
         machine.check(&mut report);
-        machine.check_system_events(&mut report);
         report
     }
 
@@ -200,7 +176,7 @@ mod tests {
 
     #[test]
     fn each_missing_feature_of_the_machine_is_found() {
-        let broken: [(Machine, bool, &str); 7] = [
+        let broken: [(Machine, bool, &str); 4] = [
             (
                 Machine { clock_source: Some("hpet".to_owned()), ..sound() },
                 false,
@@ -209,15 +185,31 @@ mod tests {
             (Machine { has_membarrier: false, ..sound() }, false, "no membarrier"),
             (Machine { has_memory_files: false, ..sound() }, true, "memfd_create is not allowed"),
             (Machine { shared_memory: Some(1 << 20), ..sound() }, true, "has 1 MiB left"),
-            (Machine { perf_event_paranoid: Some(4), ..sound() }, true, "only root may read"),
-            (Machine { perf_event_paranoid: None, ..sound() }, true, "has no perf events"),
-            (Machine { tracepoints: None, ..sound() }, true, "no tracepoints can be read"),
         ];
         for (machine, is_wrong, expected) in broken {
             let Report { text, wrong, .. } = report(&machine);
             assert!(text.contains(expected), "{expected}: {text}");
             assert_eq!(wrong, u32::from(is_wrong), "{text}");
             assert_eq!(text.contains("fix: "), is_wrong, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_class_of_system_events_has_a_row() {
+        let row = |mechanism: Option<&str>, missing: Option<&str>| Availability {
+            class: "disk",
+            mechanism: mechanism.map(str::to_owned),
+            missing: missing.map(str::to_owned),
+        };
+        for (availability, is_wrong, expected) in [
+            (row(Some("perf"), None), false, "ok     system disk         perf"),
+            (row(Some("perf"), Some("only some")), false, "note   system disk"),
+            (row(None, Some("no tracefs")), true, "cannot be recorded: no tracefs"),
+        ] {
+            let mut report = Report::default();
+            Machine::check_system_events(&mut report, vec![availability]);
+            assert!(report.text.contains(expected), "{}", report.text);
+            assert_eq!(report.wrong, u32::from(is_wrong), "{}", report.text);
         }
     }
 }

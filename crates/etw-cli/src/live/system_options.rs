@@ -1,0 +1,112 @@
+//! Options of commands that record events of the system.
+
+use crate::output::Failure;
+use clap::Args;
+use etw_host::SystemConfig;
+use etw_system::flags::{Flag, Masks};
+use etw_system::{SAMPLE_INTERVAL, stack_names};
+
+/// The word for no call stacks.
+const NO_STACKS: &str = "none";
+/// The shortest time between two samples, in 100 ns.
+const SHORTEST_INTERVAL: u32 = 500;
+/// The longest one.
+const LONGEST_INTERVAL: u32 = 10_000_000;
+
+/// Which events of the system a session records.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SystemEventOptions {
+    /// Record events of the system: classes such as profile, cswitch, dispatcher, process, thread, loader, disk, net, joined by
+    /// commas; a group such as Latency; or a number of EnableFlags
+    #[arg(long, value_name = "FLAGS")]
+    pub system: Option<String>,
+    /// Call stacks of these events of the system: Profile, CSwitch, ReadyThread, ...; none. Default: Profile and CSwitch, if
+    /// they are recorded
+    #[arg(long, value_name = "NAMES", requires = "system")]
+    pub stack: Option<String>,
+    /// Time between two samples of a CPU: 1ms, 250us
+    #[arg(long, value_name = "TIME", requires = "system", value_parser = interval)]
+    pub sample_interval: Option<u32>,
+}
+
+impl SystemEventOptions {
+    /// What the session records, if anything.
+    pub fn config(&self) -> Result<Option<SystemConfig>, Failure> {
+        let Some(words) = &self.system else { return Ok(None) };
+        let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("--system: {error}"));
+        let mut parsed = Masks::parse(words).map_err(|error| usage(&error))?;
+        if !parsed.dropped.is_empty() {
+            let dropped = parsed.dropped.join(", ");
+            eprintln!(
+                "etw: note: {dropped}: left out, because openetw does not record them on Linux"
+            );
+        }
+        // Without names of processes and images nothing else can be read.
+        for flag in [Flag::PROCESS, Flag::THREAD, Flag::IMAGE] {
+            parsed.masks.set(flag);
+        }
+        let stacks = match self.stack.as_deref() {
+            Some(NO_STACKS) => Vec::new(),
+            Some(names) => stack_names::parse(names)
+                .map_err(|error| Failure::Usage(format!("--stack: {error}")))?,
+            None => {
+                let profile = parsed.masks.has(Flag::PROFILE).then_some("Profile");
+                let switch = parsed.masks.has(Flag::SWITCH).then_some("CSwitch");
+                let names: Vec<&str> = profile.into_iter().chain(switch).collect();
+                stack_names::parse(&names.join(",")).unwrap_or_default()
+            }
+        };
+        Ok(Some(SystemConfig {
+            masks: parsed.masks.0,
+            stacks,
+            sample_interval: self.sample_interval.unwrap_or(SAMPLE_INTERVAL),
+            process: None,
+        }))
+    }
+}
+
+/// A time between samples, in 100 ns.
+fn interval(text: &str) -> Result<u32, String> {
+    let units = [("ms", 10_000.0), ("us", 10.0), ("s", 10_000_000.0)];
+    let found = units.iter().find_map(|(unit, ticks)| Some((text.strip_suffix(unit)?, *ticks)));
+    let ticks = found.and_then(|(digits, ticks)| Some(digits.parse::<f64>().ok()? * ticks));
+    let range = f64::from(SHORTEST_INTERVAL)..=f64::from(LONGEST_INTERVAL);
+    match ticks.filter(|ticks| range.contains(ticks)) {
+        Some(ticks) => Ok(ticks as u32),
+        None => Err(format!("{text:?}: must be a time from 50us to 1s, such as 1ms or 250us")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(system: &str, stack: Option<&str>) -> Result<Option<SystemConfig>, Failure> {
+        let options = SystemEventOptions {
+            system: Some(system.to_owned()),
+            stack: stack.map(str::to_owned),
+            sample_interval: None,
+        };
+        options.config()
+    }
+
+    #[test]
+    fn processes_and_images_are_always_recorded() {
+        let config = config("profile", None).ok().flatten().unwrap();
+        assert_eq!(config.masks[..2], [7, 2]);
+        assert_eq!((config.stacks, config.sample_interval), (vec![0x0f2e], 10_000));
+    }
+
+    #[test]
+    fn wrong_words_name_their_option() {
+        for (system, stack, option) in
+            [("nothing", None, "--system"), ("profile", Some("FileRead"), "--stack")]
+        {
+            let Err(Failure::Usage(message)) = config(system, stack) else { panic!("{system}") };
+            assert!(message.starts_with(option), "{message}");
+        }
+        assert!(config("cswitch", Some("none")).ok().flatten().unwrap().stacks.is_empty());
+        assert_eq!(interval("250us"), Ok(2500));
+        assert!(interval("1").is_err() && interval("10us").is_err());
+    }
+}
