@@ -133,6 +133,7 @@ pub fn config_of(name: &str, properties: &Properties) -> Result<SessionConfig, S
         independent: has(LogFileMode::INDEPENDENT_SESSION),
         secure: has(LogFileMode::SECURE),
         enable: Vec::new(),
+        system: None,
     })
 }
 

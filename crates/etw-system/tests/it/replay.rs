@@ -64,5 +64,5 @@ fn perf_ring() {
     ];
     let seeds =
         [("lives", lives.concat()), ("schedule", schedule.concat()), ("devices", devices.concat())];
-    replaying::replay("perf_ring", &seeds, target::ring);
+    replaying::replay("perf_ring", &seeds, 400, target::ring);
 }
