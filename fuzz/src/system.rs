@@ -8,11 +8,7 @@ use etw_system::perf::{Kind, Layout, PerfDetail, Scratch, Tracepoint, parse};
 use etw_system::record::Records;
 use etw_system::{Machine, Options, Shaper, Turn};
 
-/// Numbers of the events in the input: those of the tracepoints follow.
-const SIDE: u64 = 0;
-const SAMPLE: u64 = 1;
-const FAULT: u64 = 2;
-const FIRST_TRACEPOINT: u64 = 3;
+/// The tracepoints: their events have the numbers from 3 on.
 const TRACEPOINTS: [Tracepoint; 15] = [
     Tracepoint::Switch,
     Tracepoint::Waking,
@@ -59,8 +55,6 @@ pub fn ring(data: &[u8]) {
         let has_stack = point == Tracepoint::Switch;
         Kind::Tracepoint { point, layout: layout(point), has_stack }
     }));
-    debug_assert_eq!(kinds.len() as u64, FIRST_TRACEPOINT + TRACEPOINTS.len() as u64);
-    debug_assert!(SIDE < SAMPLE && SAMPLE < FAULT);
     let (mut shaper, mut out) = (shaper(), Records::default());
     let mut scratch = Scratch::default();
     let mut last = 0;
