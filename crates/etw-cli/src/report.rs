@@ -57,9 +57,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     new.file().write_all(html.as_bytes()).map_err(|error| new.failure(&error))?;
     new.keep()?;
     let mut output = Output::open(None, &[])?;
-    output.write(
-        format!("{}: {} traces\n", arguments.output.display(), arguments.files.len()).as_bytes(),
-    )?;
+    let count = arguments.files.len();
+    let traces = if count == 1 { "trace" } else { "traces" };
+    output.write(format!("{}: {count} {traces}\n", arguments.output.display()).as_bytes())?;
     output.finish()?;
     Ok(outcome)
 }

@@ -377,7 +377,9 @@ pub fn remedy(cause: &str) -> &'static str {
         "no chunk" => {
             "the program wrote faster than the host drained: lower the level, or give the host more CPU"
         }
-        "session full" => "more or larger buffers help: --buffers, --buffer-size",
+        "session full" => {
+            "more or larger buffers help: --buffers, --buffer-size; if the file is full, a larger --max-size"
+        }
         "too large" => "an event has at most 64 KiB; log less in one event",
         "too large for session" => "larger buffers help: --buffer-size",
         "all or none" => "another session of the event was full; --independent separates them",
