@@ -1,27 +1,27 @@
-//! Messages between a program and a host. Numbers are little-endian; `blob` is a u16 of size and so many bytes.
+//! Messages between a program and a host. Numbers are little-endian; a `blob` is a `u16` size and that many bytes.
 //!
-//! | from the program | | |
+//! | from the program | content | meaning |
 //! |---|---|---|
 //! | 1 Hello | u32 magic, u16 version, u8 role | |
-//! | 2 Register | u32 number, GUID, blob traits | answered by Registered, after what its sessions want |
+//! | 2 Register | u32 number, GUID, blob traits | the host sends its sessions' enablements, then Registered |
 //! | 3 Unregister | u32 number | |
-//! | 4 Pool | + memory | answers NeedPool |
-//! | 5 Segment | + memory | answers Grow; without memory: there is none |
-//! | 6 Done | u32 token, u32 Win32 status | the change of that token is made, or why not: 1450 (`ERROR_NO_SYSTEM_RESOURCES`) for a Set of a provider that eight sessions have already, those of other hosts and private ones among them; it is then as it was before. 0 for every Clear and Capture |
-//! | 7 Modules | blob | [`LoadedModule`](etw_types::LoadedModule)s: what the call stacks' addresses mean; before Done, and whenever there are others |
+//! | 4 Pool | + memory | the answer to NeedPool |
+//! | 5 Segment | + memory | the answer to Grow; no memory: the program could not allocate any |
+//! | 6 Done | u32 token, u32 Win32 status | the result of the message with that token. Set: 0, or 1450 (`ERROR_NO_SYSTEM_RESOURCES`) if eight sessions have the provider enabled already, those of other hosts and private ones included; then nothing has changed. Clear and Capture: 0 |
+//! | 7 Modules | blob | the [`LoadedModule`](etw_types::LoadedModule)s that addresses of call stacks lie in; sent before Done and after each change |
 //!
-//! | from the host | | |
+//! | from the host | content | meaning |
 //! |---|---|---|
 //! | 65 Welcome | u16 version, u32 pool size + control, bell | |
 //! | 66 Registered | u32 number | |
 //! | 67 NeedPool | | |
-//! | 68 Set | u32 token, u32 number, u8 slot, u8 level, u8 flags, u64 any, u64 all, GUID source, blob filter data, blob stacks, u64 since | flags: 1 ignore keyword 0; others are of no message of this version. Stacks: empty, or a [`StackFilter`] of the events that get a call stack. Since: when the session asked for it, in nanoseconds of `CLOCK_MONOTONIC`; of a classic provider the newest holds |
+//! | 68 Set | u32 token, u32 number, u8 slot, u8 level, u8 flags, u64 any, u64 all, GUID source, blob filter data, blob stacks, u64 since | flags: 1 ignore keyword 0, others are reserved. Stacks: empty, or a [`StackFilter`] that selects events for call stacks. Since: time of the request, in nanoseconds of `CLOCK_MONOTONIC`; a classic provider obeys the newest request |
 //! | 69 Clear | u32 token, u32 number, u8 slot, GUID source | |
 //! | 70 Capture | u32 token, u32 number, u8 level, u64 any, u64 all, GUID source | |
 //! | 71 Grow | u32 size | |
-//! | 72 Taken | | the segment is known |
+//! | 72 Taken | | the host has mapped the segment |
 //! | 73 Refused | u32 Win32 status | the host closes the connection |
-//! | 74 Again | | the host has been replaced: all registrations are said again, with their numbers |
+//! | 74 Again | | a new host took over: register every provider again, with its old number |
 
 use etw_types::{Guid, Keyword, Level, LevelKeyword, StackFilter, le};
 

@@ -42,16 +42,16 @@ pub struct SessionStatus {
     pub overwritten: u64,
     pub filtered: u64,
     pub lost: u64,
-    /// Of those stored, without the call stack that was wanted: it found no room, or their program captures none.
+    /// Stored events that lack a requested call stack: it did not fit, or their program captures none.
     pub without_stack: u64,
-    /// By cause, provider and process, the largest first; at most [`MAX_LOSSES`], and what is beyond by cause.
+    /// Losses by cause, provider and process, the largest first. At most [`MAX_LOSSES`] rows; the rest are summed by cause.
     pub losses: Vec<Loss>,
-    /// Registrations of which the session has nothing, or had nothing for a time, since it is their program's or their provider's ninth.
-    /// Those beyond the rows below are counted each time that they are enabled.
+    /// Registrations that refused the session, now or earlier, because eight sessions of their program or provider exist. Beyond the
+    /// rows of `refusals`, each refusal counts again.
     pub refused: u64,
-    /// The first of them; at most [`MAX_REFUSALS`].
+    /// The first refusals; at most [`MAX_REFUSALS`].
     pub refusals: Vec<RefusalStatus>,
-    /// What is enabled.
+    /// Enabled providers, by GUID.
     pub enabled: BTreeMap<String, EnableInfo>,
     /// Providers that are enabled by name: the GUIDs in `enabled` that each name stands for, its hash first.
     pub names: BTreeMap<String, Vec<Guid>>,
@@ -65,7 +65,7 @@ pub const MAX_LOSSES: usize = 200;
 /// Rows of [`SessionStatus::refusals`].
 pub const MAX_REFUSALS: usize = 50;
 
-/// A provider of a process, of which a session has nothing.
+/// A provider of one process that refused a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs)]
@@ -74,7 +74,7 @@ pub struct RefusalStatus {
     pub provider: Guid,
     /// ETW's status, a Win32 value: 1450 (`ERROR_NO_SYSTEM_RESOURCES`) for a ninth session.
     pub status: u32,
-    /// A sentence that says so.
+    /// The status as a sentence.
     pub message: String,
 }
 
