@@ -176,7 +176,9 @@ fn registration_report(provider: &Provider) -> String {
     };
     let hint = match name.is_empty() || Guid::from_name(name) == id {
         true => "",
-        false => "; its GUID is not derived from its name, so sessions must enable it by GUID",
+        false => {
+            "; its GUID is not derived from its name, so sessions enable it by GUID or plain name, not as *Name"
+        }
     };
     format!("registered {name} {id}: {state}{hint}")
 }
