@@ -96,6 +96,11 @@ impl Column {
     pub fn is_field(&self) -> bool {
         self.source == Source::Field
     }
+
+    /// Whether the column's value is known only with the names of the whole trace.
+    pub fn needs_names(&self) -> bool {
+        matches!(self.source, Source::Header("process" | "file"))
+    }
 }
 
 /// The values of columns in a record; `None` where the record has none.

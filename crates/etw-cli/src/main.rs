@@ -2,16 +2,19 @@
 // Commands of sessions need Linux, and some tables and words serve them alone.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
+mod activities;
 mod attribution;
 mod breakdown;
 mod check;
 mod column;
 mod complete;
 mod convert;
+mod distribution;
 mod dump;
 mod files;
 mod format;
 mod frontends;
+mod grouping;
 mod join;
 #[cfg(target_os = "linux")]
 mod live;

@@ -1,6 +1,9 @@
 //! `etw stat`
 
+mod counting;
+
 use crate::breakdown::{self, Views};
+use crate::column::Column;
 use crate::files;
 use crate::format::{TextOrJson, safe};
 use crate::output::{Failure, Outcome, Output, Progress};
@@ -8,7 +11,6 @@ use crate::output_file::ReplaceOption;
 use crate::schemas::Schemas;
 use crate::where_filter::{Filter, WhereOption};
 use clap::{Args, ValueEnum};
-use etw_decode::activity_path;
 use etw_decode::{Catalog, Decoded, Decoder, Source, Store, Style};
 use etw_etl::read::{Records, TraceFile};
 use etw_host::Loss;
@@ -21,6 +23,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use counting::Counting;
+
 #[derive(Args, Default)]
 pub struct Arguments {
     #[command(flatten)]
@@ -30,9 +34,15 @@ pub struct Arguments {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub replace: ReplaceOption,
-    /// What the table counts
-    #[arg(long, value_enum, default_value = "event")]
-    pub by: By,
+    /// What is counted: event, provider, process, time or activity; or any columns: process,file (see `etw help columns`)
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', default_value = "event")]
+    pub by: Vec<String>,
+    /// Sum this field or column for each row
+    #[arg(long, value_name = "FIELD")]
+    pub sum: Option<Column>,
+    /// Show percentiles of what --sum names
+    #[arg(long)]
+    pub percentiles: bool,
     /// Show at most N rows of the table
     #[arg(long, value_name = "N")]
     pub top: Option<usize>,
@@ -61,13 +71,18 @@ pub enum By {
 }
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let counting = Counting::of(arguments)?;
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let catalog = arguments.schemas.load_for(&traces)?;
     if let Some(path) = &arguments.output {
         arguments.replace.check(path)?;
     }
-    let mut output = Output::open(arguments.output.as_deref(), &arguments.files)?;
+    let mut output = Output::open_paged(arguments.output.as_deref(), &arguments.files)?;
+    let table = match &counting {
+        Counting::Table(table) => *table,
+        other => return counting::run(arguments, other, traces, &catalog, &mut output),
+    };
     let mut outcome = Outcome::Done;
     for trace in traces {
         let start = trace.header().map_or(FileTime(0), |header| header.start_time);
@@ -86,7 +101,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         let text = match arguments.format.is_json() {
             true => format!("{}\n", counted.to_json()),
-            false => counted.to_text(arguments.by),
+            false => counted.to_text(table),
         };
         output.write(text.as_bytes())?;
         if !counted.records.damage().is_empty() {
@@ -608,7 +623,8 @@ impl Counted {
             By::Provider => self.put_providers(&mut text),
             By::Process => self.put_processes(&mut text),
             By::Time => self.put_rate(&mut text),
-            By::Activity => self.put_activities(&mut text),
+            // They have a report of their own.
+            By::Activity => {}
         }
         text
     }
@@ -678,29 +694,6 @@ impl Counted {
             let after = number as f64 * seconds;
             let bar = breakdown::bar(*count, largest, 40);
             let _ = writeln!(text, "  {after:>12.6} s {rate:>12.0}  {bar}");
-        }
-    }
-
-    fn put_activities(&self, text: &mut String) {
-        const SHOWN: usize = 50;
-        let rows = self.views.activities();
-        let _ = writeln!(
-            text,
-            "\n  {:>12} {:>12}  activity, and its first event",
-            "seconds", "records"
-        );
-        for row in rows.iter().take(SHOWN) {
-            let name = crate::format::safe(&row.name);
-            let _ = writeln!(
-                text,
-                "  {:>12.6} {:>12}  {} {name}",
-                row.seconds,
-                row.count,
-                activity_path(row.id, None)
-            );
-        }
-        if rows.len() > SHOWN {
-            let _ = writeln!(text, "  {} further ones", rows.len() - SHOWN);
         }
     }
 

@@ -7,6 +7,7 @@ mod check;
 mod controllers;
 mod convert;
 mod corpus;
+mod counting;
 #[cfg(target_os = "linux")]
 mod doctor;
 mod dump;

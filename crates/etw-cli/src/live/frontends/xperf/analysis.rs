@@ -51,12 +51,17 @@ pub fn run(command: Command) -> Result<Outcome, Failure> {
                 ..dump::Arguments::default()
             });
         }
-        Analysis::TraceStats => stat::By::Event,
-        Analysis::Process => stat::By::Process,
+        Analysis::TraceStats => "event",
+        Analysis::Process => "process",
     };
     if command.range.is_some() {
         let what = "it goes with -a dumper and -a stack; tracestats and process count whole traces";
         return Err(TABLE.wrong("range", what));
     }
-    stat::run(&stat::Arguments { by, output, files, ..stat::Arguments::default() })
+    stat::run(&stat::Arguments {
+        by: vec![by.to_owned()],
+        output,
+        files,
+        ..stat::Arguments::default()
+    })
 }

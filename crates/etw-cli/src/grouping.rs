@@ -1,0 +1,303 @@
+//! `etw stat --by COLUMNS`: counts, sums and percentiles by any columns.
+
+use crate::column::{self, Cell, Column, Row};
+use crate::distribution::{Distribution, SHOWN, shown};
+use crate::files;
+use crate::join::Names;
+use crate::output::Progress;
+use crate::times::Times;
+use crate::where_filter::Filter;
+use etw_decode::{Catalog, Decoded, Decoder, Style};
+use etw_etl::read::{Records, TraceFile};
+use etw_types::{EventRecord, FileTime};
+use serde_json::{Map, Value, json};
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// Groups past this many are counted together.
+const LIMIT: usize = 1 << 16;
+
+/// What is counted.
+pub struct Grouping {
+    pub columns: Vec<Column>,
+    /// The column that is summed.
+    pub sum: Option<Column>,
+    /// Percentiles of that column.
+    pub percentiles: bool,
+    /// Rows that are shown.
+    pub top: Option<usize>,
+}
+
+/// The records of one trace.
+pub struct Scan {
+    pub trace: TraceFile,
+    pub catalog: Arc<Catalog>,
+    pub filter: Option<Filter>,
+}
+
+/// A record that a scan hands out.
+pub struct Scanned<'r> {
+    pub record: &'r EventRecord<'r>,
+    pub decoded: &'r Decoded<'r>,
+    pub time: Option<FileTime>,
+    pub names: Option<&'r Names>,
+}
+
+impl Scan {
+    fn records(&self) -> Records {
+        Records::new(vec![self.trace.clone()])
+    }
+
+    fn decoder(&self) -> Decoder {
+        let mut decoder = Decoder::new();
+        decoder.set_catalog(self.catalog.clone());
+        decoder.set_own_catalog(crate::schemas::own());
+        decoder
+    }
+
+    /// Calls `visit` with each record that the filter selects, with all schemas of the trace known; how many there were.
+    /// `with_names`: processes have their names.
+    pub fn run(&self, with_names: bool, mut visit: impl FnMut(&Scanned<'_>)) -> Scanning {
+        let names = with_names.then(|| Names::gather(self.records(), self.decoder()));
+        let mut decoder = self.decoder();
+        // Records may be described behind them.
+        decoder.set_store(crate::dump::gather(self.records()));
+        decoder.set_learning(false);
+        let (clock, style) = (*self.trace.clock(), Style::default());
+        let mut records = self.records();
+        let mut progress = Progress::of(records.files());
+        let (mut seen, mut shown) = (0, 0);
+        while let Some(record) = records.next() {
+            seen += 1;
+            if seen % 65_536 == 0 {
+                progress.update_at(seen, Some(record.position));
+            }
+            let time = record.timestamp(&clock);
+            let attributed = names.as_ref().map(|names| names.attributed(&record));
+            let record = attributed.as_ref().unwrap_or(&record);
+            let by_header = self.filter.as_ref().and_then(|filter| filter.by_header(record, time));
+            if by_header == Some(false) {
+                continue;
+            }
+            let decoded = decoder.decode(record);
+            if let Some(filter) = &self.filter {
+                if by_header.is_none() && !filter.matches(record, &decoded, time, &style) {
+                    continue;
+                }
+                filter.check_shown(&decoded);
+            }
+            shown += 1;
+            visit(&Scanned { record, decoded: &decoded, time, names: names.as_ref() });
+        }
+        drop(progress);
+        if let Some(filter) = &self.filter {
+            filter.report(shown, || self.records(), self.decoder());
+        }
+        Scanning { outcome: files::report(&records), records: shown }
+    }
+}
+
+/// The end of a scan.
+pub struct Scanning {
+    pub outcome: crate::output::Outcome,
+    /// Records that were selected.
+    pub records: u64,
+}
+
+struct Group {
+    cells: Vec<Option<Cell>>,
+    count: u64,
+    sum: Distribution,
+}
+
+/// Groups of one trace, the largest first.
+pub struct Groups<'g> {
+    grouping: &'g Grouping,
+    trace: &'g TraceFile,
+    records: u64,
+    rows: Vec<Group>,
+    /// Records of groups without a row, and the number of those groups that is known.
+    others: u64,
+    cut: usize,
+    pub outcome: crate::output::Outcome,
+}
+
+impl Grouping {
+    /// Counts a trace.
+    pub fn count<'g>(&'g self, scan: &'g Scan) -> Groups<'g> {
+        let mut columns = self.columns.clone();
+        columns.extend(self.sum.clone());
+        let with_names = columns.iter().any(Column::needs_names);
+        let (style, times) = (Style::default(), Times::Utc);
+        let mut groups: HashMap<Vec<Option<String>>, Group> = HashMap::new();
+        let mut others = 0;
+        let scanned = scan.run(with_names, |scanned| {
+            let Scanned { record, decoded, time, names } = *scanned;
+            let row = Row { record, decoded, time, names, style: &style, times: &times };
+            let mut cells = column::cells(&columns, &row);
+            let summed = self.sum.as_ref().and_then(|_| cells.pop()).flatten();
+            let key: Vec<Option<String>> =
+                cells.iter().map(|cell| Some(cell.as_ref()?.to_text().into_owned())).collect();
+            if groups.len() >= LIMIT && !groups.contains_key(&key) {
+                others += 1;
+                return;
+            }
+            let group = groups.entry(key).or_insert_with(|| Group {
+                cells,
+                count: 0,
+                sum: Distribution::default(),
+            });
+            group.count += 1;
+            match summed {
+                Some(Cell::Number(number)) => group.sum.add_integer(number),
+                Some(Cell::Float(number)) => group.sum.add(number),
+                _ => {}
+            }
+        });
+        let mut rows: Vec<(Vec<Option<String>>, Group)> = groups.into_iter().collect();
+        let size = |group: &Group| match self.sum {
+            Some(_) => group.sum.sum(),
+            None => group.count as f64,
+        };
+        rows.sort_by(|(a_key, a), (b_key, b)| {
+            size(b).total_cmp(&size(a)).then_with(|| a_key.cmp(b_key))
+        });
+        let mut rows: Vec<Group> = rows.into_iter().map(|(_, group)| group).collect();
+        let cut = self.top.map_or(0, |top| rows.len().saturating_sub(top));
+        if let Some(top) = self.top {
+            others += rows.drain(top.min(rows.len())..).map(|group| group.count).sum::<u64>();
+        }
+        Groups {
+            grouping: self,
+            trace: &scan.trace,
+            records: scanned.records,
+            rows,
+            others,
+            cut,
+            outcome: scanned.outcome,
+        }
+    }
+}
+
+impl Groups<'_> {
+    pub fn to_json(&self) -> Value {
+        let groups: Vec<Value> = self.rows.iter().map(|group| self.json_row(group)).collect();
+        json!({
+            "file": self.trace.path().to_string_lossy(),
+            "records": self.records,
+            "groups": groups,
+            "others": self.others,
+        })
+    }
+
+    fn json_row(&self, group: &Group) -> Value {
+        let mut row = Map::new();
+        let columns = self.grouping.columns.iter().zip(&group.cells);
+        let by: Map<String, Value> =
+            columns.map(|(column, cell)| (column.name.clone(), json_cell(cell.as_ref()))).collect();
+        row.insert("by".to_owned(), by.into());
+        row.insert("count".to_owned(), group.count.into());
+        if self.grouping.sum.is_some() {
+            row.insert("values".to_owned(), group.sum.count.into());
+            row.insert("sum".to_owned(), group.sum.sum_json());
+        }
+        if self.grouping.percentiles {
+            let has_values = group.sum.count > 0;
+            let mut put = |name: &str, number: f64| {
+                let value = if has_values { number.into() } else { Value::Null };
+                row.insert(name.to_owned(), value);
+            };
+            put("min", group.sum.min);
+            SHOWN.iter().for_each(|(name, part)| put(name, group.sum.quantile(*part)));
+            put("max", group.sum.max);
+        }
+        row.into()
+    }
+
+    pub fn to_text(&self) -> String {
+        let mut text = format!(
+            "{}\n  {} records in {} groups\n\n",
+            self.trace.path().display(),
+            self.records,
+            self.rows.len() + self.cut
+        );
+        let mut table = vec![self.heading()];
+        table.extend(self.rows.iter().map(|group| self.cells(group)));
+        put_table(&mut text, &table, self.number_count());
+        if self.others > 0 {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "  {} records in {} further groups", self.others, self.cut);
+        }
+        text
+    }
+
+    /// Columns with numbers, which come first.
+    fn number_count(&self) -> usize {
+        let sum = usize::from(self.grouping.sum.is_some());
+        let percentiles = if self.grouping.percentiles { SHOWN.len() + 1 } else { 0 };
+        1 + sum + percentiles
+    }
+
+    fn heading(&self) -> Vec<String> {
+        let mut heading = vec!["records".to_owned()];
+        heading.extend(self.grouping.sum.as_ref().map(|column| format!("sum of {}", column.name)));
+        if self.grouping.percentiles {
+            heading.extend(SHOWN.iter().map(|(name, _)| (*name).to_owned()));
+            heading.push("max".to_owned());
+        }
+        heading.extend(self.grouping.columns.iter().map(|column| column.name.clone()));
+        heading
+    }
+
+    fn cells(&self, group: &Group) -> Vec<String> {
+        let mut cells = vec![group.count.to_string()];
+        if self.grouping.sum.is_some() {
+            cells.push(group.sum.sum_text());
+        }
+        if self.grouping.percentiles {
+            let number = |number: f64| match group.sum.count {
+                0 => "-".to_owned(),
+                _ => shown(number),
+            };
+            cells.extend(SHOWN.iter().map(|(_, part)| number(group.sum.quantile(*part))));
+            cells.push(number(group.sum.max));
+        }
+        let text = |cell: &Option<Cell>| {
+            cell.as_ref().map_or("-".to_owned(), |cell| cell.to_text().into_owned())
+        };
+        cells.extend(group.cells.iter().map(text));
+        cells
+    }
+}
+
+fn json_cell(cell: Option<&Cell>) -> Value {
+    match cell {
+        None => Value::Null,
+        Some(Cell::Text(text)) => text.as_str().into(),
+        Some(Cell::Float(number)) => (*number).into(),
+        Some(Cell::Number(number)) => match i64::try_from(*number) {
+            Ok(number) => number.into(),
+            Err(_) => u64::try_from(*number).map_or(Value::Null, Value::from),
+        },
+    }
+}
+
+/// Rows of equal width; the first `numbers` columns are aligned to the right.
+pub fn put_table(text: &mut String, rows: &[Vec<String>], numbers: usize) {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..columns).filter_map(width).collect();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            // Writing to a String cannot fail.
+            let _ = match column < numbers {
+                true => write!(line, "  {cell:>width$}"),
+                false => write!(line, "  {cell:<width$}"),
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+}

@@ -1,0 +1,99 @@
+//! What `etw stat` counts: one of its tables, activities, or groups by any columns.
+
+use super::{Arguments, By};
+use crate::activities;
+use crate::column::Column;
+use crate::grouping::{Grouping, Scan};
+use crate::output::{Failure, Outcome, Output};
+use clap::ValueEnum;
+use etw_decode::Catalog;
+use etw_etl::read::TraceFile;
+use etw_types::FileTime;
+use std::sync::Arc;
+
+/// The meaning of `--by`, `--sum` and `--percentiles`.
+pub enum Counting {
+    /// A table of everything in the trace.
+    Table(By),
+    Activities,
+    Columns(Grouping),
+}
+
+impl Counting {
+    pub fn of(arguments: &Arguments) -> Result<Counting, Failure> {
+        let usage = |what: String| Failure::Usage(format!("stat: {what}"));
+        let table = match &arguments.by[..] {
+            [] => Some(By::Event),
+            [name] => By::from_str(name, true).ok(),
+            _ => None,
+        };
+        match table {
+            Some(By::Activity) if arguments.sum.is_some() => {
+                return Err(usage(
+                    "--by activity shows durations; --by activity_id --sum FIELD sums a field"
+                        .to_owned(),
+                ));
+            }
+            Some(By::Activity) => return Ok(Counting::Activities),
+            Some(table) if arguments.sum.is_none() && !arguments.percentiles => {
+                return Ok(Counting::Table(table));
+            }
+            _ => {}
+        }
+        if arguments.percentiles && arguments.sum.is_none() {
+            return Err(usage(
+                "--percentiles needs values: --sum FIELD, or --by activity for durations"
+                    .to_owned(),
+            ));
+        }
+        let by = if arguments.by.is_empty() { &["event".to_owned()][..] } else { &arguments.by };
+        let columns: Result<Vec<Column>, String> = by.iter().map(|name| name.parse()).collect();
+        Ok(Counting::Columns(Grouping {
+            columns: columns.map_err(|error| usage(format!("--by: {error}")))?,
+            sum: arguments.sum.clone(),
+            percentiles: arguments.percentiles,
+            top: arguments.top,
+        }))
+    }
+}
+
+/// Writes activities or groups of each trace.
+pub fn run(
+    arguments: &Arguments,
+    counting: &Counting,
+    traces: Vec<TraceFile>,
+    catalog: &Arc<Catalog>,
+    output: &mut Output,
+) -> Result<Outcome, Failure> {
+    let mut outcome = Outcome::Done;
+    for trace in traces {
+        let start = trace.header().map_or(FileTime(0), |header| header.start_time);
+        let filter = arguments.filter.compile(start)?;
+        let scan = Scan { trace, catalog: catalog.clone(), filter };
+        let is_json = arguments.format.is_json();
+        let (text, of_trace) = match counting {
+            Counting::Columns(grouping) => {
+                let groups = grouping.count(&scan);
+                let text = match is_json {
+                    true => format!("{}\n", groups.to_json()),
+                    false => groups.to_text(),
+                };
+                (text, groups.outcome)
+            }
+            Counting::Activities | Counting::Table(_) => {
+                let activities = activities::read(&scan, arguments.top);
+                let text = match is_json {
+                    true => format!("{}\n", activities.to_json()),
+                    false => activities.to_text(),
+                };
+                (text, activities.outcome)
+            }
+        };
+        output.write(text.as_bytes())?;
+        if of_trace != Outcome::Done {
+            outcome = of_trace;
+        }
+    }
+    output.finish()?;
+    Ok(outcome)
+}
