@@ -226,3 +226,12 @@ pub fn event_source(data: &[u8]) {
         decode(&mut decoder, &record);
     }
 }
+
+/// Decompresses an LZNT1 stream; its first two bytes are the size that it says.
+pub fn lznt1(data: &[u8]) {
+    let Some((size, stream)) = data.split_first_chunk::<2>() else { return };
+    let size = usize::from(u16::from_le_bytes(*size));
+    if let Some(output) = etw_decode::lznt1::decompress(stream, size) {
+        assert_eq!(output.len(), size);
+    }
+}

@@ -1,14 +1,19 @@
 //! [`Decoded`]: a record's schema, or the reason why it has none.
 
 use crate::field_texts::FieldTexts;
+use crate::lznt1;
 use crate::reason::{Reason, Source};
 use crate::schema::Schema;
-use crate::value::Style;
+use crate::text::Text;
+use crate::value::{Style, Value};
 use crate::visitor::Visitor;
 use crate::walk::{PayloadError, walk, walk_part};
 use etw_tracelogging::ProviderTraits;
-use etw_types::{EventRecord, Guid};
+use etw_types::{EventRecord, Guid, le};
 use std::borrow::Cow;
+
+/// Bytes of a compressed text; Windows writes less than 64 KiB.
+const COMPRESSED_LIMIT: usize = 1 << 20;
 
 /// The result of [`Decoded::visit_part`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +142,10 @@ impl<'d> Decoded<'d> {
         visitor: &mut impl Visitor,
     ) -> Result<bool, PayloadError> {
         let Some(schema) = self.schema else { return Ok(false) };
-        walk(schema, record.payload, self.pointer_size(record), visitor)?;
+        let used = walk(schema, record.payload, self.pointer_size(record), visitor)?;
+        if schema.ends_compressed {
+            visit_compressed(schema, record.payload, used, visitor);
+        }
         Ok(true)
     }
 
@@ -149,7 +157,10 @@ impl<'d> Decoded<'d> {
         visitor: &mut impl Visitor,
     ) -> Option<Visited<'p>> {
         let schema = self.schema?;
-        let walked = walk_part(schema, record.payload, self.pointer_size(record), visitor);
+        let mut walked = walk_part(schema, record.payload, self.pointer_size(record), visitor);
+        if schema.ends_compressed && walked.error.is_none() {
+            walked.used = visit_compressed(schema, record.payload, walked.used, visitor);
+        }
         let incomplete = || schema.incomplete.clone().map(Reason::Incomplete);
         Some(Visited {
             rest: record.payload.get(walked.used..).unwrap_or_default(),
@@ -191,4 +202,24 @@ impl<'d> Decoded<'d> {
         }
         Some(message.format(|number| texts.get(number)))
     }
+}
+
+/// Visits the compressed text behind the walked fields; returns how many bytes are used, which are all if it is sound.
+#[cold]
+fn visit_compressed(
+    schema: &Schema,
+    payload: &[u8],
+    used: usize,
+    visitor: &mut impl Visitor,
+) -> usize {
+    let size = used.checked_sub(4).and_then(|at| le::u32(payload, at)).unwrap_or(0) as usize;
+    let stream = payload.get(used..).unwrap_or_default();
+    let (Some(field), true) = (schema.fields.get(schema.top_level), size <= COMPRESSED_LIMIT)
+    else {
+        return used;
+    };
+    let Some(text) = lznt1::decompress(stream, size) else { return used };
+    let end = text.chunks_exact(2).position(|unit| unit == [0, 0]).map_or(size & !1, |end| 2 * end);
+    visitor.value(field, Value::Text(Text::Utf16(&text[..end])));
+    payload.len()
 }

@@ -93,8 +93,10 @@ fn schema(name: &str, text: &str) -> Schema {
         event: Some(name.to_owned()),
         ..Names::default()
     };
-    let count = fields.len();
-    Schema { ends_early: true, ..Schema::new(names, fields, count) }
+    // A compressed text is not walked: it is read behind the others.
+    let ends_compressed = text.trim_end().ends_with(":z");
+    let count = fields.len() - usize::from(ends_compressed);
+    Schema { ends_early: true, ends_compressed, ..Schema::new(names, fields, count) }
 }
 
 fn field(name: &str, code: &str) -> Field {
@@ -123,7 +125,7 @@ fn field(name: &str, code: &str) -> Field {
         "4" => (Wire::U32, Show::Ipv4),
         "6" => (Wire::Binary, Show::Ipv6),
         "P" => (Wire::U16, Show::Port),
-        "s" => (Wire::Utf16, Show::Plain),
+        "s" | "z" => (Wire::Utf16, Show::Plain),
         "a" => (Wire::Ansi, Show::Plain),
         // The table is ours: its test finds this.
         _ => (Wire::Nothing, Show::Plain),
@@ -135,6 +137,32 @@ fn field(name: &str, code: &str) -> Field {
 mod tests {
     use super::*;
     use crate::field::Kind;
+    use etw_types::{EventRecord, HeaderType};
+
+    /// The XML of WinSAT, compressed; if it is damaged its bytes are the rest.
+    #[test]
+    fn compressed_text_is_a_field_and_damaged_text_is_the_rest() {
+        let xml: Vec<u8> = "<WinSAT/>\0".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let stored = 0x3000 | (xml.len() as u16 - 1);
+        let mut payload = [1u32, xml.len() as u32].map(u32::to_le_bytes).concat();
+        payload.extend(stored.to_le_bytes());
+        payload.extend(&xml);
+        let mut decoder = crate::Decoder::new();
+        let class = "ed54dff8-c409-4cf6-bf83-05e1e61a09c4".parse().ok();
+        let mut record = EventRecord::new(HeaderType::Full64, &payload);
+        (record.provider, record.descriptor.opcode.0) = (class, 33);
+        let decoded = decoder.decode(&record);
+        let style = crate::Style::default();
+        let mut texts = crate::field_texts::FieldTexts::new(&style);
+        let visited = decoded.visit_part(&record, &mut texts).unwrap();
+        assert!(visited.rest.is_empty() && visited.reason.is_none());
+        assert_eq!(texts.get(2).as_deref(), Some("<WinSAT/>"));
+        let damaged = &payload[..payload.len() - 1];
+        let mut record = EventRecord::new(HeaderType::Full64, damaged);
+        (record.provider, record.descriptor.opcode.0) = (class, 33);
+        let decoded = decoder.decode(&record);
+        assert_eq!(decoded.visit_part(&record, &mut ()).unwrap().rest, &damaged[8..]);
+    }
 
     #[test]
     fn the_table_is_whole() {
@@ -162,6 +190,8 @@ mod tests {
         let portable = event("b3e675d7-2554-4f18-830b-2762732560de", 38, 2).unwrap();
         assert_eq!(portable.name, "ImageID/DbgPPDB");
         assert_eq!(crate::walk(portable.schema.as_ref().unwrap(), &[1; 20], 8, &mut ()), Ok(20));
+        let processor = "01853a65-418f-4f36-aefc-dc0f1d2fd235".parse().unwrap();
+        assert_eq!(name(processor, 35), Some("SystemConfig/Processor"));
         let process = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c";
         assert_eq!(event(process, 1, 9).unwrap().version, 4);
         assert_eq!(event(process, 11, 1).map(|event| &event.name), None);

@@ -55,6 +55,7 @@ mod from_field;
 mod kernel;
 mod known_providers;
 mod layout;
+pub mod lznt1;
 pub mod manifest;
 mod map;
 mod message;

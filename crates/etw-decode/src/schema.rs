@@ -32,6 +32,8 @@ pub struct Schema {
     pub(crate) has_references: bool,
     /// Fields at the end may be missing: the walk ends where the payload does.
     pub(crate) ends_early: bool,
+    /// The bytes behind the walked fields are text, compressed with LZNT1: the field behind them, and its size is the last number.
+    pub(crate) ends_compressed: bool,
     /// The text of a WPP message, which replaces `message`.
     pub(crate) wpp: Option<Box<WppFormat>>,
 }
@@ -96,6 +98,7 @@ impl Schema {
             incomplete: None,
             origin: None,
             ends_early: false,
+            ends_compressed: false,
             wpp: None,
         }
     }

@@ -208,3 +208,11 @@ fn compiled() {
     replay("wevt", vec![("event", join(&blob, &join(&table, &[])))], targets::wevt);
     replay("pe", vec![("mz", b"MZ".to_vec())], targets::pe);
 }
+
+#[test]
+fn lznt1() {
+    // Ten bytes from a distance of one; a stored chunk of two.
+    let run = vec![13, 0, 3, 0xb0, 2, b'a', 7, 0, 1, 0x30, b'b', b'c', 0, 0];
+    let stored = vec![4, 0, 3, 0x30, b'a', 0, b'b', 0];
+    replay("lznt1", vec![("run", run), ("stored", stored)], targets::lznt1);
+}
