@@ -11,7 +11,7 @@ use std::path::PathBuf;
 #[derive(Args, Clone, Debug, Default)]
 pub struct HostChoice {
     /// Use the machine's host of sessions instead of your own
-    #[arg(long, alias = "system", global = true)]
+    #[arg(long, global = true)]
     pub system_host: bool,
 }
 
