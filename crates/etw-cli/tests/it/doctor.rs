@@ -123,7 +123,7 @@ fn doctor_finds_what_is_wrong_and_says_how_to_fix_it() {
     finds("doctor", &["session t has no provider enabled", "fix: etw session enable t -p"]);
     // Whatever the machine allows, each link is named.
     let text = String::from_utf8(place.etw(&["doctor", "--system"]).stdout).unwrap();
-    for link in ["clock", "kernel", "shared memory", "system events"] {
+    for link in ["clock", "kernel", "shared memory", "system profile", "system cswitch"] {
         assert!(text.contains(link), "{text}");
     }
 }

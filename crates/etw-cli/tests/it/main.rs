@@ -28,6 +28,8 @@ mod rewrite;
 mod rootless;
 mod stat;
 #[cfg(target_os = "linux")]
+mod system_events;
+#[cfg(target_os = "linux")]
 mod tail;
 mod views;
 mod windows_forms;
