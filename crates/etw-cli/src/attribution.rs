@@ -109,7 +109,7 @@ impl Owner {
 #[derive(Debug, Default)]
 pub struct ThreadTable {
     /// Lives of each id, in the order in which they became known.
-    lives: HashMap<u32, Vec<Life>>,
+    lives: HashMap<u32, Vec<Life>, foldhash::fast::RandomState>,
     count: usize,
 }
 

@@ -15,10 +15,10 @@ pub const BINS: usize = 64;
 #[derive(Default)]
 pub struct Views {
     /// Records and payload bytes by owner; the thread is set if its process is not known yet.
-    processes: HashMap<Owner, (u64, u64)>,
+    processes: HashMap<Owner, (u64, u64), foldhash::fast::RandomState>,
     /// Samples of each CPU whose DPC or interrupt may end behind them.
     samples: HashMap<u16, Vec<Sample>>,
-    activities: HashMap<Guid, Activity>,
+    activities: HashMap<Guid, Activity, foldhash::fast::RandomState>,
     pub names: Names,
     rate: Rate,
 }

@@ -5,12 +5,13 @@ mod pcapng;
 mod perfetto;
 mod pktmon;
 
+use crate::event_kinds::EventKinds;
 use crate::files;
 use crate::join::{Names, Picked};
 use crate::output::{Failure, Outcome, Output, Progress};
 use crate::output_file::{NewFile, ReplaceOption};
 use crate::schemas::{self, Schemas};
-use crate::where_filter::WhereOption;
+use crate::where_filter::{Filter, TraceNames, WhereOption};
 use clap::{Args, ValueEnum};
 use etw_decode::{Decoded, Decoder, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
@@ -127,12 +128,16 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut records = records();
     let mut progress = Progress::of(records.files());
     let (mut count, mut shown) = (0, 0);
+    let mut kinds = EventKinds::default();
     let clocks: Vec<_> = traces.iter().map(|trace| *trace.clock()).collect();
     let style = Style::default();
     while let Some(record) = records.next() {
         count += 1;
         if count % 65_536 == 0 {
             progress.update_at(count, Some(record.position));
+        }
+        if filter.as_ref().is_some_and(Filter::needs_names) {
+            kinds.number(&record);
         }
         let clock = &clocks[record.position.file_index as usize];
         let Some(time) = record.timestamp(clock) else { continue };
@@ -175,8 +180,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     new.keep()?;
     let outcome = files::report(&records);
     if let Some(filter) = &filter {
-        let again = || Records::with_options(traces, RecordsOptions::default());
-        filter.report(shown, again, decoder);
+        filter.report(shown, || TraceNames::of(kinds, decoder));
     }
     let mut output = Output::open(None, &[])?;
     let text = format!("{}: {written} {what}, of {count} records\n", arguments.output.display());

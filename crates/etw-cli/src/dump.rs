@@ -11,7 +11,7 @@ use crate::schemas::{self, Schemas};
 use crate::terminal::has_colours;
 use crate::time_point::When;
 use crate::times::TimesOption;
-use crate::where_filter::WhereOption;
+use crate::where_filter::{TraceNames, WhereOption};
 use clap::Args;
 use etw_decode::{Cbor, CodePage, CustomDecoders, Decoder, Store, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
@@ -218,9 +218,21 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let mut records = Records::with_options(traces, read_options);
     let shown = pipeline::run(&mut records, &selection, &options, threads, &mut output)?;
     if let Some(filter) = &selection.filter {
-        let traces = records.files().to_vec();
-        let again = || Records::with_options(traces, read_options);
-        filter.report(shown, again, selection.decoder());
+        filter.report(shown.count, || {
+            // Names behind the last record that was shown count, too.
+            let (mut kinds, mut store) = (shown.kinds, shown.store);
+            while let Some(record) = records.next() {
+                kinds.number(&record);
+                if Store::is_schema_record(&record) {
+                    Arc::make_mut(&mut store).learn(&record);
+                }
+            }
+            let mut decoder = selection.decoder();
+            if selection.gathered.is_none() {
+                decoder.set_store(store);
+            }
+            TraceNames::of(kinds, decoder)
+        });
     }
     Ok(files::report(&records))
 }

@@ -2,11 +2,12 @@
 
 use crate::column::{self, Cell, Column, Row};
 use crate::distribution::{Distribution, SHOWN, shown};
+use crate::event_kinds::EventKinds;
 use crate::files;
 use crate::join::Names;
 use crate::output::Progress;
 use crate::times::Times;
-use crate::where_filter::Filter;
+use crate::where_filter::{Filter, TraceNames};
 use etw_decode::{Catalog, Decoded, Decoder, Style};
 use etw_etl::read::{Records, TraceFile};
 use etw_types::{EventRecord, FileTime};
@@ -92,7 +93,13 @@ impl Scan {
         }
         drop(progress);
         if let Some(filter) = &self.filter {
-            filter.report(shown, || self.records(), self.decoder());
+            filter.report(shown, || {
+                let (mut kinds, mut records) = (EventKinds::default(), self.records());
+                while let Some(record) = records.next() {
+                    kinds.number(&record);
+                }
+                TraceNames::of(kinds, self.decoder())
+            });
         }
         Scanning { outcome: files::report(&records), records: shown }
     }

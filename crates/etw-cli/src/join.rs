@@ -29,7 +29,7 @@ pub struct Names {
     interrupts: Interrupts,
     thread_names: HashMap<u32, String>,
     /// By the address of a file object, or its key.
-    files: HashMap<u64, String>,
+    files: HashMap<u64, String, foldhash::fast::RandomState>,
     /// NT paths of volumes and their DOS paths: `\\Device\\HarddiskVolume3` is `C:`.
     volumes: Vec<(String, String)>,
     stacks: Stacks,

@@ -11,6 +11,7 @@ mod complete;
 mod convert;
 mod distribution;
 mod dump;
+mod event_kinds;
 mod files;
 mod format;
 mod frontends;

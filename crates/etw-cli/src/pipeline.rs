@@ -8,6 +8,7 @@
 //! the reader learns them too, and every batch carries the store as it was at its start; inside a batch the decoder
 //! learns on. Batches are few and bounded, so memory does not grow with the trace.
 
+use crate::event_kinds::EventKinds;
 use crate::format::{FileFacts, Options};
 use crate::join::Names;
 use crate::output::{Failure, Output, Progress};
@@ -56,14 +57,24 @@ impl Selection {
     }
 }
 
-/// Writes the records of `records` to `output`, and returns how many it has written.
+/// The result of a run.
+pub struct Shown {
+    /// Records that were written.
+    pub count: u64,
+    /// Kinds of the records that were read, as long as notes on the filter needed them.
+    pub kinds: EventKinds,
+    /// The schemas in these records.
+    pub store: Arc<Store>,
+}
+
+/// Writes the records of `records` to `output`.
 pub fn run(
     records: &mut Records,
     selection: &Selection,
     options: &Options,
     threads: usize,
     output: &mut Output,
-) -> Result<u64, Failure> {
+) -> Result<Shown, Failure> {
     let facts: Vec<FileFacts> = records.files().iter().map(file_facts).collect();
     let shared = Shared { files: records.files().to_vec(), facts, options, selection };
     output.write(options.prologue().as_bytes())?;
@@ -89,7 +100,7 @@ pub fn run(
     }
     output.write(options.epilogue().as_bytes())?;
     output.finish()?;
-    Ok(limit.shown)
+    Ok(Shown { count: limit.shown, kinds: reader.kinds, store: reader.store })
 }
 
 fn file_facts(file: &TraceFile) -> FileFacts {
@@ -271,6 +282,7 @@ struct Reader<'r> {
     records: &'r mut Records,
     selection: &'r Selection,
     names: Option<Arc<Names>>,
+    kinds: EventKinds,
     clocks: Vec<Clock>,
     store: Arc<Store>,
     given: u64,
@@ -287,7 +299,8 @@ impl<'r> Reader<'r> {
         let store = selection.gathered.clone().unwrap_or_default();
         let clocks = records.files().iter().map(|file| *file.clock()).collect();
         let progress = Progress::of(records.files());
-        Reader { records, selection, names, clocks, store, given: 0, seen: 0, progress }
+        let kinds = EventKinds::default();
+        Reader { records, selection, names, kinds, clocks, store, given: 0, seen: 0, progress }
     }
 
     /// Fills an emptied batch; `false` at the end.
@@ -297,10 +310,12 @@ impl<'r> Reader<'r> {
         batch.items.clear();
         batch.store = Arc::clone(&self.store);
         let timed = self.selection.from.is_some() || self.selection.to.is_some();
+        let filter = self.selection.filter.as_ref();
+        // Formatting threads may show a record meanwhile: its batch is the last one whose kinds are gathered.
+        let needs_names = filter.is_some_and(Filter::needs_names);
         while batch.items.len() < BATCH_RECORDS && batch.bytes.len() < BATCH_BYTES {
             // The writer counts the others.
-            let all_shown = self.selection.filter.is_none();
-            if all_shown && self.selection.limit.is_some_and(|limit| self.given >= limit) {
+            if filter.is_none() && self.selection.limit.is_some_and(|limit| self.given >= limit) {
                 break;
             }
             let Some(record) = self.records.next() else { break };
@@ -312,7 +327,10 @@ impl<'r> Reader<'r> {
             let has_time = record.has_time;
             self.seen += 1;
             last = Some(position);
-            let may_be_shown = self.selection.filter.as_ref().is_none_or(|filter| {
+            if needs_names {
+                self.kinds.number(&record);
+            }
+            let may_be_shown = filter.is_none_or(|filter| {
                 let clock = &self.clocks[position.file_index as usize];
                 let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
                 match &self.names {

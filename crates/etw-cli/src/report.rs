@@ -106,11 +106,11 @@ fn put_trace(html: &mut String, counted: &Counted) {
         let (events, buffers) = (header.events_lost, header.buffers_lost);
         fact("Lost", format!("{events} events, {buffers} buffers"), events > 0 || buffers > 0);
     }
-    for (cause, count) in counted.losses() {
+    for (cause, count) in counted.losses.by_cause() {
         fact("Lost", format!("{count} by {cause} records"), true);
     }
-    for (cause, count) in counted.told_losses() {
-        fact("Lost", format!("{count}: {cause}"), true);
+    for (origin, count) in counted.losses.reported() {
+        fact("Lost", format!("{count}: {origin}"), true);
     }
     let totals = trace.totals();
     fact("Content", format!("{} records in {} buffers", counted.total, totals.buffers), false);
@@ -302,7 +302,7 @@ fn put_table(html: &mut String, title: &str, rows: Vec<(String, u64, u64)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stat::Fit;
+    use crate::stat::fit::FitCounts;
 
     fn row(event: &str, opcode: u8, version: u8) -> EventRow {
         EventRow {
@@ -314,7 +314,7 @@ mod tests {
             opcode: Some(opcode),
             count: 1,
             bytes: 1,
-            fit: Fit::default(),
+            fit: FitCounts::default(),
         }
     }
 

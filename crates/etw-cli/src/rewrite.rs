@@ -1,10 +1,11 @@
 //! `etw merge` and `etw relog`
 
+use crate::event_kinds::EventKinds;
 use crate::files;
 use crate::output::{Failure, Outcome, Output, Progress};
 use crate::output_file::{NewFile, ReplaceOption};
 use crate::schemas::Schemas;
-use crate::where_filter::{Filter, WhereOption};
+use crate::where_filter::{Filter, TraceNames, WhereOption};
 use clap::Args;
 use etw_decode::{Catalog, Decoder, Store, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
@@ -91,6 +92,7 @@ fn run(
     let mut decoder = Decoder::new();
     let style = Style::default();
     let mut kept = 0;
+    let mut kinds = EventKinds::default();
     let written = match &filter {
         None => relog.run(out, |records| progress.update(records)).map(drop),
         Some((filter, catalog)) => {
@@ -103,6 +105,9 @@ fn run(
                 decoder.set_learning(false);
             }
             let keep = |record: &EventRecord<'_>| {
+                if filter.needs_names() {
+                    kinds.number(record);
+                }
                 // Kept records need the records that describe them.
                 if Store::is_schema_record(record) {
                     decoder.decode(record);
@@ -114,7 +119,10 @@ fn run(
                     Some(known) => known,
                     None => filter.matches(record, &decoder.decode(record), time, &style),
                 };
-                kept += u64::from(is_kept);
+                if is_kept {
+                    kept += 1;
+                    filter.mark_shown();
+                }
                 is_kept
             };
             relog.run_selected(out, |records| progress.update(records), keep).map(drop)
@@ -131,8 +139,7 @@ fn run(
         outcome = Outcome::Damaged;
     }
     if let Some((filter, _)) = &filter {
-        let traces = relog.records().files().to_vec();
-        filter.report(kept, || Records::with_options(traces, read), decoder);
+        filter.report(kept, || TraceNames::of(kinds, decoder));
     }
     let summary = relog.summary();
     let count = paths.len();

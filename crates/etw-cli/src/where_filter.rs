@@ -1,15 +1,15 @@
 //! `--where`: the option, its errors, and notes on names that no record has.
 
+use crate::event_kinds::EventKinds;
 use crate::output::{Failure, Outcome};
 use crate::time_point::When;
 use clap::Args;
 use etw_decode::expr::{Expr, ExprError};
 use etw_decode::{Decoded, Decoder};
-use etw_etl::read::Records;
 use etw_types::{EventRecord, FileTime, Guid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct WhereOption {
@@ -25,7 +25,12 @@ impl WhereOption {
         let time = |text: &str| text.parse::<When>().map(|when| when.resolve(start));
         let expr =
             Expr::parse(text, time).map_err(|error| Failure::Usage(pointed(text, &error)))?;
-        Ok(Some(Filter { expr, checked: AtomicU32::new(0), hidden: Mutex::default() }))
+        Ok(Some(Filter {
+            expr,
+            is_shown: AtomicBool::new(false),
+            checked: AtomicU32::new(0),
+            hidden: Mutex::default(),
+        }))
     }
 }
 
@@ -36,6 +41,8 @@ const CHECKED_RECORDS: u32 = 1000;
 #[derive(Debug)]
 pub struct Filter {
     expr: Expr,
+    /// Whether a record was shown.
+    is_shown: AtomicBool,
     checked: AtomicU32,
     /// Header values in the expression that are also names of fields.
     hidden: Mutex<BTreeSet<String>>,
@@ -50,8 +57,17 @@ impl std::ops::Deref for Filter {
 }
 
 impl Filter {
-    /// Looks at a shown record.
+    /// Marks that a record is shown.
+    #[inline]
+    pub fn mark_shown(&self) {
+        if !self.is_shown.load(Ordering::Relaxed) {
+            self.is_shown.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Marks that a record is shown, and looks for fields with names of header values in it.
     pub fn check_shown(&self, decoded: &Decoded<'_>) {
+        self.mark_shown();
         if self.checked.load(Ordering::Relaxed) >= CHECKED_RECORDS {
             return;
         }
@@ -65,23 +81,18 @@ impl Filter {
         }
     }
 
-    /// Prints notes after a run that has shown `shown` records. The trace is read again if a name in the expression may be
-    /// wrong: if nothing was shown, or no record had a field.
-    pub fn report(&self, shown: u64, records: impl FnOnce() -> Records, mut decoder: Decoder) {
-        let mut trace = TraceNames::default();
-        if shown == 0 || !self.names().missing_fields.is_empty() {
-            let mut records = records();
-            while let Some(record) = records.next() {
-                let decoded = decoder.decode(&record);
-                trace.add(&record, &decoded);
-            }
-        }
-        self.report_names(shown, &trace);
+    /// Whether notes may need the names in the trace: as long as no record was shown, or a field of the expression was not
+    /// found. Once false, it stays so.
+    #[inline]
+    pub fn needs_names(&self) -> bool {
+        !self.is_shown.load(Ordering::Relaxed) || self.misses_fields()
     }
 
-    /// Prints notes from the names of a trace.
-    pub fn report_names(&self, shown: u64, trace: &TraceNames) {
-        for note in self.notes(shown, trace) {
+    /// Prints notes after a run that has shown `shown` records. `names`: those of the whole trace.
+    pub fn report(&self, shown: u64, names: impl FnOnce() -> TraceNames) {
+        let may_be_wrong = shown == 0 || self.misses_fields();
+        let trace = if may_be_wrong { names() } else { TraceNames::default() };
+        for note in self.notes(shown, &trace) {
             eprintln!("etw: note: --where: {note}");
         }
     }
@@ -156,8 +167,15 @@ pub struct TraceNames {
 }
 
 impl TraceNames {
+    /// The names of all kinds of events in a trace. `decoder` has all its schemas.
+    pub fn of(kinds: EventKinds, decoder: Decoder) -> TraceNames {
+        let mut names = TraceNames::default();
+        kinds.resolve(decoder, |kind| names.add(kind.record, kind.decoded));
+        names
+    }
+
     /// Adds the names of a record.
-    pub fn add(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+    fn add(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
         if let Some(provider) = record.provider
             && self.providers.len() < NAME_LIMIT
         {

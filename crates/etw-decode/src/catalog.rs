@@ -101,13 +101,13 @@ impl Catalog {
         self.packs.iter().map(|pack| &**pack).find_map(find)
     }
 
-    pub(crate) fn message(&self, guid: Guid, number: u16) -> Option<&Schema> {
+    pub(crate) fn message(&self, guid: Guid, number: u16) -> Option<&Arc<Schema>> {
         let own = self.own.message(guid, number);
         own.or_else(|| self.in_packs(|pack| pack.message(guid, number)))
     }
 
     /// The schema of the record's version, else the one without a version.
-    pub(crate) fn class(&self, class: Guid, kind: u8, version: u8) -> Option<&Schema> {
+    pub(crate) fn class(&self, class: Guid, kind: u8, version: u8) -> Option<&Arc<Schema>> {
         let own = self.own.class(class, kind, version);
         own.or_else(|| self.in_packs(|pack| pack.class(class, kind, version)))
     }
@@ -182,7 +182,7 @@ impl Catalog {
 
     /// All schemas of a manifest's event, packs included; they differ in their fields.
     #[inline]
-    pub(crate) fn event_schemas(&self, key: (Guid, u16, u8)) -> impl Iterator<Item = &Schema> {
+    pub(crate) fn event_schemas(&self, key: (Guid, u16, u8)) -> impl Iterator<Item = &Arc<Schema>> {
         let packs = self.packs.iter().flat_map(move |pack| pack.event_schemas(key));
         self.own.event_schemas(key).chain(packs)
     }
@@ -192,5 +192,6 @@ impl Catalog {
     pub fn event(&self, provider: Guid, id: u16, version: u8) -> Option<&Schema> {
         let own = self.own.event(provider, id, version);
         own.or_else(|| self.in_packs(|pack| pack.event(provider, id, version)))
+            .map(|schema| &**schema)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::field_texts::FieldTexts;
 use crate::lznt1;
+use crate::measure::measure;
 use crate::reason::{Reason, Source};
 use crate::schema::Schema;
 use crate::text::Text;
@@ -30,6 +31,22 @@ impl Visited<'_> {
     /// Why the record is shown undecoded: not even its first field could be read.
     pub fn failure(&self) -> Option<&Reason> {
         self.reason.as_ref().filter(|_| self.used == 0)
+    }
+}
+
+/// How well a schema fits a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fit {
+    /// Bytes follow the last field.
+    pub has_rest: bool,
+    /// Fields are missing: the payload ends early, or the schema is not complete.
+    pub is_cut: bool,
+}
+
+impl Fit {
+    /// Whether the fields take the whole payload.
+    pub fn is_exact(self) -> bool {
+        !self.has_rest && !self.is_cut
     }
 }
 
@@ -169,6 +186,23 @@ impl<'d> Decoded<'d> {
         })
     }
 
+    /// How well the schema fits the record's payload; `None` if there is no schema. Cheaper than a visit.
+    pub fn fit(&self, record: &EventRecord<'_>) -> Option<Fit> {
+        let schema = self.schema?;
+        if schema.ends_compressed {
+            let visited = self.visit_part(record, &mut ())?;
+            return Some(Fit {
+                has_rest: !visited.rest.is_empty(),
+                is_cut: visited.reason.is_some(),
+            });
+        }
+        let measured = measure(schema, record.payload, self.pointer_size(record));
+        Some(Fit {
+            has_rest: measured.used < record.payload.len(),
+            is_cut: measured.is_cut || schema.incomplete.is_some(),
+        })
+    }
+
     /// The top-level fields and their texts; arrays and structs in brackets.
     ///
     /// # Errors
@@ -196,11 +230,11 @@ impl<'d> Decoded<'d> {
             return Some(text.finish());
         }
         let message = schema.message.as_ref()?;
-        let mut texts = FieldTexts::inserts(style);
+        let mut texts = FieldTexts::inserts(style, message.inserts());
         if message.has_inserts() {
             self.visit(record, &mut texts).ok()?;
         }
-        Some(message.format(|number| texts.get(number)))
+        Some(message.format_sized(texts.len(), |number| texts.get(number)))
     }
 }
 

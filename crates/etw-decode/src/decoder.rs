@@ -1,18 +1,19 @@
 //! [`Decoder`]: finds the schema of a record.
 
 use crate::catalog::Catalog;
-use crate::decoded::Decoded;
+use crate::decoded::{Decoded, Fit};
 use crate::event_info::{self, EventInfo, EventInfoError, EventKey};
 use crate::event_trace;
 use crate::eventsource;
-use crate::kernel;
+use crate::kernel::{self, KernelEvent};
 use crate::known_providers::known_provider_name;
+use crate::measure::measure;
 use crate::reason::{Reason, Source};
 use crate::schema::Schema;
+use crate::schema_cache::{CachedEvent, Candidate, EventForm, EventId, SchemaCache, SchemaRef};
 use crate::store::{MAP_INFO, Store};
 use crate::string_event::{is_string_event, string_schema};
 use crate::tracelogging::{self, SchemaError};
-use crate::walk::walk_part;
 use etw_tracelogging::ProviderTraits;
 use etw_types::{Channel, EVENT_TRACE, EventRecord, ExtType, Guid, HeaderType};
 use std::borrow::Cow;
@@ -31,10 +32,13 @@ pub struct Decoder {
     named: Arc<Catalog>,
     own: Arc<Catalog>,
     learning: bool,
-    tracelogging: HashMap<Box<[u8]>, Result<Schema, SchemaError>, foldhash::fast::RandomState>,
+    /// By metadata: the place in `tracelogging_schemas`.
+    tracelogging: HashMap<Box<[u8]>, usize, foldhash::fast::RandomState>,
+    tracelogging_schemas: Vec<Result<Schema, SchemaError>>,
     tracelogging_size: usize,
     described: HashMap<EventKey, Described, foldhash::fast::RandomState>,
     described_size: usize,
+    cache: SchemaCache,
     event_trace: HashMap<(u8, usize, u8), Option<Schema>, foldhash::fast::RandomState>,
 }
 
@@ -42,7 +46,7 @@ struct Described {
     blob: Arc<[u8]>,
     map_generation: u64,
     has_maps: bool,
-    schema: Result<Schema, EventInfoError>,
+    schema: Result<Arc<Schema>, EventInfoError>,
 }
 
 impl Default for Decoder {
@@ -65,9 +69,11 @@ impl Decoder {
             own: Arc::default(),
             learning: true,
             tracelogging: HashMap::default(),
+            tracelogging_schemas: Vec::new(),
             tracelogging_size: 0,
             described: HashMap::default(),
             described_size: 0,
+            cache: SchemaCache::default(),
             event_trace: HashMap::default(),
         }
     }
@@ -80,11 +86,13 @@ impl Decoder {
     /// Sets the schemas that the user named. They take precedence over schemas in the trace, except TraceLogging metadata.
     pub fn set_catalog(&mut self, named: Arc<Catalog>) {
         self.named = named;
+        self.cache.clear();
     }
 
     /// Sets the schemas that the user registered, for events that nothing else describes.
     pub fn set_own_catalog(&mut self, own: Arc<Catalog>) {
         self.own = own;
+        self.cache.clear();
     }
 
     /// Sets whether [`decode`](Decoder::decode) learns from the records it is given; by default it does.
@@ -110,7 +118,7 @@ impl Decoder {
                     self.event_trace(hook.kind(), record, Reason::NoKernelClass)
                 }
                 Some(hook) => match hook.class_guid() {
-                    Some(class) => self.class(class, hook.kind(), record, Reason::NoKernelClass),
+                    Some(class) => self.class(EventForm::Kernel, class, hook.kind(), record),
                     None => Decoded::undecoded(Reason::UnknownGroup),
                 },
                 None => Decoded::undecoded(Reason::NoKernelClass),
@@ -153,16 +161,23 @@ impl Decoder {
     }
 
     fn self_described<'d>(&'d mut self, blob: &'d [u8]) -> Decoded<'d> {
-        if self.tracelogging_size > CACHE_LIMIT {
-            self.tracelogging.clear();
-            self.tracelogging_size = 0;
-        }
-        if !self.tracelogging.contains_key(blob) {
-            let schema = tracelogging::schema(blob);
-            self.tracelogging_size += blob.len() + schema.as_ref().map_or(64, Schema::size);
-            self.tracelogging.insert(blob.into(), schema);
-        }
-        match &self.tracelogging[blob] {
+        let place = match self.tracelogging.get(blob) {
+            Some(place) => *place,
+            None => {
+                if self.tracelogging_size > CACHE_LIMIT {
+                    self.tracelogging.clear();
+                    self.tracelogging_schemas.clear();
+                    self.tracelogging_size = 0;
+                }
+                let schema = tracelogging::schema(blob);
+                self.tracelogging_size += blob.len() + schema.as_ref().map_or(64, Schema::size);
+                let place = self.tracelogging_schemas.len();
+                self.tracelogging_schemas.push(schema);
+                self.tracelogging.insert(blob.into(), place);
+                place
+            }
+        };
+        match &self.tracelogging_schemas[place] {
             Ok(schema) => Decoded::with(schema, Source::TraceLogging),
             Err(error) => Decoded::undecoded(Reason::TraceLogging(error.clone())),
         }
@@ -170,86 +185,51 @@ impl Decoder {
 
     fn described_event<'d>(&'d mut self, record: &EventRecord<'d>, provider: Guid) -> Decoded<'d> {
         let descriptor = &record.descriptor;
-        let (id, version) = (descriptor.id, descriptor.version);
-        let is_manifest = eventsource::is_manifest(record);
-        if is_manifest && self.learning {
-            Arc::make_mut(&mut self.store).learn(record);
+        let id = EventId {
+            form: EventForm::Event,
+            guid: provider,
+            number: descriptor.id,
+            version: descriptor.version,
+        };
+        if eventsource::is_manifest(record) {
+            return self.manifest_chunk(record, id);
         }
-        let key = EventKey::Event(provider, id, version);
-        if !self.store.is_empty() {
-            self.compile(&key);
-        }
-        if !is_manifest {
-            if let Some(decoded) = self.best(record, (provider, id, version)) {
-                return decoded;
-            }
-        } else if let Some(schema) = self.named.event(provider, id, version) {
-            return Decoded::with(schema, Source::Manifest);
-        } else if self.store.event(&key).is_some() {
-            return self.described(&key);
-        }
-        let source = self.store.source(&provider);
-        if is_manifest {
-            let mut decoded = Decoded::with(eventsource::chunk_schema(), Source::EventSource);
-            decoded.provider_name = source.and_then(|source| source.provider_name(&provider));
+        let event = self.cached(id);
+        if let Some(decoded) = best(&event.candidates, record) {
             return decoded;
         }
         if is_string_event(record) {
             return Decoded::with(string_schema(), Source::String);
         }
-        let in_source = || source.and_then(|source| source.provider_name(&provider));
-        let in_own = || self.own.provider_name(&provider);
-        let name = self.named.provider_name(&provider).or_else(in_source).or_else(in_own);
-        let channel = descriptor.channel == Channel::TRACE_LOGGING && descriptor.id == 0;
-        let known = known_provider_name(&provider);
-        let reason = match (channel, name, known) {
-            (true, ..) => Reason::NoMetadata,
-            (false, Some(_), _) => Reason::NotInManifest,
-            // A name of the table comes without a manifest.
-            (false, None, Some(known)) => Reason::NoManifestOf(known),
-            (false, None, None) => Reason::NoManifest,
-        };
-        Decoded { provider_name: name.or(known), ..Decoded::undecoded(reason) }
+        let is_self_described = descriptor.channel == Channel::TRACE_LOGGING && descriptor.id == 0;
+        let reason = if is_self_described { Reason::NoMetadata } else { event.reason.clone() };
+        let provider_name = event.provider_name.as_deref();
+        Decoded { provider_name, ..Decoded::undecoded(reason) }
     }
 
-    /// The schema of highest precedence that fits the payload; if none does, the schema of highest precedence.
-    fn best<'d>(&'d self, record: &EventRecord<'d>, key: (Guid, u16, u8)) -> Option<Decoded<'d>> {
-        let (provider, id, version) = key;
-        let with = |source| move |schema| Decoded::with(schema, source);
-        let described = || {
-            let key = EventKey::Event(provider, id, version);
-            self.store.event(&key).map(|_| self.described(&key))
-        };
-        let in_trace = || self.store.source(&provider)?.event(provider, id, version);
-        let mut candidates = self
-            .named
-            .event_schemas(key)
-            .map(with(Source::Manifest))
-            .chain(std::iter::once_with(described).flatten())
-            .chain(std::iter::once_with(in_trace).flatten().map(with(Source::EventSource)))
-            .chain(self.own.event_schemas(key).map(with(Source::Manifest)));
-        let first = candidates.next()?;
-        let Some(second) = candidates.next() else { return Some(first) };
-        let fits = |decoded: &Decoded<'_>| {
-            let visited = decoded.visit_part(record, &mut ());
-            visited.is_some_and(|visited| visited.rest.is_empty() && visited.reason.is_none())
-        };
-        if fits(&first) {
-            return Some(first);
+    /// A part of the manifest that an EventSource writes.
+    fn manifest_chunk<'d>(&'d mut self, record: &EventRecord<'d>, id: EventId) -> Decoded<'d> {
+        if self.learning {
+            Arc::make_mut(&mut self.store).learn(record);
         }
-        let others = std::iter::once(second).chain(candidates);
-        let fitting = others.enumerate().find(|(_, decoded)| fits(decoded));
-        match fitting {
-            None => Some(first),
-            Some((number, decoded)) => Some(Decoded { passed_over: number + 1, ..decoded }),
+        let key = EventKey::Event(id.guid, id.number, id.version);
+        self.compile(&key);
+        if let Some(schema) = self.named.event(id.guid, id.number, id.version) {
+            return Decoded::with(schema, Source::Manifest);
         }
+        if self.store.event(&key).is_some() {
+            return self.described(&key);
+        }
+        let mut decoded = Decoded::with(eventsource::chunk_schema(), Source::EventSource);
+        let source = self.store.source(&id.guid);
+        decoded.provider_name = source.and_then(|source| source.provider_name(&id.guid));
+        decoded
     }
 
     fn classic<'d>(&'d mut self, record: &EventRecord<'d>) -> Decoded<'d> {
         let Some(class) = record.provider else { return Decoded::undecoded(Reason::NoClass) };
-        let (kind, version) = (record.descriptor.opcode.0, record.descriptor.version);
         if class == EVENT_TRACE {
-            return self.event_trace(kind, record, Reason::NoClass);
+            return self.event_trace(record.descriptor.opcode.0, record, Reason::NoClass);
         }
         if Store::is_metadata_record(record) {
             if self.learning {
@@ -257,42 +237,141 @@ impl Decoder {
             }
             return schema_record(record);
         }
-        let is_named = self.named.class(class, kind, version).is_some();
-        if !is_named && !self.store.is_empty() {
-            let key = EventKey::Classic(class, kind, version);
-            if self.compile(&key) {
-                let mut decoded = self.described(&key);
-                decoded.pointer_size =
-                    decoded.schema.and_then(|schema| pointer_size(schema, record));
-                return decoded;
-            }
-        }
-        let mut decoded = self.class(class, kind, record, Reason::NoClass);
+        let mut decoded = self.class(EventForm::Classic, class, record.descriptor.opcode.0, record);
         decoded.pointer_size = decoded.schema.and_then(|schema| pointer_size(schema, record));
         decoded
     }
 
-    /// The schema of a class: from what the user named, the table of kernel classes, or what the user registered.
+    /// The schema of a class's event.
     fn class<'d>(
-        &'d self,
+        &'d mut self,
+        form: EventForm,
         class: Guid,
         kind: u8,
         record: &EventRecord<'d>,
-        missing: Reason,
     ) -> Decoded<'d> {
         let version = record.descriptor.version;
-        if let Some(schema) = self.named.class(class, kind, version) {
-            return Decoded::with(schema, Source::Mof);
+        let id = EventId { form, guid: class, number: u16::from(kind), version };
+        let event = self.cached(id);
+        match event.candidates.first() {
+            Some(candidate) => candidate.decoded(),
+            None => Decoded {
+                event_name: event.event_name.map(Cow::Borrowed),
+                provider_name: event.provider_name.as_deref(),
+                ..Decoded::undecoded(event.reason.clone())
+            },
+        }
+    }
+
+    /// What the sources have for an event.
+    #[inline]
+    fn cached(&mut self, id: EventId) -> &CachedEvent {
+        let place = match self.cache.find(&id, self.store.generation()) {
+            Some(place) => place,
+            None => {
+                let event = self.gather(id);
+                self.cache.put(id, event)
+            }
+        };
+        self.cache.event(place)
+    }
+
+    /// Asks every source for an event.
+    fn gather(&mut self, id: EventId) -> CachedEvent {
+        let mut event = match id.form {
+            EventForm::Event => self.gather_event(id),
+            EventForm::Classic | EventForm::Kernel => self.gather_class(id),
+        };
+        event.generation = self.store.generation();
+        event
+    }
+
+    fn gather_event(&mut self, id: EventId) -> CachedEvent {
+        let EventId { guid: provider, number, version, .. } = id;
+        let (key, described) = ((provider, number, version), self.gather_described(id));
+        let source = self.store.source(&provider);
+        let in_source = source.and_then(|source| source.event(provider, number, version));
+        let of_manifest = |schema| Candidate::shared(schema, Source::Manifest);
+        let mut candidates: Vec<Candidate> =
+            self.named.event_schemas(key).map(of_manifest).collect();
+        candidates.extend(described);
+        candidates.extend(in_source.map(|schema| Candidate::shared(schema, Source::EventSource)));
+        candidates.extend(self.own.event_schemas(key).map(of_manifest));
+        let name = self
+            .named
+            .provider_name(&provider)
+            .or_else(|| source.and_then(|source| source.provider_name(&provider)))
+            .or_else(|| self.own.provider_name(&provider));
+        let known = known_provider_name(&provider);
+        let reason = match (name, known) {
+            (Some(_), _) => Reason::NotInManifest,
+            // A name of the table comes without a manifest.
+            (None, Some(known)) => Reason::NoManifestOf(known),
+            (None, None) => Reason::NoManifest,
+        };
+        let provider_name = name.or(known).filter(|_| candidates.is_empty()).map(Box::from);
+        CachedEvent { generation: 0, candidates, reason, event_name: None, provider_name }
+    }
+
+    /// A class has one schema: from what the user named, from the trace, from the table of kernel classes, or from what
+    /// the user registered.
+    fn gather_class(&mut self, id: EventId) -> CachedEvent {
+        let (class, kind, version) = (id.guid, id.number as u8, id.version);
+        let is_classic = id.form == EventForm::Classic;
+        let mut event = CachedEvent {
+            generation: 0,
+            candidates: Vec::new(),
+            reason: if is_classic { Reason::NoClass } else { Reason::NoKernelClass },
+            event_name: None,
+            provider_name: None,
+        };
+        let of_mof = |schema: &Arc<Schema>| Candidate::shared(schema, Source::Mof);
+        if let Some(named) = self.named.class(class, kind, version).map(of_mof) {
+            event.candidates.push(named);
+            return event;
+        }
+        if is_classic && let Some(described) = self.gather_described(id) {
+            event.candidates.push(described);
+            return event;
         }
         // WPP wrote classic events before there were messages: their type is the message's number.
-        if let Some(schema) = self.named.message(class, u16::from(kind)) {
-            return Decoded::with(schema, Source::Wpp);
+        if let Some(schema) = self.named.message(class, id.number) {
+            event.candidates.push(Candidate::shared(schema, Source::Wpp));
+            return event;
         }
-        let known = kernel_event(class, kind, version, missing);
-        match (&known.schema, self.own.class(class, kind, version)) {
-            (None, Some(schema)) => Decoded::with(schema, Source::Mof),
-            _ => known,
+        let known = kernel::event(class, kind, version);
+        let own = || self.own.class(class, kind, version).map(of_mof);
+        let in_table = known.and_then(KernelEvent::schema).map(|schema| Candidate {
+            schema: Ok(SchemaRef::Static(schema)),
+            source: Source::Kernel,
+            event_info: None,
+        });
+        event.candidates.extend(in_table.or_else(own));
+        match known {
+            Some(known) => event.event_name = Some(&known.name),
+            None => {
+                event.event_name = kernel::name(class, kind);
+                event.provider_name = known_provider_name(&class).map(Box::from);
+            }
         }
+        event
+    }
+
+    /// The schema that the trace describes, compiled.
+    fn gather_described(&mut self, id: EventId) -> Option<Candidate> {
+        let key = match id.form {
+            EventForm::Event => EventKey::Event(id.guid, id.number, id.version),
+            _ => EventKey::Classic(id.guid, id.number as u8, id.version),
+        };
+        if !self.compile(&key) {
+            return None;
+        }
+        let described = self.described.get(&key)?;
+        Some(Candidate {
+            schema: described.schema.clone().map(SchemaRef::Shared),
+            source: Source::EventInfo,
+            event_info: described.schema.is_ok().then(|| Arc::clone(&described.blob)),
+        })
     }
 
     /// Brings the compiled schema of a key up to date with the store; whether there is one.
@@ -307,6 +386,8 @@ impl Decoder {
         if self.described_size > CACHE_LIMIT {
             self.described.clear();
             self.described_size = 0;
+            // It shares the schemas.
+            self.cache.clear();
         }
         let compiled = EventInfo::parse(blob).and_then(|info| {
             let provider = info.provider();
@@ -314,6 +395,7 @@ impl Decoder {
         });
         let has_maps = EventInfo::parse(blob).is_ok_and(|info| info.has_maps());
         self.described_size += compiled.as_ref().map_or(64, Schema::size);
+        let compiled = compiled.map(Arc::new);
         let described = Described {
             blob: Arc::clone(blob),
             map_generation: self.store.map_generation,
@@ -363,31 +445,36 @@ impl Decoder {
 /// The other pointer width, if the payload fits it better than the record's: a program may log a class as a machine of the other
 /// width would, which the record's flags do not say.
 fn pointer_size(schema: &Schema, record: &EventRecord<'_>) -> Option<u8> {
+    if !schema.has_pointers() {
+        return None;
+    }
     // Smaller is better: an error, then the bytes that are left.
     let misfit = |size| {
-        let walked = walk_part(schema, record.payload, size, &mut ());
-        (walked.error.is_some(), record.payload.len() - walked.used)
+        let measured = measure(schema, record.payload, size);
+        (measured.is_cut, record.payload.len() - measured.used)
     };
     let own = misfit(record.pointer_size);
     let other = if record.pointer_size == 4 { 8 } else { 4 };
     (own != (false, 0) && misfit(other) < own).then_some(other)
 }
 
-/// An event of a class that the table knows.
-fn kernel_event<'d>(class: Guid, kind: u8, version: u8, missing: Reason) -> Decoded<'d> {
-    match kernel::event(class, kind, version) {
-        Some(event) => match &event.schema {
-            Some(schema) => Decoded::with(schema, Source::Kernel),
-            None => Decoded {
-                event_name: Some(Cow::Borrowed(&event.name)),
-                ..Decoded::undecoded(missing)
-            },
-        },
-        None => Decoded {
-            event_name: kernel::name(class, kind).map(Cow::Borrowed),
-            provider_name: known_provider_name(&class),
-            ..Decoded::undecoded(missing)
-        },
+/// The first schema that fits the payload; if none does, the first one.
+#[inline]
+fn best<'d>(candidates: &'d [Candidate], record: &EventRecord<'_>) -> Option<Decoded<'d>> {
+    let (first, others) = candidates.split_first()?;
+    let fits = |candidate: &Candidate| match &candidate.schema {
+        Ok(schema) => {
+            let decoded = Decoded::with(schema, candidate.source);
+            decoded.fit(record).is_some_and(Fit::is_exact)
+        }
+        Err(_) => false,
+    };
+    if others.is_empty() || fits(first) {
+        return Some(first.decoded());
+    }
+    match others.iter().position(fits) {
+        None => Some(first.decoded()),
+        Some(place) => Some(Decoded { passed_over: place + 1, ..others[place].decoded() }),
     }
 }
 

@@ -130,6 +130,12 @@ impl Expr {
         names
     }
 
+    /// Whether a field of the expression was in no record for which the expression was evaluated.
+    #[inline]
+    pub fn misses_fields(&self) -> bool {
+        self.fields.iter().any(|field| !field.was_found.load(Ordering::Relaxed))
+    }
+
     /// Whether a test needs the time of the record.
     #[inline]
     pub fn needs_time(&self) -> bool {

@@ -9,6 +9,8 @@ use std::borrow::Cow;
 pub(crate) struct FieldTexts<'s> {
     style: &'s Style,
     as_inserts: bool,
+    /// One bit for each of the first 64 fields: whether its text is needed.
+    needed: u64,
     depth: usize,
     text: Vec<u8>,
     /// The end of each field's text.
@@ -22,6 +24,7 @@ impl FieldTexts<'_> {
         FieldTexts {
             style,
             as_inserts: false,
+            needed: u64::MAX,
             depth: 0,
             text: Vec::new(),
             ends: Vec::new(),
@@ -29,15 +32,31 @@ impl FieldTexts<'_> {
         }
     }
 
-    /// Texts as Windows inserts them into messages.
-    pub fn inserts(style: &Style) -> FieldTexts<'_> {
-        FieldTexts { as_inserts: true, ..FieldTexts::new(style) }
+    /// Texts as Windows inserts them into messages. `needed`: one bit for each of the first 64 fields; the others stay empty.
+    pub fn inserts(style: &Style, needed: u64) -> FieldTexts<'_> {
+        let (text, ends) = (Vec::with_capacity(256), Vec::with_capacity(16));
+        FieldTexts { as_inserts: true, needed, text, ends, ..FieldTexts::new(style) }
+    }
+
+    /// Bytes of all texts.
+    pub fn len(&self) -> usize {
+        self.text.len()
+    }
+
+    fn is_needed(&self) -> bool {
+        let number = self.ends.len() as u32;
+        1u64.checked_shl(number).is_none_or(|bit| self.needed & bit != 0)
     }
 
     pub fn get(&self, number: usize) -> Option<Cow<'_, str>> {
         let end = *self.ends.get(number)?;
         let start = if number == 0 { 0 } else { self.ends[number - 1] };
-        Some(String::from_utf8_lossy(&self.text[start..end]))
+        // Nearly all texts are valid; the check is cheaper than a conversion.
+        let text = &self.text[start..end];
+        Some(match std::str::from_utf8(text) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(text),
+        })
     }
 
     /// Inside brackets everything but the first is set off.
@@ -73,6 +92,9 @@ impl Visitor for FieldTexts<'_> {
         // The length of a custom field keeps its number, so that inserts count as TDH counts.
         if field.is_custom_length && self.depth > 0 {
             return;
+        }
+        if !self.is_needed() {
+            return self.end();
         }
         self.separate();
         match self.as_inserts {

@@ -5,9 +5,10 @@ use crate::schema::{Names, Schema};
 use etw_tracelogging::{Show, Wire};
 use etw_types::Guid;
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
-const TABLE: &str = include_str!("kernel.txt");
+// Not a constant, which may have several addresses.
+static TABLE: &str = include_str!("kernel.txt");
 
 /// An event of a class.
 #[derive(Debug)]
@@ -15,8 +16,18 @@ pub(crate) struct KernelEvent {
     version: u8,
     /// `Class/Type`
     pub name: String,
-    /// `None`: only its name is known.
-    pub schema: Option<Schema>,
+    /// Its fields in the table.
+    fields: &'static str,
+    schema: OnceLock<Option<Schema>>,
+}
+
+impl KernelEvent {
+    /// Its schema, which is built when the first event needs it; `None` if only its name is known.
+    pub fn schema(&self) -> Option<&Schema> {
+        let is_known = self.fields.trim() != "?";
+        let build = || is_known.then(|| schema(&self.name, self.fields));
+        self.schema.get_or_init(build).as_ref()
+    }
 }
 
 type Classes = HashMap<(Guid, u8), Vec<KernelEvent>, foldhash::fast::RandomState>;
@@ -47,17 +58,15 @@ fn classes() -> Classes {
         };
         let (version, events) = events.split_once(' ').unwrap_or((events, ""));
         let version = version.parse().unwrap_or(0);
-        let mut fields = String::new();
+        let mut fields = "";
         while let Some(more) = lines.next_if(|line| line.starts_with("    ")) {
-            fields.push_str(more);
-            fields.push(' ');
+            fields = joined(fields, more);
         }
         for event in events.split(", ") {
             let Some((kind, event)) = event.split_once(' ') else { continue };
             let name = format!("{}/{event}", class.1);
-            let schema = (fields.trim() != "?").then(|| schema(&name, &fields));
             if let Ok(kind) = kind.parse() {
-                let event = KernelEvent { version, name, schema };
+                let event = KernelEvent { version, name, fields, schema: OnceLock::new() };
                 classes.entry((class.0, kind)).or_default().push(event);
             }
         }
@@ -68,9 +77,21 @@ fn classes() -> Classes {
     classes
 }
 
+/// The part of the table from the start of `first` to the end of `last`, which comes behind it.
+fn joined(first: &'static str, last: &'static str) -> &'static str {
+    let place = |text: &str| text.as_ptr() as usize - TABLE.as_ptr() as usize;
+    if first.is_empty() {
+        return last;
+    }
+    &TABLE[place(first)..place(last) + last.len()]
+}
+
 fn schema(name: &str, text: &str) -> Schema {
     let mut fields: Vec<Field> = Vec::new();
-    for (name, code) in text.split_ascii_whitespace().filter_map(|field| field.split_once(':')) {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    for (name, code) in
+        lines.flat_map(str::split_ascii_whitespace).filter_map(|field| field.split_once(':'))
+    {
         if let Some((code, count)) = code.split_once('#') {
             let numbers = 1..=count.parse().unwrap_or(0);
             fields.extend(numbers.map(|number| field(&format!("{name}{number}"), code)));
@@ -173,7 +194,7 @@ mod tests {
         }
         assert!(classes > 20);
         for event in CLASSES.values().flatten() {
-            for field in event.schema.iter().flat_map(|schema| &schema.fields) {
+            for field in event.schema().into_iter().flat_map(|schema| &schema.fields) {
                 let unknown = matches!(field.kind, Kind::Scalar { wire: Wire::Nothing, .. });
                 assert!(!unknown, "{} {}", event.name, field.name);
             }
@@ -181,21 +202,21 @@ mod tests {
         let event = |class: &str, kind, version| event(class.parse().unwrap(), kind, version);
         // MIB_IF_ROW2 has 1,352 bytes, as the records seen.
         let interface = event("9b79ee91-b5fd-41c0-a243-4248e266e9d0", 36, 0).unwrap();
-        let schema = interface.schema.as_ref().unwrap();
+        let schema = interface.schema().unwrap();
         assert_eq!(crate::walk(schema, &[1; 1352], 8, &mut ()), Ok(1352));
         let optical = event("01853a65-418f-4f36-aefc-dc0f1d2fd235", 18, 2).unwrap();
         let payload = [&[0; 64][..], b"D\0:\0\0\0U\0\0\0Drive\0Maker\0"].concat();
-        let whole = crate::walk(optical.schema.as_ref().unwrap(), &payload, 8, &mut ());
+        let whole = crate::walk(optical.schema().unwrap(), &payload, 8, &mut ());
         assert_eq!(whole, Ok(payload.len()));
         let portable = event("b3e675d7-2554-4f18-830b-2762732560de", 38, 2).unwrap();
         assert_eq!(portable.name, "ImageID/DbgPPDB");
-        assert_eq!(crate::walk(portable.schema.as_ref().unwrap(), &[1; 20], 8, &mut ()), Ok(20));
+        assert_eq!(crate::walk(portable.schema().unwrap(), &[1; 20], 8, &mut ()), Ok(20));
         let processor = "01853a65-418f-4f36-aefc-dc0f1d2fd235".parse().unwrap();
         assert_eq!(name(processor, 35), Some("SystemConfig/Processor"));
         let process = "3d6fa8d0-fe05-11d0-9dda-00c04fd7ba7c";
         assert_eq!(event(process, 1, 9).unwrap().version, 4);
         assert_eq!(event(process, 11, 1).map(|event| &event.name), None);
         let walk = event("def2fe46-7bd6-4b80-bd94-f57fe20d0ce3", 32, 2).unwrap();
-        assert_eq!(walk.schema.as_ref().unwrap().fields.len(), 3 + 192);
+        assert_eq!(walk.schema().unwrap().fields.len(), 3 + 192);
     }
 }

@@ -63,11 +63,28 @@ impl Message {
         self.parts.iter().any(|part| matches!(part, Part::Insert(_)))
     }
 
+    /// One bit for each of the event's first 64 fields: whether it is an insert.
+    pub(crate) fn inserts(&self) -> u64 {
+        self.parts.iter().fold(0, |bits, part| match part {
+            Part::Insert(number @ 1..=64) => bits | 1 << (number - 1),
+            _ => bits,
+        })
+    }
+
     /// The text with its inserts; `field` gives the text of the event's top-level field with a number from 0.
     ///
     /// Inserts that would make it longer than a mebibyte become `…`.
     pub fn format<T: AsRef<str>>(&self, field: impl Fn(usize) -> Option<T>) -> String {
-        let mut out = String::new();
+        self.format_sized(0, field)
+    }
+
+    /// As [`format`](Message::format), with the length of all inserts together, as far as it is known.
+    pub(crate) fn format_sized<T: AsRef<str>>(
+        &self,
+        inserts_len: usize,
+        field: impl Fn(usize) -> Option<T>,
+    ) -> String {
+        let mut out = String::with_capacity(self.template.len() + inserts_len);
         for part in &self.parts {
             match part {
                 Part::Text(text) => out.push_str(text),

@@ -436,21 +436,21 @@ impl Pack {
         numbers.iter().map(|number| self.catalog(*number))
     }
 
-    pub(crate) fn event(&self, provider: Guid, id: u16, version: u8) -> Option<&Schema> {
+    pub(crate) fn event(&self, provider: Guid, id: u16, version: u8) -> Option<&Arc<Schema>> {
         self.catalogs(&provider).find_map(|catalog| catalog.event(provider, id, version))
     }
 
     /// All schemas of an event, in the order of the sources.
-    pub(crate) fn event_schemas(&self, key: (Guid, u16, u8)) -> impl Iterator<Item = &Schema> {
+    pub(crate) fn event_schemas(&self, key: (Guid, u16, u8)) -> impl Iterator<Item = &Arc<Schema>> {
         let numbers = self.by_guid.get(&key.0).map_or(&[][..], Vec::as_slice);
         numbers.iter().flat_map(move |number| self.catalog(*number).event_schemas(key))
     }
 
-    pub(crate) fn class(&self, class: Guid, kind: u8, version: u8) -> Option<&Schema> {
+    pub(crate) fn class(&self, class: Guid, kind: u8, version: u8) -> Option<&Arc<Schema>> {
         self.catalogs(&class).find_map(|catalog| catalog.class(class, kind, version))
     }
 
-    pub(crate) fn message(&self, guid: Guid, number: u16) -> Option<&Schema> {
+    pub(crate) fn message(&self, guid: Guid, number: u16) -> Option<&Arc<Schema>> {
         self.catalogs(&guid).find_map(|catalog| catalog.message(guid, number))
     }
 

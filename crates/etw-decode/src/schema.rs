@@ -1,6 +1,7 @@
 //! Names and types of an event's fields, in one form for every source.
 
 use crate::field::{Count, Field, Kind, Length, name_siblings};
+use crate::measure::LazyExtent;
 use crate::message::Message;
 use crate::wpp::format::WppFormat;
 use etw_types::EventDescriptor;
@@ -36,6 +37,8 @@ pub struct Schema {
     pub(crate) ends_compressed: bool,
     /// The text of a WPP message, which replaces `message`.
     pub(crate) wpp: Option<Box<WppFormat>>,
+    /// What is known about the size of its payloads.
+    pub(crate) extent: LazyExtent,
 }
 
 /// Names from a schema, as far as it has them.
@@ -100,6 +103,7 @@ impl Schema {
             ends_early: false,
             ends_compressed: false,
             wpp: None,
+            extent: LazyExtent::default(),
         }
     }
 

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Versions of a class's event; `None` stands for versions without a schema of their own.
-type Versions = Vec<(Option<u8>, Schema)>;
+type Versions = Vec<(Option<u8>, Arc<Schema>)>;
 
 /// Schemas of one event beyond the first that are kept.
 const OTHERS_LIMIT: usize = 8;
@@ -19,13 +19,13 @@ const OTHERS_LIMIT: usize = 8;
 /// Schemas by what they describe. The schema of an event that was added first comes first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Schemas {
-    pub events: HashMap<(Guid, u16, u8), Schema, foldhash::fast::RandomState>,
+    pub events: HashMap<(Guid, u16, u8), Arc<Schema>, foldhash::fast::RandomState>,
     /// Further schemas with other fields, for the same events: builds of a provider differ without a new version.
-    others: HashMap<(Guid, u16, u8), Vec<Schema>, foldhash::fast::RandomState>,
+    others: HashMap<(Guid, u16, u8), Vec<Arc<Schema>>, foldhash::fast::RandomState>,
     pub providers: HashMap<Guid, String, foldhash::fast::RandomState>,
     /// Masks and names of a provider's keywords.
     keywords: HashMap<Guid, Vec<(u64, String)>, foldhash::fast::RandomState>,
-    messages: HashMap<(Guid, u16), Schema, foldhash::fast::RandomState>,
+    messages: HashMap<(Guid, u16), Arc<Schema>, foldhash::fast::RandomState>,
     /// TraceLogging events that programs can emit, by provider. They describe themselves in a trace.
     emitted: HashMap<Guid, Vec<DescribedEvent>, foldhash::fast::RandomState>,
     /// By class and type.
@@ -39,14 +39,15 @@ impl Schemas {
             self.keywords.entry(guid).or_insert_with(|| provider.keywords.clone());
         }
         for ((id, version), schema) in provider.events {
+            let schema = Arc::new(schema);
             if let Some(control) = provider.control_guid {
-                self.add_event((control, id, version), schema.clone());
+                self.add_event((control, id, version), Arc::clone(&schema));
             }
             self.add_event((provider.guid, id, version), schema);
         }
     }
 
-    fn add_event(&mut self, key: (Guid, u16, u8), schema: Schema) {
+    fn add_event(&mut self, key: (Guid, u16, u8), schema: Arc<Schema>) {
         use std::collections::hash_map::Entry;
         match self.events.entry(key) {
             Entry::Vacant(entry) => drop(entry.insert(schema)),
@@ -63,7 +64,8 @@ impl Schemas {
 
     pub fn add_messages(&mut self, messages: impl IntoIterator<Item = WppMessage>) {
         for message in messages {
-            self.messages.entry((message.guid, message.number)).or_insert(message.schema);
+            let key = (message.guid, message.number);
+            self.messages.entry(key).or_insert_with(|| Arc::new(message.schema));
         }
     }
 
@@ -73,7 +75,7 @@ impl Schemas {
         for event in events {
             let versions = self.classes.entry((event.class, event.kind)).or_default();
             if !versions.iter().any(|(version, _)| *version == event.version) {
-                versions.push((event.version, event.schema));
+                versions.push((event.version, Arc::new(event.schema)));
             }
         }
         warnings
@@ -101,10 +103,11 @@ impl Schemas {
                 if let Some(name) = &schema.names.provider {
                     self.providers.entry(provider).or_insert_with(|| name.clone());
                 }
-                self.events.entry((provider, id, version)).or_insert(schema);
+                self.events.entry((provider, id, version)).or_insert_with(|| Arc::new(schema));
             }
             EventKey::Classic(class, kind, version) => {
-                self.classes.entry((class, kind)).or_default().push((Some(version), schema));
+                let versions = self.classes.entry((class, kind)).or_default();
+                versions.push((Some(version), Arc::new(schema)));
             }
         }
     }
@@ -115,29 +118,31 @@ impl Schemas {
         let events = self.events.values_mut().chain(self.others.values_mut().flatten());
         let classes = self.classes.values_mut().flatten().map(|(_, schema)| schema);
         for schema in events.chain(classes).chain(self.messages.values_mut()) {
-            schema.origin.get_or_insert_with(|| name.clone());
+            if schema.origin.is_none() {
+                Arc::make_mut(schema).origin = Some(name.clone());
+            }
         }
     }
 
     #[inline]
-    pub fn event(&self, provider: Guid, id: u16, version: u8) -> Option<&Schema> {
+    pub fn event(&self, provider: Guid, id: u16, version: u8) -> Option<&Arc<Schema>> {
         self.events.get(&(provider, id, version))
     }
 
     /// All schemas of an event, the first one first.
     #[inline]
-    pub fn event_schemas(&self, key: (Guid, u16, u8)) -> impl Iterator<Item = &Schema> {
+    pub fn event_schemas(&self, key: (Guid, u16, u8)) -> impl Iterator<Item = &Arc<Schema>> {
         let first = self.events.get(&key);
         let others = first.and_then(|_| self.others.get(&key)).into_iter().flatten();
         first.into_iter().chain(others)
     }
 
-    pub fn message(&self, guid: Guid, number: u16) -> Option<&Schema> {
+    pub fn message(&self, guid: Guid, number: u16) -> Option<&Arc<Schema>> {
         self.messages.get(&(guid, number))
     }
 
     /// The schema of the record's version, else the one without a version.
-    pub fn class(&self, class: Guid, kind: u8, version: u8) -> Option<&Schema> {
+    pub fn class(&self, class: Guid, kind: u8, version: u8) -> Option<&Arc<Schema>> {
         let versions = self.classes.get(&(class, kind))?;
         let of = |wanted| versions.iter().find(|(version, _)| *version == wanted);
         of(Some(version)).or_else(|| of(None)).map(|(_, schema)| schema)
@@ -165,11 +170,14 @@ impl Schemas {
         let events = self.events.into_iter();
         let classes = self.classes.into_iter().flat_map(|((class, kind), versions)| {
             versions.into_iter().map(move |(version, schema)| {
+                let schema = Arc::unwrap_or_clone(schema);
                 (EventKey::Classic(class, kind, version.unwrap_or(0)), schema)
             })
         });
         events
-            .map(|((guid, id, version), schema)| (EventKey::Event(guid, id, version), schema))
+            .map(|((guid, id, version), schema)| {
+                (EventKey::Event(guid, id, version), Arc::unwrap_or_clone(schema))
+            })
             .chain(classes)
     }
 

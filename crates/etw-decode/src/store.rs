@@ -7,6 +7,7 @@ use crate::schemas::Schemas;
 use etw_types::{EVENT_METADATA, EventRecord, Guid};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Types of the EventMetadata class.
 pub(crate) const EVENT_INFO: u8 = 32;
@@ -25,11 +26,13 @@ const SIZE_LIMIT: usize = 16 << 20;
 /// Schemas from a trace's EventMetadata records and EventSource manifests. Clones share the blobs.
 #[derive(Clone, Debug, Default)]
 pub struct Store {
-    events: HashMap<EventKey, Arc<[u8]>>,
+    events: HashMap<EventKey, Arc<[u8]>, foldhash::fast::RandomState>,
     maps: HashMap<Guid, HashMap<String, Arc<Map>>>,
     sources: EventSources,
     /// Counts changes to maps, so that compiled schemas know when theirs may have come.
     pub(crate) map_generation: u64,
+    /// Changes with each change of the store. Stores of the same generation describe the same events, whoever has them.
+    generation: u64,
     size: usize,
     refused: u64,
 }
@@ -55,7 +58,11 @@ impl Store {
     pub fn learn(&mut self, record: &EventRecord<'_>) {
         if eventsource::is_manifest(record) {
             match self.sources.learn(record, SIZE_LIMIT.saturating_sub(self.size)) {
-                Some(size) => self.size += size,
+                Some(0) => {}
+                Some(size) => {
+                    self.size += size;
+                    self.start_generation();
+                }
                 None => self.refused += 1,
             }
             return;
@@ -79,6 +86,7 @@ impl Store {
             }
             self.size += map.size();
             self.map_generation += 1;
+            self.start_generation();
             self.maps.entry(provider).or_default().insert(map.name.clone(), Arc::new(map));
             return;
         }
@@ -90,6 +98,18 @@ impl Store {
         }
         self.size += record.payload.len() + 64;
         self.events.insert(key, record.payload.into());
+        self.start_generation();
+    }
+
+    fn start_generation(&mut self) {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        self.generation = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    }
+
+    /// Changes whenever the store does; 0 if nothing was learnt.
+    #[inline]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The TRACE_EVENT_INFO of an event.

@@ -73,7 +73,10 @@ impl<'a> Text<'a> {
     /// Appends it as UTF-8.
     pub fn write(&self, out: &mut Vec<u8>, code_page: CodePage) {
         match *self {
-            Text::Utf16(bytes) => each_utf16(bytes, |c| push_char(out, c)),
+            Text::Utf16(bytes) => {
+                let done = push_ascii(out, bytes, |_| true);
+                each_utf16(&bytes[done..], |c| push_char(out, c));
+            }
             _ => out.extend_from_slice(self.to_str(code_page).as_bytes()),
         }
     }
@@ -83,12 +86,79 @@ impl<'a> Text<'a> {
         match *self {
             Text::Utf16(bytes) => {
                 out.push(b'"');
-                each_utf16(bytes, |c| push_json_char(out, c));
+                let mut rest = bytes;
+                loop {
+                    rest = &rest[push_ascii(out, rest, |word| escapes(word) == 0)..];
+                    // Eight characters one by one, then more of them at once, if these were the exception.
+                    let Some((part, behind)) =
+                        rest.split_at_checked(16).filter(|(part, _)| is_ascii(part))
+                    else {
+                        break;
+                    };
+                    part.chunks_exact(2).for_each(|unit| push_json_char(out, char::from(unit[0])));
+                    rest = behind;
+                }
+                each_utf16(rest, |c| push_json_char(out, c));
                 out.push(b'"');
             }
             _ => write_json_string(out, &self.to_str(code_page)),
         }
     }
+}
+
+/// Whether UTF-16 is ASCII.
+fn is_ascii(utf16: &[u8]) -> bool {
+    utf16.chunks_exact(2).all(|unit| unit[0] < 0x80 && unit[1] == 0)
+}
+
+/// Appends ASCII at the front of UTF-16, eight characters at a time as long as `accepts` them; returns the bytes done.
+#[inline]
+fn push_ascii(out: &mut Vec<u8>, utf16: &[u8], accepts: impl Fn(u64) -> bool) -> usize {
+    const NOT_ASCII: u64 = 0xff80_ff80_ff80_ff80;
+    // Four units become the four bytes at the front.
+    let packed = |units: u64| {
+        let pairs = (units | units >> 8) & 0x0000_ffff_0000_ffff;
+        (pairs | pairs >> 16) & 0xffff_ffff
+    };
+    let mut done = 0;
+    for [low, high] in utf16.as_chunks::<8>().0.as_chunks::<2>().0 {
+        let (low, high) = (u64::from_le_bytes(*low), u64::from_le_bytes(*high));
+        if (low | high) & NOT_ASCII != 0 {
+            break;
+        }
+        let word = packed(low) | packed(high) << 32;
+        if !accepts(word) {
+            break;
+        }
+        out.extend_from_slice(&word.to_le_bytes());
+        done += 16;
+    }
+    done
+}
+
+/// The highest bit of each byte that JSON escapes: controls, quotes and backslashes. Bits above the first one may be wrong.
+#[inline]
+fn escapes(word: u64) -> u64 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGHS: u64 = 0x8080_8080_8080_8080;
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word;
+    let controls = word.wrapping_sub(ONES * 0x20) & !word;
+    (controls | zeros(word ^ (ONES * 0x22)) | zeros(word ^ (ONES * 0x5c))) & HIGHS
+}
+
+/// Bytes in front of the first one that JSON escapes.
+#[inline]
+fn plain_length(text: &[u8]) -> usize {
+    let (words, _) = text.as_chunks::<8>();
+    for (number, word) in words.iter().enumerate() {
+        let found = escapes(u64::from_le_bytes(*word));
+        if found != 0 {
+            return number * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let done = words.len() * 8;
+    let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
+    text[done..].iter().position(is_special).map_or(text.len(), |at| done + at)
 }
 
 #[inline]
@@ -145,19 +215,13 @@ fn push_json_escape(out: &mut Vec<u8>, byte: u8) {
 pub fn write_json_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut rest = text.as_bytes();
-    // Nearly every text needs no escape; without a way out this is a few vector operations.
-    let is_bad = |bad: bool, &b: &u8| bad | (b < 0x20) | (b == b'"') | (b == b'\\');
-    if !rest.iter().fold(false, is_bad) {
-        out.extend_from_slice(rest);
-        out.push(b'"');
-        return;
+    loop {
+        let (plain, special) = rest.split_at(plain_length(rest));
+        out.extend_from_slice(plain);
+        let Some((byte, behind)) = special.split_first() else { break };
+        push_json_escape(out, *byte);
+        rest = behind;
     }
-    while let Some(at) = rest.iter().position(|&b| b < 0x20 || b == b'"' || b == b'\\') {
-        out.extend_from_slice(&rest[..at]);
-        push_json_escape(out, rest[at]);
-        rest = &rest[at + 1..];
-    }
-    out.extend_from_slice(rest);
     out.push(b'"');
 }
 
@@ -169,6 +233,23 @@ mod tests {
         let mut out = Vec::new();
         text.write_json(&mut out, CodePage::default());
         String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn long_texts_are_escaped_wherever_the_character_is() {
+        for special in ["\"", "\\", "\n", "\u{1f}", "\u{0}", "€", "😀", "\u{7f}", "!"] {
+            for at in 0..40 {
+                let plain = "abcdefghijklmnopqrstuvwxyz !#[]^_`{|}~0123456789";
+                let text = format!("{}{special}{}{special}", &plain[..at], &plain[at..]);
+                let escaped = serde_json::to_string(&text).unwrap();
+                assert_eq!(json(Text::Utf8(text.as_bytes())), escaped);
+                let wide: Vec<u8> = text.encode_utf16().flat_map(u16::to_le_bytes).collect();
+                assert_eq!(json(Text::Utf16(&wide)), escaped);
+                let mut out = Vec::new();
+                Text::Utf16(&wide).write(&mut out, CodePage::default());
+                assert_eq!(out, text.as_bytes());
+            }
+        }
     }
 
     #[test]

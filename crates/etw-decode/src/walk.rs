@@ -45,7 +45,7 @@ impl std::error::Error for PayloadError {}
 /// The budget of one event: fields and values, plus the characters of their names and of the names of their values.
 ///
 /// The largest honest event has 64 KiB of one-byte values; the rest is for names that repeat in arrays of structs.
-const BUDGET: usize = 4 << 20;
+pub(crate) const BUDGET: usize = 4 << 20;
 /// Deeper than any encoder nests. Two brackets for each level and one for an array of values fit into 128 bits.
 const DEPTH: usize = 60;
 

@@ -70,7 +70,6 @@ pub struct Frame {
 /// `UnknownRecord` or `RecordSize` with `at` and `skipped` 0: the next record cannot be found.
 #[inline]
 pub fn frame(room: &[u8], context: &RecordContext) -> Result<Frame, DamageKind> {
-    use HeaderType::*;
     let Some(&[b0, b1, kind, flags]) = room.first_chunk::<4>() else {
         return Err(size_error(room.len() as u32, room));
     };
@@ -78,23 +77,53 @@ pub fn frame(room: &[u8], context: &RecordContext) -> Result<Frame, DamageKind> 
     if flags & 0xc0 != HeaderType::MARKER {
         return frame_without_type(room, low, kind, flags);
     }
-    let Some(header) = HeaderType::from_number(kind) else { return Err(unknown(room)) };
-    let fixed = header.header_size() as u32;
-    let size_word = |at: usize| le::u16(room, at).map_or(0, u32::from);
-    let (size, time_offset, header_size) = match header {
-        Event32 | Event64 => (u32::from(low), 0x10, fixed),
-        PerfInfo32 | PerfInfo64 => (size_word(4), 0x08, fixed + counter_bytes(low)),
-        System32 | System64 => (size_word(4), 0x10, fixed + counter_bytes(low)),
-        Compact32 | Compact64 => (size_word(4), 0x10, fixed + counter_bytes(low)),
-        Full32 | Full64 => (u32::from(low), 0x10, fixed),
-        Instance32 | Instance64 => (u32::from(low), 0x10, instance_size(context)),
-        Error => (u32::from(low), 0x10, fixed),
+    use HeaderType::*;
+    let size_word = || le::u16(room, 4).map_or(0, u32::from);
+    // Each arm has constants: a table costs a third more.
+    let counted = |header: HeaderType, time_offset| {
+        (header, size_word(), time_offset, header.header_size() as u32 + counter_bytes(low))
+    };
+    let plain = |header: HeaderType| (header, u32::from(low), 0x10, header.header_size() as u32);
+    let instance = |header| (header, u32::from(low), 0x10, instance_size(context));
+    let (header, size, time_offset, header_size) = match kind {
+        number::EVENT32 => plain(Event32),
+        number::EVENT64 => plain(Event64),
+        number::PERF_INFO32 => counted(PerfInfo32, 0x08),
+        number::PERF_INFO64 => counted(PerfInfo64, 0x08),
+        number::SYSTEM32 => counted(System32, 0x10),
+        number::SYSTEM64 => counted(System64, 0x10),
+        number::COMPACT32 => counted(Compact32, 0x10),
+        number::COMPACT64 => counted(Compact64, 0x10),
+        number::FULL32 => plain(Full32),
+        number::FULL64 => plain(Full64),
+        number::INSTANCE32 => instance(Instance32),
+        number::INSTANCE64 => instance(Instance64),
+        number::ERROR => plain(Error),
         _ => return Err(unknown(room)),
     };
     if size < header_size || size as usize > room.len() {
         return Err(size_error(size, room));
     }
     Ok(Frame { header, size, time: le::i64(room, time_offset) })
+}
+
+/// Numbers of header types, as patterns.
+mod number {
+    use etw_types::HeaderType;
+
+    pub const SYSTEM32: u8 = HeaderType::System32.number();
+    pub const SYSTEM64: u8 = HeaderType::System64.number();
+    pub const COMPACT32: u8 = HeaderType::Compact32.number();
+    pub const COMPACT64: u8 = HeaderType::Compact64.number();
+    pub const FULL32: u8 = HeaderType::Full32.number();
+    pub const FULL64: u8 = HeaderType::Full64.number();
+    pub const INSTANCE32: u8 = HeaderType::Instance32.number();
+    pub const INSTANCE64: u8 = HeaderType::Instance64.number();
+    pub const ERROR: u8 = HeaderType::Error.number();
+    pub const PERF_INFO32: u8 = HeaderType::PerfInfo32.number();
+    pub const PERF_INFO64: u8 = HeaderType::PerfInfo64.number();
+    pub const EVENT32: u8 = HeaderType::Event32.number();
+    pub const EVENT64: u8 = HeaderType::Event64.number();
 }
 
 #[inline(never)]

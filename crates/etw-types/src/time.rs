@@ -1,5 +1,6 @@
 //! Clocks, and wall-clock times as `FileTime`.
 
+use std::cell::Cell;
 use std::fmt;
 
 /// 100 ns units since 1601-01-01 UTC.
@@ -25,17 +26,19 @@ impl FileTime {
         if self < FileTime::MIN_SHOWN || self > FileTime::MAX_SHOWN {
             return None;
         }
-        let (year, month, day) = civil_from_days(self.0.div_euclid(TICKS_PER_DAY));
-        let ticks = self.0.rem_euclid(TICKS_PER_DAY);
-        let second = (ticks / TICKS_PER_SECOND) as u32;
+        let days = self.0.div_euclid(TICKS_PER_DAY);
+        let ticks = (self.0 - days * TICKS_PER_DAY) as u64;
+        let (second, tick) = (ticks / TICKS_PER_SECOND as u64, ticks % TICKS_PER_SECOND as u64);
+        let (second, tick) = (second as u32, tick as u32);
         let mut text = *b"0000-00-00T00:00:00.0000000Z";
-        put(&mut text[0..4], year);
-        put(&mut text[5..7], month);
-        put(&mut text[8..10], day);
-        put(&mut text[11..13], second / 3600);
-        put(&mut text[14..16], second / 60 % 60);
-        put(&mut text[17..19], second % 60);
-        put(&mut text[20..27], (ticks % TICKS_PER_SECOND) as u32);
+        text[..10].copy_from_slice(&date(days));
+        put_pair(&mut text, 11, second / 3600);
+        put_pair(&mut text, 14, second / 60 % 60);
+        put_pair(&mut text, 17, second % 60);
+        put_pair(&mut text, 20, tick / 100_000);
+        put_pair(&mut text, 22, tick / 1000 % 100);
+        put_pair(&mut text, 24, tick / 10 % 100);
+        text[26] = b'0' + (tick % 10) as u8;
         Some(text)
     }
 
@@ -60,6 +63,32 @@ impl FileTime {
                 + i64::from(time.milliseconds) * 10_000,
         ))
     }
+}
+
+/// The ten characters of a date. Times that are shown one after another are mostly of one day, so the last one is kept.
+#[inline]
+fn date(days: i64) -> [u8; 10] {
+    thread_local! {
+        static LAST: Cell<(i64, [u8; 10])> = const { Cell::new((0, *b"1601-01-01")) };
+    }
+    let (last, text) = LAST.get();
+    if last == days {
+        return text;
+    }
+    let (year, month, day) = civil_from_days(days);
+    let mut text = *b"0000-00-00";
+    put(&mut text[0..4], year);
+    put(&mut text[5..7], month);
+    put(&mut text[8..10], day);
+    LAST.set((days, text));
+    text
+}
+
+/// Writes two digits; `value` is below 100.
+#[inline(always)]
+fn put_pair(text: &mut [u8; 28], at: usize, value: u32) {
+    text[at] = b'0' + (value / 10) as u8;
+    text[at + 1] = b'0' + (value % 10) as u8;
 }
 
 /// Writes `value` as decimal, right-aligned over zeros.

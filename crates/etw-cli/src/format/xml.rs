@@ -225,9 +225,34 @@ fn braced(out: &mut Vec<u8>, guid: &[u8]) {
     out.push(b'}');
 }
 
+/// Whether a byte is, or begins, a character that [`escape`] replaces.
+const IS_SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        special[byte] = true;
+        byte += 1;
+    }
+    let mut marks: &[u8] = b"<>&\"";
+    while let [mark, others @ ..] = marks {
+        special[*mark as usize] = true;
+        marks = others;
+    }
+    // U+FFFE and U+FFFF, among others.
+    special[0xef] = true;
+    special
+};
+
 /// Characters that XML 1.0 cannot hold become U+FFFD.
 fn escape(out: &mut Vec<u8>, text: &str) {
-    for c in text.chars() {
+    let mut rest = text;
+    loop {
+        let special = rest.bytes().position(|byte| IS_SPECIAL[usize::from(byte)]);
+        let (plain, behind) = rest.split_at(special.unwrap_or(rest.len()));
+        out.extend_from_slice(plain.as_bytes());
+        let mut chars = behind.chars();
+        let Some(c) = chars.next() else { return };
+        rest = chars.as_str();
         match c {
             '<' => out.extend_from_slice(b"&lt;"),
             '>' => out.extend_from_slice(b"&gt;"),
@@ -283,7 +308,10 @@ impl Visitor for Data<'_> {
             }
             _ => value.write_text(&mut self.scratch, self.style),
         }
-        escape(self.out, &String::from_utf8_lossy(&self.scratch));
+        match std::str::from_utf8(&self.scratch) {
+            Ok(text) => escape(self.out, text),
+            Err(_) => escape(self.out, &String::from_utf8_lossy(&self.scratch)),
+        }
         if self.array.is_none() {
             self.out.extend_from_slice(b"</Data>");
         }

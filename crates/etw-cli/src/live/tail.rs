@@ -6,6 +6,7 @@ use super::options::{EnableOptions, Wanted as Provider, asked_names, enablements
 use super::session::{explain_zero, refusals};
 use super::signals::Signals;
 use crate::column::Column;
+use crate::event_kinds::EventKinds;
 use crate::format::{FileFacts, Options, TextOrJson, View, safe};
 use crate::output::{Failure, Outcome, Output};
 use crate::schemas::{self, Schemas};
@@ -103,7 +104,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     }
     if let Some(filter) = &printer.filter {
-        filter.report_names(printer.shown, &printer.names);
+        filter.report(printer.shown, || TraceNames::of(printer.kinds, printer.decoder));
     }
     let mut whole = ledger.lost_events() == 0 && ledger.lost_buffers == 0;
     if arguments.session.is_none() {
@@ -189,8 +190,8 @@ fn report_losses(before: &StreamLedger, now: &StreamLedger) {
 /// Filters, decodes and formats records.
 struct Printer {
     filter: Option<Filter>,
-    /// Names in the stream, for what the filter reports at the end.
-    names: TraceNames,
+    /// Kinds of events in the stream, for what the filter reports at the end.
+    kinds: EventKinds,
     shown: u64,
     decoder: Decoder,
     options: Options,
@@ -216,7 +217,7 @@ impl Printer {
         };
         Ok(Printer {
             filter: arguments.filter.compile(start)?,
-            names: TraceNames::default(),
+            kinds: EventKinds::default(),
             shown: 0,
             decoder,
             options: Options {
@@ -249,7 +250,9 @@ impl Printer {
         }
         let decoded = self.decoder.decode(record);
         if let Some(filter) = &self.filter {
-            self.names.add(record, &decoded);
+            if filter.needs_names() {
+                self.kinds.number(record);
+            }
             let time = filter.needs_time().then(time).flatten();
             if !filter.matches(record, &decoded, time, &self.options.style) {
                 return;

@@ -244,13 +244,19 @@ impl Records {
             self.current = self.heads.pop().map(|Reverse(head)| head);
             return;
         };
-        let mut head = (key, number);
-        if let Some(mut first) = self.heads.peek_mut()
-            && first.0 < head
-        {
-            std::mem::swap(&mut first.0, &mut head);
+        let head = (key, number);
+        self.current = Some(match self.heads.peek() {
+            Some(Reverse(first)) if *first < head => self.exchange(head),
+            _ => head,
+        });
+    }
+
+    /// Puts a head into the heap and returns the first one.
+    fn exchange(&mut self, head: (Key, u32)) -> (Key, u32) {
+        match self.heads.peek_mut() {
+            Some(mut first) => std::mem::replace(&mut first.0, head),
+            None => head,
         }
-        self.current = Some(head);
     }
 
     /// The next record in the open buffer of a stream.

@@ -1,0 +1,279 @@
+//! [`EventKinds`]: the kinds of events in a trace, told apart by their headers.
+//!
+//! Commands that only need to know which events there are number the kinds while they read, and decode one record of
+//! each kind at the end, when all schemas of the trace are known.
+
+use etw_decode::{Decoded, Decoder, Store, is_string_event};
+use etw_types::{EventRecord, ExtType, ExtendedItemsBuf, Guid, HeaderType, Hook};
+use std::collections::HashMap;
+
+/// Kinds, and blobs that tell kinds apart, past which no more are kept: only a hostile trace has so many.
+const LIMIT: usize = 1 << 16;
+/// Bits of a blob's number.
+const BLOB_BITS: u32 = 20;
+
+/// Kinds of events, numbered in the order of their first records.
+#[derive(Default)]
+pub struct EventKinds {
+    kinds: Vec<Kind>,
+    numbers: HashMap<Key, u32, foldhash::fast::RandomState>,
+    recent: Recent,
+    /// Numbers of blobs, from 1.
+    blobs: HashMap<Box<[u8]>, u64, foldhash::fast::RandomState>,
+    /// Names the records that describe others; it has learnt nothing.
+    decoder: Decoder,
+}
+
+/// Kinds that were found last, by a cheap hash.
+struct Recent(Box<[(Key, u32)]>);
+
+impl Default for Recent {
+    fn default() -> Recent {
+        // A key without flags: no record has it.
+        let none = Key { guid: Guid::ZERO, numbers: 0, blobs: 0 };
+        Recent(vec![(none, 0); 256].into())
+    }
+}
+
+/// The parts of a record that tell its kind.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    guid: Guid,
+    /// Id, version, opcode, header, hook and flags.
+    numbers: u64,
+    /// Numbers of the metadata, the traits and the own name.
+    blobs: u64,
+}
+
+/// Flags of a key.
+const IS_KIND: u64 = 1 << 56;
+const HAS_GUID: u64 = 2 << 56;
+const HAS_HOOK: u64 = 4 << 56;
+const IS_STRING: u64 = 8 << 56;
+
+struct Kind {
+    header: HeaderType,
+    provider: Option<Guid>,
+    hook: Option<Hook>,
+    id: u16,
+    version: u8,
+    opcode: u8,
+    /// TraceLogging metadata and provider traits, which name an event that has no number; empty for none.
+    metadata: Box<[u8]>,
+    traits: Box<[u8]>,
+    /// The record's own name, if records of one number describe different events.
+    name: Option<String>,
+    is_string: bool,
+    payload_size: usize,
+}
+
+/// A kind, with a record that stands for all of it.
+pub struct ResolvedKind<'k> {
+    pub number: usize,
+    pub record: &'k EventRecord<'k>,
+    pub decoded: &'k Decoded<'k>,
+    /// The name of a record that describes another event.
+    pub own_name: Option<&'k str>,
+}
+
+impl EventKinds {
+    /// The number of the record's kind; `None` if no more kinds are kept.
+    #[inline(always)]
+    pub fn number(&mut self, record: &EventRecord<'_>) -> Option<usize> {
+        let mut key = Key::of_header(record);
+        if record.hook.is_none() {
+            self.add_blobs(&mut key, record)?;
+        }
+        let (recent, number) = self.recent.0[key.slot()];
+        if recent == key {
+            return Some(number as usize);
+        }
+        self.find(key, record)
+    }
+
+    #[inline(never)]
+    fn find(&mut self, key: Key, record: &EventRecord<'_>) -> Option<usize> {
+        let number = match self.numbers.get(&key) {
+            Some(number) => *number,
+            None if self.kinds.len() >= LIMIT => return None,
+            None => {
+                let number = self.kinds.len() as u32;
+                let name = Store::is_schema_record(record)
+                    .then(|| self.decoder.decode(record).event_name().map(String::from));
+                self.kinds.push(Kind::of(record, key, name.flatten()));
+                self.numbers.insert(key, number);
+                number
+            }
+        };
+        self.recent.0[key.slot()] = (key, number);
+        Some(number as usize)
+    }
+
+    /// Adds what the header of a record does not have.
+    #[inline]
+    fn add_blobs(&mut self, key: &mut Key, record: &EventRecord<'_>) -> Option<()> {
+        if Store::is_schema_record(record) {
+            let decoded = self.decoder.decode(record);
+            let name = decoded.event_name().unwrap_or_default().to_owned();
+            key.blobs |= self.blob(name.as_bytes())? << (2 * BLOB_BITS);
+        }
+        if !record.extended.is_empty() {
+            let metadata = record.extended.find(ExtType::EVENT_SCHEMA_TL).unwrap_or_default();
+            let traits = record.extended.find(ExtType::PROV_TRAITS).unwrap_or_default();
+            key.blobs |= self.blob(metadata)? | self.blob(traits)? << BLOB_BITS;
+        }
+        if record.header.is_event() && record.descriptor.id == 0 && is_string_kind(record) {
+            key.numbers |= IS_STRING;
+        }
+        Some(())
+    }
+
+    /// The number of a blob; 0 for an empty one.
+    fn blob(&mut self, blob: &[u8]) -> Option<u64> {
+        if blob.is_empty() {
+            return Some(0);
+        }
+        if let Some(number) = self.blobs.get(blob) {
+            return Some(*number);
+        }
+        let number = self.blobs.len() as u64 + 1;
+        if number > 3 * LIMIT as u64 {
+            return None;
+        }
+        self.blobs.insert(blob.into(), number);
+        Some(number)
+    }
+
+    /// Decodes a record of each kind, as a dump of its first record would. `decoder` has the schemas of the whole trace.
+    pub fn resolve(self, mut decoder: Decoder, mut each: impl FnMut(ResolvedKind<'_>)) {
+        decoder.set_learning(false);
+        for (number, kind) in self.kinds.iter().enumerate() {
+            kind.with_record(|record| {
+                let decoded = decoder.decode(record);
+                let own_name = kind.name.as_deref();
+                each(ResolvedKind { number, record, decoded: &decoded, own_name });
+            });
+        }
+    }
+}
+
+/// Whether it is one string without metadata.
+fn is_string_kind(record: &EventRecord<'_>) -> bool {
+    record.extended.find(ExtType::EVENT_SCHEMA_TL).is_none() && is_string_event(record)
+}
+
+impl Key {
+    #[inline(always)]
+    fn of_header(record: &EventRecord<'_>) -> Key {
+        let descriptor = &record.descriptor;
+        let mut numbers = u64::from(descriptor.id)
+            | u64::from(descriptor.version) << 16
+            | u64::from(descriptor.opcode.0) << 24
+            | (record.header as u64) << 32
+            | IS_KIND;
+        if let Some(hook) = record.hook {
+            // It decides the class.
+            let numbers = numbers | u64::from(hook.0) << 40 | HAS_HOOK;
+            return Key { guid: Guid::ZERO, numbers, blobs: 0 };
+        }
+        let guid = match record.provider {
+            Some(guid) => {
+                numbers |= HAS_GUID;
+                guid
+            }
+            None => Guid::ZERO,
+        };
+        Key { guid, numbers, blobs: 0 }
+    }
+
+    #[inline(always)]
+    fn slot(&self) -> usize {
+        let guid = u128::from_ne_bytes(self.guid.0) as u64;
+        let mixed = (guid ^ self.numbers ^ self.blobs << 8).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 56) as usize
+    }
+}
+
+impl Kind {
+    fn of(record: &EventRecord<'_>, key: Key, name: Option<String>) -> Kind {
+        let item = |ext_type| record.extended.find(ext_type).unwrap_or_default();
+        Kind {
+            header: record.header,
+            provider: record.provider,
+            hook: record.hook,
+            id: record.descriptor.id,
+            version: record.descriptor.version,
+            opcode: record.descriptor.opcode.0,
+            metadata: item(ExtType::EVENT_SCHEMA_TL).into(),
+            traits: item(ExtType::PROV_TRAITS).into(),
+            name,
+            is_string: key.numbers & IS_STRING != 0,
+            payload_size: record.payload.len(),
+        }
+    }
+
+    /// Calls `with` with a record of this kind.
+    fn with_record(&self, with: impl FnOnce(&EventRecord<'_>)) {
+        let mut items: Vec<(ExtType, &[u8])> =
+            vec![(ExtType::PROV_TRAITS, &self.traits), (ExtType::EVENT_SCHEMA_TL, &self.metadata)];
+        items.retain(|(_, data)| !data.is_empty());
+        let items = ExtendedItemsBuf::from_items(&items).unwrap_or_default();
+        // Only its length matters; a string event's text is one that every reader accepts.
+        let payload =
+            if self.is_string { b"x\0\0\0".to_vec() } else { vec![0xff; self.payload_size] };
+        let mut record = EventRecord::new(self.header, &payload);
+        record.provider = self.provider;
+        record.hook = self.hook;
+        record.descriptor.id = self.id;
+        record.descriptor.version = self.version;
+        record.descriptor.opcode.0 = self.opcode;
+        record.extended = items.as_items();
+        with(&record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_differ_by_numbers_and_hooks_and_metadata() {
+        let items = |data: &[u8]| {
+            ExtendedItemsBuf::from_items(&[(ExtType::EVENT_SCHEMA_TL, data)]).unwrap()
+        };
+        let (one, two) = (items(b"\x08\0\0one\0"), items(b"\x08\0\0two\0"));
+        let mut event = EventRecord::new(HeaderType::Event64, &[]);
+        event.provider = Some(Guid::from_u128(7));
+        event.descriptor.id = 3;
+        let mut newer = event;
+        newer.descriptor.version = 1;
+        let mut other = event;
+        other.provider = Some(Guid::from_u128(8));
+        let (mut first, mut second) = (event, event);
+        first.extended = one.as_items();
+        second.extended = two.as_items();
+        let mut kernel = EventRecord::new(HeaderType::System64, &[]);
+        kernel.hook = Some(Hook(0));
+        let mut kinds = EventKinds::default();
+        for round in 0..2 {
+            for (number, record) in [event, newer, other, first, second, kernel].iter().enumerate()
+            {
+                assert_eq!(kinds.number(record), Some(number), "round {round}");
+            }
+        }
+    }
+
+    #[test]
+    fn kinds_past_the_limit_have_no_number() {
+        let mut kinds = EventKinds::default();
+        let mut event = EventRecord::new(HeaderType::Event64, &[]);
+        for id in 0..=u16::MAX {
+            event.descriptor.id = id;
+            assert_eq!(kinds.number(&event), Some(usize::from(id)));
+        }
+        event.descriptor.version = 1;
+        assert_eq!(kinds.number(&event), None);
+        event.descriptor.version = 0;
+        assert_eq!(kinds.number(&event), Some(usize::from(u16::MAX)));
+    }
+}

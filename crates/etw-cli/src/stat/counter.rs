@@ -1,0 +1,324 @@
+//! [`Counted`]: the counts of a trace.
+
+use super::fit::FitCounts;
+use super::losses::Losses;
+use crate::breakdown::Views;
+use crate::event_kinds::{EventKinds, ResolvedKind};
+use crate::output::Progress;
+use crate::where_filter::{Filter, TraceNames};
+use etw_decode::{Catalog, Decoder, Store, Style};
+use etw_etl::read::{Records, TraceFile};
+use etw_types::{Clock, EventRecord, FileTime, Guid, HeaderType, Hook};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The counts of a trace.
+pub struct Counted {
+    pub views: Views,
+    pub records: Records,
+    pub total: u64,
+    /// Times of the first and the last event.
+    pub span: Option<(FileTime, FileTime)>,
+    pub by_header: BTreeMap<HeaderType, u64>,
+    pub losses: Losses,
+    pub rows: Vec<EventRow>,
+    /// Records without a row of their own.
+    pub more: Row,
+}
+
+/// Counts of records.
+#[derive(Clone, Default)]
+pub struct Row {
+    pub count: u64,
+    pub bytes: u64,
+    pub fit: FitCounts,
+}
+
+/// A kind of event and its counts.
+pub struct EventRow {
+    pub provider: Option<Guid>,
+    pub provider_name: Option<String>,
+    pub event: Option<String>,
+    pub id: Option<u16>,
+    pub version: Option<u8>,
+    pub opcode: Option<u8>,
+    pub count: u64,
+    pub bytes: u64,
+    pub fit: FitCounts,
+}
+
+/// A provider and its counts.
+pub struct ProviderRow {
+    pub guid: Option<Guid>,
+    pub name: Option<String>,
+    pub count: u64,
+    pub bytes: u64,
+}
+
+/// A decoder with the user's schemas.
+fn new_decoder(store: Arc<Store>, schemas: &UserSchemas) -> Decoder {
+    let mut decoder = Decoder::with_store(store);
+    decoder.set_catalog(schemas.named.clone());
+    decoder.set_own_catalog(schemas.own.clone());
+    decoder
+}
+
+/// The schemas that the user named, and those that the user registered.
+struct UserSchemas {
+    named: Arc<Catalog>,
+    own: Arc<Catalog>,
+}
+
+/// Counts a trace.
+pub fn count(trace: TraceFile, catalog: &Arc<Catalog>) -> Counted {
+    count_where(trace, catalog, None)
+}
+
+/// Counts the records of a trace for which `filter` holds.
+pub(super) fn count_where(
+    trace: TraceFile,
+    catalog: &Arc<Catalog>,
+    filter: Option<&Filter>,
+) -> Counted {
+    let own = crate::schemas::own_for(std::slice::from_ref(&trace));
+    let schemas = UserSchemas { named: catalog.clone(), own };
+    let mut counter = Counter::new(*trace.clock(), &schemas);
+    let mut selector = filter.map(|filter| Selector::new(filter, &trace, &schemas));
+    let mut records = Records::new(vec![trace]);
+    let mut progress = Progress::start();
+    let mut read = 0u64;
+    while let Some(record) = records.next() {
+        read += 1;
+        if read.is_multiple_of(65_536) {
+            progress.update(read);
+        }
+        let time = record.timestamp(&counter.clock);
+        if let Some(selector) = &mut selector
+            && !selector.selects(&record, time)
+        {
+            counter.learn(&record);
+            continue;
+        }
+        counter.add(&record, time);
+    }
+    drop(progress);
+    if let Some(selector) = selector {
+        let store = counter.reader.store().clone();
+        let names = || TraceNames::of(selector.kinds, new_decoder(store, &schemas));
+        selector.filter.report(counter.total, names);
+    }
+    counter.finish(records)
+}
+
+/// Decides which records are counted.
+struct Selector<'f> {
+    filter: &'f Filter,
+    /// Knows all schemas of the trace: records may be described behind them.
+    decoder: Decoder,
+    style: Style,
+    /// Kinds of all records, for notes on names that no record has.
+    kinds: EventKinds,
+}
+
+impl<'f> Selector<'f> {
+    fn new(filter: &'f Filter, trace: &TraceFile, schemas: &UserSchemas) -> Selector<'f> {
+        let gathered =
+            filter.needs_schema().then(|| crate::dump::gather(Records::new(vec![trace.clone()])));
+        let mut decoder = new_decoder(gathered.unwrap_or_default(), schemas);
+        decoder.set_learning(false);
+        Selector { filter, decoder, style: Style::default(), kinds: EventKinds::default() }
+    }
+
+    fn selects(&mut self, record: &EventRecord<'_>, time: Option<FileTime>) -> bool {
+        if self.filter.needs_names() {
+            self.kinds.number(record);
+        }
+        let is_selected = self.filter.by_header(record, time).unwrap_or_else(|| {
+            let decoded = self.decoder.decode(record);
+            let is_selected = self.filter.matches(record, &decoded, time, &self.style);
+            if is_selected {
+                self.filter.check_shown(&decoded);
+            }
+            is_selected
+        });
+        if is_selected {
+            self.filter.mark_shown();
+        }
+        is_selected
+    }
+}
+
+/// Counts while it reads.
+struct Counter {
+    clock: Clock,
+    kinds: EventKinds,
+    /// By the number of the kind.
+    rows: Vec<Row>,
+    /// Events without a row of their own.
+    more: Row,
+    /// For names that do not depend on the trace.
+    decoder: Decoder,
+    /// Decodes each record as a dump does, for how well schemas fit.
+    reader: Decoder,
+    views: Views,
+    total: u64,
+    span: Option<(FileTime, FileTime)>,
+    by_header: BTreeMap<HeaderType, u64>,
+    losses: Losses,
+}
+
+impl Counter {
+    fn new(clock: Clock, schemas: &UserSchemas) -> Counter {
+        let mut decoder = Decoder::new();
+        decoder.set_learning(false);
+        Counter {
+            clock,
+            kinds: EventKinds::default(),
+            rows: Vec::new(),
+            more: Row::default(),
+            decoder,
+            reader: new_decoder(Arc::default(), schemas),
+            views: Views::default(),
+            total: 0,
+            span: None,
+            by_header: BTreeMap::new(),
+            losses: Losses::default(),
+        }
+    }
+
+    fn add(&mut self, record: &EventRecord<'_>, time: Option<FileTime>) {
+        // The header's record has the time of the session's start.
+        if let Some(time) =
+            time.filter(|_| record.has_time && record.hook.is_none_or(|hook| hook.group() != 0))
+        {
+            let (first, last) = self.span.unwrap_or((time, time));
+            self.span = Some((first.min(time), last.max(time)));
+        }
+        self.total += 1;
+        *self.by_header.entry(record.header).or_insert(0) += 1;
+        self.losses.add(record);
+        let row = match self.kinds.number(record) {
+            Some(number) => {
+                if number >= self.rows.len() {
+                    self.rows.resize(number + 1, Row::default());
+                }
+                &mut self.rows[number]
+            }
+            None => &mut self.more,
+        };
+        row.count += 1;
+        row.bytes += record.payload.len() as u64;
+        row.fit.add(record, &self.reader.decode(record));
+        self.views.add(record, &mut self.decoder, time);
+    }
+
+    /// Learns the schemas in a record that is not counted.
+    fn learn(&mut self, record: &EventRecord<'_>) {
+        if Store::is_schema_record(record) {
+            self.reader.decode(record);
+        }
+    }
+
+    fn finish(self, records: Records) -> Counted {
+        let mut rows = Vec::new();
+        self.kinds.resolve(self.reader, |kind| {
+            let row = self.rows.get(kind.number).cloned().unwrap_or_default();
+            rows.push(EventRow::new(&kind, row));
+        });
+        rows.retain(|row: &EventRow| row.count > 0);
+        merge_equal(&mut rows);
+        Counted {
+            views: self.views,
+            records,
+            total: self.total,
+            span: self.span,
+            by_header: self.by_header,
+            losses: self.losses,
+            rows,
+            more: self.more,
+        }
+    }
+}
+
+impl EventRow {
+    /// The row of a kind, named as a dump of its first record would with all schemas known.
+    fn new(kind: &ResolvedKind<'_>, row: Row) -> EventRow {
+        let (record, decoded) = (kind.record, kind.decoded);
+        let is_event = record.header.is_event();
+        let is_message = record.header == HeaderType::Message;
+        let has_opcode = is_event || record.header.is_classic() || record.hook.is_some();
+        let provider_name = match Store::is_schema_record(record) {
+            true => Some("EventMetadata".into()),
+            false => decoded.provider_name().map(|name| name.into_owned()),
+        };
+        let descriptor = &record.descriptor;
+        EventRow {
+            provider: record.provider,
+            provider_name,
+            event: kind.own_name.or_else(|| decoded.event_name()).map(String::from),
+            id: (is_event || is_message).then_some(descriptor.id),
+            version: (!is_message).then_some(descriptor.version),
+            opcode: has_opcode.then_some(descriptor.opcode.0),
+            count: row.count,
+            bytes: row.bytes,
+            fit: row.fit,
+        }
+    }
+}
+
+/// Rows that differ only in what is not shown (bitness, field lists) become one; most frequent first.
+fn merge_equal(rows: &mut Vec<EventRow>) {
+    fn key(row: &EventRow) -> impl Ord + '_ {
+        (row.provider, &row.provider_name, &row.event, row.id, row.version, row.opcode)
+    }
+    rows.sort_by(|a, b| key(a).cmp(&key(b)));
+    rows.dedup_by(|next, kept| {
+        let equal = key(next) == key(kept);
+        if equal {
+            kept.count += next.count;
+            kept.bytes += next.bytes;
+            kept.fit.merge(std::mem::take(&mut next.fit));
+        }
+        equal
+    });
+    rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+}
+
+impl Counted {
+    /// Keeps the first rows, and adds up the others.
+    pub fn keep_top(&mut self, top: usize) {
+        for row in self.rows.drain(top.min(self.rows.len())..) {
+            self.more.count += row.count;
+            self.more.bytes += row.bytes;
+            self.more.fit.merge(row.fit);
+        }
+    }
+
+    pub fn trace(&self) -> &TraceFile {
+        &self.records.files()[0]
+    }
+
+    /// The most records first.
+    pub fn providers(&self) -> Vec<ProviderRow> {
+        let mut rows: BTreeMap<_, ProviderRow> = BTreeMap::new();
+        for event in &self.rows {
+            let class = event.provider.and_then(Hook::name_of_class).map(str::to_owned);
+            let name = match (event.provider_name.clone(), class) {
+                // Kernel records have one provider, and a class each.
+                (Some(name), Some(class)) => Some(format!("{name}/{class}")),
+                (name, class) => name.or(class),
+            };
+            let row = rows.entry((event.provider, name.clone())).or_insert(ProviderRow {
+                guid: event.provider,
+                name,
+                count: 0,
+                bytes: 0,
+            });
+            row.count += event.count;
+            row.bytes += event.bytes;
+        }
+        let mut rows: Vec<ProviderRow> = rows.into_values().collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+        rows
+    }
+}

@@ -1,0 +1,63 @@
+//! [`FitCounts`]: how well the schemas of events fit their payloads.
+
+use crate::format::safe;
+use etw_decode::Decoded;
+use etw_types::EventRecord;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Files that a row names.
+const SCHEMA_LIMIT: usize = 8;
+
+/// Counts of events whose schemas do not fit.
+#[derive(Clone, Default)]
+pub struct FitCounts {
+    /// Events with bytes behind their last field.
+    pub rests: u64,
+    /// Events that lack fields: the payload ends early, or the schema is not complete.
+    pub cut: u64,
+    /// Events whose schema of highest precedence does not fit, and another does.
+    pub other_schema: u64,
+    /// The files whose schemas were used.
+    pub schemas: BTreeSet<Arc<str>>,
+}
+
+impl FitCounts {
+    pub fn add(&mut self, record: &EventRecord<'_>, decoded: &Decoded<'_>) {
+        let Some(fit) = decoded.fit(record) else { return };
+        self.rests += u64::from(fit.has_rest);
+        self.cut += u64::from(fit.is_cut);
+        self.other_schema += u64::from(decoded.passed_over() > 0);
+        let origin = decoded.schema().and_then(|schema| schema.origin.as_ref());
+        if let Some(origin) = origin
+            && self.schemas.len() < SCHEMA_LIMIT
+            && !self.schemas.contains(origin)
+        {
+            self.schemas.insert(origin.clone());
+        }
+    }
+
+    pub fn merge(&mut self, other: FitCounts) {
+        self.rests += other.rests;
+        self.cut += other.cut;
+        self.other_schema += other.other_schema;
+        self.schemas.extend(other.schemas.into_iter().take(SCHEMA_LIMIT));
+    }
+
+    pub fn schema_names(&self) -> Vec<&str> {
+        self.schemas.iter().map(|file| &**file).collect()
+    }
+
+    /// The counts in brackets; empty if all values fit.
+    pub fn to_text(&self) -> String {
+        let files = self.schema_names().join(", ");
+        let other = match files.is_empty() {
+            true => "by another schema than the first".to_owned(),
+            false => format!("by another schema than the first; used: {}", safe(&files)),
+        };
+        let parts = [(self.rests, "with a rest"), (self.cut, "cut"), (self.other_schema, &other)];
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts: Vec<String> = parts.map(|(count, what)| format!("{count} {what}")).collect();
+        if parts.is_empty() { String::new() } else { format!("  [{}]", parts.join(", ")) }
+    }
+}

@@ -1,0 +1,79 @@
+//! [`Losses`]: lost events that records of the trace report.
+
+use etw_host::Loss;
+use etw_types::{EventRecord, Guid, LOST_EVENT};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Types of RT_LostEvent records, and the names of their causes.
+const LOSS_CAUSES: [(u8, &str); 3] =
+    [(32, "rt_lost_event"), (33, "rt_lost_buffer"), (34, "rt_lost_file")];
+
+/// Cause, provider and process of losses in a session's report.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin {
+    pub cause: String,
+    pub provider: Option<Guid>,
+    pub process: Option<u32>,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.cause)?;
+        if let Some(provider) = self.provider {
+            write!(f, ", provider {provider}")?;
+        }
+        if let Some(process) = self.process {
+            write!(f, ", process {process}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Further origins are counted together: the project's sessions report no more.
+const ORIGIN_LIMIT: usize = 1 << 13;
+
+/// Losses that a trace reports.
+#[derive(Default)]
+pub struct Losses {
+    /// Records of the RT_LostEvent class, by type.
+    records: BTreeMap<u8, u64>,
+    /// Losses in reports of our sessions.
+    reported: BTreeMap<Origin, u64>,
+}
+
+impl Losses {
+    /// Counts the losses that a record reports.
+    #[inline]
+    pub fn add(&mut self, record: &EventRecord<'_>) {
+        if record.header.is_classic() && record.provider == Some(LOST_EVENT) {
+            *self.records.entry(record.descriptor.opcode.0).or_insert(0) += 1;
+        }
+        if record.provider == Some(etw_host::LEDGER_PROVIDER)
+            && let Some(loss) = etw_host::report::read_loss(record)
+        {
+            self.add_reported(loss);
+        }
+    }
+
+    fn add_reported(&mut self, loss: Loss) {
+        let cause = loss.cause.name().to_owned();
+        let mut origin = Origin { cause, provider: loss.provider, process: loss.process_id };
+        if self.reported.len() >= ORIGIN_LIMIT && !self.reported.contains_key(&origin) {
+            origin = Origin { cause: "others".to_owned(), provider: None, process: None };
+        }
+        let count = self.reported.entry(origin).or_default();
+        *count = count.saturating_add(loss.count);
+    }
+
+    /// Causes and counts of RT_LostEvent records.
+    pub fn by_cause(&self) -> Vec<(&'static str, u64)> {
+        let count = |kind: u8| self.records.get(&kind).copied().filter(|&count| count > 0);
+        LOSS_CAUSES.iter().filter_map(|&(kind, cause)| Some((cause, count(kind)?))).collect()
+    }
+
+    /// Losses that our sessions reported.
+    pub fn reported(&self) -> impl Iterator<Item = (&Origin, u64)> {
+        self.reported.iter().map(|(origin, count)| (origin, *count))
+    }
+}

@@ -1,0 +1,171 @@
+//! The counts of a trace as text for people.
+
+use super::By;
+use super::counter::Counted;
+use crate::breakdown;
+use crate::files;
+use etw_types::Hook;
+use std::fmt::Write;
+
+impl Counted {
+    /// Writing to a String cannot fail.
+    pub(super) fn to_text(&self, by: By) -> String {
+        let trace = self.trace();
+        let totals = trace.totals();
+        let mut text = format!("{}\n", trace.path().display());
+        if let Some(header) = trace.header() {
+            let [major, minor, ..] = header.version;
+            let _ = writeln!(
+                text,
+                "  session  {:?}, Windows {major}.{minor} build {}, {} CPUs, {}-bit, clock {}",
+                header.logger_name,
+                header.provider_version,
+                header.number_of_processors,
+                header.pointer_size * 8,
+                header.clock_type.name().unwrap_or("unknown"),
+            );
+            let end = if header.end_time.0 == 0 {
+                "not finalised".into()
+            } else {
+                let seconds = header.end_time.0.saturating_sub(header.start_time.0) as f64 / 1e7;
+                format!("{} ({seconds:.3} s)", header.end_time)
+            };
+            let _ = writeln!(text, "  time     {} to {end}", header.start_time);
+            if let Some((first, last)) = self.span
+                && (first, last) != (header.start_time, header.end_time)
+            {
+                let seconds = last.0.saturating_sub(first.0) as f64 / 1e7;
+                let _ = writeln!(text, "  events   {first} to {last} ({seconds:.3} s)");
+            }
+        }
+        let compressed = match totals.compressed_buffers {
+            0 => String::new(),
+            count => format!(", {count} compressed"),
+        };
+        let _ = writeln!(
+            text,
+            "  content  {} records in {} buffers of {} KiB{compressed}",
+            self.total,
+            totals.buffers,
+            trace.header().map_or(0, |header| header.buffer_size) / 1024,
+        );
+        self.put_losses(&mut text);
+        for note in files::notes(trace) {
+            let _ = writeln!(text, "  note     {note}");
+        }
+        if self.records.out_of_order(0) > 0 {
+            let late = self.records.out_of_order(0);
+            let _ = writeln!(text, "  order    {late} records older than the one before them");
+        }
+        for place in self.records.damage().kept() {
+            let _ = writeln!(text, "  DAMAGED  offset {:#x}: {}", place.offset, place.kind);
+        }
+        match by {
+            By::Event => self.put_tables(&mut text),
+            By::Provider => self.put_providers(&mut text),
+            By::Process => self.put_processes(&mut text),
+            By::Time => self.put_rate(&mut text),
+            // They are counted in another way.
+            By::Activity => {}
+        }
+        text
+    }
+
+    fn put_providers(&self, text: &mut String) {
+        let rows = self.providers();
+        let largest = rows.first().map_or(0, |row| row.count);
+        let _ =
+            writeln!(text, "\n  {:>12} {:>14}  {:<20}  provider", "records", "payload bytes", "");
+        for row in rows {
+            let bar = breakdown::bar(row.count, largest, 20);
+            let name =
+                row.name.or(row.guid.map(|guid| format!("{{{guid}}}"))).unwrap_or("-".into());
+            let name = crate::format::safe(&name);
+            let _ = writeln!(text, "  {:>12} {:>14}  {bar:<20}  {name}", row.count, row.bytes);
+        }
+    }
+
+    fn put_processes(&self, text: &mut String) {
+        let rows = self.views.processes();
+        let largest = rows.first().map_or(0, |row| row.count);
+        let _ =
+            writeln!(text, "\n  {:>12} {:>14}  {:<20}  process", "records", "payload bytes", "");
+        for row in rows {
+            let bar = breakdown::bar(row.count, largest, 20);
+            let process = row.process.map_or("-".to_owned(), |process| process.to_string());
+            let name = row.name.unwrap_or_default();
+            let name = crate::format::safe(&name);
+            let _ = writeln!(
+                text,
+                "  {:>12} {:>14}  {bar:<20}  {process} {name}",
+                row.count, row.bytes
+            );
+        }
+    }
+
+    fn put_rate(&self, text: &mut String) {
+        let Some((start, seconds, counts)) = self.views.rate() else { return };
+        let largest = counts.iter().copied().max().unwrap_or(0);
+        let _ = writeln!(text, "\n  {:>14} {:>12}  records a second, from {start}", "after", "");
+        for (number, count) in counts.iter().enumerate() {
+            let rate = *count as f64 / seconds;
+            let after = number as f64 * seconds;
+            let bar = breakdown::bar(*count, largest, 40);
+            let _ = writeln!(text, "  {after:>12.6} s {rate:>12.0}  {bar}");
+        }
+    }
+
+    fn put_losses(&self, text: &mut String) {
+        let header = self.trace().header();
+        let (events, buffers) = header.map_or((0, 0), |h| (h.events_lost, h.buffers_lost));
+        let word = if events == 0 && buffers == 0 { "lost    " } else { "LOST    " };
+        let _ = writeln!(text, "  {word} {events} events, {buffers} buffers");
+        for (cause, count) in self.losses.by_cause() {
+            let _ = writeln!(text, "  LOST     {count} by {cause} records");
+        }
+        for (origin, count) in self.losses.reported() {
+            let _ =
+                writeln!(text, "  LOST     {count}: {}", crate::format::safe(&origin.to_string()));
+        }
+    }
+
+    fn put_tables(&self, text: &mut String) {
+        let _ = writeln!(text, "\n  {:>12}  header", "records");
+        for (header, count) in &self.by_header {
+            let _ = writeln!(text, "  {count:>12}  {header}");
+        }
+        let _ = writeln!(
+            text,
+            "\n  {:>12} {:>14} {:>6} {:>4} {:>4}  provider / event",
+            "records", "payload bytes", "id", "ver", "op"
+        );
+        let number = |value: Option<u16>| value.map_or("-".into(), |value| value.to_string());
+        for row in &self.rows {
+            let provider = match (&row.provider_name, row.provider) {
+                (Some(name), _) => name.clone(),
+                (None, Some(guid)) => match Hook::name_of_class(guid) {
+                    Some(class) => format!("{class} {{{guid}}}"),
+                    None => format!("{{{guid}}}"),
+                },
+                (None, None) => "-".into(),
+            };
+            let name = format!("{provider} / {}", row.event.as_deref().unwrap_or("-"));
+            let name: String =
+                name.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+            let fit = row.fit.to_text();
+            let _ = writeln!(
+                text,
+                "  {:>12} {:>14} {:>6} {:>4} {:>4}  {name}{fit}",
+                row.count,
+                row.bytes,
+                number(row.id),
+                number(row.version.map(u16::from)),
+                number(row.opcode.map(u16::from)),
+            );
+        }
+        if self.more.count > 0 {
+            let (count, bytes) = (self.more.count, self.more.bytes);
+            let _ = writeln!(text, "  {count:>12} {bytes:>14}  further kinds of events");
+        }
+    }
+}
