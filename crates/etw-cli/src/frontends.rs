@@ -67,8 +67,8 @@ pub static ABSENT: &[Absent] = &[
     },
     Absent {
         name: "wevtutil",
-        instead: "there is no event log here; etw provider shows providers, etw dump traces, and \
-                  etw session start --buffering keeps the last events",
+        instead: "etw log show and etw log query FILE XPATH print event logs (.evtx), etw log info their facts; \
+                  etw manifest installs manifests, etw provider shows providers",
     },
     Absent {
         name: "netsh",

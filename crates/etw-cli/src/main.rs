@@ -12,6 +12,7 @@ mod convert;
 mod distribution;
 mod dump;
 mod event_kinds;
+mod event_log;
 mod files;
 mod format;
 mod frontends;
@@ -73,6 +74,8 @@ enum Command {
     Report(report::Arguments),
     /// Gather schemas into one file, or learn them from traces
     Pack(pack::Arguments),
+    /// Show and query event logs (.evtx)
+    Log(event_log::Arguments),
     /// Install manifests, so that every command finds them; list, show and uninstall them
     Manifest(manifest::Arguments),
     /// Complete a trace that its session did not, in place; a complete one stays as it is
@@ -168,6 +171,7 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => convert::run(arguments),
         Command::Report(arguments) => report::run(arguments),
         Command::Pack(arguments) => pack::run(arguments),
+        Command::Log(arguments) => event_log::run(arguments),
         Command::Manifest(arguments) => manifest::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
         #[cfg(target_os = "linux")]
@@ -203,14 +207,18 @@ fn is_dump(words: &[String]) -> bool {
 /// Whether a word has the form of a trace's name, and no file has it.
 fn is_absent_trace(word: &str) -> bool {
     let path = std::path::Path::new(word);
-    let is_named = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("etl"));
-    is_named && !word.starts_with('-') && !path.exists()
+    has_name_of_a_trace(path) && !word.starts_with('-') && !path.exists()
 }
 
 /// Whether a word names an existing trace.
 fn is_trace(path: &std::path::Path) -> bool {
-    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("etl"))
-        && path.is_file()
+    has_name_of_a_trace(path) && path.is_file()
+}
+
+/// Whether a path ends in `.etl` or `.evtx`.
+fn has_name_of_a_trace(path: &std::path::Path) -> bool {
+    let is = |known: &str| path.extension().is_some_and(|it| it.eq_ignore_ascii_case(known));
+    is("etl") || is("evtx")
 }
 
 fn finish(outcome: Result<Outcome, output::Failure>) -> ExitCode {

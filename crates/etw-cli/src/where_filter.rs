@@ -19,6 +19,11 @@ pub struct WhereOption {
 }
 
 impl WhereOption {
+    /// Whether there is an expression.
+    pub fn is_given(&self) -> bool {
+        self.expression.is_some()
+    }
+
     /// Compiles the expression; `+1.5s` counts from `start`.
     pub fn compile(&self, start: FileTime) -> Result<Option<Filter>, Failure> {
         let Some(text) = &self.expression else { return Ok(None) };

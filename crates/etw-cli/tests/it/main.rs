@@ -11,6 +11,7 @@ mod counting;
 #[cfg(target_os = "linux")]
 mod doctor;
 mod dump;
+mod event_log;
 mod examples;
 mod fixture;
 mod formats;

@@ -1,0 +1,185 @@
+//! `etw log`, and `etw dump` of event logs.
+
+use crate::fixture;
+use etw_evtx::tree::{
+    Argument, Attribute, Element, Fragment, Instance, Node, Substitution, Template,
+};
+use etw_evtx::value::{Value, ValueType};
+use etw_evtx::write::{LogWriter, Retention};
+use etw_types::{FileTime, Guid};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+fn element(name: &str, attributes: &[(&str, &str)], children: Vec<Node>) -> Node {
+    let attribute = |(name, value): &(&str, &str)| Attribute {
+        name: (*name).into(),
+        value: vec![Node::Text((*value).into())],
+    };
+    Node::Element(Element {
+        name: name.into(),
+        dependency: None,
+        attributes: attributes.iter().map(attribute).collect(),
+        children,
+        is_empty: false,
+    })
+}
+
+fn value(index: u16, value_type: ValueType) -> Vec<Node> {
+    vec![Node::Substitution(Substitution { index, is_optional: false, value_type })]
+}
+
+/// Records `numbers`, a second apart, with the level 4 or, where the number is divisible by 10, 2.
+fn log(path: &Path, numbers: impl Iterator<Item = u64>) {
+    let text = |text: &str| vec![Node::Text(text.into())];
+    let system = element(
+        "System",
+        &[],
+        vec![
+            element("Provider", &[("Name", "OpenEtw.Test")], vec![]),
+            element("EventID", &[], text("7")),
+            element("Level", &[], value(0, ValueType::UINT8)),
+            element("Channel", &[], text("Test/Operational")),
+            element("Computer", &[], text("host")),
+        ],
+    );
+    let data = element(
+        "EventData",
+        &[],
+        vec![
+            element("Data", &[("Name", "Number")], value(1, ValueType::UINT64)),
+            element("Data", &[("Name", "Text")], value(2, ValueType::STRING)),
+        ],
+    );
+    let nodes = vec![element("Event", &[], vec![system, data])];
+    let template = Arc::new(Template::new(Guid::from_name("event_log"), nodes));
+    let mut writer = LogWriter::open(path, 4096 + 8 * 65536, Retention::Overwrite).unwrap();
+    for number in numbers {
+        let level = [if number % 10 == 0 { 2 } else { 4 }];
+        let units: Vec<u8> =
+            format!("\"{number}\" & more").encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let bytes = number.to_le_bytes();
+        let values = [
+            (ValueType::UINT8, &level[..]),
+            (ValueType::UINT64, &bytes),
+            (ValueType::STRING, &units),
+        ];
+        let arguments =
+            values.map(|(value_type, bytes)| Argument::Value(Value { value_type, bytes }));
+        let fragment = Fragment::Instance(Instance {
+            template: template.clone(),
+            arguments: arguments.into(),
+            has_header: true,
+        });
+        let time = FileTime(133_000_000_000_000_000 + number as i64 * 10_000_000);
+        writer.push(time, &fragment).unwrap();
+    }
+    writer.close().unwrap();
+}
+
+/// The standard output of a run that succeeds.
+fn etw(arguments: &[&str]) -> String {
+    fixture::stdout(arguments, &[], 0)
+}
+
+/// The status and the message of a run that fails.
+fn etw_fails(arguments: &[&str]) -> (i32, String) {
+    let output = fixture::etw(arguments, &[]);
+    (output.status.code().unwrap(), fixture::stderr(&output))
+}
+
+/// A folder for one test.
+fn scratch(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn numbers(json: &str) -> Vec<u64> {
+    let number = |line: &str| {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        record["fields"]["Number"].as_u64().unwrap()
+    };
+    json.lines().map(number).collect()
+}
+
+/// The path of a new file, also as text.
+fn path(folder: &Path, name: &str) -> (PathBuf, String) {
+    let path = folder.join(name);
+    let _ = std::fs::remove_file(&path);
+    let text = path.to_str().unwrap().to_owned();
+    (path, text)
+}
+
+#[test]
+fn records_of_event_logs_are_printed_in_every_format() {
+    let folder = scratch("event_log_formats");
+    let (path, name) = path(&folder, "a.evtx");
+    log(&path, 1..=3);
+    let json = etw(&["dump", "--json", &name]);
+    let first: serde_json::Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
+    assert_eq!(first["header"], "EVTX");
+    assert_eq!(first["provider_name"], "OpenEtw.Test");
+    assert_eq!(
+        (&first["id"], &first["level"], &first["record_id"]),
+        (&7.into(), &4.into(), &1.into())
+    );
+    assert_eq!(
+        (&first["channel_name"], &first["computer"]),
+        (&"Test/Operational".into(), &"host".into())
+    );
+    assert_eq!(first["fields"]["Text"], "\"1\" & more");
+    assert_eq!(numbers(&json), [1, 2, 3]);
+    assert_eq!(etw(&[&name, "--json"]), json);
+    assert_eq!(etw(&["log", "show", "--json", &name]), json);
+    let xml = etw(&["dump", "--format", "xml", &name]);
+    assert_eq!(xml.lines().count(), 5);
+    assert!(xml.contains("<Data Name='Text'>\"2\" &amp; more</Data>"), "{xml}");
+    let text = etw(&["dump", &name]);
+    assert!(
+        text.contains("Test/Operational OpenEtw.Test 7 Informational host {\"Number\":1,"),
+        "{text}"
+    );
+}
+
+#[test]
+fn queries_select_records_and_bad_ones_name_their_column() {
+    let folder = scratch("event_log_query");
+    let (path, name) = path(&folder, "a.evtx");
+    log(&path, 1..=2000);
+    let query = |query: &str| numbers(&etw(&["log", "query", "--json", &name, query]));
+    assert_eq!(query("*[System[Level=2]]").len(), 200);
+    assert_eq!(query("*[EventData[Data[@Name='Number']>1998]]"), [1999, 2000]);
+    let list = "<QueryList><Query Id='0' Path='Test/Operational'>\
+                <Select>*[System[Level=2]]</Select>\
+                <Suppress>*[EventData[Data[@Name='Number']>30]]</Suppress></Query></QueryList>";
+    assert_eq!(query(list), [10, 20, 30]);
+    let reverse = etw(&["log", "show", "--json", "--reverse", "-n", "3", &name]);
+    assert_eq!(numbers(&reverse), [2000, 1999, 1998]);
+    let (status, message) = etw_fails(&["log", "query", &name, "*[System[Level=]]"]);
+    assert_eq!(status, 2);
+    assert!(message.contains("column 16"), "{message}");
+}
+
+#[test]
+fn several_logs_are_merged_by_time_and_damage_is_reported() {
+    let folder = scratch("event_log_merge");
+    let (first, first_name) = path(&folder, "a.evtx");
+    let (second, second_name) = path(&folder, "b.evtx");
+    log(&first, (1..=2000).filter(|number| number % 2 == 0));
+    log(&second, (1..=2000).filter(|number| number % 2 == 1));
+    let merged = numbers(&etw(&["log", "show", "--json", &first_name, &second_name]));
+    assert_eq!(merged, (1..=2000).collect::<Vec<_>>());
+    let info = etw(&["log", "info", &first_name]);
+    assert!(info.contains("1000 records"), "{info}");
+    // A damaged chunk costs its own records.
+    let mut bytes = std::fs::read(&first).unwrap();
+    bytes[4096..4104].fill(0x5a);
+    bytes[4096 + 0x200..4096 + 0x8000].fill(0x5a);
+    std::fs::write(&first, bytes).unwrap();
+    let (status, message) = etw_fails(&["log", "show", "--json", &first_name]);
+    assert_eq!(status, 1);
+    assert!(message.contains("a.evtx: offset"), "{message}");
+    let (status, message) = etw_fails(&["dump", "--where", "id == 7", &second_name]);
+    assert_eq!(status, 2);
+    assert!(message.contains("etw log query"), "{message}");
+}
