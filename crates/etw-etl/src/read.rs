@@ -4,6 +4,7 @@ pub mod buffer;
 mod buffer_loader;
 mod byte_source;
 pub mod file;
+mod file_core;
 mod first_buffer;
 mod index;
 mod indexer;

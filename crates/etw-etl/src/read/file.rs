@@ -1,17 +1,17 @@
 //! A file: its logfile header, an index of its buffers, and what is damaged about them.
 
-use super::buffer_loader::{self, LoadContext};
+use super::buffer_loader;
 use super::byte_source::{ByteSource, FileSource};
+use super::file_core::Core;
+pub use super::file_core::Totals;
 use super::first_buffer::read_start;
-use super::index::{Entry, Index};
 use super::indexer::Walk;
 use super::resync::header_at;
 use crate::header::LogfileHeader;
 use crate::record::{self, RecordContext};
 use crate::{DamageLog, Error, FoundInstead};
-use etw_types::{BufferHeader, Clock, EventRecord, Hook};
-use std::io;
-use std::path::{Path, PathBuf};
+use etw_types::{Clock, EventRecord, Hook};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A trace file, opened: one pass over the headers of its buffers has been made.
@@ -20,38 +20,6 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct TraceFile {
     pub(crate) core: Arc<Core>,
-}
-
-pub(crate) struct Core {
-    pub(super) path: PathBuf,
-    pub(super) header: Option<LogfileHeader>,
-    pub(super) clock: Clock,
-    pub(crate) index: Index,
-    pub(crate) load: LoadContext,
-    /// Offset and size of the last buffer; the file may end before it does.
-    pub(super) last: Option<(u64, u32)>,
-    pub(super) damage: DamageLog,
-    pub(super) totals: Totals,
-}
-
-/// Counts of the first pass.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Totals {
-    /// Buffers found, the header's included.
-    pub buffers: u64,
-    /// Compressed buffers.
-    pub compressed_buffers: u64,
-    /// Buffers marked as having lost events.
-    pub lossy_buffers: u64,
-    /// Largest buffer, decompressed.
-    pub largest_buffer: u32,
-    /// CPU streams.
-    pub streams: usize,
-    /// A circular file that has overwritten its oldest buffers.
-    pub wrapped: bool,
-    /// Zero bytes behind the last buffer of a file that was not finalised, or that reserves its space.
-    pub reserved_bytes: u64,
 }
 
 impl TraceFile {
@@ -186,50 +154,5 @@ impl HeaderRecord {
     /// The session's number.
     pub fn logger_id(&self) -> u16 {
         self.logger_id
-    }
-}
-
-/// The last buffer of a file, perhaps truncated.
-pub(crate) struct LastBuffer {
-    pub(crate) offset: u64,
-    /// Its whole size on disk.
-    pub(crate) size: u32,
-    /// Whether all buffers of the file have this size.
-    pub(crate) uniform: bool,
-    pub(crate) header: BufferHeader,
-    /// Bytes of records by its header.
-    pub(crate) filled: usize,
-    /// Its whole records, decompressed.
-    pub(crate) records: Vec<u8>,
-}
-
-impl Core {
-    /// Reads the last buffer; `None` if there is none.
-    pub(crate) fn last_buffer(&self) -> io::Result<Option<LastBuffer>> {
-        let Some((offset, size)) = self.last else { return Ok(None) };
-        let Some(header) = header_at(&*self.load.source, offset)? else { return Ok(None) };
-        let entry = Entry { index: 0, offset, sequence: header.sequence_number };
-        let loaded = buffer_loader::load(&self.load, header.cpu(), entry, Vec::new());
-        Ok(Some(LastBuffer {
-            offset,
-            size,
-            uniform: self.load.uniform_size.is_some(),
-            filled: header.filled(self.load.limit).unwrap_or(0),
-            header,
-            records: loaded.records().to_vec(),
-        }))
-    }
-
-    fn has_records(&self) -> bool {
-        (0..self.index.stream_count()).any(|stream| {
-            let mut cursor = self.index.cursor(stream);
-            while let Ok(Some(entry)) = self.index.next(&mut cursor) {
-                let cpu = self.index.cpu(stream);
-                if buffer_loader::load(&self.load, cpu, entry, Vec::new()).first().is_some() {
-                    return true;
-                }
-            }
-            false
-        })
     }
 }

@@ -5,7 +5,7 @@
 
 use super::buffer_loader::{LoadContext, decompress_into};
 use super::byte_source::{ByteSource, read_full};
-use super::file::{Core, Totals};
+use super::file_core::{Core, Totals};
 use super::first_buffer::{Start, first_bytes, read_logfile};
 use super::index::{Entry, Index};
 use super::resync::{find_buffer, has_record, header_at, is_buffer, is_zero};
