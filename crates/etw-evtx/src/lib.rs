@@ -46,6 +46,7 @@ mod parse;
 pub mod query;
 pub mod record;
 pub mod system;
+mod system_plan;
 pub mod tree;
 pub mod value;
 pub mod write;

@@ -4,34 +4,9 @@ use std::fmt::Write;
 
 use etw_types::{FileTime, Guid};
 
+use crate::system_plan::{FIELDS, Field, Plan, Source};
 use crate::tree::{Argument, Content, Element, Fragment, Node};
 use crate::value::{Scalar, Value};
-
-/// The fields of `System`, in the order of Windows' own template.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Field {
-    ProviderName,
-    ProviderGuid,
-    EventSourceName,
-    EventId,
-    Qualifiers,
-    Version,
-    Level,
-    Task,
-    Opcode,
-    Keywords,
-    TimeCreated,
-    RecordId,
-    ActivityId,
-    RelatedActivityId,
-    ProcessId,
-    ThreadId,
-    Channel,
-    Computer,
-    UserId,
-}
-
-const FIELDS: usize = Field::UserId as usize + 1;
 
 /// Element, attribute (empty: its content), field.
 const NAMES: [(&str, &str, Field); FIELDS] = [
@@ -55,16 +30,6 @@ const NAMES: [(&str, &str, Field); FIELDS] = [
     ("Computer", "", Field::Computer),
     ("Security", "UserID", Field::UserId),
 ];
-
-/// The source of each field in one template, computed once.
-#[derive(Debug, Default)]
-pub(crate) struct Plan([Option<Source>; FIELDS]);
-
-#[derive(Clone, Debug)]
-enum Source {
-    Constant(String),
-    Argument(u16),
-}
 
 impl Plan {
     fn of(nodes: &[Node]) -> Plan {

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use etw_types::Guid;
 
-use crate::system::Plan;
+use crate::system_plan::Plan;
 use crate::value::{Value, ValueType};
 
 /// Nodes that rendering one record may visit. Values may be substituted more than once, so a small record could
