@@ -1,5 +1,6 @@
 //! A manifest as a model: every reference resolved, every rule of the schema checked.
 
+mod element;
 mod event;
 mod field;
 mod metadata;

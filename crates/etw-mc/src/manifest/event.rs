@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use etw_types::winmeta;
 use roxmltree::Node;
 
-use super::read::{attribute, children, flag, number_in, owned};
+use super::element::{attribute, children, flag, number_in, owned};
 use super::{Channel, Culture, Event, Keyword, Level, Message, Opcode, Provider, Task, strings};
 use crate::diagnostic::Diagnostics;
 

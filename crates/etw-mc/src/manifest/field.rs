@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use etw_tracelogging::tdh::{InType, OutType};
 use roxmltree::Node;
 
-use super::read::{attribute, children, number, required};
+use super::element::{attribute, children, number, required};
 use super::{Extent, Field, Provider, Template, UserData, UserElement, UserNode};
 use crate::diagnostic::Diagnostics;
 

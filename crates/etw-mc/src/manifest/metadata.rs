@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use etw_types::winmeta;
 use roxmltree::Node;
 
-use super::read::{attribute, children, guid, list, number, number_in, owned, required};
+use super::element::{attribute, children, guid, list, number, number_in, owned, required};
 use super::{
     Channel, Culture, Filter, Keyword, Level, Map, MapItem, Message, Opcode, Provider, Task,
     strings,

@@ -2,7 +2,7 @@
 
 use roxmltree::Node;
 
-use super::read::{attribute, children};
+use super::element::{attribute, children};
 use super::{Culture, Message};
 use crate::diagnostic::Diagnostics;
 
