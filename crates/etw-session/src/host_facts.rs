@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::config::ConfigError;
+use crate::config_error::ConfigError;
 
 /// Facts of the host about one of its sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

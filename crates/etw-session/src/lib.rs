@@ -48,9 +48,14 @@
 mod buffer;
 mod classic;
 mod config;
+mod config_error;
 mod enable;
 mod event;
+mod event_record;
+mod extra_items;
 mod file_contents;
+mod file_mode;
+mod filter_error;
 mod host_facts;
 mod ledger;
 mod log_file_mode;
@@ -61,24 +66,26 @@ mod provider_key;
 pub mod recover;
 mod route;
 mod session;
+mod shape;
 mod slice;
 pub mod state;
 
 pub use buffer::{FullBuffer, Place};
-pub use config::{
-    ConfigError, ConfigOption, Enablement, MAX_BUFFER_MEMORY, SessionClock, SessionConfig,
-    SystemConfig,
-};
-pub use enable::{EnableInfo, EnableProperties, FilterError, Filters};
+pub use config::{Enablement, MAX_BUFFER_MEMORY, SessionClock, SessionConfig, SystemConfig};
+pub use config_error::{ConfigError, ConfigOption};
+pub use enable::{EnableInfo, EnableProperties, Filters};
 pub use etw_types::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
-pub use event::{Event, MAX_EVENT_SIZE, ProcessFacts, Shape, Shaped, stack_item};
+pub use event::{Event, MAX_EVENT_SIZE, ProcessFacts, stack_item};
 pub use file_contents::FileSlot;
+pub use file_mode::FileMode;
+pub use filter_error::FilterError;
 pub use host_facts::{EventClock, FileEnd, HostFacts, SessionError};
 pub use ledger::{Cause, Ledger, Loss};
 pub use log_file_mode::{ModeError, check_log_file_mode};
-pub use log_mode::{AtMaxSize, FileMode, LogMode, LogPolicy, WhenNoBufferIsFree};
+pub use log_mode::{AtMaxSize, LogMode, LogPolicy, WhenNoBufferIsFree};
 pub use payload::{Condition, EventKey, PayloadFilter, PayloadOp};
 pub use provider_key::ProviderKey;
 pub use route::{Routed, Router, SLOTS};
 pub use session::{Facts, Session, State};
+pub use shape::{Shape, Shaped};
 pub use slice::Slice;

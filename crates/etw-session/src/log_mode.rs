@@ -1,11 +1,10 @@
 //! Log modes: how a session uses its output, each with its policy.
 
-use std::fmt;
-
 use etw_types::LogFileMode;
 
 use crate::buffer::Place;
-use crate::config::{ConfigError, ConfigOption};
+use crate::config_error::{ConfigError, ConfigOption};
+use crate::file_mode::FileMode;
 
 /// How a session uses its output.
 ///
@@ -38,57 +37,6 @@ pub enum LogMode {
 impl Default for LogMode {
     fn default() -> LogMode {
         LogMode::Sequential { max_size: None }
-    }
-}
-
-/// The name of a log mode that writes a file, without its sizes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
-#[non_exhaustive]
-pub enum FileMode {
-    /// [`LogMode::Sequential`]
-    #[default]
-    Sequential,
-    /// [`LogMode::Circular`]
-    Circular,
-    /// [`LogMode::NewFile`]
-    NewFile,
-    /// [`LogMode::Append`]
-    Append,
-}
-
-impl FileMode {
-    /// All modes.
-    pub const ALL: [FileMode; 4] =
-        [FileMode::Sequential, FileMode::Circular, FileMode::NewFile, FileMode::Append];
-
-    /// The mode's word in settings and on command lines.
-    pub const fn name(self) -> &'static str {
-        match self {
-            FileMode::Sequential => "sequential",
-            FileMode::Circular => "circular",
-            FileMode::NewFile => "new-file",
-            FileMode::Append => "append",
-        }
-    }
-
-    /// The mode's line in help texts.
-    pub const fn description(self) -> &'static str {
-        match self {
-            FileMode::Sequential => "Write buffers one after another; stop at the maximum size",
-            FileMode::Circular => "Overwrite the file's oldest events at the maximum size",
-            FileMode::NewFile => {
-                "Start a new file at each maximum size; %d in the file's name is its number"
-            }
-            FileMode::Append => "Write behind what the file holds already",
-        }
-    }
-}
-
-impl fmt::Display for FileMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -213,18 +161,6 @@ impl LogMode {
                 keeps_first_buffers: false,
                 ..sequential
             },
-        }
-    }
-}
-
-impl FileMode {
-    /// The mode of `LogFileMode` bits; sequential when no other is set.
-    pub const fn of_bits(log_file_mode: LogFileMode) -> FileMode {
-        match () {
-            () if log_file_mode.contains(LogFileMode::CIRCULAR) => FileMode::Circular,
-            () if log_file_mode.contains(LogFileMode::NEWFILE) => FileMode::NewFile,
-            () if log_file_mode.contains(LogFileMode::APPEND) => FileMode::Append,
-            () => FileMode::Sequential,
         }
     }
 }

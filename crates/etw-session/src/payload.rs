@@ -3,8 +3,8 @@
 use etw_tracelogging::{Count, EventMetadata, Field, InType};
 use etw_types::{Guid, le};
 
-use crate::enable::FilterError;
 use crate::event::Event;
+use crate::filter_error::FilterError;
 
 /// `MAX_PAYLOAD_PREDICATES`
 pub(crate) const MAX_CONDITIONS: usize = 8;

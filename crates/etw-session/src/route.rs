@@ -1,9 +1,11 @@
 //! The router: which sessions store an event.
 
 use crate::enable::{EnableInfo, EnableProperties};
-use crate::event::{Event, ExtraItems, Shaped};
+use crate::event::Event;
+use crate::extra_items::ExtraItems;
 use crate::ledger::Cause;
 use crate::session::Session;
+use crate::shape::Shaped;
 
 /// Sessions behind one stream of events: ETW's limit for a machine.
 pub const SLOTS: usize = 64;

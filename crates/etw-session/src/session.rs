@@ -1,6 +1,7 @@
 //! A session's buffers, counts and state: `push` puts events into buffers, `hand_over` takes full buffers out.
 
 mod enabled;
+mod files;
 mod hand_over;
 mod push;
 

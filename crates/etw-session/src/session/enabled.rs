@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use etw_types::Guid;
 
 use crate::enable::{EnableInfo, EnableProperties};
-use crate::event::Shape;
+use crate::shape::Shape;
 
 /// For keys that the controller chooses: no program can make them collide.
 #[derive(Default)]

@@ -4,8 +4,10 @@ use std::sync::atomic::Ordering;
 
 use super::{Session, State};
 use crate::buffer::{Buffer, HEADER_SIZE};
-use crate::event::{Event, ExtraItems, MAX_EVENT_SIZE, Shaped};
+use crate::event::{Event, MAX_EVENT_SIZE};
+use crate::extra_items::ExtraItems;
 use crate::ledger::{Cause, Loss};
+use crate::shape::Shaped;
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// Would an event of `size` bytes on disk find room? May close the CPU's buffer and begin another.

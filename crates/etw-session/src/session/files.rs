@@ -1,0 +1,51 @@
+//! The events in a session's circular file or series of files.
+
+use super::Session;
+use crate::buffer::FullBuffer;
+use crate::file_contents::FileSlot;
+
+impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
+    /// Continues a circular file that was found with these contents, by slot, after the host was killed. `before`: events in the
+    /// session's files before it. Events that are in no file and no buffer are overwritten.
+    pub fn restore_slots(&mut self, slots: Vec<FileSlot>, before: u64) {
+        let in_file: u64 = slots.iter().map(|slot| slot.events).sum();
+        let kept = before + in_file + self.events_in_memory();
+        let stored = self.ledger().stored;
+        self.ledger_mut().overwrite(stored.saturating_sub(kept));
+        self.contents_mut().slots = slots;
+    }
+
+    /// Events in the session's circular file.
+    pub fn events_in_file(&self) -> u64 {
+        self.contents().in_slots()
+    }
+
+    /// A buffer of a series is in its file.
+    pub(crate) fn count_in_series(&mut self, full: &FullBuffer<B>) {
+        if self.policy().is_series() {
+            self.contents_mut().add_to_file(full.place().file, full.events());
+        }
+    }
+
+    /// Files of the session's series, with the events that they received.
+    pub fn series_files(&self) -> impl Iterator<Item = (u32, u64)> {
+        self.contents().series.iter().map(|(file, events)| (*file, *events))
+    }
+
+    /// Number of the last file of the series that received events.
+    pub fn last_series_file(&self) -> Option<u32> {
+        self.contents().series.keys().next_back().copied()
+    }
+
+    /// Continues a series whose files received these events.
+    pub fn restore_series(&mut self, files: impl IntoIterator<Item = (u32, u64)>) {
+        self.contents_mut().series = files.into_iter().collect();
+    }
+
+    /// A file of the series was removed: its events are counted as overwritten.
+    pub fn remove_series_file(&mut self, file: u32) {
+        if let Some(events) = self.contents_mut().series.remove(&file) {
+            self.ledger_mut().overwrite(events);
+        }
+    }
+}
