@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use crate::host_command;
 use crate::message::{FromHost, FromProgram, Role, VERSION};
 use crate::requests::{Request, Response};
 use crate::runtime_directory::Directory;
@@ -125,7 +126,7 @@ impl Client {
             other => return other,
         }
         Directory::open_or_make(directory)?;
-        let mut command = crate::host_process::command(program, arguments, directory);
+        let mut command = host_command::command(program, arguments, directory);
         // The reason if the host does not become ready.
         let mut child = command.stderr(Stdio::piped()).spawn()?;
         let end = Instant::now() + BEGINNING;

@@ -1,13 +1,13 @@
 //! A host of the user's own, started by a program that is none.
 
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::host_client::{Client, ClientError};
+use crate::host_command::command;
 use crate::requests::{Request, Response};
 use crate::runtime_directory::{self, Directory};
 
@@ -80,27 +80,6 @@ impl Client {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
-}
-
-/// A host to be: neither the terminal's job, nor the working directory, nor the descriptors of who needs it first are its own.
-pub(crate) fn command(program: &Path, arguments: &[&str], directory: &Path) -> Command {
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .arg(directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .process_group(0)
-        .current_dir("/");
-    // SAFETY: one system call, which is all that a child of a program with threads may do.
-    unsafe {
-        command.pre_exec(|| {
-            // A kernel that does not know it leaves them open.
-            libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
-            Ok(())
-        })
-    };
-    command
 }
 
 /// By the environment, except in a program that has more rights than its user.

@@ -36,6 +36,8 @@ pub mod frames;
 #[cfg(all(target_os = "linux", feature = "requests"))]
 pub mod host_client;
 #[cfg(all(target_os = "linux", feature = "requests"))]
+mod host_command;
+#[cfg(all(target_os = "linux", feature = "requests"))]
 mod host_process;
 #[cfg(all(target_os = "linux", feature = "requests"))]
 pub mod live_stream;
