@@ -175,7 +175,7 @@ impl Perf {
 fn map(event: &Event, size: RingSize) -> io::Result<Ring> {
     let mut size = size;
     loop {
-        match Ring::map(event, size.0) {
+        match Ring::map(event.raw(), size.0) {
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
                 size = size.smaller().ok_or(error)?;
             }

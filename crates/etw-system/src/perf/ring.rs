@@ -4,7 +4,6 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::attribute::Event;
 use etw_types::le;
 
 /// Where `data_head` and `data_tail` stand in the first page.
@@ -27,8 +26,8 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Maps a ring of `size` bytes, a power of two of at least a page.
-    pub fn map(event: &Event, size: usize) -> io::Result<Ring> {
+    /// Maps a ring of `size` bytes, a power of two of at least a page, for the event with this descriptor.
+    pub fn map(event: libc::c_int, size: usize) -> io::Result<Ring> {
         // SAFETY: takes and returns a number.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         // SAFETY: a new mapping at an address that the kernel chooses.
@@ -38,13 +37,13 @@ impl Ring {
                 page + size,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
-                event.raw(),
+                event,
                 0,
             )
         };
         match NonNull::new(memory.cast::<u8>()) {
             Some(memory) if memory.as_ptr().cast() != libc::MAP_FAILED => {
-                Ok(Ring { memory, size, page, event: event.raw() })
+                Ok(Ring { memory, size, page, event })
             }
             _ => Err(io::Error::last_os_error()),
         }
