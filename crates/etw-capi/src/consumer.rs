@@ -1,5 +1,6 @@
 //! `evntrace.h` for consumers: traces are opened, files or sessions, read in order of time, and closed.
 
+mod arrival;
 mod event;
 mod layout;
 mod process;

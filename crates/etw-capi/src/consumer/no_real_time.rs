@@ -3,7 +3,7 @@
 use etw_api::Status;
 use etw_etl::read::TraceFile;
 
-use super::process::Arrival;
+use super::arrival::Arrival;
 
 /// Never made.
 pub enum Live {}

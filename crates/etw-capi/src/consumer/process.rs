@@ -12,6 +12,7 @@ use etw_decode::Store;
 use etw_etl::read::{HeaderRecord, Records};
 use etw_types::{BufferHeader, EventRecord, FileTime, LogFileMode};
 
+use super::arrival::Arrival;
 use super::event::{Event, Facts, stored_size};
 use super::layout::{EventCallback, ProcessTraceMode, RawRecord, RawTrace};
 use super::trace::{Input, Trace};
@@ -61,21 +62,6 @@ enum Step {
     /// A buffer of so many bytes was read to its end.
     Buffer(usize, u32),
     End(Status),
-}
-
-/// One step of a running session.
-#[cfg_attr(not(target_os = "linux"), allow(dead_code))]
-pub enum Arrival<'s> {
-    /// The next record in order of time.
-    Record(EventRecord<'s>),
-    /// All records of a buffer of `filled` bytes have come.
-    Buffer { filled: u32 },
-    /// This consumer lost events: it read too slowly, or the host's worker was replaced.
-    Lost { buffers: u64, events: u64 },
-    /// The session has ended.
-    End,
-    /// The connection to the host has ended, and the host did not report the end of the session.
-    Gone,
 }
 
 impl Processing {

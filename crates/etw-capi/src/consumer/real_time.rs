@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use etw_api::{Closer, Controller, LiveItem, LiveStream, Status, StreamEnd};
 use etw_etl::read::TraceFile;
 
-use super::process::Arrival;
+use super::arrival::Arrival;
 
 /// A session's stream.
 pub struct Live {
