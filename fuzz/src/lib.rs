@@ -11,6 +11,6 @@ pub mod mc;
 pub mod ring;
 #[cfg(target_os = "linux")]
 pub mod system;
+pub mod windows;
 #[cfg(target_os = "linux")]
 pub mod wire;
-pub mod windows;

@@ -92,7 +92,9 @@ pub(super) fn write(provider: &Provider, prefix: &Prefix<'_>, payload: &[u8]) ->
         ClassicHeader::Message { flags, id, number } => {
             write_message(logger, flags, id, number, payload)
         }
-        ClassicHeader::Instance { .. } => Status::ERROR_NOT_SUPPORTED,
+        ClassicHeader::Instance { .. } | ClassicHeader::System(_) | ClassicHeader::PerfInfo(_) => {
+            Status::ERROR_NOT_SUPPORTED
+        }
     }
 }
 
