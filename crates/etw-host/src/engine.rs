@@ -33,7 +33,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use etw_ring::{Barrier, LastBatch, RawClock, Reader, Source};
-use etw_session::Router;
+use etw_session::{OLDEST_FILES, Router};
 
 pub use ending::{EndedSession, EndingSession};
 pub use pool::{AttachedPool, Growth, PoolProcess};
@@ -341,7 +341,8 @@ impl<S: Sink> Engine<S> {
         let pattern = Path::new(&hosted.facts.header.log_file_name);
         let is_removed = |number: u32| !file_name(pattern, number).exists();
         let files = session.series_files().map(|(number, _)| number);
-        let removed: Vec<u32> = files.filter(|number| is_removed(*number)).collect();
+        let removed: Vec<u32> =
+            files.filter(|number| *number != OLDEST_FILES && is_removed(*number)).collect();
         for number in &removed {
             session.remove_series_file(*number);
         }

@@ -1,6 +1,5 @@
 //! Files of a session whose host was killed: opened again, with the buffers that were on their way.
 
-#[cfg(unix)]
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -81,6 +80,26 @@ pub fn file_slots(path: &Path, buffer_size: u32) -> io::Result<Vec<FileSlot>> {
     Ok(slots)
 }
 
+/// Events by file of a series that was found after its host was killed. `kept`: what the host knew of its files. Its counts are
+/// complete for all files but the last, since buffers are stored in order. That file and later ones, up to `last`, are read;
+/// files that were removed are left out.
+#[cfg(unix)]
+pub fn series_contents(
+    pattern: &Path,
+    kept: &[(u32, u64)],
+    last: u32,
+    buffer_size: u32,
+) -> BTreeMap<u32, u64> {
+    let mut contents: BTreeMap<u32, u64> = kept.iter().copied().collect();
+    let first = contents.pop_last().map_or(1, |(file, _)| file.max(1));
+    for file in first..=last {
+        if let Ok(slots) = file_slots(&file_name(pattern, file), buffer_size) {
+            contents.insert(file, slots.iter().map(|slot| slot.events).sum());
+        }
+    }
+    contents
+}
+
 /// Whether a file exists and is finalised.
 pub fn is_finalised(path: &Path) -> bool {
     TraceFile::open(path).is_ok_and(|file| file.is_finalised())
@@ -145,6 +164,11 @@ pub fn resume_series(
     let most = by_file.keys().next_back().copied().unwrap_or(last);
     let mut current = None;
     for (number, buffers) in by_file {
+        // A file exists from its first buffer on: somebody has removed this one, with its events.
+        let is_begun = !buffers.is_empty() && buffers.iter().all(|(place, _)| place.slot > 1);
+        if number < most && is_begun && !file_name(path, number).exists() {
+            continue;
+        }
         let mut files = match Files::resume(path, facts.clone(), number) {
             Ok(files) => files,
             Err(error) if number == most => return Err(error),

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 /// Files of a series whose events are counted apart. Older ones count as one.
 const MAX_FILES: usize = 4096;
+/// The number under which the oldest files of a long series count. Files have numbers from 1.
+pub const OLDEST_FILES: u32 = 0;
 
 /// The contents of a slot of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,9 +40,11 @@ impl FileContents {
 
     pub fn add_to_file(&mut self, file: u32, events: u64) {
         *self.series.entry(file).or_default() += events;
-        // Nobody asks for the oldest ones of so many.
-        if self.series.len() > MAX_FILES {
-            self.series.pop_first();
+        if self.series.len() > MAX_FILES
+            && let Some(oldest) = self.series.keys().copied().find(|file| *file != OLDEST_FILES)
+            && let Some(events) = self.series.remove(&oldest)
+        {
+            *self.series.entry(OLDEST_FILES).or_default() += events;
         }
     }
 }

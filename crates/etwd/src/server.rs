@@ -13,6 +13,7 @@ use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
 use etw_wire::requests::Request;
 use etw_wire::{Channel, Peer};
 use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -29,6 +30,9 @@ const MAX_WAITING: usize = 4096;
 /// Messages that are read of a process that has ended: more than its registrations.
 const MAX_LAST_MESSAGES: u32 = 4096;
 
+/// While there are no descriptors for new connections, the server tries again so often. Others end meanwhile.
+const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 /// With a connection's number: its process.
@@ -43,7 +47,7 @@ pub(crate) struct Server {
     connections: HashMap<Connection, Connected>,
     by_user: HashMap<u32, usize>,
     next: Connection,
-    /// The log says already that there are no descriptors for new connections.
+    /// There are no descriptors for new connections. The log says so, and epoll does not report the listener.
     is_short: bool,
 }
 
@@ -111,7 +115,8 @@ impl Server {
         let mut events = Vec::with_capacity(64);
         loop {
             events.clear();
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
+            let timeout = self.is_short.then_some(&RETRY);
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 // An invalid descriptor of the server: it cannot continue.
                 Err(_) => return,
@@ -124,9 +129,26 @@ impl Server {
                     number => drop(self.read(number)),
                 }
             }
+            if self.is_short {
+                self.accept();
+            }
             while self.mailbox.len() > MAX_WAITING {
                 std::thread::sleep(Duration::from_millis(1));
             }
+        }
+    }
+
+    /// Notes whether new connections have to wait, and why.
+    fn set_short(&mut self, error: Option<&io::Error>) {
+        if self.is_short == error.is_some() {
+            return;
+        }
+        self.is_short = error.is_some();
+        let flags = if self.is_short { EventFlags::empty() } else { EventFlags::IN };
+        // If this fails, the listener is tried more often than necessary.
+        let _ = epoll::modify(&self.epoll, &self.listener, EventData::new_u64(LISTENER), flags);
+        if let Some(error) = error {
+            log!("new programs and controllers wait: {error}");
         }
     }
 
@@ -134,17 +156,12 @@ impl Server {
         loop {
             let channel = match Channel::accept(self.listener.as_fd()) {
                 Ok(channel) => channel,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    // No free descriptors: new connections are accepted when others end.
-                    if !std::mem::replace(&mut self.is_short, true) {
-                        log!("new programs and controllers wait: {error}");
-                    }
-                    std::thread::sleep(Duration::from_millis(20));
-                    return;
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return self.set_short(None);
                 }
+                // No free descriptors: new connections are accepted when others end.
+                Err(error) => return self.set_short(Some(&error)),
             };
-            self.is_short = false;
             self.mailbox.beat();
             let Ok(peer) = channel.peer() else { continue };
             let count = self.by_user.entry(peer.uid).or_default();

@@ -1,5 +1,7 @@
 //! The events in a session's circular file or series of files.
 
+use std::collections::BTreeMap;
+
 use super::Session;
 use crate::buffer::FullBuffer;
 use crate::file_contents::FileSlot;
@@ -9,10 +11,15 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// session's files before it. Events that are in no file and no buffer are overwritten.
     pub fn restore_slots(&mut self, slots: Vec<FileSlot>, before: u64) {
         let in_file: u64 = slots.iter().map(|slot| slot.events).sum();
-        let kept = before + in_file + self.events_in_memory();
+        self.overwrite_all_but(before + in_file);
+        self.contents_mut().slots = slots;
+    }
+
+    /// Counts stored events as overwritten that are neither among the `in_files` events of the session's files nor in a buffer.
+    fn overwrite_all_but(&mut self, in_files: u64) {
+        let kept = in_files + self.events_in_memory();
         let stored = self.ledger().stored;
         self.ledger_mut().overwrite(stored.saturating_sub(kept));
-        self.contents_mut().slots = slots;
     }
 
     /// Events in the session's circular file.
@@ -27,7 +34,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
     }
 
-    /// Files of the session's series, with the events that they received.
+    /// Files of the session's series, with the events that they received. The oldest files of a long series are one entry,
+    /// [`OLDEST_FILES`](crate::OLDEST_FILES).
     pub fn series_files(&self) -> impl Iterator<Item = (u32, u64)> {
         self.contents().series.iter().map(|(file, events)| (*file, *events))
     }
@@ -37,9 +45,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.contents().series.keys().next_back().copied()
     }
 
-    /// Continues a series whose files received these events.
-    pub fn restore_series(&mut self, files: impl IntoIterator<Item = (u32, u64)>) {
-        self.contents_mut().series = files.into_iter().collect();
+    /// Continues a series whose files hold these events, after the host was killed. Events that are in no file and no buffer
+    /// are overwritten: somebody removed their file.
+    pub fn restore_series(&mut self, files: BTreeMap<u32, u64>) {
+        self.overwrite_all_but(files.values().sum());
+        self.contents_mut().series = files;
     }
 
     /// A file of the series was removed: its events are counted as overwritten.

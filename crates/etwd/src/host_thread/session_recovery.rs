@@ -8,7 +8,7 @@ use etw_host::engine::{BufferedSession, HostedSession};
 use etw_host::facts::SessionFacts;
 use etw_host::file_recovery::{
     Failures, KilledFiles, Placed, count_events, file_slots, is_finalised, resume_file,
-    resume_series,
+    resume_series, series_contents,
 };
 use etw_host::files::{Closing, Files};
 use etw_host::kill_point::kill_point;
@@ -191,7 +191,13 @@ impl HostThread {
             let slots = file_slots(&path, session.buffer_size())?;
             session.restore_slots(slots, record.events_before);
         }
-        session.restore_series(record.series);
+        if let Some(pattern) = &record.start.config.file
+            && session.policy().is_series()
+        {
+            let last = session.next_place().file;
+            let size = session.buffer_size();
+            session.restore_series(series_contents(pattern, &record.series, last, size));
+        }
         let ending = record.ending;
         let global = GlobalSession {
             config: record.start.config,

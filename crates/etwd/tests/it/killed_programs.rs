@@ -463,7 +463,8 @@ fn removed_files_of_a_series_are_overwritten() {
     };
     daemon.rig.program("count", &[4000, 0]).end();
     daemon.rig.wait_until(|_| exist().len() > 4);
-    assert_eq!((query().stored, query().overwritten), (4000, 0));
+    let written = query();
+    assert_eq!((written.stored, written.overwritten), (4000, 0), "{written:?}");
     std::fs::remove_file(path(1)).unwrap();
     let first = query();
     assert!(first.overwritten > 100 && first.stored + first.overwritten == 4000, "{first:?}");

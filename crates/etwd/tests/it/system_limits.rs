@@ -227,11 +227,7 @@ fn five_hundred_programs_at_once_are_recorded() {
     let daemon = Daemon::new();
     let file =
         daemon.start("crowd", SessionConfig { buffer_count: 256, ..SessionConfig::default() });
-    let open = |daemon: &Daemon| {
-        let of = |process: u32| std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count();
-        (of(daemon.worker().unwrap()), of(daemon.keeper.id()))
-    };
-    let before = open(&daemon);
+    let before = open_descriptors(&daemon);
     let mut crowd = daemon.rig.program("crowd", &[500, 3]);
     let mut processes = Vec::new();
     while let Some(line) = crowd.line() {
@@ -242,8 +238,14 @@ fn five_hundred_programs_at_once_are_recorded() {
     let by_thread = contiguous(&events(&file));
     let whole = processes.iter().filter(|id| by_thread.get(&(**id, 0)) == Some(&3)).count();
     assert_eq!((whole, status.stored, status.lost), (500, 1500, 0), "{status:?}");
-    daemon.rig.wait_until(|_| open(&daemon) <= before);
+    daemon.rig.wait_until(|_| open_descriptors(&daemon) <= before);
     daemon.end();
+}
+
+/// Open descriptors of the worker and of the keeper.
+fn open_descriptors(daemon: &Daemon) -> (usize, usize) {
+    let of = |process: u32| std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count();
+    (of(daemon.worker().unwrap()), of(daemon.keeper.id()))
 }
 
 /// A host that does not answer, because it is stopped or was never there, delays no controller; programs continue without it.
@@ -302,6 +304,7 @@ fn a_host_without_descriptors_records_the_programs_it_has() {
     command.stderr(std::fs::File::create(&said).unwrap());
     let daemon = Daemon { keeper: Program::start(&mut command), rig };
     let file = daemon.start("few", SessionConfig::default());
+    let before = open_descriptors(&daemon);
     daemon.rig.program("count", &[10, 0]).end();
     let mut programs: Vec<_> = (0..30).map(|_| daemon.rig.program("linger", &[1])).collect();
     programs.iter_mut().for_each(|program| drop(program.line()));
@@ -315,6 +318,10 @@ fn a_host_without_descriptors_records_the_programs_it_has() {
         std::thread::sleep(Duration::from_millis(5));
     }
     drop(programs);
+    // This connection is accepted after those of the programs. Then the host has descriptors again as soon as it has noticed
+    // the programs' ends.
+    daemon.ask(&Request::List);
+    daemon.rig.wait_until(|_| open_descriptors(&daemon) <= before);
     daemon.rig.program("count", &[10, 0]).end();
     let status = daemon.stop("few");
     assert_eq!(status.lost, 0, "{status:?}");
