@@ -47,6 +47,7 @@ pub mod event_info;
 pub mod event_trace;
 mod eventsource;
 pub mod expr;
+mod extent;
 mod field;
 mod field_path;
 mod field_texts;

@@ -1,11 +1,11 @@
 //! [`measure`]: how much of a payload a schema's fields take, without their values.
 
+use crate::extent::{Extent, FixedFields};
 use crate::field::{Count, Kind, Length};
 use crate::read::read;
 use crate::schema::Schema;
 use crate::walk::{BUDGET, walk_part};
 use etw_tracelogging::Wire;
-use std::sync::OnceLock;
 
 /// How well a schema fits a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,38 +14,6 @@ pub(crate) struct Measured {
     pub used: usize,
     /// Whether the payload ends before the last field.
     pub is_cut: bool,
-}
-
-/// What is known about the size of a schema's payloads.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Extent {
-    /// Whether the size of a field depends on the width of pointers.
-    has_pointers: bool,
-    /// Fields at the start whose sizes do not depend on the payload, and their bytes; `None` if only a walk tells.
-    fixed: Option<FixedFields>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct FixedFields {
-    count: usize,
-    /// With pointers of 4 and of 8 bytes.
-    sizes: [usize; 2],
-}
-
-/// The extent of a schema, computed when it is first needed. A clone starts without it, as its fields may change.
-#[derive(Debug, Default)]
-pub(crate) struct LazyExtent(OnceLock<Extent>);
-
-impl Clone for LazyExtent {
-    fn clone(&self) -> LazyExtent {
-        LazyExtent::default()
-    }
-}
-
-impl PartialEq for LazyExtent {
-    fn eq(&self, _: &LazyExtent) -> bool {
-        true
-    }
 }
 
 impl Extent {

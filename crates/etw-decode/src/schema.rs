@@ -1,7 +1,7 @@
 //! Names and types of an event's fields, in one form for every source.
 
+use crate::extent::LazyExtent;
 use crate::field::{Count, Field, Kind, Length, name_siblings};
-use crate::measure::LazyExtent;
 use crate::message::Message;
 use crate::wpp::format::WppFormat;
 use etw_types::EventDescriptor;
