@@ -49,7 +49,7 @@ pub struct Provider {
     /// The number by which each attached host knows the provider.
     pub(crate) registrations: [AtomicU32; MAX_ATTACHMENTS],
     #[cfg(windows)]
-    pub(crate) system: crate::system::Handles,
+    pub(crate) system: crate::system::handles::Handles,
     /// The size on disk of a TraceLogging event without its own metadata and payload: header and the provider's traits. With
     /// [`STACKS`].
     described_size: AtomicU32,
@@ -90,7 +90,7 @@ impl Provider {
             slots: [const { Slot::new() }; MAX_SESSIONS],
             registrations: [const { AtomicU32::new(0) }; MAX_ATTACHMENTS],
             #[cfg(windows)]
-            system: crate::system::Handles::new(),
+            system: crate::system::handles::Handles::new(),
             described_size: described_size(traits.len()),
             header_size: AtomicU32::new(EVENT_HEADER_SIZE),
             id,

@@ -15,11 +15,12 @@
 mod api;
 mod classic;
 mod exit;
+pub(crate) mod handles;
 mod notification;
 mod write;
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use etw_ring::MAX_ATTACHMENTS;
@@ -39,30 +40,6 @@ pub(crate) use write::{write, write_site};
 pub(crate) const ATTACHMENT: usize = MAX_ATTACHMENTS - 1;
 /// The route of all sessions of the system.
 pub(crate) const ROUTE: u64 = 1 << (ATTACHMENT * 8);
-
-/// The system's handles for one provider.
-#[derive(Debug)]
-pub(crate) struct Handles {
-    /// `REGHANDLE`, or the `TRACEHANDLE` of a classic registration; 0 without one.
-    registration: AtomicU64,
-    /// The session that enabled a classic provider.
-    logger: AtomicU64,
-}
-
-impl Handles {
-    pub(crate) const fn new() -> Handles {
-        Handles { registration: AtomicU64::new(0), logger: AtomicU64::new(0) }
-    }
-
-    /// Takes the registration; whoever takes it ends it.
-    pub(crate) fn take(&self) -> u64 {
-        self.registration.swap(0, Ordering::AcqRel)
-    }
-
-    pub(crate) fn set_logger(&self, logger: u64) {
-        self.logger.store(logger, Ordering::Release);
-    }
-}
 
 /// Registrations whose call has not returned yet, with what the system said meanwhile. The call's own callback must not take the
 /// registry's lock twice in one thread, and the provider's callbacks run once for a registration.
