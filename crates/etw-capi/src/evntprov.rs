@@ -14,10 +14,9 @@ use crate::abi::{
     CallbackContext, RawData, RawDescriptor, RawFilterDescriptor, RawGuid, bytes, descriptor_of,
     guarded, guid_of, pointer, store, utf16_units_of, utf32_of,
 };
-use crate::write::{EventWrite, EventWriteTransfer};
 
 /// `PENABLECALLBACK`.
-type RawCallback = unsafe extern "C" fn(
+pub(crate) type RawCallback = unsafe extern "C" fn(
     source: *const RawGuid,
     control: u32,
     level: u8,
@@ -292,46 +291,6 @@ unsafe fn write(
         let pieces = unsafe { pieces[..count].assume_init_ref() };
         call((handle, Some(event)), pieces)
     })
-}
-
-macro_rules! etw_names {
-    ($($name:ident = $of:ident($($argument:ident: $type:ty),*);)*) => {$(
-        /// The name in `ntdll`.
-        ///
-        /// # Safety
-        #[doc = concat!("As [`", stringify!($of), "`].")]
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
-            #[allow(unused_unsafe)]
-            // SAFETY: the arguments and their clauses are those of the function with the other name.
-            unsafe { $of($($argument),*) }
-        }
-    )*};
-}
-
-etw_names! {
-    EtwEventRegister = EventRegister(provider: *const RawGuid, callback: Option<RawCallback>, context: *mut c_void, handle: *mut u64);
-    EtwEventUnregister = EventUnregister(handle: u64);
-    EtwEventSetInformation = EventSetInformation(handle: u64, class: u32, data: *const c_void, size: u32);
-    EtwEventWrite = EventWrite(handle: u64, descriptor: *const RawDescriptor, count: u32, data: *const RawData);
-    EtwEventWriteTransfer = EventWriteTransfer(handle: u64, descriptor: *const RawDescriptor, activity: *const RawGuid, related: *const RawGuid, count: u32, data: *const RawData);
-    EtwEventWriteEx = EventWriteEx(handle: u64, descriptor: *const RawDescriptor, filter: u64, flags: u32, activity: *const RawGuid, related: *const RawGuid, count: u32, data: *const RawData);
-    EtwEventWriteString = EventWriteString(handle: u64, level: u8, keyword: u64, text: *const u16);
-    EtwEventActivityIdControl = EventActivityIdControl(code: u32, id: *mut RawGuid);
-}
-
-/// # Safety
-/// ONE `descriptor`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn EtwEventEnabled(handle: u64, descriptor: *const RawDescriptor) -> u8 {
-    // SAFETY: ONE.
-    unsafe { EventEnabled(handle, descriptor) }
-}
-
-/// The name in `ntdll`.
-#[unsafe(no_mangle)]
-pub extern "C" fn EtwEventProviderEnabled(handle: u64, level: u8, keyword: u64) -> u8 {
-    EventProviderEnabled(handle, level, keyword)
 }
 
 /// `EventWriteString` for UTF-32, the encoding of `wchar_t` outside Windows.

@@ -27,6 +27,7 @@ mod evntrace;
 mod last_error;
 mod loaded;
 mod log_sink;
+mod ntdll;
 mod private;
 mod procedures;
 mod status;
