@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     for name in candidates.iter().filter(|name| name.starts_with(start)) {
         text += &format!("{before}{name}\n");
     }
-    crate::frontends::print(&text)
+    crate::frontends::answer::print(&text)
 }
 
 fn what(words: &[&str], index: usize) -> Option<What> {

@@ -3,13 +3,15 @@
 //! Each command is a [`table::Table`]: one row per option. Options that are not supported are rejected, not ignored.
 //! Commands that control sessions are in `live/frontends`.
 
+pub mod answer;
 mod mc;
 pub mod table;
 mod tracefmt;
 mod tracerpt;
 pub mod words;
 
-use crate::output::{Failure, Outcome, Output};
+use crate::output::{Failure, Outcome};
+use answer::{print, usage};
 use table::Help;
 
 /// A command, from its arguments.
@@ -103,23 +105,6 @@ pub fn absent(name: &str, words: &[String]) -> Option<Result<Outcome, Failure>> 
 /// The command of this name.
 pub fn by_name(program: &str) -> Option<&'static Frontend> {
     FRONTENDS.iter().find(|frontend| frontend.name == program)
-}
-
-pub fn usage(what: impl Into<String>) -> Failure {
-    Failure::Usage(what.into())
-}
-
-/// Shows a command's help.
-pub fn show_help(help: &Help) -> Result<Outcome, Failure> {
-    print(&help.to_text())
-}
-
-/// Writes a text to standard output.
-pub fn print(text: &str) -> Result<Outcome, Failure> {
-    let mut output = Output::open(None, &[])?;
-    output.write(text.as_bytes())?;
-    output.finish()?;
-    Ok(Outcome::Done)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod signals;
 mod spawn_gate;
 mod system_options;
 mod tail;
+mod wanted;
 
 pub use host::{registered_names, session_names};
 

@@ -25,7 +25,7 @@ pub struct ManualArguments {
 /// `etw completions SHELL`: writes a script that completes the command's words.
 pub fn completions(arguments: &CompletionsArguments) -> Result<Outcome, Failure> {
     let script = String::from_utf8(script(arguments.shell)).map_err(Failure::new)?;
-    crate::frontends::print(&script)
+    crate::frontends::answer::print(&script)
 }
 
 /// `etw manual DIR`: writes one page per command.

@@ -1,6 +1,6 @@
 //! `mc`: manifests compiled to headers, resources and message tables.
 
-use super::show_help;
+use super::table::show_help;
 use super::table::{ALL, Effect, Help, Row, Table, option, refused};
 use crate::output::{Failure, Outcome};
 use crate::output_file::NewFile;
@@ -163,7 +163,7 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
         (false, false) => Code::None,
     };
     if command.manifests.is_empty() {
-        return Err(super::usage("mc: no manifest is given; mc -? shows how"));
+        return Err(super::answer::usage("mc: no manifest is given; mc -? shows how"));
     }
     if command.base_name.is_some() && command.manifests.len() > 1 {
         return Err(TABLE.wrong("z", "one name for several manifests; compile them one by one"));

@@ -1,9 +1,9 @@
 //! Tables of Windows commands: one row per option, from which the command is parsed and its help, its manual page and its
 //! completions are made.
 
-use super::usage;
+use super::answer::{print, usage};
 use super::words::{Word, Words};
-use crate::output::Failure;
+use crate::output::{Failure, Outcome};
 
 /// Reads an option's values and changes the command.
 pub type Apply<C> = fn(&mut C, &mut Words<'_>, &str) -> Result<(), Failure>;
@@ -329,4 +329,9 @@ fn put_wrapped_from(text: &mut String, words: &str, mut column: usize, indent: u
         is_first = false;
     }
     text.push('\n');
+}
+
+/// Shows a command's help.
+pub fn show_help(help: &Help) -> Result<Outcome, Failure> {
+    print(&help.to_text())
 }

@@ -1,7 +1,8 @@
 //! `tracefmt`: the WPP messages of a trace as text.
 
+use super::answer::usage;
+use super::table::show_help;
 use super::table::{ALL, Effect, Help, Row, Table, help_row, option, refused};
-use super::{show_help, usage};
 use crate::files;
 use crate::output::{Failure, Outcome, Output};
 use crate::schemas::{self, Schemas};

@@ -1,7 +1,8 @@
 //! `tracerpt`: a trace as XML or CSV, its summary, and a report of it.
 
+use super::answer::usage;
+use super::table::show_help;
 use super::table::{ALL, Effect, Help, Row, Table, help_row, option, refused};
-use super::{show_help, usage};
 use crate::format::Format;
 use crate::output::{Failure, Outcome};
 use crate::output_file::ReplaceOption;

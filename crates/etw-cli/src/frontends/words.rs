@@ -1,6 +1,6 @@
 //! Words of a Windows command line: options begin with `-` or `/`, in any case, and take the words behind them.
 
-use super::usage;
+use super::answer::usage;
 use crate::output::Failure;
 use std::iter::Peekable;
 use std::slice::Iter;

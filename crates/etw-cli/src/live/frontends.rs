@@ -9,9 +9,10 @@ pub mod tracelog;
 pub mod xperf;
 
 use super::host::{self, HostChoice, ask, ask_session};
-use super::options::{Named, resolve};
+use super::options::resolve;
 use super::session;
-use crate::frontends::usage;
+use super::wanted::Named;
+use crate::frontends::answer::usage;
 use crate::output::{Failure, Outcome};
 use crate::schemas;
 use etw_decode::Catalog;

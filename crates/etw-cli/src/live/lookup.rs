@@ -1,6 +1,6 @@
 //! Providers and keywords by name: among registered providers, and in the schemas that the user named or keeps.
 
-use super::options::{Named, Wanted};
+use super::wanted::{Named, Wanted};
 use crate::format::safe;
 use crate::output::Failure;
 use crate::schemas;
@@ -138,7 +138,7 @@ impl<'c> Lookup<'c> {
         for name in names.split(',').map(str::trim) {
             let same = |(_, known): &&(u64, String)| known.eq_ignore_ascii_case(name);
             // A name may look like a number: Add, Cafe.
-            mask |= match (known.iter().find(same), super::options::mask(name)) {
+            mask |= match (known.iter().find(same), super::wanted::mask(name)) {
                 (Some((bits, _)), _) => *bits,
                 (None, Ok(bits)) => bits,
                 (None, Err(_)) => return Err(unknown_keyword(name, provider, &known)),

@@ -1,8 +1,9 @@
 //! `etw provider`
 
 use super::host::{HostChoice, ask};
-use super::options::{Named, resolve};
+use super::options::resolve;
 use super::session::{print_json, print_text};
+use super::wanted::Named;
 use crate::format::{TextOrJson, safe};
 use crate::manifest;
 use crate::output::{Failure, Outcome};

@@ -1,13 +1,12 @@
 //! `etw record`
 
 use super::host::{HostChoice, ask_session};
-use super::options::{
-    EnableOptions, NameSchemas, SessionOptions, Wanted, asked_names, enablements,
-};
+use super::options::{EnableOptions, NameSchemas, SessionOptions, asked_names, enablements};
 use super::session::{explain_zero, outcome, summary};
 use super::signals::Signals;
 use super::spawn_gate::SpawnGate;
 use super::system_options::SystemEventOptions;
+use super::wanted::Wanted;
 use crate::orphans;
 use crate::output::{Failure, Outcome};
 use crate::output_file::ReplaceOption;

@@ -4,10 +4,10 @@ use super::diagnosis::{self, AskedNames};
 use super::host::{HostChoice, ask, ask_session};
 use super::lookup::Lookup;
 use super::options::{
-    EnableOptions, NameSchemas, Named, SessionOptions, Wanted, absolute, enablement, enablements,
-    milliseconds,
+    EnableOptions, NameSchemas, SessionOptions, absolute, enablement, enablements, milliseconds,
 };
 use super::system_options::SystemEventOptions;
+use super::wanted::{Named, Wanted};
 use crate::format::{TextOrJson, safe};
 use crate::output::{Failure, Outcome, print_paged};
 use crate::output_file::ReplaceOption;

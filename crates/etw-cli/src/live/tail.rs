@@ -2,9 +2,10 @@
 
 use super::host::{HostChoice, ask_session};
 use super::lookup::Lookup;
-use super::options::{EnableOptions, Wanted as Provider, asked_names, enablements};
+use super::options::{EnableOptions, asked_names, enablements};
 use super::session::{explain_zero, refusals};
 use super::signals::Signals;
+use super::wanted::Wanted as Provider;
 use crate::column::Column;
 use crate::event_kinds::EventKinds;
 use crate::format::{FileFacts, Options, TextOrJson, View, safe};

@@ -3,8 +3,8 @@
 use super::Report;
 use super::machine::free_bytes;
 use crate::live::diagnosis::{level_name, shown_name};
-use crate::live::options::Named;
 use crate::live::session::remedy;
+use crate::live::wanted::Named;
 use crate::output::Failure;
 use crate::where_filter::closest;
 use etw_host::EnableInfo;

@@ -1,7 +1,7 @@
 //! A session's properties, as Windows' commands divide them.
 
 use super::super::options::absolute;
-use crate::frontends::usage;
+use crate::frontends::answer::usage;
 use crate::output::Failure;
 use etw_host::{ConfigError, ConfigOption, FileMode, LogMode, SessionClock, SessionConfig};
 use std::path::PathBuf;

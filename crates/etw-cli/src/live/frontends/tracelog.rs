@@ -6,9 +6,11 @@ mod providers;
 
 use super::setup::Setup;
 use super::{Controller, Enablement, KERNEL, all_sessions, enabled, session_name};
+use crate::frontends::answer::{print, usage};
+use crate::frontends::table::show_help;
 use crate::frontends::table::{Given, Help, Table};
-use crate::frontends::{print, show_help, usage};
-use crate::live::options::{Named, absolute};
+use crate::live::options::absolute;
+use crate::live::wanted::Named;
 use crate::output::{Failure, Outcome};
 use display::{properties, succeeded};
 use etw_host::FileMode;

@@ -9,9 +9,10 @@ use super::{
     Controller, Enablement, KERNEL, all_sessions, mode_names, session_name, shown_file, worse,
 };
 use crate::format::safe;
+use crate::frontends::answer::print;
+use crate::frontends::table::show_help;
 use crate::frontends::table::{Help, Table};
 use crate::frontends::words::Words;
-use crate::frontends::{print, show_help};
 use crate::live::options::absolute;
 use crate::output::{Failure, Outcome};
 use crate::rewrite;
@@ -290,7 +291,7 @@ fn shown(status: &SessionStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::options::Named;
+    use crate::live::wanted::Named;
     use etw_types::Guid;
 
     fn parsed(line: &str) -> Result<Option<(u16, Command)>, Failure> {

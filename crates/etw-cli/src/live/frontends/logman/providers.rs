@@ -3,9 +3,10 @@
 use super::super::{Controller, Enablement, KERNEL, ProviderNames, braced};
 use super::{DONE, TABLE};
 use crate::format::safe;
+use crate::frontends::answer::{print, usage};
 use crate::frontends::words::number;
-use crate::frontends::{print, usage};
-use crate::live::options::{Named, resolve};
+use crate::live::options::resolve;
+use crate::live::wanted::Named;
 use crate::output::{Failure, Outcome};
 use crate::schemas;
 use etw_types::Guid;
@@ -44,7 +45,7 @@ pub fn level_of(text: &str) -> Option<u8> {
         Some(number) => u8::try_from(number).ok(),
         None => {
             let lower = text.to_ascii_lowercase();
-            crate::live::options::level(lower.strip_prefix("win:")?).ok()
+            crate::live::wanted::level(lower.strip_prefix("win:")?).ok()
         }
     }
 }

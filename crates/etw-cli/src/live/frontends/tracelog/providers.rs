@@ -2,7 +2,7 @@
 
 use super::TABLE;
 use crate::frontends::words::number;
-use crate::live::options::Named;
+use crate::live::wanted::Named;
 use crate::output::Failure;
 use etw_types::Guid;
 
