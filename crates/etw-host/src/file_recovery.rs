@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use etw_etl::read::{BufferRecords, Item, TraceFile, buffer};
-use etw_etl::record::RecordContext;
+use etw_etl::read::TraceFile;
 use etw_session::{FileSlot, Place};
-use etw_types::{BufferHeader, is_session_report};
+use etw_types::BufferHeader;
 
+pub use crate::event_count::count_events;
 use crate::facts::SessionFacts;
 #[cfg(unix)]
 use crate::facts::file_name;
@@ -47,19 +47,6 @@ pub struct KilledFiles<'a> {
     pub next: Place,
     /// The time of the last event.
     pub last_time: i64,
-}
-
-/// Number of events in a session's buffer, without those of the session's own reports.
-pub fn count_events(bytes: &[u8]) -> u64 {
-    let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-    let Ok((_, records)) = buffer::open(bytes, size) else { return 0 };
-    let context = RecordContext::default();
-    let items = BufferRecords::new(&records, &context);
-    let is_event = |item: &Item<'_>| match item {
-        Item::Record { record, .. } => !is_session_report(record),
-        _ => false,
-    };
-    items.filter(is_event).count() as u64
 }
 
 /// The contents of a file by slot, for a session that overwrites its oldest buffers.

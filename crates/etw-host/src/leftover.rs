@@ -22,8 +22,8 @@ use etw_session::Place;
 use etw_session::recover::recover;
 use etw_types::{BufferHeader, HeaderType};
 
+use crate::event_count::count_events;
 use crate::facts::{SessionFacts, file_name};
-use crate::file_recovery::count_events;
 use crate::part::{PartHeader, ReadAt, is_locked, part_path};
 use places::{Places, Position};
 use pool::PoolDrain;

@@ -15,8 +15,10 @@
 //! | `serde` | the slots of pools as data, for a host that keeps them across crashes |
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod append_error;
 pub mod clock;
 pub mod engine;
+mod event_count;
 pub mod facts;
 pub mod file_recovery;
 pub mod files;
@@ -30,9 +32,11 @@ pub mod process;
 pub mod registrations;
 pub mod report;
 pub mod setup;
+mod start_error;
 pub mod storage;
 pub mod thread_ids;
 
+pub use append_error::AppendError;
 pub use etw_session::{
     Cause, Condition, ConfigError, ConfigOption, EnableInfo, EnableProperties, Enablement,
     EventKey, FileMode, FilterError, Filters, IdFilter, Ledger, LevelKeywordFilter, LogMode, Loss,
@@ -40,11 +44,11 @@ pub use etw_session::{
     SystemConfig,
 };
 pub use private::{
-    Consumer, LoadedModules, PoolSize, PrivateOptions, PrivateSession, SessionStatistics,
-    StartError, provider_of,
+    LoadedModules, PoolSize, PrivateOptions, PrivateSession, SessionStatistics, provider_of,
 };
 pub use report::{LEDGER_PROVIDER, LEDGER_PROVIDER_NAME};
-pub use setup::AppendError;
+pub use start_error::StartError;
+pub use storage::Consumer;
 
 /// Starts a thread with all signals blocked from its first instruction on, so that no signal handler of the program runs on it.
 ///

@@ -4,7 +4,6 @@ mod commands;
 mod engine_thread;
 mod memory;
 mod options;
-mod start_error;
 
 use std::io;
 use std::path::Path;
@@ -31,8 +30,8 @@ use commands::{Command, Shared, Stopped, lock};
 use engine_thread::{EngineThread, LONGEST_PAUSE, POOL, SESSION};
 use memory::SessionMemory;
 
-pub use options::{Consumer, LoadedModules, PoolSize, PrivateOptions, SessionStatistics};
-pub use start_error::StartError;
+pub use crate::start_error::StartError;
+pub use options::{LoadedModules, PoolSize, PrivateOptions, SessionStatistics};
 
 /// A running session of this process. Dropping it stops the session.
 pub struct PrivateSession {

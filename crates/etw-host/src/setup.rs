@@ -1,6 +1,5 @@
 //! The preparation of a session: its header, its clock, and the end of the file that it appends to.
 
-use std::fmt;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -9,10 +8,11 @@ use etw_ring::RawClock;
 use etw_session::{EventClock, FileEnd, HostFacts, LogMode, SessionClock, SessionConfig};
 use etw_types::ClockType;
 
+pub use crate::append_error::AppendError;
 use crate::clock::Pair;
 use crate::facts::SessionFacts;
 use crate::files::Files;
-use crate::private::StartError;
+use crate::start_error::StartError;
 
 /// A session that can start.
 #[derive(Debug)]
@@ -77,69 +77,6 @@ impl Prepared {
                 let max = u64::from(self.facts.header.maximum_file_size) << 10;
                 Files::create(path, self.facts.clone(), if preallocate { max } else { 0 })
             }
-        }
-    }
-}
-
-/// Why a session cannot append to a file.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum AppendError {
-    /// The file cannot be read as a trace.
-    Unreadable(etw_etl::Error),
-    /// The file has no header.
-    NoHeader,
-    /// The file's buffers have another size.
-    BufferSize {
-        /// Bytes in the file.
-        file: u32,
-        /// Bytes in the session.
-        session: u32,
-    },
-    /// The file's clock is not system time, or the session's is not.
-    Clock {
-        /// The clock of the file.
-        file: ClockType,
-        /// The clock of the session.
-        session: ClockType,
-    },
-    /// The file was recorded on a machine with another number of processors or another pointer size.
-    Machine,
-    /// The file ends in the middle of a buffer.
-    Length {
-        /// Bytes of the file.
-        length: u64,
-    },
-}
-
-impl fmt::Display for AppendError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("cannot append: ")?;
-        match self {
-            AppendError::Unreadable(error) => error.fmt(f),
-            AppendError::NoHeader => f.write_str("the file has no header"),
-            AppendError::BufferSize { file, session } => {
-                write!(f, "the file's buffers have {file} bytes, the session's {session}")
-            }
-            AppendError::Clock { file, session } => write!(
-                f,
-                "both the file and the session must use system time; the file uses {file:?}, the session {session:?}"
-            ),
-            AppendError::Machine => f.write_str(
-                "the file is of a machine with another number of processors or another pointer size",
-            ),
-            AppendError::Length { length } => {
-                write!(f, "the file ends in the middle of a buffer, at {length} bytes; run `etw repair`")
-            }
-        }
-    }
-}
-
-impl std::error::Error for AppendError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            AppendError::Unreadable(error) => Some(error),
-            _ => None,
         }
     }
 }

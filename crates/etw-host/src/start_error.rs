@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use etw_session::{ConfigError, SessionError};
 use etw_types::Status;
 
-use crate::setup::AppendError;
+use crate::append_error::AppendError;
 
 /// Why a session could not start.
 #[derive(Debug)]

@@ -11,7 +11,9 @@ use etw_types::BufferHeader;
 
 use crate::files::{Closing, Files};
 use crate::output_file::Piece;
-use crate::private::Consumer;
+
+/// Receives whole buffers, as they are in files.
+pub type Consumer = Box<dyn FnMut(&[u8]) + Send>;
 
 /// Memory of one session buffer: on the heap, or in the `.part` file.
 #[derive(Debug)]

@@ -3,9 +3,9 @@
 use etw_ring::{Control, Memory, PoolOptions, RawClock};
 use etw_session::SessionConfig;
 
-use super::start_error::StartError;
 use crate::facts::{SessionFacts, file_name};
 use crate::part::{NewPart, Part, PartLayout, is_in_use, part_path};
+use crate::start_error::StartError;
 use crate::storage::BufferMemory;
 
 /// The `.part` file of a session that is being started. It is removed unless the session starts.

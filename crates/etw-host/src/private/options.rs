@@ -3,6 +3,8 @@
 use etw_session::{Facts, Ledger, LogMode, SessionConfig};
 use etw_types::LoadedModule;
 
+use crate::storage::Consumer;
+
 /// A private session to start.
 pub struct PrivateOptions {
     /// The session.
@@ -32,9 +34,6 @@ impl Default for PoolSize {
 
 /// The loaded modules, if they have changed since the answer with this number; the number then becomes the new answer's.
 pub type LoadedModules = fn(&mut u64) -> Option<Vec<LoadedModule>>;
-
-/// Receives whole buffers, as they are in files.
-pub type Consumer = Box<dyn FnMut(&[u8]) + Send>;
 
 impl Default for PrivateOptions {
     fn default() -> PrivateOptions {
