@@ -2,12 +2,10 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use etw_ring::{Bell, LastBatch, Memory};
 use etw_types::Status;
@@ -17,6 +15,7 @@ use etw_wire::runtime_directory::Directory;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::asker::Asker;
+use crate::host_options::HostOptions;
 use crate::host_thread::HostThread;
 use crate::keeper_protocol::{self, BEGUN, ENDING, Entries, KeeperLink};
 use crate::log::is_daemon_now;
@@ -24,32 +23,6 @@ use crate::mailbox::{Mailbox, Message};
 use crate::rights::refused;
 use crate::runtime_claim::RuntimeClaim;
 use crate::server::Server;
-
-/// How a host is set up.
-#[derive(Clone, Debug)]
-pub struct HostOptions {
-    /// Its runtime directory; created if it does not exist.
-    pub directory: PathBuf,
-    /// The host ends after so long without a session and without a controller.
-    pub idle_exit: Option<Duration>,
-    /// Bytes of each program's pool at its start.
-    pub pool_size: u32,
-    /// Bytes up to which a program's pool may grow.
-    pub pool_limit: u32,
-}
-
-impl HostOptions {
-    /// The default options for a runtime directory.
-    pub fn new(directory: impl AsRef<Path>) -> HostOptions {
-        HostOptions {
-            directory: directory.as_ref().to_owned(),
-            idle_exit: None,
-            // Pages that are never used take no memory.
-            pool_size: 8 << 20,
-            pool_limit: 24 << 20,
-        }
-    }
-}
 
 /// A host of global sessions in this process, with its threads and its socket. Dropping it stops its sessions.
 pub struct Host {

@@ -22,8 +22,8 @@ use etw_wire::requests::{Response, StartRequest};
 
 use crate::asker::{Asker, Connection, done};
 use crate::consumer::Consumer;
-use crate::host_thread::name_requests::NameRequest;
 use crate::kept_state::{Ending, KeptFile};
+use crate::name_request::NameRequest;
 use crate::program::Registered;
 use crate::refusals::Refusals;
 use crate::rights::refused;

@@ -9,7 +9,7 @@
 
 mod enablements;
 mod file_requests;
-pub(crate) mod name_requests;
+mod name_requests;
 mod pending;
 mod persistence;
 mod pools;
@@ -34,8 +34,8 @@ use etw_types::Guid;
 use etw_wire::requests::{ProviderStatus, Response};
 
 use crate::asker::{Connection, done};
-use crate::global_host::HostOptions;
 use crate::global_session::{EndingFiles, GlobalSession, Hosted, answer_completed};
+use crate::host_options::HostOptions;
 use crate::keeper_protocol::{ENDING, KeeperLink};
 use crate::log::{log, log_info};
 use crate::mailbox::{Finished, Mailbox, Message};

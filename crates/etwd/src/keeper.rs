@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use etw_ring::{Bell, LastBatch, Memory};
 use etw_wire::Channel;
 
-use crate::global_host::{HostOptions, raise_descriptor_limit};
+use crate::global_host::raise_descriptor_limit;
+use crate::host_options::HostOptions;
 use crate::keeper_protocol::{ENDING, Entries, Entry, send, split};
 use crate::log::{is_daemon_now, log, log_info};
 use crate::runtime_claim::RuntimeClaim;

@@ -9,7 +9,7 @@ use etw_types::Guid;
 use etw_wire::requests::StartRequest;
 use serde::{Deserialize, Serialize};
 
-use crate::host_thread::name_requests::NameRequest;
+use crate::name_request::NameRequest;
 use crate::refusals::Refusals;
 
 /// A session.

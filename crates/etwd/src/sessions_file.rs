@@ -7,7 +7,8 @@ use etw_wire::Channel;
 use etw_wire::requests::{Request, Response, StartJson, StartRequest};
 use serde::Deserialize;
 
-use crate::global_host::{Host, HostOptions};
+use crate::global_host::Host;
+use crate::host_options::HostOptions;
 use crate::log::log;
 
 /// Bytes of the file: more than 64 sessions need.

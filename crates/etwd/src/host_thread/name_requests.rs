@@ -4,38 +4,13 @@ use etw_ring::RawClock;
 use etw_session::EnableInfo;
 use etw_types::{Guid, Status};
 use etw_wire::requests::RefusalStatus;
-use serde::{Deserialize, Serialize};
 
 use super::HostThread;
 use super::enablements::may_record;
 use super::requests::MAX_SESSIONS_OF_PROVIDER;
 use crate::asker::Connection;
-use crate::program::{Program, Registered};
-
-/// GUIDs that one name may stand for. A program could register any number of them.
-const MAX_GUIDS: usize = 16;
-
-/// A session's enablement of a provider by name.
-#[derive(Clone, Serialize, Deserialize)]
-pub(crate) struct NameRequest {
-    pub name: String,
-    pub info: EnableInfo,
-    /// The providers that were enabled for it: the name's hash, then those that programs registered.
-    pub ids: Vec<Guid>,
-}
-
-impl NameRequest {
-    fn is_for(&self, name: &str) -> bool {
-        self.name.eq_ignore_ascii_case(name)
-    }
-
-    /// Whether a registration is one more provider of this name.
-    fn lacks(&self, registered: &Registered) -> bool {
-        self.is_for(&registered.name)
-            && self.ids.len() < MAX_GUIDS
-            && !self.ids.contains(&registered.provider.id)
-    }
-}
+use crate::name_request::NameRequest;
+use crate::program::Program;
 
 impl HostThread {
     /// Keeps a session's enablement by name, and returns all GUIDs that the name stands for now.

@@ -10,7 +10,7 @@ use etw_wire::message::FromHost;
 
 use super::HostThread;
 use crate::asker::Connection;
-use crate::global_host::HostOptions;
+use crate::host_options::HostOptions;
 use crate::program::{Program, received_segment, segment_identity};
 
 /// A pool grows by so many times its size: in few steps, since each takes the program's thread a while, in which it goes on
