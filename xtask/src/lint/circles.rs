@@ -7,37 +7,6 @@ use super::Document;
 use imports::Imports;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Circles that there are still, by their files below `crates`. None may be added.
-const KNOWN: &[&[&str]] = &[
-    &["etw/src/provider.rs", "etw/src/registry.rs", "etw/src/system.rs"],
-    &["etw-capi/src/evntprov.rs", "etw-capi/src/write.rs"],
-    &[
-        "etw-cli/src/frontends.rs",
-        "etw-cli/src/live/frontends/logman.rs",
-        "etw-cli/src/live/frontends/setup.rs",
-        "etw-cli/src/live/frontends/tracelog.rs",
-        "etw-cli/src/live/frontends/xperf.rs",
-    ],
-    &["etw-cli/src/live/lookup.rs", "etw-cli/src/live/options.rs"],
-    &[
-        "etw-host/src/engine.rs",
-        "etw-host/src/private.rs",
-        "etw-host/src/setup.rs",
-        "etw-host/src/storage.rs",
-    ],
-    &["etw-decode/src/measure.rs", "etw-decode/src/schema.rs", "etw-decode/src/walk.rs"],
-    &["etw-host/src/file_recovery.rs", "etw-host/src/files.rs", "etw-host/src/leftover.rs"],
-    &["etwd/src/global_host.rs", "etwd/src/host_thread.rs"],
-    &[
-        "etwd/src/global_session.rs",
-        "etwd/src/host_thread/enablements.rs",
-        "etwd/src/host_thread/name_requests.rs",
-        "etwd/src/host_thread/requests.rs",
-        "etwd/src/kept_state.rs",
-        "etwd/src/session_status.rs",
-    ],
-];
-
 pub fn faults(documents: &[Document]) -> Vec<String> {
     let mut crates: BTreeMap<&str, Vec<&Document>> = BTreeMap::new();
     for document in documents.iter().filter(|document| document.has_extension("rs")) {
@@ -100,10 +69,6 @@ impl<'d> Crate<'d> {
             let group: BTreeSet<&[&str]> =
                 reached.iter().copied().filter(|other| reachable[other].contains(path)).collect();
             reported.extend(&group);
-            let names: Vec<&str> = group.iter().map(|path| self.files[*path].name).collect();
-            if is_known(&names) {
-                continue;
-            }
             let edges: Vec<String> = group.iter().map(|from| self.edge(from, &group)).collect();
             circles.push(format!("import circle: {}", edges.join("; ")));
         }
@@ -134,13 +99,6 @@ impl<'d> Crate<'d> {
             .collect();
         format!("{} imports {}", file.name, targets.join(", "))
     }
-}
-
-fn is_known(names: &[&str]) -> bool {
-    let is_in = |known: &[&str], name: &str| {
-        name.strip_prefix("crates/").is_some_and(|name| known.contains(&name))
-    };
-    KNOWN.iter().any(|known| names.iter().all(|name| is_in(known, name)))
 }
 
 /// `["read", "file"]` for `crates/etw-etl/src/read/file.rs`, nothing for `lib.rs` and `main.rs`.
