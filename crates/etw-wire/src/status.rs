@@ -16,8 +16,8 @@ pub struct SessionStatus {
     pub name: String,
     pub guid: Guid,
     pub id: u32,
-    /// `running`, `failing: WHY`, `file-full`, `stopped`. A session without a free buffer is `full`; the state then says
-    /// whether other sessions lose the same events, too.
+    /// `running`, `failing: WHY`, `file-full`, `stopped`. A session without a free buffer is `full`. The state of a `full` or
+    /// `file-full` session also says whether other sessions lose the same events.
     pub state: String,
     pub file: Option<PathBuf>,
     /// `LogFileMode` bits.

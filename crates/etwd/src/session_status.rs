@@ -27,6 +27,9 @@ pub(crate) fn status(
             None if hosted.is_full() => "full",
             None => "running",
         },
+        State::FileFull if !session.is_independent() => {
+            "file-full: other sessions lose events, too"
+        }
         State::FileFull => "file-full",
         State::Stopped => "stopped",
     };

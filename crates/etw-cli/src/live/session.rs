@@ -388,6 +388,9 @@ pub fn remedy(cause: &str) -> &'static str {
             "the machine was too busy to commit events in time; fewer events or more CPUs help"
         }
         "abandoned" => "the program was stopped or killed in the middle of a write",
+        "kernel" => {
+            "the kernel dropped events of the machine: record fewer classes (--system) or call stacks (--stack)"
+        }
         "hostile" => "the program has damaged its pool; look for a memory error in it",
         _ => "more buffers and fewer events help",
     }

@@ -216,7 +216,7 @@ pub fn check_session(report: &mut Report, status: &SessionStatus) {
     if let Some(error) = &status.error {
         let fix = "free space or make the folder writable; etw session update SESSION -o FILE continues in another file";
         report.wrong("session", format!("{name}: {error}"), fix);
-    } else if status.state == "file-full" {
+    } else if status.state.starts_with("file-full") {
         let fix = "stop it, or continue with etw session update SESSION -o FILE; --mode circular never fills";
         report.wrong("session", format!("{name}: its file has its maximum size"), fix);
     } else {
