@@ -95,8 +95,12 @@ pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport, Error> {
     report.lost_bytes = tail.lost_bytes;
     report.buffers -= u64::from(tail.drops_buffer);
 
-    let mut file = OpenOptions::new().read(true).write(true).open(path).map_err(io_error)?;
+    let open = || OpenOptions::new().read(true).write(true).open(path).map_err(io_error);
+    let mut file = open()?;
     match file.try_lock() {
+        // On Windows a lock keeps out other handles of this process, too: there it only says that nobody else has one, and ends with
+        // its handle.
+        Ok(()) if cfg!(windows) => file = open()?,
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(Error::InUse { path: path.to_owned() }),
         // A file system without locks cannot tell.
