@@ -97,11 +97,21 @@ pub struct Engine<S> {
     batch: u64,
     last: LastBatch,
     pause: Duration,
+    /// What programs wrote while no worker drained their pools.
+    backlog: Option<Backlog>,
     /// When the files' headers were last brought up to date; whether anything has happened since.
     upkeep: Instant,
     has_changed: bool,
     /// When a round for a request has to end.
     deadline: Option<Instant>,
+}
+
+/// The records that an engine found when it took over from one that was killed. Their writers know them as written.
+#[derive(Clone, Copy, Debug)]
+struct Backlog {
+    /// Raw time of the takeover.
+    until: u64,
+    since: Instant,
 }
 
 /// A pool is to grow: its process has to allocate a segment.
@@ -154,6 +164,7 @@ impl<S: Sink> Engine<S> {
             batch,
             last,
             pause: longest_pause,
+            backlog: (batch > 0).then(|| Backlog { until: clock.now(), since: Instant::now() }),
             upkeep: Instant::now(),
             has_changed: false,
             deadline: None,
@@ -219,8 +230,14 @@ impl<S: Sink> Engine<S> {
         self.sessions.keys().copied().collect()
     }
 
-    /// Attaches a pool.
+    /// Attaches a pool. Writers get the admission of the sessions that have its slots: an engine that was killed may have left
+    /// them one of a full session.
     pub fn attach(&mut self, pool: AttachedPool, reader: Reader) {
+        for (number, slot) in pool.slots.numbered() {
+            if self.sessions.contains_key(&slot.session) {
+                reader.control().set_admission(number, self.admission(slot.session, &pool));
+            }
+        }
         self.index.insert(pool.key, self.pools.len());
         self.pools.push(pool);
         self.readers.push(reader);

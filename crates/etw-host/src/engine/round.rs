@@ -29,6 +29,8 @@ pub(super) const BUFFER_PATIENCE: Duration = Duration::from_millis(100);
 const BUFFER_ROUNDS: u32 = (BUFFER_PATIENCE.as_millis() / BUFFER_WAIT.as_millis()) as u32;
 /// One wait for a buffer that the storage has.
 pub(super) const BUFFER_WAIT: Duration = Duration::from_millis(2);
+/// How long an engine that took over catches up, once it has drained what it found: pools fill again meanwhile.
+const CATCH_UP: Duration = Duration::from_secs(2);
 /// A pool without records for so long is left alone until its next write.
 const QUIET_AFTER: Duration = Duration::from_millis(60);
 /// A thread that has not written for so long gives its chunk back.
@@ -52,6 +54,7 @@ impl<S: Sink> Engine<S> {
         self.count_hostile();
         self.count_source_losses();
         self.make_final();
+        self.end_backlog(&drained);
         self.wait_for_buffers(is_blocked);
         self.request_growth(false);
         self.has_changed |= drained.records > 0;
@@ -176,11 +179,24 @@ impl<S: Sink> Engine<S> {
         patient
     }
 
+    /// The engine has caught up when a drain gives everything, or some time after it has drained what it found.
+    fn end_backlog(&mut self, drained: &DrainedTogether) {
+        self.backlog = self.backlog.filter(|backlog| {
+            let is_found = drained.watermark <= backlog.until;
+            drained.stopped && (is_found || backlog.since.elapsed() < CATCH_UP)
+        });
+    }
+
     /// Waits a moment for a buffer of each session that stopped the drain, or declares the session slow.
+    ///
+    /// A session is slow if its storage returns nothing for too long, or if its programs need the pools meanwhile. After a
+    /// takeover, the pools are full because nobody drained them: that is no sign of a slow session, and the records in them
+    /// wait as long as the storage works.
     fn wait_for_buffers(&mut self, is_blocked: bool) {
         let is_alone = self.sessions.len() == 1;
         let is_pressed = is_blocked
             && !is_alone
+            && self.backlog.is_none()
             && self
                 .pools
                 .iter()

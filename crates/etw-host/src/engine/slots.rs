@@ -98,6 +98,11 @@ impl SlotTable {
         self.slots.iter().flatten()
     }
 
+    /// The slots that sessions have, with their numbers.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        self.slots.iter().enumerate().filter_map(|(number, slot)| Some((number, slot.as_ref()?)))
+    }
+
     /// The slot of a session.
     pub fn slot_of(&self, session: usize) -> Option<usize> {
         self.slots.iter().position(|slot| slot.as_ref().is_some_and(|s| s.session == session))

@@ -2,4 +2,5 @@
 #![allow(missing_docs)]
 
 mod replay;
+mod takeover;
 mod windows;
