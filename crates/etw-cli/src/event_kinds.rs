@@ -81,7 +81,7 @@ impl EventKinds {
     #[inline(always)]
     pub fn number(&mut self, record: &EventRecord<'_>) -> Option<usize> {
         let mut key = Key::of_header(record);
-        if record.hook.is_none() {
+        if record.hook.is_none() && may_have_blobs(record) {
             self.add_blobs(&mut key, record)?;
         }
         let (recent, number) = self.recent.0[key.slot()];
@@ -155,6 +155,15 @@ impl EventKinds {
             });
         }
     }
+}
+
+/// Whether the record may describe others, be one string, or have metadata or traits. An event that does one of the first two
+/// has no id, or that of an EventSource's manifest.
+#[inline(always)]
+fn may_have_blobs(record: &EventRecord<'_>) -> bool {
+    !record.extended.is_empty()
+        || matches!(record.descriptor.id, 0 | 0xfffe)
+        || !record.header.is_event()
 }
 
 /// Whether it is one string without metadata.

@@ -13,8 +13,9 @@ pub use view::View;
 use crate::join::Names;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
-use etw_decode::{Decoded, Style, Visited, Visitor};
+use etw_decode::{Decoded, Reason, Style, Visited, Visitor};
 use etw_types::{Clock, EventRecord};
+use std::borrow::Cow;
 use view::Chosen;
 
 /// The format of a dump.
@@ -132,6 +133,14 @@ impl Options {
             Format::Csv => csv::write(self, out, record, decoded, file),
             Format::Xml => xml::write(self, out, record, decoded, file),
         }
+    }
+}
+
+/// Why the record is shown undecoded. `visited`: its fields, if there is a schema.
+fn failure_text<'d>(decoded: &Decoded<'d>, visited: Option<&Visited<'_>>) -> Option<Cow<'d, str>> {
+    match visited {
+        Some(visited) => visited.failure().map(Reason::text),
+        None => decoded.reason_text(),
     }
 }
 

@@ -69,10 +69,14 @@ impl Scan {
         let mut records = self.records();
         let mut progress = Progress::of(records.files());
         let (mut seen, mut shown) = (0, 0);
+        let mut kinds = EventKinds::default();
         while let Some(record) = records.next() {
             seen += 1;
             if seen % 65_536 == 0 {
                 progress.update_at(seen, Some(record.position));
+            }
+            if self.filter.as_ref().is_some_and(Filter::needs_names) {
+                kinds.number(&record);
             }
             let time = record.timestamp(&clock);
             let attributed = names.as_ref().map(|names| names.attributed(&record));
@@ -93,13 +97,7 @@ impl Scan {
         }
         drop(progress);
         if let Some(filter) = &self.filter {
-            filter.report(shown, || {
-                let (mut kinds, mut records) = (EventKinds::default(), self.records());
-                while let Some(record) = records.next() {
-                    kinds.number(&record);
-                }
-                TraceNames::of(kinds, self.decoder())
-            });
+            filter.report(shown, || TraceNames::of(kinds, decoder));
         }
         Scanning { outcome: files::report(&records), records: shown }
     }

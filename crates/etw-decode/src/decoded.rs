@@ -55,6 +55,8 @@ pub struct Decoded<'d> {
     pub(crate) schema: Option<&'d Schema>,
     pub(crate) source: Option<Source>,
     pub(crate) reason: Option<Reason>,
+    /// The text of `reason`, if it is kept with the event's schemas.
+    pub(crate) reason_text: Option<&'d str>,
     pub(crate) traits: Option<ProviderTraits<'d>>,
     pub(crate) event_name: Option<Cow<'d, str>>,
     /// The name if no schema of the event has one.
@@ -71,6 +73,7 @@ impl<'d> Decoded<'d> {
             schema: Some(schema),
             source: Some(source),
             reason: None,
+            reason_text: None,
             traits: None,
             event_name: None,
             provider_name: None,
@@ -85,6 +88,7 @@ impl<'d> Decoded<'d> {
             schema: None,
             source: None,
             reason: Some(reason),
+            reason_text: None,
             traits: None,
             event_name: None,
             provider_name: None,
@@ -122,6 +126,15 @@ impl<'d> Decoded<'d> {
     /// Why there is no schema.
     pub fn reason(&self) -> Option<&Reason> {
         self.reason.as_ref()
+    }
+
+    /// The text of [`reason`](Decoded::reason). It is built once for all events of one id, so it is cheaper than to format
+    /// the reason of each.
+    pub fn reason_text(&self) -> Option<Cow<'d, str>> {
+        match self.reason_text {
+            Some(text) => Some(Cow::Borrowed(text)),
+            None => self.reason.as_ref().map(Reason::text),
+        }
     }
 
     /// The provider's name: from the event's traits, else from the schema.

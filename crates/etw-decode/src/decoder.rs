@@ -202,9 +202,11 @@ impl Decoder {
             return Decoded::with(string_schema(), Source::String);
         }
         let is_self_described = descriptor.channel == Channel::TRACE_LOGGING && descriptor.id == 0;
-        let reason = if is_self_described { Reason::NoMetadata } else { event.reason.clone() };
-        let provider_name = event.provider_name.as_deref();
-        Decoded { provider_name, ..Decoded::undecoded(reason) }
+        if is_self_described {
+            let provider_name = event.provider_name.as_deref();
+            return Decoded { provider_name, ..Decoded::undecoded(Reason::NoMetadata) };
+        }
+        event.undecoded()
     }
 
     /// A part of the manifest that an EventSource writes.
@@ -255,11 +257,7 @@ impl Decoder {
         let event = self.cached(id);
         match event.candidates.first() {
             Some(candidate) => candidate.decoded(),
-            None => Decoded {
-                event_name: event.event_name.map(Cow::Borrowed),
-                provider_name: event.provider_name.as_deref(),
-                ..Decoded::undecoded(event.reason.clone())
-            },
+            None => event.undecoded(),
         }
     }
 
@@ -310,7 +308,16 @@ impl Decoder {
             (None, None) => Reason::NoManifest,
         };
         let provider_name = name.or(known).filter(|_| candidates.is_empty()).map(Box::from);
-        CachedEvent { generation: 0, candidates, reason, event_name: None, provider_name }
+        let is_named = matches!(reason, Reason::NoManifestOf(_)) && candidates.is_empty();
+        let reason_text = is_named.then(|| reason.to_string().into_boxed_str());
+        CachedEvent {
+            generation: 0,
+            candidates,
+            reason,
+            reason_text,
+            event_name: None,
+            provider_name,
+        }
     }
 
     /// A class has one schema: from what the user named, from the trace, from the table of kernel classes, or from what
@@ -322,6 +329,7 @@ impl Decoder {
             generation: 0,
             candidates: Vec::new(),
             reason: if is_classic { Reason::NoClass } else { Reason::NoKernelClass },
+            reason_text: None,
             event_name: None,
             provider_name: None,
         };

@@ -3,6 +3,7 @@
 use crate::event_info::EventInfoError;
 use crate::tracelogging::SchemaError;
 use crate::walk::PayloadError;
+use std::borrow::Cow;
 use std::fmt;
 
 /// The source of a record's schema.
@@ -82,36 +83,52 @@ pub enum Reason {
     Incomplete(Box<str>),
 }
 
+impl Reason {
+    /// The text. Only variants with data allocate.
+    pub fn text(&self) -> Cow<'static, str> {
+        self.fixed_text().map_or_else(|| Cow::Owned(self.to_string()), Cow::Borrowed)
+    }
+
+    /// The text of a variant without data.
+    const fn fixed_text(&self) -> Option<&'static str> {
+        Some(match self {
+            Reason::NoManifest => "no schema: the provider's manifest is needed",
+            Reason::NotInManifest => {
+                "no schema: the provider's manifest has no event of this id and version"
+            }
+            Reason::NoMetadata => "no schema: a TraceLogging event without its metadata",
+            Reason::NoMessageFormat => "no schema: the TMF of this WPP message is needed",
+            Reason::NoKernelClass => "no schema: kernel class not known",
+            Reason::UnknownGroup => "no schema: unknown kernel event group",
+            Reason::NoClass => "no schema: the MOF class of this GUID is needed",
+            Reason::ErrorRecord => "error record: an event could not be written",
+            Reason::Wnode => "obsolete WNODE record",
+            Reason::NoManifestOf(_)
+            | Reason::NotInFormats(_)
+            | Reason::TraceLogging(_)
+            | Reason::EventInfo(_)
+            | Reason::Payload(_)
+            | Reason::Incomplete(_) => return None,
+        })
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::NoManifest => f.write_str("no schema: the provider's manifest is needed"),
             Reason::NoManifestOf(provider) => write!(
                 f,
                 "no schema: the manifest of {provider} is needed; name it with --manifest, or gather it from a Windows with etw pack create"
             ),
-            Reason::NotInManifest => f.write_str(
-                "no schema: the provider's manifest has no event of this id and version",
-            ),
-            Reason::NoMetadata => {
-                f.write_str("no schema: a TraceLogging event without its metadata")
-            }
-            Reason::NoMessageFormat => {
-                f.write_str("no schema: the TMF of this WPP message is needed")
-            }
             Reason::NotInFormats(count) => write!(
                 f,
                 "no schema: the TMF of this WPP message is needed; it is not among the {count} messages of those given"
             ),
-            Reason::NoKernelClass => f.write_str("no schema: kernel class not known"),
-            Reason::UnknownGroup => f.write_str("no schema: unknown kernel event group"),
-            Reason::NoClass => f.write_str("no schema: the MOF class of this GUID is needed"),
-            Reason::ErrorRecord => f.write_str("error record: an event could not be written"),
-            Reason::Wnode => f.write_str("obsolete WNODE record"),
             Reason::TraceLogging(error) => write!(f, "bad TraceLogging metadata: {error}"),
             Reason::EventInfo(error) => write!(f, "bad TRACE_EVENT_INFO: {error}"),
             Reason::Payload(error) => write!(f, "payload does not fit the schema: {error}"),
             Reason::Incomplete(what) => write!(f, "the schema is not complete: {what}"),
+            fixed => f.write_str(fixed.fixed_text().unwrap_or_default()),
         }
     }
 }

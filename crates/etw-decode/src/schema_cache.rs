@@ -5,6 +5,7 @@ use crate::event_info::EventInfoError;
 use crate::reason::{Reason, Source};
 use crate::schema::Schema;
 use etw_types::Guid;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;
@@ -97,10 +98,24 @@ pub(crate) struct CachedEvent {
     pub candidates: Vec<Candidate>,
     /// Why there is no schema, if there is none.
     pub reason: Reason,
+    /// The text of a reason that has to be formatted.
+    pub reason_text: Option<Box<str>>,
     /// The name of an event without a schema.
     pub event_name: Option<&'static str>,
     /// The name of its provider.
     pub provider_name: Option<Box<str>>,
+}
+
+impl CachedEvent {
+    /// The answer for an event without a schema.
+    pub fn undecoded(&self) -> Decoded<'_> {
+        Decoded {
+            reason_text: self.reason_text.as_deref(),
+            event_name: self.event_name.map(Cow::Borrowed),
+            provider_name: self.provider_name.as_deref(),
+            ..Decoded::undecoded(self.reason.clone())
+        }
+    }
 }
 
 /// Events by their numbers. Entries are replaced when the trace's schemas have changed since.
@@ -131,7 +146,8 @@ impl SchemaCache {
         }
         self.size += size_of::<CachedEvent>()
             + event.candidates.len() * size_of::<Candidate>()
-            + event.provider_name.as_ref().map_or(0, |name| name.len());
+            + event.provider_name.as_ref().map_or(0, |name| name.len())
+            + event.reason_text.as_ref().map_or(0, |text| text.len());
         let next = self.events.len();
         let place = *self.places.entry(id).or_insert(next as u32) as usize;
         match self.events.get_mut(place) {

@@ -1,7 +1,7 @@
 //! tracerpt's columns; every field of the event is a column of its own behind them.
 
-use super::{FileFacts, Options, is_classic, put_hex, put_hex16, put_number};
-use etw_decode::{Decoded, Field, Reason, Source, Style, Value, Visitor};
+use super::{FileFacts, Options, failure_text, is_classic, put_hex, put_hex16, put_number};
+use etw_decode::{Decoded, Field, Source, Style, Value, Visitor};
 use etw_types::{EventRecord, ExtType, HeaderType, le};
 
 pub const PROLOGUE: &str = "Event Name,Type,Event ID,Version,Channel,Level,Opcode,Task,Keyword,PID,TID,\
@@ -98,19 +98,19 @@ fn put_fields(
     };
     let visited = options.visit(record, decoded, &mut columns);
     let mut is_first = columns.first;
-    let failure = visited.as_ref().map_or(decoded.reason(), |visited| visited.failure());
+    let failure = failure_text(decoded, visited.as_ref());
     let visited = match &visited {
         Some(visited) if failure.is_none() => visited,
         _ => {
             out.truncate(start);
-            text(out, &failure.map(Reason::to_string).unwrap_or_default());
+            text(out, failure.as_deref().unwrap_or_default());
             out.push(b',');
             return put_hex(out, record.payload);
         }
     };
     if let Some(reason) = &visited.reason {
         separate(out, &mut is_first);
-        text(out, &reason.to_string());
+        text(out, &reason.text());
     }
     if !visited.rest.is_empty() {
         separate(out, &mut is_first);

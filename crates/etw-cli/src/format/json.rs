@@ -1,7 +1,7 @@
 //! A JSON object a record; keys as `INTERFACE` fixes them, further ones only where the record has what they show.
 
 use super::{FileFacts, Options, put_hex, put_hex16, put_number};
-use etw_decode::{Decoded, Field, Reason, Style, Value, Visitor, write_json_string};
+use etw_decode::{Decoded, Field, Style, Value, Visitor, write_json_string};
 use etw_types::{EventRecord, ExtType, Guid, HeaderType, le};
 
 pub fn write(
@@ -242,7 +242,7 @@ fn put_content(
     decoded: &Decoded<'_>,
 ) {
     let (Some(source), Some(schema)) = (decoded.source(), decoded.schema()) else {
-        return put_undecoded(out, record, decoded.reason());
+        return put_undecoded(out, record, decoded.reason_text().as_deref());
     };
     let start = out.len();
     if let Some(group) = decoded.provider_group() {
@@ -261,12 +261,12 @@ fn put_content(
     out.push(b'}');
     if let Some(reason) = visited.as_ref().and_then(|visited| visited.failure()) {
         out.truncate(start);
-        return put_undecoded(out, record, Some(reason));
+        return put_undecoded(out, record, Some(&reason.text()));
     }
     if let Some(visited) = visited {
         if let Some(reason) = visited.reason {
             put_key(out, "reason");
-            write_json_string(out, &reason.to_string());
+            write_json_string(out, &reason.text());
         }
         if !visited.rest.is_empty() {
             out.extend_from_slice(b",\"rest\":\"");
@@ -283,17 +283,11 @@ fn put_content(
     }
 }
 
-fn put_undecoded(out: &mut Vec<u8>, record: &EventRecord<'_>, reason: Option<&Reason>) {
+fn put_undecoded(out: &mut Vec<u8>, record: &EventRecord<'_>, reason: Option<&str>) {
     out.extend_from_slice(b",\"decoded\":null");
-    match reason {
-        Some(Reason::NoKernelClass) => {
-            out.extend_from_slice(b",\"reason\":\"no schema: kernel class not known\"");
-        }
-        Some(reason) => {
-            out.extend_from_slice(b",\"reason\":");
-            write_json_string(out, &reason.to_string());
-        }
-        None => {}
+    if let Some(reason) = reason {
+        out.extend_from_slice(b",\"reason\":");
+        write_json_string(out, reason);
     }
     out.extend_from_slice(b",\"fields\":null");
     put_payload(out, record);

@@ -4,7 +4,7 @@
 //! 2026-01-02T03:04:05.0000010Z [1] 100.200 Provider/Event Informational {activity} name=value name="text"
 //! ```
 
-use super::{FileFacts, Options, put_hex, put_number};
+use super::{FileFacts, Options, failure_text, put_hex, put_number};
 use crate::column::level_colour;
 use etw_decode::{
     Decoded, Field, Reason, Source, Style, Value, Visitor, activity_path, write_json_string,
@@ -73,12 +73,12 @@ pub fn write(
     let start = out.len();
     let mut fields = Fields { out, style: &options.style, depth: 0, opened: false };
     let visited = options.visit(record, decoded, &mut fields);
-    let failure = visited.as_ref().map_or(decoded.reason(), |visited| visited.failure());
+    let failure = failure_text(decoded, visited.as_ref());
     let visited = match &visited {
         Some(visited) if failure.is_none() => visited,
         _ => {
             out.truncate(start);
-            put_reason(options, out, failure);
+            put_reason(options, out, failure.as_deref());
             put_payload(out, record);
             return put_position(options, out, record);
         }
@@ -87,7 +87,7 @@ pub fn write(
         out.extend_from_slice(b" rest=");
         put_hex(out, visited.rest);
     }
-    put_reason(options, out, visited.reason.as_ref());
+    put_reason(options, out, visited.reason.as_ref().map(Reason::text).as_deref());
     if let Some(names) = &options.names {
         if let Some(name) = names.file_of(record, decoded) {
             out.extend_from_slice(b" file=");
@@ -118,10 +118,10 @@ pub fn write(
     put_position(options, out, record);
 }
 
-fn put_reason(options: &Options, out: &mut Vec<u8>, reason: Option<&Reason>) {
+fn put_reason(options: &Options, out: &mut Vec<u8>, reason: Option<&str>) {
     if let Some(reason) = reason {
         let view = &options.view;
-        let text = format!("({})", safe(&reason.to_string()));
+        let text = format!("({})", safe(reason));
         out.push(b' ');
         view.put_coloured(out, view.wrong_colour(), text.as_bytes());
     }

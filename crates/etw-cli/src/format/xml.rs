@@ -1,7 +1,7 @@
 //! The elements of the event schema of Windows, as tracerpt writes them.
 
-use super::{FileFacts, Options, is_classic, put_hex, put_hex16, put_number};
-use etw_decode::{Decoded, Field, Names, Reason, Style, Value, Visitor};
+use super::{FileFacts, Options, failure_text, is_classic, put_hex, put_hex16, put_number};
+use etw_decode::{Decoded, Field, Names, Style, Value, Visitor};
 use etw_types::{EventRecord, Guid, HeaderType, Hook};
 
 pub const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Events>\n";
@@ -106,20 +106,20 @@ fn put_data(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>, deco
     out.extend_from_slice(b"<EventData>");
     let mut data = Data { out, style: &options.style, array: None, scratch: Vec::new() };
     let visited = options.visit(record, decoded, &mut data);
-    let failure = visited.as_ref().map_or(decoded.reason(), |visited| visited.failure());
+    let failure = failure_text(decoded, visited.as_ref());
     let visited = match &visited {
         Some(visited) if failure.is_none() => visited,
         _ => {
             out.truncate(start);
             let is_unfit = visited.is_some();
             let code = if is_unfit { ERROR_EVT_INVALID_EVENT_DATA } else { ERROR_NOT_FOUND };
-            put_error(out, record, failure, code);
+            put_error(out, record, failure.as_deref().unwrap_or_default(), code);
             return element(out, "BinaryEventData", |out| put_hex(out, record.payload));
         }
     };
     out.extend_from_slice(b"</EventData>");
-    if visited.reason.is_some() {
-        put_error(out, record, visited.reason.as_ref(), ERROR_EVT_INVALID_EVENT_DATA);
+    if let Some(reason) = &visited.reason {
+        put_error(out, record, &reason.text(), ERROR_EVT_INVALID_EVENT_DATA);
     }
     if options.raw {
         element(out, "BinaryEventData", |out| put_hex(out, record.payload));
@@ -132,19 +132,18 @@ fn put_data(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>, deco
 const ERROR_NOT_FOUND: u32 = 1168;
 const ERROR_EVT_INVALID_EVENT_DATA: u32 = 15005;
 
-fn put_error(out: &mut Vec<u8>, record: &EventRecord<'_>, reason: Option<&Reason>, code: u32) {
-    let reason = reason.map(Reason::to_string).unwrap_or_default();
+fn put_error(out: &mut Vec<u8>, record: &EventRecord<'_>, reason: &str, code: u32) {
     if record.header == HeaderType::Message {
         out.extend_from_slice(b"<DebugData>");
         if let Some(sequence) = record.sequence {
             element(out, "SequenceNumber", |out| put_number(out, sequence));
         }
-        element(out, "Message", |out| escape(out, &reason));
+        element(out, "Message", |out| escape(out, reason));
         out.extend_from_slice(b"</DebugData>");
     } else {
         out.extend_from_slice(b"<ProcessingErrorData>");
         element(out, "ErrorCode", |out| put_number(out, code));
-        element(out, "DataItemName", |out| escape(out, &reason));
+        element(out, "DataItemName", |out| escape(out, reason));
         out.extend_from_slice(b"</ProcessingErrorData>");
     }
 }
