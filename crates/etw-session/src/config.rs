@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use etw_types::{Guid, LogFileMode};
+use etw_types::Guid;
 
 use crate::config_error::{ConfigError, ConfigOption, MAX_PROVIDER_NAME};
 use crate::enable::EnableInfo;
@@ -240,7 +240,10 @@ impl SessionConfig {
         match (&self.file, self.real_time) {
             (None, false) => Err(ConfigError::NoOutput),
             (None, true) if self.mode != LogMode::default() => {
-                let option = ConfigOption::LogMode;
+                let option = match self.mode {
+                    LogMode::Sequential { .. } => ConfigOption::MaxSize,
+                    _ => ConfigOption::LogMode,
+                };
                 Err(ConfigError::Needs { option, needs: ConfigOption::File })
             }
             (Some(_), true) if self.mode == LogMode::Append => {
@@ -299,23 +302,45 @@ impl SessionConfig {
         }
     }
 
+    /// The further rule of commands that set a clock on purpose: a host could append to the file only once.
+    ///
+    /// # Errors
+    /// `AppendClock`.
+    pub fn validate_append_clock(&self) -> Result<(), ConfigError> {
+        match (self.mode, self.clock) {
+            (LogMode::Append, SessionClock::Qpc | SessionClock::Cycles) => {
+                Err(ConfigError::AppendClock { clock: self.clock.name() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets the log mode from options of which some may have no effect: a session in memory has no file mode, and without a file,
+    /// there is nothing to reserve or compress.
+    ///
+    /// # Errors
+    /// As [`LogMode::new`], for a session with a file.
+    pub fn set_log_mode(
+        &mut self,
+        is_buffering: bool,
+        mode: FileMode,
+        max_size: Option<u64>,
+    ) -> Result<(), ConfigError> {
+        self.mode = match (is_buffering, &self.file) {
+            (true, _) => LogMode::Buffering,
+            (false, Some(_)) => LogMode::new(mode, max_size)?,
+            (false, None) => LogMode::default(),
+        };
+        if self.file.is_none() {
+            (self.preallocate, self.compressed) = (false, false);
+        }
+        Ok(())
+    }
+
     /// The flush timer: that of the session, or the one without which a real-time session would keep its last events back.
     pub fn effective_flush_timer(&self) -> Option<Duration> {
         let default = self.real_time.then_some(REAL_TIME_FLUSH_TIMER);
         self.flush_timer.filter(|timer| !timer.is_zero()).or(default)
-    }
-
-    /// The `LogFileMode` bits of the session, in its file's header and for controllers.
-    pub fn log_file_mode(&self) -> LogFileMode {
-        let policy = self.mode.policy();
-        policy.bits.when(self.file.is_some() || policy.is_in_memory())
-            | LogFileMode::PREALLOCATE.when(self.preallocate)
-            | LogFileMode::COMPRESSED.when(self.compressed)
-            | LogFileMode::REAL_TIME.when(self.real_time)
-            | LogFileMode::NO_PER_PROCESSOR_BUFFERING.when(!self.per_processor)
-            | LogFileMode::INDEPENDENT_SESSION.when(self.independent)
-            | LogFileMode::SYSTEM_LOGGER.when(self.system.is_some())
-            | LogFileMode::USE_KBYTES_FOR_SIZE.when(policy.max_size.is_some())
     }
 
     /// `MaximumFileSize` of the file's header, in KiB; 0: no limit.

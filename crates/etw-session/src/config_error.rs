@@ -141,6 +141,11 @@ pub enum ConfigError {
         /// The log mode.
         mode: FileMode,
     },
+    /// A file that is appended to is in system time.
+    AppendClock {
+        /// The name of the session's clock.
+        clock: &'static str,
+    },
     /// A number that is not a clock's.
     Clock {
         /// The number.
@@ -182,7 +187,7 @@ impl ConfigError {
             | ConfigError::ExcludedByMode { option, .. }
             | ConfigError::Needs { option, .. } => *option,
             ConfigError::NotCompressible { .. } => ConfigOption::Compressed,
-            ConfigError::Clock { .. } => ConfigOption::Clock,
+            ConfigError::AppendClock { .. } | ConfigError::Clock { .. } => ConfigOption::Clock,
             ConfigError::NoProvider
             | ConfigError::ProviderNameLength { .. }
             | ConfigError::Filters { .. } => ConfigOption::Enable,
@@ -251,6 +256,9 @@ impl fmt::Display for ConfigError {
                 f,
                 "log mode {mode} cannot be compressed: compression needs a sequential file without a maximum size"
             ),
+            ConfigError::AppendClock { clock } => {
+                write!(f, "clock {clock}: a file that is appended to is in system time")
+            }
             ConfigError::Clock { number } => {
                 write!(f, "clock {number}: must be 1 (QPC), 2 (system time) or 3 (cycles)")
             }

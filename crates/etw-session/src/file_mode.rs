@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use etw_types::LogFileMode;
-
 /// The name of a log mode that writes a file, without its sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -52,17 +50,5 @@ impl FileMode {
 impl fmt::Display for FileMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-impl FileMode {
-    /// The mode of `LogFileMode` bits; sequential when no other is set.
-    pub const fn of_bits(log_file_mode: LogFileMode) -> FileMode {
-        match () {
-            () if log_file_mode.contains(LogFileMode::CIRCULAR) => FileMode::Circular,
-            () if log_file_mode.contains(LogFileMode::NEWFILE) => FileMode::NewFile,
-            () if log_file_mode.contains(LogFileMode::APPEND) => FileMode::Append,
-            () => FileMode::Sequential,
-        }
     }
 }

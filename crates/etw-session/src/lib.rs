@@ -81,7 +81,7 @@ pub use file_mode::FileMode;
 pub use filter_error::FilterError;
 pub use host_facts::{EventClock, FileEnd, HostFacts, SessionError};
 pub use ledger::{Cause, Ledger, Loss};
-pub use log_file_mode::{ModeError, check_log_file_mode};
+pub use log_file_mode::{ModeError, SETTABLE_BITS, check_log_file_mode};
 pub use log_mode::{AtMaxSize, LogMode, LogPolicy, WhenNoBufferIsFree};
 pub use payload::{Condition, EventKey, PayloadFilter, PayloadOp};
 pub use provider_key::ProviderKey;

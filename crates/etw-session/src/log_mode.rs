@@ -1,14 +1,13 @@
 //! Log modes: how a session uses its output, each with its policy.
 
-use etw_types::LogFileMode;
-
 use crate::buffer::Place;
 use crate::config_error::{ConfigError, ConfigOption};
 use crate::file_mode::FileMode;
 
 /// How a session uses its output.
 ///
-/// A new mode is a variant here and a row in [`LogMode::policy`]; nothing else matches on the variants.
+/// A new mode is a variant here, an arm in [`LogMode::policy`] and a row in the table of `LogFileMode` bits; nothing else matches on the
+/// variants.
 #[doc(alias = "LogFileMode")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -63,8 +62,6 @@ pub enum WhenNoBufferIsFree {
 /// Everything that session, files, hosts and controllers ask of a log mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPolicy {
-    /// The mode's bits in a file's header.
-    pub bits: LogFileMode,
     /// Bytes of one file, header included.
     pub max_size: Option<u64>,
     /// The action when a file has its maximum size.
@@ -98,12 +95,25 @@ impl LogMode {
         }
     }
 
-    /// The mode that a file's header states; `max_size` in bytes, 0 for no limit.
-    pub fn of_header(log_file_mode: LogFileMode, max_size: u64) -> LogMode {
-        let limit = (max_size > 0).then_some(max_size);
-        match FileMode::of_bits(log_file_mode) {
-            _ if log_file_mode.contains(LogFileMode::BUFFERING) => LogMode::Buffering,
-            mode => LogMode::new(mode, limit).unwrap_or(LogMode::Sequential { max_size: limit }),
+    /// The mode of options that are all given or left out on purpose: none of them is ignored.
+    ///
+    /// # Errors
+    /// As [`new`](LogMode::new); `Exclusive` for a session in memory with a mode or size of a file.
+    pub fn of_options(
+        is_buffering: bool,
+        mode: Option<FileMode>,
+        max_size: Option<u64>,
+    ) -> Result<LogMode, ConfigError> {
+        let other = ConfigOption::Buffering;
+        match (is_buffering, mode, max_size) {
+            (true, None, None) => Ok(LogMode::Buffering),
+            (true, Some(_), _) => {
+                Err(ConfigError::Exclusive { option: ConfigOption::LogMode, other })
+            }
+            (true, None, Some(_)) => {
+                Err(ConfigError::Exclusive { option: ConfigOption::MaxSize, other })
+            }
+            (false, mode, max_size) => LogMode::new(mode.unwrap_or_default(), max_size),
         }
     }
 
@@ -121,7 +131,6 @@ impl LogMode {
     /// The mode's policy.
     pub const fn policy(self) -> LogPolicy {
         let sequential = LogPolicy {
-            bits: LogFileMode::SEQUENTIAL,
             max_size: None,
             at_max_size: AtMaxSize::Stop,
             when_no_buffer_is_free: WhenNoBufferIsFree::WaitForStorage,
@@ -134,28 +143,22 @@ impl LogMode {
                 LogPolicy { max_size, can_be_compressed: max_size.is_none(), ..sequential }
             }
             LogMode::Circular { max_size } => LogPolicy {
-                bits: LogFileMode::CIRCULAR,
                 max_size: Some(max_size),
                 at_max_size: AtMaxSize::Overwrite,
                 keeps_first_buffers: false,
                 ..sequential
             },
             LogMode::NewFile { max_size } => LogPolicy {
-                bits: LogFileMode::NEWFILE,
                 max_size: Some(max_size),
                 at_max_size: AtMaxSize::NextFile,
                 has_own_file: false,
                 keeps_first_buffers: false,
                 ..sequential
             },
-            LogMode::Append => LogPolicy {
-                bits: LogFileMode::APPEND,
-                has_own_file: false,
-                keeps_first_buffers: false,
-                ..sequential
-            },
+            LogMode::Append => {
+                LogPolicy { has_own_file: false, keeps_first_buffers: false, ..sequential }
+            }
             LogMode::Buffering => LogPolicy {
-                bits: LogFileMode::BUFFERING,
                 when_no_buffer_is_free: WhenNoBufferIsFree::OverwriteOldest,
                 has_own_file: false,
                 keeps_first_buffers: false,

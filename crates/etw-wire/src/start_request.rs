@@ -100,21 +100,14 @@ impl TryFrom<StartJson> for StartRequest {
     /// `Clock`, `MaxSizeMissing`, `MaxSizeUnused`: what [`SessionConfig`] cannot state. Its
     /// [`validate`](SessionConfig::validate) knows the other rules.
     fn try_from(json: StartJson) -> Result<StartRequest, ConfigError> {
-        let mode = match (json.buffering, &json.file) {
-            (true, _) => LogMode::Buffering,
-            (false, Some(_)) => LogMode::new(json.mode, json.max_size)?,
-            // Without a file the keys about files have no effect.
-            (false, None) => LogMode::default(),
-        };
-        let has_file = json.file.is_some();
         let enablement = |(provider, info)| Enablement { provider, info };
-        let config = SessionConfig {
+        let mut config = SessionConfig {
             name: json.name,
             guid: json.guid,
             file: json.file,
-            mode,
-            preallocate: json.preallocate && has_file,
-            compressed: json.compressed && has_file,
+            mode: LogMode::default(),
+            preallocate: json.preallocate,
+            compressed: json.compressed,
             real_time: json.real_time,
             buffer_size: json.buffer_size,
             buffer_count: json.buffers,
@@ -126,6 +119,7 @@ impl TryFrom<StartJson> for StartRequest {
             enable: json.enable.into_iter().map(enablement).collect(),
             system: json.system,
         };
+        config.set_log_mode(json.buffering, json.mode, json.max_size)?;
         Ok(StartRequest { config, leased: json.leased })
     }
 }

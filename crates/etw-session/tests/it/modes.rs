@@ -361,3 +361,65 @@ fn a_circular_file_counts_overwritten_events() {
     assert_eq!((at_end.stored, at_end.overwritten), (2 * IN_A_BUFFER + 3, 8 * IN_A_BUFFER));
     assert!(at_end.is_balanced());
 }
+
+/// The table of `LogFileMode` bits works in both directions.
+#[test]
+fn log_file_mode_bits_and_options_come_back() {
+    use LogFileMode as Mode;
+    let all = [
+        (Mode::SEQUENTIAL, true, None),
+        (Mode::SEQUENTIAL | Mode::COMPRESSED, true, None),
+        (Mode::SEQUENTIAL | Mode::PREALLOCATE, true, Some(1 << 20)),
+        (Mode::CIRCULAR, true, Some(1 << 20)),
+        (Mode::NEWFILE | Mode::REAL_TIME, true, Some(1 << 20)),
+        (Mode::APPEND | Mode::NO_PER_PROCESSOR_BUFFERING, true, None),
+        (Mode::BUFFERING | Mode::INDEPENDENT_SESSION, false, None),
+        (Mode::REAL_TIME, false, None),
+    ];
+    for (bits, has_file, max_size) in all {
+        let file = has_file.then(|| "/a%d.etl".into());
+        let mut config = SessionConfig { file, ..SessionConfig::default() };
+        config.set_log_file_mode(bits, max_size).unwrap();
+        let unit = Mode::USE_KBYTES_FOR_SIZE.when(max_size.is_some());
+        assert_eq!(config.log_file_mode(), bits | unit, "{bits}");
+        let mode = LogMode::of_header(bits, max_size.unwrap_or(0));
+        assert_eq!(mode, config.mode, "{bits}");
+    }
+    let mut config = SessionConfig::default();
+    let of_files = Mode::CIRCULAR | Mode::PREALLOCATE | Mode::COMPRESSED | Mode::SECURE;
+    config.set_log_file_mode(of_files, None).unwrap();
+    assert_eq!(config, SessionConfig { secure: true, ..SessionConfig::default() });
+    config.file = Some("/a.etl".into());
+    assert!(config.set_log_file_mode(Mode::CIRCULAR, None).is_err());
+    assert!(config.set_log_file_mode(Mode::APPEND, Some(1 << 20)).is_err());
+}
+
+/// Options that commands take on purpose: an option without effect is an error that names it.
+#[test]
+fn an_option_that_has_no_effect_is_named() {
+    let error =
+        |buffering, mode, size| LogMode::of_options(buffering, mode, size).unwrap_err().option();
+    let circular = Some(FileMode::Circular);
+    assert_eq!(error(true, circular, Some(1)), ConfigOption::LogMode);
+    assert_eq!(error(true, None, Some(1)), ConfigOption::MaxSize);
+    assert_eq!(error(false, circular, None), ConfigOption::LogMode);
+    assert_eq!(LogMode::of_options(true, None, None), Ok(LogMode::Buffering));
+    assert_eq!(LogMode::of_options(false, None, None), Ok(LogMode::default()));
+    let live = |mode| SessionConfig { mode, real_time: true, ..named() };
+    for (mode, option) in [
+        (LogMode::Sequential { max_size: Some(1 << 20) }, ConfigOption::MaxSize),
+        (LogMode::Circular { max_size: 1 << 20 }, ConfigOption::LogMode),
+    ] {
+        let error = live(mode).validate().unwrap_err();
+        assert_eq!(error, ConfigError::Needs { option, needs: ConfigOption::File });
+    }
+    let append = SessionConfig { mode: LogMode::Append, ..named() };
+    let error = append.validate_append_clock().unwrap_err();
+    assert_eq!(error.option(), ConfigOption::Clock);
+    let append = SessionConfig { clock: SessionClock::System, ..append };
+    assert_eq!(append.validate_append_clock(), Ok(()));
+}
+
+fn named() -> SessionConfig {
+    SessionConfig { name: "s".to_owned(), ..SessionConfig::default() }
+}

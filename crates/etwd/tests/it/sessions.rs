@@ -115,6 +115,8 @@ fn global_sessions_have_every_log_mode() {
     assert_eq!((last(&kept), status.lost), (Some(4999), 0));
     assert_eq!(kept.len() as u64, status.stored);
     assert!(status.stored < 5000 && status.stored + status.overwritten == 5000, "{status:?}");
+    // It is independent: its loss is its own.
+    assert_eq!(rig.query("full").state, "file-full");
     let status = rig.stop("full");
     let kept = events(&full);
     assert_eq!((kept.len() as u64, status.stored + status.lost), (status.stored, 5000));
