@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::elf::{ElfFile, Extent};
 use crate::neutral::{ExecFacts, Image, ProcessFacts};
@@ -68,9 +69,27 @@ pub(crate) fn exec_facts(process: u32, name: &[u8]) -> ExecFacts {
     if let Some(stripped) = path.strip_suffix(b" (deleted)") {
         path.truncate(stripped.len());
     }
-    let mut arguments = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let mut arguments = match path.is_empty() {
+        // The process has ended, or this user may not see it.
+        true => Vec::new(),
+        false => arguments(process),
+    };
     arguments.truncate(MAX_ARGUMENTS);
     ExecFacts { path, name: name.to_vec(), arguments, user: user(process) }
+}
+
+/// The arguments of a process. The kernel reports an exec a moment before it has copied the arguments: until then there are none.
+fn arguments(process: u32) -> Vec<u8> {
+    const TRIES: u32 = 20;
+    const PAUSE: Duration = Duration::from_micros(100);
+    for _ in 0..TRIES {
+        match std::fs::read(format!("/proc/{process}/cmdline")) {
+            Ok(arguments) if arguments.is_empty() => std::thread::sleep(PAUSE),
+            Ok(arguments) => return arguments,
+            Err(_) => break,
+        }
+    }
+    Vec::new()
 }
 
 /// Facts about a process.
