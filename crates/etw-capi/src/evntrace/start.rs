@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use etw_api::{Guid, Status};
 use etw_session::{
-    FileMode, LogMode, MAX_BUFFER_MEMORY, SessionClock, SessionConfig, check_log_file_mode,
+    MAX_BUFFER_MEMORY, SETTABLE_BITS, SessionClock, SessionConfig, check_log_file_mode,
 };
 use etw_types::LogFileMode;
 
@@ -22,20 +22,10 @@ const WITHOUT_EFFECT: LogFileMode = LogFileMode::USE_PAGED_MEMORY
     .union(LogFileMode::ADDTO_TRIAGE_DUMP)
     .union(LogFileMode::USE_LOCAL_SEQUENCE);
 /// Flags that a host supports.
-const SUPPORTED: LogFileMode = LogFileMode::SEQUENTIAL
-    .union(LogFileMode::CIRCULAR)
-    .union(LogFileMode::APPEND)
-    .union(LogFileMode::NEWFILE)
+const SUPPORTED: LogFileMode = SETTABLE_BITS
     .union(LogFileMode::USE_MS_FLUSH_TIMER)
-    .union(LogFileMode::PREALLOCATE)
-    .union(LogFileMode::SECURE)
-    .union(LogFileMode::REAL_TIME)
-    .union(LogFileMode::BUFFERING)
-    .union(PRIVATE)
     .union(LogFileMode::USE_KBYTES_FOR_SIZE)
-    .union(LogFileMode::COMPRESSED)
-    .union(LogFileMode::INDEPENDENT_SESSION)
-    .union(LogFileMode::NO_PER_PROCESSOR_BUFFERING)
+    .union(PRIVATE)
     .union(WITHOUT_EFFECT);
 /// Flags that Windows supports and a host does not.
 const WINDOWS_ONLY: LogFileMode = LogFileMode::NONSTOPPABLE
@@ -106,21 +96,10 @@ pub fn config_of(name: &str, properties: &Properties) -> Result<SessionConfig, S
         0 => has(LogFileMode::REAL_TIME).then_some(REAL_TIME_TIMER),
         ms => Some(Duration::from_millis(ms.into())),
     };
-    let log_mode = match &file {
-        _ if has(LogFileMode::BUFFERING) => LogMode::Buffering,
-        // Without a file, its mode and size have no effect.
-        None => LogMode::default(),
-        Some(_) => LogMode::new(FileMode::of_bits(mode), (max_size > 0).then_some(max_size))
-            .map_err(|error| error.status())?,
-    };
-    Ok(SessionConfig {
+    let mut config = SessionConfig {
         name: name.to_owned(),
         guid,
-        mode: log_mode,
-        preallocate: has(LogFileMode::PREALLOCATE) && file.is_some(),
-        compressed: has(LogFileMode::COMPRESSED) && file.is_some(),
         file,
-        real_time: has(LogFileMode::REAL_TIME),
         buffer_size,
         buffer_count: buffers(
             (raw.minimum_buffers, raw.maximum_buffers),
@@ -129,12 +108,11 @@ pub fn config_of(name: &str, properties: &Properties) -> Result<SessionConfig, S
         ),
         flush_timer,
         clock,
-        per_processor: !has(LogFileMode::NO_PER_PROCESSOR_BUFFERING),
-        independent: has(LogFileMode::INDEPENDENT_SESSION),
-        secure: has(LogFileMode::SECURE),
-        enable: Vec::new(),
-        system: None,
-    })
+        ..SessionConfig::default()
+    };
+    let max_size = (max_size > 0).then_some(max_size);
+    config.set_log_file_mode(mode, max_size).map_err(|error| error.status())?;
+    Ok(config)
 }
 
 /// At least two for each processor, and by default twenty more. A session's buffers are all there from its start, so the maximum counts.

@@ -8,9 +8,9 @@ use crate::schemas::Schemas;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use etw_host::{
-    Condition, EnableInfo, EnableProperties, Enablement, EventKey, FileMode, Filters, IdFilter,
-    LevelKeywordFilter, LogMode, NameFilter, PayloadFilter, PayloadOp, SessionClock, SessionConfig,
-    StackFilter,
+    Condition, ConfigError, EnableInfo, EnableProperties, Enablement, EventKey, FileMode, Filters,
+    IdFilter, LevelKeywordFilter, NameFilter, PayloadFilter, PayloadOp, SessionClock,
+    SessionConfig, StackFilter,
 };
 use etw_types::{Guid, LevelKeyword};
 use etw_wire::host_client::Client;
@@ -114,18 +114,13 @@ pub struct SessionOptions {
 impl SessionOptions {
     /// The session that they describe. `file`: `None` for a session without one, which has no log mode either.
     pub fn config(&self, name: &str, file: Option<&Path>) -> Result<SessionConfig, Failure> {
-        let buffer_size = u32::try_from(self.buffer_size)
-            .map_err(|_| Failure::Usage("--buffer-size: at most 16M".to_owned()))?;
-        let mode = match file {
-            Some(_) => LogMode::new(self.mode, self.max_size).map_err(Failure::new)?,
-            None => LogMode::default(),
-        };
-        Ok(SessionConfig {
+        let wrong_size = |_| Failure::new(ConfigError::BufferSize { size: self.buffer_size });
+        let buffer_size = u32::try_from(self.buffer_size).map_err(wrong_size)?;
+        let mut config = SessionConfig {
             name: name.to_owned(),
             file: file.map(absolute).transpose()?,
-            mode,
-            preallocate: self.preallocate && file.is_some(),
-            compressed: self.compress && file.is_some(),
+            preallocate: self.preallocate,
+            compressed: self.compress,
             buffer_size,
             buffer_count: self.buffers,
             flush_timer: self.flush_timer.map(|ms| Duration::from_millis(ms.into())),
@@ -134,7 +129,9 @@ impl SessionOptions {
             independent: self.independent,
             secure: self.secure,
             ..SessionConfig::default()
-        })
+        };
+        config.set_log_mode(false, self.mode, self.max_size).map_err(Failure::new)?;
+        Ok(config)
     }
 
     /// Rejects an existing file, unless it is appended to or replaced.

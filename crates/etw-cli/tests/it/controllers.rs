@@ -663,7 +663,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("tracelog -start s -buffering -f a.etl", "memory"),
     ("tracelog -start s -prealloc", "-prealloc"),
     ("tracelog -start s -kb", "unit"),
-    ("tracelog -start s -rt -seq 1", "no file"),
+    ("tracelog -start s -rt -seq 1", "needs a file"),
     ("tracelog -start s -b 1", "4 to 16384"),
     ("tracelog -start s -min 9 -max 8", "not possible"),
     ("tracelog -start s -ft 4294968", "too long"),

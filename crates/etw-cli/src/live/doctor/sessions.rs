@@ -260,7 +260,10 @@ mod tests {
     fn session(of: SessionStatus) -> SessionStatus {
         SessionStatus {
             name: "s".to_owned(),
-            state: "running".to_owned(),
+            state: match of.state.is_empty() {
+                true => "running".to_owned(),
+                false => of.state.clone(),
+            },
             buffers: 4,
             free_buffers: of.free_buffers,
             ..of
@@ -284,8 +287,24 @@ mod tests {
         let lossy = checked(SessionStatus { losses: vec![loss], ..sound.clone() });
         assert!(lossy.text.contains("s: 7 events lost: session full"), "{}", lossy.text);
         assert!(lossy.text.contains("fix: more or larger buffers help"), "{}", lossy.text);
+        let loss = Loss { cause: Cause::Kernel, ..loss };
+        let dropped = checked(SessionStatus { losses: vec![loss], ..sound.clone() });
+        assert!(dropped.text.contains("record fewer classes (--system)"), "{}", dropped.text);
         let failing = SessionStatus { error: Some("disk full".to_owned()), ..sound };
         assert!(checked(failing).text.contains("WRONG  session             s: disk full"));
+    }
+
+    #[test]
+    fn a_full_file_is_found_whether_or_not_other_sessions_lose_events() {
+        for state in ["file-full", "file-full: other sessions lose events, too"] {
+            let status = SessionStatus {
+                free_buffers: 3,
+                state: state.to_owned(),
+                ..SessionStatus::default()
+            };
+            let report = checked(status);
+            assert!(report.text.contains("its file has its maximum size"), "{}", report.text);
+        }
     }
 
     #[test]

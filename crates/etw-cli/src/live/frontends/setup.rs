@@ -52,36 +52,22 @@ impl Setup {
         default: impl FnOnce() -> PathBuf,
     ) -> Result<SessionConfig, Failure> {
         let wrong = |what: &str| Err(usage(format!("{command}: {what}")));
-        let broken = |error: ConfigError| match option_of(error.option()) {
-            Some(option) => usage(format!("{command}: {option}: {error}")),
-            None => usage(format!("{command}: {error}")),
+        let broken = |error: ConfigError| {
+            let option = option_of(error.option()).map(|option| format!("{option}: "));
+            let hint = match error {
+                ConfigError::Exclusive { other: ConfigOption::Buffering, .. } => {
+                    "; -flush NAME -f FILE writes what a session in memory holds"
+                }
+                ConfigError::Needs { needs: ConfigOption::File, .. } => "; -f or -o names it",
+                _ => "",
+            };
+            usage(format!("{command}: {}{error}{hint}", option.unwrap_or_default()))
         };
-        let (mode, _) = self.mode.unwrap_or_default();
-        let has_size = self.max_size.is_some();
-        if self.buffering && (self.file.is_some() || self.config.real_time) {
-            return wrong(
-                "a session in memory (-buffering) has neither a file nor consumers; \
-                 -flush NAME -f FILE writes what it holds",
-            );
-        }
-        if self.buffering && (self.mode.is_some() || has_size) {
-            return wrong("a session in memory (-buffering) has no file that could be limited");
-        }
         if self.file.is_none() && !self.buffering && !self.config.real_time {
             self.file = Some(default());
         }
-        if self.file.is_none() && (self.mode.is_some() || has_size) {
-            return wrong("there is no file whose mode or size could be set; -f or -o names it");
-        }
-        let is_append = self.file.is_some() && mode == FileMode::Append;
-        if is_append && self.clock.is_some_and(|clock| clock != SessionClock::System) {
-            return wrong("files that are appended to are in system time");
-        }
-        let mode = match &self.file {
-            None if self.buffering => LogMode::Buffering,
-            None => LogMode::default(),
-            Some(_) => LogMode::new(mode, self.max_size).map_err(broken)?,
-        };
+        let mode = self.mode.map(|(mode, _)| mode);
+        let mode = LogMode::of_options(self.buffering, mode, self.max_size).map_err(broken)?;
         let size = self.buffer_kb.unwrap_or(64);
         if !BUFFER_KB.contains(&size) {
             return wrong(&format!("buffers of {size} KB: they have 4 to 16384 KB"));
@@ -94,7 +80,10 @@ impl Setup {
             (_, Some(max)) => max,
             (min, None) => min.unwrap_or(0).max(BUFFERS),
         };
-        let default_clock = if is_append { SessionClock::System } else { SessionClock::Qpc };
+        let default_clock = match mode {
+            LogMode::Append => SessionClock::System,
+            _ => SessionClock::Qpc,
+        };
         let config = SessionConfig {
             name,
             file: self.file.as_deref().map(absolute).transpose()?,
@@ -104,7 +93,7 @@ impl Setup {
             buffer_count,
             ..self.config
         };
-        config.validate().map_err(broken)?;
+        config.validate().and_then(|()| config.validate_append_clock()).map_err(broken)?;
         Ok(config)
     }
 }
