@@ -1,5 +1,6 @@
 //! Files of a session whose host was killed: opened again, with the buffers that were on their way.
 
+#[cfg(unix)]
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
