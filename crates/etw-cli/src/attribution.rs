@@ -15,7 +15,7 @@ const LIMIT: usize = 1 << 20;
 pub struct Owner {
     pub process: Option<u32>,
     pub thread: Option<u32>,
-    /// What ran on the thread, if it was not the thread's own code.
+    /// The interrupt that ran on the thread; `None`: the thread's own code.
     pub interrupt: Option<Interrupt>,
 }
 
@@ -79,7 +79,7 @@ impl Interrupts {
         le::i64(record.payload, 0)
     }
 
-    /// What interrupted the thread of a CPU sample.
+    /// The interrupt in which a CPU sample was taken.
     pub fn at(&self, record: &EventRecord<'_>) -> Option<Interrupt> {
         if self.count == 0 || record.hook != Some(SAMPLE) {
             return None;

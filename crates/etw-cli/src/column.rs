@@ -64,7 +64,7 @@ impl Cell {
     }
 }
 
-/// What a column's value is read from.
+/// The source of a row's values: a record and its decoded event.
 pub struct Row<'r> {
     pub record: &'r EventRecord<'r>,
     pub decoded: &'r Decoded<'r>,

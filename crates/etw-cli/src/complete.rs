@@ -18,7 +18,7 @@ pub struct Arguments {
     words: Vec<String>,
 }
 
-/// What a word names.
+/// The kind of name that a word is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Providers,
@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         What::Sessions => sessions(),
         What::Fields => fields(&words),
     };
-    // Of a list the last name is completed.
+    // In a list, the last name is completed.
     let list = match what {
         What::Fields => word.rfind(',').map_or(0, |comma| comma + 1),
         _ => 0,

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 
 #[derive(Args)]
 pub struct Arguments {
-    /// What to make
+    /// The viewer's format
     #[arg(long, value_enum)]
     to: Format,
     /// Write to this file; it appears when it is whole

@@ -293,9 +293,8 @@ fn print(
 }
 
 fn now() -> FileTime {
-    const UNIX_EPOCH: i64 = 116_444_736_000_000_000;
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    FileTime(UNIX_EPOCH + since.map_or(0, |since| (since.as_nanos() / 100) as i64))
+    FileTime(FileTime::UNIX_EPOCH.0 + since.map_or(0, |since| (since.as_nanos() / 100) as i64))
 }
 
 /// The values of the event beside `System`, as one object.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Groups past this many are counted together.
 const LIMIT: usize = 1 << 16;
 
-/// What is counted.
+/// The columns that group events, and the figures of each group.
 pub struct Grouping {
     pub columns: Vec<Column>,
     /// The column that is summed.

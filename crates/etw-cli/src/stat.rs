@@ -31,7 +31,7 @@ pub struct Arguments {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub replace: ReplaceOption,
-    /// What is counted: event, provider, process, time or activity; or any columns: process,file (see `etw help columns`)
+    /// Count by event, provider, process, time or activity; or by any columns: process,file (see `etw help columns`)
     #[arg(long, value_name = "WHAT", value_delimiter = ',', default_value = "event")]
     pub by: Vec<String>,
     /// Sum this field or column for each row

@@ -261,7 +261,7 @@ impl Decoder {
         }
     }
 
-    /// What the sources have for an event.
+    /// The schemas of all sources for an event.
     #[inline]
     fn cached(&mut self, id: EventId) -> &CachedEvent {
         let place = match self.cache.find(&id, self.store.generation()) {

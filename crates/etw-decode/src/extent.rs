@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-/// What is known about the size of a schema's payloads.
+/// The known bounds of the size of a schema's payloads.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extent {
     /// Whether the size of a field depends on the width of pointers.

@@ -37,7 +37,7 @@ pub struct Schema {
     pub(crate) ends_compressed: bool,
     /// The text of a WPP message, which replaces `message`.
     pub(crate) wpp: Option<Box<WppFormat>>,
-    /// What is known about the size of its payloads.
+    /// The known bounds of the size of its payloads.
     pub(crate) extent: LazyExtent,
 }
 

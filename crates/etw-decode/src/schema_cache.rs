@@ -90,7 +90,7 @@ impl Candidate {
     }
 }
 
-/// What all sources together have for an event.
+/// The schemas of all sources for an event.
 pub(crate) struct CachedEvent {
     /// The generation of the trace's schemas when the sources were asked.
     pub generation: u64,

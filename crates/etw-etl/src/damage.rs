@@ -239,12 +239,12 @@ pub enum Error {
     NotAnEtl {
         /// Path of the file.
         path: PathBuf,
-        /// What the file contains instead.
+        /// The contents found instead.
         found: FoundInstead,
     },
 }
 
-/// What a file that is not a trace contains where a buffer header and a logfile header belong.
+/// The contents of a file that is no trace, where a buffer header and a logfile header belong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FoundInstead {

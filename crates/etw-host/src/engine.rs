@@ -97,7 +97,7 @@ pub struct Engine<S> {
     batch: u64,
     last: LastBatch,
     pause: Duration,
-    /// What programs wrote while no worker drained their pools.
+    /// The records that programs wrote while no worker drained their pools.
     backlog: Option<Backlog>,
     /// When the files' headers were last brought up to date; whether anything has happened since.
     upkeep: Instant,

@@ -186,7 +186,7 @@ pub struct Field {
     pub map: Option<usize>,
     pub length: Extent,
     pub count: Extent,
-    /// Of a struct.
+    /// The members of a struct.
     pub members: Vec<Field>,
 }
 

@@ -208,7 +208,7 @@ pub enum ModeError {
 }
 
 impl ModeError {
-    /// What `StartTrace` returns.
+    /// The status that `StartTrace` returns.
     pub const fn status(self) -> Status {
         match self {
             ModeError::Exclusive(..) | ModeError::NoMaxSize => Status::ERROR_INVALID_PARAMETER,

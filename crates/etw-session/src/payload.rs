@@ -163,7 +163,7 @@ impl Condition {
     fn holds(&self, fields: &[Field<'_>], payload: &[u8]) -> bool {
         let op = self.op.negated().unwrap_or(self.op);
         let mut search = Search { op, values: &self.values, found: None, left: MAX_VALUES };
-        // What follows a value that is cut off, or of a type without a size, is not there.
+        // Fields behind a value that is cut off, or whose type has no size, count as absent.
         let _ = search.fields(fields, payload, Some(&self.path), 0);
         search.found.is_some_and(|found| found != self.op.negated().is_some())
     }

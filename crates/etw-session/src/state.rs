@@ -80,7 +80,7 @@ impl Saved {
         let is_stopped = next()? != 0;
         let next_place = Place::unpack(le::u64(memory, 0)?)?;
         let mut facts = facts;
-        // What could not be stored since then.
+        // Events that could not be stored since then.
         let more = le::u64(memory, 8)?.saturating_sub(ledger.lost(Cause::Disk));
         ledger.stored = ledger.stored.saturating_sub(more);
         ledger.count_lost(Loss { cause: Cause::Disk, count: more, ..Loss::default() });
@@ -136,7 +136,7 @@ pub(crate) fn save(
     Field::at(at).put(memory, batch);
 }
 
-/// What a killed host left of a session.
+/// The state of a session whose host was killed.
 #[derive(Debug)]
 pub struct Killed {
     /// The state beside the buffers.

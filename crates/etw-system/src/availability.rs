@@ -4,14 +4,14 @@ use crate::flags::Flag;
 use crate::perf::{Attribute, Event, Target, TraceFiles};
 use crate::recorder::{TRACEPOINTS, online_cpus, paranoid};
 
-/// What is possible for a class of events.
+/// Whether a class of events can be recorded, and by which mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Availability {
     /// logman's word for the class.
     pub class: &'static str,
     /// The mechanism, or `None`: the class cannot be recorded.
     pub mechanism: Option<String>,
-    /// What is missing, and which right gives it.
+    /// The missing part, and the right that gives it.
     pub missing: Option<String>,
 }
 

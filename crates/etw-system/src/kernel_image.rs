@@ -24,7 +24,7 @@ const SOFT_INTERRUPTS: [&[&str]; 10] = [
 /// Interrupt lines that have addresses.
 const LINES: u64 = 1 << 16;
 
-/// What the kernel's symbols say.
+/// The images and interrupt routines of the kernel, from its symbols.
 #[derive(Debug, Default)]
 pub(crate) struct KernelSymbols {
     /// The kernel and its modules.

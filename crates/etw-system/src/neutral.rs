@@ -201,7 +201,7 @@ pub struct DiskRequest {
     pub is_background: bool,
 }
 
-/// What a disk does.
+/// An operation of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskOperation {
     /// It reads.

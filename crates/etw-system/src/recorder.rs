@@ -104,7 +104,7 @@ pub struct Recorder {
     is_finished: bool,
 }
 
-/// What is known of programs besides their records.
+/// Facts about programs from other sources than perf records.
 #[derive(Debug, Default)]
 struct Sources {
     images: Images,
@@ -219,7 +219,7 @@ impl Recorder {
         self.perf.enable(self.side_events..)
     }
 
-    /// What was left out, and which right would change that.
+    /// Notes on classes that were left out, with the right that would include them.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -26,7 +26,7 @@ const MAX_FRAMES: usize = 192;
 /// Identifiers that are no addresses have these bits: readers take them for the kernel's.
 const KEY: u64 = 0xffff << 48;
 
-/// What a session wants of the system.
+/// The classes and call stacks that a session records.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The classes.
@@ -103,7 +103,7 @@ pub struct Shaper {
     found_until: u64,
 }
 
-/// What a CPU does.
+/// The state of a CPU: its current thread and interrupts.
 #[derive(Clone, Debug, Default)]
 struct Cpu {
     /// The thread that runs; `None`: not known.

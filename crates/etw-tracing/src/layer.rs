@@ -52,7 +52,7 @@ pub struct EtwFilter {
     providers: Arc<Providers>,
 }
 
-/// Of a span.
+/// The activity of a span.
 struct Activity {
     id: Guid,
     related: Option<Guid>,

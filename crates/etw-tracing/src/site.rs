@@ -41,7 +41,7 @@ type Recent = [Cell<Option<(Key, &'static Known)>>; RECENT_COUNT];
 
 thread_local! {
     static RECENT: Recent = const { [const { Cell::new(None) }; RECENT_COUNT] };
-    /// What this thread has asked for.
+    /// The sites that this thread has asked for.
     static MINE: RefCell<Sites> = RefCell::new(Sites::default());
 }
 

@@ -67,7 +67,7 @@ pub enum ClassicHeader {
     PerfInfo(KernelClass),
 }
 
-/// What a kernel event is.
+/// The class and type of a kernel event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelClass {
     /// Its group and type.

@@ -50,7 +50,7 @@ pub struct Skipped {
     pub why: String,
 }
 
-/// What was found.
+/// The schemas of a Windows, with counts of its providers and programs.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Gathered {

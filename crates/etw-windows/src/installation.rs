@@ -62,7 +62,7 @@ pub(crate) struct Publisher {
 pub(crate) struct Installation {
     pub version: WindowsVersion,
     pub publishers: Vec<Publisher>,
-    /// What could not be read, and what a reader should know.
+    /// Notes for the user: files that could not be read, and limits of the result.
     pub notes: Vec<String>,
     pub tree: Tree,
     /// The folder of Windows itself.

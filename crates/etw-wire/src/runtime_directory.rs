@@ -308,7 +308,7 @@ impl Word {
         }
     }
 
-    /// What changes as long as a host deals with messages, whoever's they are.
+    /// A counter that changes while the host handles messages of anyone.
     pub fn beats(&self) -> u32 {
         self.second().load(Ordering::Relaxed)
     }

@@ -27,7 +27,7 @@ impl SystemSource {
         self.recorder.begin()
     }
 
-    /// What was left out.
+    /// Notes on classes that were left out.
     pub fn notes(&self) -> &[String] {
         self.recorder.notes()
     }

@@ -89,7 +89,7 @@ impl Private {
         Ok(self.told(&statistics.map_err(|error| error.status())?))
     }
 
-    /// Of a session in memory its contents, to a file.
+    /// Writes the contents of a session in memory to a file.
     ///
     /// # Errors
     /// 161: no file is named. The file's.

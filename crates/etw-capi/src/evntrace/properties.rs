@@ -15,7 +15,7 @@ use crate::abi::RawGuid;
 pub const TRACED_GUID: u32 = 0x0002_0000;
 /// `WNODE_FLAG_VERSIONED_PROPERTIES`
 const VERSIONED: u32 = 0x0080_0000;
-/// Of a session's or file's name, its NUL included.
+/// The most UTF-16 units of a session's or file's name, with its NUL.
 pub const NAME_UNITS: usize = 1024;
 
 /// `EVENT_TRACE_PROPERTIES`

@@ -267,7 +267,7 @@ pub enum Companion {
 }
 
 impl Companion {
-    /// Of a field, if TDH puts one before it.
+    /// The companion of a field, if TDH puts one before it.
     pub fn of(field: &Field) -> Option<Companion> {
         match field.count {
             Count::Prefixed => Some(Companion::Count),

@@ -6,7 +6,7 @@ use etw_decode::{Field, Value, Visitor};
 use etw_types::EventRecord;
 use std::ops::Range;
 
-/// What is shown of each record, and how.
+/// The columns and fields to show of each record, and the form of times.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     pub times: Times,

@@ -30,7 +30,7 @@ pub struct SystemEventOptions {
 }
 
 impl SystemEventOptions {
-    /// What the session records, if anything.
+    /// The events of the system that the session records; `None` without `--system`.
     pub fn config(&self) -> Result<Option<SystemConfig>, Failure> {
         let Some(words) = &self.system else { return Ok(None) };
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("--system: {error}"));

@@ -1,4 +1,4 @@
-//! What `etw stat` counts: one of its tables, activities, or groups by any columns.
+//! The count that `etw stat` makes: one of its tables, activities, or groups by any columns.
 
 use super::{Arguments, By};
 use crate::activities;

@@ -84,7 +84,7 @@ fn colours_come_with_the_option_and_never_into_a_pipe_by_themselves() {
     assert!(!json.contains('\x1b'));
 }
 
-/// What a command prints on a terminal.
+/// The output of a command on a terminal.
 #[cfg(target_os = "linux")]
 fn on_terminal(line: &str, variables: &[(&str, &str)]) -> Option<String> {
     let output = std::process::Command::new("script")

@@ -100,7 +100,7 @@ fn no_frame_is_malformed(path: &std::path::Path, frames: usize) {
     }
 }
 
-/// What scripts read of tracerpt's files: tables of the summary, class and type of kernel events, numbers of events without a
+/// Scripts read these parts of tracerpt's files: tables of the summary, class and type of kernel events, numbers of events without a
 /// process, and the header's row.
 #[test]
 fn tracerpt_writes_the_forms_that_scripts_parse() {

@@ -83,7 +83,7 @@ pub(super) fn read_logfile(buffer: &[u8]) -> Option<(LogfileHeader, i64, u8)> {
     Some((header, first.order_time, width))
 }
 
-/// What a file that is not a trace starts with.
+/// Describes the start of a file that is no trace.
 fn describe(bytes: &[u8]) -> FoundInstead {
     if bytes.iter().all(|&byte| byte == 0) {
         return FoundInstead::Zeros;

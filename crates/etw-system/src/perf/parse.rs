@@ -39,7 +39,7 @@ const AF_INET6: i64 = 10;
 const PROTOCOL_TCP: i64 = 6;
 const PROTOCOL_UDP: i64 = 17;
 
-/// What an open event records.
+/// The kind of an opened event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// Processes, threads, mappings, switches: no samples of its own.
@@ -108,7 +108,7 @@ pub struct Parsed<'a> {
     pub detail: PerfDetail<'a>,
 }
 
-/// What a record says.
+/// The contents of a record.
 #[derive(Clone, Copy, Debug)]
 pub enum PerfDetail<'a> {
     /// A neutral event.

@@ -1,4 +1,4 @@
-//! What holds in every recording: the rules by which Windows' readers put records together.
+//! Invariants of every recording: the rules by which Windows' readers put records together.
 
 use std::collections::{HashMap, HashSet};
 

@@ -61,7 +61,7 @@ pub fn german() -> Vec<u8> {
     messages(&["Maker-Produkt", "Arbeit", "Tu", "drei", "%1 sagte %2"])
 }
 
-/// What compilers put into a program with one provider and one event.
+/// The metadata that compilers put into a program with one provider and one event.
 pub fn metadata() -> Vec<u8> {
     use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, provider_traits};
     let event = MetadataBuilder::new("Started", 0)

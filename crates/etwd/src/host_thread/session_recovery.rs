@@ -227,7 +227,7 @@ impl HostThread {
         let name = hosted.host.name().to_owned();
         self.engine.insert_session(slot, hosted, session);
         if let Some(system) = system {
-            // What the kernel recorded while no worker ran is not in the trace.
+            // Events of the kernel from the time without a worker are not in the trace.
             match SystemSource::open(&system) {
                 Ok(source) => drop(self.attach_source(slot, Some(source))),
                 Err(error) => log!("session {name}: events of the system end here: {error}"),
