@@ -5,13 +5,12 @@
 
 use crate::{Result, cargo, root};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Read the output of `cargo test --workspace` from this file instead of running it
+    /// Read the standard output of `cargo test --workspace` from this file instead of running it
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
 }
@@ -157,23 +156,21 @@ fn ids_in(docs: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Runs the tests and returns their output and cargo's.
+/// Runs the tests and returns what the harness printed. Standard error stays out of it, because tests start processes
+/// whose messages can end up in the middle of the harness's lines.
 fn run_tests() -> Result<String> {
-    let (mut reader, writer) = std::io::pipe()?;
-    let mut command = Command::new(cargo());
-    command.args(["test", "--workspace", "--locked"]).current_dir(root());
-    let mut child =
-        command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).spawn()?;
-    // The command holds our ends of the pipe; until they are closed there is no end of file.
-    drop(command);
-    let mut log = Vec::new();
-    reader.read_to_end(&mut log)?;
-    let log = String::from_utf8_lossy(&log).into_owned();
-    if child.wait()?.success() { Ok(log) } else { Err(format!("{log}\nthe tests fail").into()) }
+    let output = Command::new(cargo())
+        .args(["test", "--workspace", "--locked"])
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()?;
+    let log = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() { Ok(log) } else { Err(format!("{log}\nthe tests fail").into()) }
 }
 
-/// Counts tests that ran and passed by name: `test a::b::name ... ok`. The harness writes the end of such a line separately, so output of
-/// another process can stand between.
+/// Counts tests that ran and passed by name: `test a::b::name ... ok`. The harness writes the end of such a line
+/// separately, so output of another process can stand between.
 fn passed_tests(log: &str) -> BTreeMap<&str, usize> {
     let mut passed = BTreeMap::new();
     let mut begun = None;
