@@ -118,9 +118,14 @@ struct Cpu {
 #[derive(Clone, Copy, Debug)]
 struct EndingThread {
     since: u64,
+    /// The CPU on which it said its end; it seldom changes after that.
+    cpu: u16,
     process: u32,
     thread: u32,
 }
+
+/// The id that perf gives a process or thread whose id the kernel has taken back already, while the thread still runs.
+const NO_ID: u32 = u32::MAX;
 
 /// A thread that has said its end leaves its CPU within so many nanoseconds, or has left it unseen.
 const END_DELAY: u64 = 5_000_000;
@@ -185,8 +190,23 @@ impl Shaper {
         }
     }
 
+    /// The event with the ids of the ending thread that it is about, if the kernel had none for it.
+    fn with_ids<'a>(&self, event: &NeutralEvent<'a>) -> NeutralEvent<'a> {
+        if event.thread != NO_ID {
+            return *event;
+        }
+        let may_be = |one: &&EndingThread| event.process == NO_ID || one.process == event.process;
+        let of_cpu = |one: &&EndingThread| one.cpu == event.cpu;
+        let newest_first = || self.ending.iter().rev().filter(may_be);
+        match newest_first().find(of_cpu).or_else(|| newest_first().next()) {
+            Some(one) => NeutralEvent { process: one.process, thread: one.thread, ..*event },
+            None => *event,
+        }
+    }
+
     /// Takes an event and adds its records.
     pub fn take(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        let event = &self.with_ids(event);
         while let Some(first) = self.ending.front().copied()
             && event.time.saturating_sub(first.since) >= END_DELAY
         {

@@ -271,8 +271,7 @@ impl Shaper {
         out: &mut Records,
     ) {
         self.ensure(event, process, thread, out);
-        let since = event.time;
-        self.ending.push_back(EndingThread { since, process, thread });
+        self.ending.push_back(EndingThread { since: event.time, cpu: event.cpu, process, thread });
     }
 
     /// A thread has run for the last time.

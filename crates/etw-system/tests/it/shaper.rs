@@ -163,6 +163,25 @@ fn two_samples_of_a_thread_at_one_time_are_told_apart() {
 }
 
 #[test]
+fn a_sample_without_ids_belongs_to_the_thread_that_ends_on_its_cpu() {
+    const NO_ID: u32 = u32::MAX;
+    let mut machine = Machinery::new();
+    for (time, thread) in [(10, 61), (11, 62)] {
+        let fork =
+            Detail::Fork { process: 50, parent_process: 50, thread, parent_thread: 50, soon: None };
+        machine.at(time, 0, 50, fork);
+    }
+    machine.at(20, 1, 61, Detail::Exit { process: 50, thread: 61 });
+    machine.at(21, 0, 62, Detail::Exit { process: 50, thread: 62 });
+    machine.at(30, 1, NO_ID, Detail::Sample { address: 0x4010 });
+    machine.at(31, 0, NO_ID, Detail::Sample { address: 0x4010 });
+    let records = machine.end();
+    let samples = of(&records, 0x0f2e);
+    let threads: Vec<_> = samples.iter().map(|sample| (sample.u32(8), sample.process)).collect();
+    assert_eq!(threads, [(61, 50), (62, 50)]);
+}
+
+#[test]
 fn a_process_that_executes_a_program_soon_has_its_name_from_the_start() {
     let mut machine = Machinery::new();
     let facts = ExecFacts {
