@@ -9,7 +9,7 @@
 //! ```
 //!
 //! * `pool`, `slots`: the sources, and the sessions that their slots name; `losses`: what their writers could not write;
-//! * `round`: the round, and draining for a request;
+//! * `round`: the round, and draining for a request; `routing`: records into sessions;
 //! * `session`: a session with its storage, report and modules, and the [`Sink`] that its host gives it;
 //! * `source`: events of the system, which come from no pool;
 //! * `schedule`: pauses, flush timers, upkeep, growth; `ending`: the end of a session.
@@ -22,6 +22,7 @@ mod ending;
 mod losses;
 mod pool;
 mod round;
+mod routing;
 pub mod schedule;
 mod session;
 mod slots;

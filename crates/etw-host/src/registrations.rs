@@ -6,7 +6,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use etw_ring::prefix::{self, Prefix};
-use etw_ring::{Record, classic};
+use etw_ring::{Record, RecordBytes, classic};
 use etw_session::{Event, ProcessFacts, Router, Shape, Shaped};
 use etw_tracelogging::ProviderTraits;
 use etw_types::{
@@ -72,7 +72,8 @@ pub struct Registrations {
     directory: Option<Directory>,
     /// Templates by site and registration: nearly every site is written through one provider.
     templates: HashMap<(u32, u32), Option<Arc<Template>>, BuildHasherDefault<NumberHasher>>,
-    last: Option<((u32, u32), Arc<Template>)>,
+    /// The template that each site last had, by the site's number.
+    by_site: Vec<Option<SiteTemplate>>,
     items: ExtendedItemsBuf,
     classic: Option<Classic>,
     stack: ExtendedItemsBuf,
@@ -115,27 +116,40 @@ struct Template {
     items: ExtendedItemsBuf,
 }
 
+/// A template, for records of one registration.
+#[derive(Debug)]
+struct SiteTemplate {
+    template: Arc<Template>,
+    registration: u32,
+}
+
+/// The writer's word and processor of a record, and its payload: what the events of a template differ in.
+struct Body<'a> {
+    user: u32,
+    cpu: u16,
+    payload: &'a [u8],
+}
+
 impl Template {
     #[inline(always)]
-    fn event<'a>(&'a self, record: &Record<'a>, origin: &Origin<'a>) -> Shaped<'a> {
+    fn event<'a>(&'a self, body: Body<'a>, origin: &Origin<'a>) -> Shaped<'a> {
         Shaped {
             shape: &self.shape,
             time: origin.time,
             raw: origin.raw,
-            cpu: record.cpu,
+            cpu: body.cpu,
             process_id: origin.process_id,
             thread_id: origin.thread_id,
-            flags: ((record.user & !prefix::IN_PRIVATE) >> 16) as u16,
-            property: record.user as u16,
-            in_private: record.user & prefix::IN_PRIVATE != 0,
-            payload: record.payload,
+            flags: ((body.user & !prefix::IN_PRIVATE) >> 16) as u16,
+            property: body.user as u16,
+            in_private: body.user & prefix::IN_PRIVATE != 0,
+            payload: body.payload,
             process: origin.process,
         }
     }
 }
 
 /// Whether a record has a static site and no prefix.
-#[inline]
 fn is_usual(record: &Record<'_>) -> bool {
     record.site != 0 && u32::from(record.kind) | u32::from(record.metadata_size) == 0
 }
@@ -203,14 +217,37 @@ impl Registrations {
         sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
     ) -> Option<Event<'a>> {
         match is_usual(record) {
-            true => Some(self.find(record, sites)?.event(record, origin).event()),
+            true => {
+                let body = Body { user: record.user, cpu: record.cpu, payload: record.payload };
+                Some(self.find(record, sites)?.event(body, origin).event())
+            }
             false => self.unusual(record, origin, sites),
         }
     }
 
-    /// Routes an [`event`](Self::event) to sessions.
-    /// Events of static sites, which nearly all are, go from the record to their buffer through registers.
+    /// Stores the event of a record whose site is known, if its only session asks for nothing unusual and has space. Nearly all
+    /// records are such. Returns whether it did; otherwise nothing has happened, and [`route`](Self::route) decides.
     #[inline(always)]
+    pub fn put_usual<B: AsRef<[u8]> + AsMut<[u8]>>(
+        &self,
+        record: &RecordBytes<'_>,
+        origin: &Origin<'_>,
+        router: &mut Router<B>,
+        sessions: u64,
+    ) -> bool {
+        // Number 0 is no site and has no template.
+        let Some(Some(known)) = self.by_site.get(record.site() as usize) else { return false };
+        if known.registration != record.registration()
+            || u32::from(record.kind()) | u32::from(record.metadata_size()) != 0
+        {
+            return false;
+        }
+        let body = Body { user: record.user(), cpu: record.cpu(), payload: record.payload() };
+        router.put_shaped(sessions, &known.template.event(body, origin))
+    }
+
+    /// Routes an [`event`](Self::event) to sessions.
+    #[inline(never)]
     pub fn route<B: AsRef<[u8]> + AsMut<[u8]>>(
         &mut self,
         record: &Record<'_>,
@@ -219,28 +256,7 @@ impl Registrations {
         router: &mut Router<B>,
         to: Recipients,
     ) -> Given {
-        let routed = if is_usual(record) {
-            let Some(template) = self.find(record, sites) else { return Given::Hostile };
-            router.route_shaped_or_wait(to.sessions, to.patient, &template.event(record, origin))
-        } else {
-            std::hint::cold_path();
-            // Copies, so that the usual records need not be in memory.
-            let (record, origin) = (*record, *origin);
-            return self.route_unusual(&record, &origin, sites, router, to);
-        };
-        if routed.is_some() { Given::Routed } else { Given::NoRoom }
-    }
-
-    #[inline(never)]
-    fn route_unusual<B: AsRef<[u8]> + AsMut<[u8]>>(
-        &mut self,
-        record: &Record<'_>,
-        origin: &Origin<'_>,
-        sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
-        router: &mut Router<B>,
-        to: Recipients,
-    ) -> Given {
-        match self.unusual(record, origin, sites) {
+        match self.event(record, origin, sites) {
             Some(event) => match router.route_or_wait(to.sessions, to.patient, &event) {
                 Some(_) => Given::Routed,
                 None => Given::NoRoom,
@@ -249,20 +265,22 @@ impl Registrations {
         }
     }
 
-    /// The template of a record with a site; it becomes the last one.
-    #[inline]
+    /// The template of a record with a site; the site then has it.
     fn find(
         &mut self,
         record: &Record<'_>,
         sites: &mut dyn FnMut(u32) -> Option<Vec<u8>>,
     ) -> Option<&Template> {
-        let key = (record.site, record.registration);
-        if self.last.as_ref().is_none_or(|(last, _)| *last != key) {
-            let template = self.template(key, sites)?.clone();
-            self.last = Some((key, template));
+        let (index, registration) = (record.site as usize, record.registration);
+        let is_known = |known: &SiteTemplate| known.registration == registration;
+        if !self.by_site.get(index).is_some_and(|known| known.as_ref().is_some_and(is_known)) {
+            let template = self.template((record.site, registration), sites)?.clone();
+            if self.by_site.len() <= index {
+                self.by_site.resize_with(index + 1, || None);
+            }
+            self.by_site[index] = Some(SiteTemplate { template, registration });
         }
-        let (_, template) = self.last.as_ref()?;
-        Some(template)
+        Some(&self.by_site.get(index)?.as_ref()?.template)
     }
 
     #[inline(never)]
@@ -325,7 +343,7 @@ impl Registrations {
         }
         let (id, group, descriptor);
         if record.site != 0 && found.traits.is_empty() && found.metadata.is_empty() {
-            let (_, template) = self.last.as_ref()?;
+            let template = &self.by_site.get(record.site as usize)?.as_ref()?.template;
             let shape = &template.shape;
             (id, group, descriptor) = (shape.provider(), shape.group(), shape.descriptor());
             items.append(&template.items);

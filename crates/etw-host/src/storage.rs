@@ -15,32 +15,8 @@ use crate::output_file::Piece;
 /// Receives whole buffers, as they are in files.
 pub type Consumer = Box<dyn FnMut(&[u8]) + Send>;
 
-/// Memory of one session buffer: on the heap, or in the `.part` file.
-#[derive(Debug)]
-pub enum BufferMemory {
-    /// Memory of this process, which a crash loses.
-    Heap(Box<[u8]>),
-    /// Memory that outlives the process.
-    Mapped(etw_ring::Region),
-}
-
-impl AsRef<[u8]> for BufferMemory {
-    fn as_ref(&self) -> &[u8] {
-        match self {
-            BufferMemory::Heap(bytes) => bytes,
-            BufferMemory::Mapped(region) => region.as_ref(),
-        }
-    }
-}
-
-impl AsMut<[u8]> for BufferMemory {
-    fn as_mut(&mut self) -> &mut [u8] {
-        match self {
-            BufferMemory::Heap(bytes) => bytes,
-            BufferMemory::Mapped(region) => region.as_mut(),
-        }
-    }
-}
+/// Memory of one session buffer: on the heap, in the `.part` file, or in memory that the keeper holds.
+pub use etw_ring::Region as BufferMemory;
 
 /// A buffer on its way to a file.
 pub type Full = FullBuffer<BufferMemory>;

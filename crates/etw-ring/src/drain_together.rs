@@ -3,13 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::reader::{
-    DrainOptions, Drained, Reader, Record, put_first, second, time_of_drain, wait_for_writers,
+    DrainOptions, Drained, Reader, RecordSink, put_first, second, time_of_drain, wait_for_writers,
 };
 use crate::sys::{Barrier, Memory, RawClock};
 
@@ -68,7 +67,7 @@ pub fn drain_together(
     (clock, barrier): (RawClock, Barrier),
     Bounds { floor, limit }: Bounds,
     patience: Duration,
-    mut sink: impl FnMut(usize, &Record<'_>) -> ControlFlow<()>,
+    sink: &mut impl RecordSink,
 ) -> DrainedTogether {
     let mut no_barrier = false;
     let now = time_of_drain(clock, barrier, &mut no_barrier);
@@ -119,7 +118,7 @@ pub fn drain_together(
         };
         // A provider that changes its records' times during the drain cannot garble the order of other pools.
         pass.last = given;
-        one.reader.run(pass, until, &mut |record| sink(index, record));
+        one.reader.run(pass, until, index, sink);
         given = pass.last;
         if pass.out.stopped {
             together.stopped = true;

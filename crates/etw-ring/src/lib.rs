@@ -95,7 +95,8 @@ pub use drain_together::{
 pub use layout::Cause;
 #[cfg(not(loom))]
 pub use reader::{
-    DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, RegistrationLosses, SiteTable, Source,
+    DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, RecordBytes, RecordSink,
+    RegistrationLosses, SiteTable, Source,
 };
 #[cfg(not(loom))]
 pub use room::{FillRoom, Piece, Room};

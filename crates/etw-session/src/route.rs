@@ -111,27 +111,29 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
         self.can_take(mask & patient, event).then(|| self.route_to_many(mask, event))
     }
 
-    /// As [`route_or_wait`](Router::route_or_wait).
+    /// Stores an event in its only session, if that session asks for nothing unusual and its buffer has space. Returns whether it
+    /// did; otherwise nothing is counted, and [`route_or_wait`](Router::route_or_wait) decides.
     #[inline(always)]
+    pub fn put_shaped(&mut self, mask: u64, event: &Shaped<'_>) -> bool {
+        if mask.is_power_of_two()
+            && let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize]
+        {
+            return session.put_shaped(event);
+        }
+        false
+    }
+
+    /// [`put_shaped`](Router::put_shaped), then [`route_or_wait`](Router::route_or_wait).
+    #[inline]
     pub fn route_shaped_or_wait(
         &mut self,
         mask: u64,
         patient: u64,
         event: &Shaped<'_>,
     ) -> Option<Routed> {
-        if mask.is_power_of_two()
-            && let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize]
-            && session.put_shaped(event)
-        {
+        if self.put_shaped(mask, event) {
             return Some(Routed { stored: mask, ..Routed::default() });
         }
-        // A copy: what goes the short way need not be in memory.
-        let event = *event;
-        self.route_unusual(mask, patient, &event)
-    }
-
-    #[inline(never)]
-    fn route_unusual(&mut self, mask: u64, patient: u64, event: &Shaped<'_>) -> Option<Routed> {
         self.route_or_wait(mask, patient, &event.event())
     }
 

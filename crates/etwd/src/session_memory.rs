@@ -24,6 +24,5 @@ pub(crate) fn allocate_buffers(size: u32, count: u32) -> io::Result<(Vec<BufferM
         // Without a thread for it, pages are allocated when they are used.
         let _ = etw_host::spawn("etw-pages", move || pages.populate(POPULATED_SOON));
     }
-    let regions = regions.into_iter();
-    Ok((regions.map(BufferMemory::Mapped).collect(), descriptor))
+    Ok((regions, descriptor))
 }

@@ -1,6 +1,5 @@
 //! The round: pools are drained together, the batch becomes final in all of them, and full buffers go to storage and sinks.
 
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 use etw_ring::{
@@ -10,18 +9,12 @@ use etw_ring::{
 use etw_session::{Cause, Ledger, Loss, State};
 
 use super::pool::AttachedPool;
+use super::routing::{RoundEnd, Routing, RoutingParts};
 use super::session::{BufferWait, BufferedSession, HostedSession, Sink};
-use super::source::{Until, route_until};
+use super::source::Until;
 use super::{Engine, losses};
 use crate::clock::Pair;
-use crate::registrations::{Given, Origin, Recipients};
 
-/// Bytes of records that one round routes at most.
-const ROUND_SIZE: i64 = 8 << 20;
-/// After so many bytes of records a round looks whether it should end.
-const LOOK_SIZE: i64 = 128 << 10;
-/// Bytes that a record counts beside its payload.
-const RECORD_SIZE: i64 = 40;
 /// How long the drain waits for a session's buffers, as long as every program finds half of its pool free. After that the
 /// session loses events.
 pub(super) const BUFFER_PATIENCE: Duration = Duration::from_millis(100);
@@ -66,10 +59,10 @@ impl<S: Sink> Engine<S> {
     /// Events of the system merge here: pools are drained up to the watermark of the sources.
     fn drain(&mut self, patience: Duration) -> (DrainedTogether, bool) {
         let patient = self.patient_sessions();
-        // A host that drains for a request does not stop for the next one.
-        let is_interruptible = patience.is_zero();
         let limit = self.poll_sources();
         let mut sources = std::mem::take(&mut self.sources);
+        let (clock, barrier) = (self.clock, self.barrier);
+        let watermark = self.watermark;
         let Engine { readers, pools, router, map, interrupt, deadline, .. } = self;
         let alive: Vec<_> = pools.iter().map(liveness).collect();
         let mut participants: Vec<_> = readers
@@ -86,75 +79,25 @@ impl<S: Sink> Engine<S> {
                 Participant::new(reader, options)
             })
             .collect();
-        // Bytes until the next look, the first of which comes with the first record; bytes until the round's end.
-        let (mut until_look, mut until_end) = (0, ROUND_SIZE);
-        let mut is_blocked = false;
-        let mut is_observed = false;
-        let (clock, barrier) = (self.clock, self.barrier);
-        let watermark = self.watermark;
-        let mut sink = |at: usize, record: &etw_ring::Record<'_>| {
-            until_look -= RECORD_SIZE + record.payload.len() as i64;
-            if until_look < 0 {
-                std::hint::cold_path();
-                if !std::mem::replace(&mut is_observed, true) {
-                    // The watermark is known: every record lies before this pair.
-                    map.observe(Pair::now(clock));
-                } else if until_end <= 0
-                    || is_interruptible && interrupt()
-                    || deadline.is_some_and(|deadline| Instant::now() >= deadline)
-                {
-                    return ControlFlow::Break(());
-                }
-                until_look = LOOK_SIZE;
-                until_end -= LOOK_SIZE;
-            }
-            let until = Until { time: map.qpc(record.time), is_end: false };
-            if !sources.is_empty() && route_until(&mut sources, router, patient, until).is_break() {
-                is_blocked = true;
-                return ControlFlow::Break(());
-            }
-            let Some(pool) = pools.get_mut(at) else { return ControlFlow::Continue(()) };
-            let sessions = pool.slots.sessions_of(record.sessions, record.epoch);
-            if sessions == 0 {
-                // Its sessions have ended; their losses were counted when they gave the slot up.
-                return ControlFlow::Continue(());
-            }
-            let thread_id = pool.thread_ids.translate(record.tid);
-            let AttachedPool { registrations, sites, facts, process_id, hostile, .. } = pool;
-            let mut lookup = |id: u32| sites.get(id).map(<[u8]>::to_vec);
-            let origin = Origin {
-                time: map.qpc(record.time),
-                raw: Some(record.time as i64),
-                process_id: *process_id,
-                thread_id,
-                process: Some(&*facts),
-            };
-            let to = Recipients { sessions, patient };
-            match registrations.route(record, &origin, &mut lookup, router, to) {
-                Given::Routed => ControlFlow::Continue(()),
-                Given::NoRoom => {
-                    is_blocked = true;
-                    ControlFlow::Break(())
-                }
-                Given::Hostile => {
-                    *hostile += 1;
-                    ControlFlow::Continue(())
-                }
-            }
-        };
+        // A host that drains for a request does not stop for the next one.
+        let interrupt = patience.is_zero().then_some(&**interrupt as &dyn Fn() -> bool);
+        let end = RoundEnd { interrupt, deadline: *deadline };
+        let parts = RoutingParts { pools, router, sources: &mut sources, map };
+        let mut routing = Routing::new(parts, clock, patient, end);
         let clocks = (clock, barrier);
         let bounds = Bounds { floor: watermark, limit };
-        let mut drained = drain_together(&mut participants, clocks, bounds, patience, &mut sink);
+        let mut drained = drain_together(&mut participants, clocks, bounds, patience, &mut routing);
         let now = Instant::now();
-        for (pool, one) in pools.iter_mut().zip(&mut participants) {
+        for (pool, one) in routing.pools.iter_mut().zip(&mut participants) {
             update_pool(pool, one, &drained, now);
         }
         drop(participants);
-        let until = Until { time: map.qpc(drained.watermark) - 1, is_end: !drained.stopped };
-        if !is_blocked && route_until(&mut sources, router, patient, until).is_break() {
-            is_blocked = true;
+        let time = routing.map.qpc(drained.watermark) - 1;
+        let until = Until { time, is_end: !drained.stopped };
+        if !routing.is_blocked && routing.route_sources(until).is_break() {
             drained.stopped = true;
         }
+        let Routing { is_blocked, is_observed, .. } = routing;
         self.sources = sources;
         if !is_observed {
             // The line follows the clock while nothing comes: the next records begin on it.

@@ -137,14 +137,15 @@ impl SlotTable {
     }
 
     /// The engine's sessions that a record's mask of slots names, a bit each.
-    #[inline]
     pub(super) fn sessions_of(&mut self, mask: u8, epoch: u16) -> u64 {
-        match self.last {
-            Some((last_mask, last_epoch, sessions)) if (last_mask, last_epoch) == (mask, epoch) => {
-                sessions
-            }
-            _ => self.find_sessions(mask, epoch),
-        }
+        self.last_sessions(mask, epoch).unwrap_or_else(|| self.find_sessions(mask, epoch))
+    }
+
+    /// The sessions of a mask and epoch that are those of the last record.
+    #[inline(always)]
+    pub(super) fn last_sessions(&self, mask: u8, epoch: u16) -> Option<u64> {
+        let (last_mask, last_epoch, sessions) = self.last?;
+        ((last_mask, last_epoch) == (mask, epoch)).then_some(sessions)
     }
 
     #[inline(never)]

@@ -61,8 +61,7 @@ impl SessionMemory {
                 _ => StartError::File { path: path.clone(), source: error },
             })?;
             let NewPart { part, control, segment, buffers } = new;
-            let buffers = buffers.into_regions(size).into_iter();
-            let buffers = buffers.map(BufferMemory::Mapped).collect();
+            let buffers = buffers.into_regions(size);
             return Ok(SessionMemory {
                 part: UnstartedPart(Some(part)),
                 control,
@@ -70,12 +69,11 @@ impl SessionMemory {
                 buffers,
             });
         }
-        let heap = |_| BufferMemory::Heap(vec![0; size].into_boxed_slice());
         Ok(SessionMemory {
             part: UnstartedPart(None),
             control: process_memory(Control::SIZE)?,
             segment: process_memory(pool.memory_size())?,
-            buffers: (0..count).map(heap).collect(),
+            buffers: (0..count).map(|_| BufferMemory::heap(size)).collect::<Result<_, _>>()?,
         })
     }
 }

@@ -126,7 +126,7 @@ fn insert(engine: &mut Engine<()>, slot: usize, buffer_count: u32, consumer: etw
     let prepared = setup::prepare(&config, engine.clock(), slot as u16 + 1).unwrap();
     let clock = setup::event_clock(&prepared.facts);
     let host = HostFacts { clock, ..prepared.host };
-    let buffers = (0..buffer_count).map(|_| BufferMemory::Heap(vec![0; 8192].into())).collect();
+    let buffers = (0..buffer_count).map(|_| BufferMemory::heap(8192).unwrap()).collect();
     let mut session = Session::new(&config, host, buffers).unwrap();
     session.enable(PROVIDER, EnableInfo::default());
     let storage = Storage::start(Destination::Consumer(consumer)).unwrap();

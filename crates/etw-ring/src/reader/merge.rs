@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
-use super::pass::{Pass, add};
-use super::record::Header;
+use super::pass::{Pass, Tally, add};
+use super::record::{Header, RecordBytes};
 use super::stream::Stream;
-use super::{Drained, Reader, Record};
+use super::{Drained, Reader, RecordSink};
 use crate::layout::*;
 
 /// The reason why the merge leaves a stream.
@@ -34,14 +34,67 @@ pub(crate) fn put_first<T: Ord>(heap: &mut BinaryHeap<T>, value: T) {
     }
 }
 
+/// A stream's turn in the merge: it gives its records until another stream's record comes first.
+struct Turn<'p> {
+    /// The index of the pool.
+    pool: usize,
+    watermark: u64,
+    until: u64,
+    /// Time and sequence number of the next record of the other streams.
+    limit: Option<(u64, u32)>,
+    /// Before this time, nothing ends the turn.
+    near: u64,
+    /// An earlier record is a late commit, or has a time that the provider made up.
+    floor: u64,
+    last: &'p mut u64,
+    drained: &'p mut Tally,
+    out: &'p mut Drained,
+}
+
+impl Turn<'_> {
+    /// The end of the turn, if a record of this time and number has to wait.
+    #[inline(always)]
+    fn end_at(&self, time: u64, seq: u32) -> Option<End> {
+        if time < self.near {
+            return None;
+        }
+        if time >= self.watermark {
+            return Some(End::Empty);
+        }
+        let waits = time > self.until || self.limit.is_some_and(|limit| (time, seq) > limit);
+        waits.then_some(End::NotYet(time, seq))
+    }
+
+    /// Counts a record that the sink has taken.
+    #[inline(always)]
+    fn count(&mut self, record: &RecordBytes<'_>) {
+        (*self.last, self.floor) = (record.time(), record.time());
+        self.drained.count(record.sessions());
+        self.out.size += record.size() as u64;
+    }
+
+    #[cold]
+    fn count_late(&mut self, record: &RecordBytes<'_>, late: &mut [u64; SESSIONS]) {
+        self.out.late += 1;
+        add(late, record.sessions(), 1);
+    }
+}
+
+/// [`RecordSink::take`] without another copy of its code.
+#[inline(never)]
+fn take(sink: &mut impl RecordSink, pool: usize, record: &RecordBytes<'_>) -> ControlFlow<()> {
+    sink.take(pool, record)
+}
+
 impl Reader {
-    /// The k-way merge: the streams' records by time and sequence number, up to the watermark and to `until`. If the sink refuses a
-    /// record, the record's time becomes the watermark.
+    /// The k-way merge: the streams' records by time and sequence number, up to the watermark and to `until`. The sink gets them with
+    /// the index of their pool. If it refuses a record, the record's time becomes the watermark.
     pub(crate) fn run(
         &mut self,
         pass: &mut Pass,
         until: u64,
-        sink: &mut impl FnMut(&Record<'_>) -> ControlFlow<()>,
+        pool: usize,
+        sink: &mut impl RecordSink,
     ) {
         let Pass { streams, heap, window, spare, watermark, last, drained, out, .. } = pass;
         while let Some(&Reverse((time, seq, index))) = heap.peek() {
@@ -49,73 +102,41 @@ impl Reader {
                 break;
             }
             let stream = &mut streams[index];
-            if stream.window.is_empty() {
-                stream.window = spare.pop().unwrap_or_default();
-                stream.filled = 0;
-            }
             let limit = second(heap).map(|Reverse((time, seq, _))| (*time, *seq));
-            // Before this time, none of the conditions below can end the stream.
             let near = limit.map_or(u64::MAX, |(time, _)| time);
-            let near = near.min(until.saturating_add(1)).min(*watermark);
-            // An earlier record is a late commit, or has a time that the provider made up.
-            let mut floor = self.watermark.max(*last);
-            let overflow = !stream.refs.is_empty();
-            let mut expected = match stream.expected {
-                Some(expected) => expected,
-                None => self.expected(stream.slot, seq),
+            let mut turn = Turn {
+                pool,
+                watermark: *watermark,
+                until,
+                limit,
+                near: near.min(until.saturating_add(1)).min(*watermark),
+                floor: self.watermark.max(*last),
+                last,
+                drained,
+                out,
             };
-            let end = loop {
-                let (header, payload) = match stream.whole() {
-                    Some(whole) => whole,
-                    None if !overflow => {
-                        if self.peek(stream, *window, out).is_none() {
-                            break End::Empty;
-                        }
-                        // Now the window holds the whole record.
-                        continue;
-                    }
-                    None => match self.peek_overflow(stream, out) {
-                        Some(whole) => whole,
-                        None => break End::Empty,
-                    },
+            let end = if stream.refs.is_empty() {
+                if stream.window.is_empty() {
+                    stream.window = spare.pop().unwrap_or_default();
+                    stream.filled = 0;
+                }
+                let expected = match stream.expected {
+                    Some(expected) => expected,
+                    None => self.expected(stream.slot, seq),
                 };
-                let (time, seq) = (header.time(), header.seq());
-                if time >= near {
-                    if time >= *watermark {
+                stream.expected = Some(expected);
+                loop {
+                    if let Some(end) = self.run_window(stream, &mut turn, sink) {
+                        break end;
+                    }
+                    if self.peek(stream, *window, turn.out).is_none() {
                         break End::Empty;
                     }
-                    if time > until || limit.is_some_and(|limit| (time, seq) > limit) {
-                        break End::NotYet(time, seq);
-                    }
+                    // Now the window holds the whole record.
                 }
-                let size = record_size(payload.len());
-                let record = header.record(payload, overflow);
-                if time < floor {
-                    std::hint::cold_path();
-                    out.late += 1;
-                    add(&mut self.late, record.sessions, 1);
-                } else {
-                    let sessions = record.sessions;
-                    if sink(&record).is_break() {
-                        break End::Refused(time);
-                    }
-                    (*last, floor) = (time, time);
-                    drained.count(sessions);
-                    out.size += size as u64;
-                }
-                if overflow {
-                    self.step_overflow(stream, seq);
-                } else {
-                    if seq != expected {
-                        // Numbers fall only in a provider that makes them up.
-                        let gap = seq.wrapping_sub(expected);
-                        self.gaps += if gap < 1 << 31 { u64::from(gap) } else { 0 };
-                    }
-                    expected = seq.wrapping_add(1);
-                    stream.at += size as u32;
-                }
+            } else {
+                self.run_overflow(stream, &mut turn, sink)
             };
-            stream.expected = Some(expected);
             match end {
                 End::Empty => {
                     self.expect(stream);
@@ -129,6 +150,70 @@ impl Reader {
                     return;
                 }
             }
+        }
+    }
+
+    /// Gives the records that are whole in a stream's window. `None`: the next record is not.
+    #[inline(always)]
+    fn run_window(
+        &mut self,
+        stream: &mut Stream,
+        turn: &mut Turn<'_>,
+        sink: &mut impl RecordSink,
+    ) -> Option<End> {
+        let mut rest = stream.rest();
+        let size = rest.len();
+        let mut expected = stream.expected.unwrap_or_default();
+        let end = loop {
+            let Some(record) = RecordBytes::read(rest, false) else { break None };
+            let (time, seq) = (record.time(), record.seq());
+            if let Some(end) = turn.end_at(time, seq) {
+                break Some(end);
+            }
+            if time < turn.floor {
+                turn.count_late(&record, &mut self.late);
+            } else {
+                if sink.take(turn.pool, &record).is_break() {
+                    break Some(End::Refused(time));
+                }
+                turn.count(&record);
+            }
+            if seq != expected {
+                // Numbers fall only in a provider that makes them up.
+                let gap = seq.wrapping_sub(expected);
+                self.gaps += if gap < 1 << 31 { u64::from(gap) } else { 0 };
+            }
+            expected = seq.wrapping_add(1);
+            rest = rest.get(record.size()..).unwrap_or(&[]);
+        };
+        stream.at += (size - rest.len()) as u32;
+        stream.expected = Some(expected);
+        end
+    }
+
+    /// Gives the records of overflow chunks.
+    #[inline(never)]
+    fn run_overflow(
+        &mut self,
+        stream: &mut Stream,
+        turn: &mut Turn<'_>,
+        sink: &mut impl RecordSink,
+    ) -> End {
+        loop {
+            let Some(record) = self.peek_overflow(stream, turn.out) else { return End::Empty };
+            let (time, seq) = (record.time(), record.seq());
+            if let Some(end) = turn.end_at(time, seq) {
+                return end;
+            }
+            if time < turn.floor {
+                turn.count_late(&record, &mut self.late);
+            } else {
+                if take(sink, turn.pool, &record).is_break() {
+                    return End::Refused(time);
+                }
+                turn.count(&record);
+            }
+            self.step_overflow(stream, seq);
         }
     }
 
@@ -166,7 +251,8 @@ impl Reader {
         out: &mut Drained,
     ) -> Option<Header> {
         if !stream.refs.is_empty() {
-            return self.peek_overflow(stream, out).map(|(header, _)| header);
+            let record = self.peek_overflow(stream, out)?;
+            return Some(record.header());
         }
         let left = stream.end - stream.at;
         if left == 0 {

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::sync::atomic::Ordering;
 
-use super::record::{Header, le64};
+use super::record::{Header, RecordBytes, le64};
 use super::stream::{COPIES, Collected, Copied, Ref, Stream};
 use super::{Drained, Reader};
 use crate::layout::*;
@@ -213,7 +213,7 @@ impl Reader {
         &mut self,
         stream: &'s mut Stream,
         out: &mut Drained,
-    ) -> Option<(Header, &'s [u8])> {
+    ) -> Option<RecordBytes<'s>> {
         let Stream { refs, next_ref, copies, .. } = stream;
         while let Some(r) = refs.get(*next_ref).copied() {
             let (segment, base) = self.position(r.unit);
@@ -227,14 +227,10 @@ impl Reader {
                 }
             };
             let whole = copies[at].get(source, base, (r.offset, r.room), r.end);
-            if let Some(head) = whole.first_chunk() {
-                let header = Header::read(head);
-                if header.record_size(r.room).is_some() && header.time() == r.time {
-                    // The copy stays valid until the next `get`.
-                    let start = (r.offset - copies[at].at) as usize + RECORD_HEADER_SIZE;
-                    let payload = copies[at].bytes.get(start..start + header.size() as usize)?;
-                    return Some((header, payload));
-                }
+            if RecordBytes::read(whole, true).is_some_and(|record| record.time() == r.time) {
+                // The copy stays valid until the next `get`.
+                let start = (r.offset - copies[at].at) as usize;
+                return RecordBytes::read(copies[at].bytes.get(start..)?, true);
             }
             // The record was valid when it was collected, and the provider has changed it since.
             out.hostile += 1;

@@ -123,7 +123,7 @@ impl Reader {
         });
         let watermark = self.watermark_of(now, bound);
         let mut pass = self.begin(watermark, options, out);
-        self.run(&mut pass, u64::MAX, &mut sink);
+        self.run(&mut pass, u64::MAX, 0, &mut |_: usize, record: &Record<'_>| sink(record));
         self.end(pass, options)
     }
 

@@ -1,6 +1,5 @@
 //! Streams of the merge: the records of one chunk, or of all overflow chunks, read through a window.
 
-use super::record::Header;
 use super::{Drained, Source};
 
 /// The streams of a drain, while they are collected from chunks.
@@ -37,16 +36,12 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// The next record, if all of it is in the window.
-    #[inline(always)]
-    pub(super) fn whole(&self) -> Option<(Header, &[u8])> {
+    /// The bytes in the window from the next record on.
+    #[inline]
+    pub(super) fn rest(&self) -> &[u8] {
         let at = self.at.wrapping_sub(self.window_at) as usize;
         // `filled` ends at the chunk's end at most, far below 4 GiB.
-        let rest = self.window.get(at..self.filled)?;
-        let (head, payload) = rest.split_first_chunk()?;
-        let header = Header::read(head);
-        header.record_size(rest.len() as u32)?;
-        Some((header, payload.get(..header.size() as usize)?))
+        self.window.get(at..self.filled).unwrap_or(&[])
     }
 
     pub(super) fn give_back(&mut self) -> Vec<u8> {
