@@ -57,7 +57,8 @@ fn check(trace: TraceFile, is_json: bool) -> (String, bool) {
         );
         let object = serde_json::json!({
             "file": trace.path().to_string_lossy(), "sound": damage.is_empty(), "records": count,
-            "buffers": trace.totals().buffers, "notes": files::notes_and_losses(trace),
+            "buffers": (!trace.is_translated()).then_some(trace.totals().buffers),
+            "notes": files::notes_and_losses(trace),
             "out_of_order": records.out_of_order(0),
             "damage": places.collect::<Vec<_>>(), "damage_count": damage.count(),
         });
@@ -68,10 +69,13 @@ fn check(trace: TraceFile, is_json: bool) -> (String, bool) {
     } else {
         format!("damaged in {} {}", damage.count(), plural(damage.count(), "place", "places"))
     };
-    let mut text = format!(
-        "{path}: {verdict}, {count} records in {} buffers were read\n",
-        trace.totals().buffers
-    );
+    let mut text = match trace.is_translated() {
+        true => format!("{path}: {verdict}, {count} records were read\n"),
+        false => {
+            let buffers = trace.totals().buffers;
+            format!("{path}: {verdict}, {count} records in {buffers} buffers were read\n")
+        }
+    };
     // Writing to a String cannot fail.
     for note in files::notes_and_losses(trace) {
         let _ = writeln!(text, "  note: {note}");

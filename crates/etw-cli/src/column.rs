@@ -7,7 +7,7 @@ use etw_types::{EventRecord, FileTime, HeaderType, Level};
 use std::borrow::Cow;
 
 /// Names of header values, and what each is.
-pub const HEADER_COLUMNS: [(&str, &str); 20] = [
+pub const HEADER_COLUMNS: [(&str, &str); 22] = [
     ("time", "time of the event"),
     ("provider", "name of the provider, or its GUID"),
     ("event", "name of the event, or its id and version"),
@@ -28,6 +28,8 @@ pub const HEADER_COLUMNS: [(&str, &str); 20] = [
     ("message", "the event's message"),
     ("header", "kind of the record's header"),
     ("size", "bytes of the payload"),
+    ("channel_name", "name of the channel, in event logs"),
+    ("record_id", "number of the record, in event logs"),
 ];
 
 /// A named value of a record.
@@ -164,6 +166,8 @@ fn header(name: &str, row: &Row<'_>) -> Option<Cell> {
         "message" => Some(Cell::Text(decoded.message(record, row.style)?)),
         "header" => text(record.header.name()),
         "size" => number(record.payload.len() as i128),
+        "channel_name" => text(record.log_item()?.channel),
+        "record_id" => number(record.log_item()?.record_id.into()),
         _ => None,
     }
 }

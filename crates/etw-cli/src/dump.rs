@@ -1,7 +1,6 @@
 //! `etw dump`
 
 use crate::column::Column;
-use crate::event_log;
 use crate::files;
 use crate::format::{Format, Options, View};
 use crate::join::Names;
@@ -157,38 +156,8 @@ impl Arguments {
     }
 }
 
-/// Event logs have their own records, and none of the options that work on those of traces.
-fn dump_event_logs(arguments: &Arguments, logs: usize) -> Result<Outcome, Failure> {
-    let usage = |what: &str| Err(Failure::Usage(format!("dump: {what}")));
-    if logs < arguments.files.len() {
-        return usage("event logs and traces cannot be merged yet; dump them one after the other");
-    }
-    if arguments.filter.is_given() {
-        return usage("--where does not read event logs yet; use etw log query FILE XPATH");
-    }
-    let others = arguments.join
-        || arguments.raw
-        || arguments.from.is_some()
-        || arguments.to.is_some()
-        || arguments.tail.is_some()
-        || !arguments.columns.is_empty()
-        || !arguments.fields.is_empty();
-    if others {
-        return usage("event logs have the options --format, --json, -n, -o and --force");
-    }
-    if let Some(output) = &arguments.output {
-        arguments.replace.check(output)?;
-    }
-    let output = arguments.output.as_deref();
-    event_log::dump(arguments.format(), arguments.limit, output, &arguments.files)
-}
-
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     arguments.check()?;
-    let logs = arguments.files.iter().filter(|file| event_log::is_event_log(file)).count();
-    if logs > 0 {
-        return dump_event_logs(arguments, logs);
-    }
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let threads = match arguments.threads {

@@ -1,11 +1,16 @@
-//! `etw log`, and `etw dump` of event logs (`.evtx`).
+//! `etw log`: event logs (`.evtx`) shown, queried and described.
 
+use crate::format::{FileFacts, Format, Options};
 use crate::output::{Failure, Outcome, Output};
-use clap::{Args, Subcommand, ValueEnum};
+use crate::schemas::Schemas;
+use clap::{Args, Subcommand};
+use etw_decode::Decoder;
+use etw_etl::record::RecordContext;
+use etw_eventlog::translate::Translator;
 use etw_evtx::chunk::Chunk;
 use etw_evtx::query::{Query, QueryList};
-use etw_evtx::{Damage, Log, Record, json};
-use etw_types::{FileTime, Level};
+use etw_evtx::{Damage, Log, Record};
+use etw_types::{Clock, ClockType, FileTime};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -27,23 +32,11 @@ enum LogCommand {
     Info(InfoArguments),
 }
 
-/// Form of the output
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum LogFormat {
-    /// A line for each record
-    #[default]
-    Text,
-    /// An object for each record
-    Json,
-    /// The XML of Windows, a line for each record
-    Xml,
-}
-
 #[derive(Args, Default)]
 struct Printing {
     /// Form of the output
     #[arg(long, value_enum, default_value = "text")]
-    format: LogFormat,
+    format: Format,
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
@@ -59,6 +52,14 @@ struct Printing {
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    schemas: Schemas,
+}
+
+impl Printing {
+    fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.format }
+    }
 }
 
 #[derive(Args)]
@@ -100,36 +101,6 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
         LogCommand::Info(arguments) => info(arguments),
     }
-}
-
-/// Whether a file is an event log, by its first bytes.
-pub fn is_event_log(path: &Path) -> bool {
-    use std::io::Read;
-    let mut start = [0; 8];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut start));
-    read.is_ok() && &start == b"ElfFile\0"
-}
-
-/// `etw dump` of event logs.
-pub fn dump(
-    format: crate::format::Format,
-    limit: Option<u64>,
-    output: Option<&Path>,
-    files: &[PathBuf],
-) -> Result<Outcome, Failure> {
-    use crate::format::Format;
-    let format = match format {
-        Format::Text => LogFormat::Text,
-        Format::Json => LogFormat::Json,
-        Format::Xml => LogFormat::Xml,
-        Format::Csv => {
-            let text = "dump: event logs have the formats text, json and xml";
-            return Err(Failure::Usage(text.into()));
-        }
-    };
-    let output = output.map(Path::to_owned);
-    let printing = Printing { format, limit, output, ..Printing::default() };
-    print(&printing, files, &Selection::All)
 }
 
 /// The records that are printed.
@@ -190,7 +161,7 @@ impl Source {
     }
 
     /// Reads chunks until a selected record is ready.
-    fn fill(&mut self, what: &Job<'_>) -> Result<(), Failure> {
+    fn fill(&mut self, what: &mut Job<'_>) -> Result<(), Failure> {
         while self.ready.is_empty() {
             let Some(index) = self.chunks.pop() else { return Ok(()) };
             let location = self.log.chunks()[index];
@@ -207,7 +178,7 @@ impl Source {
         Ok(())
     }
 
-    fn print_chunk(&mut self, chunk: &mut Chunk, what: &Job<'_>) {
+    fn print_chunk(&mut self, chunk: &mut Chunk, what: &mut Job<'_>) {
         while let Some(record) = chunk.next() {
             let printed = what.selection.matches(&record, what.now).and_then(|matches| {
                 if !matches {
@@ -230,36 +201,59 @@ struct Job<'a> {
     printing: &'a Printing,
     selection: &'a Selection,
     now: FileTime,
+    translator: Translator,
+    decoder: Decoder,
+    options: Options,
 }
 
-impl Job<'_> {
-    fn format(&self, record: &Record<'_>) -> Result<String, etw_evtx::Error> {
-        match if self.printing.json { LogFormat::Json } else { self.printing.format } {
-            LogFormat::Xml => record.to_xml().map(|xml| xml + "\n"),
-            LogFormat::Json => json_line(record),
-            LogFormat::Text => text_line(record),
+impl<'a> Job<'a> {
+    fn new(printing: &'a Printing, selection: &'a Selection) -> Result<Job<'a>, Failure> {
+        let mut decoder = Decoder::new();
+        decoder.set_catalog(printing.schemas.load()?);
+        decoder.set_own_catalog(crate::schemas::own());
+        let options = Options::of(printing.format());
+        let translator = Translator::new();
+        Ok(Job { printing, selection, now: now(), translator, decoder, options })
+    }
+
+    fn format(&mut self, record: &Record<'_>) -> Result<String, etw_evtx::Error> {
+        if self.options.format == Format::Xml {
+            return record.to_xml().map(|xml| xml + "\n");
         }
+        let (bytes, _) = self.translator.stored(record)?;
+        let Ok(event) = etw_etl::record::parse(bytes, &RecordContext::default()) else {
+            unreachable!("the translator gives whole events");
+        };
+        let decoded = self.decoder.decode(&event);
+        let mut out = Vec::new();
+        let file = FileFacts { clock: FILE_TIMES, timer_resolution: 0 };
+        self.options.write(&mut out, &event, &decoded, &file);
+        Ok(String::from_utf8_lossy(&out).into_owned())
     }
 }
+
+/// Times of logs are FILETIMEs.
+const FILE_TIMES: Clock =
+    Clock { kind: ClockType::SYSTEM, start: FileTime(0), raw_start: 0, frequency: 10_000_000 };
 
 fn print(
     printing: &Printing,
     files: &[PathBuf],
     selection: &Selection,
 ) -> Result<Outcome, Failure> {
-    let now = now();
-    let job = Job { printing, selection, now };
+    let mut job = Job::new(printing, selection)?;
     let mut sources: Vec<Source> =
         files.iter().map(|file| Source::open(file, printing)).collect::<Result<_, _>>()?;
     let mut output = Output::open_paged(printing.output.as_deref(), files)?;
-    let is_xml = !printing.json && printing.format == LogFormat::Xml;
-    if is_xml {
-        output.write(b"<Events>\n")?;
+    let is_xml = printing.format() == Format::Xml;
+    match is_xml {
+        true => output.write(b"<Events>\n")?,
+        false => output.write(job.options.prologue().as_bytes())?,
     }
     let mut left = printing.limit.unwrap_or(u64::MAX);
     while left > 0 {
         for source in &mut sources {
-            source.fill(&job)?;
+            source.fill(&mut job)?;
         }
         let times = sources.iter().enumerate();
         let times = times.filter_map(|(index, source)| Some((source.ready.last()?.0, index)));
@@ -271,9 +265,7 @@ fn print(
         output.write(text.as_bytes())?;
         left -= 1;
     }
-    if is_xml {
-        output.write(b"</Events>\n")?;
-    }
+    output.write(job.options.epilogue().as_bytes())?;
     output.finish()?;
     let mut outcome = Outcome::Done;
     for source in &sources {
@@ -295,80 +287,6 @@ fn print(
 fn now() -> FileTime {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     FileTime(FileTime::UNIX_EPOCH.0 + since.map_or(0, |since| (since.as_nanos() / 100) as i64))
-}
-
-/// The values of the event beside `System`, as one object.
-fn fields(record: &Record<'_>) -> Result<String, etw_evtx::Error> {
-    let mut out = String::new();
-    match record.data().first() {
-        Some((element, content)) => json::push_data(&mut out, element, *content)?,
-        None => out.push_str("{}"),
-    }
-    Ok(out)
-}
-
-/// A record as an object with the keys of a trace's records, and those of logs.
-fn json_line(record: &Record<'_>) -> Result<String, etw_evtx::Error> {
-    let system = record.system();
-    let text = |value: Option<String>| match value {
-        Some(value) => serde_json::Value::from(value).to_string(),
-        None => "null".to_owned(),
-    };
-    fn number(value: Option<impl Into<u64>>) -> String {
-        value.map_or_else(|| "null".to_owned(), |value| value.into().to_string())
-    }
-    let time = system.time().unwrap_or(record.time());
-    let mut line = format!(
-        "{{\"header\":\"EVTX\",\"timestamp\":\"{time}\",\"raw_timestamp\":{},\"cpu\":null,\"pid\":{},\"tid\":{},\
-         \"provider\":{},\"provider_name\":{},\"event\":null,\"id\":{},\"version\":{},\"level\":{},\"opcode\":{},\
-         \"channel\":null,\"task\":{},\"keyword\":{},\"activity_id\":{}",
-        time.0,
-        number(system.process_id()),
-        number(system.thread_id()),
-        text(system.provider().map(|id| id.to_string())),
-        text(system.provider_name()),
-        number(system.event_id()),
-        number(system.version()),
-        number(system.level()),
-        number(system.opcode()),
-        number(system.task()),
-        text(system.keywords().map(|keyword| format!("{keyword:#018x}"))),
-        text(system.activity().map(|id| id.to_string())),
-    );
-    if let Some(related) = system.related_activity() {
-        let _ = write!(line, ",\"related_activity_id\":\"{related}\"");
-    }
-    let _ = write!(
-        line,
-        ",\"decoded\":\"evtx\",\"record_id\":{},\"channel_name\":{},\"computer\":{}",
-        system.record_id().unwrap_or(record.id()),
-        text(system.channel()),
-        text(system.computer()),
-    );
-    if let Some(user) = system.user() {
-        let _ = write!(line, ",\"user\":{}", text(Some(user)));
-    }
-    let _ = write!(line, ",\"fields\":{}}}", fields(record)?);
-    line.push('\n');
-    Ok(line)
-}
-
-fn text_line(record: &Record<'_>) -> Result<String, etw_evtx::Error> {
-    let system = record.system();
-    let time = system.time().unwrap_or(record.time());
-    let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".into());
-    let level = match system.level().map(Level) {
-        Some(level) => level.name().map_or_else(|| level.0.to_string(), str::to_owned),
-        None => "-".into(),
-    };
-    Ok(format!(
-        "{time} {} {} {} {level} {} {}\n",
-        or_dash(system.channel()),
-        or_dash(system.provider_name()),
-        or_dash(system.event_id().map(|id| id.to_string())),
-        or_dash(system.computer()),
-        fields(record)?,
-    ))
 }
 
 fn info(arguments: &InfoArguments) -> Result<Outcome, Failure> {

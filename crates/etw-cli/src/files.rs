@@ -3,14 +3,18 @@
 use crate::output::Outcome;
 use etw_etl::DamageLog;
 use etw_etl::read::{Records, TraceFile};
+use etw_eventlog::trace::is_event_log;
 use etw_host::leftover::Overlay;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Opens a trace; with it, what a killed program left in `FILE.part` beside it.
+/// Opens a trace or an event log; with a trace, what a killed program left in `FILE.part` beside it.
 pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
     let path = path.as_ref();
     let name = path.display();
+    if is_event_log(path) {
+        return etw_eventlog::trace::open(path);
+    }
     match Overlay::open(path) {
         Ok(None) => TraceFile::open(path),
         Ok(Some((overlay, left))) => {

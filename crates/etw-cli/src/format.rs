@@ -85,6 +85,11 @@ pub struct FileFacts {
 }
 
 impl Options {
+    /// The options of commands that have none but the format.
+    pub fn of(format: Format) -> Options {
+        Options { format, raw: false, style: Style::default(), names: None, view: View::default() }
+    }
+
     /// The text before the first record.
     pub fn prologue(&self) -> String {
         if !self.view.columns.is_empty() {

@@ -88,7 +88,8 @@ fn put_trace(html: &mut String, counted: &Counted) {
         let class = if is_bad { " class=\"bad\"" } else { "" };
         let _ = writeln!(html, "<tr><th>{name}</th><td{class}>{}</td></tr>", escape(&value));
     };
-    if let Some(header) = trace.header() {
+    let session = trace.header().filter(|_| !trace.is_translated());
+    if let Some(header) = session {
         let [major, minor, ..] = header.version;
         let build = header.provider_version;
         fact("Session", header.logger_name.clone(), false);
@@ -113,7 +114,11 @@ fn put_trace(html: &mut String, counted: &Counted) {
         fact("Lost", format!("{count}: {origin}"), true);
     }
     let totals = trace.totals();
-    fact("Content", format!("{} records in {} buffers", counted.total, totals.buffers), false);
+    let content = match trace.is_translated() {
+        true => format!("{} records", counted.total),
+        false => format!("{} records in {} buffers", counted.total, totals.buffers),
+    };
+    fact("Content", content, false);
     for note in files::notes(trace) {
         fact("Note", note, false);
     }

@@ -19,11 +19,6 @@ pub struct WhereOption {
 }
 
 impl WhereOption {
-    /// Whether there is an expression.
-    pub fn is_given(&self) -> bool {
-        self.expression.is_some()
-    }
-
     /// Compiles the expression; `+1.5s` counts from `start`.
     pub fn compile(&self, start: FileTime) -> Result<Option<Filter>, Failure> {
         let Some(text) = &self.expression else { return Ok(None) };
@@ -135,7 +130,7 @@ impl Filter {
 }
 
 /// Names of every record.
-const HEADER_NAMES: [&str; 21] = [
+const HEADER_NAMES: [&str; 23] = [
     "provider",
     "provider_name",
     "event",
@@ -157,6 +152,8 @@ const HEADER_NAMES: [&str; 21] = [
     "activity_id",
     "related_activity_id",
     "size",
+    "channel_name",
+    "record_id",
 ];
 
 /// More names than this come from a hostile trace.
@@ -291,6 +288,8 @@ Of every record
            activity_id related_activity_id size
            header.pid header.tid: the stored ids, where dump --join and convert take pid and
            tid from the thread that a kernel event names
+Of records of event logs
+           channel_name record_id
 Of the event
            every other name is a field, at any depth: Status, Process.Id, `odd name`;
            fields.pid where a field is called like one of those above

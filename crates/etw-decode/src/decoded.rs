@@ -4,7 +4,7 @@ use crate::field_texts::FieldTexts;
 use crate::lznt1;
 use crate::measure::measure;
 use crate::reason::{Reason, Source};
-use crate::schema::Schema;
+use crate::schema::{Names, Schema};
 use crate::text::Text;
 use crate::value::{Style, Value};
 use crate::visitor::Visitor;
@@ -53,6 +53,8 @@ impl Fit {
 /// A record's schema, or the reason why it has none.
 pub struct Decoded<'d> {
     pub(crate) schema: Option<&'d Schema>,
+    /// The schema that another source has for a record that brought its own fields: names and message.
+    pub(crate) described: Option<&'d Schema>,
     pub(crate) source: Option<Source>,
     pub(crate) reason: Option<Reason>,
     /// The text of `reason`, if it is kept with the event's schemas.
@@ -71,6 +73,7 @@ impl<'d> Decoded<'d> {
     pub(crate) fn with(schema: &'d Schema, source: Source) -> Decoded<'d> {
         Decoded {
             schema: Some(schema),
+            described: None,
             source: Some(source),
             reason: None,
             reason_text: None,
@@ -86,6 +89,7 @@ impl<'d> Decoded<'d> {
     pub(crate) fn undecoded(reason: Reason) -> Decoded<'d> {
         Decoded {
             schema: None,
+            described: None,
             source: None,
             reason: Some(reason),
             reason_text: None,
@@ -158,6 +162,7 @@ impl<'d> Decoded<'d> {
     pub fn event_name(&self) -> Option<&str> {
         match &self.event_name {
             Some(name) => Some(name),
+            None if self.source == Some(Source::EventLog) => self.described?.names.event.as_deref(),
             None => self.schema?.names.event.as_deref(),
         }
     }
@@ -234,9 +239,21 @@ impl<'d> Decoded<'d> {
         Ok(pairs.collect())
     }
 
-    /// The message with its inserts, if the schema has one and the payload fits it.
+    /// Names of the event's level, task, keywords and channel.
+    pub fn names(&self) -> Option<&'d Names> {
+        self.described.or(self.schema).map(|schema| &schema.names)
+    }
+
+    /// The message with its inserts, if the schema has one and the payload fits it. The record of an event log may bring its
+    /// own.
     pub fn message(&self, record: &EventRecord<'_>, style: &Style) -> Option<String> {
-        let schema = self.schema?;
+        let mut schema = self.schema?;
+        if self.source == Some(Source::EventLog) {
+            if let Some(message) = record.log_item().and_then(|item| item.message) {
+                return Some(message.to_owned());
+            }
+            schema = self.described?;
+        }
         if let Some(format) = &schema.wpp {
             let mut text = format.writer(style, record.pointer_size);
             self.visit(record, &mut text).ok()?;

@@ -150,6 +150,9 @@ impl Decoder {
         let traits = record.extended.find(ExtType::PROV_TRAITS);
         let traits = traits.and_then(|blob| ProviderTraits::parse(blob).ok());
         let mut decoded = match record.extended.find(ExtType::EVENT_SCHEMA_TL) {
+            Some(blob) if record.extended.find(ExtType::EVENT_LOG).is_some() => {
+                self.logged(record, blob)
+            }
             Some(blob) => self.self_described(blob),
             None => {
                 let decode_guid = traits.and_then(|traits| traits.decode_guid());
@@ -161,7 +164,37 @@ impl Decoder {
     }
 
     fn self_described<'d>(&'d mut self, blob: &'d [u8]) -> Decoded<'d> {
-        let place = match self.tracelogging.get(blob) {
+        let place = self.self_described_place(blob);
+        match &self.tracelogging_schemas[place] {
+            Ok(schema) => Decoded::with(schema, Source::TraceLogging),
+            Err(error) => Decoded::undecoded(Reason::TraceLogging(error.clone())),
+        }
+    }
+
+    /// A record of an event log: it has the types of its fields; other sources may have its name and message.
+    fn logged<'d>(&'d mut self, record: &EventRecord<'d>, blob: &'d [u8]) -> Decoded<'d> {
+        let descriptor = &record.descriptor;
+        let id = EventId {
+            form: EventForm::Event,
+            guid: record.provider.unwrap_or_default(),
+            number: descriptor.id,
+            version: descriptor.version,
+        };
+        let fields = self.self_described_place(blob);
+        let event = self.cached_place(id);
+        let described = self.cache.event(event).candidates.first();
+        match &self.tracelogging_schemas[fields] {
+            Ok(schema) => Decoded {
+                described: described.and_then(|described| described.schema.as_deref().ok()),
+                ..Decoded::with(schema, Source::EventLog)
+            },
+            Err(error) => Decoded::undecoded(Reason::TraceLogging(error.clone())),
+        }
+    }
+
+    /// The place of the compiled schema of a metadata blob.
+    fn self_described_place(&mut self, blob: &[u8]) -> usize {
+        match self.tracelogging.get(blob) {
             Some(place) => *place,
             None => {
                 if self.tracelogging_size > CACHE_LIMIT {
@@ -176,10 +209,6 @@ impl Decoder {
                 self.tracelogging.insert(blob.into(), place);
                 place
             }
-        };
-        match &self.tracelogging_schemas[place] {
-            Ok(schema) => Decoded::with(schema, Source::TraceLogging),
-            Err(error) => Decoded::undecoded(Reason::TraceLogging(error.clone())),
         }
     }
 
@@ -264,14 +293,19 @@ impl Decoder {
     /// The schemas of all sources for an event.
     #[inline]
     fn cached(&mut self, id: EventId) -> &CachedEvent {
-        let place = match self.cache.find(&id, self.store.generation()) {
+        let place = self.cached_place(id);
+        self.cache.event(place)
+    }
+
+    #[inline]
+    fn cached_place(&mut self, id: EventId) -> usize {
+        match self.cache.find(&id, self.store.generation()) {
             Some(place) => place,
             None => {
                 let event = self.gather(id);
                 self.cache.put(id, event)
             }
-        };
-        self.cache.event(place)
+        }
     }
 
     /// Asks every source for an event.

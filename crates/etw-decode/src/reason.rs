@@ -28,6 +28,8 @@ pub enum Source {
     Wpp,
     /// The payload is one string.
     String,
+    /// An event log's record, which has its own names and types.
+    EventLog,
 }
 
 impl Source {
@@ -43,6 +45,7 @@ impl Source {
             Source::Mof => "mof",
             Source::Wpp => "wpp",
             Source::String => "string",
+            Source::EventLog => "evtx",
         }
     }
 }

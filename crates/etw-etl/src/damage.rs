@@ -90,6 +90,8 @@ pub enum DamageKind {
     },
     /// The system could not read the buffer.
     Io(io::ErrorKind),
+    /// Damage of a file in another format, in the words of its reader.
+    OtherFormat(Box<str>),
 }
 
 impl fmt::Display for DamageKind {
@@ -162,6 +164,7 @@ impl fmt::Display for DamageKind {
                 write!(f, "skipped: open buffers would take more than {limit} bytes of memory")
             }
             DamageKind::Io(kind) => write!(f, "cannot be read: {kind}"),
+            DamageKind::OtherFormat(text) => f.write_str(text),
         }
     }
 }
@@ -242,6 +245,13 @@ pub enum Error {
         /// The contents found instead.
         found: FoundInstead,
     },
+    /// A file of another format cannot be read.
+    OtherFormat {
+        /// Path of the file.
+        path: PathBuf,
+        /// The error of its reader.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 /// The contents of a file that is no trace, where a buffer header and a logfile header belong.
@@ -303,6 +313,7 @@ impl fmt::Display for Error {
             Error::NotAnEtl { path, found } => {
                 write!(f, "{}: offset 0: not an .etl file: {found}", path.display())
             }
+            Error::OtherFormat { path, source } => write!(f, "{}: {source}", path.display()),
         }
     }
 }
@@ -311,6 +322,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Io { source, .. } => Some(source),
+            Error::OtherFormat { source, .. } => Some(&**source),
             _ => None,
         }
     }

@@ -12,8 +12,10 @@ pub mod merge;
 mod read_ahead;
 mod resync;
 mod spill;
+mod translation;
 
 pub use buffer::{BufferRecords, Item};
 pub use byte_source::ByteSource;
 pub use file::{HeaderRecord, Totals, TraceFile};
 pub use merge::{OrderTime, Records, RecordsOptions};
+pub use translation::Translation;

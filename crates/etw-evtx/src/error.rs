@@ -127,8 +127,13 @@ pub enum DamageKind {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "offset {:#x}: ", self.offset)?;
-        match &self.kind {
+        write!(f, "offset {:#x}: {}", self.offset, self.kind)
+    }
+}
+
+impl fmt::Display for DamageKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             DamageKind::FileHeader => f.write_str("the file header's checksum does not match"),
             DamageKind::TruncatedChunk(size) => {
                 write!(f, "the file ends in this chunk, after {size} of 65536 bytes")

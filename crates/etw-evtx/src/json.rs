@@ -203,7 +203,7 @@ fn push_pieces(
     Ok(())
 }
 
-fn push_plain(
+pub(crate) fn push_plain(
     text: &mut String,
     nodes: &[Node],
     content: Content<'_, '_>,

@@ -9,7 +9,7 @@
 //! | tree | [`tree`], [`value`] | templates, elements, typed values |
 //! | chunk | [`chunk`] | records of one chunk, found again behind damage |
 //! | log | [`log`] | a file: its chunks in the order of their records |
-//! | text | [`xml`], [`json`] | Windows' XML, JSON |
+//! | text | [`xml`], [`json`], [`fields`] | Windows' XML, JSON, named values |
 //! | search | [`query`] | XPath and query lists |
 //! | write | [`mod@write`] | chunks and files |
 //!
@@ -39,6 +39,7 @@
 
 pub mod chunk;
 mod error;
+pub mod fields;
 pub mod json;
 pub mod layout;
 pub mod log;

@@ -231,6 +231,17 @@ impl<'f> System<'f> {
         self.text(Field::Computer)
     }
 
+    /// The bytes of the user's SID.
+    pub fn user_sid(&self) -> Option<&'f [u8]> {
+        match self.find(Field::UserId)? {
+            Found::Value(value) => match value.scalar()? {
+                Scalar::Sid(bytes) => Some(bytes),
+                _ => None,
+            },
+            Found::Text(_) => None,
+        }
+    }
+
     /// The user's SID, as text.
     pub fn user(&self) -> Option<String> {
         self.text(Field::UserId)

@@ -62,6 +62,9 @@ ext_types! {
     STACK_KEY32 = 17;
     /// `u64` match id, `u64` stack key
     STACK_KEY64 = 18;
+    /// [`LogItem`](crate::LogItem): facts of an event log's record. Not a type of Windows; high, so that none of its
+    /// future types is the same
+    EVENT_LOG = 0x4f45;
 }
 
 impl fmt::Debug for ExtType {

@@ -50,6 +50,7 @@ mod kernel_group;
 mod layout;
 pub mod le;
 mod log_file_mode;
+mod log_item;
 mod module;
 mod record;
 mod session_report;
@@ -74,6 +75,7 @@ pub use kernel_group::{
 };
 pub use layout::{Field, FieldValue};
 pub use log_file_mode::LogFileMode;
+pub use log_item::LogItem;
 pub use module::LoadedModule;
 pub use record::{CpuTimes, EventRecord, Position};
 pub use session_report::{SESSION_REPORTS, is_session_report};

@@ -2,7 +2,7 @@
 
 use crate::{
     Clock, EventDescriptor, EventFlags, EventHeader, EventProperty, ExtType, ExtendedItems,
-    FileTime, Guid, HeaderType, Hook, MessageFlags, le,
+    FileTime, Guid, HeaderType, Hook, LogItem, MessageFlags, le,
 };
 
 /// The position of a record. Sorting by it restores the order of the files.
@@ -169,6 +169,12 @@ impl<'a> EventRecord<'a> {
     #[inline]
     pub fn related_activity_id(&self) -> Option<Guid> {
         Guid::read(self.extended.find(ExtType::RELATED_ACTIVITYID)?, 0)
+    }
+
+    /// The facts of a record that was read from an event log.
+    #[inline]
+    pub fn log_item(&self) -> Option<LogItem<'a>> {
+        LogItem::read(self.extended.find(ExtType::EVENT_LOG)?)
     }
 
     /// Return addresses, innermost first, of the stack traces stored with the record.

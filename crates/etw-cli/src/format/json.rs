@@ -44,8 +44,10 @@ fn put_header(
     let is_message = record.header == HeaderType::Message;
     let is_classic = record.header.is_classic();
     let descriptor = &record.descriptor;
+    let is_logged = record.log_item().is_some();
     out.extend_from_slice(b"{\"header\":\"");
-    out.extend_from_slice(record.header.name().as_bytes());
+    let header = if is_logged { "EVTX" } else { record.header.name() };
+    out.extend_from_slice(header.as_bytes());
     out.extend_from_slice(b"\",\"timestamp\":");
     match record.timestamp(&file.clock).and_then(|time| time.to_ascii()) {
         Some(text) => quoted(out, &text),
@@ -54,7 +56,7 @@ fn put_header(
     out.extend_from_slice(b",\"raw_timestamp\":");
     optional(out, record.raw_timestamp());
     out.extend_from_slice(b",\"cpu\":");
-    put_number(out, record.cpu);
+    optional(out, (!is_logged).then_some(record.cpu));
     out.extend_from_slice(b",\"pid\":");
     optional(out, record.process_id);
     out.extend_from_slice(b",\"tid\":");
@@ -104,7 +106,7 @@ fn put_header(
     optional(out, has_opcode.then_some(descriptor.opcode.0));
     if is_event {
         out.extend_from_slice(b",\"channel\":");
-        put_number(out, descriptor.channel.0);
+        optional(out, (!is_logged).then_some(descriptor.channel.0));
         out.extend_from_slice(b",\"task\":");
         put_number(out, descriptor.task);
         out.extend_from_slice(b",\"keyword\":\"");
@@ -149,6 +151,14 @@ fn put_extended(options: &Options, out: &mut Vec<u8>, record: &EventRecord<'_>) 
     }
     if record.extended.is_empty() {
         return;
+    }
+    if let Some(item) = record.log_item() {
+        put_key(out, "record_id");
+        put_number(out, item.record_id);
+        put_key(out, "channel_name");
+        write_json_string(out, item.channel);
+        put_key(out, "computer");
+        write_json_string(out, item.computer);
     }
     if let Some(related) = record.related_activity_id() {
         put_key(out, "related_activity_id");

@@ -28,7 +28,10 @@ pub fn write(
         }
     }
     out.extend_from_slice(b" [");
-    put_number(out, record.cpu);
+    match record.log_item() {
+        Some(item) => out.extend_from_slice(safe(item.channel).as_bytes()),
+        None => put_number(out, record.cpu),
+    }
     out.extend_from_slice(b"] ");
     let owner = options.names.as_ref().map(|names| names.attributed(record));
     let ids = owner.as_ref().unwrap_or(record);

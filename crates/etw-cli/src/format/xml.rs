@@ -2,7 +2,7 @@
 
 use super::{FileFacts, Options, failure_text, is_classic, put_hex, put_hex16, put_number};
 use etw_decode::{Decoded, Field, Names, Style, Value, Visitor};
-use etw_types::{EventRecord, Guid, HeaderType, Hook};
+use etw_types::{EventRecord, ExtType, Guid, HeaderType, Hook};
 
 pub const PROLOGUE: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Events>\n";
 pub const EPILOGUE: &str = "</Events>\n";
@@ -23,8 +23,8 @@ pub fn write(
     let message = decoded.message(record, &options.style);
     if is_classic(record) {
         put_class_rendering(out, record, decoded);
-    } else if let Some(schema) = decoded.schema() {
-        put_rendering(out, &schema.names, decoded, message.as_deref());
+    } else if let Some(names) = decoded.names() {
+        put_rendering(out, names, decoded, message.as_deref());
     }
     if is_classic(record)
         && let Some(class) = record.provider
@@ -72,7 +72,12 @@ fn put_system(
     if let Some(time) = record.timestamp(&file.clock).and_then(|time| time.to_ascii()) {
         attribute(out, "SystemTime", |out| out.extend_from_slice(&time));
     }
-    out.extend_from_slice(b"/><Correlation");
+    out.extend_from_slice(b"/>");
+    let logged = record.log_item();
+    if let Some(item) = &logged {
+        element(out, "EventRecordID", |out| put_number(out, item.record_id));
+    }
+    out.extend_from_slice(b"<Correlation");
     attribute(out, "ActivityID", |out| braced(out, &record.activity_id.to_ascii()));
     if let Some(related) = record.related_activity_id() {
         attribute(out, "RelatedActivityID", |out| braced(out, &related.to_ascii()));
@@ -82,7 +87,7 @@ fn put_system(
         // Where there is none, Windows shows the largest number.
         ("ProcessID", record.process_id.or(Some(u32::MAX))),
         ("ThreadID", record.thread_id.or(Some(u32::MAX))),
-        ("ProcessorID", Some(u32::from(record.cpu))),
+        ("ProcessorID", logged.is_none().then_some(u32::from(record.cpu))),
         ("KernelTime", record.cpu_times.map(|times| times.kernel)),
         ("UserTime", record.cpu_times.map(|times| times.user)),
     ] {
@@ -91,6 +96,16 @@ fn put_system(
         }
     }
     out.extend_from_slice(b"/>");
+    if let Some(item) = &logged {
+        element(out, "Channel", |out| escape(out, item.channel));
+        element(out, "Computer", |out| escape(out, item.computer));
+        if let Some(sid) = record.extended.find(ExtType::SID) {
+            out.extend_from_slice(b"<Security");
+            attribute(out, "UserID", |out| Value::Sid(sid).write_text(out, &Style::default()));
+            out.extend_from_slice(b"/>");
+        }
+        return;
+    }
     match decoded.schema().and_then(|schema| schema.names.channel.as_deref()) {
         Some(channel) => element(out, "Channel", |out| escape(out, channel)),
         None if record.header.is_event() && descriptor.channel.0 != 0 => {

@@ -8,7 +8,9 @@ use serde_json::{Map, Value, json};
 impl Counted {
     pub(super) fn to_json(&self) -> Value {
         let trace = self.trace();
-        let header = trace.header();
+        // The header of a log that was translated says nothing of the log but its channel.
+        let session = trace.header();
+        let header = session.filter(|_| !trace.is_translated());
         let time = |time: Option<FileTime>| {
             let shown = time.filter(|time| time.0 != 0 && time.to_ascii().is_some());
             shown.map(|time| time.to_string())
@@ -34,7 +36,7 @@ impl Counted {
         let totals = trace.totals();
         json!({
             "file": trace.path().to_string_lossy(),
-            "session": header.map(|h| h.logger_name.as_str()),
+            "session": session.map(|h| h.logger_name.as_str()),
             "os_build": header.map(|h| h.provider_version),
             "pointer_size": header.map(|h| h.pointer_size),
             "cpus": header.map(|h| h.number_of_processors),
@@ -43,7 +45,7 @@ impl Counted {
             "end": time(header.map(|h| h.end_time)),
             "first_event": time(self.span.map(|(first, _)| first)),
             "last_event": time(self.span.map(|(_, last)| last)),
-            "buffers": totals.buffers,
+            "buffers": header.map(|_| totals.buffers),
             "buffer_size": header.map(|h| h.buffer_size),
             "compressed": totals.compressed_buffers > 0,
             "finalised": trace.is_finalised(),

@@ -13,7 +13,9 @@ impl Counted {
         let trace = self.trace();
         let totals = trace.totals();
         let mut text = format!("{}\n", trace.path().display());
-        if let Some(header) = trace.header() {
+        if trace.is_translated() {
+            self.put_log_facts(&mut text);
+        } else if let Some(header) = trace.header() {
             let [major, minor, ..] = header.version;
             let _ = writeln!(
                 text,
@@ -38,18 +40,20 @@ impl Counted {
                 let _ = writeln!(text, "  events   {first} to {last} ({seconds:.3} s)");
             }
         }
-        let compressed = match totals.compressed_buffers {
-            0 => String::new(),
-            count => format!(", {count} compressed"),
-        };
-        let _ = writeln!(
-            text,
-            "  content  {} records in {} buffers of {} KiB{compressed}",
-            self.total,
-            totals.buffers,
-            trace.header().map_or(0, |header| header.buffer_size) / 1024,
-        );
-        self.put_losses(&mut text);
+        if !trace.is_translated() {
+            let compressed = match totals.compressed_buffers {
+                0 => String::new(),
+                count => format!(", {count} compressed"),
+            };
+            let _ = writeln!(
+                text,
+                "  content  {} records in {} buffers of {} KiB{compressed}",
+                self.total,
+                totals.buffers,
+                trace.header().map_or(0, |header| header.buffer_size) / 1024,
+            );
+            self.put_losses(&mut text);
+        }
         for note in files::notes(trace) {
             let _ = writeln!(text, "  note     {note}");
         }
@@ -69,6 +73,17 @@ impl Counted {
             By::Activity => {}
         }
         text
+    }
+
+    /// The facts of an event log: it has neither a session nor buffers.
+    fn put_log_facts(&self, text: &mut String) {
+        let channel = self.trace().header().map_or("", |header| &header.logger_name);
+        let _ = writeln!(text, "  log      {channel}");
+        if let Some((first, last)) = self.span {
+            let seconds = last.0.saturating_sub(first.0) as f64 / 1e7;
+            let _ = writeln!(text, "  events   {first} to {last} ({seconds:.3} s)");
+        }
+        let _ = writeln!(text, "  content  {} records", self.total);
     }
 
     fn put_providers(&self, text: &mut String) {

@@ -131,14 +131,63 @@ fn records_of_event_logs_are_printed_in_every_format() {
     assert_eq!(numbers(&json), [1, 2, 3]);
     assert_eq!(etw(&[&name, "--json"]), json);
     assert_eq!(etw(&["log", "show", "--json", &name]), json);
-    let xml = etw(&["dump", "--format", "xml", &name]);
+    let xml = etw(&["log", "show", "--format", "xml", &name]);
     assert_eq!(xml.lines().count(), 5);
     assert!(xml.contains("<Data Name='Text'>\"2\" &amp; more</Data>"), "{xml}");
+    let xml = etw(&["dump", "--format", "xml", &name]);
+    for element in [
+        "<EventRecordID>2</EventRecordID>",
+        "<Channel>Test/Operational</Channel><Computer>host</Computer>",
+        "<Data Name=\"Text\">&quot;2&quot; &amp; more</Data>",
+    ] {
+        assert!(xml.contains(element), "{element}: {xml}");
+    }
     let text = etw(&["dump", &name]);
-    assert!(
-        text.contains("Test/Operational OpenEtw.Test 7 Informational host {\"Number\":1,"),
-        "{text}"
+    assert!(text.contains("[Test/Operational] "), "{text}");
+    assert!(text.contains("OpenEtw.Test/7v0 Informational Number=1 Text="), "{text}");
+    assert_eq!(etw(&["log", "show", &name]), text);
+}
+
+#[test]
+fn commands_of_traces_work_on_event_logs() {
+    let folder = scratch("event_log_commands");
+    let (path, name) = path(&folder, "a.evtx");
+    log(&path, 1..=100);
+    let dump = |more: &[&str]| etw(&[&["dump", "--json", &name], more].concat());
+    assert_eq!(numbers(&dump(&["--where", "Number > 98"])), [99, 100]);
+    assert_eq!(numbers(&dump(&["--where", "level <= error and Number < 30"])), [10, 20]);
+    assert_eq!(numbers(&dump(&["--where", "record_id in (5, 7)"])), [5, 7]);
+    assert_eq!(dump(&["--where", "channel_name == 'System'"]), "");
+    assert_eq!(numbers(&dump(&["--tail", "2"])), [99, 100]);
+    assert_eq!(numbers(&dump(&["--from", "+97s"])), [98, 99, 100]);
+    let columns = ["dump", "--columns", "record_id,channel_name,provider,Number", "-n1", &name];
+    assert_eq!(
+        etw(&columns).lines().last().unwrap().split_whitespace().collect::<Vec<_>>(),
+        ["1", "Test/Operational", "OpenEtw.Test", "1"]
     );
+    let stat = etw(&["stat", &name]);
+    assert!(stat.contains("log      Test/Operational"), "{stat}");
+    assert!(stat.contains("content  100 records\n"), "{stat}");
+    let check = etw(&["check", &name]);
+    assert!(check.contains("sound, 100 records were read"), "{check}");
+    let report = folder.join("a.html");
+    etw(&["report", "--force", "-o", report.to_str().unwrap(), &name]);
+    assert!(std::fs::read_to_string(report).unwrap().contains("OpenEtw.Test"));
+}
+
+#[test]
+fn event_logs_and_traces_are_merged_by_time() {
+    let folder = scratch("event_log_and_trace");
+    let (first, first_name) = path(&folder, "a.evtx");
+    let (second, second_name) = path(&folder, "b.evtx");
+    log(&first, (1..=50).filter(|number| number % 2 == 0));
+    log(&second, (1..=50).filter(|number| number % 2 == 1));
+    // A trace with the same values: the second log, relogged.
+    let trace = folder.join("b.etl");
+    let trace = trace.to_str().unwrap();
+    etw(&["relog", "--force", "-o", trace, &second_name]);
+    let merged = etw(&["dump", "--json", "--where", "Number > 0", &first_name, trace]);
+    assert_eq!(numbers(&merged), (1..=50).collect::<Vec<_>>());
 }
 
 #[test]
@@ -179,7 +228,11 @@ fn several_logs_are_merged_by_time_and_damage_is_reported() {
     let (status, message) = etw_fails(&["log", "show", "--json", &first_name]);
     assert_eq!(status, 1);
     assert!(message.contains("a.evtx: offset"), "{message}");
-    let (status, message) = etw_fails(&["dump", "--where", "id == 7", &second_name]);
-    assert_eq!(status, 2);
-    assert!(message.contains("etw log query"), "{message}");
+    for command in ["dump", "check", "stat"] {
+        let output = fixture::etw(&[command, &first_name], &[]);
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        let all =
+            format!("{}{}", fixture::stderr(&output), String::from_utf8_lossy(&output.stdout));
+        assert!(all.contains("a chunk does not begin with ElfChnk"), "{command}: {all}");
+    }
 }

@@ -40,6 +40,8 @@ pub(super) enum NumberName {
     Keyword,
     RawTimestamp,
     Size,
+    /// The number of an event log's record.
+    RecordId,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,6 +56,8 @@ pub(super) enum TextName {
     Event,
     Decoded,
     Message,
+    /// Name of the channel of an event log's record.
+    ChannelName,
 }
 
 /// A record, with the process and thread to which its event belongs.
@@ -89,6 +93,7 @@ fn number(name: NumberName, owned: Owned<'_>) -> Option<i128> {
         NumberName::Keyword => is_event.then_some(descriptor.keyword.0)?.into(),
         NumberName::RawTimestamp => record.raw_timestamp()?.into(),
         NumberName::Size => record.payload.len() as i128,
+        NumberName::RecordId => record.log_item()?.record_id.into(),
     })
 }
 
@@ -210,6 +215,9 @@ impl Node {
                     TextName::Event => context.decoded.event_name().map(Into::into),
                     TextName::Decoded => {
                         context.decoded.source().map(|source| source.name().into())
+                    }
+                    TextName::ChannelName => {
+                        context.owned.record.log_item().map(|item| item.channel.into())
                     }
                     TextName::Message => {
                         context.decoded.message(context.owned.record, context.style).map(Into::into)

@@ -117,9 +117,12 @@ impl<'t> Parser<'t> {
             "keyword" => number(NumberName::Keyword),
             "raw_timestamp" => number(NumberName::RawTimestamp),
             "size" => number(NumberName::Size),
+            "record_id" => number(NumberName::RecordId),
             "time" | "timestamp" => (Kind::Time, None),
             "activity_id" | "activity" | "related_activity_id" => (Kind::Guid, None),
-            "provider_name" | "event" | "decoded" | "message" | "header" => (Kind::Text, None),
+            "provider_name" | "event" | "decoded" | "message" | "header" | "channel_name" => {
+                (Kind::Text, None)
+            }
             _ => (Kind::Any, None),
         };
         let is_header = !is_field && name.len() == 1;
@@ -142,6 +145,7 @@ impl<'t> Parser<'t> {
                 "event" => return Ok(Node::Text(TextName::Event, test)),
                 "decoded" => return Ok(Node::Text(TextName::Decoded, test)),
                 "message" => return Ok(Node::Text(TextName::Message, test)),
+                "channel_name" => return Ok(Node::Text(TextName::ChannelName, test)),
                 _ => {}
             }
         }

@@ -9,7 +9,7 @@ use super::indexer::Walk;
 use super::resync::header_at;
 use crate::header::LogfileHeader;
 use crate::record::{self, RecordContext};
-use crate::{DamageLog, Error, FoundInstead};
+use crate::{Damage, DamageKind, DamageLog, Error, FoundInstead};
 use etw_types::{Clock, EventRecord, Hook};
 use std::path::Path;
 use std::sync::Arc;
@@ -59,6 +59,32 @@ impl TraceFile {
         }
         core.index.wrapped = core.totals.wrapped;
         Ok(TraceFile { core: Arc::new(core) })
+    }
+
+    /// A file of another format whose records were translated to those of a trace. `damage` is that of the file itself, with
+    /// its offsets there. The record of the logfile header is not read: the file has none.
+    ///
+    /// # Errors
+    /// As [`from_source`](TraceFile::from_source).
+    pub fn translated(
+        name: &Path,
+        source: Box<dyn ByteSource>,
+        damage: impl IntoIterator<Item = (u64, String)>,
+    ) -> Result<TraceFile, Error> {
+        let mut file = TraceFile::from_source(name, source)?;
+        if let Some(core) = Arc::get_mut(&mut file.core) {
+            core.is_translated = true;
+            for (offset, text) in damage {
+                let kind = DamageKind::OtherFormat(text.into());
+                core.damage.push(Damage { file_index: 0, offset, kind });
+            }
+        }
+        Ok(file)
+    }
+
+    /// Whether the file has another format; see [`translated`](TraceFile::translated).
+    pub fn is_translated(&self) -> bool {
+        self.core.is_translated
     }
 
     /// The path, as it was given.

@@ -19,6 +19,8 @@ pub(crate) struct Core {
     pub(super) last: Option<(u64, u32)>,
     pub(super) damage: DamageLog,
     pub(super) totals: Totals,
+    /// Whether the bytes are another file's records, translated.
+    pub(super) is_translated: bool,
 }
 
 /// Counts of the first pass.

@@ -448,6 +448,7 @@ impl Walk {
             last: self.last,
             damage: self.damage,
             totals: self.totals,
+            is_translated: false,
         }
     }
 }

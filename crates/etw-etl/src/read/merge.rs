@@ -163,12 +163,22 @@ impl Records {
             finished: false,
         };
         for stream in 0..records.streams.len() {
-            if let Some(key) = records.open_next(stream) {
+            if let Some(key) = records.first_of(stream) {
                 records.heads.push(Reverse((key, stream as u32)));
             }
         }
         records.current = records.heads.pop().map(|Reverse(head)| head);
         records
+    }
+
+    /// The first record of a stream. The header's record of a translated file is none of its records.
+    fn first_of(&mut self, stream: usize) -> Option<Key> {
+        let first = self.open_next(stream)?;
+        let is_header = (first.buffer_index, first.offset) == (0, 0);
+        match is_header && self.files[first.file_index as usize].core.is_translated {
+            true => self.step(stream).or_else(|| self.open_next(stream)),
+            false => Some(first),
+        }
     }
 
     /// The next record, or `None` at the end of all files.

@@ -1,0 +1,25 @@
+//! The Event Log: event logs as traces, and events as records of event logs.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`trace`] | an `.evtx` file opened as a trace |
+//! | [`translate`] | one record of a log as an event |
+//!
+//! ```no_run
+//! let log = etw_eventlog::trace::open("Application.evtx".as_ref())?;
+//! let mut records = etw_etl::read::Records::new(vec![log]);
+//! while let Some(record) = records.next() {
+//!     println!("{:?} {}", record.provider, record.descriptor.id);
+//! }
+//! # Ok::<(), etw_etl::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+pub mod trace;
+pub mod translate;
+
+/// The example of `README.md`, as a doc-test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

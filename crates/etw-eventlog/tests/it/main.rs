@@ -1,0 +1,3 @@
+//! Event logs as traces.
+
+mod trace;
