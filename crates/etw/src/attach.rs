@@ -29,7 +29,7 @@ use crate::registry;
 mod busy;
 mod link;
 
-use link::Link;
+use link::{Link, Wait};
 
 /// The runtime directories; set by the first registration.
 static DIRECTORIES: OnceLock<Vec<PathBuf>> = OnceLock::new();
@@ -70,7 +70,7 @@ pub(crate) fn begin() {
             }
         };
         let word = directory.word().ok().map(Arc::new);
-        let attached = try_attach(&directory, path, word.as_ref());
+        let attached = try_attach(&directory, path, word.as_ref(), Wait::Briefly);
         let word = match std::env::var_os("ETW_LISTENER") {
             Some(off) if off == "off" => None,
             _ => word,
@@ -124,8 +124,9 @@ fn try_attach(
     directory: &Directory,
     path: &Path,
     word: Option<&Arc<Word>>,
+    wait: Wait,
 ) -> Option<(Arc<Link>, usize, Vec<u32>)> {
-    let link = match Link::connect(directory, word.cloned()) {
+    let link = match Link::connect(directory, word.cloned(), wait) {
         Ok(link) => Arc::new(link),
         Err(error) => {
             report(|| no_host(path, &error));
@@ -172,9 +173,12 @@ fn watch(
         let Some(word) = word else { return };
         report(|| format!("{}: waiting for a host to start", path.display()));
         let seen = word.value();
-        // A host that started before this line is found now; one that starts later changes the word.
-        let attached =
-            directory.renew().ok().and_then(|()| try_attach(&directory, path, Some(word)));
+        // A host that started before this line is found now; one that starts later changes the word. A host that is too busy or
+        // stopped answers later: it does not change the word, so this thread waits for its answer.
+        let attached = directory
+            .renew()
+            .ok()
+            .and_then(|()| try_attach(&directory, path, Some(word), Wait::UntilAnswered));
         link = attached.map(|(link, attachment, _)| (link, attachment));
         if link.is_none() {
             word.wait(seen, None);

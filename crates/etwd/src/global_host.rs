@@ -17,7 +17,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::asker::Asker;
 use crate::host_options::HostOptions;
 use crate::host_thread::HostThread;
-use crate::keeper_protocol::{self, BEGUN, ENDING, Entries, KeeperLink};
+use crate::keeper_protocol::{self, ENDING, Entries, KeeperLink, STARTS};
 use crate::log::is_daemon_now;
 use crate::mailbox::{Mailbox, Message};
 use crate::rights::refused;
@@ -58,7 +58,8 @@ impl Host {
     }
 
     /// Takes over from the worker before, with the keeper's entries. `channel`: to the keeper. `starts`: reads the sessions that
-    /// start with the daemon; the first worker receives them back, to start them, and then calls `has_begun`.
+    /// start with the daemon. The first worker calls it, and keeps what it has read. Each worker receives the sessions back that
+    /// have not started, and calls [`keep_starts`](Self::keep_starts) when it has started one.
     ///
     /// # Errors
     /// Invalid entries; those of `starts`.
@@ -80,9 +81,16 @@ impl Host {
         end_with_any_thread();
         is_daemon_now();
         let keeper = KeeperLink::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
-        let is_first = entries.remove(BEGUN).is_none();
         let is_ending = entries.remove(ENDING).is_some();
-        let starts = if is_first && !is_ending { starts()? } else { Vec::new() };
+        let starts = match entries.remove(STARTS) {
+            Some(kept) => serde_json::from_slice(&kept.facts)?,
+            None if is_ending => Vec::new(),
+            None => {
+                let starts = starts()?;
+                keeper.put(STARTS, &starts, &[]);
+                starts
+            }
+        };
         let mut host = Host::serve(options, listener, memories, keeper, entries)?;
         host.keeper = KeeperLink::new(rustix::io::fcntl_dupfd_cloexec(&channel, 3)?.into());
         channel.send(b"ready\nnull", &[])?;
@@ -98,9 +106,9 @@ impl Host {
         Ok((host, starts))
     }
 
-    /// The sessions that start with the daemon have started: a worker that takes over starts none of them.
-    pub(crate) fn has_begun(&self) {
-        self.keeper.put(BEGUN, &(), &[]);
+    /// Keeps the sessions that start with the daemon and have not started: a worker that takes over starts these alone.
+    pub(crate) fn keep_starts(&self, left: &[StartJson]) {
+        self.keeper.put(STARTS, &left, &[]);
     }
 
     fn serve(

@@ -12,7 +12,7 @@
 //! | `program/C` | `KeptProgram` | its socket, its control page |
 //! | `registration/C/N` | `KeptRegistration` | |
 //! | `pool/C/N` | | a segment of its pool |
-//! | `begun` | | (the sessions that start with the daemon have started) |
+//! | `starts` | the sessions that start with the daemon and have not started | |
 //! | `ending` | | (the daemon was asked to end) |
 //! | `ready` | | (from the worker: it serves) |
 
@@ -26,8 +26,8 @@ use serde::Serialize;
 
 use crate::log::log;
 
-/// The sessions that start with the daemon have started.
-pub(crate) const BEGUN: &str = "begun";
+/// The sessions that start with the daemon and have not started.
+pub(crate) const STARTS: &str = "starts";
 /// The daemon was asked to end.
 pub(crate) const ENDING: &str = "ending";
 

@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use etw_host::kill_point::kill_point;
 use etw_wire::Channel;
 use etw_wire::requests::{Request, Response, StartJson, StartRequest};
 use serde::Deserialize;
@@ -37,17 +38,21 @@ pub fn begin_work(
     sessions: Option<&Path>,
 ) -> io::Result<Host> {
     // A worker that takes over does not read the file: if it has become invalid, no session stops.
-    let (host, starts) = Host::work(options, keeper, || match sessions {
-        Some(path) => read(path),
-        None => {
-            default_file().filter(|path| path.exists()).map_or(Ok(Vec::new()), |path| read(&path))
+    let mut is_resumed = true;
+    let (host, starts) = Host::work(options, keeper, || {
+        is_resumed = false;
+        match sessions.map(Path::to_owned).or_else(|| default_file().filter(|path| path.exists())) {
+            Some(path) => read(&path),
+            None => Ok(Vec::new()),
         }
     })?;
-    for start in starts {
-        let name = start.name().to_owned();
-        let error = match StartRequest::try_from(start) {
+    for (number, start) in starts.iter().enumerate() {
+        let name = start.name();
+        let error = match StartRequest::try_from(start.clone()) {
             Err(error) => Some(error.to_string()),
             Ok(request) => match host.ask(Request::start(request)) {
+                // The worker before was killed when it had started this session.
+                Response::Error { status: 183, .. } if is_resumed && number == 0 => None,
                 Response::Error { message, .. } => Some(message),
                 _ => None,
             },
@@ -55,8 +60,9 @@ pub fn begin_work(
         if let Some(message) = error {
             log!("session {name} of the file of sessions cannot start: {message}");
         }
+        kill_point("session of the file started");
+        host.keep_starts(&starts[number + 1..]);
     }
-    host.has_begun();
     Ok(host)
 }
 

@@ -64,8 +64,21 @@ fn has_one_thread() -> bool {
         .is_ok_and(|tasks| std::os::unix::fs::MetadataExt::nlink(&tasks) == 3)
 }
 
+/// How long a connection waits for a host that has not answered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Not much longer than [`PATIENCE`]: the program waits for its registration.
+    Briefly,
+    /// Until the host answers or ends: only a thread of this library waits.
+    UntilAnswered,
+}
+
 impl Link {
-    pub(super) fn connect(directory: &Directory, word: Option<Arc<Word>>) -> io::Result<Link> {
+    pub(super) fn connect(
+        directory: &Directory,
+        word: Option<Arc<Word>>,
+        wait: Wait,
+    ) -> io::Result<Link> {
         let mut busy = Busy::new(word.as_deref());
         let mut channel = directory.connect()?;
         // If the process's limit is lower, the descriptor stays where it is.
@@ -74,7 +87,9 @@ impl Link {
         channel.send(&hello.to_bytes(), &[])?;
         let received = loop {
             match channel.receive_within(PATIENCE) {
-                Err(error) if error.kind() == io::ErrorKind::TimedOut && busy.is_busy() => {}
+                Err(error)
+                    if error.kind() == io::ErrorKind::TimedOut
+                        && (wait == Wait::UntilAnswered || busy.is_busy()) => {}
                 other => break other?,
             }
         };

@@ -42,7 +42,7 @@ impl Daemon {
 
     /// Sends a request. If the worker is killed meanwhile, the next one receives it again.
     pub fn ask(&self, request: &Request) -> Response {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + LIMIT;
         loop {
             let answer =
                 Client::connect(&self.rig.runtime()).and_then(|client| client.ask(request));

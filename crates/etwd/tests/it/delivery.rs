@@ -122,7 +122,7 @@ fn requests_are_answered_while_programs_write_at_full_speed() {
         }
     });
     for _ in 0..3 {
-        answered.recv_timeout(Duration::from_secs(30)).expect("an answer within 30 s");
+        answered.recv_timeout(LIMIT).expect("an answer");
     }
     for program in programs {
         program.kill();
@@ -143,7 +143,7 @@ impl Consumer {
         let request = Request::Consume { session: session.to_owned() };
         let (_, mut descriptors) = client.ask_for(&request).unwrap();
         let stream = UnixStream::from(descriptors.pop().unwrap());
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(LIMIT)).unwrap();
         Consumer { stream, seen: Vec::new(), lost: 0, watermark: i64::MIN }
     }
 

@@ -4,7 +4,6 @@ use etw_session::{Enablement, LogMode, SessionConfig};
 use etw_types::{Keyword, Level};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use etw_ring::{Control, Memory, PoolOptions, Writer};
 use etw_wire::Channel;
@@ -159,7 +158,7 @@ impl Fake {
             let register = FromProgram::Register { number, id: *id, traits: b"" };
             channel.send(&register.to_bytes(), &[]).unwrap();
         }
-        let said = channel.receive_within(Duration::from_secs(10)).unwrap();
+        let said = channel.receive_within(LIMIT).unwrap();
         assert_eq!(FromHost::read(&said.bytes), Some(FromHost::NeedPool));
         let options = PoolOptions { chunk_size: 256 << 10, prefault: 0 };
         let mut memory = Memory::shared(options.memory_size()).unwrap();
@@ -173,7 +172,7 @@ impl Fake {
     #[track_caller]
     fn told(&self) -> Told {
         loop {
-            let said = self.channel.receive_within(Duration::from_secs(10)).unwrap();
+            let said = self.channel.receive_within(LIMIT).unwrap();
             match FromHost::read(&said.bytes).expect("the connection has ended") {
                 FromHost::Set { token, number, slot, .. } => {
                     return Told::Set { token, number, slot };

@@ -27,7 +27,7 @@ pub fn hello(rig: &Rig, role: Role) -> (Channel, Vec<OwnedFd>) {
 /// Whether the host has ended the connection.
 pub fn is_out(channel: &Channel) -> bool {
     loop {
-        match channel.receive_within(Duration::from_secs(10)) {
+        match channel.receive_within(LIMIT) {
             Ok(received) if received.bytes.is_empty() => return true,
             Ok(_) => {}
             Err(error) => return error.kind() != std::io::ErrorKind::TimedOut,
@@ -385,7 +385,7 @@ fn the_limit_of_descriptors_is_raised_for_many_programs() {
     }
     for (channel, _) in &programs {
         // The next worker has restored the programs: their connections are open.
-        let said = channel.receive_within(Duration::from_secs(10)).unwrap();
+        let said = channel.receive_within(LIMIT).unwrap();
         assert_eq!(FromHost::read(&said.bytes), Some(FromHost::Again));
     }
     assert_eq!(daemon.stop("many").stored, 4);

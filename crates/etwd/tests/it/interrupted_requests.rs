@@ -1,6 +1,7 @@
 //! The worker is killed during a controller's request: the next worker completes the request, and counts nothing twice.
 
 use etw_session::{Enablement, LogMode, SessionConfig};
+use std::process::Command;
 use std::time::Duration;
 
 use etw_etl::read::TraceFile;
@@ -18,9 +19,17 @@ pub struct Mined {
 
 impl Mined {
     pub fn new(point: &str) -> Mined {
+        Mined::with(point, |_, _| {})
+    }
+
+    /// A daemon whose command is changed before it starts.
+    pub fn with(point: &str, change: impl FnOnce(&Rig, &mut Command)) -> Mined {
         let rig = Rig::without_host();
         let armed = rig.file("armed");
         let mut command = rig.command("keeper", &[]);
+        change(&rig, &mut command);
+        // Panics on purpose: their backtraces would take longer than everything else on a busy machine.
+        command.env("RUST_BACKTRACE", "0");
         command.env("ETWD_FAULT", format!("{point}:{}", armed.display()));
         let keeper = Program::start(&mut command);
         Mined { daemon: Daemon { rig, keeper }, armed }

@@ -11,6 +11,7 @@ use etw_wire::live_stream::{Live, Progress};
 use etw_wire::requests::{Request, Response, StartRequest, Update};
 
 use crate::daemon::Daemon;
+use crate::interrupted_requests::Mined;
 use crate::rig::*;
 
 /// P2, P3: everything that a killed program had committed is recorded once, and the ledger is exact except for the write in
@@ -194,6 +195,34 @@ fn sessions_of_a_file_start_with_the_daemon() {
     daemon.kill_worker();
     let Response::Sessions { sessions } = daemon.ask(&Request::List) else { panic!() };
     assert!(sessions.is_empty(), "{sessions:?}");
+}
+
+/// OV-25: the file of sessions is read once. If the worker is killed while they start, the next worker starts the others.
+#[test]
+fn the_next_worker_starts_the_remaining_sessions_of_a_file() {
+    let mined = Mined::with("session of the file started", |rig, command| {
+        let pipe = rig.file("sessions.json");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        command.env("ETW_TEST_SESSIONS", &pipe);
+    });
+    mined.arm();
+    let session = |name: &str| format!(r#"{{"name": "{name}", "buffering": true}}"#);
+    let text = format!(r#"{{"sessions": [{}, {}]}}"#, session("first"), session("second"));
+    // A second reader would wait for another writer for ever.
+    std::fs::write(mined.daemon.rig.file("sessions.json"), text).unwrap();
+    mined.daemon.rig.wait_until(|_| !mined.armed.exists());
+    mined.daemon.rig.wait_until(|_| match mined.daemon.ask(&Request::List) {
+        Response::Sessions { sessions } => sessions.len() == 2,
+        other => panic!("{other:?}"),
+    });
+    mined.end();
 }
 
 /// A file of sessions with an unknown key anywhere is an error, and so is a file without an end. OV-25

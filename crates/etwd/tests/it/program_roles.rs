@@ -59,6 +59,11 @@ pub fn say(text: &str) {
     out.write_all(text.as_bytes()).unwrap();
 }
 
+/// Sleeps until the test ends this process, or longer than any test takes.
+fn last() {
+    std::thread::sleep(Duration::from_secs(1800));
+}
+
 fn write(thread: u64, number: u64) -> etw::Status {
     etw::write_event!(
         PROVIDER,
@@ -143,7 +148,7 @@ fn linger(events: u64) {
         write(0, number);
     }
     say("written\n");
-    std::thread::sleep(Duration::from_secs(60));
+    last();
 }
 
 /// Prints every change that its callback receives, and answers requests for its state.
@@ -159,7 +164,7 @@ fn listen() {
     });
     let _other = OTHER.register();
     say("ready\n");
-    std::thread::sleep(Duration::from_secs(60));
+    last();
 }
 
 /// Writes an event, then starts children with an event each.
@@ -468,7 +473,7 @@ fn lease() {
     let client = etw_wire::host_client::Client::connect(&directory).unwrap();
     client.ask(&Request::start(StartRequest { config: start, leased: true })).unwrap();
     say("ready\n");
-    std::thread::sleep(Duration::from_secs(120));
+    last();
 }
 
 fn worker() {

@@ -6,6 +6,7 @@ use etw_session::{
 use etw_types::{Keyword, Level, LevelKeyword};
 use etw_wire::requests::{Request, Response};
 
+use crate::daemon::Daemon;
 use crate::rig::*;
 
 /// Registration under a running host is synchronous: the first event of a program that lives for 2 ms is recorded. OV-2
@@ -45,6 +46,30 @@ fn programs_that_wait_attach_when_a_host_starts() {
     }
     assert_eq!(rig.stop("waited-for").stored, 10);
     assert_eq!(contiguous(&events(&file)).len(), 5);
+}
+
+/// A program that a stopped host has not answered in time attaches when the host continues.
+#[test]
+fn a_program_attaches_to_a_host_that_answers_late() {
+    let daemon = Daemon::new();
+    let file = daemon.start("late", SessionConfig::default());
+    let worker = daemon.worker().unwrap() as libc::pid_t;
+    // SAFETY: numbers; a process of this test.
+    let signal = |signal| assert_eq!(unsafe { libc::kill(worker, signal) }, 0);
+    signal(libc::SIGSTOP);
+    let mut program = daemon.rig.program("wait", &[]);
+    program.expect("ready");
+    // Longer than the program's threads wait for a host that is not busy.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    signal(libc::SIGCONT);
+    daemon.rig.wait_until(|_| {
+        let query = daemon.ask(&Request::Query { session: "late".to_owned() });
+        matches!(query, Response::Session(status) if status.stored == 2)
+    });
+    program.end();
+    daemon.stop("late");
+    assert_eq!(events(&file).len(), 2);
+    daemon.end();
 }
 
 /// When a host ends, its programs wait for the next one.

@@ -3,7 +3,6 @@
 use etw_session::{Enablement, LogMode, SessionClock, SessionConfig};
 use etw_wire::host_client::Client;
 use etw_wire::requests::{Request, Response, StartRequest, Update};
-use std::time::Duration;
 
 use crate::rig::*;
 
@@ -279,7 +278,7 @@ fn messages_with_contradictory_options_are_refused() {
         let file = rig.file("refused.etl");
         let request = format!(r#"{{"do":"start","name":"refused","file":{file:?},{options}}}"#);
         channel.send(request.as_bytes(), &[]).unwrap();
-        let answer = channel.receive_within(Duration::from_secs(10)).unwrap();
+        let answer = channel.receive_within(LIMIT).unwrap();
         let answer: Response = serde_json::from_slice(&answer.bytes).unwrap();
         assert!(matches!(answer, Response::Error { status: 87, .. }), "{options}: {answer:?}");
     }

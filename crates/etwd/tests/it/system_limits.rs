@@ -312,7 +312,7 @@ fn a_host_without_descriptors_records_the_programs_it_has() {
         let said = std::fs::read_to_string(&said).unwrap();
         said.contains("cannot be recorded: ") || said.contains("programs and controllers wait: ")
     };
-    let end = std::time::Instant::now() + Duration::from_secs(10);
+    let end = std::time::Instant::now() + LIMIT;
     while !is_told() {
         assert!(std::time::Instant::now() < end, "nothing is said");
         std::thread::sleep(Duration::from_millis(5));

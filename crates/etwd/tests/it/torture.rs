@@ -260,7 +260,7 @@ impl Round {
 
     /// Checks that nothing is left.
     fn clean(&mut self) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + LIMIT;
         let least = self.descriptors;
         loop {
             let now = self.open_descriptors();

@@ -293,7 +293,7 @@ fn a_pool_on_its_way_is_attached_once() {
             channel.send(&register.to_bytes(), &[]).unwrap();
             let mut has_set = false;
             loop {
-                let said = channel.receive_within(Duration::from_secs(10)).unwrap();
+                let said = channel.receive_within(LIMIT).unwrap();
                 match FromHost::read(&said.bytes).expect("the connection has ended") {
                     FromHost::Set { number: 1, .. } => has_set = true,
                     FromHost::Registered { number: 2 } => break,
@@ -373,7 +373,7 @@ fn an_answer_to_a_killed_worker_has_no_effect() {
     let _writer = etw_ring::Writer::new(memory, control, options, 3).unwrap();
     channel.send(&FromProgram::Pool.to_bytes(), &[fd.as_fd()]).unwrap();
     let set = || loop {
-        let said = channel.receive_within(Duration::from_secs(10)).unwrap();
+        let said = channel.receive_within(LIMIT).unwrap();
         match FromHost::read(&said.bytes) {
             Some(FromHost::Set { token, .. }) => return token,
             Some(_) => {}

@@ -293,7 +293,7 @@ impl Round {
             let id = etw::Guid::from_u128(u128::from(number));
             let message = FromProgram::Register { number, id, traits: b"\x06\0Doc\0" };
             channel.send(&message.to_bytes(), &[]).unwrap();
-            let answer = channel.receive_within(Duration::from_secs(20)).unwrap();
+            let answer = channel.receive_within(LIMIT).unwrap();
             assert_eq!(FromHost::read(&answer.bytes), Some(FromHost::Registered { number }));
         }
     }
