@@ -6,7 +6,7 @@ use etw::{EventDescriptor, Guid, Ledger, LevelKeyword, Provider, Registration, S
 use etw_etl::read::{Records, TraceFile};
 use etw_types::ExtType;
 
-use crate::support::TempPath;
+use crate::support::{TempPath, session_permits};
 
 /// An event as its session recorded it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +31,9 @@ pub fn capture_of(
     wanted: LevelKeyword,
     write: impl FnOnce(),
 ) -> Capture {
-    // A process has four private sessions, and other tests have theirs.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _permits = session_permits(1);
     let path = TempPath::new("capture.etl");
     let session = Session::builder("capture").file(&path).start().unwrap();
     let provider = registration.provider().id();

@@ -2,7 +2,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::support::TempPath;
+use crate::support::{TempPath, session_permits};
 use etw::evntrace::*;
 use etw::*;
 use etw_etl::read::{Records, TraceFile};
@@ -52,14 +52,7 @@ fn read<T>(path: &Path, mut of: impl FnMut(&EventRecord<'_>) -> T) -> Vec<T> {
 
 fn file(name: &str) -> (Session, TempPath) {
     let path = TempPath::new(name);
-    loop {
-        // A process has four private sessions, and other tests have theirs.
-        match Session::builder(name).file(&path).start() {
-            Ok(session) => return (session, path),
-            Err(SessionError::Limit(_)) => std::thread::sleep(std::time::Duration::from_millis(5)),
-            Err(error) => panic!("{error}"),
-        }
-    }
+    (Session::builder(name).file(&path).start().unwrap(), path)
 }
 
 const CLASS: Guid = Guid::from_u128(0xc1a55);
@@ -72,6 +65,7 @@ fn number(logger: LoggerHandle, number: u32) -> Status {
 /// OV-12: only the session that enabled a classic provider last has it. The callback gets level and flags, which filter nothing.
 #[test]
 fn a_classic_provider_belongs_to_the_session_that_enabled_it_last() {
+    let _permits = session_permits(2);
     use RequestCode::{DisableEvents as Disable, EnableEvents as Enable};
     let control = Guid::from_u128(0xc1a5501);
     let (first, first_path) = file("classic-first.etl");
@@ -149,6 +143,7 @@ fn a_classic_provider_belongs_to_the_session_that_enabled_it_last() {
 /// answer.
 #[test]
 fn the_last_session_before_the_registration_has_the_provider() {
+    let _permits = session_permits(2);
     let control = Guid::from_u128(0xc1a5502);
     let (first, _first_path) = file("classic-before-1.etl");
     let (second, _second_path) = file("classic-before-2.etl");
@@ -178,6 +173,7 @@ fn the_last_session_before_the_registration_has_the_provider() {
 /// OV-12: instances and messages, with what stands before their data; a time of the writer's own.
 #[test]
 fn instances_and_messages_come_back() {
+    let _permits = session_permits(1);
     let control = Guid::from_u128(0xc1a5503);
     let (session, path) = file("classic-kinds.etl");
     let told = Requests::default();
@@ -259,6 +255,7 @@ fn instances_and_messages_come_back() {
 /// OV-12, P2: what is too large is refused and counted; handles that were never given are none.
 #[test]
 fn statuses_of_classic_events() {
+    let _permits = session_permits(1);
     let control = Guid::from_u128(0xc1a5504);
     let (session, _path) = file("classic-statuses.etl");
     let told = Requests::default();

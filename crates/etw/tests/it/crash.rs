@@ -231,6 +231,7 @@ fn numbers(events: &[Seen]) -> HashMap<u32, Vec<u32>> {
 /// before `repair` folds it in, which may be done twice.
 #[test]
 fn kill_9_loses_nothing_committed() {
+    let _permits = session_permits(1);
     let rounds = std::env::var("ETW_KILLS").map_or(12, |n| n.parse().unwrap());
     let mut seed = 1u64;
     let mut total = 0;
@@ -333,6 +334,7 @@ fn exit_finishes_the_file() {
 /// `abort` leaves what `kill -9` leaves.
 #[test]
 fn abort_leaves_a_part() {
+    let _permits = session_permits(1);
     let out = TempPath::new("abort.etl");
     assert!(!spawn("abort", &out).wait().unwrap().success());
     let folded = etw_host::leftover::fold(&out).unwrap().unwrap();

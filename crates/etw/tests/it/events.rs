@@ -254,6 +254,7 @@ fn two_sessions_get_the_same() {
         "x".repeat(*evaluated.borrow())
     };
     let path = crate::support::TempPath::new("second.etl");
+    let _permits = crate::support::session_permits(1);
     let second = etw::Session::builder("second").file(&path).start().unwrap();
     let events = capture(&PROVIDER, || {
         second.enable(&PROVIDER, Level::WARNING, Keyword(0)).unwrap();

@@ -18,6 +18,7 @@ pub fn greet(provider: &Provider, n: u32) -> Status {
 /// OV-7: provider, level, keyword, time, process, thread and CPU are those of the write.
 #[test]
 fn events_go_to_the_file_and_come_back() {
+    let _permits = session_permits(1);
     provider!(PROVIDER, 1);
     let path = TempPath::new("basic.etl");
     let _registration = PROVIDER.register();

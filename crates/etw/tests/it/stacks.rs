@@ -1,5 +1,5 @@
 //! Call stacks in events: captured by the program, in the trace of a session that wants them.
-use crate::modes::{several, small};
+use crate::modes::small;
 use crate::session::{greet, provider};
 use crate::support::*;
 use etw::evntprov::*;
@@ -54,6 +54,7 @@ fn here() -> Vec<u64> {
 #[test]
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn events_have_their_writers_stack() {
+    let _permits = session_permits(1);
     provider!(PROVIDER, 0x401);
     let _registration = PROVIDER.register();
     let path = TempPath::new("stacks.etl");
@@ -128,7 +129,7 @@ fn elf_build_id(file: &[u8]) -> Vec<u8> {
 #[test]
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn stacks_of_some_events() {
-    let _several = several();
+    let _permits = session_permits(2);
     provider!(PROVIDER, 0x402);
     let _registration = PROVIDER.register();
     let handle = event_register(&PROVIDER.id(), None).unwrap();
@@ -168,7 +169,6 @@ fn stacks_of_some_events() {
         [(with_stacks(ids), vec![1, 3, 4]), (with_stacks(levels), vec![2, 4])],
         [(with_stacks(names), vec![3]), (EnableInfo::default(), vec![])],
     ];
-    // One after the other, since a process has at most four private sessions, and other tests have some.
     for pair in pairs {
         let start = |(info, expected)| {
             let path = TempPath::new("some.etl");
@@ -198,6 +198,7 @@ fn stacks_of_some_events() {
 #[test]
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn events_without_room_for_their_stack() {
+    let _permits = session_permits(1);
     provider!(PROVIDER, 0x403);
     let _registration = PROVIDER.register();
     let path = TempPath::new("large.etl");
@@ -223,6 +224,7 @@ fn events_without_room_for_their_stack() {
 #[test]
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn snapshots_tell_what_is_loaded() {
+    let _permits = session_permits(1);
     provider!(PROVIDER, 0x404);
     let _registration = PROVIDER.register();
     let path = TempPath::new("memory.etl");

@@ -3,6 +3,7 @@ use etw_decode::{Decoder, Value, Visitor};
 use etw_etl::read::{Records, TraceFile};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 /// A path of this test's own in the temporary folder; what is there is removed in the end.
 pub struct TempPath(pub PathBuf);
@@ -35,6 +36,28 @@ impl Drop for TempPath {
         let mut part = self.0.clone().into_os_string();
         part.push(".part");
         let _ = std::fs::remove_file(part);
+    }
+}
+
+/// A number of the private sessions that this process can have. A test that starts sessions holds them, so that it is refused
+/// none because of the tests that run beside it.
+pub struct SessionPermits(usize);
+
+static FREE_SESSIONS: Mutex<usize> = Mutex::new(etw::MAX_PRIVATE_SESSIONS);
+static SESSIONS_FREED: Condvar = Condvar::new();
+
+/// Waits until so many sessions are free. A test takes all that it needs at once.
+pub fn session_permits(count: usize) -> SessionPermits {
+    let free = FREE_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    let enough = SESSIONS_FREED.wait_while(free, |free| *free < count);
+    *enough.unwrap_or_else(PoisonError::into_inner) -= count;
+    SessionPermits(count)
+}
+
+impl Drop for SessionPermits {
+    fn drop(&mut self) {
+        *FREE_SESSIONS.lock().unwrap_or_else(PoisonError::into_inner) += self.0;
+        SESSIONS_FREED.notify_all();
     }
 }
 

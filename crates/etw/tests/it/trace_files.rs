@@ -1,6 +1,6 @@
 //! Traces opened with `etw::open`: the events that a decoder over the container gives, and what it says where it cannot.
 use crate::session::{greet, provider};
-use crate::support::TempPath;
+use crate::support::{TempPath, session_permits};
 use etw::*;
 use std::path::Path;
 
@@ -50,6 +50,7 @@ fn several_files_are_merged() {
 /// The part file of a running session is read with the trace.
 #[test]
 fn a_running_sessions_events_are_part_of_its_trace() {
+    let _permits = session_permits(1);
     provider!(PROVIDER, 0x77_0001);
     let path = TempPath::new("running.etl");
     let _registration = PROVIDER.register();

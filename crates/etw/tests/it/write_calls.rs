@@ -64,6 +64,7 @@ struct Raw {
 /// WF-1, WF-3, WF-4: all calls go one way; properties, ids and descriptors arrive; the thread's activity stands in where none is given.
 #[test]
 fn what_is_written_arrives() {
+    let _permits = session_permits(1);
     let id = Guid::from_u128(0x100);
     let path = TempPath::new("calls.etl");
     let handle = event_register(&id, None).unwrap();
@@ -108,6 +109,7 @@ fn what_is_written_arrives() {
 /// WF-2: the first status of the documented order that applies is returned.
 #[test]
 fn statuses_follow_the_documented_order() {
+    let _permits = session_permits(1);
     let id = Guid::from_u128(0x101);
     let path = TempPath::new("statuses.etl");
     let handle = event_register(&id, None).unwrap();
@@ -156,6 +158,7 @@ fn statuses_follow_the_documented_order() {
 /// before the session is full, and goes when it has room again.
 #[test]
 fn a_full_session_fails_the_write_and_no_other_session() {
+    let _permits = session_permits(2);
     let id = Guid::from_u128(0x102);
     let path = TempPath::new("full.etl");
     let handle = event_register(&id, None).unwrap();
@@ -186,7 +189,7 @@ fn a_full_session_fails_the_write_and_no_other_session() {
     let taken = statuses.iter().filter(|s| s.is_success()).count();
     assert!(refused > 100 && refused + taken == 400, "{refused} {taken}");
     drop(hold);
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(120);
     while !event_write(handle, Some(&d), &[]).is_success() {
         assert!(std::time::Instant::now() < end, "no room again");
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -201,6 +204,7 @@ fn a_full_session_fails_the_write_and_no_other_session() {
 /// WF-6: a text has no id and the property of the legacy event log, and is shown as a text.
 #[test]
 fn texts() {
+    let _permits = session_permits(1);
     let id = Guid::from_u128(0x103);
     let path = TempPath::new("text.etl");
     let handle = event_register(&id, None).unwrap();
@@ -216,6 +220,7 @@ fn texts() {
 /// EventWriteEx: in-private events, and sessions that exclude them.
 #[test]
 fn in_private_events() {
+    let _permits = session_permits(2);
     let id = Guid::from_u128(0x10c);
     let handle = event_register(&id, None).unwrap();
     let (all, few) = (TempPath::new("all.etl"), TempPath::new("few.etl"));
@@ -246,6 +251,7 @@ fn in_private_events() {
 /// Descriptor types: metadata, traits and timestamp, after the registration asked for them or set its traits.
 #[test]
 fn descriptor_types() {
+    let _permits = session_permits(1);
     let id = Guid::from_u128(0x104);
     let path = TempPath::new("types.etl");
     let handle = event_register(&id, None).unwrap();
@@ -286,6 +292,7 @@ fn descriptor_types() {
 /// A registration that is gone calls nobody back, and its callback may write.
 #[test]
 fn callbacks() {
+    let _permits = session_permits(1);
     let id = Guid::from_u128(0x105);
     let path = TempPath::new("callbacks.etl");
     let calls = Arc::new(Mutex::new(Vec::new()));
