@@ -306,7 +306,7 @@ pub unsafe extern "C" fn TdhFormatProperty(
         // SAFETY: ONE, as `TdhGetEventMapInformation` has written it.
         match format::format(&kind, data, |value| unsafe { map::name_in(map, value) }) {
             Ok((text, bytes)) => {
-                let text = places::utf16_z(&text);
+                let text = etw_decode::event_info::utf16_z(&text);
                 // SAFETY: SIZED.
                 let status = unsafe { put_bytes(&text, buffer, size) };
                 if status.is_success() {

@@ -11,7 +11,8 @@ use etw_decode::{Catalog, Decoder, Store, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_etl::relog::{Relog, RelogOptions};
 use etw_etl::write::WriteError;
-use etw_types::{EventRecord, FileTime};
+use etw_types::{Clock, EventRecord, ExtType, FileTime, SchemaRecord};
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write;
 use std::io::BufWriter;
 use std::path::PathBuf;
@@ -21,6 +22,8 @@ use std::sync::Arc;
 pub struct MergeArguments {
     #[command(flatten)]
     target: Target,
+    #[command(flatten)]
+    schemas: Schemas,
     /// Traces, whose records are merged by time
     #[arg(required = true, value_name = "IN")]
     files: Vec<PathBuf>,
@@ -47,34 +50,108 @@ struct Target {
     /// Compress the buffers
     #[arg(long)]
     compress: bool,
+    /// Add the schemas of the events, from the named manifests and packs and the registered ones: other machines then
+    /// decode the trace without them
+    #[arg(long)]
+    with_schemas: bool,
     #[command(flatten)]
     replace: ReplaceOption,
 }
 
 pub fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
-    run(&arguments.target, &arguments.files, None)
+    let catalog = match arguments.target.with_schemas {
+        true => arguments.schemas.load()?,
+        false => Arc::default(),
+    };
+    run(&arguments.target, &arguments.files, catalog, None)
 }
 
 /// As `etw merge --force`.
 #[cfg(target_os = "linux")]
 pub fn merge_to(output: PathBuf, files: &[PathBuf]) -> Result<Outcome, Failure> {
-    run(&Target { output, compress: false, replace: ReplaceOption { force: true } }, files, None)
+    let replace = ReplaceOption { force: true };
+    let target = Target { output, compress: false, with_schemas: false, replace };
+    run(&target, files, Arc::default(), None)
 }
 
 pub fn relog(arguments: &RelogArguments) -> Result<Outcome, Failure> {
     let start =
         files::open(&arguments.file)?.header().map_or(FileTime(0), |header| header.start_time);
-    let filter = match arguments.filter.compile(start)? {
-        Some(filter) => Some((filter, arguments.schemas.load()?)),
-        None => None,
+    let filter = arguments.filter.compile(start)?;
+    let catalog = match filter.is_some() || arguments.target.with_schemas {
+        true => arguments.schemas.load()?,
+        false => Arc::default(),
     };
-    run(&arguments.target, std::slice::from_ref(&arguments.file), filter)
+    run(&arguments.target, std::slice::from_ref(&arguments.file), catalog, filter)
+}
+
+/// Chooses the records of the new file.
+struct Selection {
+    filter: Option<Filter>,
+    decoder: Decoder,
+    kept: u64,
+    kinds: EventKinds,
+}
+
+impl Selection {
+    fn keep(&mut self, record: &EventRecord<'_>, clocks: &[Clock], style: &Style) -> bool {
+        // Kept records need the records that describe them.
+        if Store::is_schema_record(record) {
+            self.decoder.decode(record);
+            return true;
+        }
+        let Some(filter) = &self.filter else { return true };
+        if filter.needs_names() {
+            self.kinds.number(record);
+        }
+        let clock = &clocks[record.position.file_index as usize];
+        let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
+        let is_kept = match filter.by_header(record, time) {
+            Some(known) => known,
+            None => filter.matches(record, &self.decoder.decode(record), time, style),
+        };
+        if is_kept {
+            self.kept += 1;
+            filter.mark_shown();
+        }
+        is_kept
+    }
+}
+
+/// Schema records of the manifest events in the traces that the traces do not describe themselves.
+fn missing_schemas(mut records: Records, catalogs: [&Catalog; 2]) -> Vec<SchemaRecord> {
+    let mut events = BTreeSet::new();
+    let mut store = Store::default();
+    while let Some(record) = records.next() {
+        store.learn(&record);
+        if let Some(provider) = record.provider
+            && record.header.is_event()
+            && record.extended.find(ExtType::EVENT_SCHEMA_TL).is_none()
+        {
+            events.insert((provider, record.descriptor.id, record.descriptor.version));
+        }
+    }
+    let mut known = HashSet::new();
+    let mut schemas = Vec::new();
+    for (provider, id, version) in events {
+        if store.describes(provider, id, version) {
+            continue;
+        }
+        let found = catalogs.into_iter().map(|one| one.records_of(provider, id, version));
+        for record in found.into_iter().find(|found| !found.is_empty()).unwrap_or_default() {
+            if known.insert(record.clone()) {
+                schemas.push(record);
+            }
+        }
+    }
+    schemas
 }
 
 fn run(
     target: &Target,
     paths: &[PathBuf],
-    filter: Option<(Filter, Arc<Catalog>)>,
+    catalog: Arc<Catalog>,
+    filter: Option<Filter>,
 ) -> Result<Outcome, Failure> {
     let traces: Vec<TraceFile> = paths.iter().map(files::open).collect::<Result<_, _>>()?;
     let mut read = RecordsOptions::default();
@@ -89,44 +166,35 @@ fn run(
     // Buffers are written one by one; only small ones need to be gathered.
     let out = BufWriter::with_capacity(1 << 16, new.file());
     let clocks: Vec<_> = relog.records().files().iter().map(|file| *file.clock()).collect();
-    let mut decoder = Decoder::new();
     let style = Style::default();
-    let mut kept = 0;
-    let mut kinds = EventKinds::default();
-    let written = match &filter {
-        None => relog.run(out, |records| progress.update(records)).map(drop),
-        Some((filter, catalog)) => {
-            decoder.set_catalog(catalog.clone());
-            decoder.set_own_catalog(crate::schemas::own());
-            if filter.needs_schema() {
-                // Merged traces describe their events at their end.
-                let traces = relog.records().files().to_vec();
-                decoder.set_store(crate::dump::gather(Records::with_options(traces, read)));
-                decoder.set_learning(false);
-            }
-            let keep = |record: &EventRecord<'_>| {
-                if filter.needs_names() {
-                    kinds.number(record);
-                }
-                // Kept records need the records that describe them.
-                if Store::is_schema_record(record) {
-                    decoder.decode(record);
-                    return true;
-                }
-                let clock = &clocks[record.position.file_index as usize];
-                let time = filter.needs_time().then(|| record.timestamp(clock)).flatten();
-                let is_kept = match filter.by_header(record, time) {
-                    Some(known) => known,
-                    None => filter.matches(record, &decoder.decode(record), time, &style),
-                };
-                if is_kept {
-                    kept += 1;
-                    filter.mark_shown();
-                }
-                is_kept
-            };
-            relog.run_selected(out, |records| progress.update(records), keep).map(drop)
+    let mut decoder = Decoder::new();
+    let is_selecting = filter.is_some() || target.with_schemas;
+    let own = match is_selecting {
+        true => crate::schemas::own(),
+        false => Arc::default(),
+    };
+    decoder.set_catalog(catalog.clone());
+    decoder.set_own_catalog(own.clone());
+    if filter.as_ref().is_some_and(|filter| filter.needs_schema()) {
+        // Merged traces describe their events at their end.
+        let traces = relog.records().files().to_vec();
+        decoder.set_store(crate::dump::gather(Records::with_options(traces, read)));
+        decoder.set_learning(false);
+    }
+    let schemas = match target.with_schemas {
+        true => {
+            let traces = relog.records().files().to_vec();
+            missing_schemas(Records::with_options(traces, read), [&catalog, &own])
         }
+        false => Vec::new(),
+    };
+    let kinds = EventKinds::default();
+    let mut selection = Selection { filter, decoder, kept: 0, kinds };
+    let keep = |record: &EventRecord<'_>| selection.keep(record, &clocks, &style);
+    let tell = |records| progress.update(records);
+    let written = match is_selecting {
+        true => relog.run_selected(out, tell, keep, &schemas).map(drop),
+        false => relog.run(out, tell).map(drop),
     };
     drop(progress);
     written.map_err(|error| match error {
@@ -138,7 +206,8 @@ fn run(
     if report(&relog) == Outcome::Damaged {
         outcome = Outcome::Damaged;
     }
-    if let Some((filter, _)) = &filter {
+    let Selection { filter, decoder, kept, kinds } = selection;
+    if let Some(filter) = &filter {
         filter.report(kept, || TraceNames::of(kinds, decoder));
     }
     let summary = relog.summary();

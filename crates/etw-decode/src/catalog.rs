@@ -1,5 +1,6 @@
 //! [`Catalog`]: the schemas that a user named or registered.
 
+use crate::event_info;
 use crate::manifest::{self, ManifestError};
 use crate::pack::Pack;
 use crate::provider::ManifestProvider;
@@ -7,7 +8,7 @@ use crate::schema::Schema;
 use crate::schemas::{DescribedEvent, Schemas};
 use crate::wevt::{self, Messages};
 use crate::wpp::{self, WppMessage};
-use etw_types::Guid;
+use etw_types::{Guid, SchemaRecord};
 use std::sync::Arc;
 
 /// Schemas of manifests, MOF, TMF and packs. The schema of an event that was added first comes first, packs last.
@@ -185,6 +186,14 @@ impl Catalog {
     pub(crate) fn event_schemas(&self, key: (Guid, u16, u8)) -> impl Iterator<Item = &Arc<Schema>> {
         let packs = self.packs.iter().flat_map(move |pack| pack.event_schemas(key));
         self.own.event_schemas(key).chain(packs)
+    }
+
+    /// The schema records of a manifest's event and of its maps, packs included; empty if no manifest describes it.
+    pub fn records_of(&self, provider: Guid, id: u16, version: u8) -> Vec<SchemaRecord> {
+        let Some(schema) = self.event(provider, id, version) else { return Vec::new() };
+        let name = self.provider_name(&provider);
+        let maps = event_info::map_records_of(provider, schema);
+        maps.chain(event_info::event_record(provider, name, (id, version), schema)).collect()
     }
 
     /// The schema of a manifest's event, packs included.

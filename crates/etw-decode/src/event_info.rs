@@ -15,6 +15,12 @@
 //!
 //! Source: Microsoft's tdh.h documentation; layouts checked against merged traces of Windows 8 to 11.
 
+mod describe;
+mod writer;
+
+pub use describe::{event_record, map_record, map_records_of, provider_records};
+pub use writer::{Companion, EventInfoParts, is_split_binary, utf16_z};
+
 use crate::field::{Count, Field, Kind, Length};
 use crate::layout::whole_part;
 use crate::map::{Map, MapKind};
@@ -393,8 +399,8 @@ pub fn map(payload: &[u8]) -> Option<(Guid, Map)> {
     Some((provider, Map { name: string(info, le::u32(info, 0)?)?, kind, entries: names }))
 }
 
-/// [`map`]'s other way.
-pub(crate) fn map_blob(provider: Guid, map: &Map) -> Vec<u8> {
+/// The payload of a map record: the other way of [`map`].
+pub fn map_blob(provider: Guid, map: &Map) -> Vec<u8> {
     let mut info = vec![0; 16 + map.entries.len() * 8];
     let put = |info: &mut Vec<u8>, at: usize, value: u32| {
         info[at..at + 4].copy_from_slice(&value.to_le_bytes());

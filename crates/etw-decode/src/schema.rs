@@ -71,6 +71,19 @@ impl Names {
     }
 }
 
+impl Names {
+    /// The names without that of an event that [`resolve_event`](Names::resolve_event) made of its task and opcode.
+    pub fn without_made_event(&self) -> Names {
+        let mut names = Names { event: None, ..self.clone() };
+        let mut made = names.clone();
+        made.resolve_event();
+        if made.event != self.event {
+            names.event.clone_from(&self.event);
+        }
+        names
+    }
+}
+
 impl Schema {
     /// Creates a schema; the first `top_level` fields are those of the event.
     pub fn new(names: Names, mut fields: Vec<Field>, top_level: usize) -> Schema {

@@ -4,14 +4,10 @@ use crate::event_info::{self, EventInfo, EventKey};
 use crate::eventsource::{self, EventSources};
 use crate::map::Map;
 use crate::schemas::Schemas;
-use etw_types::{EVENT_METADATA, EventRecord, Guid};
+use etw_types::{EVENT_INFO, EVENT_METADATA, EventRecord, Guid, MAP_INFO};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Types of the EventMetadata class.
-pub(crate) const EVENT_INFO: u8 = 32;
-pub(crate) const MAP_INFO: u8 = 33;
 
 /// Kinds of the parts in which a pack keeps what a trace described.
 pub(crate) mod part {
@@ -115,6 +111,11 @@ impl Store {
     /// The TRACE_EVENT_INFO of an event.
     pub(crate) fn event(&self, key: &EventKey) -> Option<&Arc<[u8]>> {
         self.events.get(key)
+    }
+
+    /// Whether the trace describes an event of `EventWrite`.
+    pub fn describes(&self, provider: Guid, id: u16, version: u8) -> bool {
+        self.events.contains_key(&EventKey::Event(provider, id, version))
     }
 
     pub(crate) fn map(&self, provider: Guid, name: &str) -> Option<Arc<Map>> {

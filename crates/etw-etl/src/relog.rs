@@ -24,8 +24,8 @@ use crate::read::{OrderTime, Records, RecordsOptions, TraceFile};
 use crate::record;
 use crate::write::{FileHeader, Starter, TraceWriter, WriteError, WriterOptions, logfile_builder};
 use etw_types::{
-    BufferHeader, Clock, ClockType, EventRecord, FileTime, HeaderType, Hook, LogFileMode,
-    MessageFlags,
+    BufferHeader, Clock, ClockType, EVENT_METADATA, EventRecord, FileTime, HeaderType, Hook,
+    LogFileMode, MessageFlags, Opcode, SchemaRecord,
 };
 use std::io::{Seek, Write};
 
@@ -192,11 +192,11 @@ impl Relog {
         out: W,
         progress: impl FnMut(u64),
     ) -> Result<W, WriteError> {
-        self.run_selected(out, progress, |_| true)
+        self.run_selected(out, progress, |_| true, &[])
     }
 
     /// As [`run`](Relog::run), with only the records that `keep` accepts. Records of the session itself in the header's buffer are
-    /// always kept.
+    /// always kept. `schemas` come before the first event, so that readers know them then; one that fits no buffer is left out.
     ///
     /// # Errors
     /// As [`run`](Relog::run).
@@ -205,6 +205,7 @@ impl Relog {
         out: W,
         mut progress: impl FnMut(u64),
         mut keep: impl FnMut(&EventRecord<'_>) -> bool,
+        schemas: &[SchemaRecord],
     ) -> Result<W, WriteError> {
         let mut options = WriterOptions::default();
         options.compressed = self.options.compressed;
@@ -248,6 +249,14 @@ impl Relog {
                     continue;
                 }
                 heading = false;
+                let time = time.unwrap_or(self.header.start_raw);
+                for schema in schemas {
+                    match writer.push(place.cpu, &schema_record(schema, time)) {
+                        Ok(()) => summary.records += 1,
+                        Err(WriteError::Encode(_)) => summary.too_large += 1,
+                        Err(error) => return Err(error),
+                    }
+                }
             }
             match writer.push_stored(place.cpu, time, bytes) {
                 Ok(()) => summary.records += 1,
@@ -265,6 +274,15 @@ impl Relog {
         summary.buffers = writer.flush().map(|()| writer.buffers())?;
         writer.finish()
     }
+}
+
+/// A schema record as Windows' merge writes it: a classic event of EventMetadata.
+fn schema_record(schema: &SchemaRecord, time: i64) -> EventRecord<'_> {
+    let mut record = EventRecord::new(HeaderType::Full64, &schema.payload);
+    record.provider = Some(EVENT_METADATA);
+    record.descriptor.opcode = Opcode(schema.kind);
+    record.order_time = time;
+    record
 }
 
 /// A record's header fields and position.

@@ -3,8 +3,10 @@
 //! | output | module | used by |
 //! |---|---|---|
 //! | C and C++ header | [`header`] | programs that write the events, by the names that Microsoft's `mc` gives |
+//! | Rust file | [`rust`] | programs in Rust; [`Build`] makes it in a build script |
 //! | WEVT_TEMPLATE resource | [`wevt`] | decoders; byte for byte that of `mc` of SDK 15063 and earlier, or 18362 and later |
 //! | message table | [`messages`] | decoders and the Event Log |
+//! | schema blob | [`schema`] | sessions, which write it into traces |
 //! | resource script | [`resource_script`] | resource compilers |
 //!
 //! ```
@@ -31,13 +33,17 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod build;
 mod diagnostic;
 pub mod header;
 pub mod manifest;
 pub mod messages;
 pub mod resource_script;
+pub mod rust;
+pub mod schema;
 mod template;
 pub mod wevt;
 
+pub use build::{Build, BuildError};
 pub use diagnostic::{Diagnostic, Severity};
 pub use manifest::Manifest;

@@ -53,6 +53,7 @@ mod log_file_mode;
 mod log_item;
 mod module;
 mod record;
+mod schema_blob;
 mod session_report;
 mod status;
 mod time;
@@ -78,6 +79,10 @@ pub use log_file_mode::LogFileMode;
 pub use log_item::LogItem;
 pub use module::LoadedModule;
 pub use record::{CpuTimes, EventRecord, Position};
+pub use schema_blob::{
+    EVENT_INFO, MAP_INFO, SCHEMA_NOTE_OWNER, SCHEMA_NOTE_TYPE, SchemaBlob, SchemaRecord,
+    schema_blob,
+};
 pub use session_report::{SESSION_REPORTS, is_session_report};
 pub use status::Status;
 pub use time::{Clock, ClockType, FileTime, SystemTime};

@@ -58,6 +58,8 @@ pub struct Provider {
     id: Guid,
     name: Cow<'static, str>,
     traits: Cow<'static, [u8]>,
+    /// A [`SchemaBlob`](etw_types::SchemaBlob), or nothing.
+    schema: &'static [u8],
     is_classic: bool,
     /// The number of a classic provider's session, 1 to [`MAX_SERIAL`]; each session that takes the provider gets the next.
     serial: AtomicU32,
@@ -96,6 +98,7 @@ impl Provider {
             id,
             name: Cow::Borrowed(name),
             traits: Cow::Borrowed(traits),
+            schema: &[],
             is_classic: false,
             serial: AtomicU32::new(0),
             state: Mutex::new(State {
@@ -105,6 +108,17 @@ impl Provider {
                 classic: ClassicEnable::NONE,
             }),
         }
+    }
+
+    /// The provider with the schemas of its events, which sessions write into their traces. `etw mc --rust` makes the blob.
+    pub const fn with_schema(mut self, blob: &'static [u8]) -> Provider {
+        self.schema = blob;
+        self
+    }
+
+    /// The schemas of its events: a blob as in [`with_schema`](Self::with_schema), or nothing.
+    pub fn schema(&self) -> &'static [u8] {
+        self.schema
     }
 
     /// A provider whose name is known only at run time.

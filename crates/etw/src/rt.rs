@@ -2,10 +2,12 @@
 //!
 //! * `site`: an event's static bytes, which the compiler evaluates;
 //! * `plain`, `text`, `field`: codecs of values, and fields of any shape;
+//! * `manifest`: fields of events that a manifest describes;
 //! * `ids`: types that can be an activity id.
 
 mod field;
 mod ids;
+mod manifest;
 mod plain;
 mod site;
 mod text;
@@ -22,6 +24,7 @@ pub use field::{
     text_slice,
 };
 pub use ids::Id;
+pub use manifest::{Wide, checked, counted_wide, each, system_time, values, wide};
 pub use plain::*;
 pub use site::{Const, HEX_POINTER, INT_POINTER, Part, UINT_POINTER, name, site_bytes, site_size};
 pub use text::{Bytes, Counted8, Counted16, Sid, Text, Units, Zero8, Zero16};

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
+use etw_decode::event_info::utf16_z;
 use etw_decode::{Map, MapKind, Source};
-
-use super::places::utf16_z;
 
 const MANIFEST_VALUES: u32 = 0x01;
 const MANIFEST_BITS: u32 = 0x02;

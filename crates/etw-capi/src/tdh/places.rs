@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use etw_decode::{
-    Count, Decoded, Field, InType, Kind, Length, PayloadError, Schema, Value, Visitor, Wire,
-};
+use etw_decode::event_info::{Companion, is_split_binary, utf16_z};
+use etw_decode::{Decoded, Field, Kind, Length, PayloadError, Schema, Value, Visitor, Wire};
 use etw_types::EventRecord;
 
 use etw_api::Status;
@@ -257,47 +256,6 @@ impl Visitor for Places {
     }
 }
 
-/// A property that stands before a field and has no field of its own in the schema.
-#[derive(Clone, Copy)]
-pub enum Companion {
-    /// `<name>.Count`: elements of an array that has them before it.
-    Count,
-    /// `<name>.Length`: bytes of a binary value that has them before it.
-    Length,
-}
-
-impl Companion {
-    /// The companion of a field, if TDH puts one before it.
-    pub fn of(field: &Field) -> Option<Companion> {
-        match field.count {
-            Count::Prefixed => Some(Companion::Count),
-            _ if is_split_binary(field) => Some(Companion::Length),
-            _ => None,
-        }
-    }
-
-    /// The name of the property.
-    pub fn name(self, field: &str) -> String {
-        match self {
-            Companion::Count => format!("{field}.Count"),
-            Companion::Length => format!("{field}.Length"),
-        }
-    }
-}
-
-/// A binary value that carries its length, told as a length and TDH_INTYPE_BINARY: TraceLogging's, by analogy to its custom fields (a
-/// guess). In arrays there is no place for the length, and TDH_INTYPE_MANIFEST_COUNTEDBINARY has it inside.
-pub fn is_split_binary(field: &Field) -> bool {
-    let is_own = field.length == Length::Own && field.count == Count::One;
-    match &field.kind {
-        Kind::Scalar { wire, .. } => {
-            is_own && *wire == Wire::CountedBinary && field.types.0 == InType::BINARY
-        }
-        Kind::Custom { .. } => is_own,
-        _ => false,
-    }
-}
-
 fn companion(fields: &[Field], wanted: &str) -> Option<(usize, Companion)> {
     fields.iter().enumerate().find_map(|(place, field)| {
         let of = Companion::of(field)?;
@@ -312,9 +270,4 @@ fn nul_size(field: &Field) -> usize {
         Kind::Scalar { wire: Wire::Ansi, .. } if field.length == Length::Own => 1,
         _ => 0,
     }
-}
-
-/// A text of its own, with its NUL.
-pub fn utf16_z(text: &str) -> Vec<u8> {
-    text.encode_utf16().chain([0]).flat_map(u16::to_le_bytes).collect()
 }

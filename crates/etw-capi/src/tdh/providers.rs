@@ -6,7 +6,6 @@ use etw_api::Status;
 use etw_decode::Source;
 
 use super::info::event_info;
-use super::places::utf16_z;
 use crate::abi::{
     RawDescriptor, RawGuid, bytes, descriptor_of, guarded, guid_of, put_bytes, store, utf16_of,
     utf32_of,
@@ -14,6 +13,7 @@ use crate::abi::{
 use crate::decoding::{self, Event};
 use crate::loaded::{self, Key, Provider};
 use crate::status::ERROR_NOT_FOUND;
+use etw_decode::event_info::utf16_z;
 
 /// `EventKeywordInformation`
 const KEYWORDS: u32 = 0;

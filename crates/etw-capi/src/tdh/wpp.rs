@@ -13,11 +13,11 @@ use etw_types::EventRecord;
 use super::context::{
     Contexts, PDB_PATH, POINTER_SIZE, RawContext, TMF_FILE, TMF_SEARCH_PATH, WPP_GMT,
 };
-use super::places::utf16_z;
 use crate::abi::{guarded, put_bytes, read, store, utf16_of, utf32_of};
 use crate::consumer::RawRecord;
 use crate::decoding::{self, Event};
 use crate::status::ERROR_NOT_FOUND;
+use etw_decode::event_info::utf16_z;
 
 /// A property of a message by its documented name; `None` for other names and other events.
 pub fn property(record: &EventRecord<'_>, decoded: &Decoded<'_>, name: &str) -> Option<Vec<u8>> {

@@ -10,6 +10,7 @@ mod expected;
 mod hostile;
 mod layouts;
 mod log_sink;
+mod manifests;
 mod storport;
 mod support;
 mod threads;

@@ -1,0 +1,152 @@
+//! Every event of every manifest, written through the names of its header, read back and decoded.
+
+mod c_driver;
+mod values;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use etw_etl::read::{Records, TraceFile};
+use etw_mc::Manifest;
+use etw_mc::header::{self, Options};
+use serde_json::Value;
+
+use crate::support::*;
+
+/// Manifests: that of `etw-mc`, which has every type of field, and those of the corpus, where it is found.
+fn manifests() -> Vec<PathBuf> {
+    let mut found = vec![home().join("../etw-mc/tests/it/all_types.man")];
+    let corpus = home().join("../../../shared/corpus/mc");
+    match fs::read_dir(&corpus) {
+        Ok(files) => {
+            let files = files.map(|file| file.unwrap().path());
+            found.extend(files.filter(|path| path.extension().is_some_and(|ext| ext == "man")));
+        }
+        Err(_) => eprintln!("skipped: no {}", corpus.display()),
+    }
+    found.sort();
+    found
+}
+
+fn parse(path: &Path) -> Manifest {
+    Manifest::parse(&fs::read(path).unwrap()).unwrap_or_else(|errors| panic!("{errors:?}"))
+}
+
+/// The payloads of a manifest's events in a trace, in order.
+fn payloads(trace: &Path, manifest: &Manifest) -> Vec<(u16, u8, Vec<u8>)> {
+    let mut records = Records::new(vec![TraceFile::open(trace).unwrap()]);
+    let mut found = Vec::new();
+    while let Some(record) = records.next() {
+        let is_own = |one: &etw_mc::manifest::Provider| {
+            record.provider == Some(one.control_guid.unwrap_or(one.guid))
+        };
+        if manifest.providers.iter().any(is_own) {
+            let descriptor = record.descriptor;
+            found.push((descriptor.id, descriptor.version, record.payload.to_vec()));
+        }
+    }
+    found
+}
+
+/// Decodes a trace with a manifest: each event has a name of the manifest's and all of its fields.
+fn decoded(trace: &Path, manifest: Option<&Path>) -> Vec<Value> {
+    let mut command = Command::new(command_line());
+    command.args(["dump", "--format", "json"]);
+    if let Some(manifest) = manifest {
+        command.arg("--manifest").arg(manifest);
+    }
+    let output = command.arg(trace).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let is_own =
+        |event: &Value| event["header"] == "EVENT64" && event["provider_name"] != "OpenEtw.Session";
+    events.filter(is_own).collect()
+}
+
+/// OV-21
+#[test]
+fn every_event_is_written_through_its_macro_and_decoded() {
+    let mut ran = 0;
+    for path in manifests() {
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let manifest = parse(&path);
+        if manifest.providers.is_empty() {
+            continue;
+        }
+        let text = header::write(&manifest, &Options::default());
+        let header = format!("{name}.h");
+        let driver = c_driver::driver(&manifest, &header, &text);
+        let is_own = name == "all_types";
+        let compilers = COMPILERS.into_iter().enumerate();
+        for (number, compiler) in compilers.filter(|(number, _)| is_own || [0, 5].contains(number))
+        {
+            let folder = Folder::new(&format!("manifest-{name}-{number}"));
+            fs::write(folder.0.join(&header), &text).unwrap();
+            let source = folder.0.join("driver.c");
+            fs::write(&source, &driver.source).unwrap();
+            let Some(program) = compile_file(&folder, &source, compiler) else { continue };
+            let out = folder.0.join("out.etl");
+            let output = Command::new(program).env("DRIVER_OUT", &out).output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && errors.is_empty(), "{compiler:?}: {errors}");
+            let written = payloads(&out, &manifest);
+            assert_eq!(written.len(), driver.payloads.len(), "{name}");
+            for ((id, version, payload), expected) in written.iter().zip(&driver.payloads) {
+                assert_eq!(payload, expected, "{name} event {id} version {version}");
+            }
+            if number == 0 {
+                let expected = decoded(&out, Some(&path));
+                check_decoded(&expected, &manifest, written.len());
+                check_merged(&folder, &out, &path, &expected);
+            }
+            ran += 1;
+        }
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
+/// A trace that was merged with schemas is decoded without the manifest.
+fn check_merged(folder: &Folder, trace: &Path, manifest: &Path, expected: &[Value]) {
+    let merged = folder.0.join("merged.etl");
+    let mut command = Command::new(command_line());
+    command.args(["merge", "--with-schemas", "--manifest"]).arg(manifest);
+    let output = command.arg("-o").arg(&merged).arg(trace).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // What names the schema's source differs.
+    let rest = |event: &Value| {
+        let mut event = event.clone();
+        for key in ["decoded", "schema", "offset", "buffer", "cpu"] {
+            event.as_object_mut().unwrap().remove(key);
+        }
+        event
+    };
+    let found: Vec<Value> = decoded(&merged, None).iter().map(rest).collect();
+    let expected: Vec<Value> = expected.iter().map(rest).collect();
+    assert_eq!(found, expected);
+}
+
+fn check_decoded(events: &[Value], manifest: &Manifest, count: usize) {
+    assert_eq!(events.len(), count);
+    for event in events {
+        let of = |provider: &&etw_mc::manifest::Provider| event["provider_name"] == *provider.name;
+        let provider = manifest.providers.iter().find(of).unwrap_or_else(|| panic!("{event}"));
+        let known = provider
+            .events
+            .iter()
+            .find(|one| event["id"] == one.id && event["version"] == one.version)
+            .unwrap_or_else(|| panic!("{event}"));
+        let fields = known.template.map_or(&[][..], |index| &provider.templates[index].fields);
+        let empty = serde_json::Map::new();
+        let shown = event["fields"].as_object().unwrap_or(&empty);
+        let names: Vec<&str> = shown.keys().map(String::as_str).collect();
+        let expected: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
+        let sorted = |mut names: Vec<&str>| -> Vec<String> {
+            names.sort_unstable();
+            names.into_iter().map(str::to_owned).collect()
+        };
+        assert_eq!(sorted(names), sorted(expected), "{event}");
+        assert!(event.get("error").is_none() && event.get("rest").is_none(), "{event}");
+    }
+}
