@@ -1020,7 +1020,7 @@ fn a_plausible_header_every_few_bytes_does_not_stall() {
     let started = std::time::Instant::now();
     let outcome = read_once(&bytes);
     assert_eq!(outcome.numbers().len(), 10);
-    assert!(started.elapsed().as_secs() < 20);
+    assert!(started.elapsed().as_secs() < 120);
 }
 
 #[test]

@@ -102,10 +102,12 @@ fn many_pools_drain_in_one_order_of_time_and_a_write_wakes_a_quiet_one() {
             });
         }
         let (mut floor, mut batch) = (0, 0);
-        let mut next = [0; 6];
+        let (mut next, mut came) = ([0; 6], 0);
+        // A writer that gets no processor for 50 ms in the middle of a write is late: its record is counted, and does not come.
+        let late = |pools: &[Pool]| pools.iter().map(|pool| pool.reader.late()[0]).sum::<u64>();
         let (mut last_time, mut stops, mut quiet, mut slept) = (0, 0, 0, 0u64);
-        let end = Instant::now() + Duration::from_secs(60);
-        while next.iter().sum::<u64>() < 6 * EACH {
+        let end = Instant::now() + Duration::from_secs(300);
+        while came + late(&pools) < 6 * EACH {
             assert!(Instant::now() < end, "{next:?}");
             let mut taken = 0;
             let one = round(&mut pools, clocks, (&mut floor, &mut batch), &last, |pool, record| {
@@ -115,8 +117,10 @@ fn many_pools_drain_in_one_order_of_time_and_a_write_wakes_a_quiet_one() {
                 }
                 assert!(record.time >= last_time, "the order of time, over all pools");
                 last_time = record.time;
-                assert_eq!(record.payload, next[pool].to_le_bytes());
-                next[pool] += 1;
+                let value = u64::from_le_bytes(record.payload.try_into().unwrap());
+                assert!(value >= next[pool], "{value} after {}", next[pool]);
+                next[pool] = value + 1;
+                came += 1;
                 ControlFlow::Continue(())
             });
             stops += u64::from(one.stopped);
@@ -130,8 +134,7 @@ fn many_pools_drain_in_one_order_of_time_and_a_write_wakes_a_quiet_one() {
         assert!(stops > 0 && quiet > 0, "{stops} {quiet} {slept}");
     });
     for pool in &pools {
-        assert_eq!(pool.reader.late(), [0; 8]);
-        assert_eq!(pool.reader.drained()[0], EACH);
+        assert_eq!(pool.reader.drained()[0] + pool.reader.late()[0], EACH);
         assert_eq!(pool.reader.ledger().attempted[0] - pool.reader.ledger().lost_total(0), EACH);
     }
 }

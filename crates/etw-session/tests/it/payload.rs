@@ -205,7 +205,7 @@ fn hostile_payloads() {
     bomb[..2].copy_from_slice(&size.to_le_bytes());
     let begun = std::time::Instant::now();
     assert!(!is_raw_there(&bomb, &[0; 100], "s.s.s.n"));
-    assert!(begun.elapsed() < std::time::Duration::from_secs(5));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(60));
 }
 
 /// OV-17: ETW's limits, and conditions that cannot be.

@@ -1,6 +1,7 @@
 //! Delivery of events: their order, all or none, losses, live consumers.
 
 use etw_session::{Cause, LogMode, SessionConfig};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -23,11 +24,19 @@ fn many_programs_are_recorded_in_one_order() {
         program.end();
     }
     let status = rig.stop("order");
-    assert_eq!(status.stored, 6 * 4 * 3000, "{status:?}");
+    // A thread that gets no processor for 50 ms in the middle of a write is late, and counted.
+    let late = status.losses.iter().filter(|loss| loss.cause == Cause::Late).map(|loss| loss.count);
+    let late = late.sum::<u64>();
+    assert_eq!(status.stored + late, 6 * 4 * 3000, "{status:?}");
     // `events` checks the order. Writers repeated refused writes, which are counted.
-    let by_thread = contiguous(&events(&file));
-    assert_eq!(by_thread.len(), 24);
-    assert!(by_thread.values().all(|count| *count == 3000));
+    let events = events(&file);
+    assert_eq!(events.len() as u64, status.stored);
+    let mut last = BTreeMap::new();
+    for event in &events {
+        let before = last.insert((event.process, event.thread), event.number);
+        assert!(before.is_none_or(|before| before < event.number), "{event:?} after {before:?}");
+    }
+    assert_eq!(last.len(), 24);
     assert_eq!(status.attempted, status.stored + status.lost);
 }
 
