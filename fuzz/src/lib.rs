@@ -9,6 +9,7 @@ pub mod host;
 pub mod mc;
 #[cfg(target_os = "linux")]
 pub mod ring;
+pub mod symbols;
 #[cfg(target_os = "linux")]
 pub mod system;
 pub mod windows;

@@ -1,21 +1,27 @@
 //! `etw convert`: traces for other viewers.
 
 mod chrome;
+mod folded;
 mod pcapng;
 mod perfetto;
 mod pktmon;
+mod pprof;
+mod speedscope;
+mod stack_table;
 
 use crate::event_kinds::EventKinds;
 use crate::files;
 use crate::join::{Names, Picked};
 use crate::output::{Failure, Outcome, Output, Progress};
 use crate::output_file::{NewFile, ReplaceOption};
+use crate::profile::{Named, Profiler, Span};
 use crate::schemas::{self, Schemas};
+use crate::symbols::SymbolOptions;
 use crate::where_filter::{Filter, TraceNames, WhereOption};
 use clap::{Args, ValueEnum};
 use etw_decode::{Decoded, Decoder, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
-use etw_types::{EventRecord, FileTime, Guid, Opcode};
+use etw_types::{Clock, EventRecord, FileTime, Guid, Opcode};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
@@ -32,10 +38,15 @@ pub struct Arguments {
     /// With --to pcapng: each packet at the first component of PktMon that saw it, not at each
     #[arg(long)]
     once: bool,
+    /// With --to folded: time on the CPU, or off it
+    #[arg(long, value_enum, value_name = "TIME", default_value_t)]
+    weight: Weight,
     #[command(flatten)]
     filter: WhereOption,
     #[command(flatten)]
     schemas: Schemas,
+    #[command(flatten)]
+    symbols: SymbolOptions,
     /// Traces; several are merged by time
     #[arg(required = true, value_name = "FILE.etl")]
     files: Vec<PathBuf>,
@@ -49,6 +60,22 @@ enum Format {
     Chrome,
     /// Packets that NDIS and PktMon captured, for Wireshark
     Pcapng,
+    /// CPU samples and time off the CPU by thread, for speedscope.app
+    Speedscope,
+    /// CPU samples and time off the CPU, for pprof
+    Pprof,
+    /// One line for each stack with its nanoseconds, for flame graphs
+    Folded,
+}
+
+/// The time that folded stacks count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Weight {
+    /// Time on the CPU, by samples
+    #[default]
+    Cpu,
+    /// Time off the CPU, with who ended it
+    OffCpu,
 }
 
 /// The shape of an event in a viewer.
@@ -76,6 +103,10 @@ enum Track {
 trait Target {
     /// An event with its time in nanoseconds since 1970.
     fn event(&mut self, event: &Event<'_>) -> std::io::Result<()>;
+    /// A CPU sample, or time off the CPU.
+    fn span(&mut self, _: &Span, _: &Names) -> std::io::Result<()> {
+        Ok(())
+    }
     /// The rest.
     fn finish(&mut self, names: &Names) -> std::io::Result<()>;
     /// The number of written items, and their kind.
@@ -97,6 +128,9 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.once && arguments.to != Format::Pcapng {
         return Err(Failure::Usage("--once is for --to pcapng".to_owned()));
     }
+    if arguments.weight != Weight::Cpu && arguments.to != Format::Folded {
+        return Err(Failure::Usage("--weight is for --to folded".to_owned()));
+    }
     let traces: Vec<TraceFile> =
         arguments.files.iter().map(files::open).collect::<Result<_, _>>()?;
     let start = traces.iter().filter_map(|trace| Some(trace.header()?.start_time)).min();
@@ -112,45 +146,109 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     // Schemas and names of processes may be at the end of a trace.
     let store = crate::dump::gather(records());
-    let names = Names::gather(records(), decoder(store.clone()));
+    let mut names = Names::gather(records(), decoder(store.clone()));
+    arguments.symbols.apply(&mut names, start.unwrap_or(FileTime(0)))?;
     let new = NewFile::create(&arguments.output, &arguments.files, arguments.replace.force)?;
     let out = BufWriter::with_capacity(1 << 16, new.file());
-    let mut target: Box<dyn Target + '_> = match arguments.to {
-        Format::Perfetto => Box::new(perfetto::Perfetto::new(out)),
-        Format::Chrome => Box::new(chrome::Chrome::new(out).map_err(|error| new.failure(&error))?),
-        Format::Pcapng => {
-            let components = pktmon::Components::gather(records(), decoder(store.clone()));
-            let target = pcapng::Pcapng::new(out, components, arguments.once);
-            Box::new(target.map_err(|error| new.failure(&error))?)
-        }
+    let components = (arguments.to == Format::Pcapng)
+        .then(|| pktmon::Components::gather(records(), decoder(store.clone())));
+    let target = new_target(arguments, out, components);
+    let mut target = target.map_err(|error| new.failure(&error))?;
+    let mut conversion = Conversion {
+        filter: filter.as_ref(),
+        names: &names,
+        clocks: traces.iter().map(|trace| *trace.clock()).collect(),
+        decoder: decoder(store),
+        profiler: Profiler::default(),
+        kinds: EventKinds::default(),
+        count: 0,
+        shown: 0,
     };
-    let mut decoder = decoder(store);
     let mut records = records();
-    let mut progress = Progress::of(records.files());
-    let (mut count, mut shown) = (0, 0);
-    let mut kinds = EventKinds::default();
-    let clocks: Vec<_> = traces.iter().map(|trace| *trace.clock()).collect();
-    let style = Style::default();
-    while let Some(record) = records.next() {
-        count += 1;
-        if count % 65_536 == 0 {
-            progress.update_at(count, Some(record.position));
+    let progress = Progress::of(records.files());
+    let converted = conversion.run(&mut records, progress, &mut *target);
+    converted.and_then(|()| target.finish(&names)).map_err(|error| new.failure(&error))?;
+    let (written, what) = target.told();
+    drop(target);
+    new.keep()?;
+    let outcome = files::report(&records);
+    let Conversion { kinds, decoder, count, shown, .. } = conversion;
+    if let Some(filter) = &filter {
+        filter.report(shown, || TraceNames::of(kinds, decoder));
+    }
+    let mut output = Output::open(None, &[])?;
+    let text = format!("{}: {written} {what}, of {count} records\n", arguments.output.display());
+    output.write(text.as_bytes())?;
+    output.finish()?;
+    Ok(outcome)
+}
+
+fn new_target<'o, W: Write + 'o>(
+    arguments: &Arguments,
+    out: W,
+    components: Option<pktmon::Components>,
+) -> std::io::Result<Box<dyn Target + 'o>> {
+    Ok(match arguments.to {
+        Format::Perfetto => Box::new(perfetto::Perfetto::new(out)),
+        Format::Chrome => Box::new(chrome::Chrome::new(out)?),
+        Format::Pcapng => {
+            Box::new(pcapng::Pcapng::new(out, components.unwrap_or_default(), arguments.once)?)
         }
-        if filter.as_ref().is_some_and(Filter::needs_names) {
-            kinds.number(&record);
+        Format::Speedscope => Box::new(speedscope::Speedscope::new(out)),
+        Format::Pprof => Box::new(pprof::Pprof::new(out)),
+        Format::Folded => Box::new(folded::Folded::new(out, arguments.weight)),
+    })
+}
+
+/// The records of a trace on their way to a target.
+struct Conversion<'c> {
+    filter: Option<&'c Filter>,
+    names: &'c Names,
+    clocks: Vec<Clock>,
+    decoder: Decoder,
+    profiler: Profiler,
+    kinds: EventKinds,
+    count: u64,
+    shown: u64,
+}
+
+impl Conversion<'_> {
+    fn run(
+        &mut self,
+        records: &mut Records,
+        mut progress: Progress,
+        target: &mut dyn Target,
+    ) -> std::io::Result<()> {
+        while let Some(record) = records.next() {
+            self.count += 1;
+            if self.count.is_multiple_of(65_536) {
+                progress.update_at(self.count, Some(record.position));
+            }
+            if self.filter.is_some_and(Filter::needs_names) {
+                self.kinds.number(&record);
+            }
+            self.convert(record, target)?;
         }
-        let clock = &clocks[record.position.file_index as usize];
-        let Some(time) = record.timestamp(clock) else { continue };
-        let decoded = decoder.decode(&record);
+        Ok(())
+    }
+
+    fn convert(&mut self, stored: EventRecord<'_>, target: &mut dyn Target) -> std::io::Result<()> {
+        let clock = &self.clocks[stored.position.file_index as usize];
+        let Some(time) = stored.timestamp(clock) else { return Ok(()) };
+        let nanoseconds = (time.0 - FileTime::UNIX_EPOCH.0).saturating_mul(100);
+        let decoded = self.decoder.decode(&stored);
         // Tracks and filters use the process and thread to which an event belongs.
-        let stored = record;
-        let record = names.attributed(&stored);
-        if let Some(filter) = &filter {
+        let record = self.names.attributed(&stored);
+        if let Some(filter) = self.filter {
+            let style = Style::default();
             if !filter.matches_owned(&record, &stored, &decoded, Some(time), &style) {
-                continue;
+                // Later spans depend on this one.
+                let named = Named { names: self.names, has_stacks: false };
+                self.profiler.take(&stored, nanoseconds, &named);
+                return Ok(());
             }
             filter.check_shown(&decoded);
-            shown += 1;
+            self.shown += 1;
         }
         let name = decoded.event_name().map(str::to_owned);
         let name = name.unwrap_or_else(|| match record.header.is_event() {
@@ -162,31 +260,21 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         let shown = ["/Start", "/Stop"].iter().find_map(|end| name.strip_suffix(end));
         let is_event = record.header.is_event();
         let shown = shown.filter(|_| is_event).unwrap_or(&name);
-        let event = Event {
-            time: (time.0 - FileTime::UNIX_EPOCH.0).saturating_mul(100),
+        target.event(&Event {
+            time: nanoseconds,
             shape: shape(&record, &decoded, shown),
             name: shown,
             provider: provider.as_deref().unwrap_or(""),
             record: &record,
             decoded: &decoded,
-            names: &names,
-        };
-        target.event(&event).map_err(|error| new.failure(&error))?;
+            names: self.names,
+        })?;
+        let named = Named { names: self.names, has_stacks: true };
+        match self.profiler.take(&stored, nanoseconds, &named) {
+            Some(span) => target.span(&span, self.names),
+            None => Ok(()),
+        }
     }
-    drop(progress);
-    target.finish(&names).map_err(|error| new.failure(&error))?;
-    let (written, what) = target.told();
-    drop(target);
-    new.keep()?;
-    let outcome = files::report(&records);
-    if let Some(filter) = &filter {
-        filter.report(shown, || TraceNames::of(kinds, decoder));
-    }
-    let mut output = Output::open(None, &[])?;
-    let text = format!("{}: {written} {what}, of {count} records\n", arguments.output.display());
-    output.write(text.as_bytes())?;
-    output.finish()?;
-    Ok(outcome)
 }
 
 fn shape<'s>(record: &EventRecord<'_>, decoded: &Decoded<'_>, name: &'s str) -> Shape<'s> {

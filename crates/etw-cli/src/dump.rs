@@ -8,6 +8,7 @@ use crate::output::{Failure, Outcome, Output};
 use crate::output_file::ReplaceOption;
 use crate::pipeline::{self, Selection};
 use crate::schemas::{self, Schemas};
+use crate::symbols::SymbolOptions;
 use crate::terminal::has_colours;
 use crate::time_point::When;
 use crate::times::TimesOption;
@@ -65,9 +66,8 @@ pub struct Arguments {
     /// before
     #[arg(long)]
     pub join: bool,
-    /// With --join: symbols of code that was compiled at run time on Linux, from perf-PID.map or a folder of such files
-    #[arg(long, value_name = "PATH", requires = "join")]
-    pub perf_map: Vec<PathBuf>,
+    #[command(flatten)]
+    pub symbols: SymbolOptions,
     /// Quote integers beyond ±2^53 in JSON
     #[arg(long)]
     pub json_strings64: bool,
@@ -142,6 +142,9 @@ impl Arguments {
             {
                 usage("--local and --relative go with --format text or --columns")
             }
+            _ if !self.symbols.is_empty() && !self.join => {
+                usage("--symbols and --perf-map need --join")
+            }
             _ => Ok(()),
         }
     }
@@ -180,7 +183,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             decoder.set_catalog(catalog.clone());
             let records = Records::with_options(traces.clone(), read_options);
             let mut names = Names::gather(records, decoder);
-            names.read_perf_maps(&arguments.perf_map, start)?;
+            arguments.symbols.apply(&mut names, start)?;
             if names.stacks_left_out() > 0 {
                 let count = names.stacks_left_out();
                 eprintln!("etw: note: {count} stacks were not kept in memory and stand alone");

@@ -5,7 +5,7 @@ use crate::distribution::{Distribution, SHOWN, shown};
 use crate::event_kinds::EventKinds;
 use crate::files;
 use crate::join::Names;
-use crate::output::Progress;
+use crate::output::{Failure, Progress};
 use crate::times::Times;
 use crate::where_filter::{Filter, TraceNames};
 use etw_decode::{Catalog, Decoded, Decoder, Style};
@@ -59,8 +59,23 @@ impl Scan {
 
     /// Calls `visit` with each record that the filter selects, with all schemas of the trace known; how many there were.
     /// `with_names`: processes have their names.
-    pub fn run(&self, with_names: bool, mut visit: impl FnMut(&Scanned<'_>)) -> Scanning {
+    pub fn run(&self, with_names: bool, visit: impl FnMut(&Scanned<'_>)) -> Scanning {
         let names = with_names.then(|| Names::gather(self.records(), self.decoder()));
+        self.run_with(names, visit)
+    }
+
+    /// Like [`run`](Scan::run) with names, which `prepare` completes.
+    pub fn run_prepared(
+        &self,
+        prepare: impl FnOnce(&mut Names) -> Result<(), Failure>,
+        visit: impl FnMut(&Scanned<'_>),
+    ) -> Result<Scanning, Failure> {
+        let mut names = Names::gather(self.records(), self.decoder());
+        prepare(&mut names)?;
+        Ok(self.run_with(Some(names), visit))
+    }
+
+    fn run_with(&self, names: Option<Names>, mut visit: impl FnMut(&Scanned<'_>)) -> Scanning {
         let mut decoder = self.decoder();
         // Records may be described behind them.
         decoder.set_store(crate::dump::gather(self.records()));

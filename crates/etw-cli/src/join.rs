@@ -5,10 +5,12 @@ mod stacks;
 
 use crate::attribution::{Interrupts, Owner, ThreadTable};
 use crate::output::Failure;
-use code::{Code, Image, is_method};
+pub use code::StackFrame;
+use code::{Code, Image, SymbolSource, is_method};
 use etw_decode::{Decoded, Decoder, Field, Style, Value, Visitor};
 use etw_etl::read::Records;
-use etw_types::{EventRecord, FileTime, Guid, Hook, is_session_report};
+use etw_symbols::{Module, Symbolizer};
+use etw_types::{EventRecord, FileTime, Guid, Hook, is_session_report, le};
 use stacks::{Stacks, is_stack};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
@@ -16,8 +18,12 @@ use std::path::{Path, PathBuf};
 
 /// Microsoft-Windows-Kernel-Process
 const KERNEL_PROCESS: Guid = Guid::from_u128(0x22fb2cd6_0e7b_422b_a0c7_2fad1fd0e716);
+/// ImageID, the class of build ids
+const IMAGE_ID: Guid = Guid::from_u128(0xb3e675d7_2554_4f18_830b_2762732560de);
 /// Processes, threads and files of a trace; only a hostile one has more.
 const LIMIT: usize = 1 << 20;
+/// Addresses of the kernel begin here.
+const KERNEL_START: u64 = 0xffff << 48;
 /// Volumes of a trace.
 const VOLUME_LIMIT: usize = 1 << 8;
 
@@ -36,6 +42,8 @@ pub struct Names {
     code: Code,
     /// Processes of our own programs.
     own_processes: BTreeSet<u32>,
+    /// Build ids of images, by process and base: their first 16 bytes.
+    build_ids: HashMap<(u32, u64), [u8; 16]>,
 }
 
 /// FileIo: Name, FileCreate, FileRundown.
@@ -144,18 +152,58 @@ impl Names {
                     .map_err(|error| crate::schemas::refused(&path, error))?;
             }
         }
-        for process in self.own_processes.clone() {
-            let path = PathBuf::from(format!("/tmp/perf-{process}.map"));
+        let written_since = |path: &Path| {
             let written = path.metadata().and_then(|metadata| metadata.modified()).ok();
-            let is_of_trace = written.and_then(file_time).is_some_and(|time| time >= start);
-            if is_of_trace
-                && !paths.contains(&path)
-                && self.code.read_perf_map(process, &path).is_ok()
-            {
+            written.and_then(file_time).is_some_and(|time| time >= start)
+        };
+        let mut own = self.own_processes.clone();
+        own.extend(self.code.linux_processes());
+        for process in own {
+            let path = PathBuf::from(format!("/tmp/perf-{process}.map"));
+            let is_new = written_since(&path) && !paths.contains(&path);
+            if is_new && self.code.read_perf_map(process, &path).is_ok() {
+                eprintln!("etw: note: names of compiled code from {}", path.display());
+            }
+        }
+        for path in self.code.jit_dumps() {
+            if written_since(&path) && self.code.read_jit_dump(&path).is_ok() {
                 eprintln!("etw: note: names of compiled code from {}", path.display());
             }
         }
         Ok(())
+    }
+
+    /// Finds names of functions with this symbolizer.
+    pub fn set_symbolizer(&mut self, symbolizer: Symbolizer) {
+        self.code.set_symbolizer(symbolizer);
+    }
+
+    /// The functions of an event's stack, the innermost first; empty: the event has no stack.
+    pub fn functions_of(&self, record: &EventRecord<'_>) -> Vec<StackFrame> {
+        let process = self.stack_process(record);
+        let mut found = Vec::new();
+        let mut was_kernel = false;
+        let frames = self.stacks_of(record).flatten().copied().chain(record.stack());
+        for (number, address) in frames.enumerate() {
+            // Where a stack leaves the kernel the program's address is that of its next instruction, too.
+            let is_kernel = address >= KERNEL_START;
+            let is_first = number == 0 || was_kernel && !is_kernel;
+            was_kernel = is_kernel;
+            self.code.frames_of(process, address, !is_first, &mut |frame| found.push(frame));
+        }
+        // Without frame pointers the kernel follows data behind the last function.
+        let is_code = |frame: &StackFrame| frame.function.is_some() || !frame.module.is_empty();
+        if let Some(last) = found.iter().rposition(is_code) {
+            found.truncate(last + 1);
+        }
+        found
+    }
+
+    /// The functions at an address that a process executed.
+    pub fn functions_at(&self, process: Option<u32>, address: u64) -> Vec<StackFrame> {
+        let mut found = Vec::new();
+        self.code.frames_of(process, address, false, &mut |frame| found.push(frame));
+        found
     }
 
     /// Stacks that were not kept.
@@ -203,6 +251,9 @@ impl Names {
         if let Some(hook) = record.hook.filter(|hook| is_stack(*hook)) {
             return self.stacks.learn(hook, record);
         }
+        if record.provider == Some(IMAGE_ID) {
+            return self.build_id(record);
+        }
         match decoded.event_name() {
             Some(
                 "Process/Start" | "Process/DCStart" | "Process/DCEnd" | "Process/Defunct"
@@ -220,7 +271,7 @@ impl Names {
                 }
             }
             Some("Image/Load" | "Image/DCStart" | "Image/DCEnd" | "Image/UnLoad") => {
-                let fields = &["ImageBase", "ImageSize", "ProcessId", "FileName"];
+                let fields = &["ImageBase", "ImageSize", "ProcessId", "FileName", "DefaultBase"];
                 let Some(picked) = Picked::of(fields, record, decoded) else { return };
                 let hex = |number| {
                     u64::from_str_radix(picked.text(number)?.trim_start_matches("0x"), 16).ok()
@@ -228,8 +279,9 @@ impl Names {
                 if let (Some(base), Some(size), Some(process), Some(name)) =
                     (hex(0), hex(1), picked.number(2), picked.text(3))
                 {
+                    let source = self.symbol_source(process, base, hex(4).unwrap_or(0), name);
                     let name = name.rsplit(['\\', '/']).next().unwrap_or(name);
-                    let image = Image { size, zero: base, name: name.to_owned() };
+                    let image = Image { size, zero: base, name: name.to_owned(), source };
                     self.code.add_image(process, base, image);
                 }
             }
@@ -266,12 +318,55 @@ impl Names {
         }
     }
 
+    /// Notes the build id of an image: base, process, GUID. The image's own event follows.
+    fn build_id(&mut self, record: &EventRecord<'_>) {
+        const DBG_ID_RSDS: u8 = 36;
+        if record.descriptor.opcode.0 != DBG_ID_RSDS || record.pointer_size != 8 {
+            return;
+        }
+        let payload = record.payload;
+        if let (Some(base), Some(process), Some(id)) =
+            (le::u64(payload, 0), le::u32(payload, 8), payload.get(12..28))
+            && self.build_ids.len() < LIMIT
+            && let Ok(id) = id.try_into()
+        {
+            self.build_ids.insert((process, base), id);
+        }
+    }
+
+    /// Where symbols of an image of Linux are.
+    fn symbol_source(
+        &self,
+        process: u32,
+        base: u64,
+        default_base: u64,
+        path: &str,
+    ) -> Option<SymbolSource> {
+        let mut build_id =
+            self.build_ids.get(&(process, base)).map_or(Vec::new(), |id| id.to_vec());
+        // Shorter build ids are padded.
+        while build_id.last() == Some(&0) {
+            build_id.pop();
+        }
+        let module = Module { path: path.into(), build_id };
+        let is_kernel = process == 0 && module.is_kernel();
+        if !is_kernel && !path.starts_with('/') {
+            return None;
+        }
+        let default_base = if is_kernel { 0 } else { default_base };
+        Some(SymbolSource { module, bias: base.wrapping_sub(default_base) })
+    }
+
     /// Notes a module that an instrumented program of ours had loaded.
     fn module(&mut self, record: &EventRecord<'_>) {
         let Some((process, module)) = etw_host::report::read_module(record) else { return };
         self.own_processes.insert(process);
         let name = module.path.rsplit('/').next().unwrap_or_default().to_owned();
-        let image = Image { size: module.size, zero: module.bias, name };
+        let source = Some(SymbolSource {
+            module: Module { path: module.path.into(), build_id: module.build_id.to_vec() },
+            bias: module.bias,
+        });
+        let image = Image { size: module.size, zero: module.bias, name, source };
         self.code.add_image(process, module.base, image);
     }
 

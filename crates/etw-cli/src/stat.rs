@@ -10,15 +10,20 @@ mod text;
 use crate::column::Column;
 use crate::files;
 use crate::format::TextOrJson;
+use crate::grouping::Scan;
 use crate::output::{Failure, Outcome, Output};
 use crate::output_file::ReplaceOption;
+use crate::profile::{ProfileBy, ProfileTable};
 use crate::schemas::Schemas;
+use crate::symbols::SymbolOptions;
 use crate::where_filter::WhereOption;
 use clap::{Args, ValueEnum};
 use counting::Counting;
+use etw_decode::Catalog;
 use etw_etl::read::TraceFile;
 use etw_types::FileTime;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use counter::{Counted, EventRow, count};
 
@@ -31,7 +36,8 @@ pub struct Arguments {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub replace: ReplaceOption,
-    /// Count by event, provider, process, time or activity; or by any columns: process,file (see `etw help columns`)
+    /// Count by event, provider, process, time or activity; show CPU time and waits by thread, module or function; or count by
+    /// any columns: process,file (see `etw help columns`)
     #[arg(long, value_name = "WHAT", value_delimiter = ',', default_value = "event")]
     pub by: Vec<String>,
     /// Sum this field or column for each row
@@ -47,6 +53,8 @@ pub struct Arguments {
     pub filter: WhereOption,
     #[command(flatten)]
     pub schemas: Schemas,
+    #[command(flatten)]
+    pub symbols: SymbolOptions,
     /// Traces, each counted by itself
     #[arg(required = true, value_name = "FILE.etl")]
     pub files: Vec<PathBuf>,
@@ -84,13 +92,24 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     for trace in traces {
         let start = trace.header().map_or(FileTime(0), |header| header.start_time);
         let filter = arguments.filter.compile(start)?;
+        let profile = match table {
+            By::Process => profile_of(arguments, &trace, &catalog)?,
+            _ => None,
+        };
         let mut counted = counter::count_where(trace, &catalog, filter.as_ref());
         if let Some(top) = arguments.top {
             counted.keep_top(top);
         }
-        let text = match arguments.format.is_json() {
-            true => format!("{}\n", counted.to_json()),
-            false => counted.to_text(table),
+        let text = match (arguments.format.is_json(), profile) {
+            (true, profile) => {
+                let mut json = counted.to_json();
+                if let Some(profile) = profile {
+                    json["profile"] = profile.to_json()["profile"].take();
+                }
+                format!("{json}\n")
+            }
+            (false, None) => counted.to_text(table),
+            (false, Some(profile)) => format!("{}\n{}", counted.to_text(table), profile.to_text()),
         };
         output.write(text.as_bytes())?;
         if !counted.records.damage().is_empty() {
@@ -99,4 +118,17 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
     output.finish()?;
     Ok(outcome)
+}
+
+/// CPU time and waits by process, if the trace has samples or context switches.
+fn profile_of(
+    arguments: &Arguments,
+    trace: &TraceFile,
+    catalog: &Arc<Catalog>,
+) -> Result<Option<ProfileTable>, Failure> {
+    let start = trace.header().map_or(FileTime(0), |header| header.start_time);
+    let filter = arguments.filter.compile(start)?;
+    let scan = Scan { trace: trace.clone(), catalog: catalog.clone(), filter };
+    let table = ProfileTable::count(&scan, ProfileBy::Process, arguments.top, |_| Ok(()))?;
+    Ok((!table.is_empty()).then_some(table))
 }

@@ -2,8 +2,10 @@
 //!
 //! Source: "Trace Event Format" as published with the Chromium project.
 
+use super::stack_table::StackTree;
 use super::{Event, Shape, Target, Track, drain};
-use crate::join::Names;
+use crate::join::{Names, StackFrame};
+use crate::profile::{Span, SpanKind};
 use etw_decode::{Field, Style, Value, Visitor, write_json_string};
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -19,6 +21,11 @@ pub struct Chrome<W: Write> {
     cpus: BTreeSet<u16>,
     /// Since when which thread runs, by CPU.
     running: HashMap<u16, (i64, u32)>,
+    stacks: StackTree,
+    /// The members of `samples`.
+    samples: Vec<u8>,
+    /// The CPU of the record that came last.
+    cpu: u16,
 }
 
 impl<W: Write> Chrome<W> {
@@ -31,6 +38,9 @@ impl<W: Write> Chrome<W> {
             threads: BTreeSet::new(),
             cpus: BTreeSet::new(),
             running: HashMap::new(),
+            stacks: StackTree::default(),
+            samples: Vec::new(),
+            cpu: 0,
         })
     }
 
@@ -65,6 +75,40 @@ impl<W: Write> Chrome<W> {
         self.buffer.push(b'}');
     }
 
+    /// The functions of a stack, the innermost first.
+    fn stack(&mut self, frames: &[StackFrame]) {
+        self.buffer.push(b'[');
+        for (number, frame) in frames.iter().enumerate() {
+            if number > 0 {
+                self.buffer.push(b',');
+            }
+            write_json_string(&mut self.buffer, &frame.text());
+        }
+        self.buffer.push(b']');
+    }
+
+    /// The stacks of samples and waits, and the samples.
+    fn put_stacks(&mut self) {
+        let stacks = std::mem::take(&mut self.stacks);
+        if stacks.nodes.values().is_empty() {
+            return;
+        }
+        self.buffer.extend_from_slice(b",\n\"stackFrames\":{");
+        for (number, (caller, function)) in stacks.nodes.values().iter().enumerate() {
+            let separator = if number == 0 { "\n" } else { ",\n" };
+            self.put(format_args!("{separator}\"{number}\":{{\"name\":"));
+            write_json_string(&mut self.buffer, &stacks.functions.values()[*function]);
+            if let Some(caller) = caller {
+                self.put(format_args!(",\"parent\":{caller}"));
+            }
+            self.buffer.push(b'}');
+        }
+        self.buffer.extend_from_slice(b"\n},\n\"samples\":[");
+        let samples = std::mem::take(&mut self.samples);
+        self.buffer.extend_from_slice(&samples);
+        self.buffer.extend_from_slice(b"\n]");
+    }
+
     fn meta(&mut self, what: &str, name: &str, process: u32, thread: u32) {
         self.begin("M", what, process, thread);
         self.buffer.extend_from_slice(b",\"args\":{\"name\":");
@@ -75,6 +119,7 @@ impl<W: Write> Chrome<W> {
 
 impl<W: Write> Target for Chrome<W> {
     fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+        self.cpu = event.record.cpu;
         let (phase, track) = match &event.shape {
             Shape::Switch { cpu, old, new } => {
                 self.cpus.insert(*cpu);
@@ -126,6 +171,45 @@ impl<W: Write> Target for Chrome<W> {
         drain(&mut self.out, &mut self.buffer)
     }
 
+    fn span(&mut self, span: &Span, names: &Names) -> io::Result<()> {
+        let node = self.stacks.node(&span.frames);
+        let process = span.process.unwrap_or(u32::MAX);
+        match &span.kind {
+            SpanKind::Sample => {
+                let separator = if self.samples.is_empty() { "\n" } else { ",\n" };
+                let (whole, rest) = (span.start.div_euclid(1000), span.start.rem_euclid(1000));
+                let frame = node.map_or(String::new(), |node| format!(",\"sf\":{node}"));
+                // Writing to a Vec cannot fail.
+                let _ = write!(
+                    self.samples,
+                    "{separator}{{\"cpu\":{},\"pid\":{process},\"tid\":{},\"ts\":{whole}.{rest:03},\"name\":\"CPU sample\",\"weight\":{}{frame}}}",
+                    self.cpu, span.thread, span.duration
+                );
+                Ok(())
+            }
+            SpanKind::OffCpu { reason, waker } => {
+                self.threads.insert((process, span.thread));
+                self.begin("X", &format!("off CPU: {reason}"), process, span.thread);
+                self.buffer.extend_from_slice(b",\"cat\":\"off_cpu\"");
+                self.time("ts", span.start);
+                self.time("dur", span.duration);
+                if let Some(node) = node {
+                    self.put(format_args!(",\"sf\":{node}"));
+                }
+                self.buffer.extend_from_slice(b",\"args\":{\"stack\":");
+                self.stack(&span.frames);
+                if let Some(waker) = waker {
+                    self.buffer.extend_from_slice(b",\"woken_by\":");
+                    write_json_string(&mut self.buffer, &waker.text(names));
+                    self.buffer.extend_from_slice(b",\"waker_stack\":");
+                    self.stack(&waker.frames);
+                }
+                self.buffer.extend_from_slice(b"}}");
+                drain(&mut self.out, &mut self.buffer)
+            }
+        }
+    }
+
     fn finish(&mut self, names: &Names) -> io::Result<()> {
         let processes: BTreeSet<u32> = self.threads.iter().map(|(process, _)| *process).collect();
         for process in processes {
@@ -144,7 +228,9 @@ impl<W: Write> Target for Chrome<W> {
         for cpu in std::mem::take(&mut self.cpus) {
             self.meta("thread_name", &format!("CPU {cpu}"), CPUS, cpu.into());
         }
-        self.buffer.extend_from_slice(b"\n]}\n");
+        self.buffer.extend_from_slice(b"\n]");
+        self.put_stacks();
+        self.buffer.extend_from_slice(b"}\n");
         drain(&mut self.out, &mut self.buffer)?;
         self.out.flush()
     }

@@ -2,8 +2,11 @@
 //!
 //! Source: the protobuf definitions in the Perfetto project's documentation (`TracePacket`, `TrackDescriptor`, `TrackEvent`).
 
+mod samples;
+
 use super::{Event, Shape, Target, Track};
-use crate::join::Names;
+use crate::join::{Names, StackFrame};
+use crate::profile::{Span, SpanKind};
 use etw_decode::{Field, Style, Value, Visitor};
 use prost::Message;
 use std::collections::HashMap;
@@ -17,8 +20,14 @@ struct Packet {
     trusted_packet_sequence_id: u32,
     #[prost(message, optional, tag = "11")]
     track_event: Option<TrackEvent>,
+    #[prost(message, optional, tag = "12")]
+    interned_data: Option<samples::InternedData>,
+    #[prost(uint32, optional, tag = "13")]
+    sequence_flags: Option<u32>,
     #[prost(message, optional, tag = "60")]
     track_descriptor: Option<TrackDescriptor>,
+    #[prost(message, optional, tag = "66")]
+    perf_sample: Option<samples::PerfSample>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -119,6 +128,9 @@ pub struct Perfetto<W: Write> {
     /// Tracks that were described, by number.
     places: HashMap<Place, u64>,
     running: HashMap<u16, u32>,
+    samples: samples::Interned,
+    /// The CPU of the record that came last.
+    cpu: u16,
 }
 
 impl<W: Write> Perfetto<W> {
@@ -129,6 +141,8 @@ impl<W: Write> Perfetto<W> {
             count: 0,
             places: HashMap::new(),
             running: HashMap::new(),
+            samples: samples::Interned::default(),
+            cpu: 0,
         }
     }
 
@@ -194,6 +208,7 @@ impl<W: Write> Perfetto<W> {
 
 impl<W: Write> Target for Perfetto<W> {
     fn event(&mut self, event: &Event<'_>) -> io::Result<()> {
+        self.cpu = event.record.cpu;
         let mut shown = TrackEvent {
             name: Some(event.name.to_owned()),
             categories: vec![event.provider.to_owned()],
@@ -247,6 +262,40 @@ impl<W: Write> Target for Perfetto<W> {
         self.put(event.time, shown)
     }
 
+    fn span(&mut self, span: &Span, names: &Names) -> io::Result<()> {
+        match &span.kind {
+            SpanKind::Sample => {
+                self.count += 1;
+                let sample = self.samples.sample(span, self.cpu);
+                self.packet(sample)
+            }
+            SpanKind::OffCpu { reason, waker } => {
+                let track = Track::Thread(span.process.unwrap_or(u32::MAX), span.thread);
+                let track_uuid = self.track(Place::Track(track), names)?;
+                let text = |name: &str, text: String| Annotation {
+                    name: Some(name.to_owned()),
+                    string_value: Some(text),
+                    ..Annotation::default()
+                };
+                let mut begin = TrackEvent {
+                    name: Some(format!("off CPU: {reason}")),
+                    categories: vec!["off_cpu".to_owned()],
+                    kind: SLICE_BEGIN,
+                    track_uuid,
+                    ..TrackEvent::default()
+                };
+                begin.debug_annotations.push(text("stack", stack_text(&span.frames)));
+                if let Some(waker) = waker {
+                    begin.debug_annotations.push(text("woken_by", waker.text(names)));
+                    begin.debug_annotations.push(text("waker_stack", stack_text(&waker.frames)));
+                }
+                self.put(span.start, begin)?;
+                let end = TrackEvent { kind: SLICE_END, track_uuid, ..TrackEvent::default() };
+                self.put(span.start + span.duration, end)
+            }
+        }
+    }
+
     fn finish(&mut self, _: &Names) -> io::Result<()> {
         self.out.flush()
     }
@@ -254,6 +303,12 @@ impl<W: Write> Target for Perfetto<W> {
     fn told(&self) -> (u64, &'static str) {
         (self.count, "events")
     }
+}
+
+/// The functions of a stack, one a line, the innermost first.
+fn stack_text(frames: &[StackFrame]) -> String {
+    let names: Vec<String> = frames.iter().map(StackFrame::text).collect();
+    names.join("\n")
 }
 
 /// The fields of an event, nested as they are.

@@ -1,8 +1,10 @@
 //! Code by address: images, methods that .NET compiled, and symbols of perf maps.
 
+use etw_symbols::{Module, Symbolizer, jit_dump, perf_map};
 use etw_types::{EventRecord, Guid, le};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Microsoft-Windows-DotNETRuntime
 const CLR: Guid = Guid::from_u128(0xe13c0d23_ccbc_4e12_931b_d9cc2eee27e4);
@@ -12,8 +14,8 @@ const CLR_RUNDOWN: Guid = Guid::from_u128(0xa669021c_c450_4609_a035_5af59af4df18
 const LIMIT: usize = 1 << 20;
 /// Bytes of the names of methods and of their IL maps.
 const METHOD_BYTES: usize = 256 << 20;
-/// Bytes of a perf map that are read.
-const PERF_MAP_LIMIT: u64 = 64 << 20;
+/// Bytes of a perf map or jitdump file that are read.
+const CODE_FILE_LIMIT: u64 = 256 << 20;
 
 /// A loaded file.
 #[derive(Debug)]
@@ -22,6 +24,43 @@ pub struct Image {
     /// Subtracted from an address: the start of a Windows image, the load bias of an ELF file.
     pub zero: u64,
     pub name: String,
+    /// The file with its symbols, if it was loaded on Linux.
+    pub source: Option<SymbolSource>,
+}
+
+/// The file that has the symbols of an image.
+#[derive(Debug)]
+pub struct SymbolSource {
+    pub module: Module,
+    /// Subtracted from an address: the result is an address of the file's headers, or the distance from the kernel's start.
+    pub bias: u64,
+}
+
+/// One function of a call stack.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StackFrame {
+    /// The name of the image; empty: code that was compiled at run time, or an unknown address.
+    pub module: Arc<str>,
+    /// The function; `None`: only the address is known.
+    pub function: Option<Arc<str>>,
+    /// The source file.
+    pub file: Option<Arc<str>>,
+    /// The line in that file; 0: not known.
+    pub line: u32,
+    /// The address, or the offset in its image.
+    pub address: u64,
+}
+
+impl StackFrame {
+    /// `image!function`, `function`, `image+0x234` or `0x7f00`.
+    pub fn text(&self) -> String {
+        match (&*self.module, &self.function) {
+            ("", Some(function)) => function.to_string(),
+            ("", None) => format!("{:#x}", self.address),
+            (module, Some(function)) => format!("{module}!{function}"),
+            (module, None) => format!("{module}+{:#x}", self.address),
+        }
+    }
 }
 
 /// Code compiled at run time, or ahead of time by NGEN.
@@ -46,6 +85,7 @@ pub struct Code {
     image_count: usize,
     method_count: usize,
     method_bytes: usize,
+    symbolizer: Symbolizer,
 }
 
 /// Whether an event describes methods of .NET.
@@ -123,38 +163,125 @@ impl Code {
         }
     }
 
-    /// Reads the symbols of a perf map: lines of start, size and name, numbers in hex.
+    /// Answers addresses with the symbols that this symbolizer finds.
+    pub fn set_symbolizer(&mut self, symbolizer: Symbolizer) {
+        self.symbolizer = symbolizer;
+    }
+
+    /// Processes with images of Linux.
+    pub fn linux_processes(&self) -> BTreeSet<u32> {
+        let has_source = |images: &BTreeMap<u64, Image>| {
+            images
+                .values()
+                .any(|image| image.source.as_ref().is_some_and(|s| !s.module.is_kernel()))
+        };
+        let all = self.images.iter().filter(|(_, images)| has_source(images));
+        all.map(|(process, _)| *process).collect()
+    }
+
+    /// Paths of jitdump files that processes mapped, to mark them for profilers.
+    pub fn jit_dumps(&self) -> BTreeSet<std::path::PathBuf> {
+        let sources = self.images.values().flat_map(BTreeMap::values);
+        let paths = sources.filter_map(|image| Some(&image.source.as_ref()?.module.path));
+        let is_dump = |path: &&std::path::PathBuf| {
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            name.starts_with("jit-") && name.ends_with(".dump")
+        };
+        paths.filter(is_dump).cloned().collect()
+    }
+
+    /// Reads the symbols of a perf map.
     pub fn read_perf_map(&mut self, process: u32, path: &Path) -> std::io::Result<usize> {
-        use std::io::Read;
-        let mut text = Vec::new();
-        std::fs::File::open(path)?.take(PERF_MAP_LIMIT).read_to_end(&mut text)?;
         let mut count = 0;
-        for line in text.split(|byte| *byte == b'\n') {
-            let line = String::from_utf8_lossy(line);
-            let mut parts = line.trim_end().splitn(3, ' ');
-            let mut hex = || u64::from_str_radix(parts.next()?.trim_start_matches("0x"), 16).ok();
-            let (Some(start), Some(size)) = (hex(), hex()) else { continue };
-            let Some(name) = parts.next().filter(|name| !name.is_empty()) else { continue };
+        for code in perf_map::parse(&read_limited(path)?) {
             count += 1;
-            self.add_method(process, start, Method { size, id: 0, name: name.into() });
+            let method = Method { size: code.size, id: 0, name: code.name.into() };
+            self.add_method(process, code.start, method);
         }
         Ok(count)
     }
 
-    /// The code at an address: `x.dll+0x234`, `Shop.Cart.Add+0x1c`, `Shop.Cart.Add+0x1c [IL 0x5]`.
+    /// Reads the code of a jitdump file.
+    pub fn read_jit_dump(&mut self, path: &Path) -> std::io::Result<usize> {
+        let Some(dump) = jit_dump::parse(&read_limited(path)?) else {
+            return Err(std::io::Error::other("it is no jitdump file"));
+        };
+        let count = dump.code.len();
+        for code in dump.code {
+            let method = Method { size: code.size, id: 0, name: code.name.into() };
+            self.add_method(dump.process, code.start, method);
+        }
+        Ok(count)
+    }
+
+    /// The image at an address, in a process or in the kernel.
+    fn image_at(&self, process: Option<u32>, address: u64) -> Option<&Image> {
+        let of = |process: u32| {
+            let (base, image) = self.images.get(&process)?.range(..=address).next_back()?;
+            (address - base < image.size).then_some(image)
+        };
+        // The kernel's images are in every process.
+        process.and_then(of).or_else(|| of(0))
+    }
+
+    /// The code at an address: `x.dll+0x234`, `libc.so.6!malloc+0x12`, `Shop.Cart.Add+0x1c`, `Shop.Cart.Add+0x1c [IL 0x5]`.
     pub fn name_of(&self, process: Option<u32>, address: u64) -> Option<String> {
         if let Some(process) = process
             && let Some(name) = self.method_at(process, address)
         {
             return Some(name);
         }
-        let of = |process: u32| {
-            let (base, image) = self.images.get(&process)?.range(..=address).next_back()?;
-            let offset = address.wrapping_sub(image.zero);
-            (address - base < image.size).then(|| format!("{}+{offset:#x}", image.name))
-        };
-        // The kernel's images are in every process.
-        process.and_then(of).or_else(|| of(0))
+        let image = self.image_at(process, address)?;
+        let source = image.source.as_ref();
+        let function = source.and_then(|source| {
+            self.symbolizer.function(&source.module, address.wrapping_sub(source.bias))
+        });
+        Some(match function {
+            Some(function) => {
+                format!("{}!{}+{:#x}", image.name, function.name, function.offset)
+            }
+            None => format!("{}+{:#x}", image.name, address.wrapping_sub(image.zero)),
+        })
+    }
+
+    /// The functions at an address, the innermost inlined one first. A return address belongs to the call in front of it.
+    pub fn frames_of(
+        &self,
+        process: Option<u32>,
+        address: u64,
+        is_return: bool,
+        give: &mut impl FnMut(StackFrame),
+    ) {
+        let unknown =
+            StackFrame { module: "".into(), function: None, file: None, line: 0, address };
+        let inside = if is_return { address.wrapping_sub(1) } else { address };
+        let method = process.and_then(|process| {
+            let (start, method) = self.methods.get(&process)?.range(..=inside).next_back()?;
+            (inside - start < method.size).then_some(method)
+        });
+        if let Some(method) = method {
+            return give(StackFrame { function: Some((&*method.name).into()), ..unknown });
+        }
+        let Some(image) = self.image_at(process, inside) else { return give(unknown) };
+        let module: Arc<str> = image.name.as_str().into();
+        let offset = address.wrapping_sub(image.zero);
+        let frames = image
+            .source
+            .as_ref()
+            .map(|source| self.symbolizer.frames(&source.module, inside.wrapping_sub(source.bias)));
+        let frames = frames.as_deref().unwrap_or_default();
+        for frame in frames {
+            give(StackFrame {
+                module: module.clone(),
+                function: Some(frame.name.clone()),
+                file: frame.file.clone(),
+                line: frame.line.unwrap_or(0),
+                address: offset,
+            });
+        }
+        if frames.is_empty() {
+            give(StackFrame { module, address: offset, ..unknown });
+        }
     }
 
     fn method_at(&self, process: u32, address: u64) -> Option<String> {
@@ -173,6 +300,14 @@ impl Code {
             None => format!("{}+{offset:#x}", method.name),
         })
     }
+}
+
+/// The first bytes of a file, up to a limit.
+fn read_limited(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(CODE_FILE_LIMIT).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// NUL-terminated UTF-16 text, and the bytes behind it.

@@ -4,7 +4,9 @@ use super::{Arguments, By};
 use crate::activities;
 use crate::column::Column;
 use crate::grouping::{Grouping, Scan};
+use crate::join::Names;
 use crate::output::{Failure, Outcome, Output};
+use crate::profile::{ProfileBy, ProfileTable};
 use clap::ValueEnum;
 use etw_decode::Catalog;
 use etw_etl::read::TraceFile;
@@ -16,6 +18,8 @@ pub enum Counting {
     /// A table of everything in the trace.
     Table(By),
     Activities,
+    /// CPU time and time off the CPU.
+    Profile(ProfileBy),
     Columns(Grouping),
 }
 
@@ -39,6 +43,13 @@ impl Counting {
                 return Ok(Counting::Table(table));
             }
             _ => {}
+        }
+        let is_plain = arguments.sum.is_none() && !arguments.percentiles;
+        if let [name] = &arguments.by[..]
+            && is_plain
+            && let Ok(by) = ProfileBy::from_str(name, true)
+        {
+            return Ok(Counting::Profile(by));
         }
         if arguments.percentiles && arguments.sum.is_none() {
             return Err(usage(
@@ -79,6 +90,15 @@ pub fn run(
                     false => groups.to_text(),
                 };
                 (text, groups.outcome)
+            }
+            Counting::Profile(by) => {
+                let prepare = |names: &mut Names| arguments.symbols.apply(names, start);
+                let table = ProfileTable::count(&scan, *by, arguments.top, prepare)?;
+                let text = match is_json {
+                    true => format!("{}\n", table.to_json()),
+                    false => table.to_text(),
+                };
+                (text, table.outcome)
             }
             Counting::Activities | Counting::Table(_) => {
                 let activities = activities::read(&scan, arguments.top);

@@ -57,3 +57,105 @@ fn words_that_name_no_events_are_errors() {
         assert!(!output.status.success() && text.contains(expected), "{text}");
     }
 }
+
+/// A program that computes in one thread and waits in another one, which the first one wakes.
+const SPINNING: &str = "
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static int ends[2];
+__attribute__((noinline)) long known_inner(long n) {
+    volatile long sum = 0;
+    for (long i = 0; i < n; i++) sum += i * i;
+    return sum;
+}
+__attribute__((noinline)) long known_outer(long n) { return known_inner(n) + 1; }
+static void *wait_for_tokens(void *none) {
+    char token;
+    for (int i = 0; i < 20; i++) if (read(ends[0], &token, 1) != 1) _exit(2);
+    return none;
+}
+int main(void) {
+    pthread_t thread;
+    long sum = 0;
+    if (pipe(ends) || pthread_create(&thread, 0, wait_for_tokens, 0)) return 1;
+    for (int i = 0; i < 20; i++) {
+        sum += known_outer(10000000);
+        if (write(ends[1], \"x\", 1) != 1) return 3;
+    }
+    pthread_join(thread, 0);
+    printf(\"%d\\n\", getpid());
+    return sum == 0;
+}
+";
+
+/// Compiles the program; `false`: there is no compiler.
+fn compile(place: &Place) -> bool {
+    std::fs::write(place.file("spinning.c"), SPINNING).unwrap();
+    let words =
+        ["-g", "-O1", "-fno-omit-frame-pointer", "-o", "spinning", "spinning.c", "-lpthread"];
+    match place.command("cc".as_ref()).args(words).status() {
+        Ok(status) => status.success(),
+        Err(_) => false,
+    }
+}
+
+/// OV-23: functions by name in every form, and the thread that ended a wait.
+#[test]
+fn a_profile_names_functions_and_wakers() {
+    let place = Place::new("system-profile");
+    if !compile(&place) {
+        return eprintln!("left out: there is no C compiler");
+    }
+    let record = ["record", "--force", "-o", "s.etl", "--system", "profile,cswitch,dispatcher"];
+    let stacks = ["--stack", "Profile,CSwitch,ReadyThread", "--", "./spinning"];
+    let output = place.etw(&[&record[..], &stacks].concat());
+    if output.status.code() == Some(125) {
+        return eprintln!("left out: {}", stderr(&output));
+    }
+    // Others may run programs with much debug information.
+    let own = format!("pid == {}", stdout(&output).trim());
+    let is_machine = !stderr(&output).contains("left out");
+    let text = stdout(&place.etw(&["dump", "--join", "--where", &own, "s.etl"]));
+    assert!(text.contains("spinning!known_inner+0x"), "dump --join has no names of functions");
+    for by in ["function", "module", "thread", "process"] {
+        let text = stdout(&place.etw(&["stat", "--by", by, "--where", &own, "s.etl"]));
+        let expected = if by == "function" { "spinning!known_inner" } else { "spinning" };
+        assert!(text.contains("off-cpu ms") && text.contains(expected), "--by {by}: {text}");
+    }
+    for (format, expected) in [
+        ("folded", "spinning!main;spinning!known_outer;spinning!known_inner"),
+        ("speedscope", "spinning!known_inner"),
+        ("chrome", "spinning!known_inner"),
+        ("perfetto", "known_inner"),
+    ] {
+        let output =
+            place.etw(&["convert", "--to", format, "-o", format, "--where", &own, "s.etl"]);
+        assert!(output.status.success(), "{format}: {}", stderr(&output));
+        let bytes = std::fs::read(place.file(format)).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.contains(expected), "{format} has no {expected}");
+    }
+    let chrome = std::fs::read(place.file("chrome")).unwrap();
+    let chrome: serde_json::Value = serde_json::from_slice(&chrome).unwrap();
+    assert!(!chrome["samples"].as_array().unwrap().is_empty());
+    let output = place.etw(&["convert", "--to", "pprof", "-o", "p", "--where", &own, "s.etl"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mut profile = Vec::new();
+    let packed = std::fs::read(place.file("p")).unwrap();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut profile)
+        .unwrap();
+    let text = String::from_utf8_lossy(&profile);
+    assert!(
+        text.contains("known_outer") && text.contains("off_cpu") && text.contains("spinning.c")
+    );
+    if is_machine {
+        let weight = ["convert", "--to", "folded", "--weight", "off-cpu", "-o", "off"];
+        place.etw(&[&weight[..], &["--where", &own, "s.etl"]].concat());
+        let text = std::fs::read_to_string(place.file("off")).unwrap();
+        let is_wait = |line: &&str| {
+            line.contains("[UserRequest];[woken by spinning (") && line.contains("vmlinux!")
+        };
+        assert!(text.lines().any(|line| is_wait(&line)), "no wait has its waker:\n{text}");
+    }
+}

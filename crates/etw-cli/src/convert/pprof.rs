@@ -1,0 +1,277 @@
+//! pprof's profile: samples with their count, nanoseconds on the CPU and nanoseconds off it.
+//!
+//! Source: the comments of `profile.proto` as published with the pprof project.
+
+use super::stack_table::Table;
+use super::{Event, Target};
+use crate::join::{Names, StackFrame};
+use crate::profile::{Span, SpanKind, owner_names};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use prost::Message;
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+#[derive(Clone, PartialEq, Message)]
+struct Profile {
+    #[prost(message, repeated, tag = "1")]
+    sample_type: Vec<ValueType>,
+    #[prost(message, repeated, tag = "2")]
+    sample: Vec<Sample>,
+    #[prost(message, repeated, tag = "3")]
+    mapping: Vec<Mapping>,
+    #[prost(message, repeated, tag = "4")]
+    location: Vec<Location>,
+    #[prost(message, repeated, tag = "5")]
+    function: Vec<Function>,
+    #[prost(string, repeated, tag = "6")]
+    string_table: Vec<String>,
+    #[prost(int64, tag = "9")]
+    time_nanos: i64,
+    #[prost(int64, tag = "10")]
+    duration_nanos: i64,
+    #[prost(message, optional, tag = "11")]
+    period_type: Option<ValueType>,
+    #[prost(int64, tag = "12")]
+    period: i64,
+    #[prost(int64, tag = "14")]
+    default_sample_type: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ValueType {
+    #[prost(int64, tag = "1")]
+    kind: i64,
+    #[prost(int64, tag = "2")]
+    unit: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Sample {
+    #[prost(uint64, repeated, tag = "1")]
+    location_id: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    value: Vec<i64>,
+    #[prost(message, repeated, tag = "3")]
+    label: Vec<Label>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Message)]
+struct Label {
+    #[prost(int64, tag = "1")]
+    key: i64,
+    #[prost(int64, tag = "2")]
+    text: i64,
+    #[prost(int64, tag = "3")]
+    number: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Mapping {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(int64, tag = "5")]
+    filename: i64,
+    #[prost(bool, tag = "7")]
+    has_functions: bool,
+    #[prost(bool, tag = "10")]
+    has_inline_frames: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Location {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(uint64, tag = "2")]
+    mapping_id: u64,
+    #[prost(message, repeated, tag = "4")]
+    line: Vec<Line>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Line {
+    #[prost(uint64, tag = "1")]
+    function_id: u64,
+    #[prost(int64, tag = "2")]
+    line: i64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Function {
+    #[prost(uint64, tag = "1")]
+    id: u64,
+    #[prost(int64, tag = "2")]
+    name: i64,
+    #[prost(int64, tag = "3")]
+    system_name: i64,
+    #[prost(int64, tag = "4")]
+    filename: i64,
+}
+
+/// Values of a sample: their count, nanoseconds on the CPU, nanoseconds off it.
+type Values = [i64; 3];
+
+/// Spans with equal stacks and labels.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    locations: Vec<u64>,
+    labels: Vec<Label>,
+}
+
+pub struct Pprof<W: Write> {
+    out: W,
+    strings: Table<String>,
+    /// Names of functions and files, as numbers of strings.
+    functions: Table<[i64; 2]>,
+    modules: Table<i64>,
+    /// Module, function and line.
+    locations: Table<(usize, usize, u32)>,
+    samples: HashMap<Key, Values>,
+    order: Vec<Key>,
+    first: Option<i64>,
+    last: i64,
+    period: i64,
+}
+
+impl<W: Write> Pprof<W> {
+    pub fn new(out: W) -> Pprof<W> {
+        let mut strings = Table::default();
+        strings.number(String::new());
+        Pprof {
+            out,
+            strings,
+            functions: Table::default(),
+            modules: Table::default(),
+            locations: Table::default(),
+            samples: HashMap::new(),
+            order: Vec::new(),
+            first: None,
+            last: 0,
+            period: 0,
+        }
+    }
+
+    fn string(&mut self, text: &str) -> i64 {
+        self.strings.number(text.to_owned()).0 as i64
+    }
+
+    /// The number of a location; numbers begin at 1.
+    fn location(&mut self, frame: &StackFrame) -> u64 {
+        let name = match &frame.function {
+            Some(function) => self.string(function),
+            None => self.string(&frame.text()),
+        };
+        let file = self.string(frame.file.as_deref().unwrap_or(""));
+        let module = match frame.module.is_empty() {
+            true => 0,
+            false => {
+                let name = self.string(&frame.module);
+                self.modules.number(name).0 + 1
+            }
+        };
+        let function = self.functions.number([name, file]).0;
+        self.locations.number((module, function, frame.line)).0 as u64 + 1
+    }
+
+    fn label(&mut self, key: &str, text: &str) -> Label {
+        Label { key: self.string(key), text: self.string(text), number: 0 }
+    }
+
+    fn value_type(&mut self, kind: &str, unit: &str) -> ValueType {
+        ValueType { kind: self.string(kind), unit: self.string(unit) }
+    }
+
+    fn profile(&mut self) -> Profile {
+        let types = [("samples", "count"), ("cpu", "nanoseconds"), ("off_cpu", "nanoseconds")];
+        let sample_type = types.map(|(kind, unit)| self.value_type(kind, unit)).to_vec();
+        let samples = &self.samples;
+        let sample = self.order.iter().map(|key| Sample {
+            location_id: key.locations.clone(),
+            value: samples.get(key).copied().unwrap_or_default().to_vec(),
+            label: key.labels.clone(),
+        });
+        let locations = self.locations.values().iter().enumerate();
+        let functions = self.functions.values().iter().enumerate();
+        let modules = self.modules.values().iter().enumerate();
+        let id = |number: usize| number as u64 + 1;
+        Profile {
+            sample: sample.collect(),
+            mapping: modules
+                .map(|(number, name)| Mapping {
+                    id: id(number),
+                    filename: *name,
+                    has_functions: true,
+                    has_inline_frames: true,
+                })
+                .collect(),
+            location: locations
+                .map(|(number, (module, function, line))| Location {
+                    id: id(number),
+                    mapping_id: *module as u64,
+                    line: vec![Line { function_id: id(*function), line: i64::from(*line) }],
+                })
+                .collect(),
+            function: functions
+                .map(|(number, [name, file])| Function {
+                    id: id(number),
+                    name: *name,
+                    system_name: *name,
+                    filename: *file,
+                })
+                .collect(),
+            string_table: self.strings.values().to_vec(),
+            time_nanos: self.first.unwrap_or(0),
+            duration_nanos: self.last - self.first.unwrap_or(self.last),
+            period_type: sample_type.get(1).cloned(),
+            period: self.period,
+            default_sample_type: sample_type[1].kind,
+            sample_type,
+        }
+    }
+}
+
+impl<W: Write> Target for Pprof<W> {
+    fn event(&mut self, _: &Event<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn span(&mut self, span: &Span, names: &Names) -> io::Result<()> {
+        let locations = span.frames.iter().map(|frame| self.location(frame)).collect();
+        let [process, thread] = owner_names(span, names);
+        let mut labels = vec![self.label("process", &process), self.label("thread", &thread)];
+        let values = match &span.kind {
+            SpanKind::Sample => {
+                self.period = span.duration;
+                [1, span.duration, 0]
+            }
+            SpanKind::OffCpu { reason, waker } => {
+                labels.push(self.label("wait", reason));
+                if let Some(waker) = waker {
+                    labels.push(self.label("woken by", &waker.text(names)));
+                }
+                [0, 0, span.duration]
+            }
+        };
+        self.first = Some(self.first.map_or(span.start, |first| first.min(span.start)));
+        self.last = self.last.max(span.start + span.duration);
+        let key = Key { locations, labels };
+        let sum = self.samples.entry(key.clone()).or_insert_with(|| {
+            self.order.push(key);
+            [0; 3]
+        });
+        sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &Names) -> io::Result<()> {
+        let bytes = self.profile().encode_to_vec();
+        let mut out = GzEncoder::new(&mut self.out, Compression::default());
+        out.write_all(&bytes)?;
+        out.finish()?;
+        self.out.flush()
+    }
+
+    fn told(&self) -> (u64, &'static str) {
+        (self.order.len() as u64, "stacks")
+    }
+}

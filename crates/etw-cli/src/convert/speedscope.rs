@@ -1,0 +1,108 @@
+//! speedscope's JSON: a profile of CPU samples and one of time off the CPU for each thread.
+//!
+//! Source: the file format's schema as published with the speedscope project.
+
+use super::stack_table::Table;
+use super::{Event, Target};
+use crate::join::Names;
+use crate::profile::{Span, SpanKind, owner_names};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+/// The profile of a span: CPU time before time off the CPU, then by process and thread.
+type Key = (bool, Option<u32>, u32);
+
+#[derive(Default)]
+struct Profile {
+    name: String,
+    samples: Vec<Vec<usize>>,
+    weights: Vec<i64>,
+    end: i64,
+}
+
+pub struct Speedscope<W: Write> {
+    out: W,
+    frames: Table<(String, Option<String>, u32)>,
+    profiles: BTreeMap<Key, Profile>,
+    count: u64,
+}
+
+impl<W: Write> Speedscope<W> {
+    pub fn new(out: W) -> Speedscope<W> {
+        Speedscope { out, frames: Table::default(), profiles: BTreeMap::new(), count: 0 }
+    }
+}
+
+impl<W: Write> Target for Speedscope<W> {
+    fn event(&mut self, _: &Event<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn span(&mut self, span: &Span, names: &Names) -> io::Result<()> {
+        let is_off = matches!(span.kind, SpanKind::OffCpu { .. });
+        let mut stack: Vec<usize> = Vec::new();
+        for frame in span.frames.iter().rev() {
+            let file = frame.file.as_deref().map(str::to_owned);
+            stack.push(self.frames.number((frame.text(), file, frame.line)).0);
+        }
+        if let SpanKind::OffCpu { reason, waker } = &span.kind {
+            stack.push(self.frames.number((format!("[{reason}]"), None, 0)).0);
+            if let Some(waker) = waker {
+                let text = format!("[woken by {}]", waker.text(names));
+                stack.push(self.frames.number((text, None, 0)).0);
+            }
+        }
+        let profile = self.profiles.entry((is_off, span.process, span.thread)).or_default();
+        if profile.name.is_empty() {
+            let [process, thread] = owner_names(span, names);
+            let kind = if is_off { "off CPU" } else { "CPU" };
+            profile.name = format!("{kind}: {process} {thread}");
+        }
+        profile.samples.push(stack);
+        profile.weights.push(span.duration);
+        profile.end += span.duration;
+        self.count += 1;
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &Names) -> io::Result<()> {
+        let frames: Vec<Value> = self
+            .frames
+            .values()
+            .iter()
+            .map(|(name, file, line)| match (file, line) {
+                (Some(file), 0) => json!({"name": name, "file": file}),
+                (Some(file), line) => json!({"name": name, "file": file, "line": line}),
+                (None, _) => json!({"name": name}),
+            })
+            .collect();
+        let profiles: Vec<Value> = self
+            .profiles
+            .values()
+            .map(|profile| {
+                json!({
+                    "type": "sampled",
+                    "name": profile.name,
+                    "unit": "nanoseconds",
+                    "startValue": 0,
+                    "endValue": profile.end,
+                    "samples": profile.samples,
+                    "weights": profile.weights,
+                })
+            })
+            .collect();
+        let file = json!({
+            "$schema": "https://www.speedscope.app/file-format-schema.json",
+            "exporter": "etw",
+            "shared": {"frames": frames},
+            "profiles": profiles,
+        });
+        serde_json::to_writer(&mut self.out, &file)?;
+        self.out.flush()
+    }
+
+    fn told(&self) -> (u64, &'static str) {
+        (self.count, "samples")
+    }
+}

@@ -1,0 +1,278 @@
+//! The profile of a trace: CPU samples, and the time that threads spent off their CPUs, with stacks and with who woke them.
+
+mod table;
+
+use crate::attribution::SAMPLE;
+use crate::join::{Names, StackFrame};
+use etw_types::{EventRecord, Hook, le};
+use std::collections::HashMap;
+
+pub use table::{ProfileBy, ProfileTable};
+
+const CSWITCH: Hook = Hook(0x0524);
+const READY_THREAD: Hook = Hook(0x0532);
+/// PerfInfo: SetInterval, CollectionStart.
+const INTERVALS: [u16; 2] = [0x0f48, 0x0f49];
+/// The source of samples by time.
+const TIMER: u32 = 0;
+/// The time between two samples that Windows has by default, in nanoseconds.
+const DEFAULT_INTERVAL: i64 = 1_000_000;
+/// Threads that are followed; only a hostile trace has more.
+const LIMIT: usize = 1 << 20;
+
+/// A span of a thread's time, with its stack.
+#[derive(Clone, Debug)]
+pub struct Span {
+    pub process: Option<u32>,
+    pub thread: u32,
+    /// Its begin, in nanoseconds.
+    pub start: i64,
+    /// Nanoseconds.
+    pub duration: i64,
+    pub kind: SpanKind,
+    /// The innermost function first.
+    pub frames: Vec<StackFrame>,
+}
+
+/// What a thread did in a span.
+#[derive(Clone, Debug)]
+pub enum SpanKind {
+    /// A CPU's timer found it running.
+    Sample,
+    /// It was off its CPU.
+    OffCpu { reason: &'static str, waker: Option<Waker> },
+}
+
+/// The thread that made another one ready.
+#[derive(Clone, Debug)]
+pub struct Waker {
+    pub process: Option<u32>,
+    pub thread: u32,
+    /// An interrupt that ran on the thread made it ready.
+    pub is_interrupt: bool,
+    /// The innermost function first; empty: no stack was recorded.
+    pub frames: Vec<StackFrame>,
+}
+
+impl Waker {
+    /// `sh (12/13)`, or the interrupt that ran on it.
+    pub fn text(&self, names: &Names) -> String {
+        let process = self.process.and_then(|process| names.process_name(process)).unwrap_or("?");
+        let id = self.process.map_or("?".to_owned(), |id| id.to_string());
+        let on = if self.is_interrupt { "interrupt on " } else { "" };
+        format!("{on}{process} ({id}/{})", self.thread)
+    }
+}
+
+/// Names for the spans of a trace.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'n> {
+    pub names: &'n Names,
+    /// Spans have their stacks.
+    pub has_stacks: bool,
+}
+
+impl Named<'_> {
+    fn functions_of(&self, record: &EventRecord<'_>) -> Vec<StackFrame> {
+        if self.has_stacks { self.names.functions_of(record) } else { Vec::new() }
+    }
+
+    fn functions_at(&self, process: Option<u32>, address: u64) -> Vec<StackFrame> {
+        match self.has_stacks {
+            true => self.names.functions_at(process, address),
+            false => Vec::new(),
+        }
+    }
+}
+
+/// A thread that is off its CPU.
+#[derive(Debug)]
+struct Waiting {
+    since: i64,
+    reason: &'static str,
+    waker: Option<Waker>,
+}
+
+/// Makes the spans of a trace, record by record.
+#[derive(Debug, Default)]
+pub struct Profiler {
+    interval: Option<i64>,
+    waiting: HashMap<(u32, u32), Waiting>,
+    /// By file and CPU.
+    running: HashMap<(u32, u16), u32>,
+}
+
+/// Why a thread left its CPU, from the state and wait reason of Windows.
+fn reason(state: u8, wait: u8) -> &'static str {
+    const WAITING: u8 = 5;
+    match (state, wait) {
+        (WAITING, 0 | 7) => "Executive",
+        (WAITING, 4 | 11) => "DelayExecution",
+        (WAITING, 5 | 12) => "Suspended",
+        (WAITING, 6 | 13) => "UserRequest",
+        (WAITING, 15) => "WrQueue",
+        (WAITING, _) => "Waiting",
+        (_, 32) => "preempted",
+        (4, _) => "ended",
+        _ => "ready",
+    }
+}
+
+impl Profiler {
+    /// The span that ends with a record. `time`: nanoseconds; `names`: those of the trace and, if stacks are wanted, of functions.
+    pub fn take(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
+        let hook = record.hook?;
+        match hook {
+            SAMPLE => self.sample(record, time, names),
+            CSWITCH => self.switch(record, time, names),
+            READY_THREAD => {
+                self.ready(record, names);
+                None
+            }
+            Hook(number) if INTERVALS.contains(&number) => {
+                let source = le::u32(record.payload, 0);
+                let ticks = le::u32(record.payload, 4).filter(|ticks| *ticks > 0);
+                if let Some(ticks) = ticks.filter(|_| source == Some(TIMER)) {
+                    self.interval = Some(i64::from(ticks) * 100);
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn sample(&self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
+        let owner = names.names.owner(record);
+        let thread = owner.thread?;
+        // The idle threads use no CPU.
+        if thread == 0 {
+            return None;
+        }
+        let mut frames = names.functions_of(record);
+        if frames.is_empty() {
+            let address = match record.pointer_size {
+                4 => le::u32(record.payload, 0).map(u64::from),
+                _ => le::u64(record.payload, 0),
+            };
+            frames = names.functions_at(owner.process, address?);
+        }
+        let duration = self.interval.unwrap_or(DEFAULT_INTERVAL);
+        let kind = SpanKind::Sample;
+        Some(Span { process: owner.process, thread, start: time, duration, kind, frames })
+    }
+
+    fn switch(&mut self, record: &EventRecord<'_>, time: i64, names: &Named<'_>) -> Option<Span> {
+        let payload = record.payload;
+        let (new, old) = (le::u32(payload, 0)?, le::u32(payload, 4)?);
+        let (wait, state) = (*payload.get(12)?, *payload.get(14)?);
+        let file = record.position.file_index;
+        self.running.insert((file, record.cpu), new);
+        if old != 0 && self.waiting.len() < LIMIT {
+            let waiting = Waiting { since: time, reason: reason(state, wait), waker: None };
+            self.waiting.insert((file, old), waiting);
+        }
+        let waiting = self.waiting.remove(&(file, new)).filter(|_| new != 0)?;
+        let process = names.names.owner(record).process;
+        Some(Span {
+            process,
+            thread: new,
+            start: waiting.since,
+            duration: time - waiting.since,
+            kind: SpanKind::OffCpu { reason: waiting.reason, waker: waiting.waker },
+            frames: names.functions_of(record),
+        })
+    }
+
+    /// `u32` thread, `i8` reason and increment of the adjustment, `u8` flags: 1 in an interrupt.
+    fn ready(&mut self, record: &EventRecord<'_>, names: &Named<'_>) {
+        let Some(thread) = le::u32(record.payload, 0) else { return };
+        let file = record.position.file_index;
+        let Some(waiting) = self.waiting.get_mut(&(file, thread)) else { return };
+        let Some(waker) = self.running.get(&(file, record.cpu)) else { return };
+        waiting.waker = Some(Waker {
+            process: if *waker == 0 { Some(0) } else { names.names.process_of(*waker) },
+            thread: *waker,
+            is_interrupt: record.payload.get(6).is_some_and(|flags| flags & 1 != 0),
+            frames: names.functions_of(record),
+        });
+    }
+}
+
+/// The names of the outermost frames of a span: its process and thread.
+pub fn owner_names(span: &Span, names: &Names) -> [String; 2] {
+    let process = match span.process {
+        None => "?".to_owned(),
+        Some(id) => match names.process_name(id) {
+            Some(name) => format!("{name} ({id})"),
+            None => format!("process {id}"),
+        },
+    };
+    let thread = match names.thread_name(span.thread) {
+        Some(name) => format!("{name} ({})", span.thread),
+        None => format!("thread {}", span.thread),
+    };
+    [process, thread]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etw_types::HeaderType;
+
+    fn record(hook: u16, payload: &[u8]) -> EventRecord<'_> {
+        let mut record = EventRecord::new(HeaderType::PerfInfo64, payload);
+        record.hook = Some(Hook(hook));
+        record.pointer_size = 8;
+        record
+    }
+
+    fn switch(new: u32, old: u32, wait: u8, state: u8) -> Vec<u8> {
+        [&new.to_le_bytes()[..], &old.to_le_bytes(), &[0; 4], &[wait, 1, state, 0], &[0; 8]]
+            .concat()
+    }
+
+    /// OV-23
+    #[test]
+    fn time_off_the_cpu_has_its_reason_and_its_waker() {
+        let (mut profiler, names) = (Profiler::default(), Names::default());
+        let names = Named { names: &names, has_stacks: true };
+        let mut take =
+            |hook, payload: &[u8], time| profiler.take(&record(hook, payload), time, &names);
+        assert!(take(0x0524, &switch(8, 7, 6, 5), 100).is_none());
+        assert!(take(0x0532, &[7, 0, 0, 0, 0, 0, 0, 0], 150).is_none());
+        let span = take(0x0524, &switch(7, 8, 32, 1), 180).unwrap();
+        assert_eq!((span.thread, span.start, span.duration), (7, 100, 80));
+        let SpanKind::OffCpu { reason, waker } = span.kind else { panic!("off CPU") };
+        assert_eq!((reason, waker.map(|waker| waker.thread)), ("UserRequest", Some(8)));
+        let span = take(0x0524, &switch(8, 0, 0, 0), 300).unwrap();
+        let SpanKind::OffCpu { reason, waker } = span.kind else { panic!("off CPU") };
+        assert!(reason == "preempted" && waker.is_none());
+    }
+
+    #[test]
+    fn samples_last_as_long_as_their_interval_and_idle_time_has_none() {
+        let (mut profiler, names) = (Profiler::default(), Names::default());
+        let names = Named { names: &names, has_stacks: true };
+        let sample = |thread: u32| {
+            [&0x1234u64.to_le_bytes()[..], &thread.to_le_bytes(), &[1, 0, 0, 0]].concat()
+        };
+        let span = profiler.take(&record(0x0f2e, &sample(7)), 5, &names).unwrap();
+        assert_eq!((span.duration, span.frames[0].text()), (1_000_000, "0x1234".to_owned()));
+        let interval = [0u32, 2500, 0].map(u32::to_le_bytes).concat();
+        profiler.take(&record(0x0f49, &interval), 6, &names);
+        let span = profiler.take(&record(0x0f2e, &sample(7)), 7, &names).unwrap();
+        assert_eq!(span.duration, 250_000);
+        assert!(profiler.take(&record(0x0f2e, &sample(0)), 8, &names).is_none());
+    }
+
+    #[test]
+    fn malicious_payloads_give_no_spans() {
+        let (mut profiler, names) = (Profiler::default(), Names::default());
+        let names = Named { names: &names, has_stacks: true };
+        for hook in [0x0524, 0x0532, 0x0f2e, 0x0f48] {
+            for size in 0..8 {
+                assert!(profiler.take(&record(hook, &[1; 8][..size]), 1, &names).is_none());
+            }
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Names of functions for addresses.
+//!
+//! * [`Symbolizer`]: finds the file of a [`Module`], keeps it in memory, and answers addresses;
+//! * [`SymbolFile`]: the symbols and debug information of one ELF file;
+//! * [`Search`]: the folders and servers where files are searched;
+//! * [`KernelSymbols`]: the running kernel's symbols;
+//! * [`perf_map`], [`jit_dump`]: code that was compiled at run time.
+
+mod debuginfod;
+pub mod jit_dump;
+mod kernel;
+mod module;
+pub mod perf_map;
+mod search;
+mod symbol_file;
+mod symbolizer;
+
+pub use kernel::KernelSymbols;
+pub use module::Module;
+pub use search::Search;
+pub use symbol_file::SymbolFile;
+pub use symbolizer::Symbolizer;
+
+use std::sync::Arc;
+
+/// A function and an address in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// The name, demangled.
+    pub name: Arc<str>,
+    /// Bytes between its start and the address.
+    pub offset: u64,
+}
+
+/// A function of a call stack. Several of them have one address if the compiler inlined calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The name, demangled.
+    pub name: Arc<str>,
+    /// The source file, if debug information has it.
+    pub file: Option<Arc<str>>,
+    /// The line in that file.
+    pub line: Option<u32>,
+}

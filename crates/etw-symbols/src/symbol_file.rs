@@ -1,0 +1,228 @@
+//! [`SymbolFile`]: the symbols and debug information of one ELF file.
+
+use crate::{Frame, Function};
+use addr2line::demangle_auto;
+use gimli::{EndianArcSlice, RunTimeEndian};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+/// Bytes of debug sections that are unpacked; only a hostile file has more.
+const MAX_SECTION: u64 = 2 << 30;
+/// Inlined calls at one address; deeper ones are left out.
+const MAX_INLINED: usize = 64;
+
+/// The section that every file with debug information has.
+const DEBUG_SECTION: &str = ".debug_info";
+
+type Reader = EndianArcSlice<RunTimeEndian>;
+
+/// The symbols and debug information of one ELF file.
+pub struct SymbolFile {
+    /// By address.
+    symbols: Vec<Symbol>,
+    names: String,
+    /// The build id, or empty.
+    pub build_id: Vec<u8>,
+    /// The name of the separate debug file, if the file names one.
+    pub debug_link: Option<Vec<u8>>,
+    /// The file, until its debug information is needed; `None`: it has none.
+    bytes: Option<Arc<[u8]>>,
+    debug: OnceCell<Option<addr2line::Context<Reader>>>,
+}
+
+#[derive(Clone, Copy)]
+struct Symbol {
+    address: u64,
+    size: u64,
+    name: (u32, u32),
+}
+
+impl std::fmt::Debug for SymbolFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let symbols = self.symbols.len();
+        write!(f, "SymbolFile {{ symbols: {symbols}, has_debug: {} }}", self.bytes.is_some())
+    }
+}
+
+/// The build id of an ELF file's headers, or `None`: the bytes are no ELF file.
+pub(crate) fn build_id(bytes: &[u8]) -> Option<Vec<u8>> {
+    let file = object::File::parse(bytes).ok()?;
+    Some(file.build_id().ok().flatten().unwrap_or_default().to_vec())
+}
+
+impl SymbolFile {
+    /// Reads a whole file. `None`: the bytes are no ELF file.
+    pub fn parse(bytes: &[u8]) -> Option<SymbolFile> {
+        SymbolFile::of(Arc::from(bytes))
+    }
+
+    /// Like [`parse`](SymbolFile::parse), without a copy.
+    pub(crate) fn of(bytes: Arc<[u8]>) -> Option<SymbolFile> {
+        let file = object::File::parse(&*bytes).ok()?;
+        let link = file.gnu_debuglink().ok().flatten();
+        let mut parsed = SymbolFile {
+            symbols: Vec::new(),
+            names: String::new(),
+            build_id: file.build_id().ok().flatten().unwrap_or_default().to_vec(),
+            debug_link: link.map(|(name, _)| name.to_vec()),
+            bytes: None,
+            debug: OnceCell::new(),
+        };
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            let is_code = matches!(symbol.kind(), SymbolKind::Text);
+            let Ok(name) = symbol.name_bytes() else { continue };
+            if !is_code || symbol.is_undefined() || symbol.address() == 0 || name.is_empty() {
+                continue;
+            }
+            let mut size = symbol.size();
+            if size == 0 {
+                // Symbols of assembly code have no size: they reach to the next one, at most to the end of their section.
+                let section = symbol.section_index().and_then(|at| file.section_by_index(at).ok());
+                let end = section.map_or(0, |one| one.address().saturating_add(one.size()));
+                size = end.saturating_sub(symbol.address());
+            }
+            parsed.add(symbol.address(), size, name);
+        }
+        parsed.sort();
+        if file.section_by_name(DEBUG_SECTION).is_some() {
+            parsed.bytes = Some(bytes.clone());
+        }
+        Some(parsed)
+    }
+
+    fn add(&mut self, address: u64, size: u64, name: &[u8]) {
+        let start = self.names.len();
+        self.names.push_str(&String::from_utf8_lossy(name));
+        if let (Ok(start), Ok(end)) = (u32::try_from(start), u32::try_from(self.names.len())) {
+            self.symbols.push(Symbol { address, size, name: (start, end) });
+        }
+    }
+
+    /// Sorts by address; of several names of one address, the one with the largest size and then the first one stays.
+    fn sort(&mut self) {
+        self.symbols.sort_by_key(|symbol| (symbol.address, std::cmp::Reverse(symbol.size)));
+        self.symbols.dedup_by_key(|symbol| symbol.address);
+    }
+
+    /// Whether the file has symbols of functions.
+    pub fn has_symbols(&self) -> bool {
+        !self.symbols.is_empty()
+    }
+
+    /// Whether the file has debug information.
+    pub fn has_debug_information(&self) -> bool {
+        self.bytes.is_some()
+    }
+
+    /// Takes the symbols and debug information of the file's separate debug file.
+    pub fn add_debug_file(&mut self, other: SymbolFile) {
+        for symbol in &other.symbols {
+            let (start, end) = symbol.name;
+            let name = other.names.get(start as usize..end as usize).unwrap_or_default();
+            self.add(symbol.address, symbol.size, name.as_bytes());
+        }
+        self.sort();
+        if other.bytes.is_some() {
+            (self.bytes, self.debug) = (other.bytes, other.debug);
+        }
+    }
+
+    /// The function at an address of the file's headers.
+    pub fn function(&self, address: u64) -> Option<Function> {
+        let next = self.symbols.partition_point(|symbol| symbol.address <= address);
+        let symbol = self.symbols.get(next.checked_sub(1)?)?;
+        let offset = address - symbol.address;
+        if offset >= symbol.size {
+            return None;
+        }
+        let name = self.names.get(symbol.name.0 as usize..symbol.name.1 as usize)?;
+        Some(Function { name: readable(name), offset })
+    }
+
+    /// The functions at an address of the file's headers, the innermost inlined one first.
+    pub fn frames(&self, address: u64) -> Vec<Frame> {
+        let mut frames = self.debug_frames(address);
+        if frames.is_empty()
+            && let Some(function) = self.function(address)
+        {
+            frames.push(Frame { name: function.name, file: None, line: None });
+        }
+        frames
+    }
+
+    fn debug_frames(&self, address: u64) -> Vec<Frame> {
+        let mut found = Vec::new();
+        let debug = self.debug.get_or_init(|| debug_information(self.bytes.as_deref()?));
+        let Some(debug) = debug else { return found };
+        let Ok(mut frames) = debug.find_frames(address).skip_all_loads() else { return found };
+        while let Ok(Some(frame)) = frames.next() {
+            if found.len() >= MAX_INLINED {
+                break;
+            }
+            // Line tables alone name no functions.
+            let name = match &frame.function {
+                Some(function) => function.raw_name().ok().map(|name| readable(&name)),
+                None => self.function(address).map(|function| function.name),
+            };
+            let Some(name) = name else { continue };
+            let location = frame.location.as_ref();
+            found.push(Frame {
+                name,
+                file: location.and_then(|location| location.file).map(Arc::from),
+                line: location.and_then(|location| location.line),
+            });
+        }
+        found
+    }
+}
+
+/// The name as a programmer writes it: demangled, and without the hash that Rust adds.
+fn readable(name: &str) -> Arc<str> {
+    const HASH: usize = 16;
+    let name = demangle_auto(name.into(), None);
+    if let Some((path, hash)) = name.rsplit_once("::h")
+        && hash.len() == HASH
+        && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+    {
+        return path.into();
+    }
+    name.as_ref().into()
+}
+
+fn debug_information(bytes: &[u8]) -> Option<addr2line::Context<Reader>> {
+    let file = object::File::parse(bytes).ok()?;
+    let endian = match file.is_little_endian() {
+        true => RunTimeEndian::Little,
+        false => RunTimeEndian::Big,
+    };
+    let load = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
+        let section = file.section_by_name(id.name());
+        // Of a compressed section this is the size of its contents.
+        let section = section.filter(|section| {
+            section.compressed_data().is_ok_and(|data| data.uncompressed_size <= MAX_SECTION)
+        });
+        let data = section.and_then(|section| section.uncompressed_data().ok());
+        Ok(EndianArcSlice::new(Arc::from(data.as_deref().unwrap_or_default()), endian))
+    };
+    addr2line::Context::from_dwarf(gimli::Dwarf::load(load).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rusts_hashes_are_left_out_and_other_names_stay() {
+        assert_eq!(&*readable("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
+        assert_eq!(&*readable("_ZN3foo3barEi"), "foo::bar(int)");
+        assert_eq!(&*readable("main"), "main");
+        assert_eq!(&*readable("_ZN"), "_ZN");
+    }
+
+    #[test]
+    fn bytes_that_are_no_elf_file_have_no_symbols() {
+        assert!(SymbolFile::parse(b"").is_none());
+        assert!(SymbolFile::parse(b"\x7fELF").is_none());
+    }
+}

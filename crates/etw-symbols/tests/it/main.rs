@@ -1,0 +1,139 @@
+//! Symbols of this test program, of copies without symbols, and of separate debug files.
+#![cfg(target_os = "linux")]
+
+mod replay;
+
+use etw_symbols::{Module, Search, SymbolFile, Symbolizer};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A function whose name the tests look for.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn etw_symbols_known_function(value: u32) -> u32 {
+    std::hint::black_box(value).wrapping_mul(3)
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("etw-symbols-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // The test has its result already.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The address of the known function in the file's headers: this program is position-independent.
+fn known_address() -> u64 {
+    let runtime = etw_symbols_known_function as *const () as u64;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let program = std::env::current_exe().unwrap();
+    let line = maps.lines().find(|line| line.ends_with(program.to_str().unwrap())).unwrap();
+    runtime - u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap()
+}
+
+fn nowhere() -> Search {
+    Search { folders: Vec::new(), debug_folders: Vec::new(), with_debuginfod: false }
+}
+
+/// Runs a tool of binutils; `false`: it is not installed.
+fn tool(program: &str, arguments: &[&str], paths: &[&Path]) -> bool {
+    match Command::new(program).args(arguments).args(paths).status() {
+        Ok(status) => {
+            assert!(status.success(), "{program} {arguments:?}");
+            true
+        }
+        Err(error) => {
+            eprintln!("left out: {program}: {error}");
+            false
+        }
+    }
+}
+
+/// OV-23: names of functions in a program that may have no debug information.
+#[test]
+fn functions_of_a_program_have_names_and_offsets() {
+    let module = Module { path: std::env::current_exe().unwrap(), build_id: Vec::new() };
+    let symbolizer = Symbolizer::new(nowhere());
+    let address = known_address();
+    let function = symbolizer.function(&module, address + 1).unwrap();
+    assert_eq!((&*function.name, function.offset), ("etw_symbols_known_function", 1));
+    let frames = symbolizer.frames(&module, address);
+    assert_eq!(&*frames.last().unwrap().name, "etw_symbols_known_function");
+    assert!(symbolizer.function(&module, u64::MAX).is_none());
+}
+
+/// OV-23: inlined functions and lines of the source.
+#[test]
+fn debug_information_gives_inlined_functions_and_lines() {
+    const SOURCE: &str = "static inline __attribute__((always_inline)) int inlined(volatile int *n) {\n\
+        return *n * 3;\n}\nint known(volatile int *n) {\nreturn inlined(n);\n}\n\
+        int main(void) { int n = 2; return known(&n); }\n";
+    let folder = Folder::new("lines");
+    let (source, program) = (folder.0.join("lines.c"), folder.0.join("lines"));
+    std::fs::write(&source, SOURCE).unwrap();
+    if !tool("cc", &["-g", "-O1", "-o"], &[&program, &source]) {
+        return;
+    }
+    let file = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap();
+    let start = (0..0x1_0000)
+        .find(|address| file.function(*address).is_some_and(|f| &*f.name == "known"))
+        .unwrap();
+    let has_inlined = |address: &u64| file.frames(*address).len() == 2;
+    let address = (start..start + 0x20).find(has_inlined).unwrap();
+    let frames = file.frames(address);
+    let shown: Vec<_> = frames.iter().map(|frame| (&*frame.name, frame.line)).collect();
+    assert_eq!(shown, [("inlined", Some(2)), ("known", Some(5))]);
+    assert!(frames[0].file.as_deref().unwrap().ends_with("lines.c"));
+}
+
+/// OV-23: a stripped program takes its names from the file of its build id, and from that of its debug link.
+#[test]
+fn a_stripped_program_takes_its_names_from_its_debug_file() {
+    let folder = Folder::new("strip");
+    let original = std::env::current_exe().unwrap();
+    let (program, debug) = (folder.0.join("program"), folder.0.join("program.debug"));
+    let is_made = tool("objcopy", &["--only-keep-debug"], &[&original, &debug])
+        && tool("strip", &["-o"], &[&program, &original]);
+    if !is_made {
+        return;
+    }
+    let id = SymbolFile::parse(&std::fs::read(&program).unwrap()).unwrap().build_id;
+    let module = Module { path: program.clone(), build_id: id.clone() };
+    let name = |search: Search| {
+        let function = Symbolizer::new(search).function(&module, known_address());
+        function.map(|function| function.name.to_string())
+    };
+    assert_eq!(name(nowhere()), None, "nothing is known of a stripped program");
+    if id.len() < 2 {
+        return eprintln!("left out: this linker writes no build id");
+    }
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let by_id = folder.0.join(".build-id").join(&hex[..2]);
+    std::fs::create_dir_all(&by_id).unwrap();
+    std::fs::rename(&debug, by_id.join(format!("{}.debug", &hex[2..]))).unwrap();
+    let named = Search { folders: vec![folder.0.clone()], ..nowhere() };
+    assert_eq!(name(named.clone()).as_deref(), Some("etw_symbols_known_function"));
+    // The trace knows 16 bytes of it, and the program is gone.
+    let known = Module { path: "/nowhere/program".into(), build_id: id[..id.len().min(16)].into() };
+    let function = Symbolizer::new(named.clone()).function(&known, known_address());
+    assert_eq!(function.map(|f| f.name.to_string()).as_deref(), Some("etw_symbols_known_function"));
+    let other = Module { path: original, build_id: vec![0xaa; 20] };
+    assert!(Symbolizer::new(named).function(&other, known_address()).is_none(), "another build");
+}
+
+#[test]
+fn the_running_kernels_symbols_need_its_build_id() {
+    let symbolizer = Symbolizer::new(nowhere());
+    let unknown = Module { path: "vmlinux".into(), build_id: vec![1; 16] };
+    assert!(symbolizer.function(&unknown, 0x1000).is_none());
+    assert!(symbolizer.frames(&unknown, 0x1000).is_empty());
+}
