@@ -7,6 +7,9 @@ mod readme {}
 #[doc = include_str!("../../docs/guide/rust.md")]
 mod rust {}
 
+#[doc = include_str!("../../docs/guide/event-source.md")]
+mod event_source {}
+
 #[doc = include_str!("../../docs/guide/tracing.md")]
 mod tracing {}
 

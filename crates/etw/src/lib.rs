@@ -3,6 +3,7 @@
 //! * [`define_provider!`], [`write_event!`], [`provider_enabled!`]: events whose fields the source names. An event that no
 //!   session wants costs three instructions.
 //! * [`EventBuilder`]: events whose fields are known only at run time.
+//! * [`EventSource`]: a provider that writes its own manifest, as those of .NET do; [`LoggingChannel`]: named channels.
 //! * [`Provider`]: registration, callbacks, enable state.
 //! * [`Activity`]: ids that connect events of one operation.
 //! * [`evntprov`], [`evntrace`]: the calls of the Windows headers of these names.
@@ -63,6 +64,7 @@ mod consumer;
 mod controller;
 mod custom;
 mod diagnose;
+mod event_source;
 pub mod evntprov;
 pub mod evntrace;
 #[cfg(any(target_os = "linux", all(unix, feature = "session")))]
@@ -70,6 +72,7 @@ mod fork;
 #[cfg(all(target_os = "linux", feature = "consumer"))]
 mod live_stream;
 mod lock;
+mod logging_channel;
 mod macros;
 mod pools;
 mod provider;
@@ -123,9 +126,11 @@ pub use etw_types::{
     Channel, EventClass, EventDescriptor, FileTime, Guid, Keyword, Level, Opcode, Status,
     SystemTime,
 };
+pub use event_source::{EventSource, EventSourceBuilder, SourceEvent, SourceType, SourceValue};
 #[cfg(all(target_os = "linux", feature = "consumer"))]
 #[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "consumer"))))]
 pub use live_stream::{Closer, LiveItem, LiveStream, StreamEnd, StreamError, StreamLedger};
+pub use logging_channel::{LoggingActivity, LoggingChannel};
 pub use provider::{ControlCode, EnableCallback, EnableChange, MAX_SESSIONS, Provider};
 pub use registration::Registration;
 #[cfg(feature = "session")]

@@ -7,6 +7,8 @@ mod classic;
 mod crash;
 mod diagnose;
 mod errors;
+#[cfg(all(feature = "session", feature = "consumer"))]
+mod event_source;
 mod events;
 mod fields;
 mod macros;
