@@ -12,6 +12,7 @@ pub mod ring;
 pub mod symbols;
 #[cfg(target_os = "linux")]
 pub mod system;
+pub mod tracewpp;
 pub mod windows;
 #[cfg(target_os = "linux")]
 pub mod wire;

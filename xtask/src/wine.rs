@@ -27,6 +27,8 @@ const TESTS: [&[&str]; 2] = [
         "-p",
         "etw-mc",
         "-p",
+        "etw-tracewpp",
+        "-p",
         "etw-evtx",
         "-p",
         "etw-macros",

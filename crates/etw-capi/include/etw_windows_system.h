@@ -10,6 +10,7 @@
 #ifndef ETW_WINDOWS_SYSTEM_H
 #define ETW_WINDOWS_SYSTEM_H
 
+#include "etw_counted_strings.h"
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pwd.h>

@@ -8,6 +8,7 @@ mod mc;
 pub mod table;
 mod tracefmt;
 mod tracerpt;
+mod tracewpp;
 pub mod words;
 
 use crate::output::{Failure, Outcome};
@@ -29,6 +30,7 @@ pub static FRONTENDS: &[Frontend] = &[
     Frontend { name: "tracerpt", run: tracerpt::run, help: tracerpt::help },
     Frontend { name: "tracefmt", run: tracefmt::run, help: tracefmt::help },
     Frontend { name: "mc", run: mc::run, help: mc::help },
+    Frontend { name: "tracewpp", run: tracewpp::run, help: tracewpp::help },
     #[cfg(target_os = "linux")]
     Frontend {
         name: "tracelog",

@@ -105,9 +105,14 @@ impl NewFile {
     }
 
     /// Waits until the file is on the disk, and gives it its name.
-    pub fn keep(mut self) -> Result<(), Failure> {
+    pub fn keep(self) -> Result<(), Failure> {
         // Errors of delayed writes appear here, before the old file is replaced.
         self.file().sync_all().map_err(|error| self.failure(&error))?;
+        self.keep_generated()
+    }
+
+    /// Gives the file its name. The disk may write it later: whatever is generated can be generated again.
+    pub fn keep_generated(mut self) -> Result<(), Failure> {
         self.check_place()?;
         self.file = None;
         std::fs::rename(&self.temporary, &self.path).map_err(|error| self.failure(&error))?;

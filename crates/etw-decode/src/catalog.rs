@@ -53,9 +53,16 @@ impl Catalog {
         self.own.add_provider(provider);
     }
 
-    /// Adds the messages of TMF files; returns warnings about what was left out.
+    /// Adds the messages of TMF files, or of a program that carries them (ELF); returns warnings about what was left out.
     pub fn add_tmf(&mut self, text: &[u8]) -> Vec<String> {
-        let (messages, warnings) = wpp::parse_tmf(&wpp::text_of(text));
+        let text = match wpp::program::is_program(text) {
+            true => match wpp::program::formats(text) {
+                Some(formats) => formats,
+                None => return vec!["the program has no section .etw.tmf".to_owned()],
+            },
+            false => wpp::text_of(text),
+        };
+        let (messages, warnings) = wpp::parse_tmf(&text);
         self.add_messages(messages);
         warnings
     }

@@ -1,4 +1,4 @@
-//! WPP: formats of trace messages, from TMF files and the annotations of PDBs.
+//! WPP: formats of trace messages, from TMF files, programs and the annotations of PDBs.
 //!
 //! ```text
 //! GUID component // SRC=file MJ= MN=
@@ -21,6 +21,7 @@ pub(crate) mod format;
 pub mod pdb;
 mod prefix;
 mod printf;
+pub mod program;
 mod tmf;
 
 pub use prefix::{Prefix, PrefixFacts};

@@ -20,4 +20,5 @@ mod unsafe_clauses;
 mod wide_strings;
 mod windows_headers;
 mod windows_samples;
+mod wpp;
 mod write_calls;

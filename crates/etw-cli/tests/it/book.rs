@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Commands whose options are those of Windows' tools.
-const WINDOWS: [&str; 6] = ["tracerpt", "tracefmt", "tracelog", "logman", "xperf", "mc"];
+const WINDOWS: [&str; 7] =
+    ["tracerpt", "tracefmt", "tracelog", "logman", "xperf", "mc", "tracewpp"];
 const WITH_SUBCOMMANDS: [&str; 4] = ["session", "provider", "pack", "manifest"];
 
 fn root() -> PathBuf {

@@ -183,7 +183,7 @@ fn argument(line: &str) -> Option<(Field, Item, usize)> {
         "ItemPWString" | "ItemDSWString" => plain(Wire::CountedUtf16),
         "ItemNWString" => plain(Wire::RestUtf16),
         "ItemSid" => plain(Wire::Sid),
-        "ItemHexDump" => plain(Wire::CountedBinary),
+        "ItemHexDump" | "ItemHEXDump" | "ItemHexBytes" => plain(Wire::CountedBinary),
         "ItemGuid" | "ItemIID" | "ItemCLSID" | "ItemLIBID" => (Wire::Guid, Show::Plain, Item::Guid),
         "ItemTimestamp" => (Wire::FileTime, Show::Plain, Item::Timestamp),
         "ItemTimeDelta" => (Wire::I64, Show::Plain, Item::TimeDelta),

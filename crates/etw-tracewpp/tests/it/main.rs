@@ -1,0 +1,5 @@
+//! Outputs of the preprocessor.
+
+mod formats;
+mod outputs;
+mod replay;
