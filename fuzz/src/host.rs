@@ -68,7 +68,7 @@ pub fn record(data: &[u8]) {
             Some(_) => (8 + event.payload.len(), 0x48 + event.payload.len()),
         };
         assert!(size >= least && size <= most, "{size}");
-        assert!(event.chain.len().is_multiple_of(8));
+        assert!(event.chain.len() % 8 == 0);
         stored(&event);
     }
 }

@@ -101,13 +101,14 @@ pub fn pool(data: &[u8]) {
         }
     };
     // Some steps precede the host's first look at the pool, which it may reject then.
-    let (steps, _) = steps.as_chunks::<11>();
+    let steps: Vec<[u8; 11]> =
+        steps.chunks_exact(11).filter_map(|step| step.first_chunk().copied()).collect();
     let before = if how & 4 != 0 { steps.len() / 2 } else { 0 };
     steps[..before].iter().filter(|step| step[0] != DRAIN).for_each(poke);
     let Ok(mut reader) = Reader::new(control(), source) else { return };
     let mut sites = reader.site_table();
     let mut drain = |reader: &mut Reader| {
-        let alive = |thread: u32| thread.is_multiple_of(2);
+        let alive = |thread: u32| thread % 2 == 0;
         let options = DrainOptions {
             ended: how & 1 != 0,
             alive: (how & 2 != 0).then_some(&alive as _),

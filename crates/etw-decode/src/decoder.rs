@@ -372,9 +372,11 @@ impl Decoder {
             event.candidates.push(named);
             return event;
         }
-        if is_classic && let Some(described) = self.gather_described(id) {
-            event.candidates.push(described);
-            return event;
+        if is_classic {
+            if let Some(described) = self.gather_described(id) {
+                event.candidates.push(described);
+                return event;
+            }
         }
         // WPP wrote classic events before there were messages: their type is the message's number.
         if let Some(schema) = self.named.message(class, id.number) {

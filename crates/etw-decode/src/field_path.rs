@@ -286,11 +286,11 @@ impl Visitor for Selector<'_> {
         if self.building > 0 {
             return self.builder.value(field, value);
         }
-        if let Some(step) = self.enter(field)
-            && self.is_last(step)
-        {
-            self.builder.value(field, value);
-            self.state = State::Found;
+        if let Some(step) = self.enter(field) {
+            if self.is_last(step) {
+                self.builder.value(field, value);
+                self.state = State::Found;
+            }
         }
     }
 

@@ -93,10 +93,10 @@ impl Schema {
             if let Kind::Struct { first, count } = fields[index].kind {
                 // Members behind their struct; a range that several structs share gets the same names again.
                 let range = first..first.saturating_add(count);
-                if first > index
-                    && let Some(members) = fields.get_mut(range)
-                {
-                    name_siblings(members);
+                if first > index {
+                    if let Some(members) = fields.get_mut(range) {
+                        name_siblings(members);
+                    }
                 }
             }
         }

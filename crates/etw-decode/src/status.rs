@@ -16,10 +16,10 @@ static NAMES: LazyLock<Names> = LazyLock::new(|| {
             "[win32]" => kind = StatusKind::Win32,
             _ => {
                 let radix = if kind == StatusKind::Win32 { 10 } else { 16 };
-                if let Some((code, name)) = line.split_once(' ')
-                    && let Ok(code) = u32::from_str_radix(code, radix)
-                {
-                    names.insert((kind, code), name);
+                if let Some((code, name)) = line.split_once(' ') {
+                    if let Ok(code) = u32::from_str_radix(code, radix) {
+                        names.insert((kind, code), name);
+                    }
                 }
             }
         }

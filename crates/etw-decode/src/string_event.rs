@@ -23,7 +23,7 @@ pub fn is_string_event(record: &EventRecord<'_>) -> bool {
         && descriptor.task == 0;
     let payload = record.payload;
     let one_string = payload.len() >= 2
-        && payload.len().is_multiple_of(2)
+        && payload.len() % 2 == 0
         && etw_types::le::utf16_z(payload).is_some_and(|(_, taken)| taken == payload.len());
     if bare && record.property.contains(EventProperty::LEGACY_EVENTLOG) {
         return one_string;

@@ -1,6 +1,7 @@
 //! Text in the encodings that payloads use, as UTF-8 and as JSON.
 
 use encoding_rs::Encoding;
+use etw_types::le;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -121,8 +122,8 @@ fn push_ascii(out: &mut Vec<u8>, utf16: &[u8], accepts: impl Fn(u64) -> bool) ->
         (pairs | pairs >> 16) & 0xffff_ffff
     };
     let mut done = 0;
-    for [low, high] in utf16.as_chunks::<8>().0.as_chunks::<2>().0 {
-        let (low, high) = (u64::from_le_bytes(*low), u64::from_le_bytes(*high));
+    for units in utf16.chunks_exact(16) {
+        let (Some(low), Some(high)) = (le::u64(units, 0), le::u64(units, 8)) else { break };
         if (low | high) & NOT_ASCII != 0 {
             break;
         }
@@ -149,14 +150,14 @@ fn escapes(word: u64) -> u64 {
 /// Bytes in front of the first one that JSON escapes.
 #[inline]
 fn plain_length(text: &[u8]) -> usize {
-    let (words, _) = text.as_chunks::<8>();
-    for (number, word) in words.iter().enumerate() {
-        let found = escapes(u64::from_le_bytes(*word));
+    let words = text.chunks_exact(8);
+    let done = text.len() - words.remainder().len();
+    for (number, word) in words.enumerate() {
+        let found = escapes(le::u64(word, 0).unwrap_or_default());
         if found != 0 {
             return number * 8 + found.trailing_zeros() as usize / 8;
         }
     }
-    let done = words.len() * 8;
     let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
     text[done..].iter().position(is_special).map_or(text.len(), |at| done + at)
 }

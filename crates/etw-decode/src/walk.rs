@@ -204,14 +204,14 @@ impl<'a, V: Visitor> Walker<'a, V> {
         if let Some(slot) = self.referred.get_mut(index) {
             *slot = stored_integer(field, &rest[..taken]);
         }
-        if let Some(map) = &field.map
-            && let Some(number) = value.as_u64()
-        {
-            // Looking a value up costs something too.
-            self.charge(map.entries.len() / 8)?;
-            if let Some(length) = map.name_length(number) {
-                self.charge(length)?;
-                value = Value::Mapped { value: number, map };
+        if let Some(map) = &field.map {
+            if let Some(number) = value.as_u64() {
+                // Looking a value up costs something too.
+                self.charge(map.entries.len() / 8)?;
+                if let Some(length) = map.name_length(number) {
+                    self.charge(length)?;
+                    value = Value::Mapped { value: number, map };
+                }
             }
         }
         self.visitor.value(field, value);

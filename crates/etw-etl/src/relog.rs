@@ -107,10 +107,10 @@ impl Relog {
     /// # Errors
     /// `NoClock` if there are several files and one has no usable clock.
     pub fn new(files: Vec<TraceFile>, options: RelogOptions) -> Result<Relog, Error> {
-        if files.len() > 1
-            && let Some(file) = files.iter().find(|file| !has_clock(file))
-        {
-            return Err(Error::NoClock { path: file.path().to_owned() });
+        if files.len() > 1 {
+            if let Some(file) = files.iter().find(|file| !has_clock(file)) {
+                return Err(Error::NoClock { path: file.path().to_owned() });
+            }
         }
         let have_clock_of = |base: usize| -> Vec<bool> {
             files
@@ -131,9 +131,11 @@ impl Relog {
         let mut header = new_header(&files, base, options.compressed);
         let clock = header.logfile.clock(header.start_raw);
         let start = files.iter().map(|file| file.clock().start).min().unwrap_or(clock.start);
-        if !all_one && let Some((start, raw)) = earlier_start(&clock, start) {
-            // Every record of the earlier file is later than this one, too.
-            (header.logfile.start_time, header.start_raw) = (start, raw);
+        if !all_one {
+            if let Some((start, raw)) = earlier_start(&clock, start) {
+                // Every record of the earlier file is later than this one, too.
+                (header.logfile.start_time, header.start_raw) = (start, raw);
+            }
         }
         let onto = OrderTime::RawOf(header.logfile.clock(header.start_raw));
         let times = one_clock.iter().map(|one| if *one { OrderTime::Raw } else { onto });
@@ -263,7 +265,7 @@ impl Relog {
                 Err(WriteError::Encode(_)) => summary.too_large += 1,
                 Err(error) => return Err(error),
             }
-            if summary.records.is_multiple_of(65_536) {
+            if summary.records % 65_536 == 0 {
                 progress(summary.records);
             }
         }
@@ -367,11 +369,12 @@ impl Input {
 /// Stores the input's pointer size in a message that did not store its own.
 fn set_pointer_size(message: &mut [u8], flags: MessageFlags, pointer_size: u8) {
     let says = MessageFlags::POINTER32.0 | MessageFlags::POINTER64.0;
-    if flags.0 & says == 0
-        && let Some(word) = message.get_mut(6..8)
-    {
-        let bit = if pointer_size == 4 { MessageFlags::POINTER32 } else { MessageFlags::POINTER64 };
-        word.copy_from_slice(&(flags.0 | bit.0).to_le_bytes());
+    if flags.0 & says == 0 {
+        if let Some(word) = message.get_mut(6..8) {
+            let bit =
+                if pointer_size == 4 { MessageFlags::POINTER32 } else { MessageFlags::POINTER64 };
+            word.copy_from_slice(&(flags.0 | bit.0).to_le_bytes());
+        }
     }
 }
 

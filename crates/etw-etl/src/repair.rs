@@ -10,10 +10,29 @@ use crate::record::{self, RecordContext};
 use crate::write::BufferBuilder;
 use crate::{DamageKind, DamageLog, Error};
 use etw_types::{BufferFlags, BufferHeader, FileTime};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
+
+/// Locks a file until it is closed; false: somebody else has locked it. A file system without locks cannot tell.
+#[cfg(not(target_family = "wasm"))]
+fn try_lock(file: &File) -> io::Result<bool> {
+    match fs4::FileExt::try_lock(file) {
+        Ok(()) => Ok(true),
+        Err(fs4::TryLockError::WouldBlock) => Ok(false),
+        Err(fs4::TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+            Ok(true)
+        }
+        Err(fs4::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Nobody else is there.
+#[cfg(target_family = "wasm")]
+fn try_lock(_: &File) -> io::Result<bool> {
+    Ok(true)
+}
 
 /// The result of a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,15 +116,13 @@ pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport, Error> {
 
     let open = || OpenOptions::new().read(true).write(true).open(path).map_err(io_error);
     let mut file = open()?;
-    match file.try_lock() {
-        // On Windows a lock keeps out other handles of this process, too: there it only says that nobody else has one, and ends with
-        // its handle.
-        Ok(()) if cfg!(windows) => file = open()?,
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(Error::InUse { path: path.to_owned() }),
-        // A file system without locks cannot tell.
-        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
-        Err(TryLockError::Error(error)) => return Err(io_error(error)),
+    if !try_lock(&file).map_err(io_error)? {
+        return Err(Error::InUse { path: path.to_owned() });
+    }
+    // On Windows a lock keeps out other handles of this process, too: there it only says that nobody else has one, and ends with
+    // its handle.
+    if cfg!(windows) {
+        file = open()?;
     }
     if trace.has_changed() {
         return Err(Error::InUse { path: path.to_owned() });

@@ -340,10 +340,10 @@ impl<S: Sink> Engine<S> {
     pub fn flush(&mut self, slot: usize) -> u64 {
         self.drain_all();
         let now = self.session_time(slot);
-        if let Some((hosted, session)) = self.session_mut(slot)
-            && hosted.returns_buffers()
-        {
-            session.flush(now);
+        if let Some((hosted, session)) = self.session_mut(slot) {
+            if hosted.returns_buffers() {
+                session.flush(now);
+            }
         }
         self.make_final();
         self.sessions.get(&slot).map_or(0, HostedSession::given)

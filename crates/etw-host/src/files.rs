@@ -142,12 +142,12 @@ impl Files {
         let walked = crate::leftover::Walked::of(&file_name(pattern, 1), size)?;
         let mut files = Files::new(pattern, facts, 0);
         files.open(1, walked.slots == 0)?;
-        if let Some(current) = &mut files.current
-            && walked.slots > 0
-        {
-            current.file.file().set_len(walked.end)?;
-            (current.slots, current.end) = (walked.slots, walked.end);
-            current.length = walked.end;
+        if let Some(current) = &mut files.current {
+            if walked.slots > 0 {
+                current.file.file().set_len(walked.end)?;
+                (current.slots, current.end) = (walked.slots, walked.end);
+                current.length = walked.end;
+            }
         }
         Ok((files, walked.sequence))
     }
@@ -350,9 +350,10 @@ impl Files {
 fn take_out(file: &File, size: u64, holes: &BTreeSet<u64>, slots: &mut u64) -> io::Result<()> {
     let mut left = holes.clone();
     // From the last one on, so that the others keep their offsets.
-    while let Some(slot) = left.last().copied()
-        && collapse(file, slot * size, size)
-    {
+    while let Some(slot) = left.last().copied() {
+        if !collapse(file, slot * size, size) {
+            break;
+        }
         left.remove(&slot);
         *slots -= 1;
     }

@@ -203,10 +203,10 @@ const EVENTS_LOST: u64 = (BufferHeader::SIZE
 /// one.
 fn events_lost(file: Option<&File>, lost: u64) -> io::Result<[u8; 4]> {
     let mut stated = [0; 4];
-    if let Some(file) = file
-        && file.metadata()?.len() >= EVENTS_LOST + 4
-    {
-        file.read_exact_at(&mut stated, EVENTS_LOST)?;
+    if let Some(file) = file {
+        if file.metadata()?.len() >= EVENTS_LOST + 4 {
+            file.read_exact_at(&mut stated, EVENTS_LOST)?;
+        }
     }
     Ok(u32::from_le_bytes(stated).max(u32::try_from(lost).unwrap_or(u32::MAX)).to_le_bytes())
 }

@@ -98,10 +98,10 @@ impl OutFile {
         let fits = |piece: &Piece<'_>| {
             piece.bytes.len() >= BLOCK
                 && piece.header.len() <= BLOCK
-                && piece.bytes.len().is_multiple_of(BLOCK)
-                && piece.bytes.as_ptr().addr().is_multiple_of(BLOCK)
+                && piece.bytes.len() % BLOCK == 0
+                && piece.bytes.as_ptr().addr() % BLOCK == 0
         };
-        if !pieces.iter().all(fits) || !at.is_multiple_of(BLOCK as u64) {
+        if !pieces.iter().all(fits) || at % BLOCK as u64 != 0 {
             let mut at = at;
             for piece in pieces {
                 let (header, rest) = (piece.header, &piece.bytes[piece.header.len()..]);
@@ -133,14 +133,16 @@ impl OutFile {
             true => self.direct_way.rate() > self.cached_way.rate(),
             false => size >= LARGE,
         };
-        if is_direct && let Some(direct) = &self.direct {
-            match write_parts(direct, &parts, at) {
-                Ok(()) => {
-                    self.direct_way.took(size, start.elapsed());
-                    return Ok(());
+        if is_direct {
+            if let Some(direct) = &self.direct {
+                match write_parts(direct, &parts, at) {
+                    Ok(()) => {
+                        self.direct_way.took(size, start.elapsed());
+                        return Ok(());
+                    }
+                    // The file system refuses direct writes, or the write failed: the other way reports the error, if there is one.
+                    Err(_) => self.direct = None,
                 }
-                // The file system refuses direct writes, or the write failed: the other way reports the error, if there is one.
-                Err(_) => self.direct = None,
             }
         }
         write_parts(&self.file, &parts, at)?;

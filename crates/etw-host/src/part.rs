@@ -118,10 +118,10 @@ impl Part {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         #[cfg(target_os = "linux")]
-        if let Some((target, file)) = shared_memory::create(&path)
-            && let Some(new) = Part::create_linked(&path, target, file, layout)?
-        {
-            return Ok(new);
+        if let Some((target, file)) = shared_memory::create(&path) {
+            if let Some(new) = Part::create_linked(&path, target, file, layout)? {
+                return Ok(new);
+            }
         }
         let file = create_new(&path)?;
         let part = Part::empty(file, &path, None);

@@ -143,12 +143,12 @@ impl PrivateSession {
             .get(&provider.id)
             .or_else(|| registered.enabled.get(&group?))
             .cloned();
-        if let Some(part) = &mut registered.part
-            && part.register(number, &provider).is_err()
-        {
-            // After a crash its events could not be attributed, so it is not recorded at all. The table holds some ten thousand
-            // providers.
-            return (0, None);
+        if let Some(part) = &mut registered.part {
+            if part.register(number, &provider).is_err() {
+                // After a crash its events could not be attributed, so it is not recorded at all. The table holds some ten thousand
+                // providers.
+                return (0, None);
+            }
         }
         registered.providers.push(provider);
         (number, wanted)

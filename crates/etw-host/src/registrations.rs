@@ -170,10 +170,10 @@ impl Registrations {
 
     /// Looks a number up that was not set.
     fn look_up(&mut self, number: u32) {
-        if self.get(number).is_none()
-            && let Some(provider) = self.directory.as_ref().and_then(|known| (known.0)(number))
-        {
-            self.set(number, provider);
+        if self.get(number).is_none() {
+            if let Some(provider) = self.directory.as_ref().and_then(|known| (known.0)(number)) {
+                self.set(number, provider);
+            }
         }
     }
 
@@ -389,9 +389,10 @@ impl Registrations {
         let (id, group) = (provider.id, provider.group());
         let classic = classic::parse(found.metadata)?;
         if let ClassicHeader::Trace(class) | ClassicHeader::Instance { class, .. } = &classic.header
-            && is_system_class(&class.guid)
         {
-            return None;
+            if is_system_class(&class.guid) {
+                return None;
+            }
         }
         self.classic = Some(classic);
         Some(Event {

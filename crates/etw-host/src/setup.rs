@@ -104,7 +104,7 @@ fn find_end(path: &Path, facts: &mut SessionFacts) -> Result<Option<FileEnd>, St
     if header.pointer_size != 8 || header.number_of_processors != ours.number_of_processors {
         return Err(AppendError::Machine.into());
     }
-    if !size.is_multiple_of(u64::from(header.buffer_size)) {
+    if size % u64::from(header.buffer_size) != 0 {
         return Err(AppendError::Length { length: size }.into());
     }
     facts.start_raw = file.clock().raw_start;

@@ -160,10 +160,10 @@ impl Encoder {
         self.payload.extend_from_slice(&line.to_le_bytes());
         let pairs = if pairs.len() > MAX_PAIRS { &[] } else { pairs };
         let place = place_of(self.start, pairs);
-        if let Some(site) = self.known_properties(place, pairs, message_size)
-            && site.level() == descriptor.level.0
-        {
-            return (Ok(site), &self.payload);
+        if let Some(site) = self.known_properties(place, pairs, message_size) {
+            if site.level() == descriptor.level.0 {
+                return (Ok(site), &self.payload);
+            }
         }
         let pairs = if self.properties(pairs, message_size) { pairs } else { &[] };
         match sites::find(descriptor, &self.metadata) {
@@ -343,7 +343,7 @@ fn has_nul(text: &[u8]) -> bool {
     let in_word =
         |word: u64| word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080;
     if let Some(last) = text.last_chunk() {
-        let words = text.as_chunks().0.iter();
+        let words = text.chunks_exact(8).filter_map(<[u8]>::first_chunk);
         let found = words.fold(in_word(u64::from_le_bytes(*last)), |found, word| {
             found | in_word(u64::from_le_bytes(*word))
         });

@@ -50,7 +50,8 @@ pub(crate) fn write_line(out: &mut String, record: &LogRecord<'_>, time: &str) {
 /// At most so many bytes, whole characters.
 pub(crate) fn cut(line: &mut String, longest: usize) {
     if line.len() > longest {
-        line.truncate(line.floor_char_boundary(longest));
+        let end = (0..=longest).rev().find(|&end| line.is_char_boundary(end));
+        line.truncate(end.unwrap_or_default());
     }
 }
 

@@ -46,11 +46,11 @@ pub fn write_event(input: TokenStream) -> Result<TokenStream> {
     let provider = provider(&mut arguments)?;
     let at = Span::call_site();
     let name = arguments.next();
-    if let Some((kind, _)) = name.as_ref().and_then(Argument::as_call)
-        && types::is_known(&kind.to_string())
-    {
-        let message = "the name of the event is missing: write it behind the provider";
-        return Err(Error::new(kind.span(), message));
+    if let Some((kind, _)) = name.as_ref().and_then(Argument::as_call) {
+        if types::is_known(&kind.to_string()) {
+            let message = "the name of the event is missing: write it behind the provider";
+            return Err(Error::new(kind.span(), message));
+        }
     }
     let name = name.map(|argument| argument.tokens).unwrap_or_default();
     comma_behind_name(&name)?;

@@ -392,16 +392,18 @@ impl Fields {
 
     /// 5–31, or `Microsoft(0)` to `Microsoft(4)`, or a constant of type `etw::Protocol` or `u8`.
     fn protocol(&self, tokens: &[TokenTree], at: Span) -> Result<Number> {
-        if let [TokenTree::Ident(name), TokenTree::Group(group)] = tokens
-            && name.to_string() == "Microsoft"
-            && group.delimiter() == Delimiter::Parenthesis
-        {
-            let inner: Vec<TokenTree> = group.stream().into_iter().collect();
-            let number = single(&inner).and_then(|token| crate::literal::integer(&token));
-            return match number {
-                Some(number @ 0..=4) => Ok(Number::Known(number)),
-                _ => Err(Error::new(group.span(), "Microsoft's protocols are the literals 0 to 4")),
-            };
+        if let [TokenTree::Ident(name), TokenTree::Group(group)] = tokens {
+            if name.to_string() == "Microsoft" && group.delimiter() == Delimiter::Parenthesis {
+                let inner: Vec<TokenTree> = group.stream().into_iter().collect();
+                let number = single(&inner).and_then(|token| crate::literal::integer(&token));
+                return match number {
+                    Some(number @ 0..=4) => Ok(Number::Known(number)),
+                    _ => Err(Error::new(
+                        group.span(),
+                        "Microsoft's protocols are the literals 0 to 4",
+                    )),
+                };
+            }
         }
         let number = PROTOCOL.parse(&self.krate, tokens, at)?;
         match number.known() {

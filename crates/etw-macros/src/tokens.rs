@@ -151,11 +151,11 @@ pub fn comma_separated(parts: impl IntoIterator<Item = TokenStream>) -> TokenStr
     out
 }
 
-/// A token's text, and line and column of its two ends.
+/// A token's text, and the offsets of its two ends in the source.
 struct Leaf {
     text: String,
-    start: (usize, usize),
-    end: (usize, usize),
+    start: usize,
+    end: usize,
 }
 
 /// The text of an expression on one line, with a blank where the source has any white space or comment.
@@ -163,13 +163,13 @@ struct Leaf {
 /// `TokenStream::to_string` would do, but puts blanks of its own between what came through a `macro_rules!`.
 pub fn text_of(tokens: &[TokenTree]) -> String {
     let mut leaves = Vec::new();
-    push_leaves(tokens.iter().cloned(), &mut leaves);
-    let in_order = leaves.is_sorted_by(|a, b| a.end <= b.start);
-    if !in_order {
+    let is_complete = push_leaves(tokens.iter().cloned(), &mut leaves).is_some();
+    let in_order = |leaves: &Vec<Leaf>| leaves.is_sorted_by(|a, b| a.end <= b.start);
+    let Some(leaves) = is_complete.then_some(leaves).filter(in_order) else {
         // A macro put the tokens together from several positions in the source.
         let text = tokens.iter().cloned().collect::<TokenStream>().to_string();
         return text.split_whitespace().collect::<Vec<_>>().join(" ");
-    }
+    };
     let mut text = String::new();
     let mut last_end = None;
     for leaf in leaves {
@@ -182,10 +182,21 @@ pub fn text_of(tokens: &[TokenTree]) -> String {
     text
 }
 
-fn push_leaves(tokens: impl Iterator<Item = TokenTree>, leaves: &mut Vec<Leaf>) {
-    let at = |span: Span| (span.line(), span.column());
+/// The offsets of a span's two ends. Its lines and columns are public from Rust 1.88 on; before that only its `Debug` form
+/// (`#0 bytes(120..125)`) says where it lies.
+fn ends(span: Span) -> Option<(usize, usize)> {
+    let text = format!("{span:?}");
+    let (_, range) = text.strip_suffix(')')?.split_once("bytes(")?;
+    let (start, end) = range.split_once("..")?;
+    Some((start.parse().ok()?, end.parse().ok()?))
+}
+
+/// `None` if the offsets of a token are not known.
+fn push_leaves(tokens: impl Iterator<Item = TokenTree>, leaves: &mut Vec<Leaf>) -> Option<()> {
     let push = |leaves: &mut Vec<Leaf>, text: String, span: Span| {
-        leaves.push(Leaf { text, start: at(span.start()), end: at(span.end()) });
+        let (start, end) = ends(span)?;
+        leaves.push(Leaf { text, start, end });
+        Some(())
     };
     for token in tokens {
         match token {
@@ -197,17 +208,18 @@ fn push_leaves(tokens: impl Iterator<Item = TokenTree>, leaves: &mut Vec<Leaf>) 
                     Delimiter::None => ("", ""),
                 };
                 if !open.is_empty() {
-                    push(leaves, open.to_owned(), group.span_open());
+                    push(leaves, open.to_owned(), group.span_open())?;
                 }
-                push_leaves(group.stream().into_iter(), leaves);
+                push_leaves(group.stream().into_iter(), leaves)?;
                 if !close.is_empty() {
-                    push(leaves, close.to_owned(), group.span_close());
+                    push(leaves, close.to_owned(), group.span_close())?;
                 }
             }
             token => {
                 let span = token.span();
-                push(leaves, token.to_string(), span);
+                push(leaves, token.to_string(), span)?;
             }
         }
     }
+    Some(())
 }

@@ -235,7 +235,7 @@ impl Control {
             let at = C_JOURNAL + i * 16;
             let offset = self.memory.word(at).load(Ordering::Relaxed) as usize;
             let value = self.memory.word(at + 8).load(Ordering::Relaxed);
-            if offset.is_multiple_of(8) && offset < C_JOURNAL {
+            if offset % 8 == 0 && offset < C_JOURNAL {
                 self.memory.word(offset).store(value, Ordering::Release);
             }
         }

@@ -226,10 +226,7 @@ const _: () = {
     assert!(P_SITES + MAX_SITES * 8 == P_SITE_BLOB);
     assert!(P_SITE_BLOB + SITE_BLOB_SIZE <= P_BLAME);
     assert!(BLAME_COUNTS + CAUSES * SESSIONS * 4 <= BLAME_SIZE);
-    assert!(
-        P_BLAME + BLAME_ENTRIES * BLAME_SIZE <= DATA_OFFSET
-            && DATA_OFFSET.is_multiple_of(BLOCK_SIZE)
-    );
+    assert!(P_BLAME + BLAME_ENTRIES * BLAME_SIZE <= DATA_OFFSET && DATA_OFFSET % BLOCK_SIZE == 0);
     assert!(C_CHUNKS + MAX_UNITS * 8 == C_BITS && C_BITS + MAX_UNITS * 16 == C_JOURNAL);
     assert!(SESSIONS * 8 + CAUSES * SESSIONS * 4 <= COUNTERS_SIZE);
 };

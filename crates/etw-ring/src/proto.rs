@@ -125,7 +125,7 @@ impl Unit {
     }
     /// Whether the word, by its bytes in memory, belongs to no chunk.
     #[inline]
-    pub fn is_free(word: &[u8; 8]) -> bool {
+    pub fn is_free(word: &[u8]) -> bool {
         word[7] & 7 == 0
     }
 
@@ -602,11 +602,11 @@ mod models {
                 let head = Head(snapshot(&h.head));
                 if may_release(head, 0, g, 0) {
                     release(&h.word, g, 0);
-                } else if let Some(u) = Unit::unpack(snapshot(&h.unit))
-                    && u.phase == Phase::Closed
-                    && u.end == 0
-                {
-                    release(&h.word, g, 0);
+                } else {
+                    let unit = Unit::unpack(snapshot(&h.unit));
+                    if unit.is_some_and(|unit| unit.phase == Phase::Closed && unit.end == 0) {
+                        release(&h.word, g, 0);
+                    }
                 }
             });
             if let Some(class) = reap(&c.unit, &c.word) {

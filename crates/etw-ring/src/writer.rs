@@ -210,7 +210,7 @@ impl Writer {
         if !self.is_attached()
             || !memory.is_writable()
             || units == 0
-            || !units.is_multiple_of(BLOCK_UNITS)
+            || units % BLOCK_UNITS != 0
             || units > MAX_SEGMENT_UNITS
             || index >= MAX_SEGMENTS
         {

@@ -212,7 +212,7 @@ impl SessionConfig {
     /// The rules that the state machine itself depends on.
     pub(crate) fn validate_sizes(&self) -> Result<(), ConfigError> {
         let size = self.buffer_size;
-        if !size.is_multiple_of(1024) || !BUFFER_SIZES.contains(&size) {
+        if size % 1024 != 0 || !BUFFER_SIZES.contains(&size) {
             return Err(ConfigError::BufferSize { size: size.into() });
         }
         match self.mode.policy().max_size {
@@ -258,12 +258,12 @@ impl SessionConfig {
     fn validate_file(&self) -> Result<(), ConfigError> {
         let (policy, mode) = (self.mode.policy(), self.mode.file_mode().unwrap_or_default());
         let exclusive = |option, other| Err(ConfigError::Exclusive { option, other });
-        if let Some(path) = &self.file
-            && policy.at_max_size == AtMaxSize::NextFile
-        {
-            let count = path.to_string_lossy().matches("%d").count();
-            if count != 1 {
-                return Err(ConfigError::SeriesName { path: path.clone(), count });
+        if let Some(path) = &self.file {
+            if policy.at_max_size == AtMaxSize::NextFile {
+                let count = path.to_string_lossy().matches("%d").count();
+                if count != 1 {
+                    return Err(ConfigError::SeriesName { path: path.clone(), count });
+                }
             }
         }
         if self.preallocate {
@@ -363,10 +363,10 @@ impl Enablement {
         if let Some(bytes) = name.map(str::len).filter(|bytes| *bytes > MAX_PROVIDER_NAME) {
             return Err(ConfigError::ProviderNameLength { bytes });
         }
-        if let Some(filters) = &self.info.filters
-            && let Err(source) = filters.check()
-        {
-            return Err(ConfigError::Filters { provider: self.provider.id(), source });
+        if let Some(filters) = &self.info.filters {
+            if let Err(source) = filters.check() {
+                return Err(ConfigError::Filters { provider: self.provider.id(), source });
+            }
         }
         Ok(())
     }

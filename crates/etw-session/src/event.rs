@@ -100,7 +100,7 @@ impl<'a> Event<'a> {
     #[inline]
     pub fn size(&self, extra: &[&[u8]]) -> usize {
         if let Some(classic) = self.classic {
-            std::hint::cold_path();
+            etw_types::cold_path();
             return classic.size() + self.payload.len();
         }
         let extra: usize = extra.iter().map(|item| item.len()).sum();

@@ -15,7 +15,7 @@ impl Event<'_> {
     /// Writes it to the front of `out`, which has room for [`size`](Event::size) rounded up to eight. `time`: as the session shows it.
     pub(crate) fn encode(&self, time: i64, extra: &[&[u8]], size: usize, out: &mut [u8]) {
         if let Some(classic) = self.classic {
-            std::hint::cold_path();
+            etw_types::cold_path();
             return classic::encode(self, time, classic, out);
         }
         let has_items = !self.chain.is_empty() || !extra.is_empty();

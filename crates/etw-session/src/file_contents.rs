@@ -40,11 +40,12 @@ impl FileContents {
 
     pub fn add_to_file(&mut self, file: u32, events: u64) {
         *self.series.entry(file).or_default() += events;
-        if self.series.len() > MAX_FILES
-            && let Some(oldest) = self.series.keys().copied().find(|file| *file != OLDEST_FILES)
-            && let Some(events) = self.series.remove(&oldest)
-        {
-            *self.series.entry(OLDEST_FILES).or_default() += events;
+        if self.series.len() > MAX_FILES {
+            if let Some(oldest) = self.series.keys().copied().find(|file| *file != OLDEST_FILES) {
+                if let Some(events) = self.series.remove(&oldest) {
+                    *self.series.entry(OLDEST_FILES).or_default() += events;
+                }
+            }
         }
     }
 }

@@ -60,7 +60,7 @@ impl EventClock {
         if self == EventClock::Main {
             return time;
         }
-        std::hint::cold_path();
+        etw_types::cold_path();
         match (self, raw) {
             (EventClock::Main, _) | (_, None) => time,
             (EventClock::Shifted(by), Some(_)) => time + by,

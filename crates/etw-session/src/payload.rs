@@ -272,10 +272,10 @@ impl Search<'_> {
                 } else {
                     let (value, rest) = field.in_type.split(payload)?;
                     payload = rest;
-                    if path.is_some_and(|path| path.len() == 1)
-                        && let Some(holds) = self.compare(field.in_type, value)
-                    {
-                        self.found = Some(self.found.unwrap_or(false) | holds);
+                    if path.is_some_and(|path| path.len() == 1) {
+                        if let Some(holds) = self.compare(field.in_type, value) {
+                            self.found = Some(self.found.unwrap_or(false) | holds);
+                        }
                     }
                 }
             }

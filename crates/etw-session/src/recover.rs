@@ -77,8 +77,7 @@ fn one(memory: &[u8], batch: u64) -> Result<Option<Recovered>, ()> {
         _ => return Err(()),
     };
     let size = BufferHeader::BUFFER_SIZE.get(memory).ok_or(())? as usize;
-    if size != memory.len() || !(HEADER_SIZE..=size).contains(&filled) || !filled.is_multiple_of(8)
-    {
+    if size != memory.len() || !(HEADER_SIZE..=size).contains(&filled) || filled % 8 != 0 {
         return Err(());
     }
     if filled == HEADER_SIZE {

@@ -73,17 +73,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
     /// others up nor are held up by them.
     #[inline]
     pub fn route(&mut self, mask: u64, event: &Event<'_>) -> Routed {
-        if mask.is_power_of_two()
-            && let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize]
-        {
-            return match session.offer(event) {
-                Offered::Filtered => Routed { filtered: mask, ..Routed::default() },
-                Offered::Stored => Routed { stored: mask, ..Routed::default() },
-                Offered::Refused(cause) => {
-                    session.refuse(event, cause);
-                    Routed { lost: mask, ..Routed::default() }
-                }
-            };
+        if mask.is_power_of_two() {
+            if let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize] {
+                return match session.offer(event) {
+                    Offered::Filtered => Routed { filtered: mask, ..Routed::default() },
+                    Offered::Stored => Routed { stored: mask, ..Routed::default() },
+                    Offered::Refused(cause) => {
+                        session.refuse(event, cause);
+                        Routed { lost: mask, ..Routed::default() }
+                    }
+                };
+            }
         }
         self.route_to_many(mask, event)
     }
@@ -91,22 +91,22 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
     /// As [`route`](Router::route) for a host that can wait: `None`, with nothing counted, when a session of `patient` that
     /// wants the event has no free buffer now, but will have when what it handed out comes back.
     pub fn route_or_wait(&mut self, mask: u64, patient: u64, event: &Event<'_>) -> Option<Routed> {
-        if mask.is_power_of_two()
-            && let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize]
-        {
-            return match session.offer(event) {
-                Offered::Filtered => Some(Routed { filtered: mask, ..Routed::default() }),
-                Offered::Stored => Some(Routed { stored: mask, ..Routed::default() }),
-                Offered::Refused(Cause::SessionFull)
-                    if mask & patient != 0 && session.is_storing() =>
-                {
-                    None
-                }
-                Offered::Refused(cause) => {
-                    session.refuse(event, cause);
-                    Some(Routed { lost: mask, ..Routed::default() })
-                }
-            };
+        if mask.is_power_of_two() {
+            if let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize] {
+                return match session.offer(event) {
+                    Offered::Filtered => Some(Routed { filtered: mask, ..Routed::default() }),
+                    Offered::Stored => Some(Routed { stored: mask, ..Routed::default() }),
+                    Offered::Refused(Cause::SessionFull)
+                        if mask & patient != 0 && session.is_storing() =>
+                    {
+                        None
+                    }
+                    Offered::Refused(cause) => {
+                        session.refuse(event, cause);
+                        Some(Routed { lost: mask, ..Routed::default() })
+                    }
+                };
+            }
         }
         self.can_take(mask & patient, event).then(|| self.route_to_many(mask, event))
     }
@@ -115,10 +115,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Router<B> {
     /// did; otherwise nothing is counted, and [`route_or_wait`](Router::route_or_wait) decides.
     #[inline(always)]
     pub fn put_shaped(&mut self, mask: u64, event: &Shaped<'_>) -> bool {
-        if mask.is_power_of_two()
-            && let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize]
-        {
-            return session.put_shaped(event);
+        if mask.is_power_of_two() {
+            if let Some(session) = &mut self.sessions[mask.trailing_zeros() as usize] {
+                return session.put_shaped(event);
+            }
         }
         false
     }

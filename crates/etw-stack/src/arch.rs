@@ -2,6 +2,20 @@
 //!
 //! Registers have their DWARF numbers (x86-64 psABI, table 3.36; "DWARF for the Arm 64-bit Architecture", table 1).
 
+/// The symbol of the function that stores registers. Two versions of this crate may be in one program.
+macro_rules! symbol {
+    () => {
+        concat!(
+            "etw_stack_store_registers_",
+            env!("CARGO_PKG_VERSION_MAJOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_MINOR"),
+            "_",
+            env!("CARGO_PKG_VERSION_PATCH")
+        )
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 #[path = "arch/x86_64.rs"]
 mod this;

@@ -34,11 +34,33 @@ pub(crate) struct Tables<'a> {
     header_address: u64,
     /// The search table, sorted: for each function its start and the offset of its entry, both relative to the header, four bytes
     /// each.
-    search: &'a [[u8; 8]],
+    search: SearchTable<'a>,
     frame_bytes: &'a [u8],
     frame_address: u64,
     frame: EhFrame<Bytes<'a>>,
     bases: BaseAddresses,
+}
+
+/// Pairs of two distances from the header, four bytes each: a function's start, and its entry in `.eh_frame`.
+#[derive(Clone, Copy, Debug)]
+struct SearchTable<'a>(&'a [u8]);
+
+impl SearchTable<'_> {
+    fn len(self) -> usize {
+        self.0.len() / 8
+    }
+
+    fn start(self, index: usize) -> i32 {
+        self.number(8 * index)
+    }
+
+    fn entry(self, index: usize) -> i32 {
+        self.number(8 * index + 4)
+    }
+
+    fn number(self, at: usize) -> i32 {
+        i32::from_ne_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
+    }
 }
 
 /// The address of `.eh_frame` in the search table's header.
@@ -87,8 +109,8 @@ impl<'a> Tables<'a> {
             return None;
         }
         let count = header.get(8..12)?.try_into().map(u32::from_ne_bytes).ok()?;
-        let (pairs, _) = header[12..].as_chunks::<8>();
-        let search = pairs.get(..count as usize)?;
+        let size = (count as usize).checked_mul(8)?;
+        let search = SearchTable(header[12..].get(..size)?);
         let mut frame = EhFrame::new(frame_bytes, NativeEndian);
         frame.set_address_size(8);
         if cfg!(target_arch = "aarch64") {
@@ -121,10 +143,15 @@ impl<'a> Tables<'a> {
     /// The entry of the function that may contain an address, as an offset in `.eh_frame`.
     fn entry(&self, address: u64) -> Option<usize> {
         let at = |distance: i32| self.header_address.wrapping_add_signed(distance.into());
-        let start = |pair: &[u8; 8]| at(i32::from_ne_bytes([pair[0], pair[1], pair[2], pair[3]]));
-        let after = self.search.partition_point(|pair| start(pair) <= address);
-        let pair = self.search[after.checked_sub(1)?];
-        let entry = at(i32::from_ne_bytes([pair[4], pair[5], pair[6], pair[7]]));
+        let (mut before, mut end) = (0, self.search.len());
+        while before < end {
+            let middle = before + (end - before) / 2;
+            match at(self.search.start(middle)) <= address {
+                true => before = middle + 1,
+                false => end = middle,
+            }
+        }
+        let entry = at(self.search.entry(before.checked_sub(1)?));
         usize::try_from(entry.checked_sub(self.frame_address)?).ok()
     }
 
@@ -231,12 +258,14 @@ impl<'a> Tables<'a> {
 
 /// A row as a plain rule, if it is one.
 fn plain(row: &UnwindTableRow<usize, Storage>, exact: bool) -> Option<Rule> {
-    let register = |number: usize| row.register(gimli::Register(number as u16));
+    let register = |number: usize| {
+        row.registers().find(|(register, _)| usize::from(register.0) == number).map(|(_, rule)| rule)
+    };
     let small = |offset: i64| i32::try_from(offset).ok();
 
     let return_address = match register(arch::RETURN_ADDRESS) {
-        Some(RegisterRule::Offset(offset)) => small(offset)?,
-        Some(RegisterRule::Undefined) => return Some(Rule::End),
+        Some(RegisterRule::Offset(offset)) => small(*offset)?,
+        // No rule, or one that says that there is none, which gimli does not tell apart.
         None if arch::LINK_REGISTER.is_none() || !exact => return Some(Rule::End),
         _ => return None,
     };
@@ -250,7 +279,7 @@ fn plain(row: &UnwindTableRow<usize, Storage>, exact: bool) -> Option<Rule> {
     };
     let frame_pointer = match register(arch::FP) {
         None | Some(RegisterRule::SameValue) => None,
-        Some(RegisterRule::Offset(offset)) => Some(small(offset)?),
+        Some(RegisterRule::Offset(offset)) => Some(small(*offset)?),
         _ => return None,
     };
     match register(arch::SP) {
@@ -282,8 +311,7 @@ mod tests {
     }
 
     fn addresses(tables: &Tables) -> Vec<u64> {
-        let start = |pair: &[u8; 8]| i32::from_ne_bytes(pair[..4].try_into().unwrap());
-        let starts = tables.search.iter().map(start);
+        let starts = (0..tables.search.len()).map(|index| tables.search.start(index));
         starts.map(|start| tables.header_address.wrapping_add_signed(start.into())).collect()
     }
 

@@ -42,10 +42,10 @@ impl Memory {
 
     /// Continues the walk here, behind a signal's frame.
     pub(crate) fn enter(&mut self, sp: u64) {
-        if !self.stack.contains(&sp)
-            && let Some(own) = limits::own_stack(sp)
-        {
+        if !self.stack.contains(&sp) {
+        if let Some(own) = limits::own_stack(sp) {
             self.other = own;
+        }
         }
     }
 

@@ -130,9 +130,8 @@ impl Frame {
     #[inline(never)]
     fn find_rule(&self, snapshot: Option<&Snapshot>, memory: &mut Memory) -> Rule {
         let code = snapshot.and_then(|s| s.find(self.address()));
-        if let Some(tables) = code.and_then(|code| code.tables)
-            && let Some(rule) = tables.rule(self.address(), self.exact)
-        {
+        let tables = code.and_then(|code| code.tables);
+        if let Some(rule) = tables.and_then(|tables| tables.rule(self.address(), self.exact)) {
             return rule;
         }
         if self.exact {
@@ -143,9 +142,8 @@ impl Frame {
             };
         }
         let next = self.pc.checked_add(8).and_then(|next| memory.bytes_from(next));
-        if let (Some(first), Some(second)) = (memory.bytes_from(self.pc), next)
-            && arch::is_signal_return([first, second])
-        {
+        let code_here = memory.bytes_from(self.pc).zip(next);
+        if code_here.is_some_and(|(first, second)| arch::is_signal_return([first, second])) {
             return Rule::Signal;
         }
         // Code outside of all modules, where nothing else identifies a return address.

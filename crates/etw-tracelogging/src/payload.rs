@@ -190,12 +190,12 @@ fn push_value(payload: &mut Vec<u8>, in_type: InType, value: &[u8]) -> Result<()
     match in_type.value_size() {
         ValueSize::Fixed(fixed_size) => checked(size == usize::from(fixed_size))?,
         ValueSize::Utf16Z => {
-            checked(size.is_multiple_of(2))?;
+            checked(size % 2 == 0)?;
             check_string(size, value.chunks_exact(2).position(|unit| unit == [0, 0]), 2)?;
         }
         ValueSize::AnsiZ => check_string(size, value.iter().position(|&byte| byte == 0), 1)?,
         ValueSize::Counted => {
-            checked(in_type != InType::COUNTEDSTRING || size.is_multiple_of(2))?;
+            checked(in_type != InType::COUNTEDSTRING || size % 2 == 0)?;
             push_u16(payload, size)?;
         }
         ValueSize::Sid => checked(sid_size(value) == Some(size))?,

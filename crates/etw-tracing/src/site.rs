@@ -57,10 +57,10 @@ pub(crate) fn find(
     // Callsites lie some words apart.
     let place = (key.1 >> 4 ^ key.1 >> 10 ^ part as usize) % RECENT_COUNT;
     let recent = RECENT.try_with(|recent| recent[place].get());
-    if let Ok(Some((found, known))) = recent
-        && found == key
-    {
-        return Some(known);
+    if let Ok(Some((found, known))) = recent {
+        if found == key {
+            return Some(known);
+        }
     }
     let known = find_slowly(key, make)?;
     // A thread at its end asks every time.

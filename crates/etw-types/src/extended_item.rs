@@ -246,9 +246,7 @@ impl ExtendedItemsBuf {
     }
 
     fn link_last(&mut self) {
-        if let Some(last) = self.bytes.get_mut(self.last..)
-            && !last.is_empty()
-        {
+        if let Some(last) = self.bytes.get_mut(self.last..).filter(|last| !last.is_empty()) {
             LINKAGE.put(last, LINKED);
         }
     }
@@ -326,7 +324,7 @@ fn chain_item(bytes: &[u8]) -> Option<(ExtendedItem<'_>, usize, bool)> {
     let header = bytes.first_chunk::<{ ExtendedItem::HEADER_SIZE }>()?;
     let stored_size = usize::from(STORED_SIZE.get(header)?);
     let data_size = usize::from(DATA_SIZE.get(header)?);
-    if !stored_size.is_multiple_of(8)
+    if stored_size % 8 != 0
         || stored_size < ExtendedItem::HEADER_SIZE + data_size
         || stored_size > bytes.len()
     {

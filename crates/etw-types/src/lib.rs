@@ -46,6 +46,7 @@ mod extended_item;
 mod filter;
 mod guid;
 mod header_type;
+mod hint;
 mod kernel_group;
 mod layout;
 pub mod le;
@@ -71,6 +72,7 @@ pub use extended_item::{
 pub use filter::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use guid::{Guid, ParseGuidError};
 pub use header_type::HeaderType;
+pub use hint::cold_path;
 pub use kernel_group::{
     EVENT_METADATA, EVENT_TRACE, Hook, LOST_EVENT, SYSTEM_TRACE, is_system_class,
 };

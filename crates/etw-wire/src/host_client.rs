@@ -139,15 +139,15 @@ impl Client {
                 }
                 other => return other,
             }
-            if let Some(status) = child.try_wait()?
-                && !status.success()
-            {
-                let mut said = String::new();
-                if let Some(errors) = &mut child.stderr {
-                    io::Read::read_to_string(errors, &mut said)?;
+            if let Some(status) = child.try_wait()? {
+                if !status.success() {
+                    let mut said = String::new();
+                    if let Some(errors) = &mut child.stderr {
+                        io::Read::read_to_string(errors, &mut said)?;
+                    }
+                    let what = format!("{} did not start: {}", program.display(), said.trim());
+                    return Err(io::Error::other(what).into());
                 }
-                let what = format!("{} did not start: {}", program.display(), said.trim());
-                return Err(io::Error::other(what).into());
             }
             std::thread::sleep(Duration::from_millis(2));
         }

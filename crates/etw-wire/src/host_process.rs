@@ -50,10 +50,10 @@ impl Client {
                 other => break other,
             }
             // Another process may have been faster: ours finds its host there, and ends.
-            if let Ok(Some(code)) = child.try_wait()
-                && !code.success()
-            {
-                break Client::connect(&directory);
+            if let Ok(Some(code)) = child.try_wait() {
+                if !code.success() {
+                    break Client::connect(&directory);
+                }
             }
             std::thread::sleep(Duration::from_millis(2));
         };
@@ -72,10 +72,10 @@ impl Client {
     pub fn wait_for_own_providers(&self) {
         let end = Instant::now() + OWN_PROVIDERS;
         while Instant::now() < end {
-            if let Ok(Response::Providers { providers }) = self.ask(&Request::Providers)
-                && providers.iter().any(|provider| provider.pids.contains(&std::process::id()))
-            {
-                return;
+            if let Ok(Response::Providers { providers }) = self.ask(&Request::Providers) {
+                if providers.iter().any(|provider| provider.pids.contains(&std::process::id())) {
+                    return;
+                }
             }
             std::thread::sleep(Duration::from_millis(2));
         }

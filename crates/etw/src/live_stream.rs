@@ -531,11 +531,11 @@ impl LiveStream {
             self.ready.push_back(Ready::Record { time, cpu, bytes });
             if let Some(open) = self.buffers.get_mut(&buffer) {
                 open.records_left -= 1;
-                if open.records_left == 0
-                    && let Some(filled) = open.filled
-                {
-                    self.buffers.remove(&buffer);
-                    self.ready.push_back(Ready::BufferEnd { filled });
+                if open.records_left == 0 {
+                    if let Some(filled) = open.filled {
+                        self.buffers.remove(&buffer);
+                        self.ready.push_back(Ready::BufferEnd { filled });
+                    }
                 }
             }
         }

@@ -305,10 +305,10 @@ impl<'t> Parser<'t> {
         if let Some(number) = number {
             return Ok(Literal::Number(if negative { -number } else { number }));
         }
-        if digits.starts_with(|c: char| c.is_ascii_digit())
-            && let Ok(number) = word.parse::<f64>()
-        {
-            return Ok(Literal::Float(number));
+        if digits.starts_with(|c: char| c.is_ascii_digit()) {
+            if let Ok(number) = word.parse::<f64>() {
+                return Ok(Literal::Float(number));
+            }
         }
         let level = match word.to_ascii_lowercase().as_str() {
             "critical" => Some(Level::CRITICAL),

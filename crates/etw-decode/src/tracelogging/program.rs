@@ -70,10 +70,9 @@ impl<'b> ProgramMetadata<'b> {
     pub fn find(bytes: &'b [u8]) -> ProgramMetadata<'b> {
         let mut found = ProgramMetadata::default();
         let mut from = 0;
-        while let Some(rest) = bytes.get(from..)
-            && let Some(at) = memchr::memmem::find(rest, SIGNATURE)
-        {
-            let at = from + at;
+        let next =
+            |from: usize| memchr::memmem::find(bytes.get(from..)?, SIGNATURE).map(|at| from + at);
+        while let Some(at) = next(from) {
             from = at + SIGNATURE.len();
             if let Some(start) = header(bytes, at) {
                 from = found.blobs(bytes, start).max(from);

@@ -184,12 +184,12 @@ impl Visitor for WppText<'_> {
         self.place += 1;
         let Some((_, item)) = self.format.items.get(place) else { return };
         for part in &self.format.parts {
-            if let Part::Argument(field, spec) = part
-                && *field == place
-            {
-                let mut text = String::new();
-                write_argument(&mut text, *item, spec, value, self.style, self.pointer_size);
-                self.texts[place].push(text);
+            if let Part::Argument(field, spec) = part {
+                if *field == place {
+                    let mut text = String::new();
+                    write_argument(&mut text, *item, spec, value, self.style, self.pointer_size);
+                    self.texts[place].push(text);
+                }
             }
         }
     }

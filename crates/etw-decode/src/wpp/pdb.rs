@@ -38,10 +38,9 @@ pub fn to_tmf(file: impl Read + Seek + Debug) -> Result<(String, Vec<String>), S
     let mut pdb = pdb::PDB::open(file).map_err(text)?;
     let (mut tmf, mut warnings) = (String::new(), Vec::new());
     let mut take = |symbol: pdb::Symbol<'_>| {
-        if symbol.raw_kind() == ANNOTATION
-            && let Some(text) = annotation(symbol.raw_bytes())
-            && tmf.len() + text.len() <= SIZE_LIMIT
-        {
+        let is_annotation = symbol.raw_kind() == ANNOTATION;
+        let text = is_annotation.then(|| annotation(symbol.raw_bytes())).flatten();
+        if let Some(text) = text.filter(|text| tmf.len() + text.len() <= SIZE_LIMIT) {
             tmf.push_str(&text);
             tmf.push('\n');
         }

@@ -58,11 +58,11 @@ impl Spec {
             ("w", 0),
         ] {
             // A lone `I`, `l`, `h` or `w` stands before a conversion.
-            if let Some(behind) = rest.strip_prefix(prefix.as_bytes())
-                && !behind.is_empty()
-            {
-                (spec.bits, rest) = (bits, behind);
-                break;
+            if let Some(behind) = rest.strip_prefix(prefix.as_bytes()) {
+                if !behind.is_empty() {
+                    (spec.bits, rest) = (bits, behind);
+                    break;
+                }
             }
         }
         if let [conversion, ..] = rest {

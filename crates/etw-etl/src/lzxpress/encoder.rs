@@ -1,6 +1,7 @@
 //! The encoder: a greedy one with one step of lookahead.
 
 use super::{MIN_MATCH, WINDOW};
+use etw_types::le;
 use std::mem;
 
 /// Encodes `input` as one stream, and appends that to `output`.
@@ -125,11 +126,12 @@ impl<'a> Finder<'a> {
 fn common_length(input: &[u8], a: usize, b: usize) -> usize {
     let room = (input.len() - b).min(MATCH_MAX);
     let (a, b) = (&input[a..a + room], &input[b..b + room]);
-    let (a_words, a_rest) = a.as_chunks::<8>();
-    let (b_words, b_rest) = b.as_chunks::<8>();
+    let word = |bytes: &[u8]| le::u64(bytes, 0).unwrap_or_default();
+    let (a_words, b_words) = (a.chunks_exact(8), b.chunks_exact(8));
+    let (a_rest, b_rest) = (a_words.remainder(), b_words.remainder());
     let mut length = 0;
-    for (a, b) in a_words.iter().zip(b_words) {
-        let differs = u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b);
+    for (a, b) in a_words.zip(b_words) {
+        let differs = word(a) ^ word(b);
         if differs != 0 {
             return length + differs.trailing_zeros() as usize / 8;
         }

@@ -72,7 +72,9 @@ impl Walk {
                 continues.then_some(size)
             }
             // Without a header: equal buffers lie at multiples of their size.
-            None => first_size.filter(|&size| start.first_offset.is_multiple_of(u64::from(size))),
+            None => {
+                first_size.filter(|&size| size != 0 && start.first_offset % u64::from(size) == 0)
+            }
         };
         let circular = mode.contains(LogFileMode::CIRCULAR);
         Ok(Walk {
@@ -163,7 +165,7 @@ impl Walk {
                 is_buffer(source, own_next)?
             } else {
                 // A multiple of the size may only seem right, unless more than one is filled.
-                !header.buffer_size.is_multiple_of(grid) || header.filled(grid).is_none()
+                header.buffer_size % grid != 0 || header.filled(grid).is_none()
             };
             let ends_well = |at| Ok::<_, io::Error>(at == source.size() || is_buffer(source, at)?);
             if own_size && ends_well(own_next)? && (own_next < next || !ends_well(next)?) {

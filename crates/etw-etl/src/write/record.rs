@@ -123,8 +123,7 @@ fn kernel(record: &EventRecord<'_>, out: &mut Vec<u8>) -> Result<(), EncodeError
     let size = record.header.header_size();
     let pebs = record.extended.find(ExtType::PEBS_INDEX).unwrap_or_default();
     let counters = record.extended.find(ExtType::PMC_COUNTERS).unwrap_or_default();
-    if ![0, 8].contains(&pebs.len()) || !counters.len().is_multiple_of(8) || counters.len() > 7 * 8
-    {
+    if ![0, 8].contains(&pebs.len()) || counters.len() % 8 != 0 || counters.len() > 7 * 8 {
         return Err(EncodeError::Counters);
     }
     let mut version = u16::from(record.descriptor.version) | (counters.len() as u16 / 8) << 8;

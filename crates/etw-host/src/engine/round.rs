@@ -236,11 +236,11 @@ impl<S: Sink> Engine<S> {
             State::Running => free == 0,
             _ => true,
         };
-        if is_full != hosted.is_full
-            && let Some((hosted, _)) = self.session_mut(slot)
-        {
-            hosted.is_full = is_full;
-            self.publish_admission(slot);
+        if is_full != hosted.is_full {
+            if let Some((hosted, _)) = self.session_mut(slot) {
+                hosted.is_full = is_full;
+                self.publish_admission(slot);
+            }
         }
     }
 

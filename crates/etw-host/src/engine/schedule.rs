@@ -143,8 +143,10 @@ impl<S: Sink> Engine<S> {
         let much = self.pool_size / 4;
         for (pool, reader) in self.pools.iter_mut().zip(&self.readers) {
             let is_considered = pool.is_mapped || pool.drained >= much || all && !reader.is_quiet();
-            if is_considered && let Some(size) = pool.growth_wanted(reader) {
-                self.growth.push(GrowthRequest { pool: pool.key, size });
+            if is_considered {
+                if let Some(size) = pool.growth_wanted(reader) {
+                    self.growth.push(GrowthRequest { pool: pool.key, size });
+                }
             }
         }
     }

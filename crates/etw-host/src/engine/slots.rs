@@ -155,10 +155,10 @@ impl SlotTable {
         while left != 0 {
             let slot = left.trailing_zeros() as usize;
             left &= left - 1;
-            if let Some(slot) = &self.slots[slot]
-                && epoch.wrapping_sub(slot.since) < 1 << 15
-            {
-                sessions |= 1 << slot.session;
+            if let Some(slot) = &self.slots[slot] {
+                if epoch.wrapping_sub(slot.since) < 1 << 15 {
+                    sessions |= 1 << slot.session;
+                }
             }
         }
         self.last = Some((mask, epoch, sessions));

@@ -123,10 +123,10 @@ pub(super) fn route_until(
         if time > until.time && !(until.is_end && *is_finished) {
             return ControlFlow::Continue(());
         }
-        if let Some(event) = source.peek()
-            && router.route_or_wait(1 << *session, patient, &event).is_none()
-        {
-            return ControlFlow::Break(());
+        if let Some(event) = source.peek() {
+            if router.route_or_wait(1 << *session, patient, &event).is_none() {
+                return ControlFlow::Break(());
+            }
         }
         source.pop();
     }

@@ -70,20 +70,19 @@ pub fn fold(path: &Path) -> io::Result<Option<Folded>> {
             Err(error) => return Err(error),
         }
     }
-    if let Some(file) = file.filter(|_| leftover.lost > 0)
-        && file.metadata()?.len() >= u64::from(leftover.facts.header.buffer_size)
-    {
-        let lost = events_lost(Some(&file), leftover.lost)?;
-        crate::output_file::write_at(&file, &lost, EVENTS_LOST)?;
+    if let Some(file) = file.filter(|_| leftover.lost > 0) {
+        if file.metadata()?.len() >= u64::from(leftover.facts.header.buffer_size) {
+            let lost = events_lost(Some(&file), leftover.lost)?;
+            crate::output_file::write_at(&file, &lost, EVENTS_LOST)?;
+        }
     }
     let target = std::fs::canonicalize(&part);
     std::fs::remove_file(&part)?;
-    if let Ok(target) = target
-        && target != part
-        && target.parent() == Some(Path::new("/dev/shm"))
-    {
-        // Only the link led to it.
-        let _ = std::fs::remove_file(target);
+    if let Ok(target) = target {
+        if target != part && target.parent() == Some(Path::new("/dev/shm")) {
+            // Only the link led to it.
+            let _ = std::fs::remove_file(target);
+        }
     }
     Ok(Some(Folded {
         events: leftover.events,

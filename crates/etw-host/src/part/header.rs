@@ -49,7 +49,7 @@ impl PartHeader {
         };
         let inside = |offset: u64, size: u64| {
             offset >= DATA
-                && offset.is_multiple_of(4096)
+                && offset % 4096 == 0
                 && offset.checked_add(size).is_some_and(|end| end <= len)
         };
         let (buffer_size, buffer_count) = (u32_at(0x14), u32_at(0x18));

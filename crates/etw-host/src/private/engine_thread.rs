@@ -144,10 +144,10 @@ impl EngineThread {
 
     /// Adds the modules of this process to the trace, if call stacks are wanted and the modules have changed.
     fn add_modules(&mut self) {
-        if self.session().1.wants_stacks()
-            && let Some(modules) = (self.loaded)(&mut self.modules_seen)
-        {
-            self.session().0.add_modules(std::process::id(), modules);
+        if self.session().1.wants_stacks() {
+            if let Some(modules) = (self.loaded)(&mut self.modules_seen) {
+                self.session().0.add_modules(std::process::id(), modules);
+            }
         }
     }
 

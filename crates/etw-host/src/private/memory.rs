@@ -43,31 +43,32 @@ impl SessionMemory {
         pool: &PoolOptions,
     ) -> Result<SessionMemory, StartError> {
         let (size, count) = (config.buffer_size as usize, config.buffer_count);
-        if cfg!(target_os = "linux")
-            && let Some(path) = &config.file
-        {
-            let out = file_name(path, 1);
-            let facts = facts.to_bytes();
-            let (buffer_size, buffer_count) = (config.buffer_size, count);
-            let layout = PartLayout { facts: &facts, raw_clock, pool, buffer_size, buffer_count };
-            let new = Part::create(&out, &layout).map_err(|error| match error.kind() {
-                std::io::ErrorKind::AlreadyExists => {
-                    let part = part_path(&out);
-                    match is_in_use(&part) {
-                        true => StartError::InUse(out.clone()),
-                        false => StartError::Unrepaired(part),
+        if cfg!(target_os = "linux") {
+            if let Some(path) = &config.file {
+                let out = file_name(path, 1);
+                let facts = facts.to_bytes();
+                let (buffer_size, buffer_count) = (config.buffer_size, count);
+                let layout =
+                    PartLayout { facts: &facts, raw_clock, pool, buffer_size, buffer_count };
+                let new = Part::create(&out, &layout).map_err(|error| match error.kind() {
+                    std::io::ErrorKind::AlreadyExists => {
+                        let part = part_path(&out);
+                        match is_in_use(&part) {
+                            true => StartError::InUse(out.clone()),
+                            false => StartError::Unrepaired(part),
+                        }
                     }
-                }
-                _ => StartError::File { path: path.clone(), source: error },
-            })?;
-            let NewPart { part, control, segment, buffers } = new;
-            let buffers = buffers.into_regions(size);
-            return Ok(SessionMemory {
-                part: UnstartedPart(Some(part)),
-                control,
-                segment,
-                buffers,
-            });
+                    _ => StartError::File { path: path.clone(), source: error },
+                })?;
+                let NewPart { part, control, segment, buffers } = new;
+                let buffers = buffers.into_regions(size);
+                return Ok(SessionMemory {
+                    part: UnstartedPart(Some(part)),
+                    control,
+                    segment,
+                    buffers,
+                });
+            }
         }
         Ok(SessionMemory {
             part: UnstartedPart(None),

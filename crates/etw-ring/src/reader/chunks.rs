@@ -70,17 +70,16 @@ impl Reader {
             let at = P_UNITS + number * MAX_SEGMENT_UNITS * 8;
             self.segments[0].source.read(at, table);
             std::sync::atomic::fence(Ordering::Acquire);
-            let (words, _) = table.as_chunks::<8>();
             let mut local = 0;
             // Nearly all units are free.
-            while let Some(free) = words[local..].iter().position(|word| !Unit::is_free(word)) {
+            while let Some(free) =
+                table[local * 8..].chunks_exact(8).position(|word| !Unit::is_free(word))
+            {
                 local += free;
-                let unit = Unit::unpack(u64::from_le_bytes(words[local]));
+                let unit = Unit::unpack(le64(table, local * 8));
                 let chunk = unit.map(|unit| (unit, CLASS_UNITS[unit.class as usize]));
                 local += match chunk {
-                    Some((unit, size))
-                        if local.is_multiple_of(size) && local + size <= words.len() =>
-                    {
+                    Some((unit, size)) if local % size == 0 && local + size <= segment.units => {
                         found.push(((number * MAX_SEGMENT_UNITS + local) as u16, unit));
                         size
                     }

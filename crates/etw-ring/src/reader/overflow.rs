@@ -145,7 +145,7 @@ impl Reader {
             let directory = (index as u32 + 1) * 8;
             let fits = entry & proto::ENTRY_COMMITTED != 0
                 && offset >= expect
-                && offset.is_multiple_of(8)
+                && offset % 8 == 0
                 && room as usize >= RECORD_HEADER_SIZE
                 && u64::from(offset) + u64::from(room) + u64::from(directory) <= u64::from(size);
             if !fits {
@@ -256,12 +256,12 @@ impl Reader {
 
     /// Marks a record of an overflow chunk as consumed.
     pub(super) fn mark(&mut self, unit: u16, index: usize) {
-        if let Some(state) = self.chunks.get_mut(&unit)
-            && let Some(bits) = state.bits.get_mut(index / 64)
-        {
-            *bits |= 1 << (index % 64);
-            let bits = *bits;
-            self.store(C_BITS + usize::from(unit) * 16 + index / 64 * 8, bits);
+        if let Some(state) = self.chunks.get_mut(&unit) {
+            if let Some(bits) = state.bits.get_mut(index / 64) {
+                *bits |= 1 << (index % 64);
+                let bits = *bits;
+                self.store(C_BITS + usize::from(unit) * 16 + index / 64 * 8, bits);
+            }
         }
     }
 }

@@ -205,10 +205,10 @@ impl Reader {
         }
         for stream in &mut pass.streams {
             self.expect(stream);
-            if let Some(state) = self.chunks.get_mut(&stream.unit)
-                && stream.slot.is_some()
-            {
-                state.consumed = stream.at;
+            if let Some(state) = self.chunks.get_mut(&stream.unit) {
+                if stream.slot.is_some() {
+                    state.consumed = stream.at;
+                }
             }
         }
         self.settle(&pass.lines, &pass.chunks, options, out);

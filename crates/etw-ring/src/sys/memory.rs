@@ -89,7 +89,7 @@ impl Memory {
     /// # Panics
     /// If the offset is unaligned or out of range: callers use constants and checked offsets.
     pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset.is_multiple_of(8) && offset + 8 <= self.len);
+        assert!(offset % 8 == 0 && offset + 8 <= self.len);
         // SAFETY: in range and aligned by the assertion (the base is page-aligned), and valid as long as `self`. Both sides access
         // shared words atomically; a hostile process can only change values.
         unsafe { &*self.ptr.as_ptr().add(offset).cast::<AtomicU64>() }
@@ -97,7 +97,7 @@ impl Memory {
 
     /// The half word at `offset`; as [`word`](Self::word).
     pub(crate) fn half(&self, offset: usize) -> &std::sync::atomic::AtomicU32 {
-        assert!(offset.is_multiple_of(4) && offset + 4 <= self.len);
+        assert!(offset % 4 == 0 && offset + 4 <= self.len);
         // SAFETY: as in `word`.
         unsafe { &*self.ptr.as_ptr().add(offset).cast() }
     }

@@ -97,7 +97,7 @@ impl Writer {
             std::slice::from_raw_parts_mut(start, filled as usize)
         };
         if fill.fill(Room::new(room)).left() != Some(0) {
-            std::hint::cold_path();
+            etw_types::cold_path();
             return Some(Err(Refused::Abandoned));
         }
         std::mem::forget(guard);
@@ -111,7 +111,7 @@ impl Writer {
         let (time, cpu) = if FAST || self.fast {
             self.cpu.stamp()
         } else {
-            std::hint::cold_path();
+            etw_types::cold_path();
             (self.clock_after_announcement(), self.cpu.current())
         };
         // SAFETY: a thread on this path has a slot, so the pointer is set.
@@ -181,7 +181,7 @@ impl Writer {
         let epoch = self.admission_epoch();
         let sessions = request.sessions;
         if revoked || !self.admits(sessions, request.event_size) || sessions == 0 {
-            std::hint::cold_path();
+            etw_types::cold_path();
             // Nothing was written: withdraw the announcement.
             line.head.store(head.0, Ordering::Release);
             return None;

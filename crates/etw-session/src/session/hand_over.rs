@@ -210,10 +210,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let last = self.open.iter().rposition(filled);
         for index in 0..self.open.len() {
             if filled(&self.open[index]) {
-                if Some(index) == last
-                    && let Some(buffer) = &mut self.open[index]
-                {
-                    buffer.mark_flush();
+                if Some(index) == last {
+                    if let Some(buffer) = &mut self.open[index] {
+                        buffer.mark_flush();
+                    }
                 }
                 self.close(index, now);
             }

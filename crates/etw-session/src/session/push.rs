@@ -17,13 +17,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     #[inline]
     pub fn has_room(&mut self, cpu: u16, size: usize) -> Result<(), Cause> {
         let index = if self.settings.per_processor { usize::from(cpu) } else { 0 };
-        if let Some(Some(buffer)) = self.open.get(index)
-            && buffer.has_room(size)
-            // A large buffer has room for more than the u16 of a record's size can tell.
-            && size <= MAX_EVENT_SIZE
-        {
-            // A buffer exists only while the session runs.
-            return Ok(());
+        // A buffer exists only while the session runs.
+        if let Some(Some(buffer)) = self.open.get(index) {
+            // A large buffer has room for more than the u16 of a record's size can hold.
+            if buffer.has_room(size) && size <= MAX_EVENT_SIZE {
+                return Ok(());
+            }
         }
         self.make_room(index, size)
     }
@@ -150,19 +149,18 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }
         let size = event.size();
         let index = if self.settings.per_processor { usize::from(event.cpu) } else { 0 };
-        if let Some(Some(buffer)) = self.open.get_mut(index)
-            && size <= MAX_EVENT_SIZE
-            && let Some(room) = buffer.room(size)
-        {
-            // A buffer exists only while the session runs.
-            let time = self.settings.host.clock.of(event.time, event.raw);
-            event.encode(time, size, room);
-            self.ledger.attempted += 1;
-            self.ledger.stored += 1;
-            self.facts.stored(buffer, size, time);
-            return true;
+        if size > MAX_EVENT_SIZE {
+            return false;
         }
-        false
+        // A buffer exists only while the session runs.
+        let Some(Some(buffer)) = self.open.get_mut(index) else { return false };
+        let Some(room) = buffer.room(size) else { return false };
+        let time = self.settings.host.clock.of(event.time, event.raw);
+        event.encode(time, size, room);
+        self.ledger.attempted += 1;
+        self.ledger.stored += 1;
+        self.facts.stored(buffer, size, time);
+        true
     }
 
     fn put(&mut self, event: &Event<'_>, extra: &[&[u8]], size: usize) {
@@ -172,10 +170,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let time = self.settings.host.clock.of(event.time, event.raw);
         let Some(room) = buffer.room(size) else { return };
         event.encode(time, extra, size, room);
-        if let Some(classic) = event.classic
-            && crate::classic::is_numbered(classic)
-        {
-            std::hint::cold_path();
+        if event.classic.is_some_and(crate::classic::is_numbered) {
+            etw_types::cold_path();
             self.messages = self.messages.wrapping_add(1);
             room[crate::classic::SEQUENCE].copy_from_slice(&self.messages.to_le_bytes());
         }

@@ -121,7 +121,7 @@ impl World {
             batch: 0,
             time: 1,
             next: 0,
-            resumes: seed.is_multiple_of(2),
+            resumes: seed % 2 == 0,
         }
     }
 

@@ -22,24 +22,33 @@ pub(crate) const LINK_REGISTER: Option<usize> = None;
 pub(crate) const STORED: u64 =
     1 << 3 | 1 << FP | 1 << SP | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 15 | 1 << PC;
 
-/// Stores the values that the caller's registers have after the call returns.
-#[unsafe(naked)]
-pub(crate) unsafe extern "C" fn store_registers(out: *mut [u64; COUNT]) {
-    core::arch::naked_asm!(
-        ".cfi_startproc",
-        "mov [rdi + 3*8], rbx",
-        "mov [rdi + 6*8], rbp",
-        "lea rax, [rsp + 8]",
-        "mov [rdi + 7*8], rax",
-        "mov [rdi + 12*8], r12",
-        "mov [rdi + 13*8], r13",
-        "mov [rdi + 14*8], r14",
-        "mov [rdi + 15*8], r15",
-        "mov rax, [rsp]",
-        "mov [rdi + 16*8], rax",
-        "ret",
-        ".cfi_endproc",
-    )
+core::arch::global_asm!(
+    ".pushsection .text.etw_stack_store_registers, \"ax\", %progbits",
+    concat!(".hidden ", symbol!()),
+    concat!(".globl ", symbol!()),
+    concat!(".type ", symbol!(), ", %function"),
+    concat!(symbol!(), ":"),
+    ".cfi_startproc",
+    "mov [rdi + 3*8], rbx",
+    "mov [rdi + 6*8], rbp",
+    "lea rax, [rsp + 8]",
+    "mov [rdi + 7*8], rax",
+    "mov [rdi + 12*8], r12",
+    "mov [rdi + 13*8], r13",
+    "mov [rdi + 14*8], r14",
+    "mov [rdi + 15*8], r15",
+    "mov rax, [rsp]",
+    "mov [rdi + 16*8], rax",
+    "ret",
+    ".cfi_endproc",
+    concat!(".size ", symbol!(), ", . - ", symbol!()),
+    ".popsection",
+);
+
+unsafe extern "C" {
+    /// Stores the values that the caller's registers have after the call returns.
+    #[link_name = symbol!()]
+    pub(crate) fn store_registers(out: *mut [u64; COUNT]);
 }
 
 /// The thread pointer: the C library's descriptor of the thread, which begins with its own address (ELF TLS, 3.4.2).

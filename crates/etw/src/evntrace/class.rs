@@ -84,8 +84,9 @@ impl TraceClasses {
             let class = &CLASSES[index];
             // Pairs with the fence of `guid_of`: a thread that reads part of this GUID sees that the entry was released.
             fence(Ordering::Release);
-            for (half, bytes) in class.guid.iter().zip(guid.0.as_chunks::<8>().0) {
-                half.store(u64::from_le_bytes(*bytes), Ordering::Relaxed);
+            for (half, bytes) in class.guid.iter().zip([0, 8]) {
+                let bytes = etw_types::le::u64(&guid.0, bytes).unwrap_or_default();
+                half.store(bytes, Ordering::Relaxed);
             }
             class.instances.store(0, Ordering::Relaxed);
             let sequence = class.sequence.fetch_add(1, Ordering::Release) + 1;

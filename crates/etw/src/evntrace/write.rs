@@ -77,10 +77,10 @@ fn write(
     time: Option<i64>,
     data: &[&[u8]],
 ) -> Status {
-    if let ClassicHeader::Trace(class) | ClassicHeader::Instance { class, .. } = &header
-        && is_system_class(&class.guid)
-    {
-        return Status::ERROR_ACCESS_DENIED;
+    if let ClassicHeader::Trace(class) | ClassicHeader::Instance { class, .. } = &header {
+        if is_system_class(&class.guid) {
+            return Status::ERROR_ACCESS_DENIED;
+        }
     }
     let classic = Classic { header, is_32_bit: cfg!(target_pointer_width = "32") };
     let bytes = ClassicBytes::new(&classic);

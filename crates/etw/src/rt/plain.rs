@@ -230,7 +230,7 @@ fn std_time(value: &SystemTime) -> i64 {
         Err(before) => {
             // Rounded down like every other time: a part of a tick before 1970 is the tick before.
             let before = before.duration();
-            let part = i64::from(!before.subsec_nanos().is_multiple_of(100));
+            let part = i64::from(before.subsec_nanos() % 100 != 0);
             FileTime::UNIX_EPOCH.0.saturating_sub(ticks(before).saturating_add(part))
         }
     };

@@ -154,12 +154,13 @@ fn write_with<const N: usize>(
 fn write_string(handle: u64, event: &Event<'_>, payload: &[u8]) -> Status {
     let descriptor = event.prefix.descriptor.unwrap_or_default();
     let mut units = [0u16; MAX_EVENT_SIZE / 2 + 1];
-    let (pairs, _) = payload.as_chunks::<2>();
+    let pairs = payload.chunks_exact(2);
+    let count = pairs.len();
     for (unit, pair) in units.iter_mut().zip(pairs) {
-        *unit = u16::from_le_bytes(*pair);
+        *unit = u16::from_le_bytes([pair[0], pair[1]]);
     }
     // The text's own end, or that of the array.
-    let size = pairs.len().max(1).min(units.len());
+    let size = count.max(1).min(units.len());
     units[size - 1] = 0;
     api::write_string(handle, descriptor.level.0, descriptor.keyword.0, &units[..size])
 }

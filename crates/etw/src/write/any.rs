@@ -73,7 +73,7 @@ pub(crate) fn write_any(
         return write_any_excluding(provider, routes, event, 0, fill);
     }
     if provider.size_of_static(0) & STACKS != 0 {
-        std::hint::cold_path();
+        etw_types::cold_path();
         return write_any_with_stack(provider, routes, event, fill);
     }
     write_any_routed(provider, routes, event, fill)

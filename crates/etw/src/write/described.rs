@@ -76,7 +76,7 @@ pub unsafe fn try_write_described_inline(
     fill: impl FillRoom,
 ) -> Option<Status> {
     if payload_size > MAX_PAYLOAD_SIZE - 16 || !activity::is_none() {
-        std::hint::cold_path();
+        etw_types::cold_path();
         return None;
     }
     let request = Request {

@@ -49,11 +49,12 @@ pub fn write_site(
     if wanted == crate::system::ROUTE {
         return crate::system::write_site(provider, site, payload_size, fill);
     }
-    if let Ok(sessions) = u8::try_from(wanted)
-        && let Some(status) =
+    if let Ok(sessions) = u8::try_from(wanted) {
+        if let Some(status) =
             try_write_site_to::<true>(0, sessions, provider, site, payload_size, fill)
-    {
-        return status;
+        {
+            return status;
+        }
     }
     write_site_elsewhere(provider, site, routes, payload_size, fill)
 }
@@ -69,7 +70,7 @@ pub fn try_write_site_inline(
     fill: impl FillRoom,
 ) -> Option<Status> {
     if !activity::is_none() {
-        std::hint::cold_path();
+        etw_types::cold_path();
         return None;
     }
     let (writer, request) = request_of_site(0, sessions, provider, site, payload_size)?;
@@ -116,7 +117,7 @@ fn try_write_site_to<const FAST: bool>(
             false => writer.try_write(attachment, request, fill)?,
         }
     } else {
-        std::hint::cold_path();
+        etw_types::cold_path();
         let activity = activity::current();
         if activity.is_zero() {
             return None;
