@@ -170,8 +170,7 @@ impl Masks {
                 None => lower.parse().ok(),
             };
             if let Some(number) = number {
-                let masks = Masks::of_enable_flags(number);
-                Flag::ALL.iter().filter(|flag| masks.has(**flag)).for_each(|f| parsed.add(*f));
+                parsed.merge(Parsed::of_masks(Masks::of_enable_flags(number)));
                 continue;
             }
             if let Some((_, group)) = GROUPS.iter().find(|(name, _)| *name == lower) {
@@ -197,6 +196,30 @@ impl Masks {
 }
 
 impl Parsed {
+    /// The flags of one class: xperf's flag or logman's word, of which some are also names of xperf's groups. `None`: no class has
+    /// this name.
+    pub fn of_class(word: &str) -> Option<Parsed> {
+        let mut parsed = Parsed::default();
+        parsed.add_named(&word.to_ascii_lowercase()).then_some(parsed)
+    }
+
+    /// The flags of group masks that this crate records, and the names of those that it does not.
+    pub fn of_masks(masks: Masks) -> Parsed {
+        let mut parsed = Parsed::default();
+        Flag::ALL.iter().filter(|flag| masks.has(**flag)).for_each(|flag| parsed.add(*flag));
+        parsed
+    }
+
+    /// Adds the flags of another one.
+    pub fn merge(&mut self, other: Parsed) {
+        self.masks.0.iter_mut().zip(other.masks.0).for_each(|(mask, more)| *mask |= more);
+        for name in other.dropped {
+            if !self.dropped.contains(&name) {
+                self.dropped.push(name);
+            }
+        }
+    }
+
     fn add(&mut self, flag: Flag) {
         match flag.is_recorded {
             true => self.masks.set(flag),

@@ -3,6 +3,7 @@
 //!
 //! A command parses all of its words before it asks a host: a command with a word that is not supported changes nothing.
 
+mod kernel;
 pub mod logman;
 mod setup;
 pub mod tracelog;
@@ -24,14 +25,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Why the kernel's flags are rejected.
-const KERNEL: &str = "there is no NT kernel here whose events could be recorded; \
-                      name a session and the providers of programs";
+/// Why what only Windows' kernel has is rejected.
+const KERNEL: &str = "only the kernel of Windows has this";
 
-/// A session's name, unless Windows reserves it for its kernel.
+/// A session's name, unless Windows reserves it for the start of its kernel.
 fn session_name(command: &str, name: &str) -> Result<String, Failure> {
-    const RESERVED: [&str; 3] =
-        ["NT Kernel Logger", "Circular Kernel Context Logger", "GlobalLogger"];
+    const RESERVED: [&str; 2] = ["Circular Kernel Context Logger", "GlobalLogger"];
     match RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name)) {
         true => Err(usage(format!("{command}: {name}: {KERNEL}"))),
         false => Ok(name.to_owned()),

@@ -3,7 +3,7 @@
 use crate::output::Failure;
 use clap::Args;
 use etw_host::SystemConfig;
-use etw_system::flags::{Flag, Masks};
+use etw_system::flags::{Flag, Masks, Parsed};
 use etw_system::{SAMPLE_INTERVAL, stack_names};
 
 /// The word for no call stacks.
@@ -34,34 +34,44 @@ impl SystemEventOptions {
     pub fn config(&self) -> Result<Option<SystemConfig>, Failure> {
         let Some(words) = &self.system else { return Ok(None) };
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("--system: {error}"));
-        let mut parsed = Masks::parse(words).map_err(|error| usage(&error))?;
-        if !parsed.dropped.is_empty() {
-            let dropped = parsed.dropped.join(", ");
-            eprintln!(
-                "etw: note: {dropped}: left out, because openetw does not record them on Linux"
-            );
-        }
-        // Without names of processes and images nothing else can be read.
-        for flag in [Flag::PROCESS, Flag::THREAD, Flag::IMAGE] {
-            parsed.masks.set(flag);
-        }
+        let parsed = Masks::parse(words).map_err(|error| usage(&error))?;
         let stacks = match self.stack.as_deref() {
-            Some(NO_STACKS) => Vec::new(),
-            Some(names) => stack_names::parse(names)
-                .map_err(|error| Failure::Usage(format!("--stack: {error}")))?,
-            None => {
-                let profile = parsed.masks.has(Flag::PROFILE).then_some("Profile");
-                let switch = parsed.masks.has(Flag::SWITCH).then_some("CSwitch");
-                let names: Vec<&str> = profile.into_iter().chain(switch).collect();
-                stack_names::parse(&names.join(",")).unwrap_or_default()
+            Some(NO_STACKS) => Some(Vec::new()),
+            Some(names) => {
+                let hooks = stack_names::parse(names);
+                Some(hooks.map_err(|error| Failure::Usage(format!("--stack: {error}")))?)
             }
+            None => None,
         };
-        Ok(Some(SystemConfig {
-            masks: parsed.masks.0,
-            stacks,
-            sample_interval: self.sample_interval.unwrap_or(SAMPLE_INTERVAL),
-            process: None,
-        }))
+        Ok(Some(system_config(parsed, stacks, self.sample_interval)))
+    }
+}
+
+/// The events of a session, with a note on those that Linux lacks. Without `stacks`, samples and switches have call stacks.
+pub fn system_config(
+    mut parsed: Parsed,
+    stacks: Option<Vec<u16>>,
+    sample_interval: Option<u32>,
+) -> SystemConfig {
+    if !parsed.dropped.is_empty() {
+        let dropped = parsed.dropped.join(", ");
+        eprintln!("etw: note: {dropped}: left out, because openetw does not record them on Linux");
+    }
+    // Without names of processes and images nothing else can be read.
+    for flag in [Flag::PROCESS, Flag::THREAD, Flag::IMAGE] {
+        parsed.masks.set(flag);
+    }
+    let stacks = stacks.unwrap_or_else(|| {
+        let profile = parsed.masks.has(Flag::PROFILE).then_some("Profile");
+        let switch = parsed.masks.has(Flag::SWITCH).then_some("CSwitch");
+        let names: Vec<&str> = profile.into_iter().chain(switch).collect();
+        stack_names::parse(&names.join(",")).unwrap_or_default()
+    });
+    SystemConfig {
+        masks: parsed.masks.0,
+        stacks,
+        sample_interval: sample_interval.unwrap_or(SAMPLE_INTERVAL),
+        process: None,
     }
 }
 

@@ -618,13 +618,14 @@ fn a_link_named_like_a_controller_is_that_controller() {
 /// Command lines that are rejected, and a part of the message.
 const REFUSED: &[(&str, &str)] = &[
     ("tracelog", "no action is given"),
-    ("tracelog -start", "kernel"),
-    ("tracelog -start /f /tmp/x.etl", "kernel"),
-    ("tracelog -q", "kernel"),
-    ("tracelog -start NT_Kernel_Logger", "kernel"),
     ("tracelog -stop GlobalLogger", "kernel"),
-    ("tracelog -start s -dpcisr", "kernel"),
-    ("tracelog -start s -EFLAG 1 x", "kernel"),
+    ("tracelog -start s -EFLAG 1 x", "no class of system events"),
+    ("tracelog -start s -cm", "kernel"),
+    ("tracelog -start s -fio", "does not record these events"),
+    ("tracelog -start -guid *A", "records the kernel only"),
+    ("tracelog -start s -stackwalk Profile", "name its flags"),
+    ("tracelog -start -setprofint 1", "shortest interval"),
+    ("tracelog -start -stackwalk FileRead", "no call stacks of this event"),
     ("tracelog -addautologger s", "sessions.json"),
     ("tracelog -start s -um", "private session"),
     ("tracelog -start s -gs", "sequence numbers"),
@@ -710,17 +711,20 @@ const REFUSED: &[(&str, &str)] = &[
     ("logman query providers -rt", "does not go with"),
     ("logman query providers *A -pid 4", "without a name"),
     ("logman start s -nonsense -ets", "no such option"),
-    ("xperf -on Base", "kernel"),
-    ("xperf -on PROC_THREAD+LOADER -stackwalk profile", "kernel"),
     ("xperf -d merged.etl", "kernel"),
-    ("xperf -stop", "kernel"),
-    ("xperf -stop -d merged.etl", "kernel"),
-    ("xperf -flush", "kernel"),
-    ("xperf -start s -on proc_thread+*A", "kernel"),
+    ("xperf -flush", "name is needed"),
+    ("xperf -on *A", "kernel"),
+    ("xperf -on Latency+*A", "records the kernel only"),
+    ("xperf -on SPINLOCK", "does not record these events"),
+    ("xperf -on Latency -stackwalk FlightRecorder", "no event with call stacks"),
+    ("xperf -on Latency -setprofint 100 cached", "shortest interval"),
+    ("xperf -f a.etl", "kernel"),
+    ("logman start s -p Windows_Kernel_Trace -ets", "needs its flags"),
+    ("logman start s -p Windows_Kernel_Trace (colour) -ets", "no class of system events"),
     ("xperf -start s", "-on"),
     ("xperf -start s -f a.etl", "-on"),
     ("xperf -start s -start t -on *A", "-on"),
-    ("xperf -i a.etl -on *A -a process", "kernel"),
+    ("xperf -i a.etl -on *A -a process", "name a session"),
     ("xperf -start profiles.xml!main -on *A", "profiles"),
     ("xperf -start s -on *A:1:4:'stock'", "stack, sid and tsid"),
     ("xperf -start s -on *A:1:4:'stack':x", "too much"),
@@ -760,7 +764,10 @@ fn controllers_refuse_unsupported_options_before_they_ask_a_host() {
         // Names of Windows' own sessions have spaces in them.
         let words: Vec<String> = line
             .split_whitespace()
-            .map(|word| word.replace("NT_Kernel_Logger", "NT Kernel Logger"))
+            .map(|word| match word {
+                "NT_Kernel_Logger" | "Windows_Kernel_Trace" => word.replace('_', " "),
+                word => word.to_owned(),
+            })
             .collect();
         let output = place.etw(&words.iter().map(String::as_str).collect::<Vec<_>>());
         let said = stderr(&output);

@@ -159,3 +159,69 @@ fn a_profile_names_functions_and_wakers() {
         assert!(text.lines().any(|line| is_wait(&line)), "no wait has its waker:\n{text}");
     }
 }
+
+/// Runs a command line with names that have spaces, which are written with underscores.
+fn words(line: &str) -> Vec<String> {
+    let spaced = ["NT_Kernel_Logger", "Windows_Kernel_Trace"];
+    let word = |word: &str| match spaced.contains(&word) {
+        true => word.replace('_', " "),
+        false => word.to_owned(),
+    };
+    line.split_whitespace().map(word).collect()
+}
+
+/// OV-24: the kernel's session by each of Windows' commands, and its trace.
+#[test]
+fn windows_commands_start_and_stop_the_kernels_session() {
+    let place = Place::new("system-frontends");
+    for (start, stop, expected) in [
+        (
+            "xperf -on Latency+DISPATCHER -stackwalk Profile+CSwitch -setprofint 20000 -f k.etl",
+            "xperf -stop -d merged.etl",
+            &["Thread/CSwitch", "PerfInfo/SampleProf", "StackWalk/Stack"][..],
+        ),
+        (
+            "tracelog -start -f k.etl -dpcisr -img -nonet -SetProfInt 20000 timer",
+            "tracelog -stop",
+            &["Thread/CSwitch", "PerfInfo/", "Image/DCStart"],
+        ),
+        (
+            "logman start NT_Kernel_Logger -p Windows_Kernel_Trace (process,thread,img,cswitch) -o k.etl -ets",
+            "logman stop NT_Kernel_Logger -ets",
+            &["Thread/CSwitch", "Process/DCStart"],
+        ),
+        (
+            "logman start s -p {9E814AAD-3204-11D2-9A82-006008A86939} 0x13 -o k.etl -ets",
+            "logman stop s -ets",
+            &["Thread/CSwitch", "Process/DCStart"],
+        ),
+        (
+            "tracelog -start s -systemlogger -eflag 2 0x3 0x4 -f k.etl",
+            "tracelog -stop s",
+            &["Thread/CSwitch", "Process/DCStart"],
+        ),
+    ] {
+        let run = |line: &str| {
+            let words = words(line);
+            place.etw(&words.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        let output = run(start);
+        if !output.status.success() {
+            let text = stderr(&output);
+            assert!(text.contains("CAP_PERFMON") || text.contains("tracefs"), "{start}: {text}");
+            return eprintln!("left out: {text}");
+        }
+        // Some switches happen in between.
+        place.ends(0, "session list");
+        let output = run(stop);
+        assert!(output.status.success(), "{stop}: {}", stderr(&output));
+        let text = stdout(&place.etw(&["stat", "k.etl"]));
+        for event in expected {
+            assert!(text.contains(event), "{start}: {event} is missing in\n{text}");
+        }
+        if !start.contains(" s ") {
+            assert!(text.contains("NT Kernel Logger"), "{start}: {text}");
+        }
+    }
+    assert!(place.file("merged.etl").exists());
+}

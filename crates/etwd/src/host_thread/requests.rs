@@ -169,6 +169,11 @@ impl HostThread {
     }
 
     fn start(&mut self, mut start: StartRequest, from: Asker) {
+        if start.config.system.is_some() && self.system_sessions() >= MAX_SYSTEM_SESSIONS {
+            let what =
+                format!("{MAX_SYSTEM_SESSIONS} sessions record events of the system already");
+            return from.answer(&refused(Status::ERROR_NO_SYSTEM_RESOURCES, what));
+        }
         // A session that cannot record what it was asked for leaves no file behind.
         let source = match open_source(&start) {
             Ok(source) => source,
@@ -211,6 +216,13 @@ impl HostThread {
             sent.warnings.extend(more.warnings);
         }
         sent
+    }
+
+    /// The number of sessions that record events of the system.
+    fn system_sessions(&self) -> usize {
+        let is_system =
+            |slot: &usize| self.global(*slot).is_some_and(|of| of.config.system.is_some());
+        self.engine.sessions().map(|(slot, ..)| slot).filter(is_system).count()
     }
 
     /// Begins the recording of the system's events. Returns what it leaves out.
@@ -510,13 +522,16 @@ impl HostThread {
     }
 }
 
-/// A GUID unlike that of any other session of this machine.
+/// Sessions that record events of the system at a time, as on Windows.
+const MAX_SYSTEM_SESSIONS: usize = 8;
+
 /// Opens the system's events for a session that wants some.
 fn open_source(start: &StartRequest) -> Result<Option<SystemSource>, Response> {
     let opened = start.config.system.as_ref().map(SystemSource::open).transpose();
     opened.map_err(|error| refused(system_source::status_of(&error), error.to_string()))
 }
 
+/// A GUID unlike that of any other session of this machine.
 fn new_session_guid() -> Guid {
     let mut bytes = [0; 16];
     let now = etw_host::clock::filetime_now().0 as u64;

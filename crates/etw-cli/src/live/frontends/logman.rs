@@ -4,6 +4,7 @@ mod display;
 mod options;
 mod providers;
 
+use super::kernel::Kernel;
 use super::setup::Setup;
 use super::{Controller, Enablement, ProviderNames, all_sessions, session_name};
 use crate::format::safe;
@@ -57,6 +58,7 @@ struct Command {
     named: Option<String>,
     setup: Setup,
     enable: Vec<Enablement>,
+    kernel: Kernel,
     disable: Vec<Named>,
     ets: bool,
     is_circular: bool,
@@ -187,6 +189,7 @@ fn act(action: u16, name: Option<String>, command: Command) -> Result<Outcome, F
             setup.config.real_time = command.real_time == Some(true);
             setup.config.flush_timer =
                 command.flush_timer_ms.map(|ms| Duration::from_millis(ms.into()));
+            setup.config.system = command.kernel.config("logman")?;
             let default = with_extension(&name.replace('/', "_"));
             let start = setup.finish("logman", name, || default)?;
             if command.keeps_existing

@@ -4,8 +4,9 @@ mod display;
 mod options;
 mod providers;
 
+use super::kernel::{KERNEL_LOGGER, Kernel, is_kernel_logger};
 use super::setup::Setup;
-use super::{Controller, Enablement, KERNEL, all_sessions, enabled, session_name};
+use super::{Controller, Enablement, all_sessions, enabled, session_name};
 use crate::frontends::answer::{print, usage};
 use crate::frontends::table::show_help;
 use crate::frontends::table::{Given, Help, Table};
@@ -27,6 +28,7 @@ static TABLE: Table<Command> = Table {
     about: "Start, change, show and stop sessions, as Windows' tracelog does",
     forms: &[
         "-start NAME [-f FILE] [-rt | -buffering] [options] [-guid PROVIDER]...",
+        "-start [-dpcisr] [-img] [-pf] [-hf] [-nodisk] [-nonet] [-eflag N FLAG...] [options]",
         "-enable NAME -guid PROVIDER... [-level N] [-matchanykw MASK] [-timeout MS]",
         "-disable NAME -guid PROVIDER...",
         "-update NAME [-f FILE] [-rt] [-ft SECONDS] [-max BUFFERS]",
@@ -56,7 +58,13 @@ struct Command {
     with_providers: bool,
     real_time: bool,
     flush_timer_ms: Option<u32>,
+    kernel: Kernel,
+    /// Classes of the kernel's session that are left out.
+    without: Vec<&'static str>,
 }
+
+/// What the kernel's session records if nothing else is asked for.
+const KERNEL_DEFAULTS: &str = "process,thread,disk,net";
 
 pub fn help() -> Help {
     TABLE.help()
@@ -85,11 +93,17 @@ fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
         (LIST | ENUM_GUID, Some(_)) => {
             return Err(TABLE.wrong(by, "takes no name; -q NAME shows one session"));
         }
-        // On Windows this is the kernel's session.
+        // The kernel's session needs no name.
+        (START | STOP | QUERY | UPDATE | FLUSH, None) => {
+            command.name = Some(KERNEL_LOGGER.to_owned());
+        }
         (_, None) => {
-            return Err(TABLE.wrong(by, format!("a session's name is needed behind it: {KERNEL}")));
+            return Err(TABLE.wrong(by, "a session's name is needed behind it"));
         }
         (_, Some(name)) => drop(session_name("tracelog", name)?),
+    }
+    if action == START {
+        command.complete_kernel()?;
     }
     command.check_providers(action, by, &given)?;
     if command.sizes_in_kb && command.setup.max_size.is_none() {
@@ -102,6 +116,23 @@ fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
 }
 
 impl Command {
+    /// Gives the kernel's session its defaults, and takes away what was left out.
+    fn complete_kernel(&mut self) -> Result<(), Failure> {
+        let is_kernels = self.name.as_deref().is_some_and(is_kernel_logger);
+        if is_kernels && !self.guids.is_empty() {
+            let what =
+                format!("{KERNEL_LOGGER} records the kernel only; -start NAME enables providers");
+            return Err(TABLE.wrong("guid", what));
+        }
+        if is_kernels {
+            self.kernel.add(KERNEL_DEFAULTS).map_err(usage)?;
+        }
+        for word in &self.without {
+            self.kernel.remove(word);
+        }
+        Ok(())
+    }
+
     /// Rejects options about providers without `-guid`, and actions that need it.
     fn check_providers(
         &self,
@@ -188,6 +219,7 @@ fn act(action: u16, mut command: Command) -> Result<Outcome, Failure> {
             setup.config.real_time = command.real_time;
             setup.config.flush_timer =
                 command.flush_timer_ms.map(|ms| Duration::from_millis(ms.into()));
+            setup.config.system = command.kernel.config("tracelog")?;
             let start = setup.finish("tracelog", name, || "LogFile.etl".into())?;
             let status = Controller::connect_or_start()?.start(start, enablements)?;
             let mut text = "Logger Started...\n".to_owned();

@@ -4,6 +4,7 @@ mod analysis;
 mod options;
 mod providers;
 
+use super::kernel::{KERNEL_LOGGER, Kernel};
 use super::setup::Setup;
 use super::{
     Controller, Enablement, KERNEL, all_sessions, mode_names, session_name, shown_file, worse,
@@ -27,8 +28,9 @@ static TABLE: Table<Command> = Table {
     command: "xperf",
     about: "Start and stop sessions and show traces, as Windows' xperf does",
     forms: &[
+        "-on FLAGS [-stackwalk NAMES] [-setprofint N] [options] [-start NAME -on ...]...",
         "-start NAME -on PROVIDER+PROVIDER... [options] [-start NAME -on ...]...",
-        "-stop NAME [NAME]... [-stop NAME]... [-d MERGED.etl]",
+        "-stop [NAME [NAME]...] [-stop NAME]... [-d MERGED.etl]",
         "-update NAME [-on PROVIDER+...] [-f FILE] [-MaxBuffers N] [-FlushTimer S] [-RealTime]",
         "-flush NAME [-f FILE] | -capturestate NAME PROVIDER+... | -loggers",
         "-merge IN.etl... OUT.etl",
@@ -38,8 +40,9 @@ static TABLE: Table<Command> = Table {
     actions: ACTIONS,
     operand: None,
     rows: ROWS,
-    notes: "Sessions belong to your own host, which starts when it is needed. The NT kernel's flags and groups and \
-            profiles are not supported. etw session, etw dump, etw stat and etw merge are the commands behind it.",
+    notes: "Sessions belong to your own host, which starts when it is needed. Flags and groups of the kernel record \
+            events of the system (etw help, etw record --system); without -start NAME they are of the session NT Kernel \
+            Logger. Profiles are not supported. etw session, etw dump, etw stat and etw merge are the commands behind it.",
 };
 
 /// Options behind one `-start` or another action with a session.
@@ -48,6 +51,7 @@ struct Logger {
     name: String,
     setup: Setup,
     enable: Vec<Enablement>,
+    kernel: Kernel,
     flush_timer_ms: Option<u32>,
     real_time: bool,
 }
@@ -94,26 +98,44 @@ fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
     let Some(given) = TABLE.parse(words, &mut command)? else { return Ok(None) };
     let Some(first) = given.first() else { return Ok(None) };
     let by = TABLE.action(&given);
-    let Some(by) = by.filter(|_| command.loggers.iter().all(|logger| !logger.name.is_empty()))
-    else {
-        let what = format!(
-            "without -start NAME or -stop NAME before it, it is about the kernel's session: {KERNEL}"
-        );
-        return Err(TABLE.wrong(first.name, what));
+    // Without -start, the flags are of the kernel's session.
+    for logger in command.loggers.iter_mut().filter(|logger| logger.name.is_empty()) {
+        let is_about_kernel =
+            by.is_none_or(|by| by.row.actions == START) && logger.kernel.has_flags();
+        if !is_about_kernel {
+            let what = "name a session with -start or -stop, or flags of the kernel with -on";
+            return Err(TABLE.wrong(first.name, what));
+        }
+        if !logger.enable.is_empty() {
+            let what =
+                format!("{KERNEL_LOGGER} records the kernel only; -start NAME enables providers");
+            return Err(TABLE.wrong("on", what));
+        }
+        logger.name = KERNEL_LOGGER.to_owned();
+    }
+    let (action, by_name) = match by {
+        Some(by) => (by.row.actions, by.name),
+        None if !command.loggers.is_empty() => (START, "on"),
+        None => {
+            let what = "name a session with -start or -stop, or flags of the kernel with -on";
+            return Err(TABLE.wrong(first.name, what));
+        }
     };
-    let action = by.row.actions;
     if let Some(odd) = TABLE.odd(&given, action) {
         let what = match action == UPDATE && odd.row.actions & START != 0 {
             true => {
                 "it cannot be changed while a session runs; stop the session, and start it anew"
                     .to_owned()
             }
-            false => format!("it does not go with -{}", by.name),
+            false => format!("it does not go with -{by_name}"),
         };
         return Err(TABLE.wrong(odd.name, what));
     }
     if action == START
-        && let Some(bare) = command.loggers.iter().find(|logger| logger.enable.is_empty())
+        && let Some(bare) = command
+            .loggers
+            .iter()
+            .find(|logger| logger.enable.is_empty() && !logger.kernel.has_flags())
     {
         let what = format!("{}: -on PROVIDER+PROVIDER... is needed behind it", bare.name);
         return Err(TABLE.wrong("start", what));
@@ -124,8 +146,12 @@ fn parse(words: &[String]) -> Result<Option<(u16, Command)>, Failure> {
 /// The session's name behind an option.
 fn session_of(words: &mut Words<'_>, option: &str) -> Result<String, Failure> {
     let Some(name) = words.value() else {
-        return Err(words.wrong(option, format!("a session's name is needed behind it: {KERNEL}")));
+        return Err(words.wrong(option, "a session's name is needed behind it"));
     };
+    checked_name(words, option, name)
+}
+
+fn checked_name(words: &Words<'_>, option: &str, name: &str) -> Result<String, Failure> {
     if name.contains('!') {
         let what =
             format!("{name}: profiles are not supported; give the options on the command line");
@@ -178,7 +204,9 @@ fn start(loggers: Vec<Logger>) -> Result<Outcome, Failure> {
         let mut setup = logger.setup;
         setup.config.real_time = logger.real_time;
         setup.config.flush_timer = logger.flush_timer_ms.map(|ms| Duration::from_millis(ms.into()));
-        all.push((setup.finish("xperf", logger.name, || "user.etl".into())?, logger.enable));
+        setup.config.system = logger.kernel.config("xperf")?;
+        let default = if setup.config.system.is_some() { "kernel.etl" } else { "user.etl" };
+        all.push((setup.finish("xperf", logger.name, || default.into())?, logger.enable));
     }
     let controller = Controller::connect_or_start()?;
     let mut running: Vec<String> = Vec::new();

@@ -1,5 +1,6 @@
 //! The options of `logman`, a row each.
 
+use super::super::kernel::{KERNEL_PROVIDER, is_kernel_provider};
 use super::providers::{enablement, enablements_of_file};
 use super::*;
 use crate::frontends::table::{ALL, Effect, Row, help_row, option, refused};
@@ -41,6 +42,15 @@ const MODES: [(&str, Mode); 8] = [
     ("LocalSequence", Mode::Sequence),
 ];
 
+/// `(process,thread,img)`, or a number of `EnableFlags`.
+fn kernel_classes(command: &mut Command, words: Option<&str>) -> Result<(), String> {
+    let Some(words) = words else {
+        return Err(format!("{KERNEL_PROVIDER} needs its flags: (process,thread,img) or a number"));
+    };
+    let words = words.trim_start_matches('(').trim_end_matches(')');
+    words.split(',').try_for_each(|word| command.kernel.add_class(word.trim()))
+}
+
 pub const ROWS: &[Row<Command>] = &[
     help_row(),
     option(
@@ -67,6 +77,9 @@ pub const ROWS: &[Row<Command>] = &[
             let provider = words.needed(name, "a provider")?;
             let keywords = words.value();
             let level = keywords.and_then(|_| words.value());
+            if is_kernel_provider(provider) {
+                return kernel_classes(command, keywords).map_err(|what| words.wrong(name, what));
+            }
             command.enable.push(enablement(provider, keywords, level)?);
             Ok(())
         }),

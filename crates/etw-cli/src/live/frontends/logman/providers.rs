@@ -1,6 +1,7 @@
 //! Providers of `logman`: `-p`, `-pf`, and `query providers`.
 
-use super::super::{Controller, Enablement, KERNEL, ProviderNames, braced};
+use super::super::kernel::is_kernel_provider;
+use super::super::{Controller, Enablement, ProviderNames, braced};
 use super::{DONE, TABLE};
 use crate::format::safe;
 use crate::frontends::answer::{print, usage};
@@ -19,8 +20,9 @@ pub fn enablement(
     keywords: Option<&str>,
     level: Option<&str>,
 ) -> Result<Enablement, Failure> {
-    if provider.eq_ignore_ascii_case("Windows Kernel Trace") {
-        return Err(TABLE.wrong("p", format!("{provider}: {KERNEL}")));
+    if is_kernel_provider(provider) {
+        let what = format!("{provider}: give it with its flags when the session starts");
+        return Err(TABLE.wrong("p", what));
     }
     let any = match keywords {
         None => 0,

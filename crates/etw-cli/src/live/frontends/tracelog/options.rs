@@ -3,7 +3,7 @@
 use super::providers::sources;
 use super::*;
 use crate::frontends::table::{Effect, Row, action, help_row, option, refused};
-use crate::frontends::words::{Word, Words};
+use crate::frontends::words::{Word, Words, number};
 use crate::live::frontends::KERNEL;
 use etw_host::SessionClock;
 
@@ -68,6 +68,22 @@ fn mask(command: &mut Command, words: &mut Words<'_>, name: &str) -> Result<(), 
         Some(_) => {
             Err(words.wrong(name, "-flag and -matchanykw are one mask; give one of them, once"))
         }
+    }
+}
+
+const fn kernel_class(
+    name: &'static str,
+    help: &'static str,
+    set: fn(&mut Command),
+) -> Row<Command> {
+    option(START, name, "", help, Effect::Flag(set))
+}
+
+/// Adds classes of the kernel. Their words are all known.
+fn add_classes(command: &mut Command, words: &str) {
+    for word in words.split(',') {
+        let added = command.kernel.add_class(word);
+        debug_assert!(added.is_ok(), "{word} names no class");
     }
 }
 
@@ -354,11 +370,65 @@ pub const ROWS: &[Row<Command>] = &[
         "Show enabled providers, too",
         Effect::Flag(|c| c.with_providers = true),
     ),
-    refused(
-        "cm dpcisr eflag fio hf img nodisk nonet noprocess nothread pf systemlogger systemrundown stackwalk lbr \
-         pmc profilesource setprofint",
-        KERNEL,
+    kernel_class("dpcisr", "Record DPCs, interrupts and context switches", |c| {
+        add_classes(c, "dpc,isr,cswitch");
+    }),
+    kernel_class("img", "Record images", |c| add_classes(c, "img")),
+    kernel_class("pf", "Record all page faults", |c| add_classes(c, "pf")),
+    kernel_class("hf", "Record hard page faults", |c| add_classes(c, "hf")),
+    kernel_class("fio", "Record file operations", |c| add_classes(c, "fileio,fileiocompletion")),
+    kernel_class("noprocess", "Record no processes", |c| c.without.push("process")),
+    kernel_class("nothread", "Record no threads", |c| c.without.push("thread")),
+    kernel_class("nodisk", "Record no disk transfers", |c| c.without.push("disk")),
+    kernel_class("nonet", "Record no network transfers", |c| c.without.push("net")),
+    kernel_class("systemlogger", "The session records events of the kernel", |_| {}),
+    option(
+        START,
+        "eflag",
+        "N FLAG...",
+        "N flags of the kernel: one number of EnableFlags, several words of group masks, or names",
+        Effect::Values(|command, words, name| {
+            let flags: Vec<String> = words.counted(name, "a flag")?;
+            let numbers: Option<Vec<u32>> =
+                flags.iter().map(|flag| u32::try_from(number(flag)?).ok()).collect();
+            match numbers {
+                Some(masks) if masks.len() > 1 => {
+                    command.kernel.add_masks(&masks);
+                    Ok(())
+                }
+                _ => flags.iter().try_for_each(|flag| {
+                    command.kernel.add(flag).map_err(|what| words.wrong(name, what))
+                }),
+            }
+        }),
     ),
+    option(
+        START,
+        "stackwalk",
+        "NAMES",
+        "Call stacks of these events of the kernel, joined by +: Profile, CSwitch, ReadyThread, ...",
+        Effect::Values(|command, words, name| {
+            let names = words.needed(name, "names of events")?;
+            command.kernel.add_stacks(names).map_err(|what| words.wrong(name, what))
+        }),
+    ),
+    option(
+        START,
+        "setprofint",
+        "N [SOURCE]",
+        "Time between two CPU samples, in 100 ns; the source is the timer (0)",
+        Effect::Values(|command, words, name| {
+            command.kernel.set_interval(words, name)?;
+            match words.value() {
+                None | Some("0") => Ok(()),
+                Some(source) if source.eq_ignore_ascii_case("timer") => Ok(()),
+                Some(source) => {
+                    Err(words.wrong(name, format!("{source}: the one source is timer")))
+                }
+            }
+        }),
+    ),
+    refused("cm systemrundown lbr pmc profilesource", KERNEL),
     refused(
         "addautologger sessionguid remove",
         "put sessions that start with the host into its sessions.json; see etw daemon --help",

@@ -1,5 +1,6 @@
 //! The options of `xperf`, a row each.
 
+use super::super::kernel::{KERNEL_LOGGER, is_flag};
 use super::analysis::ANALYSES;
 use super::providers::enablements;
 use super::*;
@@ -33,13 +34,22 @@ pub const ROWS: &[Row<Command>] = &[
         c.loggers.push(Logger { name, ..Logger::default() });
         Ok(())
     }),
-    action(STOP, "stop", "NAME...", "Stop sessions", |command, words, option| {
-        command.names.push(session_of(words, option)?);
-        while let Some(name) = words.value() {
-            command.names.push(session_name("xperf", name)?);
-        }
-        Ok(())
-    }),
+    action(
+        STOP,
+        "stop",
+        "[NAME...]",
+        "Stop sessions; without a name: the kernel's",
+        |command, words, _| {
+            match words.value() {
+                Some(name) => command.names.push(checked_name(words, "stop", name)?),
+                None => command.names.push(KERNEL_LOGGER.to_owned()),
+            }
+            while let Some(name) = words.value() {
+                command.names.push(session_name("xperf", name)?);
+            }
+            Ok(())
+        },
+    ),
     action(UPDATE, "update", "NAME", "Change a running session", |c, w, n| {
         let name = session_of(w, n)?;
         c.loggers.push(Logger { name, ..Logger::default() });
@@ -94,8 +104,16 @@ pub const ROWS: &[Row<Command>] = &[
         "GUID, registered name or *NAME (the GUID of a TraceLogging name), then [:KEYWORDS[:LEVEL[:'stack,sid,tsid']]]; default: \
          all keywords and levels",
         Effect::Values(|command, words, option| {
-            let more = enablements(option, words.needed(option, "PROVIDER+PROVIDER...")?)?;
-            command.logger().enable.extend(more);
+            let text = words.needed(option, "PROVIDER+PROVIDER... or flags of the kernel")?;
+            let logger = command.logger();
+            let (flags, providers): (Vec<&str>, Vec<&str>) =
+                text.split('+').partition(|word| is_flag(word));
+            for flag in flags {
+                logger.kernel.add(flag).map_err(|what| words.wrong(option, what))?;
+            }
+            if !providers.is_empty() {
+                logger.enable.extend(enablements(option, &providers.join("+"))?);
+            }
             Ok(())
         }),
     ),
@@ -241,14 +259,31 @@ pub const ROWS: &[Row<Command>] = &[
         "Accepted; lost events and times out of order stop no analysis",
         Effect::Nothing,
     ),
-    refused(
-        "boottrace setprofint seteresourcesample setspinlocksample pooltag pmcprofile lastbranch",
-        KERNEL,
-    ),
-    refused(
+    option(
+        START,
         "stackwalk",
-        "it is about the kernel's events; -on PROVIDER:KEYWORDS:LEVEL:'stack' asks for call stacks",
+        "NAMES",
+        "Call stacks of these events of the kernel, joined by +: Profile, CSwitch, ReadyThread, ...",
+        Effect::Values(|command, words, option| {
+            let names = words.needed(option, "names of events")?;
+            command.logger().kernel.add_stacks(names).map_err(|what| words.wrong(option, what))
+        }),
     ),
+    option(
+        START,
+        "setprofint",
+        "N [cached]",
+        "Time between two CPU samples, in 100 ns",
+        Effect::Values(|command, words, option| {
+            command.logger().kernel.set_interval(words, option)?;
+            match words.value() {
+                None => Ok(()),
+                Some(word) if word.eq_ignore_ascii_case("cached") => Ok(()),
+                Some(word) => Err(words.wrong(option, format!("{word:?} is too much"))),
+            }
+        }),
+    ),
+    refused("boottrace seteresourcesample setspinlocksample pooltag pmcprofile lastbranch", KERNEL),
     refused("stopall", "stop each session by its name; -loggers shows them"),
     refused("cancel", "use -stop NAME, and remove the file"),
     refused("save", "use -flush NAME -f FILE, which writes what a session in memory holds"),

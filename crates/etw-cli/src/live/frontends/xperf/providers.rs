@@ -1,18 +1,11 @@
 //! `-on` of `xperf`: providers with keywords, level and added items.
 
-use super::super::{Enablement, KERNEL};
+use super::super::Enablement;
+use super::super::kernel::is_flag;
 use super::TABLE;
 use crate::frontends::words::number;
 use crate::output::Failure;
 use etw_host::EnableProperties;
-
-/// Flags and groups of the kernel's session (`xperf -providers K`), which look like names of providers.
-const KERNEL_FLAGS: &str = "PROC_THREAD LOADER PROFILE CSWITCH COMPACT_CSWITCH DISPATCHER DPC INTERRUPT \
-    SYSCALL PRIORITY SPINLOCK KQUEUE ALPC PERF_COUNTER DISK_IO DISK_IO_INIT FILE_IO FILE_IO_INIT HARD_FAULTS \
-    FILENAME SPLIT_IO REGISTRY DRIVERS POWER CC MEMINFO MEMINFO_WS MEMORY FOOTPRINT NETWORKTRACE VIRT_ALLOC \
-    ALL_FAULTS POOL CONTMEMGEN VAMAP REFSET SESSION TIMER CLOCKINT IPI OPTICAL_IO OPTICAL_IO_INIT FLT_IO \
-    FLT_IO_INIT FLT_FASTIO FLT_IO_FAILURE HV_PROFILE KE_CLOCK IDLE_STATES DEBUG_EVENTS SHOULDYIELD \
-    Base Diag DiagEasy Latency FileIO IOTrace ResumeTrace SysProf ResidentSet ReferenceSet Network";
 
 /// `PROVIDER[:KEYWORDS[:LEVEL[:ITEMS]]]` with `+` between. Parts that are missing are everything (a guess: xperf's
 /// documentation does not say).
@@ -24,8 +17,8 @@ fn enablement(option: &str, text: &str) -> Result<Enablement, Failure> {
     let wrong = |what: String| TABLE.wrong(option, what);
     let mut parts = text.split(':');
     let provider = parts.next().unwrap_or_default();
-    if KERNEL_FLAGS.split_whitespace().any(|flag| flag.eq_ignore_ascii_case(provider)) {
-        return Err(wrong(format!("{provider} is a flag or group of the kernel: {KERNEL}")));
+    if is_flag(provider) {
+        return Err(wrong(format!("{provider} is a flag or group of the kernel; -start takes it")));
     }
     let mut number_of = |what: &str| match parts.next().filter(|part| !part.is_empty()) {
         None => Ok(None),
