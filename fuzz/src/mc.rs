@@ -1,7 +1,9 @@
 //! Fuzz targets of `etw-mc`.
 
+use etw_decode::Catalog;
+use etw_decode::pack::{Pack, PackBuilder};
 use etw_mc::messages::{self, MessageIds};
-use etw_mc::{Manifest, Severity, header, wevt};
+use etw_mc::{Manifest, Severity, elf, header, review, rust, wevt};
 
 /// A manifest: rejected with an error, or compiled into every output.
 pub fn mc_manifest(data: &[u8]) {
@@ -10,6 +12,13 @@ pub fn mc_manifest(data: &[u8]) {
             let ids = MessageIds::new(&manifest);
             let _ = messages::table(&ids, manifest.cultures.first());
             let _ = header::write(&manifest, &header::Options::default());
+            let _ = rust::write(&manifest, &rust::Options::default());
+            let _ = review::lint(&manifest);
+            assert!(review::compare(&manifest, &manifest).is_empty());
+            let object = elf::write(&manifest, elf::Machine::X86_64);
+            let mut catalog = Catalog::default();
+            let carried = catalog.add_manifest(&object);
+            assert_eq!(carried.is_ok(), !manifest.providers.is_empty());
             for version in [wevt::Version::V3, wevt::Version::V5] {
                 let resource = wevt::write(&manifest, version);
                 let size = u32::from_le_bytes([resource[4], resource[5], resource[6], resource[7]]);
@@ -19,5 +28,17 @@ pub fn mc_manifest(data: &[u8]) {
         Err(problems) => {
             assert!(problems.iter().any(|one| one.severity == Severity::Error));
         }
+    }
+}
+
+/// A program that carries schemas: read into a catalog and a pack, or rejected.
+pub fn carried_schemas(data: &[u8]) {
+    let mut catalog = Catalog::default();
+    let added = catalog.add_manifest(data);
+    let mut builder = PackBuilder::default();
+    if data.starts_with(b"\x7fELF") {
+        assert_eq!(builder.add("program", data).is_ok(), added.is_ok());
+        let pack = Pack::open(builder.finish().into()).unwrap();
+        let _ = pack.contents().count();
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::event_info;
 use crate::manifest::{self, ManifestError};
-use crate::pack::Pack;
+use crate::pack::{Pack, add_carried, is_elf};
 use crate::provider::ManifestProvider;
 use crate::schema::Schema;
 use crate::schemas::{DescribedEvent, Schemas};
@@ -19,8 +19,8 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Adds the events of an instrumentation manifest: XML, a PE file with a compiled one, or a bare WEVT_TEMPLATE. Returns
-    /// warnings about what was left out.
+    /// Adds the events of an instrumentation manifest: XML, a PE file with a compiled one, a bare WEVT_TEMPLATE, or an ELF file that
+    /// carries schemas. Returns warnings about what was left out.
     ///
     /// # Errors
     /// [`ManifestError`] if the bytes are none of these.
@@ -37,6 +37,12 @@ impl Catalog {
         bytes: &[u8],
         messages: &Messages,
     ) -> Result<Vec<String>, ManifestError> {
+        if is_elf(bytes) {
+            return match add_carried(&mut self.own, bytes) {
+                true => Ok(Vec::new()),
+                false => Err(ManifestError::NoCarriedSchemas),
+            };
+        }
         let manifest = match bytes {
             pe if pe.starts_with(b"MZ") => wevt::parse_pe(pe, messages)?,
             bare if wevt::is_bare(bare) => wevt::parse(bare, messages)?,

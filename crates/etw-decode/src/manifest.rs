@@ -36,6 +36,8 @@ pub enum ManifestError {
     },
     /// There is no `provider` with a GUID.
     NoProvider,
+    /// An ELF file that carries no schemas.
+    NoCarriedSchemas,
     /// A PE file or resource without a compiled manifest, or with a damaged one.
     Compiled(WevtError),
 }
@@ -54,6 +56,9 @@ impl fmt::Display for ManifestError {
                 write!(f, "not XML from offset {offset} on: {what}")
             }
             ManifestError::Compiled(error) => error.fmt(f),
+            ManifestError::NoCarriedSchemas => f.write_str(
+                "an ELF file that carries no schemas of events; etw mc -elf makes an object with them to link",
+            ),
             ManifestError::NoProvider => {
                 f.write_str("not an instrumentation manifest: it has no <provider> with a guid")
             }

@@ -30,7 +30,7 @@ use crate::store::part;
 use crate::tracelogging::program::ProgramMetadata;
 use crate::wevt::{self, Messages};
 use crate::{manifest, mof, wpp};
-use etw_types::{Guid, le};
+use etw_types::{EVENT_INFO, Guid, MAP_INFO, SchemaBlob, le};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -147,7 +147,8 @@ pub struct PackBuilder {
 }
 
 impl PackBuilder {
-    /// Adds a source: a manifest in XML, a PE file with a compiled manifest or TraceLogging metadata, a TMF or MOF file, or a further pack; gives warnings.
+    /// Adds a source: a manifest in XML, a PE file with a compiled manifest or TraceLogging metadata, an ELF file with schemas, a TMF or MOF
+    /// file, or a further pack; gives warnings.
     ///
     /// # Errors
     /// It is none of these, or describes nothing.
@@ -158,6 +159,14 @@ impl PackBuilder {
                 let source = pack.source(entry).ok_or("a damaged source in the pack")?;
                 self.put(entry.kind, &entry.name, source, entry.guids.iter().copied().collect());
             }
+            return Ok(Vec::new());
+        }
+        if is_elf(bytes) {
+            let (joined, guids) = carried(bytes);
+            if guids.is_empty() {
+                return Err(manifest::ManifestError::NoCarriedSchemas.to_string());
+            }
+            self.put(SourceKind::Trace, name, joined, guids);
             return Ok(Vec::new());
         }
         if bytes.starts_with(b"MZ") || wevt::is_bare(bytes) {
@@ -465,6 +474,43 @@ impl Pack {
     pub(crate) fn provider_name(&self, provider: &Guid) -> Option<&str> {
         self.catalogs(provider).find_map(|catalog| catalog.provider_name(provider))
     }
+}
+
+/// Whether bytes are an ELF file.
+pub(crate) fn is_elf(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x7fELF")
+}
+
+/// Bytes of schemas that one program may carry.
+const CARRIED_LIMIT: usize = 16 << 20;
+
+/// The schemas that a program carries ([`SchemaBlob`]), as the source of a trace, and their providers.
+fn carried(program: &[u8]) -> (Vec<u8>, BTreeSet<Guid>) {
+    let mut guids = BTreeSet::new();
+    let mut size = 0;
+    let mut parts = Vec::new();
+    for blob in SchemaBlob::find(program) {
+        guids.insert(blob.provider);
+        for (kind, payload) in blob.records() {
+            let kind = match kind {
+                EVENT_INFO => part::EVENT_INFO,
+                MAP_INFO => part::MAP_INFO,
+                _ => continue,
+            };
+            size += payload.len();
+            if size <= CARRIED_LIMIT {
+                parts.push((kind, payload));
+            }
+        }
+    }
+    (join(parts.into_iter()), guids)
+}
+
+/// Adds the schemas that a program carries; whether there are any.
+pub(crate) fn add_carried(schemas: &mut Schemas, program: &[u8]) -> bool {
+    let (joined, guids) = carried(program);
+    add_trace(schemas, &joined);
+    !guids.is_empty()
 }
 
 fn add_trace(catalog: &mut Schemas, joined: &[u8]) {

@@ -35,6 +35,7 @@ use std::time::{Duration, Instant};
 
 use etw_ring::{Barrier, LastBatch, RawClock, Reader, Source};
 use etw_session::{OLDEST_FILES, Router};
+use etw_types::SchemaRecord;
 
 pub use ending::{EndedSession, EndingSession};
 pub use pool::{AttachedPool, Growth, PoolProcess};
@@ -201,6 +202,19 @@ impl<S: Sink> Engine<S> {
     pub fn session_time(&self, slot: usize) -> i64 {
         let raw = self.clock.now();
         self.sessions.get(&slot).map_or(0, |hosted| hosted.time.time(&self.map, raw))
+    }
+
+    /// Adds schemas of a program's events to a session's trace, in front of all events that programs write from now on.
+    pub fn add_schemas(&mut self, slot: usize, schemas: Vec<SchemaRecord>) {
+        if schemas.is_empty() {
+            return;
+        }
+        let Engine { sessions, router, map, watermark, .. } = self;
+        if let (Some(hosted), Some(session)) = (sessions.get_mut(&slot), router.session_mut(slot)) {
+            hosted.modules.add_schemas(schemas);
+            let time = hosted.time.time(map, *watermark).max(hosted.facts.start_raw);
+            hosted.modules.write(session, time);
+        }
     }
 
     /// Adds a session under a number below [`SLOTS`](etw_session::SLOTS).

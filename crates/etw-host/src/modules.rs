@@ -1,26 +1,31 @@
-//! Loaded modules of programs, in the traces of sessions with call stacks: they give the addresses names on other machines.
+//! Descriptions in traces, for other machines: loaded modules of programs, which give the addresses of call stacks names, and schemas of
+//! their events.
 
 use std::collections::{HashMap, HashSet};
 
 use etw_session::Session;
-use etw_types::LoadedModule;
+use etw_types::{LoadedModule, SchemaRecord};
 
-use crate::report::{Report, module_report};
+use crate::report::{Report, module_report, schema_report};
 
 /// Bytes of modules that a session keeps in all, and for one process.
 const LIMIT: usize = 4 << 20;
 const PROCESS_LIMIT: usize = 256 << 10;
+/// Bytes of schemas that a session keeps; readers keep twice as many.
+const SCHEMA_LIMIT: usize = 8 << 20;
 
-/// The modules of a session.
+/// The modules and schemas of a session.
 #[derive(Debug, Default)]
 pub struct Modules {
     known: HashSet<(u32, LoadedModule)>,
     sizes: HashMap<u32, usize>,
     size: usize,
+    schemas: HashSet<SchemaRecord>,
+    schema_size: usize,
     reports: Vec<(u32, Report)>,
     /// Number of reports that are in the trace.
     written: usize,
-    /// Modules beyond the limits.
+    /// Modules and schemas beyond the limits.
     pub left_out: u64,
 }
 
@@ -46,17 +51,33 @@ impl Modules {
         }
     }
 
-    /// Whether a module is not in the trace yet.
+    /// Adds schema records. Those that were added before are skipped.
+    pub fn add_schemas(&mut self, schemas: impl IntoIterator<Item = SchemaRecord>) {
+        for schema in schemas {
+            if self.schemas.contains(&schema) {
+                continue;
+            }
+            if self.schema_size + schema.payload.len() > SCHEMA_LIMIT {
+                self.left_out += 1;
+                continue;
+            }
+            self.schema_size += schema.payload.len();
+            self.reports.push((0, schema_report(schema.clone())));
+            self.schemas.insert(schema);
+        }
+    }
+
+    /// Whether a module or schema is not in the trace yet.
     pub fn is_waiting(&self) -> bool {
         self.written < self.reports.len()
     }
 
-    /// All modules are written again: their buffers may be overwritten, or a new reader starts here.
+    /// All of them are written again: their buffers may be overwritten, or a new reader starts here.
     pub fn repeat(&mut self) {
         self.written = 0;
     }
 
-    /// Writes the modules that are not in the trace yet into the session's stream, at this time of its clock, as far as there
+    /// Writes the modules and schemas that are not in the trace yet into the session's stream, at this time of its clock, as far as there
     /// is a free buffer.
     pub fn write<B: AsRef<[u8]> + AsMut<[u8]>>(&mut self, session: &mut Session<B>, time: i64) {
         while let Some((process_id, report)) = self.reports.get(self.written) {

@@ -17,7 +17,7 @@ use etw_ring::{
     Barrier, Control, LastBatch, Memory, PoolOptions, RawClock, Reader, Source, Writer,
 };
 use etw_session::{EnableInfo, HostFacts, Session};
-use etw_types::{Guid, LogFileMode};
+use etw_types::{Guid, LogFileMode, SchemaRecord};
 
 use crate::clock::Pair;
 use crate::engine::{AttachedPool, Engine, EngineSetup, Growth, HostedSession, PoolProcess};
@@ -32,6 +32,9 @@ use memory::SessionMemory;
 
 pub use crate::start_error::StartError;
 pub use options::{LoadedModules, PoolSize, PrivateOptions, SessionStatistics};
+
+/// The longest wait for schemas to be in the trace.
+const SCHEMAS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A running session of this process. Dropping it stops the session.
 pub struct PrivateSession {
@@ -163,6 +166,17 @@ impl PrivateSession {
         // An error means that the session has stopped.
         let _ = done.recv();
         since
+    }
+
+    /// Adds schemas of this program's events to the trace, in front of the events that are written after this returns.
+    pub fn add_schemas(&self, schemas: Vec<SchemaRecord>) {
+        if schemas.is_empty() {
+            return;
+        }
+        let (reply, done) = channel();
+        self.send(Command::Schemas(schemas, reply));
+        // An error means that the session has stopped. If its thread is busy for so long, the schemas stand behind events.
+        let _ = done.recv_timeout(SCHEMAS_PATIENCE);
     }
 
     /// Disables a provider or provider group.

@@ -3,8 +3,8 @@
 use etw_session::{Cause, Event, Ledger, Loss};
 use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
 use etw_types::{
-    EventDescriptor, EventRecord, ExtType, ExtendedItemsBuf, Guid, Level, LoadedModule,
-    is_session_report, le,
+    Classic, ClassicHeader, EVENT_METADATA, EventClass, EventDescriptor, EventRecord, ExtType,
+    ExtendedItemsBuf, Guid, Level, LoadedModule, SchemaRecord, is_session_report, le,
 };
 
 /// The provider of reports about sessions.
@@ -17,6 +17,8 @@ pub struct Report {
     chain: Vec<u8>,
     payload: Vec<u8>,
     level: Level,
+    /// The header of a schema record; every other report is an event of [`LEDGER_PROVIDER`].
+    classic: Option<Classic>,
 }
 
 impl Report {
@@ -34,6 +36,7 @@ impl Report {
             },
             chain: &self.chain,
             payload: &self.payload,
+            classic: self.classic.as_ref(),
             ..Event::default()
         }
     }
@@ -146,5 +149,13 @@ fn report_of(metadata: MetadataBuilder, payload: Vec<u8>, level: Level) -> Optio
     let metadata = metadata.finish().ok()?;
     let items = [(ExtType::PROV_TRAITS, &traits[..]), (ExtType::EVENT_SCHEMA_TL, &metadata[..])];
     let items = ExtendedItemsBuf::from_items(&items).ok()?;
-    Some(Report { chain: items.into_bytes(), payload, level })
+    Some(Report { chain: items.into_bytes(), payload, level, classic: None })
+}
+
+/// A schema record, which describes events of programs or a map of their values.
+pub fn schema_report(schema: SchemaRecord) -> Report {
+    let class = EventClass { guid: EVENT_METADATA, kind: schema.kind, level: 0, version: 0 };
+    let classic = Classic { header: ClassicHeader::Trace(class), is_32_bit: false };
+    let (chain, payload) = (Vec::new(), schema.payload);
+    Report { chain, payload, level: Level::default(), classic: Some(classic) }
 }

@@ -6,7 +6,9 @@
 //! | Rust file | [`rust`] | programs in Rust; [`Build`] makes it in a build script |
 //! | WEVT_TEMPLATE resource | [`wevt`] | decoders; byte for byte that of `mc` of SDK 15063 and earlier, or 18362 and later |
 //! | message table | [`messages`] | decoders and the Event Log |
+//! | ELF object | [`elf`] | programs in C and C++, which then carry the schemas of their events |
 //! | schema blob | [`schema`] | sessions, which write it into traces |
+//! | comparison, warnings | [`review`] | authors of manifests |
 //! | resource script | [`resource_script`] | resource compilers |
 //!
 //! ```
@@ -35,10 +37,12 @@
 
 mod build;
 mod diagnostic;
+pub mod elf;
 pub mod header;
 pub mod manifest;
 pub mod messages;
 pub mod resource_script;
+pub mod review;
 pub mod rust;
 pub mod schema;
 mod template;

@@ -5,10 +5,13 @@ mod event;
 mod field;
 mod metadata;
 mod read;
+mod source;
 mod strings;
 
 use etw_tracelogging::tdh::{InType, OutType};
 use etw_types::Guid;
+
+use std::collections::HashMap;
 
 use crate::Diagnostic;
 pub use read::MAX_SIZE;
@@ -24,6 +27,15 @@ pub struct Manifest {
     pub warnings: Vec<Diagnostic>,
 }
 
+/// Line and column of an element in the text, counted from 1; 0 if it has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Line.
+    pub line: u32,
+    /// Column in characters.
+    pub column: u32,
+}
+
 /// The strings of one language.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Culture {
@@ -31,12 +43,20 @@ pub struct Culture {
     pub name: String,
     /// Ids and values, in the order of the text.
     pub strings: Vec<(String, String)>,
+    /// Where each id stands in `strings`.
+    index: HashMap<String, usize>,
 }
 
 impl Culture {
     /// The value of a string.
     pub fn string(&self, id: &str) -> Option<&str> {
-        self.strings.iter().find(|(known, _)| known == id).map(|(_, value)| value.as_str())
+        self.index.get(id).map(|index| self.strings[*index].1.as_str())
+    }
+
+    /// Adds a string; the first of an id counts.
+    pub(crate) fn add(&mut self, id: &str, value: &str) {
+        self.index.entry(id.to_owned()).or_insert(self.strings.len());
+        self.strings.push((id.to_owned(), value.to_owned()));
     }
 }
 
@@ -73,6 +93,8 @@ pub struct Provider {
     pub filters: Vec<Filter>,
     /// In the order of the text.
     pub events: Vec<Event>,
+    /// The position of its element.
+    pub place: Place,
 }
 
 /// A channel.
@@ -249,6 +271,8 @@ pub struct Event {
     pub is_logged: bool,
     /// Name and value pairs: `FILE=source.cpp`.
     pub attributes: Vec<String>,
+    /// The position of its element.
+    pub place: Place,
 }
 
 impl Provider {

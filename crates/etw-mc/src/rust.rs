@@ -25,7 +25,8 @@ use crate::Manifest;
 use crate::manifest::{Event, Provider};
 use crate::schema;
 use fields::Fields;
-use names::{Used, snake};
+use names::Used;
+pub use names::{pascal, snake};
 
 /// Options of the Rust output.
 #[derive(Clone, Debug)]

@@ -71,7 +71,7 @@ mod object;
 
 mod module;
 
-pub use module::{Module, modules};
+pub use module::{Module, modules, notes};
 
 /// Captures the call stack of the calling thread into `out`: return addresses, innermost first. Returns their count, at
 /// most [`MAX_FRAMES`] and the length of `out`.

@@ -46,6 +46,18 @@ pub fn modules() -> Vec<Module> {
     }
 }
 
+/// Calls `f` with the descriptions of the ELF notes of an owner and a type in all loaded modules, while the loader's lock is held: `f`
+/// must not load or unload. Nothing on any system but Linux.
+pub fn notes(owner: &str, note_type: u32, f: &mut dyn FnMut(&[u8])) {
+    #[cfg(not(target_os = "linux"))]
+    let _ = (owner, note_type, f);
+    #[cfg(target_os = "linux")]
+    {
+        let owner = [owner.as_bytes(), b"\0"].concat();
+        crate::object::each(|object| object.notes(&owner, note_type, f));
+    }
+}
+
 /// The smallest page size. With larger pages a mapping may start before its range and end behind it.
 #[cfg(target_os = "linux")]
 const PAGE: u64 = 4096;

@@ -120,29 +120,51 @@ impl Object<'_> {
     /// The GNU build id, or nothing.
     pub(crate) fn build_id(&self) -> Vec<u8> {
         let mut notes = self.find(libc::PT_NOTE).map(|range| self.bytes(range));
-        notes.find_map(build_id_in).unwrap_or_default().to_vec()
+        let id = notes.find_map(|notes| notes_in(notes, b"GNU\0", 3).next());
+        id.unwrap_or_default().to_vec()
+    }
+
+    /// Calls `f` with the description of each note of an owner and a type.
+    pub(crate) fn notes(&self, owner: &[u8], note_type: u32, f: &mut dyn FnMut(&[u8])) {
+        for range in self.find(libc::PT_NOTE) {
+            notes_in(self.bytes(range), owner, note_type).for_each(&mut *f);
+        }
     }
 }
 
-/// The build id in a segment of notes: size of the name, size of the description, type, and both, padded to 4 bytes (gABI,
-/// "Note section"). The note of GNU type 3 has the id.
-fn build_id_in(mut notes: &[u8]) -> Option<&[u8]> {
-    loop {
+/// The descriptions of an owner's notes of a type in a segment of notes: size of the name, size of the description, type, and both,
+/// padded to 4 bytes (gABI, "Note section"). The owner ends with a NUL. A size that leads out of the segment ends the search.
+fn notes_in<'n>(
+    mut notes: &'n [u8],
+    owner: &[u8],
+    note_type: u32,
+) -> impl Iterator<Item = &'n [u8]> {
+    let mut next = move || -> Option<(bool, &'n [u8])> {
         let word = |at: usize| Some(u32::from_ne_bytes(notes.get(at..at + 4)?.try_into().ok()?));
-        let (name_size, size, note_type) = (word(0)? as usize, word(4)? as usize, word(8)?);
+        let (name_size, size, found_type) = (word(0)? as usize, word(4)? as usize, word(8)?);
         let name = notes.get(12..12_usize.checked_add(name_size)?)?;
         let start = 12 + name_size.next_multiple_of(4);
         let description = notes.get(start..start.checked_add(size)?)?;
-        if note_type == 3 && name == b"GNU\0" {
-            return Some(description);
+        let is_wanted = found_type == note_type && name == owner;
+        notes = notes.get(start + size.next_multiple_of(4)..).unwrap_or_default();
+        Some((is_wanted, description))
+    };
+    std::iter::from_fn(move || {
+        loop {
+            if let (true, description) = next()? {
+                return Some(description);
+            }
         }
-        notes = notes.get(start + size.next_multiple_of(4)..)?;
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn build_id_in(notes: &[u8]) -> Option<&[u8]> {
+        notes_in(notes, b"GNU\0", 3).next()
+    }
 
     fn note(name: &[u8], note_type: u32, description: &[u8]) -> Vec<u8> {
         let mut note = Vec::new();

@@ -51,14 +51,7 @@ impl<'a> SchemaBlob<'a> {
 
     /// Kinds and payloads, up to the first record that is damaged.
     pub fn records(&self) -> impl Iterator<Item = (u8, &'a [u8])> + use<'a> {
-        let mut rest = self.records;
-        std::iter::from_fn(move || {
-            let kind = *rest.first()?;
-            let size = le::u32(rest, 4)? as usize;
-            let payload = rest.get(8..8usize.checked_add(size)?)?;
-            rest = rest.get((8 + size).next_multiple_of(4)..).unwrap_or_default();
-            Some((kind, payload))
-        })
+        schema_records(self.records)
     }
 
     /// All blobs in the bytes of a program.
@@ -70,11 +63,33 @@ impl<'a> SchemaBlob<'a> {
                 let at = rest.windows(MAGIC.len()).position(|window| window == MAGIC)?;
                 from += at + MAGIC.len();
                 if let Some(blob) = SchemaBlob::parse(&rest[at..]) {
+                    // Blobs do not overlap: each byte is read once.
+                    from += HEAD - MAGIC.len() + blob.records.len();
                     return Some(blob);
                 }
             }
         })
     }
+}
+
+/// Kinds and payloads of records in the form of a blob, up to the first that is damaged.
+pub fn schema_records(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let kind = *rest.first()?;
+        let size = le::u32(rest, 4)? as usize;
+        let payload = rest.get(8..8usize.checked_add(size)?)?;
+        rest = rest.get((8 + size).next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, payload))
+    })
+}
+
+/// Appends a record in the form of a blob.
+pub fn put_schema_record(kind: u8, payload: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&[kind, 0, 0, 0]);
+    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(payload);
+    out.resize(out.len().next_multiple_of(4), 0);
 }
 
 /// The bytes of a provider's blob.
@@ -83,10 +98,7 @@ pub fn schema_blob(provider: Guid, records: &[SchemaRecord]) -> Vec<u8> {
     blob.extend_from_slice(&provider.0);
     blob.extend_from_slice(&[0; 4]);
     for record in records {
-        blob.extend_from_slice(&[record.kind, 0, 0, 0]);
-        blob.extend_from_slice(&(record.payload.len() as u32).to_le_bytes());
-        blob.extend_from_slice(&record.payload);
-        blob.resize(blob.len().next_multiple_of(4), 0);
+        put_schema_record(record.kind, &record.payload, &mut blob);
     }
     let size = (blob.len() - HEAD) as u32;
     blob[0x18..HEAD].copy_from_slice(&size.to_le_bytes());

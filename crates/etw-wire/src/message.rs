@@ -9,6 +9,7 @@
 //! | 5 Segment | + memory | the answer to Grow; no memory: the program could not allocate any |
 //! | 6 Done | u32 token, u32 Win32 status | the result of the message with that token. Set: 0, or 1450 (`ERROR_NO_SYSTEM_RESOURCES`) if eight sessions have the provider enabled already, those of other hosts and private ones included; then nothing has changed. Clear and Capture: 0 |
 //! | 7 Modules | blob | the [`LoadedModule`](etw_types::LoadedModule)s that addresses of call stacks lie in; sent before Done and after each change |
+//! | 8 Schemas | GUID, blob | schema records ([`etw_types::schema_records`]) of a provider's events, for the traces of sessions that enable it; sent before Register |
 //!
 //! | from the host | content | meaning |
 //! |---|---|---|
@@ -51,6 +52,7 @@ pub enum FromProgram<'a> {
     Segment,
     Done { token: u32, status: u32 },
     Modules { modules: &'a [u8] },
+    Schemas { id: Guid, records: &'a [u8] },
 }
 
 /// A message from a host to a program.
@@ -185,6 +187,7 @@ impl<'a> FromProgram<'a> {
             FromProgram::Segment => Out::new(5),
             FromProgram::Done { token, status } => Out::new(6).u32(token).u32(status),
             FromProgram::Modules { modules } => Out::new(7).blob(modules),
+            FromProgram::Schemas { id, records } => Out::new(8).guid(&id).blob(records),
         }
         .0
     }
@@ -209,6 +212,7 @@ impl<'a> FromProgram<'a> {
             5 => FromProgram::Segment,
             6 => FromProgram::Done { token: from.u32()?, status: from.u32()? },
             7 => FromProgram::Modules { modules: from.blob()? },
+            8 => FromProgram::Schemas { id: from.guid()?, records: from.blob()? },
             _ => return None,
         };
         from.end(message)
@@ -330,6 +334,7 @@ mod tests {
             FromProgram::Segment,
             FromProgram::Done { token: 8, status: 1450 },
             FromProgram::Modules { modules: b"none of this crate's affair" },
+            FromProgram::Schemas { id: Guid::from_u128(7), records: b"as little" },
         ];
         let hosts = [
             FromHost::Welcome { version: 1, pool_size: 1 << 20 },

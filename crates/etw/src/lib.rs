@@ -80,6 +80,8 @@ mod registration;
 mod registry;
 #[doc(hidden)]
 pub mod rt;
+#[cfg(any(target_os = "linux", feature = "session"))]
+mod schemas;
 #[cfg(feature = "session")]
 mod session;
 mod stacks;

@@ -9,6 +9,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use etw_ring::{MAX_ATTACHMENTS, Writer};
+#[cfg(target_os = "linux")]
+use etw_types::SchemaRecord;
 use etw_types::{Guid, LevelKeyword, StackFilter};
 
 use crate::diagnose::report;
@@ -20,6 +22,8 @@ mod callbacks;
 mod change;
 
 use callbacks::{call, enable_state};
+#[cfg(feature = "session")]
+pub(crate) use change::schemas_of;
 pub(crate) use change::{Providers, capture_state, set};
 
 /// The interface of a host for the registry.
@@ -333,17 +337,23 @@ pub(crate) struct Introduced {
     pub number: u32,
     pub id: Guid,
     pub traits: Vec<u8>,
+    pub schemas: Vec<SchemaRecord>,
+}
+
+#[cfg(target_os = "linux")]
+impl Introduced {
+    pub fn of(provider: &Provider, number: u32) -> Introduced {
+        let schemas = crate::schemas::of(provider);
+        Introduced { number, id: provider.id(), traits: provider.traits().to_vec(), schemas }
+    }
 }
 
 /// Every provider that the host knows.
 #[cfg(target_os = "linux")]
 pub(crate) fn introduced(attachment: usize) -> Vec<Introduced> {
     with(|registry| {
-        let introduced = |provider: &ProviderRef| Introduced {
-            number: number_of(provider, attachment),
-            id: provider.id(),
-            traits: provider.traits().to_vec(),
-        };
+        let introduced =
+            |provider: &ProviderRef| Introduced::of(provider, number_of(provider, attachment));
         registry.providers.iter().map(introduced).filter(|it| it.number != 0).collect()
     })
 }

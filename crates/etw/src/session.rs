@@ -337,6 +337,7 @@ impl Session {
         }
         let schematized = info.filters.as_ref().map(|filters| filters.schematized.clone());
         let since = self.host.enable(id, info);
+        self.host.add_schemas(registry::schemas_of(self.attachment, Providers::Id(id)));
         let filter_data = schematized.unwrap_or_default();
         let enable = Enable { slot: 0, wanted, stacks, since, filter_data };
         let providers = Providers::Id(id);
@@ -437,6 +438,9 @@ impl Host for PrivateSession {
             since,
             filter_data: info.filters.map(|filters| filters.schematized).unwrap_or_default(),
         };
+        if wanted.is_some() {
+            self.add_schemas(crate::schemas::of(provider));
+        }
         (number, wanted.map(enable).into_iter().collect())
     }
 

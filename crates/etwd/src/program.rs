@@ -1,6 +1,6 @@
 //! A program: its connection, its control page, and the providers that it registered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use etw_host::registrations::{Provider, Registrations};
 use etw_ring::Control;
 use etw_ring::layout::SESSIONS;
 use etw_session::{EnableInfo, ProcessFacts};
-use etw_types::Guid;
+use etw_types::{EVENT_INFO, Guid, MAP_INFO, SchemaRecord, schema_records};
 use etw_wire::message::FromHost;
 use etw_wire::{Channel, Peer};
 
@@ -18,6 +18,8 @@ pub(crate) const MAX_REGISTRATIONS: usize = 2048;
 const MAX_NUMBER: u32 = 1 << 16;
 /// Bytes of traits of all providers that a program ever registered.
 const MAX_TRAITS: usize = 4 << 20;
+/// Bytes of schemas of one program.
+const MAX_SCHEMAS: usize = 8 << 20;
 
 /// A connected program. Its pool is attached to the engine under the number of its connection.
 pub(crate) struct Program {
@@ -28,6 +30,11 @@ pub(crate) struct Program {
     pub control: Control,
     pub providers: BTreeMap<u32, Registered>,
     traits_size: usize,
+    /// Schemas of its events, by provider, and their bytes.
+    schemas: BTreeMap<Guid, Vec<SchemaRecord>>,
+    /// Those of all providers, to keep each once.
+    known_schemas: HashSet<SchemaRecord>,
+    schema_size: usize,
     /// All numbers that were ever registered.
     pub numbers: Vec<u32>,
     /// The host has asked for a pool.
@@ -98,6 +105,9 @@ impl Program {
             control,
             providers: BTreeMap::new(),
             traits_size: 0,
+            schemas: BTreeMap::new(),
+            known_schemas: HashSet::new(),
+            schema_size: 0,
             numbers: Vec::new(),
             is_pool_requested: false,
             waiting: Vec::new(),
@@ -198,6 +208,28 @@ impl Program {
     /// Whether the program still has to answer an enablement of a slot's session.
     pub fn owes_answer(&self, slot: usize) -> bool {
         self.providers.values().any(|registered| registered.enabled_by[slot] > self.answered)
+    }
+
+    /// Keeps schemas of a provider's events, for the traces of sessions that enable it. Readers check them, as they do events. Those past
+    /// the limit are dropped.
+    pub fn receive_schemas(&mut self, provider: Guid, bytes: &[u8]) {
+        for (kind, payload) in schema_records(bytes) {
+            let schema = SchemaRecord { kind, payload: payload.to_vec() };
+            // Each is kept twice.
+            let size = 2 * (payload.len() + 64);
+            let is_wanted = matches!(kind, EVENT_INFO | MAP_INFO)
+                && self.schema_size + size <= MAX_SCHEMAS
+                && self.known_schemas.insert(schema.clone());
+            if is_wanted {
+                self.schema_size += size;
+                self.schemas.entry(provider).or_default().push(schema);
+            }
+        }
+    }
+
+    /// The schemas of a provider's events.
+    pub fn schemas_of(&self, provider: &Guid) -> &[SchemaRecord] {
+        self.schemas.get(provider).map_or(&[], Vec::as_slice)
     }
 
     /// Sends an enablement of one registration; the number of the change.

@@ -1,6 +1,7 @@
 //! Every event of every manifest, written through the names of its header, read back and decoded.
 
 mod c_driver;
+mod rust_driver;
 mod values;
 
 use std::fs;
@@ -125,6 +126,100 @@ fn check_merged(folder: &Folder, trace: &Path, manifest: &Path, expected: &[Valu
     let found: Vec<Value> = decoded(&merged, None).iter().map(rest).collect();
     let expected: Vec<Value> = expected.iter().map(rest).collect();
     assert_eq!(found, expected);
+}
+
+/// A program that carries its schemas: its own session's trace, that of a host, and the program itself explain its events.
+#[test]
+fn traces_of_a_program_with_schemas_explain_themselves() {
+    let path = home().join("../etw-mc/tests/it/all_types.man");
+    let manifest = parse(&path);
+    let text = header::write(&manifest, &Options::default());
+    let driver = c_driver::driver(&manifest, "all_types.h", &text);
+    let Some(machine) = etw_mc::elf::Machine::own() else { return };
+    let mut ran = 0;
+    for (number, compiler) in [(0, COMPILERS[0]), (5, COMPILERS[5])] {
+        let folder = Folder::new(&format!("manifest-schemas-{number}"));
+        fs::write(folder.0.join("all_types.h"), &text).unwrap();
+        let (source, object) = (folder.0.join("driver.c"), folder.0.join("schemas.o"));
+        fs::write(&source, &driver.source).unwrap();
+        fs::write(&object, etw_mc::elf::write(&manifest, machine)).unwrap();
+        let program = compile_with_object(&folder, &source, compiler, &object);
+        let Some(program) = program else { continue };
+        let (own, hosted) = (folder.0.join("own.etl"), folder.0.join("hosted.etl"));
+        let guid = manifest.providers[0].guid;
+        let mut command = Command::new(command_line());
+        command.arg("record").arg("-o").arg(&hosted).arg("-p").arg(format!("{guid}:255"));
+        command.arg("--").arg(&program).env("DRIVER_OUT", &own);
+        command.env("HOME", &folder.0).env("ETW_PACKS", "").env_remove("XDG_DATA_HOME");
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let expected = decoded(&own, Some(&path));
+        check_decoded(&expected, &manifest, driver.payloads.len());
+        for trace in [&own, &hosted] {
+            check_decoded(&decoded(trace, None), &manifest, driver.payloads.len());
+        }
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
+/// The command that builds and runs a package of its own, with this workspace's versions of everything.
+fn rust_package(folder: &Folder, main: &str) -> Command {
+    let workspace = home().join("../..");
+    let etw = home().join("../etw").canonicalize().unwrap();
+    let manifest = format!(
+        "[package]\nname = \"driver\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[dependencies]\n\
+         etw = {{ package = \"openetw\", path = {etw:?}, features = [\"session\"] }}\n\
+         [workspace]\n[profile.dev]\nincremental = false\ndebug = false\n"
+    );
+    fs::create_dir_all(folder.0.join("src")).unwrap();
+    fs::write(folder.0.join("Cargo.toml"), manifest).unwrap();
+    fs::copy(workspace.join("Cargo.lock"), folder.0.join("Cargo.lock")).unwrap();
+    fs::write(folder.0.join("src/main.rs"), main).unwrap();
+    let mut command = Command::new(env!("CARGO"));
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rust-driver");
+    command.args(["run", "--quiet", "--offline", "--target-dir"]).arg(target);
+    command.current_dir(&folder.0);
+    command
+}
+
+/// OV-21
+#[test]
+fn rust_writes_the_payloads_of_c() {
+    let folder = Folder::new("manifest-rust");
+    let mut main = String::from(
+        "#![forbid(unsafe_code)]\n\
+         fn system_time(bytes: [u8; 16]) -> etw::SystemTime {\n    etw::SystemTime::read(&bytes, 0).unwrap()\n}\n",
+    );
+    let mut calls = String::new();
+    let mut drivers = Vec::new();
+    for (number, path) in manifests().into_iter().enumerate() {
+        let manifest = parse(&path);
+        let text = etw_mc::rust::write(&manifest, &etw_mc::rust::Options::default());
+        let file = folder.0.join(format!("generated{number}.rs"));
+        fs::write(&file, &text).unwrap();
+        let driver = rust_driver::driver(&manifest, &text, file.to_str().unwrap());
+        let out = folder.0.join(format!("{number}.etl"));
+        main.push_str(&format!("mod driver{number} {{\n{}}}\n", driver.source));
+        calls.push_str(&format!("    driver{number}::run({:?});\n", out.to_str().unwrap()));
+        drivers.push((path, manifest, driver, out));
+    }
+    main.push_str(&format!("fn main() {{\n{calls}}}\n"));
+    let output = rust_package(&folder, &main).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{errors}");
+    for (path, manifest, driver, out) in drivers {
+        let name = path.display();
+        let written = payloads(&out, &manifest);
+        assert_eq!(written.len(), driver.payloads.len(), "{name}");
+        for ((id, version, payload), expected) in written.iter().zip(&driver.payloads) {
+            assert_eq!(payload, expected, "{name} event {id} version {version}");
+        }
+        if !manifest.providers.is_empty() {
+            // The generated providers carry their schemas.
+            check_decoded(&decoded(&out, None), &manifest, written.len());
+        }
+    }
 }
 
 fn check_decoded(events: &[Value], manifest: &Manifest, count: usize) {

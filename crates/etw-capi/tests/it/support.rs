@@ -95,7 +95,7 @@ pub fn compile(folder: &Folder, source: &str, compiler: Compiler) -> Option<Path
 /// As [`compile`], with the shared library.
 pub fn compile_shared(folder: &Folder, source: &str, compiler: Compiler) -> Option<PathBuf> {
     let library = library().with_file_name("libetw.so");
-    link(folder, &home().join("tests/c").join(source), compiler, &library)
+    link(folder, &home().join("tests/c").join(source), compiler, &library, None)
 }
 
 /// As [`compile`], any file.
@@ -104,7 +104,17 @@ pub fn compile_file(folder: &Folder, source: &Path, compiler: Compiler) -> Optio
         true => library().with_extension("so"),
         false => library().to_owned(),
     };
-    link(folder, source, compiler, &library)
+    link(folder, source, compiler, &library, None)
+}
+
+/// As [`compile_file`], linked with an object.
+pub fn compile_with_object(
+    folder: &Folder,
+    source: &Path,
+    compiler: Compiler,
+    object: &Path,
+) -> Option<PathBuf> {
+    link(folder, source, compiler, library(), Some(object))
 }
 
 /// Links a program of objects with the static library; whether that worked.
@@ -113,7 +123,13 @@ pub fn link_with_library(linker: &mut Command, program: &Path) -> bool {
     linker.status().is_ok_and(|status| status.success())
 }
 
-fn link(folder: &Folder, source: &Path, compiler: Compiler, library: &Path) -> Option<PathBuf> {
+fn link(
+    folder: &Folder,
+    source: &Path,
+    compiler: Compiler,
+    library: &Path,
+    object: Option<&Path>,
+) -> Option<PathBuf> {
     let program = folder.0.join("program");
     let output = Command::new(compiler.0)
         .args(compiler.1)
@@ -123,6 +139,7 @@ fn link(folder: &Folder, source: &Path, compiler: Compiler, library: &Path) -> O
         .arg(source)
         // The library is neither C nor C++.
         .args(["-x", "none"])
+        .args(object)
         .arg(library)
         .arg(format!("-Wl,-rpath,{}", library.parent()?.display()))
         .args(["-lpthread", "-ldl", "-lm", "-o"])

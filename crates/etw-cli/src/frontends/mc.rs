@@ -4,9 +4,10 @@ use super::table::show_help;
 use super::table::{ALL, Effect, Help, Row, Table, option, refused};
 use crate::output::{Failure, Outcome};
 use crate::output_file::NewFile;
+use etw_decode::pack::PackBuilder;
 use etw_mc::header::{self, Code};
 use etw_mc::messages::{self, MessageIds};
-use etw_mc::{Manifest, resource_script, wevt};
+use etw_mc::{Diagnostic, Manifest, elf, resource_script, review, rust, wevt};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +22,12 @@ struct Command {
     base_name: Option<String>,
     header_extension: Option<String>,
     encoding: Encoding,
+    has_rust: bool,
+    object: Option<PathBuf>,
+    pack: Option<PathBuf>,
+    baseline: Option<PathBuf>,
+    new_baseline: Option<PathBuf>,
+    has_lint: bool,
 }
 
 /// The encoding of generated text.
@@ -114,6 +121,27 @@ const ROWS: &[Row<Command>] = &[
     ),
     option(
         ALL,
+        "rust -rust",
+        "",
+        "Write Rust instead (NAME.rs): a typed function for each event, structs, enumerations for maps",
+        Effect::Flag(|command| command.has_rust = true),
+    ),
+    option(
+        ALL,
+        "elf -elf",
+        "OUT.o",
+        "Also write an ELF object with the schemas of the events: link it, and traces explain themselves",
+        Effect::Text(|command, path| command.object = Some(path.into())),
+    ),
+    option(
+        ALL,
+        "pack -pack",
+        "OUT.etwpack",
+        "Also write a schema pack, for etw dump --pack and for ETW_PACKS",
+        Effect::Text(|command, path| command.pack = Some(path.into())),
+    ),
+    option(
+        ALL,
         "a A b c d n o u U v",
         "",
         "Accepted; they concern message text files, which are not compiled",
@@ -126,7 +154,27 @@ const ROWS: &[Row<Command>] = &[
         "Accepted with their values; nothing changes",
         Effect::Text(|_, _| ()),
     ),
-    refused("s t", "compatibility with an earlier manifest is not checked yet"),
+    option(
+        ALL,
+        "s",
+        "DIR",
+        "Keep the manifest in DIR, as the baseline for -t",
+        Effect::Text(|command, folder| command.new_baseline = Some(folder.into())),
+    ),
+    option(
+        ALL,
+        "t",
+        "DIR",
+        "Reject the manifest if it breaks what the baseline in DIR promised: changed or missing events, keywords, channels, tasks",
+        Effect::Text(|command, folder| command.baseline = Some(folder.into())),
+    ),
+    option(
+        ALL,
+        "lint -lint",
+        "",
+        "Also warn of events without keyword, level or symbol, and of versions with other fields",
+        Effect::Flag(|command| command.has_lint = true),
+    ),
     refused("cs css generateProjections", "C# code is not generated"),
     refused("mof", "MOF is not generated; the manifest is enough for every decoder"),
 ];
@@ -134,7 +182,7 @@ const ROWS: &[Row<Command>] = &[
 static TABLE: Table<Command> = Table {
     command: "mc",
     about: "Compile instrumentation manifests, as Windows' message compiler does",
-    forms: &["[-um|-km] [-h DIR] [-r DIR] [-z NAME] FILE.man…"],
+    forms: &["[-um|-km|-rust] [-h DIR] [-r DIR] [-z NAME] [-elf OUT.o] FILE.man…"],
     repeatable: 0,
     actions: &[],
     operand: Some(|command, word| {
@@ -143,7 +191,7 @@ static TABLE: Table<Command> = Table {
     }),
     rows: ROWS,
     notes: "It writes NAME.h, NAME.rc, NAMETEMP.BIN (the WEVT_TEMPLATE resource) and NAME_MSG00001.bin (the message \
-            table; one for each culture). Without -um or -km the header has constants and descriptors only. An error \
+            table; one for each culture), or with -rust NAME.rs. Without -um or -km the header has constants and descriptors only. An error \
             in the manifest is reported with its line and column, and then nothing is written.",
 };
 
@@ -165,6 +213,10 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     if command.manifests.is_empty() {
         return Err(super::answer::usage("mc: no manifest is given; mc -? shows how"));
     }
+    let is_named = [&command.object, &command.pack].iter().any(|path| path.is_some());
+    if is_named && command.manifests.len() > 1 {
+        return Err(TABLE.wrong("elf", "one file for several manifests; compile them one by one"));
+    }
     if command.base_name.is_some() && command.manifests.len() > 1 {
         return Err(TABLE.wrong("z", "one name for several manifests; compile them one by one"));
     }
@@ -182,16 +234,18 @@ fn compile(command: &Command, path: &Path) -> Result<(), Failure> {
     }
     let text = std::fs::read(path)
         .map_err(|error| Failure::Message(format!("{shown}: cannot be read: {error}")))?;
-    let manifest = match Manifest::parse(&text) {
-        Ok(manifest) => manifest,
-        Err(problems) => {
-            for problem in &problems {
-                eprintln!("{shown}:{problem}");
-            }
-            return Err(Failure::Message(format!("{shown}: not compiled; nothing was written")));
+    let manifest = parse(path, &text)?;
+    let file_name = path.file_name().unwrap_or_default();
+    if let Some(folder) = &command.baseline {
+        let earlier = folder.join(file_name);
+        let earlier = parse(&earlier, &crate::schemas::read(&earlier)?)?;
+        let breaks = review::compare(&earlier, &manifest);
+        if !breaks.is_empty() {
+            return Err(rejected(path, &breaks));
         }
-    };
-    for warning in &manifest.warnings {
+    }
+    let lint = if command.has_lint { review::lint(&manifest) } else { Vec::new() };
+    for warning in manifest.warnings.iter().chain(&lint) {
         eprintln!("{shown}:{warning}");
     }
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -201,15 +255,36 @@ fn compile(command: &Command, path: &Path) -> Result<(), Failure> {
     let template = format!("{name}TEMP.BIN");
     let tables: Vec<String> =
         (1..=manifest.cultures.len()).map(|number| format!("{name}_MSG{number:05}.bin")).collect();
-    let header = encode(&header::write(&manifest, &command.header), command.encoding);
-    let script = resource_script::write(&manifest, &tables, &template);
-    let mut files = vec![
-        (command.header_folder.join(format!("{name}.{extension}")), header),
-        (command.resource_folder.join(format!("{name}.rc")), encode(&script, command.encoding)),
-        (command.resource_folder.join(template), wevt::write(&manifest, wevt::Version::V5)),
-    ];
-    for (culture, table) in manifest.cultures.iter().zip(&tables) {
-        files.push((command.resource_folder.join(table), messages::table(&ids, Some(culture))));
+    let mut files = Vec::new();
+    if command.has_rust {
+        let text = rust::write(&manifest, &rust::Options::default());
+        files.push((command.header_folder.join(format!("{name}.rs")), text.into_bytes()));
+    } else {
+        let header = encode(&header::write(&manifest, &command.header), command.encoding);
+        let script = resource_script::write(&manifest, &tables, &template);
+        let resource = wevt::write(&manifest, wevt::Version::V5);
+        let folder = &command.resource_folder;
+        files.push((command.header_folder.join(format!("{name}.{extension}")), header));
+        files.push((folder.join(format!("{name}.rc")), encode(&script, command.encoding)));
+        files.push((folder.join(template), resource));
+        for (culture, table) in manifest.cultures.iter().zip(&tables) {
+            files.push((folder.join(table), messages::table(&ids, Some(culture))));
+        }
+    }
+    if let Some(folder) = &command.new_baseline {
+        files.push((folder.join(file_name), text.clone()));
+    }
+    if let Some(path) = &command.object {
+        let machine = elf::Machine::own().ok_or_else(|| {
+            Failure::Message("mc: -elf makes objects for x86-64 and AArch64 only".to_owned())
+        })?;
+        files.push((path.clone(), elf::write(&manifest, machine)));
+    }
+    if let Some(out) = &command.pack {
+        let mut builder = PackBuilder::default();
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        builder.add(&file, &text).map_err(|error| crate::schemas::refused(path, error))?;
+        files.push((out.clone(), builder.finish()));
     }
     // All are written before one takes its name: a failure leaves the old ones.
     let mut written = Vec::new();
@@ -219,6 +294,19 @@ fn compile(command: &Command, path: &Path) -> Result<(), Failure> {
         written.push(file);
     }
     written.into_iter().try_for_each(NewFile::keep)
+}
+
+fn parse(path: &Path, text: &[u8]) -> Result<Manifest, Failure> {
+    Manifest::parse(text).map_err(|problems| rejected(path, &problems))
+}
+
+/// Prints the problems of a manifest.
+fn rejected(path: &Path, problems: &[Diagnostic]) -> Failure {
+    let shown = path.display();
+    for problem in problems {
+        eprintln!("{shown}:{problem}");
+    }
+    Failure::Message(format!("{shown}: not compiled; nothing was written"))
 }
 
 fn encode(text: &str, encoding: Encoding) -> Vec<u8> {

@@ -53,3 +53,58 @@ fn an_error_is_reported_at_its_line_and_leaves_the_outputs() {
     assert_eq!(fs::read_to_string(folder.join("shop.h")).unwrap(), "good");
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
 }
+
+fn folder(name: &str) -> std::path::PathBuf {
+    let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn rust_objects_and_packs_are_written_beside_or_instead_of_the_header() {
+    let folder = folder("mc-rust");
+    fs::write(folder.join("shop.man"), MANIFEST).unwrap();
+    let output = mc(&folder, &["--rust", "shop.man", "--elf", "shop.o", "/pack", "shop.etwpack"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(fs::read_to_string(folder.join("shop.rs")).unwrap().contains("pub fn lengths("));
+    assert!(!folder.join("shop.h").exists() && !folder.join("shopTEMP.BIN").exists());
+    for (file, source) in [("shop.etwpack", "shop.man"), ("shop.o", "shop.o")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_etw"));
+        command.args(["pack", "create", "--force", "-o", "all.etwpack", file]);
+        let output = command.current_dir(&folder).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_etw"));
+        let output = command.args(["pack", "show", "all.etwpack"]).current_dir(&folder);
+        let shown = String::from_utf8(output.output().unwrap().stdout).unwrap();
+        assert!(shown.contains(&format!("1 GUIDs  {source}")), "{file}: {shown}");
+    }
+}
+
+#[test]
+fn a_manifest_that_breaks_its_baseline_is_rejected() {
+    let folder = folder("mc-baseline");
+    fs::create_dir(folder.join("base")).unwrap();
+    fs::write(folder.join("shop.man"), MANIFEST).unwrap();
+    for words in [["-s", "base", "shop.man"], ["-t", "base", "shop.man"]] {
+        let output = mc(&folder, &words);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    assert_eq!(fs::read_to_string(folder.join("base/shop.man")).unwrap(), MANIFEST);
+    let header = fs::read(folder.join("shop.h")).unwrap();
+    let changed = MANIFEST
+        .replace("name=\"h32\" inType=\"win:HexInt32\"", "name=\"h32\" inType=\"win:UInt8\"");
+    fs::write(folder.join("shop.man"), changed).unwrap();
+    let output = mc(&folder, &["-t", "base", "-lint", "shop.man"]);
+    assert_eq!(output.status.code(), Some(3));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let line = MANIFEST.lines().position(|line| line.contains("symbol=\"Scalars\"")).unwrap() + 1;
+    let expected = format!("shop.man:{line}:11: error: the fields of event 1 version 0 changed");
+    assert!(errors.contains(&expected), "{errors}");
+    assert_eq!(fs::read(folder.join("shop.h")).unwrap(), header);
+    // Without the baseline, the linter only warns.
+    let output = mc(&folder, &["-lint", "shop.man"]);
+    assert!(output.status.success());
+    let warnings = String::from_utf8_lossy(&output.stderr);
+    assert!(warnings.contains("warning: event 5 has no symbol"), "{warnings}");
+}

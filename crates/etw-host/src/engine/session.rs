@@ -69,7 +69,7 @@ pub struct HostedSession<S> {
     failing: Option<String>,
     pub(super) time: SessionTime,
     pub(super) storage: Option<Storage>,
-    /// Modules of the programs, for call stacks.
+    /// Modules of the programs, for call stacks, and schemas of their events.
     pub(super) modules: Modules,
     /// At the session's end: the part of its report that is not in its stream yet.
     reports: Option<VecDeque<Report>>,
@@ -207,7 +207,7 @@ impl<S: Sink> HostedSession<S> {
         self.modules.add(process, modules);
     }
 
-    /// All modules are written again: another file, or a new reader, starts here.
+    /// All modules and schemas are written again: another file, or a new reader, starts here.
     pub fn repeat_modules(&mut self) {
         self.modules.repeat();
     }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use etw_ring::Control;
 use etw_session::EnableInfo;
-use etw_types::Guid;
+use etw_types::{Guid, SchemaRecord};
 
 use super::options::SessionStatistics;
 use crate::part::Part;
@@ -21,6 +21,7 @@ pub(super) type Stopped = (SessionStatistics, io::Result<()>);
 pub(super) enum Command {
     Enable(Guid, EnableInfo, Reply<()>),
     Disable(Guid, Reply<()>),
+    Schemas(Vec<SchemaRecord>, Reply<()>),
     Flush(Reply<io::Result<()>>),
     Query(Reply<SessionStatistics>),
     Snapshot(PathBuf, Reply<io::Result<u64>>),

@@ -83,6 +83,10 @@ impl EngineThread {
                     self.engine.publish_admission(SESSION);
                     let _ = reply.send(());
                 }
+                Command::Schemas(schemas, reply) => {
+                    self.engine.add_schemas(SESSION, schemas);
+                    let _ = reply.send(());
+                }
                 Command::Flush(reply) => {
                     let _ = reply.send(self.flush());
                 }

@@ -1,24 +1,35 @@
 //! Events, with their references resolved.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use etw_types::winmeta;
 use roxmltree::Node;
 
 use super::element::{attribute, children, flag, number_in, owned};
-use super::{Channel, Culture, Event, Keyword, Level, Message, Opcode, Provider, Task, strings};
+use super::source::Source;
+use super::{Channel, Event, Keyword, Level, Message, Opcode, Provider, Task, strings};
 use crate::diagnostic::Diagnostics;
 
 pub fn events(
     node: Node<'_, '_>,
-    cultures: &[Culture],
+    source: &Source<'_>,
     provider: &mut Provider,
     diagnostics: &mut Diagnostics,
 ) {
     let mut keys = HashSet::new();
+    let mut templates = HashMap::new();
+    for (index, template) in provider.templates.iter().enumerate() {
+        templates.entry(template.id.clone()).or_insert(index);
+    }
     let mut symbols = HashSet::new();
     for node in children(node, "events").flat_map(|one| children(one, "event")) {
-        let event = event(node, cultures, provider, diagnostics);
+        let mut event = event(node, source, provider, diagnostics);
+        if let Some(name) = attribute(node, "template") {
+            event.template = templates.get(name).copied();
+            if event.template.is_none() {
+                diagnostics.error(node, format!("template `{name}` is not defined"));
+            }
+        }
         if !keys.insert((event.id, event.version)) {
             let message =
                 format!("two events have value {} and version {}", event.id, event.version);
@@ -35,7 +46,7 @@ pub fn events(
 
 fn event(
     node: Node<'_, '_>,
-    cultures: &[Culture],
+    source: &Source<'_>,
     provider: &mut Provider,
     diagnostics: &mut Diagnostics,
 ) -> Event {
@@ -47,9 +58,10 @@ fn event(
         },
         symbol: owned(node, "symbol"),
         name: owned(node, "name"),
-        message: strings::message(node, cultures, diagnostics),
+        message: strings::message(node, source.cultures, diagnostics),
         is_logged: !flag(node, "notLogged", diagnostics),
         attributes: attribute(node, "attributes").map(split_attributes).unwrap_or_default(),
+        place: source.places.of(node),
         ..Event::default()
     };
     let mut unknown = |what: &str, name: &str| {
@@ -78,12 +90,6 @@ fn event(
         event.channel = channel(provider, name);
         if event.channel.is_none() {
             unknown("channel", name);
-        }
-    }
-    if let Some(name) = attribute(node, "template") {
-        event.template = provider.templates.iter().position(|template| template.id == name);
-        if event.template.is_none() {
-            unknown("template", name);
         }
     }
     for name in attribute(node, "keywords").unwrap_or_default().split_ascii_whitespace() {

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::element::{attribute, children, flag, guid, required};
+use super::source::{Places, Source};
 use super::{Manifest, Provider, event, field, metadata, strings};
 use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
 
@@ -36,6 +37,7 @@ pub fn parse(bytes: &[u8]) -> Result<Manifest, Vec<Diagnostic>> {
     if root.tag_name().name() != "instrumentationManifest" {
         diagnostics.error(root, "the outermost element is not `instrumentationManifest`");
     }
+    let places = Places::of_text(&text);
     let cultures = strings::cultures(root, &mut diagnostics);
     let mut manifest = Manifest { cultures, ..Manifest::default() };
     let lists = children(root, "instrumentation").flat_map(|one| children(one, "events"));
@@ -45,7 +47,8 @@ pub fn parse(bytes: &[u8]) -> Result<Manifest, Vec<Diagnostic>> {
             diagnostics.error(node, "a manifest has at most 16 providers");
             break;
         }
-        let provider = provider(node, &manifest, &mut diagnostics);
+        let source = Source { cultures: &manifest.cultures, places: &places };
+        let provider = provider(node, &source, &mut diagnostics);
         if !guids.insert(provider.guid) {
             diagnostics.error(node, format!("two providers have GUID {}", provider.guid));
         }
@@ -67,8 +70,8 @@ fn decode(bytes: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
-fn provider(node: Node<'_, '_>, manifest: &Manifest, diagnostics: &mut Diagnostics) -> Provider {
-    let cultures = &manifest.cultures;
+fn provider(node: Node<'_, '_>, source: &Source<'_>, diagnostics: &mut Diagnostics) -> Provider {
+    let cultures = source.cultures;
     let mut provider = Provider {
         name: required(node, "name", diagnostics).to_owned(),
         guid: guid(node, "guid", diagnostics).unwrap_or_default(),
@@ -76,6 +79,7 @@ fn provider(node: Node<'_, '_>, manifest: &Manifest, diagnostics: &mut Diagnosti
         message: strings::message(node, cultures, diagnostics),
         control_guid: attribute(node, "controlGuid")
             .and_then(|_| guid(node, "controlGuid", diagnostics)),
+        place: source.places.of(node),
         ..Provider::default()
     };
     if provider.name.encode_utf16().count() > 255 {
@@ -92,6 +96,6 @@ fn provider(node: Node<'_, '_>, manifest: &Manifest, diagnostics: &mut Diagnosti
     metadata::read(node, cultures, &mut provider, diagnostics);
     field::templates(node, &mut provider, diagnostics);
     metadata::filters(node, cultures, &mut provider, diagnostics);
-    event::events(node, cultures, &mut provider, diagnostics);
+    event::events(node, source, &mut provider, diagnostics);
     provider
 }

@@ -14,7 +14,7 @@ pub fn cultures(root: Node<'_, '_>, diagnostics: &mut Diagnostics) -> Vec<Cultur
             diagnostics.error(resources, "`resources` has no `culture`, like \"en-US\"");
             continue;
         };
-        let mut culture = Culture { name: name.to_owned(), strings: Vec::new() };
+        let mut culture = Culture { name: name.to_owned(), ..Culture::default() };
         let mut known = std::collections::HashSet::new();
         for string in children(resources, "stringTable").flat_map(|one| children(one, "string")) {
             match (attribute(string, "id"), string.attribute("value")) {
@@ -22,7 +22,7 @@ pub fn cultures(root: Node<'_, '_>, diagnostics: &mut Diagnostics) -> Vec<Cultur
                     if !known.insert(id) {
                         diagnostics.error(string, format!("string `{id}` is defined twice"));
                     }
-                    culture.strings.push((id.to_owned(), value.to_owned()));
+                    culture.add(id, value);
                 }
                 _ => diagnostics.error(string, "`string` needs `id` and `value`"),
             }

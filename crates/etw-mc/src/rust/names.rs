@@ -29,12 +29,12 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// `HTTPRequest-Sent` as `http_request_sent`; a keyword of Rust gets an underscore.
+/// The name of a module, function or parameter: `HTTPRequest-Sent` as `http_request_sent`; a keyword of Rust gets an underscore.
 pub fn snake(name: &str) -> String {
     finish(words(name).join("_"))
 }
 
-/// `http request` as `HttpRequest`.
+/// The name of a type or variant: `http request` as `HttpRequest`.
 pub fn pascal(name: &str) -> String {
     let capital = |word: &String| {
         let (first, rest) = word.split_at(1);

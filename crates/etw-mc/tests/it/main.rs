@@ -4,3 +4,6 @@ mod corpus;
 mod diagnostics;
 mod header;
 mod replay;
+mod review;
+mod rust;
+mod speed;

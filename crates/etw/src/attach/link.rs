@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use etw_ring::{Bell, Control, Memory, PoolOptions, Writer};
-use etw_types::{LevelKeyword, Status};
+use etw_types::{LevelKeyword, Status, put_schema_record};
 use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
 use etw_wire::runtime_directory::{Directory, Word};
 use etw_wire::{Channel, Received};
@@ -32,6 +32,10 @@ const MOST_MESSAGES: u32 = 10;
 /// The interval at which new modules are looked for while a session wants call stacks.
 const LOOK_FOR_MODULES: Duration = Duration::from_secs(1);
 
+/// Bytes of schema records in a message; a blob has 64 KiB.
+const SCHEMAS_OF_A_MESSAGE: usize = 0xffff;
+/// Bytes of a schema record in a message besides its payload: header and padding.
+const SCHEMA_HEADER: usize = 8 + 3;
 /// A message of modules is sent when it has more bytes than this.
 const MODULES_OF_A_MESSAGE: usize = 32 << 10;
 
@@ -251,6 +255,23 @@ impl Link {
         self.send(&FromProgram::Modules { modules: &bytes }, &[])
     }
 
+    /// Sends a registration, and before it the schemas that this program carries of the provider's events.
+    fn send_registration(&self, it: &registry::Introduced) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for schema in &it.schemas {
+            if bytes.len() + schema.payload.len() + SCHEMA_HEADER > SCHEMAS_OF_A_MESSAGE {
+                let records = std::mem::take(&mut bytes);
+                self.send(&FromProgram::Schemas { id: it.id, records: &records }, &[])?;
+            }
+            put_schema_record(schema.kind, &schema.payload, &mut bytes);
+        }
+        if !bytes.is_empty() {
+            self.send(&FromProgram::Schemas { id: it.id, records: &bytes }, &[])?;
+        }
+        let (number, id, traits) = (it.number, it.id, &it.traits[..]);
+        self.send(&FromProgram::Register { number, id, traits }, &[])
+    }
+
     fn send(
         &self,
         message: &FromProgram<'_>,
@@ -271,10 +292,7 @@ impl Link {
 
     /// Registers all providers again: a host that was replaced may not have read the messages.
     fn introduce_again(&self, attachment: usize) -> io::Result<()> {
-        for registry::Introduced { number, id, traits } in registry::introduced(attachment) {
-            self.send(&FromProgram::Register { number, id, traits: &traits }, &[])?;
-        }
-        Ok(())
+        registry::introduced(attachment).iter().try_for_each(|it| self.send_registration(it))
     }
 
     /// Makes a pool; its writer, and the descriptor of its memory.
@@ -345,8 +363,8 @@ impl Host for Link {
     fn register(&self, provider: &Provider) -> (u32, Vec<Enable>) {
         let number = self.next.fetch_add(1, Ordering::Relaxed) as u32;
         lock(&self.unanswered).insert(number);
-        let (id, traits) = (provider.id(), provider.traits());
-        if self.send(&FromProgram::Register { number, id, traits }, &[]).is_err() {
+        let introduced = registry::Introduced::of(provider, number);
+        if self.send_registration(&introduced).is_err() {
             lock(&self.unanswered).remove(&number);
         }
         (number, Vec::new())

@@ -1,5 +1,7 @@
 //! Changes that hosts' sessions ask for: enable, disable, capture state.
 
+#[cfg(feature = "session")]
+use etw_types::SchemaRecord;
 use etw_types::{Guid, LevelKeyword, Status};
 
 use super::callbacks::{call, enable_state};
@@ -61,6 +63,13 @@ pub(crate) fn set(
         call(&provider, None, |provider| enable_state(provider, source, false), filter_data);
     }
     result
+}
+
+/// The schemas that this program carries of the providers' events.
+#[cfg(feature = "session")]
+pub(crate) fn schemas_of(attachment: usize, providers: Providers) -> Vec<SchemaRecord> {
+    let found = with(|registry| providers.find(registry, attachment));
+    found.iter().flat_map(|provider| crate::schemas::of(provider)).collect()
 }
 
 /// The report for a changed enablement.

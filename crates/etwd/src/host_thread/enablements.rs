@@ -95,6 +95,10 @@ impl HostThread {
         let info = self.enablement_of(session, registered)?.clone();
         let global = self.global(session)?;
         let (source, since) = (global.config.guid, global.since_of(registered));
+        // Before the program writes its first event for the session.
+        let id = registered.provider.id;
+        let schemas = self.programs.get(&connection)?.schemas_of(&id).to_vec();
+        self.engine.add_schemas(session, schemas);
         let enablement = Some((&info, since));
         let sent = SentEnablement { number, slot, source, enablement };
         Some(self.programs.get_mut(&connection)?.send_enablement(&sent))

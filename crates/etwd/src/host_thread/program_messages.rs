@@ -124,6 +124,10 @@ impl HostThread {
                 true
             }
             FromProgram::Modules { modules } => self.receive_modules(connection, modules),
+            FromProgram::Schemas { id, records } => {
+                program.receive_schemas(id, records);
+                true
+            }
         }
     }
 

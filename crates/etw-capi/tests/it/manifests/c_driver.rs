@@ -81,6 +81,24 @@ fn names(provider: &Provider) -> (String, String) {
     }
 }
 
+/// The bytes that NULL is written as, if a field may be NULL.
+fn null(field: &Field) -> Option<&'static [u8]> {
+    let is_one = field.count == Extent::None && field.members.is_empty();
+    match field.in_type {
+        InType::UNICODESTRING if is_one && field.length == Extent::None => {
+            Some(b"N\0U\0L\0L\0\0\0")
+        }
+        InType::ANSISTRING if is_one && field.length == Extent::None => Some(b"NULL\0"),
+        InType::SID if is_one => Some(&[0; 8]),
+        _ => None,
+    }
+}
+
+/// Whether an event is also written with NULL.
+pub fn has_null(fields: &[Field]) -> bool {
+    fields.iter().any(|field| null(field).is_some())
+}
+
 #[derive(Default)]
 struct Calls {
     /// Definitions of the bytes that pointers lead to.
@@ -102,18 +120,7 @@ impl Calls {
         let _ = writeln!(body, "    CHECK(!EventEnabled{name}());");
         let _ = writeln!(body, "    CHECK(EventWrite{name}({}));", arguments.join(", "));
         self.payloads.push(payload_of(fields, &values));
-        let null = |field: &Field| -> Option<&[u8]> {
-            let is_one = field.count == Extent::None && field.members.is_empty();
-            match field.in_type {
-                InType::UNICODESTRING if is_one && field.length == Extent::None => {
-                    Some(b"N\0U\0L\0L\0\0\0")
-                }
-                InType::ANSISTRING if is_one && field.length == Extent::None => Some(b"NULL\0"),
-                InType::SID if is_one => Some(&[0; 8]),
-                _ => None,
-            }
-        };
-        if fields.iter().any(|field| null(field).is_some()) {
+        if has_null(fields) {
             let mut arguments = Vec::new();
             let mut bytes = Vec::new();
             for (field, value) in fields.iter().zip(&values) {
