@@ -76,7 +76,7 @@ fn registered(host: &HostChoice) -> Result<Vec<ProviderStatus>, Failure> {
 }
 
 /// Adds the providers of installed manifests that no program has registered, and names where a provider has none.
-fn add_installed(providers: &mut Vec<ProviderStatus>) {
+pub fn add_installed(providers: &mut Vec<ProviderStatus>) {
     for (id, name) in manifest::installed_providers() {
         match providers.iter_mut().find(|known| known.id == id) {
             Some(known) if known.name.is_empty() => known.name = name,

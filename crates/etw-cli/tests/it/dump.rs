@@ -387,7 +387,7 @@ fn a_windows_folder_becomes_one_pack_of_its_build() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Installed for the user, a manifest decodes without being named; for all users it is in the machine's folder.
+/// OV-26: installed for the user, a manifest decodes without being named; for all users it is in the machine's folder.
 #[test]
 fn an_installed_manifest_decodes_without_being_named() {
     let folder = std::env::temp_dir().join(format!("etw-manifests-{}", std::process::id()));
@@ -440,6 +440,17 @@ fn an_installed_manifest_decodes_without_being_named() {
         let listed = text(&["provider", "list"], &[]);
         let line = listed.lines().find(|line| line.starts_with(guid));
         assert!(line.is_some_and(|line| line.contains("Maker")), "{listed}");
+        let listed = text(&["tracelog", "-enumguid"], &[]);
+        let row = format!("{guid}     FALSE  0    0    0\n");
+        assert!(listed.contains(&row), "{listed}");
+        let row = format!("{:<41}{{{}}}\n", "Maker", guid.to_uppercase());
+        for words in
+            [&["logman", "query", "providers"][..], &["logman", "query", "providers", "Maker"]]
+        {
+            let listed = text(words, &[]);
+            assert!(listed.contains(&row), "{listed}");
+            assert_eq!(listed.contains("0x0000000000000010  Disk\n"), words.len() == 4, "{listed}");
+        }
     }
     // The same provider again needs --force.
     std::fs::write(&manifest, of("Changed")).unwrap();

@@ -7,6 +7,7 @@ use crate::format::safe;
 use crate::frontends::answer::{print, usage};
 use crate::frontends::words::number;
 use crate::live::options::resolve;
+use crate::live::provider::add_installed;
 use crate::live::wanted::Named;
 use crate::output::{Failure, Outcome};
 use crate::schemas;
@@ -115,10 +116,11 @@ const LEVELS: [(u8, &str); 5] = [
     (5, "win:Verbose"),
 ];
 
-/// `query providers`: all registered or enabled providers, those of a process, or one with its processes.
+/// `query providers`: all registered, enabled or installed providers, those of a process, or one with its processes.
 pub fn show(name: Option<String>, pid: Option<u32>) -> Result<Outcome, Failure> {
     let controller = Controller::if_there()?;
-    let known = controller.as_ref().map_or(Ok(Vec::new()), Controller::providers)?;
+    let mut known = controller.as_ref().map_or(Ok(Vec::new()), Controller::providers)?;
+    add_installed(&mut known);
     let names = ProviderNames::of(known.clone());
     let mut text = format!("\n{:<41}{}\n{:-<79}\n", "Provider", "GUID", "");
     let mut row = |id: &Guid| {

@@ -2,6 +2,7 @@
 
 use super::super::{Controller, enabled, mode_names, shown_file};
 use crate::format::safe;
+use crate::live::provider::add_installed;
 use crate::output::Failure;
 use etw_host::SessionClock;
 use etw_types::Guid;
@@ -84,30 +85,32 @@ pub fn properties(status: &SessionStatus, with_providers: bool) -> String {
     text
 }
 
-/// A line for each session that has enabled a registered provider, and one for a provider without a session.
+/// A line for each session that has enabled a registered or installed provider, and one for a provider without a session.
 pub fn registered_providers() -> Result<String, Failure> {
     let mut text = "##     Guid                     Enabled  LoggerId Level Flags\n".to_owned();
     let _ = writeln!(text, "{:-<60}", "");
+    let (mut sessions, mut providers) = (Vec::new(), Vec::new());
     if let Some(controller) = Controller::if_there()? {
-        let sessions = controller.sessions()?;
-        let registered =
-            controller.providers()?.into_iter().filter(|provider| !provider.pids.is_empty());
-        for provider in registered {
-            let before = text.len();
-            for status in &sessions {
-                let of = |id: &Guid| *id == provider.id || Some(*id) == provider.group;
-                for (_, info) in enabled(status).filter(|(id, _)| of(id)) {
-                    let (wanted, is) = (&info.wanted, "TRUE");
-                    let _ = writeln!(
-                        text,
-                        "{}     {is:>5}  {:<4} {:<4} {:#x}",
-                        provider.id, status.id, wanted.level.0, wanted.any.0
-                    );
-                }
+        sessions = controller.sessions()?;
+        providers = controller.providers()?;
+        providers.retain(|provider| !provider.pids.is_empty());
+    }
+    add_installed(&mut providers);
+    for provider in providers {
+        let before = text.len();
+        for status in &sessions {
+            let of = |id: &Guid| *id == provider.id || Some(*id) == provider.group;
+            for (_, info) in enabled(status).filter(|(id, _)| of(id)) {
+                let (wanted, is) = (&info.wanted, "TRUE");
+                let _ = writeln!(
+                    text,
+                    "{}     {is:>5}  {:<4} {:<4} {:#x}",
+                    provider.id, status.id, wanted.level.0, wanted.any.0
+                );
             }
-            if text.len() == before {
-                let _ = writeln!(text, "{}     FALSE  0    0    0", provider.id);
-            }
+        }
+        if text.len() == before {
+            let _ = writeln!(text, "{}     FALSE  0    0    0", provider.id);
         }
     }
     Ok(text)
