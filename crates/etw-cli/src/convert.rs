@@ -1,6 +1,7 @@
 //! `etw convert`: traces for other viewers.
 
 mod chrome;
+mod evtx;
 mod folded;
 mod pcapng;
 mod perfetto;
@@ -23,7 +24,7 @@ use etw_decode::{Decoded, Decoder, Style};
 use etw_etl::read::{Records, RecordsOptions, TraceFile};
 use etw_types::{Clock, EventRecord, FileTime, Guid, Opcode};
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[derive(Args)]
 pub struct Arguments {
@@ -60,6 +61,8 @@ enum Format {
     Chrome,
     /// Packets that NDIS and PktMon captured, for Wireshark
     Pcapng,
+    /// An event log, for the Event Viewer and other readers of .evtx
+    Evtx,
     /// CPU samples and time off the CPU by thread, for speedscope.app
     Speedscope,
     /// CPU samples and time off the CPU, for pprof
@@ -146,6 +149,10 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     // Schemas and names of processes may be at the end of a trace.
     let store = crate::dump::gather(records());
+    if arguments.to == Format::Evtx {
+        let traces = Traces { records: records(), decoder: decoder(store) };
+        return write_event_log(arguments, traces, filter.as_ref());
+    }
     let mut names = Names::gather(records(), decoder(store.clone()));
     arguments.symbols.apply(&mut names, start.unwrap_or(FileTime(0)))?;
     let new = NewFile::create(&arguments.output, &arguments.files, arguments.replace.force)?;
@@ -183,6 +190,65 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
+/// The records to convert, and a decoder with their schemas.
+struct Traces {
+    records: Records,
+    decoder: Decoder,
+}
+
+/// `--to evtx`: records need neither tracks nor names of processes.
+fn write_event_log(
+    arguments: &Arguments,
+    mut traces: Traces,
+    filter: Option<&Filter>,
+) -> Result<Outcome, Failure> {
+    let new = NewFile::create(&arguments.output, &arguments.files, arguments.replace.force)?;
+    let written = evtx::write(&mut traces.records, &mut traces.decoder, filter, &new)?;
+    new.keep()?;
+    let mut outcome = files::report(&traces.records);
+    for (count, what) in [
+        (
+            written.cut,
+            "events have fields that do not fit a record: it has the start of their payload",
+        ),
+        (written.untimed, "events have no time and were left out"),
+    ] {
+        if count > 0 {
+            eprintln!("etw: {count} {what}");
+            outcome = Outcome::Damaged;
+        }
+    }
+    if let Some(filter) = filter {
+        filter.report(written.records, TraceNames::default);
+    }
+    let mut output = Output::open(None, &[])?;
+    let path = arguments.output.display();
+    let text = format!("{path}: {} records, of {} events\n", written.records, written.read);
+    output.write(text.as_bytes())?;
+    output.finish()?;
+    Ok(outcome)
+}
+
+/// `tracerpt -of EVTX`: all events, with the schemas in the traces.
+pub fn to_event_log(
+    output: &Path,
+    replace: ReplaceOption,
+    schemas: Schemas,
+    files: Vec<PathBuf>,
+) -> Result<Outcome, Failure> {
+    run(&Arguments {
+        to: Format::Evtx,
+        output: output.to_owned(),
+        replace,
+        once: false,
+        weight: Weight::Cpu,
+        filter: WhereOption::default(),
+        schemas,
+        symbols: SymbolOptions::default(),
+        files,
+    })
+}
+
 fn new_target<'o, W: Write + 'o>(
     arguments: &Arguments,
     out: W,
@@ -197,6 +263,7 @@ fn new_target<'o, W: Write + 'o>(
         Format::Speedscope => Box::new(speedscope::Speedscope::new(out)),
         Format::Pprof => Box::new(pprof::Pprof::new(out)),
         Format::Folded => Box::new(folded::Folded::new(out, arguments.weight)),
+        Format::Evtx => unreachable!("records of logs have no target"),
     })
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`trace`] | an `.evtx` file opened as a trace |
 //! | [`translate`] | one record of a log as an event |
+//! | [`record`] | one event as a record of a log |
 //!
 //! ```no_run
 //! let log = etw_eventlog::trace::open("Application.evtx".as_ref())?;
@@ -16,6 +17,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod record;
+mod shape;
 pub mod trace;
 pub mod translate;
 

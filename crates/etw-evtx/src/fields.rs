@@ -5,7 +5,7 @@ use crate::tree::{Argument, Attribute, Budget, Content, Element, MAX_DEPTH, Node
 use crate::value::Value;
 use crate::{Error, Record};
 
-/// A field of a record: a `Data` element by its `Name`, any other element by its own name.
+/// A field of a record: a `Data` or `ComplexData` element by its `Name`, any other element by its own name.
 ///
 /// A name that occurs again among the same siblings is numbered: `Data`, `Data#2`.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,8 +119,9 @@ impl<'a> List<'a> {
         depth: usize,
     ) -> Result<(), Error> {
         let attributes: Vec<&Attribute> = content.attributes(element).collect();
-        let is_named =
-            &*element.name == "Data" && attributes.len() == 1 && &*attributes[0].name == "Name";
+        let is_named = matches!(&*element.name, "Data" | "ComplexData")
+            && attributes.len() == 1
+            && &*attributes[0].name == "Name";
         let mut name = String::new();
         match is_named {
             true => push_plain(&mut name, &attributes[0].value, content, budget)?,

@@ -146,6 +146,13 @@ impl ChunkHeader {
     /// Writes the header over the first 128 bytes of a chunk whose tables and records are in place, with both
     /// checksums.
     pub fn put(&self, chunk: &mut [u8]) {
+        let records = crc32fast::hash(&chunk[FIRST_RECORD..self.free as usize]);
+        self.put_head(chunk, records);
+    }
+
+    /// As [`put`](ChunkHeader::put), for a chunk of which only header and tables are at hand: `records` is the checksum of its
+    /// records.
+    pub fn put_head(&self, chunk: &mut [u8], records: u32) {
         chunk[..128].fill(0);
         chunk[..8].copy_from_slice(CHUNK_SIGNATURE);
         let numbers = [self.first_number, self.last_number, self.first_id, self.last_id];
@@ -155,7 +162,6 @@ impl ChunkHeader {
         chunk[40..44].copy_from_slice(&128u32.to_le_bytes());
         chunk[44..48].copy_from_slice(&self.last_record.to_le_bytes());
         chunk[48..52].copy_from_slice(&self.free.to_le_bytes());
-        let records = crc32fast::hash(&chunk[FIRST_RECORD..self.free as usize]);
         chunk[52..56].copy_from_slice(&records.to_le_bytes());
         chunk[FLAGS..FLAGS + 4].copy_from_slice(&self.flags.to_le_bytes());
         let header = header_checksum(chunk);

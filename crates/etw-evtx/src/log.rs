@@ -78,6 +78,14 @@ impl Log {
         Log::with(Input::File(File::open(path)?))
     }
 
+    /// Reads a log in a file that is open.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn from_file(file: File) -> Result<Log, Error> {
+        Log::with(Input::File(file))
+    }
+
     /// Reads a log that is in memory.
     ///
     /// # Errors

@@ -7,9 +7,18 @@ use crate::format::Format;
 use crate::output::{Failure, Outcome};
 use crate::output_file::ReplaceOption;
 use crate::schemas::{self, Schemas};
-use crate::{dump, files, report, stat};
+use crate::{convert, dump, files, report, stat};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+
+/// `-of`
+#[derive(Clone, Copy, Default)]
+enum OutputFormat {
+    #[default]
+    Xml,
+    Csv,
+    Evtx,
+}
 
 #[derive(Default)]
 struct Command {
@@ -18,7 +27,7 @@ struct Command {
     output: Option<Option<PathBuf>>,
     summary: Option<PathBuf>,
     report: Option<PathBuf>,
-    is_csv: bool,
+    format: OutputFormat,
     replaces: bool,
     schemas: Schemas,
 }
@@ -44,7 +53,7 @@ const ROWS: &[Row<Command>] = &[
         ALL,
         "o",
         "[OUT]",
-        "Write the records to OUT; default: dumpfile.xml, or dumpfile.csv",
+        "Write the records to OUT; default: dumpfile.xml, .csv or .evtx",
         Effect::Values(|command, words, _| {
             command.output = Some(words.value().map(PathBuf::from));
             Ok(())
@@ -53,10 +62,15 @@ const ROWS: &[Row<Command>] = &[
     option(
         ALL,
         "of",
-        "CSV|XML",
+        "CSV|EVTX|XML",
         "Format of the records; default: XML",
         Effect::Values(|command, words, name| {
-            command.is_csv = words.one_of(name, &[("CSV", true), ("XML", false)])?;
+            let formats = [
+                ("CSV", OutputFormat::Csv),
+                ("EVTX", OutputFormat::Evtx),
+                ("XML", OutputFormat::Xml),
+            ];
+            command.format = words.one_of(name, &formats)?;
             Ok(())
         }),
     ),
@@ -134,7 +148,7 @@ static TABLE: Table<Command> = Table {
     command: "tracerpt",
     about: "Write a trace as XML, CSV, HTML or a summary, as Windows' tracerpt does",
     forms: &[
-        "FILE.etl... [-o [OUT]] [-of CSV|XML] [-summary [FILE]]",
+        "FILE.etl... [-o [OUT]] [-of CSV|EVTX|XML] [-summary [FILE]]",
         "FILE.etl... -report [FILE] [-f HTML]",
     ],
     repeatable: 0,
@@ -168,14 +182,21 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     }
     let mut outcome = Outcome::Done;
     if let Some(output) = &command.output {
-        let (format, default) = match command.is_csv {
-            true => (Format::Csv, "dumpfile.csv"),
-            false => (Format::Xml, "dumpfile.xml"),
+        let (format, default) = match command.format {
+            OutputFormat::Csv => (Some(Format::Csv), "dumpfile.csv"),
+            OutputFormat::Xml => (Some(Format::Xml), "dumpfile.xml"),
+            OutputFormat::Evtx => (None, "dumpfile.evtx"),
         };
         let output = output.clone().unwrap_or_else(|| default.into());
         check_replaceable(&output, command.replaces)?;
         let (schemas, traces) = (command.schemas.clone(), command.traces.clone());
-        outcome = dump::to_file(format, &output, schemas, traces)?;
+        outcome = match format {
+            Some(format) => dump::to_file(format, &output, schemas, traces)?,
+            None => {
+                let replace = ReplaceOption { force: command.replaces };
+                convert::to_event_log(&output, replace, schemas, traces)?
+            }
+        };
     }
     if let Some(summary) = &command.summary {
         check_replaceable(summary, command.replaces)?;

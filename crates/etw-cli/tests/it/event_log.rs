@@ -236,3 +236,36 @@ fn several_logs_are_merged_by_time_and_damage_is_reported() {
         assert!(all.contains("a chunk does not begin with ElfChnk"), "{command}: {all}");
     }
 }
+
+/// The objects of a dump without what differs between a trace and its log.
+fn events(json: &str) -> Vec<serde_json::Value> {
+    json.lines()
+        .map(|line| {
+            let mut event: serde_json::Value = serde_json::from_str(line).unwrap();
+            event["fields"].take()
+        })
+        .collect()
+}
+
+#[test]
+fn a_trace_that_is_converted_to_an_event_log_keeps_its_values() {
+    let folder = scratch("event_log_convert");
+    let (path, name) = path(&folder, "a.evtx");
+    log(&path, 1..=2500);
+    let trace = folder.join("a.etl");
+    let trace = trace.to_str().unwrap();
+    etw(&["relog", "--force", "-o", trace, &name]);
+    let back = folder.join("b.evtx");
+    let back = back.to_str().unwrap();
+    let text =
+        etw(&["convert", "--to", "evtx", "--force", "-o", back, "--where", "Number > 0", trace]);
+    assert!(text.contains("2500 records"), "{text}");
+    let xml = |name: &str| etw(&["log", "show", "--format", "xml", name]);
+    assert!(xml(back).contains("<Data Name='Text'>\"2\" &amp; more</Data>"));
+    let json = |name: &str| etw(&["dump", "--json", "--where", "Number > 0", name]);
+    assert_eq!(events(&json(back)), events(&json(&name)));
+    assert!(etw(&["check", back]).contains("sound, 2500 records"));
+    let report = folder.join("c.evtx");
+    etw(&["tracerpt", "-y", trace, "-of", "EVTX", "-o", report.to_str().unwrap()]);
+    assert_eq!(events(&json(report.to_str().unwrap())), events(&json(&name)));
+}

@@ -25,6 +25,8 @@ pub struct ChunkWriter {
     first_id: u64,
     last_id: u64,
     last_record: u32,
+    /// Checksum of the records.
+    checksum: crc32fast::Hasher,
     /// Names and templates that the record being written has added, removed again if it does not fit.
     added_names: Vec<String>,
     added_templates: Vec<Guid>,
@@ -39,6 +41,7 @@ impl Default for ChunkWriter {
             first_id: 0,
             last_id: 0,
             last_record: 0,
+            checksum: crc32fast::Hasher::new(),
             added_names: Vec::new(),
             added_templates: Vec::new(),
         }
@@ -104,6 +107,7 @@ impl ChunkWriter {
         self.bytes[start + 4..start + 8].copy_from_slice(&size);
         let end = self.bytes.len();
         self.bytes[end - 4..].copy_from_slice(&size);
+        self.checksum.update(&self.bytes[start..]);
         if self.is_empty() {
             self.first_id = id;
         }
@@ -134,21 +138,33 @@ impl ChunkWriter {
     /// The chunk's 65536 bytes, with header and checksums.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
-        let free = bytes.len() as u32;
         bytes.resize(CHUNK_SIZE, 0);
-        ChunkHeader {
+        bytes[..FIRST_RECORD].copy_from_slice(&self.head());
+        bytes
+    }
+
+    /// The header and the tables, with checksums.
+    pub(super) fn head(&self) -> [u8; FIRST_RECORD] {
+        let mut head = [0; FIRST_RECORD];
+        head.copy_from_slice(&self.bytes[..FIRST_RECORD]);
+        let header = ChunkHeader {
             first_number: self.first_id,
             last_number: self.last_id,
             first_id: self.first_id,
             last_id: self.last_id,
             last_record: self.last_record,
-            free,
+            free: self.bytes.len() as u32,
             records_checksum: 0,
             flags: 1,
             header_checksum: 0,
-        }
-        .put(&mut bytes);
-        bytes
+        };
+        header.put_head(&mut head, self.checksum.clone().finalize());
+        head
+    }
+
+    /// The bytes of all records.
+    pub(super) fn records(&self) -> &[u8] {
+        &self.bytes[FIRST_RECORD..]
     }
 
     fn u16(&mut self, value: u16) {

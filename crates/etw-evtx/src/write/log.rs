@@ -61,9 +61,16 @@ impl LogWriter {
         max_size: u64,
         retention: Retention,
     ) -> Result<LogWriter, Error> {
-        let path = path.as_ref();
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        LogWriter::from_file(file, max_size, retention)
+    }
+
+    /// As [`open`](LogWriter::open), for a file that is open for reading and writing.
+    ///
+    /// # Errors
+    /// As [`open`](LogWriter::open).
+    pub fn from_file(file: File, max_size: u64, retention: Retention) -> Result<LogWriter, Error> {
         let max_chunks =
             (max_size.saturating_sub(FILE_HEADER_SIZE as u64) / CHUNK_SIZE as u64).max(1);
         let mut writer = LogWriter {
@@ -80,7 +87,7 @@ impl LogWriter {
         };
         match writer.file.metadata()?.len() {
             0 => writer.put(0, &vec![0; FILE_HEADER_SIZE + CHUNK_SIZE])?,
-            _ => writer.recover(&Log::open(path)?)?,
+            _ => writer.recover(&Log::from_file(writer.file.try_clone()?)?)?,
         }
         writer.put_header(FILE_DIRTY)?;
         Ok(writer)
@@ -184,12 +191,12 @@ impl LogWriter {
 
     /// Writes the new part of the chunk: first the records, then the tables and header that refer to them.
     fn sync_chunk(&mut self) -> Result<(), Error> {
-        let bytes = self.chunk.to_bytes();
         let offset = offset_of(self.current);
         let from = self.written.max(FIRST_RECORD);
         let to = self.chunk.size();
-        self.put(offset + from as u64, &bytes[from..to])?;
-        self.put(offset, &bytes[..FIRST_RECORD])?;
+        self.file.seek(SeekFrom::Start(offset + from as u64))?;
+        self.file.write_all(&self.chunk.records()[from - FIRST_RECORD..])?;
+        self.put(offset, &self.chunk.head())?;
         self.written = to;
         Ok(())
     }

@@ -1,0 +1,298 @@
+//! [`RecordBuilder`]: a decoded event as a record of an event log.
+//!
+//! The record has Windows' `System` element and, by the event's schema, an `EventData` element whose template is made
+//! once for each shape of fields. An event without a schema has its payload in `ProcessingErrorData`, as in Windows.
+
+use crate::shape::{Leaf, Shape, Values};
+use etw_decode::Decoded;
+use etw_evtx::tree::{
+    Argument, Attribute, Element, Fragment, Instance, Node, Substitution, Template,
+};
+use etw_evtx::value::{Value, ValueType};
+use etw_types::{EventRecord, ExtType, FileTime, Guid};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Templates that are kept; only a hostile trace has more shapes of events.
+const TEMPLATE_LIMIT: usize = 4096;
+
+/// Windows' code for an event whose template was not found.
+const ERROR_NO_TEMPLATE: u32 = 15_003;
+
+/// The facts of a record that its event does not have.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordFacts<'a> {
+    /// The number that the log gives the record.
+    pub id: u64,
+    /// When the event was written.
+    pub time: FileTime,
+    /// Name of the channel, if the event's schema has none.
+    pub channel: &'a str,
+    /// Name of the computer.
+    pub computer: &'a str,
+}
+
+/// Makes records of events.
+#[derive(Debug, Default)]
+pub struct RecordBuilder {
+    systems: HashMap<String, Arc<Template>>,
+    data: HashMap<Vec<u8>, Arc<Template>>,
+    /// Bytes of the record's values.
+    values: Values,
+}
+
+impl RecordBuilder {
+    /// A builder without templates.
+    pub fn new() -> RecordBuilder {
+        RecordBuilder::default()
+    }
+
+    /// Makes the record of an event and gives it to `then`.
+    pub fn build<R>(
+        &mut self,
+        event: &EventRecord<'_>,
+        decoded: &Decoded<'_>,
+        facts: RecordFacts<'_>,
+        then: impl FnOnce(&Fragment<'_>) -> R,
+    ) -> R {
+        let mut values = std::mem::take(&mut self.values);
+        values.clear();
+        let shape = Shape::of(event, decoded, &mut values);
+        let data = self.data_template(event, decoded, &shape);
+        let body = Body { template: &data, values: &values };
+        let result = self.finish(event, decoded, facts, body, then);
+        self.values = values;
+        result
+    }
+
+    /// As [`build`](RecordBuilder::build), for an event whose fields do not fit a record: with as much of its payload as
+    /// fits, and without its fields.
+    pub fn build_cut<R>(
+        &mut self,
+        event: &EventRecord<'_>,
+        decoded: &Decoded<'_>,
+        facts: RecordFacts<'_>,
+        then: impl FnOnce(&Fragment<'_>) -> R,
+    ) -> R {
+        let mut cut = *event;
+        cut.payload = &event.payload[..event.payload.len().min(0x7000)];
+        let mut values = std::mem::take(&mut self.values);
+        values.clear();
+        values.push_bytes(ValueType::BINARY, cut.payload);
+        let data = self.data_template(event, decoded, &Shape::undecoded());
+        let body = Body { template: &data, values: &values };
+        let result = self.finish(&cut, decoded, facts, body, then);
+        self.values = values;
+        result
+    }
+
+    fn finish<R>(
+        &mut self,
+        event: &EventRecord<'_>,
+        decoded: &Decoded<'_>,
+        facts: RecordFacts<'_>,
+        body: Body<'_>,
+        then: impl FnOnce(&Fragment<'_>) -> R,
+    ) -> R {
+        let log = event.log_item();
+        let computer = log.map_or(facts.computer, |log| log.computer);
+        let schema_channel = decoded.names().and_then(|names| names.channel.as_deref());
+        let channel = log.map(|log| log.channel).or(schema_channel).unwrap_or(facts.channel);
+        let provider_name = provider_name(event, decoded);
+        let mut system = Values::default();
+        let descriptor = &event.descriptor;
+        system.push_bytes(ValueType::UINT8, &[descriptor.level.0]);
+        system.push_bytes(ValueType::UINT8, &[descriptor.opcode.0]);
+        system.push_bytes(ValueType::UINT16, &descriptor.task.to_le_bytes());
+        system.push_bytes(ValueType::UINT16, &descriptor.id.to_le_bytes());
+        system.push_null();
+        system.push_bytes(ValueType::HEX64, &descriptor.keyword.0.to_le_bytes());
+        system.push_bytes(ValueType::FILETIME, &facts.time.0.to_le_bytes());
+        system.push_guid(Some(event.activity_id).filter(|id| !id.is_zero()));
+        system.push_bytes(ValueType::UINT32, &event.process_id.unwrap_or(0).to_le_bytes());
+        system.push_bytes(ValueType::UINT32, &event.thread_id.unwrap_or(0).to_le_bytes());
+        // A record of another log keeps its number, as in logs that Windows exports.
+        let id = log.map_or(facts.id, |log| log.record_id);
+        system.push_bytes(ValueType::UINT64, &id.to_le_bytes());
+        system.push_bytes(ValueType::UINT8, &[descriptor.version]);
+        match event.extended.find(ExtType::SID) {
+            Some(sid) if sid.len() >= 8 => system.push_bytes(ValueType::SID, sid),
+            _ => system.push_null(),
+        }
+        system.push_guid(event.related_activity_id());
+        system.push_text(&provider_name);
+        system.push_guid(event.provider.filter(|guid| !guid.is_zero()));
+        system.push_text(channel);
+        let instance = Instance {
+            template: body.template.clone(),
+            arguments: body.values.arguments().collect(),
+            has_header: true,
+        };
+        let mut arguments: Vec<Argument<'_>> = system.arguments().collect();
+        arguments.push(Argument::Fragment(Box::new(Fragment::Instance(instance))));
+        let template = self.system_template(computer);
+        then(&Fragment::Instance(Instance { template, arguments, has_header: true }))
+    }
+
+    fn system_template(&mut self, computer: &str) -> Arc<Template> {
+        if let Some(known) = self.systems.get(computer) {
+            return known.clone();
+        }
+        if self.systems.len() >= TEMPLATE_LIMIT {
+            self.systems.clear();
+        }
+        let guid = Guid::from_name(&format!("openetw/System/{computer}"));
+        let template = Arc::new(Template::new(guid, vec![event_element(computer)]));
+        self.systems.insert(computer.to_owned(), template.clone());
+        template
+    }
+
+    fn data_template(
+        &mut self,
+        event: &EventRecord<'_>,
+        decoded: &Decoded<'_>,
+        shape: &Shape,
+    ) -> Arc<Template> {
+        let mut key = shape.key().to_vec();
+        key.extend_from_slice(&event.provider.unwrap_or_default().0);
+        if let Some(known) = self.data.get(&key) {
+            return known.clone();
+        }
+        if self.data.len() >= TEMPLATE_LIMIT {
+            self.data.clear();
+        }
+        let nodes = match shape.is_undecoded() {
+            true => vec![error_element(decoded)],
+            false => vec![data_element(shape)],
+        };
+        let template = Arc::new(Template::new(guid_of(&key), nodes));
+        self.data.insert(key, template.clone());
+        template
+    }
+}
+
+/// The data of a record.
+struct Body<'b> {
+    template: &'b Arc<Template>,
+    values: &'b Values,
+}
+
+/// The provider's name, or what stands for it.
+fn provider_name(event: &EventRecord<'_>, decoded: &Decoded<'_>) -> String {
+    let class = || event.hook.and_then(|hook| hook.class_name()).map(str::to_owned);
+    let name = decoded.provider_name().map(|name| name.into_owned());
+    name.or_else(class)
+        .or_else(|| event.provider.map(|guid| format!("{{{guid}}}")))
+        .unwrap_or_else(|| event.header.name().to_owned())
+}
+
+/// Two different hashes of the shape: equal templates have equal GUIDs in every file.
+fn guid_of(key: &[u8]) -> Guid {
+    let hash = |seed: u64| {
+        key.iter().fold(seed, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(5)
+        })
+    };
+    let (one, other) = (hash(0xcbf2_9ce4_8422_2325), hash(0x6c62_272e_07bb_0142));
+    Guid::from_u128(u128::from(one) << 64 | u128::from(other))
+}
+
+fn substitution(index: u16, value_type: ValueType, is_optional: bool) -> Node {
+    Node::Substitution(Substitution { index, is_optional, value_type })
+}
+
+fn element(name: &str, attributes: Vec<Attribute>, children: Vec<Node>) -> Element {
+    let is_empty = children.is_empty();
+    Element { name: name.into(), dependency: None, attributes, children, is_empty }
+}
+
+fn attribute(name: &str, value: Node) -> Attribute {
+    Attribute { name: name.into(), value: vec![value] }
+}
+
+/// Windows' `Event` element: the substitutions of its `System` have Windows' numbers, and the last is the data.
+fn event_element(computer: &str) -> Node {
+    let optional = |index, value_type| substitution(index, value_type, true);
+    let leaf = |name: &str, index, value_type| {
+        let mut leaf = element(name, Vec::new(), vec![optional(index, value_type)]);
+        leaf.dependency = Some(index);
+        Node::Element(leaf)
+    };
+    let with = |name: &str, attributes| Node::Element(element(name, attributes, Vec::new()));
+    let qualifiers = attribute("Qualifiers", optional(4, ValueType::UINT16));
+    let mut event_id = element("EventID", vec![qualifiers], vec![optional(3, ValueType::UINT16)]);
+    event_id.dependency = Some(3);
+    let name = attribute("Name", optional(14, ValueType::STRING));
+    let guid = attribute("Guid", optional(15, ValueType::GUID));
+    let created = attribute("SystemTime", optional(6, ValueType::FILETIME));
+    let activity = attribute("ActivityID", optional(7, ValueType::GUID));
+    let related = attribute("RelatedActivityID", optional(13, ValueType::GUID));
+    let process = attribute("ProcessID", optional(8, ValueType::UINT32));
+    let thread = attribute("ThreadID", optional(9, ValueType::UINT32));
+    let user = attribute("UserID", optional(12, ValueType::SID));
+    let system = vec![
+        with("Provider", vec![name, guid]),
+        Node::Element(event_id),
+        leaf("Version", 11, ValueType::UINT8),
+        leaf("Level", 0, ValueType::UINT8),
+        leaf("Task", 2, ValueType::UINT16),
+        leaf("Opcode", 1, ValueType::UINT8),
+        leaf("Keywords", 5, ValueType::HEX64),
+        with("TimeCreated", vec![created]),
+        leaf("EventRecordID", 10, ValueType::UINT64),
+        with("Correlation", vec![activity, related]),
+        with("Execution", vec![process, thread]),
+        leaf("Channel", 16, ValueType::STRING),
+        Node::Element(element("Computer", Vec::new(), vec![Node::Text(computer.to_owned())])),
+        with("Security", vec![user]),
+    ];
+    let namespace = Node::Text("http://schemas.microsoft.com/win/2004/08/events/event".to_owned());
+    let children = vec![
+        Node::Element(element("System", Vec::new(), system)),
+        optional(17, ValueType::FRAGMENT),
+    ];
+    Node::Element(element("Event", vec![attribute("xmlns", namespace)], children))
+}
+
+fn data_element(shape: &Shape) -> Node {
+    let mut index = 0;
+    let children = shape.leaves().iter().map(|leaf| leaf_node(leaf, &mut index)).collect();
+    let mut data = element("EventData", Vec::new(), children);
+    data.is_empty = false;
+    Node::Element(data)
+}
+
+fn leaf_node(leaf: &Leaf, index: &mut u16) -> Node {
+    let name = attribute("Name", Node::Text(leaf.name().to_owned()));
+    match leaf {
+        Leaf::Value { value_type, .. } => {
+            let value = substitution(*index, *value_type, false);
+            *index += 1;
+            Node::Element(element("Data", vec![name], vec![value]))
+        }
+        Leaf::Struct { members, .. } => {
+            let members = members.iter().map(|member| leaf_node(member, index)).collect();
+            Node::Element(element("ComplexData", vec![name], members))
+        }
+    }
+}
+
+/// The payload of an event without a schema.
+fn error_element(decoded: &Decoded<'_>) -> Node {
+    let text =
+        |name: &str, text: String| Node::Element(element(name, Vec::new(), vec![Node::Text(text)]));
+    let reason = decoded.reason_text().unwrap_or_default().into_owned();
+    let payload = substitution(0, ValueType::BINARY, false);
+    let children = vec![
+        text("ErrorCode", ERROR_NO_TEMPLATE.to_string()),
+        text("DataItemName", reason),
+        Node::Element(element("EventPayload", Vec::new(), vec![payload])),
+    ];
+    Node::Element(element("ProcessingErrorData", Vec::new(), children))
+}
+
+impl Values {
+    fn arguments(&self) -> impl Iterator<Item = Argument<'_>> {
+        self.iter().map(|(value_type, bytes)| Argument::Value(Value { value_type, bytes }))
+    }
+}
