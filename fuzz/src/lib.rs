@@ -4,6 +4,7 @@
 
 pub mod decode;
 pub mod etl;
+pub mod eventlog;
 pub mod evtx;
 pub mod host;
 pub mod mc;

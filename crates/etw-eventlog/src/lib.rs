@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`trace`] | an `.evtx` file opened as a trace |
 //! | [`translate`] | one record of a log as an event |
+//! | [`kept_log`] | the log that a session's host appends to |
 //! | [`record`] | one event as a record of a log |
 //!
 //! ```no_run
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod kept_log;
 pub mod record;
 mod shape;
 pub mod trace;

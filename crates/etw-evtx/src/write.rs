@@ -4,4 +4,4 @@ pub mod chunk;
 pub mod log;
 
 pub use chunk::ChunkWriter;
-pub use log::{LogWriter, Retention};
+pub use log::{LogWriter, Mark, Retention, Saved};

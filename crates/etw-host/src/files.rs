@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use etw_etl::write::compress_buffer;
 use etw_types::BufferHeader;
 
+use crate::buffer_log::{self, BufferLog};
 use crate::facts::{SessionFacts, file_name};
 use crate::output_file::{OutFile, Piece, write_at};
 
@@ -31,6 +32,8 @@ pub struct Files {
     /// The number of the first file in places.
     first: u32,
     current: Option<Current>,
+    /// The event log that the session's file is.
+    log: Option<Box<dyn BufferLog>>,
     is_compressed: bool,
     /// A compressed buffer, before it is written.
     scratch: Vec<u8>,
@@ -73,6 +76,7 @@ impl Files {
             preallocate,
             first: 1,
             current: None,
+            log: None,
             is_compressed,
             scratch: Vec::new(),
         }
@@ -168,6 +172,10 @@ impl Files {
 
     fn open(&mut self, number: u32, fresh: bool) -> io::Result<()> {
         let path = self.name(number);
+        self.log = buffer_log::open(&path, &self.facts)?;
+        if self.log.is_some() {
+            return Ok(());
+        }
         let file = OutFile::open(&path, fresh)?;
         if fresh && self.preallocate > 0 {
             preallocate(file.file(), self.preallocate)?;
@@ -209,6 +217,15 @@ impl Files {
         closing: Closing,
         in_a_hurry: bool,
     ) -> io::Result<()> {
+        if let Some(log) = &mut self.log {
+            for piece in pieces {
+                self.scratch.clear();
+                self.scratch.extend_from_slice(piece.header);
+                self.scratch.extend_from_slice(&piece.bytes[piece.header.len()..]);
+                log.store(&self.scratch)?;
+            }
+            return Ok(());
+        }
         if self.current.as_ref().is_none_or(|current| current.number != number) {
             if self.current.is_some() {
                 self.finish(closing)?;
@@ -311,6 +328,9 @@ impl Files {
     /// Those of the system. `NotFound`: the file's name leads to another file now, or to none. `InvalidData`: another process
     /// has cut the file; the header counts the lost buffers.
     pub fn finish(&mut self, closing: Closing) -> io::Result<()> {
+        if let Some(log) = &mut self.log {
+            return log.finish();
+        }
         let closed = self.close_holes();
         self.write_header(closing)?;
         if let Some(current) = &self.current {

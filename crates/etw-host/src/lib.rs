@@ -16,6 +16,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod append_error;
+pub mod buffer_log;
 pub mod clock;
 pub mod engine;
 mod event_count;

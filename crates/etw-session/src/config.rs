@@ -1,6 +1,6 @@
 //! The description of a session, and every rule of ETW that it must keep.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use etw_types::Guid;
@@ -81,6 +81,11 @@ impl Default for SessionConfig {
             system: None,
         }
     }
+}
+
+/// Whether a session's file is an event log, by its name.
+pub fn is_event_log(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("evtx"))
 }
 
 /// The events of the system that a session records.
@@ -286,7 +291,31 @@ impl SessionConfig {
                 return Err(ConfigError::NotCompressible { mode });
             }
         }
-        Ok(())
+        self.validate_event_log()
+    }
+
+    /// The rules about an event log in place of a file: it has chunks of its own, and no end.
+    fn validate_event_log(&self) -> Result<(), ConfigError> {
+        if !self.is_event_log() {
+            return Ok(());
+        }
+        let unfit = |option| Err(ConfigError::EventLog { option });
+        match self.mode {
+            LogMode::Sequential { max_size: Some(_) } => unfit(ConfigOption::MaxSize),
+            LogMode::Sequential { max_size: None } if self.compressed => {
+                unfit(ConfigOption::Compressed)
+            }
+            LogMode::Sequential { max_size: None } if self.system.is_some() => {
+                unfit(ConfigOption::System)
+            }
+            LogMode::Sequential { max_size: None } => Ok(()),
+            _ => unfit(ConfigOption::LogMode),
+        }
+    }
+
+    /// Whether the session's file is an event log.
+    pub fn is_event_log(&self) -> bool {
+        self.file.as_deref().is_some_and(is_event_log)
     }
 
     /// The further rule of a host in another process: its working directory is not the controller's.

@@ -141,6 +141,11 @@ pub enum ConfigError {
         /// The log mode.
         mode: FileMode,
     },
+    /// A session whose file is an event log cannot have an option.
+    EventLog {
+        /// The option that is set.
+        option: ConfigOption,
+    },
     /// A file that is appended to is in system time.
     AppendClock {
         /// The name of the session's clock.
@@ -185,7 +190,8 @@ impl ConfigError {
             ConfigError::MaxSizeMissing { option, .. }
             | ConfigError::Exclusive { option, .. }
             | ConfigError::ExcludedByMode { option, .. }
-            | ConfigError::Needs { option, .. } => *option,
+            | ConfigError::Needs { option, .. }
+            | ConfigError::EventLog { option } => *option,
             ConfigError::NotCompressible { .. } => ConfigOption::Compressed,
             ConfigError::AppendClock { .. } | ConfigError::Clock { .. } => ConfigOption::Clock,
             ConfigError::NoProvider
@@ -252,6 +258,9 @@ impl fmt::Display for ConfigError {
                 write!(f, "log mode {mode} excludes {option}")
             }
             ConfigError::Needs { option, needs } => write!(f, "{option} needs a {needs}"),
+            ConfigError::EventLog { option } => {
+                write!(f, "an event log (.evtx) excludes {option}; an .etl file can have it")
+            }
             ConfigError::NotCompressible { mode } => write!(
                 f,
                 "log mode {mode} cannot be compressed: compression needs a sequential file without a maximum size"

@@ -71,7 +71,9 @@ mod slice;
 pub mod state;
 
 pub use buffer::{FullBuffer, Place};
-pub use config::{Enablement, MAX_BUFFER_MEMORY, SessionClock, SessionConfig, SystemConfig};
+pub use config::{
+    Enablement, MAX_BUFFER_MEMORY, SessionClock, SessionConfig, SystemConfig, is_event_log,
+};
 pub use config_error::{ConfigError, ConfigOption};
 pub use enable::{EnableInfo, EnableProperties, Filters};
 pub use etw_types::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};

@@ -15,6 +15,7 @@ use etw_wire::runtime_directory::Directory;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::asker::Asker;
+use crate::event_log;
 use crate::host_options::HostOptions;
 use crate::host_thread::HostThread;
 use crate::keeper_protocol::{self, ENDING, Entries, KeeperLink, STARTS};
@@ -119,6 +120,7 @@ impl Host {
         entries: Entries,
     ) -> io::Result<Host> {
         raise_descriptor_limit();
+        event_log::enable();
         // Without it, programs wait less long for answers.
         let word = Directory::open(&options.directory).and_then(|directory| directory.word()).ok();
         let mailbox = Arc::new(Mailbox::new(Bell::new(Arc::new(bell))?, word));

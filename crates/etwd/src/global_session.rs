@@ -22,6 +22,7 @@ use etw_wire::requests::{Response, StartRequest};
 
 use crate::asker::{Asker, Connection, done};
 use crate::consumer::Consumer;
+use crate::event_log;
 use crate::kept_state::{Ending, KeptFile};
 use crate::name_request::NameRequest;
 use crate::program::Registered;
@@ -103,7 +104,8 @@ impl GlobalSession {
         raw: RawClock,
         batch: u64,
     ) -> Result<(Hosted, BufferedSession), Response> {
-        let StartRequest { config, leased } = start;
+        let StartRequest { mut config, leased } = start;
+        event_log::adapt(&mut config);
         config.validate_path().map_err(|error| config_error(&error))?;
         let Prepared { facts, host } =
             setup::prepare(&config, raw, slot as u16 + 1).map_err(|error| start_error(&error))?;

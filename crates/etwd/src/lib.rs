@@ -17,6 +17,7 @@
 
 mod asker;
 mod consumer;
+mod event_log;
 mod global_host;
 mod global_session;
 mod host_options;

@@ -1,3 +1,5 @@
-//! Event logs as traces.
+//! Event logs as traces, events in event logs.
 
+mod kept_log;
+mod replay;
 mod trace;

@@ -17,7 +17,7 @@ use crate::tree::{Argument, Element, Fragment, Instance, Node, Template};
 use crate::value::ValueType;
 
 /// A chunk to which records are added.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ChunkWriter {
     bytes: Vec<u8>,
     names: HashMap<String, u32>,

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use etw_types::FileTime;
+use etw_types::{FileTime, le};
 
 use crate::layout::{
     CHUNK_SIZE, ChunkHeader, FILE_DIRTY, FILE_FULL, FILE_HEADER_SIZE, FIRST_RECORD, FileHeader,
@@ -26,6 +26,57 @@ pub enum Retention {
     Overwrite,
     /// New records are refused with [`Error::Full`], and the header says that the log is full.
     Keep,
+}
+
+/// A note of a log's writer in the unused part of the file's header: the last thing that it was about to append. Readers ignore
+/// it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Identifies the writer.
+    pub owner: u64,
+    /// A number of the writer's own, which rises.
+    pub sequence: i64,
+    /// Id of the first record that the writer was about to append.
+    pub first_id: u64,
+}
+
+/// Offset of the mark in the file's header, which has nothing but zeros there.
+const MARK: usize = 1024;
+const MARK_SIGNATURE: &[u8; 8] = b"openetw\0";
+/// ```text
+/// 0 signature   8 u64 owner   16 i64 sequence   24 u64 first id   32 u32 CRC-32 of the bytes before
+/// ```
+const MARK_SIZE: usize = 36;
+
+impl Mark {
+    fn to_bytes(self) -> [u8; MARK_SIZE] {
+        let mut bytes = [0; MARK_SIZE];
+        bytes[..8].copy_from_slice(MARK_SIGNATURE);
+        bytes[8..16].copy_from_slice(&self.owner.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.first_id.to_le_bytes());
+        let checksum = crc32fast::hash(&bytes[..32]);
+        bytes[32..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn read(bytes: &[u8; MARK_SIZE]) -> Option<Mark> {
+        let is_sound = bytes.starts_with(MARK_SIGNATURE)
+            && le::u32(bytes, 32) == Some(crc32fast::hash(&bytes[..32]));
+        is_sound.then_some(Mark {
+            owner: le::u64(bytes, 8)?,
+            sequence: le::i64(bytes, 16)?,
+            first_id: le::u64(bytes, 24)?,
+        })
+    }
+}
+
+/// The state of a writer, to return to when records could not be stored.
+#[derive(Debug)]
+pub struct Saved {
+    current: u64,
+    chunk: ChunkWriter,
+    next_id: u64,
 }
 
 /// A log that is open for writing. Nobody else may write to it.
@@ -46,6 +97,7 @@ pub struct LogWriter {
     is_full: bool,
     /// Records overwritten since the writer was opened.
     overwritten: u64,
+    mark: Option<Mark>,
 }
 
 impl LogWriter {
@@ -83,6 +135,7 @@ impl LogWriter {
             next_id: 1,
             is_full: false,
             overwritten: 0,
+            mark: None,
             file,
         };
         match writer.file.metadata()?.len() {
@@ -95,6 +148,12 @@ impl LogWriter {
 
     /// Continues a log: reads the chunk with the newest records, and appends to it.
     fn recover(&mut self, log: &Log) -> Result<(), Error> {
+        let mut mark = [0; MARK_SIZE];
+        self.file.seek(SeekFrom::Start(MARK as u64))?;
+        // A file that is shorter has no mark.
+        if self.file.read_exact(&mut mark).is_ok() {
+            self.mark = Mark::read(&mark);
+        }
         let size = self.file.metadata()?.len();
         let chunks = size.saturating_sub(FILE_HEADER_SIZE as u64) / CHUNK_SIZE as u64;
         self.chunks = chunks.max(1);
@@ -145,19 +204,72 @@ impl LogWriter {
     /// Adds a record and gives its id. When this returns, every reader of the file finds it.
     ///
     /// # Errors
-    /// [`Error::Full`]; [`Error::DoesNotFit`]; [`Error::Io`]: the record is not in the log, and may be added again.
+    /// [`Error::Full`]; [`Error::DoesNotFit`]: the record is not in the log. [`Error::Io`]: it may not be in the file yet; the
+    /// next record, or [`sync`](LogWriter::sync), writes it.
     pub fn push(&mut self, time: FileTime, fragment: &Fragment<'_>) -> Result<u64, Error> {
+        let id = self.append(time, fragment)?;
+        self.sync()?;
+        Ok(id)
+    }
+
+    /// Adds a record and gives its id. Readers find it after [`sync`](LogWriter::sync), or when its chunk is full.
+    ///
+    /// # Errors
+    /// [`Error::Full`]; [`Error::DoesNotFit`]; [`Error::Io`]: the record is not in the log, and may be added again.
+    pub fn append(&mut self, time: FileTime, fragment: &Fragment<'_>) -> Result<u64, Error> {
         if self.is_full {
             return Err(Error::Full);
         }
         let id = self.next_id;
         if !self.chunk.push(id, time, fragment)? {
+            self.sync()?;
             self.advance()?;
             self.chunk.push(id, time, fragment)?;
         }
-        self.sync_chunk()?;
         self.next_id += 1;
         Ok(id)
+    }
+
+    /// Writes the records that were added.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the records are kept, and the next call writes them.
+    pub fn sync(&mut self) -> Result<(), Error> {
+        match self.written < self.chunk.size() && !self.chunk.is_empty() {
+            true => self.sync_chunk(),
+            false => Ok(()),
+        }
+    }
+
+    /// The state before records are added that are wanted together.
+    pub fn save(&self) -> Saved {
+        Saved { current: self.current, chunk: self.chunk.clone(), next_id: self.next_id }
+    }
+
+    /// Drops the records that were added since `saved` and could not be written. Records that filled a chunk stay.
+    pub fn restore(&mut self, saved: Saved) {
+        if self.current == saved.current {
+            (self.chunk, self.next_id) = (saved.chunk, saved.next_id);
+        } else if self.written == 0 && !self.chunk.is_empty() {
+            self.next_id = self.chunk.first_id();
+            self.chunk = ChunkWriter::new();
+        }
+        self.written = self.written.min(self.chunk.size());
+    }
+
+    /// The mark of the last writer.
+    pub fn mark(&self) -> Option<Mark> {
+        self.mark
+    }
+
+    /// Sets the mark. A process that is killed afterwards does not lose it.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn set_mark(&mut self, mark: Mark) -> Result<(), Error> {
+        self.put(MARK as u64, &mark.to_bytes())?;
+        self.mark = Some(mark);
+        Ok(())
     }
 
     /// Begins the next chunk.
@@ -222,7 +334,11 @@ impl LogWriter {
             flags,
             is_sound: true,
         };
-        Ok(self.put(0, &header.to_bytes())?)
+        let mut bytes = header.to_bytes();
+        if let Some(mark) = self.mark {
+            bytes[MARK..MARK + MARK_SIZE].copy_from_slice(&mark.to_bytes());
+        }
+        Ok(self.put(0, &bytes)?)
     }
 
     /// Closes the log: the header becomes true and the file is on the disk.
@@ -230,6 +346,7 @@ impl LogWriter {
     /// # Errors
     /// [`Error::Io`]. A log that was not closed is read all the same, and recovered when it is opened again.
     pub fn close(mut self) -> Result<(), Error> {
+        self.sync()?;
         self.put_header(if self.is_full { FILE_FULL } else { 0 })?;
         self.file.sync_all()?;
         Ok(())

@@ -8,6 +8,7 @@ mod controllers;
 mod daemon;
 mod delivery;
 mod eight_session_limit;
+mod event_logs;
 mod hostile_input;
 mod interrupted_requests;
 mod killed_programs;

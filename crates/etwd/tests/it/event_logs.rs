@@ -1,0 +1,113 @@
+//! Sessions whose file is an event log (`.evtx`).
+
+use std::path::{Path, PathBuf};
+
+use etw_evtx::Log;
+use etw_evtx::fields::FieldContent;
+use etw_evtx::value::Scalar;
+use etw_session::{Enablement, LogMode, SessionConfig};
+use etw_types::Status;
+use etw_wire::requests::{Request, Response};
+
+use crate::daemon::Daemon;
+use crate::rig::*;
+
+fn request(name: &str, file: &Path) -> Request {
+    Request::start(SessionConfig {
+        name: name.to_owned(),
+        file: Some(file.to_owned()),
+        buffer_size: 8192,
+        enable: vec![Enablement::new(provider(), all())],
+        ..SessionConfig::default()
+    })
+}
+
+/// The events of the tests' provider in a log, whose records have rising ids without a gap.
+fn logged(path: &Path) -> Vec<Counted> {
+    let log = Log::open(path).unwrap();
+    let mut records = log.records();
+    let mut counted = Vec::new();
+    let mut id = 0;
+    while let Some(record) = records.next().unwrap() {
+        id += 1;
+        assert_eq!((record.id(), record.system().record_id()), (id, Some(id)));
+        assert_eq!(record.system().provider(), Some(provider()));
+        let mut bytes = Vec::new();
+        for field in record.fields().unwrap() {
+            let FieldContent::Value(value) = field.content else { continue };
+            match value.scalar() {
+                // The payload of an event without a schema.
+                Some(Scalar::Binary(payload)) => bytes.extend_from_slice(payload),
+                Some(Scalar::Unsigned(number)) => bytes.extend_from_slice(&number.to_le_bytes()),
+                _ => {}
+            }
+        }
+        let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+        counted.push(Counted {
+            process: record.system().process_id().unwrap(),
+            thread: number(0),
+            number: number(8),
+        });
+    }
+    assert_eq!(records.damage(), []);
+    counted
+}
+
+/// OV-22: a session with an event log stores its events as records.
+#[test]
+fn a_session_keeps_its_events_in_an_event_log() {
+    let rig = Rig::new();
+    let file = rig.file("kept.evtx");
+    rig.session(request("kept", &file));
+    rig.program("count", &[1000, 0]).end();
+    let status = rig.stop("kept");
+    assert_eq!((status.stored, status.lost), (1000, 0), "{status:?}");
+    assert_eq!(contiguous(&logged(&file)).into_values().collect::<Vec<_>>(), [1000]);
+    assert!(!Log::open(&file).unwrap().is_dirty());
+    // A later session appends, and record ids rise.
+    rig.session(request("kept", &file));
+    rig.program("count", &[500, 0]).end();
+    rig.stop("kept");
+    let counts: Vec<u64> = contiguous(&logged(&file)).into_values().collect();
+    assert_eq!(counts.iter().sum::<u64>(), 1500);
+}
+
+/// OV-22, P3: every event is a record once, also if workers are killed while they store buffers.
+#[test]
+fn kill_9_of_the_worker_loses_and_repeats_no_record() {
+    let kills = std::env::var("ETW_KILLS").map_or(4, |kills| kills.parse().unwrap());
+    let daemon = Daemon::new();
+    let file = daemon.rig.file("killed.evtx");
+    assert!(matches!(daemon.ask(&request("killed", &file)), Response::Session(_)));
+    for _ in 0..kills {
+        let mut program = daemon.rig.program("linger", &[20_000]);
+        program.expect("written");
+        daemon.kill_worker();
+        program.kill();
+    }
+    let status = daemon.stop("killed");
+    let logged = logged(&file);
+    assert_eq!(logged.len() as u64, status.stored, "{status:?}");
+    contiguous(&logged);
+    daemon.end();
+}
+
+#[test]
+fn an_event_log_excludes_options_of_trace_files() {
+    let rig = Rig::new();
+    let file = rig.file("unfit.evtx");
+    for config in [
+        SessionConfig { mode: LogMode::Circular { max_size: 1 << 20 }, ..SessionConfig::default() },
+        SessionConfig { compressed: true, ..SessionConfig::default() },
+    ] {
+        let config = SessionConfig { name: "unfit".into(), file: Some(file.clone()), ..config };
+        let status = rig.refused(Request::start(config));
+        assert_eq!(status, Status::ERROR_INVALID_PARAMETER.0);
+    }
+    assert!(!file.exists());
+    // A file that is no event log stays as it is.
+    let other: PathBuf = rig.file("other.evtx");
+    std::fs::write(&other, "text").unwrap();
+    rig.refused(request("other", &other));
+    assert_eq!(std::fs::read(&other).unwrap(), b"text");
+}
