@@ -165,7 +165,16 @@ impl SessionClock {
         }
     }
 
-    /// The clock of a `ClientContext`; 0 is the performance counter.
+    /// The clock of a session that names none: a file that is appended to is in system time.
+    pub const fn default_of(mode: LogMode) -> SessionClock {
+        match mode {
+            LogMode::Append => SessionClock::System,
+            _ => SessionClock::Qpc,
+        }
+    }
+
+    /// The clock of a `ClientContext`; 0 is the performance counter. For a session that starts, 0 is
+    /// [`default_of`](Self::default_of) its mode.
     ///
     /// # Errors
     /// `Clock` for other numbers.
@@ -282,6 +291,10 @@ impl SessionConfig {
                 Some(_) => {}
             }
         }
+        // Times of the other clocks count from the start of the machine or of the session.
+        if self.mode == LogMode::Append && self.clock != SessionClock::System {
+            return Err(ConfigError::AppendClock { clock: self.clock.name() });
+        }
         if self.compressed {
             let option = ConfigOption::Compressed;
             if self.file.is_none() {
@@ -326,19 +339,6 @@ impl SessionConfig {
         match &self.file {
             Some(path) if !path.is_absolute() => {
                 Err(ConfigError::RelativePath { path: path.clone() })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The further rule of commands that set a clock on purpose: a host could append to the file only once.
-    ///
-    /// # Errors
-    /// `AppendClock`.
-    pub fn validate_append_clock(&self) -> Result<(), ConfigError> {
-        match (self.mode, self.clock) {
-            (LogMode::Append, SessionClock::Qpc | SessionClock::Cycles) => {
-                Err(ConfigError::AppendClock { clock: self.clock.name() })
             }
             _ => Ok(()),
         }

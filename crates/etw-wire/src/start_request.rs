@@ -44,6 +44,7 @@ pub struct StartJson {
     buffer_size: u32,
     buffers: u32,
     flush_timer_ms: Option<u32>,
+    /// 0: the default of the log mode.
     clock: u32,
     no_per_processor: bool,
     independent: bool,
@@ -56,7 +57,10 @@ pub struct StartJson {
 
 impl Default for StartJson {
     fn default() -> StartJson {
-        StartRequest::default().into()
+        let mut json = StartJson::from(StartRequest::default());
+        // The default of the log mode, which may differ.
+        json.clock = 0;
+        json
     }
 }
 
@@ -120,6 +124,9 @@ impl TryFrom<StartJson> for StartRequest {
             system: json.system,
         };
         config.set_log_mode(json.buffering, json.mode, json.max_size)?;
+        if json.clock == 0 {
+            config.clock = SessionClock::default_of(config.mode);
+        }
         Ok(StartRequest { config, leased: json.leased })
     }
 }
@@ -182,6 +189,8 @@ mod tests {
         };
         assert_eq!(request, expected.into());
         assert_eq!(read(r#"{"clock":0}"#).unwrap(), StartRequest::default());
+        let append = read(r#"{"file":"/a.etl","mode":"append"}"#).unwrap();
+        assert_eq!(append.config.clock, SessionClock::System);
     }
 
     #[test]

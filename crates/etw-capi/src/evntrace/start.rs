@@ -112,6 +112,9 @@ pub fn config_of(name: &str, properties: &Properties) -> Result<SessionConfig, S
     };
     let max_size = (max_size > 0).then_some(max_size);
     config.set_log_file_mode(mode, max_size).map_err(|error| error.status())?;
+    if raw.clock == 0 {
+        config.clock = SessionClock::default_of(config.mode);
+    }
     Ok(config)
 }
 

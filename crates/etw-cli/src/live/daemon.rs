@@ -26,7 +26,7 @@ The file of sessions is a JSON object: {\"sessions\": [{...}, ...]}. The keys of
   buffer_size       bytes of a buffer; default: 65536
   buffers           number of buffers; default: 64
   flush_timer_ms    store partly filled buffers after so many milliseconds
-  clock             1 performance counter, 2 system time, 3 cycles; default: 1
+  clock             1 performance counter, 2 system time, 3 cycles; default: 1, for append 2
   leased            has no effect in this file
   enable            providers: [[\"NAME\", {\"wanted\": {\"level\": 4, \"any\": 0, \"all\": 0}}], ...];
                     a GUID, a name, or *Name; properties and filters as etw session query --json shows them

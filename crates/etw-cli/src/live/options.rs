@@ -96,10 +96,10 @@ pub struct SessionOptions {
     /// Store partly filled buffers after this time: 500ms, 1s
     #[arg(long, value_name = "TIME", value_parser = milliseconds)]
     pub flush_timer: Option<u32>,
-    /// Clock of the timestamps
-    #[arg(long, default_value = "qpc",
+    /// Clock of the timestamps; default: qpc, with --mode append system
+    #[arg(long,
           value_parser = values(&SessionClock::ALL, SessionClock::name, SessionClock::description))]
-    pub clock: SessionClock,
+    pub clock: Option<SessionClock>,
     /// One stream of buffers for all processors
     #[arg(long)]
     pub no_per_processor: bool,
@@ -124,13 +124,13 @@ impl SessionOptions {
             buffer_size,
             buffer_count: self.buffers,
             flush_timer: self.flush_timer.map(|ms| Duration::from_millis(ms.into())),
-            clock: self.clock,
             per_processor: !self.no_per_processor,
             independent: self.independent,
             secure: self.secure,
             ..SessionConfig::default()
         };
         config.set_log_mode(false, self.mode, self.max_size).map_err(Failure::new)?;
+        config.clock = self.clock.unwrap_or(SessionClock::default_of(config.mode));
         Ok(config)
     }
 

@@ -414,10 +414,13 @@ fn an_option_that_has_no_effect_is_named() {
         assert_eq!(error, ConfigError::Needs { option, needs: ConfigOption::File });
     }
     let append = SessionConfig { mode: LogMode::Append, ..named() };
-    let error = append.validate_append_clock().unwrap_err();
-    assert_eq!(error.option(), ConfigOption::Clock);
-    let append = SessionConfig { clock: SessionClock::System, ..append };
-    assert_eq!(append.validate_append_clock(), Ok(()));
+    let append = SessionConfig { file: Some("/a.etl".into()), ..append };
+    for clock in [SessionClock::Qpc, SessionClock::Cycles] {
+        let error = SessionConfig { clock, ..append.clone() }.validate().unwrap_err();
+        assert_eq!(error.option(), ConfigOption::Clock);
+    }
+    let append = SessionConfig { clock: SessionClock::default_of(LogMode::Append), ..append };
+    assert_eq!(append.validate(), Ok(()));
 }
 
 fn named() -> SessionConfig {

@@ -80,20 +80,16 @@ impl Setup {
             (_, Some(max)) => max,
             (min, None) => min.unwrap_or(0).max(BUFFERS),
         };
-        let default_clock = match mode {
-            LogMode::Append => SessionClock::System,
-            _ => SessionClock::Qpc,
-        };
         let config = SessionConfig {
             name,
             file: self.file.as_deref().map(absolute).transpose()?,
             mode,
-            clock: self.clock.unwrap_or(default_clock),
+            clock: self.clock.unwrap_or(SessionClock::default_of(mode)),
             buffer_size: (size << 10) as u32,
             buffer_count,
             ..self.config
         };
-        config.validate().and_then(|()| config.validate_append_clock()).map_err(broken)?;
+        config.validate().map_err(broken)?;
         Ok(config)
     }
 }
