@@ -17,8 +17,7 @@ pub fn mc_manifest(data: &[u8]) {
             assert!(review::compare(&manifest, &manifest).is_empty());
             let object = elf::write(&manifest, elf::Machine::X86_64);
             let mut catalog = Catalog::default();
-            let carried = catalog.add_manifest(&object);
-            assert_eq!(carried.is_ok(), !manifest.providers.is_empty());
+            let _ = catalog.add_manifest(&object);
             for version in [wevt::Version::V3, wevt::Version::V5] {
                 let resource = wevt::write(&manifest, version);
                 let size = u32::from_le_bytes([resource[4], resource[5], resource[6], resource[7]]);

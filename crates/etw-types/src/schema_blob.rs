@@ -54,7 +54,7 @@ impl<'a> SchemaBlob<'a> {
         schema_records(self.records)
     }
 
-    /// All blobs in the bytes of a program.
+    /// All blobs with records in the bytes of a program.
     pub fn find(bytes: &'a [u8]) -> impl Iterator<Item = SchemaBlob<'a>> + use<'a> {
         let mut from = 0;
         std::iter::from_fn(move || {
@@ -62,7 +62,8 @@ impl<'a> SchemaBlob<'a> {
                 let rest = bytes.get(from..)?;
                 let at = rest.windows(MAGIC.len()).position(|window| window == MAGIC)?;
                 from += at + MAGIC.len();
-                if let Some(blob) = SchemaBlob::parse(&rest[at..]) {
+                let blob = SchemaBlob::parse(&rest[at..]);
+                if let Some(blob) = blob.filter(|blob| !blob.records.is_empty()) {
                     // Blobs do not overlap: each byte is read once.
                     from += HEAD - MAGIC.len() + blob.records.len();
                     return Some(blob);
