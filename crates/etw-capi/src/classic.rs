@@ -485,20 +485,15 @@ pub unsafe extern "C" fn etw_classic_message_write(
     count: u32,
 ) -> u32 {
     guarded(|| {
-        // The limit of `csrc/classic.c`.
-        const MOST: usize = 128;
-        let count = (count as usize).min(MOST);
-        let mut pieces = [MaybeUninit::<&[u8]>::uninit(); MOST];
-        for (n, piece) in pieces[..count].iter_mut().enumerate() {
-            // SAFETY: ARRAY, and BYTES for the element.
-            let bytes = unsafe {
+        let piece = |n: usize| {
+            // SAFETY: ARRAY, and BYTES for the element, which nothing changes during the call.
+            unsafe {
                 let argument = arguments.add(n).read_unaligned();
-                bytes(argument.data, argument.size)
-            };
-            piece.write(bytes.unwrap_or_default());
-        }
-        // SAFETY: the loop initialised the first `count` elements.
-        let pieces = unsafe { pieces[..count].assume_init_ref() };
+                bytes(argument.data, argument.size).unwrap_or_default()
+            }
+        };
+        let pieces = || (0..count as usize).map(piece);
+        let size = pieces().fold(0usize, |size, piece| size.saturating_add(piece.len()));
         // SAFETY: ONE. If both flags are set, the component id wins, as it does for readers of the record.
         let id = unsafe {
             if flags & TRACE_MESSAGE_COMPONENT_ID != 0 {
@@ -512,7 +507,10 @@ pub unsafe extern "C" fn etw_classic_message_write(
         // The session has one clock, so a message that asks for another one gets the session's (a guess).
         let has_time = flags & (TRACE_MESSAGE_TIMESTAMP | TRACE_MESSAGE_PERFORMANCE_TIMESTAMP) != 0;
         let flags = flags as u16 | if has_time { MessageFlags::TIMESTAMP.0 } else { 0 };
-        evntrace::trace_message(LoggerHandle(session), MessageFlags(flags), id, number, pieces)
+        let (session, flags) = (LoggerHandle(session), MessageFlags(flags));
+        evntrace::trace_message_filled(session, flags, id, number, size, &|room| {
+            pieces().fold(room, |room, piece| room.put(piece))
+        })
     })
 }
 

@@ -46,4 +46,4 @@ pub use registration::{
     ControlCallback, ControlRequest, RequestCode, TraceEnable, enable_info, is_enabled,
     register_trace_guids, unregister_trace_guids,
 };
-pub use write::{trace_event, trace_event_instance, trace_message};
+pub use write::{trace_event, trace_event_instance, trace_message, trace_message_filled};

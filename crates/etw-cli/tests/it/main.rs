@@ -32,5 +32,6 @@ mod stat;
 mod system_events;
 #[cfg(target_os = "linux")]
 mod tail;
+mod tracewpp;
 mod views;
 mod windows_forms;

@@ -1,5 +1,6 @@
 //! Classic events and messages.
 
+use etw_ring::Room;
 use etw_ring::classic::ClassicBytes;
 use etw_ring::prefix::Prefix;
 use etw_types::{
@@ -11,7 +12,7 @@ use super::class::guid_of;
 use super::handle::LoggerHandle;
 use super::registration::provider_of;
 use crate::provider::Provider;
-use crate::write::{Event, TOO_LARGE, write_any};
+use crate::write::{Event, Fill, TOO_LARGE, write_any};
 
 /// Writes an event of a class. `time`: a time in the session's clock, recorded in place of the time of the write.
 #[doc(alias = "TraceEvent")]
@@ -63,19 +64,48 @@ pub fn trace_message(
     number: u16,
     data: &[&[u8]],
 ) -> Status {
+    trace_message_filled(logger, flags, id, number, size_of_all(data), &|room| put_all(room, data))
+}
+
+/// [`trace_message`] with a function that puts `size` bytes. For callers whose data is not in slices.
+#[doc(hidden)]
+pub fn trace_message_filled(
+    logger: LoggerHandle,
+    flags: MessageFlags,
+    id: MessageId,
+    number: u16,
+    size: usize,
+    fill: &Fill<'_>,
+) -> Status {
     let parts = MessageFlags::SEQUENCE.0 | MessageFlags::TIMESTAMP.0 | MessageFlags::SYSTEM_INFO.0;
     let flags = MessageFlags(flags.0 & parts);
     match provider_of(logger) {
-        Some(to) => write(to, ClassicHeader::Message { flags, id, number }, None, data),
+        Some(to) => {
+            write_filled(to, ClassicHeader::Message { flags, id, number }, None, size, fill)
+        }
         None => Status::ERROR_INVALID_HANDLE,
     }
 }
 
-fn write(
+fn size_of_all(data: &[&[u8]]) -> usize {
+    data.iter().fold(0usize, |size, piece| size.saturating_add(piece.len()))
+}
+
+fn put_all<'r>(room: Room<'r>, data: &[&[u8]]) -> Room<'r> {
+    data.iter().fold(room, |room, piece| room.put(piece))
+}
+
+fn write(to: (&Provider, u64), header: ClassicHeader, time: Option<i64>, data: &[&[u8]]) -> Status {
+    write_filled(to, header, time, size_of_all(data), &|room| put_all(room, data))
+}
+
+#[inline]
+fn write_filled(
     (provider, routes): (&Provider, u64),
     header: ClassicHeader,
     time: Option<i64>,
-    data: &[&[u8]],
+    size: usize,
+    fill: &Fill<'_>,
 ) -> Status {
     if let ClassicHeader::Trace(class) | ClassicHeader::Instance { class, .. } = &header {
         if is_system_class(&class.guid) {
@@ -84,7 +114,6 @@ fn write(
     }
     let classic = Classic { header, is_32_bit: cfg!(target_pointer_width = "32") };
     let bytes = ClassicBytes::new(&classic);
-    let size = data.iter().fold(0usize, |size, piece| size.saturating_add(piece.len()));
     let event = Event {
         site: None,
         prefix: Prefix { metadata: bytes.as_slice(), is_classic: true, time, ..Prefix::default() },
@@ -92,13 +121,7 @@ fn write(
         payload_size: size.min(TOO_LARGE as usize) as u32,
         event_size: classic.size() as u32,
     };
-    let written = write_any(provider, routes, &event, &|mut room| {
-        for piece in data {
-            room = room.put(piece);
-        }
-        room
-    });
-    match written {
+    match write_any(provider, routes, &event, fill) {
         // Classic writes have one status for both limits.
         Status::ERROR_ARITHMETIC_OVERFLOW => Status::ERROR_MORE_DATA,
         status => status,
