@@ -12,6 +12,7 @@ mod private;
 mod properties;
 mod sessions;
 mod start;
+mod system;
 
 use std::ffi::c_void;
 

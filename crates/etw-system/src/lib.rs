@@ -6,7 +6,7 @@
 //!   (system calls, Linux only)                            images, stacks, pairs      FULL with payloads
 //! ```
 //!
-//! * [`flags`], [`stack_names`]: the words by which sessions ask for events, and their bits;
+//! * [`flags`], [`stack_names`], [`system_providers`]: the words by which sessions ask for events, and their bits;
 //! * [`neutral`]: what a source can say of the machine;
 //! * [`Shaper`]: the state machine, without system calls; [`record`]: its output;
 //! * [`elf`]: headers and build ids of executable files;
@@ -19,6 +19,7 @@ pub mod neutral;
 pub mod record;
 mod shaper;
 pub mod stack_names;
+pub mod system_providers;
 
 #[cfg(target_os = "linux")]
 pub mod availability;

@@ -62,6 +62,12 @@ impl Hook {
         GROUPS.get(usize::from(group))
     }
 
+    /// The hook of an event type of a class.
+    pub fn of_class(guid: Guid, kind: u8) -> Option<Hook> {
+        let group = GROUPS.iter().position(|row| row.1 == guid)?;
+        Some(Hook((group as u16) << 8 | u16::from(kind)))
+    }
+
     /// The class name of a group's GUID.
     pub fn name_of_class(guid: Guid) -> Option<&'static str> {
         GROUPS.iter().find(|row| row.1 == guid).map(|row| row.0)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use etw_session::{EnableInfo, ProviderKey};
+use etw_session::{EnableInfo, ProviderKey, SystemConfig};
 use etw_types::{Guid, Keyword, Level};
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +50,13 @@ pub enum Request {
         info: EnableInfo,
         /// The timeout of `EnableTraceEx2`: milliseconds to wait for the programs' callbacks; 0 does not wait.
         timeout_ms: u32,
+    },
+    /// Changes the events of the system that a session records. The session must have been started with some, or with none of them.
+    System {
+        /// The session's name.
+        session: String,
+        /// All that it records from now on.
+        system: SystemConfig,
     },
     /// Disables a provider or provider group.
     Disable {

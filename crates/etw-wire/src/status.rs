@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use etw_session::{EnableInfo, Loss, SessionClock};
+use etw_session::{EnableInfo, Loss, SessionClock, SystemConfig};
 use etw_types::{Guid, LogFileMode};
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +57,9 @@ pub struct SessionStatus {
     pub names: BTreeMap<String, Vec<Guid>>,
     /// The last error of its file.
     pub error: Option<String>,
+    /// The events of the system that it records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<SystemConfig>,
 }
 
 /// Rows of [`SessionStatus::losses`].

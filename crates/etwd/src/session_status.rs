@@ -68,6 +68,7 @@ pub(crate) fn status(
         enabled: session.enablements().map(|(id, info)| (id.to_string(), info.clone())).collect(),
         names: global.names.iter().map(|of| (of.name.clone(), of.ids.clone())).collect(),
         error: hosted.error.clone(),
+        system: global.config.system.clone(),
     }
 }
 

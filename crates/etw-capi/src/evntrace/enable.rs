@@ -8,7 +8,7 @@ use etw_types::{Keyword, Level, LevelKeyword};
 use etw_wire::requests::{Request, Response};
 
 use super::filters;
-use super::{host, private, sessions};
+use super::{host, private, sessions, system};
 use crate::abi::{RawFilterDescriptor, RawGuid, guarded, guid_of};
 
 const DISABLE: u32 = 0;
@@ -211,6 +211,13 @@ fn enable(wanted: Wanted) -> Status {
                 _ => private.enable(&provider, info)?,
             }
             return Ok(());
+        }
+        let keywords = match code {
+            DISABLE => None,
+            _ => Some(any.0),
+        };
+        if let Some(done) = system::enable(handle, &provider, keywords) {
+            return done;
         }
         let client = host::connect().map_err(bad_handle)?;
         let session = sessions::by_handle(&client, handle).map_err(bad_handle)?.name;

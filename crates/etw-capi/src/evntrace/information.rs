@@ -4,9 +4,15 @@ use etw_api::Status;
 use etw_types::LogFileMode;
 
 use super::guids::CLASS_COUNT;
-use super::{host, sessions};
-use crate::abi::{guarded, store};
+use super::{host, sessions, system};
+use crate::abi::{bytes, guarded, store};
 
+/// `TraceStackTracingInfo`
+const STACKS: u32 = 3;
+/// `TraceSystemTraceEnableFlagsInfo`
+const MASKS: u32 = 4;
+/// `TraceSampledProfileIntervalInfo`
+const SAMPLE_INTERVAL: u32 = 5;
 const MAX_LOGGERS: u32 = 19;
 const STREAM_COUNT: u32 = 23;
 /// The limit of global sessions.
@@ -26,34 +32,42 @@ pub unsafe extern "C" fn TraceQueryInformation(
         if class >= CLASS_COUNT || out.is_null() {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        let number = match class {
-            MAX_LOGGERS => MOST_SESSIONS,
-            STREAM_COUNT => match stream_count(handle) {
-                Ok(count) => count,
-                Err(status) => return status,
-            },
-            _ => return Status::ERROR_NOT_SUPPORTED,
+        let numbers = match class {
+            MAX_LOGGERS => Ok(vec![MOST_SESSIONS]),
+            STREAM_COUNT => stream_count(handle).map(|count| vec![count]),
+            MASKS => system::masks(handle).map(Vec::from),
+            // The source is the timer.
+            SAMPLE_INTERVAL => system::interval(handle).map(|interval| vec![0, interval]),
+            _ => Err(Status::ERROR_NOT_SUPPORTED),
         };
+        let numbers = match numbers {
+            Ok(numbers) => numbers,
+            Err(status) => return status,
+        };
+        let size = 4 * numbers.len() as u32;
         if !needed.is_null() {
             // SAFETY: OUT.
-            unsafe { store(needed, 4) };
+            unsafe { store(needed, size) };
         }
-        if out_size < 4 {
+        if out_size < size {
             return Status::ERROR_BAD_LENGTH;
         }
-        // SAFETY: OUT.
-        unsafe { store(out, number) };
+        for (at, number) in numbers.into_iter().enumerate() {
+            // SAFETY: OUT: `out_size` bytes are writable.
+            unsafe { store(out.add(at), number) };
+        }
         Status::ERROR_SUCCESS
     })
 }
 
-/// Returns 50: all settings concern the Windows kernel (stacks, counters, sampling) or are unknown to the daemon.
+/// Sets the call stacks (3), masks (4) and sample interval (5) of a session of the system's events. Other settings concern the
+/// kernel of Windows: 50.
 ///
 /// # Safety
-/// No clause: `data` is not followed.
+/// BYTES `data`, `size`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TraceSetInformation(
-    _handle: u64,
+    handle: u64,
     class: u32,
     data: *const u8,
     size: u32,
@@ -62,7 +76,15 @@ pub unsafe extern "C" fn TraceSetInformation(
         if class >= CLASS_COUNT || (data.is_null() && size > 0) {
             return Status::ERROR_INVALID_PARAMETER;
         }
-        Status::ERROR_NOT_SUPPORTED
+        let set = match class {
+            STACKS => system::set_stacks,
+            MASKS => system::set_masks,
+            SAMPLE_INTERVAL => system::set_interval,
+            _ => return Status::ERROR_NOT_SUPPORTED,
+        };
+        // SAFETY: BYTES.
+        let data = unsafe { bytes(data, size as usize) }.unwrap_or_default();
+        set(handle, data).err().unwrap_or(Status::ERROR_SUCCESS)
     })
 }
 

@@ -9,6 +9,7 @@ use etw_session::{
 use etw_types::LogFileMode;
 
 use super::properties::{Properties, TRACED_GUID};
+use super::system;
 
 /// `SystemTraceControlGuid`
 const SYSTEM_TRACE: Guid = Guid::from_u128(0x9e814aad_3204_11d2_9a82_006008a86939);
@@ -26,6 +27,7 @@ const SUPPORTED: LogFileMode = SETTABLE_BITS
     .union(LogFileMode::USE_MS_FLUSH_TIMER)
     .union(LogFileMode::USE_KBYTES_FOR_SIZE)
     .union(PRIVATE)
+    .union(LogFileMode::SYSTEM_LOGGER)
     .union(WITHOUT_EFFECT);
 /// Flags that Windows supports and a host does not.
 const WINDOWS_ONLY: LogFileMode = LogFileMode::NONSTOPPABLE
@@ -33,7 +35,6 @@ const WINDOWS_ONLY: LogFileMode = LogFileMode::NONSTOPPABLE
     .union(LogFileMode::ADD_HEADER)
     .union(LogFileMode::USE_GLOBAL_SEQUENCE)
     .union(LogFileMode::RELOG)
-    .union(LogFileMode::SYSTEM_LOGGER)
     .union(LogFileMode::BLOCKING);
 /// Flags that only a global session can have.
 const GLOBAL_ONLY: LogFileMode = LogFileMode::SECURE.union(LogFileMode::INDEPENDENT_SESSION);
@@ -68,8 +69,12 @@ pub fn config_of(name: &str, properties: &Properties) -> Result<SessionConfig, S
     }
     check_log_file_mode(mode, file.is_some(), raw.maximum_file_size)
         .map_err(|error| error.status())?;
-    if is_kernel || mode.intersects(WINDOWS_ONLY) {
+    if mode.intersects(WINDOWS_ONLY) {
         return Err(Status::ERROR_NOT_SUPPORTED);
+    }
+    let is_system = is_kernel || mode.contains(LogFileMode::SYSTEM_LOGGER);
+    if is_system && mode.intersects(PRIVATE) {
+        return Err(Status::ERROR_INVALID_PARAMETER);
     }
     if mode.intersects(PRIVATE) {
         if !mode.contains(LogFileMode::PRIVATE_LOGGER) {
@@ -114,6 +119,9 @@ pub fn config_of(name: &str, properties: &Properties) -> Result<SessionConfig, S
     config.set_log_file_mode(mode, max_size).map_err(|error| error.status())?;
     if raw.clock == 0 {
         config.clock = SessionClock::default_of(config.mode);
+    }
+    if is_system {
+        config.system = Some(system::config_of(raw.enable_flags)?);
     }
     Ok(config)
 }

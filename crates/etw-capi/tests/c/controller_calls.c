@@ -104,7 +104,7 @@ static void starts(void)
         {EVENT_TRACE_PRIVATE_LOGGER_MODE | EVENT_TRACE_FILE_MODE_APPEND, 0, 1, ERROR_INVALID_PARAMETER},
         {EVENT_TRACE_PRIVATE_LOGGER_MODE | EVENT_TRACE_SECURE_MODE, 0, 1, ERROR_NOT_SUPPORTED},
         {EVENT_TRACE_PRIVATE_IN_PROC, 0, 1, ERROR_INVALID_PARAMETER},
-        {EVENT_TRACE_SYSTEM_LOGGER_MODE, 0, 1, ERROR_NOT_SUPPORTED},
+        {EVENT_TRACE_SYSTEM_LOGGER_MODE | EVENT_TRACE_PRIVATE_LOGGER_MODE, 0, 1, ERROR_INVALID_PARAMETER},
         {EVENT_TRACE_NONSTOPPABLE_MODE, 0, 1, ERROR_NOT_SUPPORTED},
         {EVENT_TRACE_COMPRESSED_MODE, 0, 1, ERROR_SUCCESS},
         {EVENT_TRACE_COMPRESSED_MODE, 1, 1, ERROR_INVALID_PARAMETER},
@@ -161,6 +161,8 @@ static void starts(void)
     CHECK(StartTraceW(&handle, KERNEL_LOGGER_NAMEW, &all.p), ERROR_BAD_PATHNAME);
     (void)fresh();
     all.p.Wnode.Guid = SystemTraceControlGuid;
+    /* None of the flags has events on Linux. */
+    all.p.EnableFlags = EVENT_TRACE_FLAG_REGISTRY;
     CHECK(StartTraceA(&handle, KERNEL_LOGGER_NAMEA, &all.p), ERROR_NOT_SUPPORTED);
 
     for (number = 0; number < (int)(sizeof modes / sizeof *modes); number++) {
@@ -500,7 +502,8 @@ static void rest(void)
     CHECK(TraceQueryInformation(0, TraceStreamCount, &number, 4, NULL), ERROR_INVALID_PARAMETER);
     CHECK(TraceQueryInformation(77, TraceStreamCount, &number, 4, NULL), ERROR_WMI_INSTANCE_NOT_FOUND);
     CHECK(TraceQueryInformation(0, TraceProfileSourceListInfo, &number, 4, NULL), ERROR_NOT_SUPPORTED);
-    CHECK(TraceSetInformation(0, TraceStackTracingInfo, &number, 4), ERROR_NOT_SUPPORTED);
+    CHECK(TraceSetInformation(0, TraceProfileSourceConfigInfo, &number, 4), ERROR_NOT_SUPPORTED);
+    CHECK(TraceSetInformation(0, TraceStackTracingInfo, &number, 4), ERROR_INVALID_PARAMETER);
     CHECK(TraceSetInformation(0, TraceStackTracingInfo, NULL, 4), ERROR_INVALID_PARAMETER);
     CHECK(TraceSetInformation(0, (TRACE_INFO_CLASS)99, &number, 4), ERROR_INVALID_PARAMETER);
 

@@ -251,3 +251,34 @@ fn a_real_time_consumer_from_c_goes_on_after_kill_9_of_the_worker() {
     assert!(daemon.wait().unwrap().success());
     assert!(output.status.success(), "{said}");
 }
+
+/// OV-23, OV-24: the kernel's session through C: flags, stacks, masks, intervals and system providers of a running session.
+#[test]
+fn the_kernels_session_is_controlled_from_c() {
+    let folder = Folder::new("system-session");
+    let mut ran = 0;
+    for compiler in COMPILERS {
+        let Some(program) = compile(&folder, "system_session.c", compiler) else { continue };
+        if ran > 0 {
+            // It does the same with every compiler.
+            continue;
+        }
+        let (_host, directory) = host(&folder);
+        let mut command = command(&program, &directory);
+        let text = succeeds(command.env("FOLDER", &folder.0), &format!("{compiler:?}"));
+        if text.contains("refused") {
+            return eprintln!("left out: this machine does not let a host record the system");
+        }
+        let mut records = Records::new(vec![TraceFile::open(folder.0.join("system.etl")).unwrap()]);
+        assert_eq!(records.files()[0].header().unwrap().logger_name, "NT Kernel Logger");
+        let (mut switches, mut images) = (0, 0);
+        while let Some(record) = records.next() {
+            let hook = record.hook.map(|hook| hook.0);
+            switches += usize::from(hook == Some(0x0524));
+            images += usize::from(hook == Some(0x1403));
+        }
+        assert!(switches > 0 && images > 0, "{switches} {images}");
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}

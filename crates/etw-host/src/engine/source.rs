@@ -43,6 +43,8 @@ impl<S: Sink> Engine<S> {
     pub fn attach_source(&mut self, session: usize, source: Box<dyn EventSource>) {
         if let Some(buffered) = self.router.session_mut(session) {
             buffered.enable(SYSTEM_TRACE, EnableInfo::default());
+            // A source that was replaced, and gave all of its events.
+            self.sources.retain(|one| !one.is_finished || one.source.peek().is_some());
             self.sources.push(SessionSource { session, source, is_finished: false });
         }
     }

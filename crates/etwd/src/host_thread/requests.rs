@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use etw_host::kill_point::kill_point;
 use etw_ring::RawClock;
-use etw_session::{EnableInfo, Enablement, MAX_BUFFER_MEMORY, ProviderKey, SLOTS};
+use etw_session::{EnableInfo, Enablement, MAX_BUFFER_MEMORY, ProviderKey, SLOTS, SystemConfig};
 use etw_types::{Guid, Keyword, Level, Status};
 use etw_wire::message::FromHost;
 use etw_wire::requests::{ProviderStatus, Request, Response, StartRequest, Update};
@@ -80,6 +80,10 @@ impl HostThread {
                     }
                     Err(no) => from.answer(&no),
                 }
+            }
+            Request::System { session, system } => {
+                let changed = self.find(&session).map(|slot| self.change_system(slot, system));
+                from.answer(&changed.unwrap_or_else(|no| no));
             }
             Request::Disable { session, provider } => {
                 let response = self.find(&session).map(|slot| {
@@ -216,6 +220,28 @@ impl HostThread {
             sent.warnings.extend(more.warnings);
         }
         sent
+    }
+
+    /// Records other events of the system from now on. The recording so far ends with its rundown, and the new one begins with one.
+    fn change_system(&mut self, slot: usize, system: SystemConfig) -> Response {
+        let Some(old) = self.global(slot).and_then(|global| global.config.system.clone()) else {
+            let what = "the session records no events of the system; start it with some";
+            return refused(Status::ERROR_NOT_SUPPORTED, what);
+        };
+        if old == system {
+            return done();
+        }
+        let source = match SystemSource::open(&system) {
+            Ok(source) => source,
+            Err(error) => return refused(system_source::status_of(&error), error.to_string()),
+        };
+        self.engine.finish_source(slot);
+        let warnings = self.attach_source(slot, Some(source));
+        if let Some(global) = self.global_mut(slot) {
+            global.config.system = Some(system);
+        }
+        self.keep_session(slot);
+        Response::Done { warnings }
     }
 
     /// The number of sessions that record events of the system.

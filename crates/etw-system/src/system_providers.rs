@@ -1,0 +1,101 @@
+//! System providers: GUIDs under which Windows 11 lets sessions enable classes of kernel events by keyword.
+
+use etw_types::Guid;
+
+use crate::flags::{Flag, Masks};
+
+/// A system provider and the flags of its keywords.
+struct SystemProvider {
+    guid: Guid,
+    keywords: &'static [(u64, Flag)],
+}
+
+const fn row(guid: u128, keywords: &'static [(u64, Flag)]) -> SystemProvider {
+    SystemProvider { guid: Guid::from_u128(guid), keywords }
+}
+
+static PROVIDERS: &[SystemProvider] = &[
+    // Process
+    row(
+        0x151f55dc_467d_471f_83b5_5f889d46ff66,
+        &[
+            (0x1, Flag::PROCESS),
+            (0x8, Flag::COUNTERS),
+            (0x800, Flag::THREAD),
+            (0x1000, Flag::IMAGE),
+        ],
+    ),
+    // Scheduler
+    row(
+        0x599a2a76_4d91_4910_9ac7_7d33f2e97a6c,
+        &[(0x2, Flag::READY), (0x80, Flag::PRIORITY), (0x200, Flag::SWITCH)],
+    ),
+    // Interrupt
+    row(0xd4bbee17_b545_4888_858b_744169015b25, &[(0x1, Flag::INTERRUPT), (0x4, Flag::DPC)]),
+    // Syscall
+    row(0x434286f7_6f1b_45bb_b37e_95f623046c7c, &[(0x1, Flag::SYSCALL)]),
+    // Io
+    row(
+        0x3d5c43e3_0f1c_4202_b817_174c0070dc79,
+        &[
+            (0x1, Flag::DISK),
+            (0x2, Flag::DISK_INIT),
+            (0x4, Flag::FILE_NAME),
+            (0x10, Flag::FILE_IO),
+            (0x200, Flag::NETWORK),
+            (0x400, Flag::FILE_IO_INIT),
+        ],
+    ),
+    // Memory
+    row(
+        0x82958ca9_b6cd_47f8_a3a8_03ae85a4bc24,
+        &[
+            (0x2, Flag::HARD_FAULTS),
+            (0x4, Flag::ALL_FAULTS),
+            (0x400, Flag::VIRTUAL_ALLOC),
+            (0x4000, Flag::MAP_FILE),
+        ],
+    ),
+    // Profile
+    row(0xbfeb0324_1cee_496f_a409_2ac2b48a6322, &[(0x1, Flag::PROFILE)]),
+    // Power
+    row(0xc134884a_32d5_4488_80e5_14ed7abb8269, &[(0x1, Flag::POWER)]),
+    // Registry, Config, Cpu, Alpc, Object, Lock, Timer, Hypervisor, IoFilter
+    row(0x16156bd9_fab4_4cfa_a232_89d1099058e3, &[]),
+    row(0xfef3a8b6_318d_4b67_a96a_3b0f6b8f18fe, &[]),
+    row(0xc6c5265f_eae8_4650_aae4_9d48603d8510, &[]),
+    row(0xfcb9baaf_e529_4980_92e9_ced1a6aadfdf, &[]),
+    row(0xfebd7460_3d1d_47eb_af49_c9eeb1e146f2, &[]),
+    row(0x721ddfd3_dacc_4e1e_b26a_a2cb31d4705a, &[]),
+    row(0x4f061568_e215_499f_ab2e_eda0ae890a5b, &[]),
+    row(0xbafa072a_918a_4bed_b622_bc152097098f, &[]),
+    row(0xfbd09363_9e22_4661_b8bf_e7a34b535b8c, &[]),
+];
+
+/// The flags of a system provider's keywords; no keyword means all of them. `None`: the GUID is no system provider's.
+pub fn flags_of(provider: &Guid, keywords: u64) -> Option<Masks> {
+    let provider = PROVIDERS.iter().find(|one| one.guid == *provider)?;
+    let mut masks = Masks::default();
+    for (keyword, flag) in provider.keywords {
+        if keywords == 0 || keyword & keywords != 0 {
+            masks.set(*flag);
+        }
+    }
+    Some(masks)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// OV-24
+    #[test]
+    fn keywords_of_system_providers_are_flags_of_the_kernel() {
+        let scheduler = Guid::from_u128(0x599a2a76_4d91_4910_9ac7_7d33f2e97a6c);
+        assert_eq!(flags_of(&scheduler, 0x202).unwrap().names(), ["cswitch", "dispatcher"]);
+        assert_eq!(flags_of(&scheduler, 0).unwrap().names().len(), 3);
+        let registry = Guid::from_u128(0x16156bd9_fab4_4cfa_a232_89d1099058e3);
+        assert_eq!(flags_of(&registry, 1), Some(Masks::default()));
+        assert_eq!(flags_of(&Guid::ZERO, 1), None);
+    }
+}
