@@ -1,16 +1,18 @@
 //! `etw log`: event logs (`.evtx`) shown, queried and described.
 
-use crate::format::{FileFacts, Format, Options};
+use crate::format::{FileFacts, Format, Options, safe};
 use crate::output::{Failure, Outcome, Output};
+use crate::output_file::{NewFile, ReplaceOption};
 use crate::schemas::Schemas;
 use clap::{Args, Subcommand};
-use etw_decode::Decoder;
+use etw_decode::{Decoded, Decoder, Style};
 use etw_etl::record::RecordContext;
 use etw_eventlog::translate::Translator;
 use etw_evtx::chunk::Chunk;
 use etw_evtx::query::{Query, QueryList};
+use etw_evtx::write::{LogWriter, Retention};
 use etw_evtx::{Damage, Log, Record};
-use etw_types::{Clock, ClockType, FileTime};
+use etw_types::{Clock, ClockType, EventRecord, FileTime};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +30,8 @@ enum LogCommand {
     ///
     /// Example: etw log query Security.evtx '*[System[EventID=4625]]'
     Query(QueryArguments),
+    /// Write the records of an event log that a query selects to another one; they keep their numbers
+    Export(ExportArguments),
     /// Show the facts of event logs: size, records, oldest record, state
     Info(InfoArguments),
 }
@@ -54,6 +58,28 @@ struct Printing {
     output: Option<PathBuf>,
     #[command(flatten)]
     schemas: Schemas,
+    /// The form of `wevtutil`, in place of `format`.
+    #[arg(skip)]
+    windows: Option<WindowsForm>,
+}
+
+/// The form of `wevtutil qe`.
+#[derive(Clone, Debug)]
+struct WindowsForm {
+    is_xml: bool,
+    /// With `RenderingInfo`.
+    is_rendered: bool,
+    root: Option<String>,
+}
+
+impl WindowsForm {
+    fn prologue(&self) -> String {
+        self.root.as_ref().map_or(String::new(), |root| format!("<{root}>\n"))
+    }
+
+    fn epilogue(&self) -> String {
+        self.root.as_ref().map_or(String::new(), |root| format!("</{root}>\n"))
+    }
 }
 
 impl Printing {
@@ -83,6 +109,20 @@ struct QueryArguments {
 }
 
 #[derive(Args)]
+struct ExportArguments {
+    /// Write to this event log
+    #[arg(short, long, value_name = "OUT.evtx")]
+    output: PathBuf,
+    #[command(flatten)]
+    replace: ReplaceOption,
+    /// Event log
+    #[arg(value_name = "FILE.evtx")]
+    file: PathBuf,
+    /// XPath, or a QueryList element; default: every record
+    query: Option<String>,
+}
+
+#[derive(Args)]
 struct InfoArguments {
     /// Form of the output
     #[arg(long)]
@@ -99,6 +139,11 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let selection = Selection::parse(&query.query)?;
             print(&query.printing, std::slice::from_ref(&query.file), &selection)
         }
+        LogCommand::Export(arguments) => {
+            let ExportArguments { output, replace, file, query } = arguments;
+            let count = export(file, query.as_deref(), output, replace.force)?;
+            crate::frontends::answer::print(&format!("{}: {count} records\n", output.display()))
+        }
         LogCommand::Info(arguments) => info(arguments),
     }
 }
@@ -111,6 +156,10 @@ enum Selection {
 }
 
 impl Selection {
+    fn of(query: Option<&str>) -> Result<Selection, Failure> {
+        query.map_or(Ok(Selection::All), Selection::parse)
+    }
+
     fn parse(text: &str) -> Result<Selection, Failure> {
         let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("query: {error}"));
         match text.trim_start().starts_with('<') {
@@ -217,6 +266,9 @@ impl<'a> Job<'a> {
     }
 
     fn format(&mut self, record: &Record<'_>) -> Result<String, etw_evtx::Error> {
+        if let Some(windows) = &self.printing.windows {
+            return self.windows_form(record, windows);
+        }
         if self.options.format == Format::Xml {
             return record.to_xml().map(|xml| xml + "\n");
         }
@@ -230,6 +282,144 @@ impl<'a> Job<'a> {
         self.options.write(&mut out, &event, &decoded, &file);
         Ok(String::from_utf8_lossy(&out).into_owned())
     }
+}
+
+impl Job<'_> {
+    /// A record as `wevtutil qe` prints it.
+    fn windows_form(
+        &mut self,
+        record: &Record<'_>,
+        form: &WindowsForm,
+    ) -> Result<String, etw_evtx::Error> {
+        let (bytes, _) = self.translator.stored(record)?;
+        let Ok(event) = etw_etl::record::parse(bytes, &RecordContext::default()) else {
+            unreachable!("the translator gives whole events");
+        };
+        let decoded = self.decoder.decode(&event);
+        let message = decoded.message(&event, &Style::default());
+        if form.is_xml {
+            let mut xml = record.to_xml()?;
+            if form.is_rendered {
+                let end = xml.rfind("</Event>").unwrap_or(xml.len());
+                let info = rendering_info(&event, &decoded, message.as_deref());
+                xml.insert_str(end, &info);
+            }
+            return Ok(xml + "\n");
+        }
+        let names = decoded.names();
+        let name = |name: Option<&str>| name.map(str::to_owned);
+        let or_na = |text: Option<String>| text.unwrap_or_else(|| "N/A".to_owned());
+        let system = record.system();
+        let descriptor = &event.descriptor;
+        let level = descriptor.level.name().map(str::to_owned);
+        let mut text = String::new();
+        for (key, value) in [
+            ("Log Name", system.channel().unwrap_or_default()),
+            ("Source", system.provider_name().unwrap_or_default()),
+            ("Date", system.time().unwrap_or(record.time()).to_string()),
+            ("Event ID", descriptor.id.to_string()),
+            ("Task", or_na(name(names.and_then(|names| names.task.as_deref())))),
+            ("Level", or_na(level)),
+            ("Opcode", or_na(name(names.and_then(|names| names.opcode.as_deref())))),
+            (
+                "Keyword",
+                or_na(names.map(|names| names.keywords.join(",")).filter(|all| !all.is_empty())),
+            ),
+            ("User", or_na(system.user())),
+            ("User Name", or_na(None)),
+            ("Computer", system.computer().unwrap_or_default()),
+        ] {
+            let _ = writeln!(text, "  {key}: {}", safe(&value));
+        }
+        let _ = writeln!(text, "  Description:\n{}\n", or_na(message));
+        Ok(text)
+    }
+}
+
+/// The element that Windows adds to rendered XML.
+fn rendering_info(event: &EventRecord<'_>, decoded: &Decoded<'_>, message: Option<&str>) -> String {
+    let names = decoded.names();
+    let mut xml = String::from("<RenderingInfo Culture='en-US'>");
+    let level = event.descriptor.level.name();
+    for (element, value) in [
+        ("Message", message),
+        ("Level", level),
+        ("Task", names.and_then(|names| names.task.as_deref())),
+        ("Opcode", names.and_then(|names| names.opcode.as_deref())),
+        ("Channel", names.and_then(|names| names.channel.as_deref())),
+        ("Provider", decoded.provider_name().as_deref()),
+    ] {
+        match value {
+            Some(value) => {
+                let value = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+                let _ = write!(xml, "<{element}>{value}</{element}>");
+            }
+            None => {
+                let _ = write!(xml, "<{element}></{element}>");
+            }
+        }
+    }
+    xml.push_str("<Keywords>");
+    for keyword in names.map_or(&[][..], |names| &names.keywords) {
+        let _ = write!(xml, "<Keyword>{keyword}</Keyword>");
+    }
+    xml + "</Keywords></RenderingInfo>"
+}
+
+/// A query of `wevtutil qe`.
+#[derive(Default)]
+pub struct WindowsQuery {
+    pub file: PathBuf,
+    /// XPath or a query list; `None`: every record.
+    pub query: Option<String>,
+    pub is_reverse: bool,
+    pub count: Option<u64>,
+    pub is_xml: bool,
+    pub is_rendered: bool,
+    /// Name of an element around all.
+    pub root: Option<String>,
+}
+
+/// `wevtutil qe`
+pub fn windows_query(query: WindowsQuery) -> Result<Outcome, Failure> {
+    let WindowsQuery { is_xml, is_rendered, root, .. } = query;
+    let printing = Printing {
+        reverse: query.is_reverse,
+        limit: query.count,
+        windows: Some(WindowsForm { is_xml, is_rendered, root }),
+        ..Printing::default()
+    };
+    print(&printing, &[query.file], &Selection::of(query.query.as_deref())?)
+}
+
+/// Writes the records that a query selects to another log, with their numbers. Returns how many they are.
+pub fn export(
+    file: &Path,
+    query: Option<&str>,
+    output: &Path,
+    replaces: bool,
+) -> Result<u64, Failure> {
+    let selection = Selection::of(query)?;
+    let failure = |error| Failure::new(format!("{}: {error}", file.display()));
+    let log = Log::open(file).map_err(failure)?;
+    let new = NewFile::create(output, &[file.to_owned()], replaces)?;
+    let failed = |error| match error {
+        etw_evtx::Error::Io(error) => new.failure(&error),
+        error => new.failure(&std::io::Error::other(error)),
+    };
+    let copy = new.file().try_clone().map_err(|error| new.failure(&error))?;
+    let mut writer = LogWriter::from_file(copy, u64::MAX, Retention::Keep).map_err(failed)?;
+    let mut records = log.records();
+    let (now, mut count) = (now(), 0);
+    while let Some(record) = records.next().map_err(failure)? {
+        if selection.matches(&record, now).map_err(failure)? {
+            writer.append(record.time(), record.fragment()).map_err(failed)?;
+            count += 1;
+        }
+    }
+    writer.close().map_err(failed)?;
+    new.keep()?;
+    Ok(count)
 }
 
 /// Times of logs are FILETIMEs.
@@ -246,10 +436,12 @@ fn print(
         files.iter().map(|file| Source::open(file, printing)).collect::<Result<_, _>>()?;
     let mut output = Output::open_paged(printing.output.as_deref(), files)?;
     let is_xml = printing.format() == Format::Xml;
-    match is_xml {
-        true => output.write(b"<Events>\n")?,
-        false => output.write(job.options.prologue().as_bytes())?,
-    }
+    let (prologue, epilogue) = match &printing.windows {
+        Some(form) => (form.prologue(), form.epilogue()),
+        None if is_xml => ("<Events>\n".to_owned(), job.options.epilogue().to_owned()),
+        None => (job.options.prologue(), job.options.epilogue().to_owned()),
+    };
+    output.write(prologue.as_bytes())?;
     let mut left = printing.limit.unwrap_or(u64::MAX);
     while left > 0 {
         for source in &mut sources {
@@ -262,10 +454,14 @@ fn print(
             true => times.max_by_key(|(time, index)| (time.0, std::cmp::Reverse(*index))),
         };
         let Some((_, text)) = next.and_then(|(_, index)| sources[index].ready.pop()) else { break };
+        if printing.windows.as_ref().is_some_and(|form| !form.is_xml) {
+            let number = printing.limit.unwrap_or(u64::MAX) - left;
+            output.write(format!("Event[{number}]:\n").as_bytes())?;
+        }
         output.write(text.as_bytes())?;
         left -= 1;
     }
-    output.write(job.options.epilogue().as_bytes())?;
+    output.write(epilogue.as_bytes())?;
     output.finish()?;
     let mut outcome = Outcome::Done;
     for source in &sources {

@@ -9,6 +9,7 @@ pub mod table;
 mod tracefmt;
 mod tracerpt;
 mod tracewpp;
+mod wevtutil;
 pub mod words;
 
 use crate::output::{Failure, Outcome};
@@ -31,6 +32,7 @@ pub static FRONTENDS: &[Frontend] = &[
     Frontend { name: "tracefmt", run: tracefmt::run, help: tracefmt::help },
     Frontend { name: "mc", run: mc::run, help: mc::help },
     Frontend { name: "tracewpp", run: tracewpp::run, help: tracewpp::help },
+    Frontend { name: "wevtutil", run: wevtutil::run, help: wevtutil::help },
     #[cfg(target_os = "linux")]
     Frontend {
         name: "tracelog",
@@ -68,11 +70,6 @@ pub static ABSENT: &[Absent] = &[
     Absent {
         name: "wpa",
         instead: "etw report makes a page of HTML, and etw convert --to perfetto a trace for ui.perfetto.dev",
-    },
-    Absent {
-        name: "wevtutil",
-        instead: "etw log show and etw log query FILE XPATH print event logs (.evtx), etw log info their facts; \
-                  etw manifest installs manifests, etw provider shows providers",
     },
     Absent {
         name: "netsh",

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Commands whose options are those of Windows' tools.
-const WINDOWS: [&str; 7] =
-    ["tracerpt", "tracefmt", "tracelog", "logman", "xperf", "mc", "tracewpp"];
-const WITH_SUBCOMMANDS: [&str; 4] = ["session", "provider", "pack", "manifest"];
+const WINDOWS: [&str; 8] =
+    ["tracerpt", "tracefmt", "tracelog", "logman", "xperf", "mc", "tracewpp", "wevtutil"];
+const WITH_SUBCOMMANDS: [&str; 5] = ["session", "provider", "pack", "manifest", "log"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

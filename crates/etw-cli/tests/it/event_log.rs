@@ -269,3 +269,54 @@ fn a_trace_that_is_converted_to_an_event_log_keeps_its_values() {
     etw(&["tracerpt", "-y", trace, "-of", "EVTX", "-o", report.to_str().unwrap()]);
     assert_eq!(events(&json(report.to_str().unwrap())), events(&json(&name)));
 }
+
+/// OV-22: the forms of wevtutil that scripts use.
+#[test]
+fn wevtutil_queries_describes_and_exports_logs() {
+    let folder = scratch("event_log_wevtutil");
+    let (log_path, name) = path(&folder, "a.evtx");
+    log(&log_path, 1..=50);
+    let text = etw(&["wevtutil", "qe", &name, "/lf:true", "/c:2", "/rd:true", "/f:text"]);
+    assert!(
+        text.starts_with("Event[0]:\n  Log Name: Test/Operational\n  Source: OpenEtw.Test\n"),
+        "{text}"
+    );
+    assert!(text.contains("\nEvent[1]:\n") && text.contains("  Level: Informational\n"), "{text}");
+    let query = "/q:*[System[Level=2]]";
+    let long =
+        ["wevtutil", "query-events", &name, "/LogFile:true", query, "/format:xml", "/e:Root"];
+    let xml = etw(&long);
+    assert_eq!(xml.lines().count(), 7, "{xml}");
+    assert!(xml.starts_with("<Root>\n<Event>") && xml.ends_with("</Root>\n"), "{xml}");
+    let rendered = etw(&["wevtutil", "qe", &name, "/lf:true", "/c:1", "/f:renderedxml"]);
+    assert!(rendered.contains("<Level>Informational</Level>"), "{rendered}");
+    let info = etw(&["wevtutil", "gli", &name, "/lf:true"]);
+    assert!(info.contains("numberOfLogRecords: 50\noldestRecordNumber: 1\n"), "{info}");
+    // Exported records keep their numbers.
+    let (_, output) = path(&folder, "b.evtx");
+    etw(&["wevtutil", "epl", &name, &output, "/lf:true", query]);
+    let exported = etw(&["dump", "--json", &output]);
+    assert_eq!(numbers(&exported), [10, 20, 30, 40, 50]);
+    assert!(etw(&["check", &output]).contains("sound, 5 records"));
+    let (status, message) = etw_fails(&["wevtutil", "epl", &name, &output, "/lf:true"]);
+    assert!(status == 3 && message.contains("exists"), "{message}");
+    etw(&[
+        "log",
+        "export",
+        "--force",
+        "-o",
+        &output,
+        &name,
+        "*[EventData[Data[@Name='Number']>48]]",
+    ]);
+    assert_eq!(numbers(&etw(&["dump", "--json", &output])), [49, 50]);
+    for wrong in [
+        &["wevtutil", "qe", &name, "/lf:true", "/q:*[System[Level=]]"][..],
+        &["wevtutil", "qe", "Application"],
+        &["wevtutil", "cl", "Application"],
+        &["wevtutil", "qe", &name, "/lf:perhaps"],
+        &["wevtutil", "qe", &name, "/r:other"],
+    ] {
+        assert_eq!(etw_fails(wrong).0, 2, "{wrong:?}");
+    }
+}

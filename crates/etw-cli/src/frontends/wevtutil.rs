@@ -1,0 +1,309 @@
+//! `wevtutil`: event logs in files queried, described and exported; manifests installed.
+
+use super::answer::{print, usage};
+use super::table::show_help;
+use super::table::{ALL, Effect, Help, Row, Table, help_row, option, refused};
+use super::words::Words;
+use crate::event_log::{self, WindowsQuery};
+use crate::output::{Failure, Outcome};
+use etw_evtx::Log;
+use etw_types::FileTime;
+use std::fmt::Write;
+use std::path::Path;
+use std::time::SystemTime;
+
+#[derive(Default)]
+struct Command {
+    /// The action, then its operands.
+    words: Vec<String>,
+    is_file: bool,
+    is_query_file: bool,
+    query: Option<String>,
+    is_reverse: bool,
+    count: Option<u64>,
+    form: Form,
+    root: Option<String>,
+    overwrites: bool,
+}
+
+/// `/f`
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Form {
+    #[default]
+    Xml,
+    Text,
+    RenderedXml,
+}
+
+/// Long names of actions and options, and their short ones.
+const LONG_NAMES: &[(&str, &str)] = &[
+    ("query-events", "qe"),
+    ("get-loginfo", "gli"),
+    ("export-log", "epl"),
+    ("install-manifest", "im"),
+    ("uninstall-manifest", "um"),
+    ("enum-logs", "el"),
+    ("get-log", "gl"),
+    ("set-log", "sl"),
+    ("enum-publishers", "ep"),
+    ("get-publisher", "gp"),
+    ("archive-log", "al"),
+    ("clear-log", "cl"),
+    ("logfile", "lf"),
+    ("structuredquery", "sq"),
+    ("query", "q"),
+    ("reversedirection", "rd"),
+    ("format", "f"),
+    ("count", "c"),
+    ("element", "e"),
+    ("overwrite", "ow"),
+    ("locale", "l"),
+    ("unicode", "uni"),
+];
+
+fn short(name: &str) -> String {
+    let lower = name.to_ascii_lowercase();
+    let known = LONG_NAMES.iter().find(|(long, _)| *long == lower);
+    known.map_or(lower, |(_, short)| (*short).to_owned())
+}
+
+const TRUTHS: &[(&str, bool)] = &[("true", true), ("false", false)];
+
+fn truth(words: &mut Words<'_>, name: &str) -> Result<bool, Failure> {
+    words.one_of(name, TRUTHS)
+}
+
+const FORMS: &[(&str, Form)] =
+    &[("xml", Form::Xml), ("text", Form::Text), ("renderedxml", Form::RenderedXml)];
+
+const ROWS: &[Row<Command>] = &[
+    help_row(),
+    option(
+        ALL,
+        "lf",
+        "true|false",
+        "The operand is a file; names of logs are not supported",
+        Effect::Values(|command, words, name| {
+            command.is_file = truth(words, name)?;
+            Ok(())
+        }),
+    ),
+    option(
+        ALL,
+        "sq",
+        "true|false",
+        "The operand is a file with a query list, whose paths are files",
+        Effect::Values(|command, words, name| {
+            command.is_query_file = truth(words, name)?;
+            Ok(())
+        }),
+    ),
+    option(
+        ALL,
+        "q",
+        "XPATH",
+        "Only the records that an XPath query selects",
+        Effect::Text(|command, query| command.query = Some(query.to_owned())),
+    ),
+    option(
+        ALL,
+        "rd",
+        "true|false",
+        "Newest records first",
+        Effect::Values(|command, words, name| {
+            command.is_reverse = truth(words, name)?;
+            Ok(())
+        }),
+    ),
+    option(
+        ALL,
+        "c",
+        "N",
+        "At most N records",
+        Effect::Number(|command, count| command.count = Some(count)),
+    ),
+    option(
+        ALL,
+        "f",
+        "xml|text|renderedxml",
+        "Form of the records; default: XML, one record a line",
+        Effect::Values(|command, words, name| {
+            command.form = words.one_of(name, FORMS)?;
+            Ok(())
+        }),
+    ),
+    option(
+        ALL,
+        "e",
+        "NAME",
+        "Put the records into an element of this name",
+        Effect::Text(|command, root| command.root = Some(root.to_owned())),
+    ),
+    option(
+        ALL,
+        "ow",
+        "true|false",
+        "Replace the file of epl if it exists",
+        Effect::Values(|command, words, name| {
+            command.overwrites = truth(words, name)?;
+            Ok(())
+        }),
+    ),
+    option(
+        ALL,
+        "l uni",
+        "VALUE",
+        "Accepted; texts are in the language of their schemas, and output is UTF-8",
+        Effect::Text(|_, _| {}),
+    ),
+    refused("r u p a", "other computers are not reached; copy the log here"),
+    refused("bm sbm", "bookmarks are not supported; select records by EventRecordID with /q"),
+];
+
+static TABLE: Table<Command> = Table {
+    command: "wevtutil",
+    about: "Query, describe and export event logs, as Windows' wevtutil does",
+    forms: &[
+        "qe FILE.evtx /lf:true [/q:XPATH] [/c:N] [/rd:true] [/f:text|xml|renderedxml] [/e:NAME]",
+        "gli FILE.evtx /lf:true",
+        "epl FILE.evtx OUT.evtx /lf:true [/q:XPATH] [/ow:true]",
+    ],
+    repeatable: 0,
+    actions: &[],
+    operand: Some(|command, word| {
+        command.words.push(word.to_owned());
+        Ok(())
+    }),
+    rows: ROWS,
+    notes: "Options are written as /name:value, in any case, or with their long names, as in \
+            query-events /format:text. An invalid query ends the command with status 2. \
+            For im and um use etw manifest install and uninstall, for ep and gp etw manifest list and show.",
+};
+
+pub fn help() -> Help {
+    TABLE.help()
+}
+
+/// Splits `/name:value`, and gives options their short names.
+fn split(words: &[String]) -> Vec<String> {
+    let mut out = Vec::new();
+    for word in words {
+        let option = word.strip_prefix('/').or_else(|| word.strip_prefix('-'));
+        let (name, value) =
+            match option.map(|option| option.split_once(':').unwrap_or((option, ""))) {
+                Some((name, value)) => (short(name), value),
+                None => {
+                    out.push(word.clone());
+                    continue;
+                }
+            };
+        let is_known = ROWS.iter().any(|row| row.names.split_whitespace().any(|one| one == name));
+        if !is_known {
+            // A path, or an unknown option.
+            out.push(word.clone());
+            continue;
+        }
+        out.push(format!("-{name}"));
+        if !value.is_empty() {
+            out.push(value.trim_matches('"').to_owned());
+        }
+    }
+    out
+}
+
+pub fn run(words: &[String]) -> Result<Outcome, Failure> {
+    let mut command = Command::default();
+    if words.is_empty() || TABLE.parse(&split(words), &mut command)?.is_none() {
+        return show_help(&help());
+    }
+    let Some((action, operands)) = command.words.split_first() else {
+        return Err(usage("wevtutil: name an action: qe, gli or epl; wevtutil -h shows all forms"));
+    };
+    match (short(action).as_str(), operands) {
+        ("qe", [log]) => {
+            let file = command.file(log)?;
+            event_log::windows_query(WindowsQuery {
+                file: file.into(),
+                query: command.query.clone(),
+                is_reverse: command.is_reverse,
+                count: command.count,
+                is_xml: command.form != Form::Text,
+                is_rendered: command.form == Form::RenderedXml,
+                root: command.root.clone(),
+            })
+        }
+        ("gli", [log]) => print(&log_info(Path::new(command.file(log)?))?),
+        ("epl", [log, output]) => {
+            let file = Path::new(command.file(log)?);
+            let query = command.query.as_deref();
+            event_log::export(file, query, Path::new(output), command.overwrites)?;
+            Ok(Outcome::Done)
+        }
+        ("qe" | "gli", _) => Err(usage(format!("wevtutil {action}: name one log"))),
+        ("epl", _) => Err(usage("wevtutil epl: name a log and the file to write")),
+        ("im" | "um", _) => Err(usage(format!(
+            "wevtutil {action}: use etw manifest install FILE, or etw manifest uninstall FILE"
+        ))),
+        ("ep" | "gp", _) => Err(usage(format!(
+            "wevtutil {action}: use etw manifest list, or etw manifest show PROVIDER"
+        ))),
+        ("el" | "gl" | "sl" | "al" | "cl", _) => Err(usage(format!(
+            "wevtutil {action}: there is no registry of logs; a session keeps a log: etw session start NAME -o FILE.evtx"
+        ))),
+        (other, _) => {
+            Err(usage(format!("wevtutil: there is no action {other}; wevtutil -h lists them")))
+        }
+    }
+}
+
+impl Command {
+    /// The file of a log.
+    fn file<'w>(&self, log: &'w str) -> Result<&'w str, Failure> {
+        if self.is_query_file {
+            return Err(usage(
+                "wevtutil -sq: files of queries are not supported; give the query as /q:QUERY",
+            ));
+        }
+        match self.is_file || Path::new(log).is_file() {
+            true => Ok(log),
+            false => Err(usage(format!(
+                "wevtutil: {log}: names of logs are not supported; give a file and /lf:true"
+            ))),
+        }
+    }
+}
+
+/// The facts of `gli`. The oldest record is the log's own, also after a clear.
+fn log_info(path: &Path) -> Result<String, Failure> {
+    let failure =
+        |error: &dyn std::fmt::Display| Failure::new(format!("{}: {error}", path.display()));
+    let log = Log::open(path).map_err(|error| failure(&error))?;
+    let metadata = std::fs::metadata(path).map_err(|error| failure(&error))?;
+    let mut records = log.records();
+    let (mut count, mut oldest) = (0u64, None);
+    while let Some(record) = records.next().map_err(|error| failure(&error))? {
+        count += 1;
+        oldest.get_or_insert(record.id());
+    }
+    let time = |time: std::io::Result<SystemTime>| {
+        let since = time.ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+        since.map_or(String::new(), |since| {
+            FileTime(FileTime::UNIX_EPOCH.0 + (since.as_nanos() / 100) as i64).to_string()
+        })
+    };
+    let mut text = String::new();
+    for (key, value) in [
+        ("creationTime", time(metadata.created())),
+        ("lastAccessTime", time(metadata.accessed())),
+        ("lastWriteTime", time(metadata.modified())),
+        ("fileSize", metadata.len().to_string()),
+        // FILE_ATTRIBUTE_ARCHIVE, which every log of Windows has.
+        ("attributes", "32".to_owned()),
+        ("numberOfLogRecords", count.to_string()),
+        ("oldestRecordNumber", oldest.unwrap_or(0).to_string()),
+    ] {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{key}: {value}");
+    }
+    Ok(text)
+}
