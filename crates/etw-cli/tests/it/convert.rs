@@ -265,7 +265,7 @@ fn tracefmt_and_tracerpt_work_by_their_names() {
     );
     assert!(page.contains("class=\"axis\"") && page.contains(">records/s</text>"), "{page}");
     for wrong in [
-        &["tracerpt", "t.etl", "-of", "EVTX"][..],
+        &["tracerpt", "t.etl", "-of", "ETL"][..],
         &["tracerpt", "-export"],
         &["tracefmt", "t.etl", "-what"],
         &["tracefmt"],
