@@ -1,12 +1,16 @@
 //! One buffer: on-disk layout from the first byte on, so that handing it out copies nothing.
 //!
 //! The header is a [`BufferHeader`]. While the buffer is in memory its runtime words serve [recovery](crate::recover):
-//! the place of a full buffer, and two marks.
+//! the place of a full buffer, and two marks. In a session without files, the word of the place has the bytes that were trimmed.
 
-use etw_types::{BufferFlags, BufferHeader, Field};
+use etw_types::{BufferFlags, BufferHeader, Field, Guid};
+
+use crate::recover::{is_report, own_records};
 
 pub(crate) const HEADER_SIZE: usize = BufferHeader::SIZE;
 pub(crate) const PLACE: Field<u64> = BufferHeader::RUNTIME_WORDS[0];
+/// Bytes of records that were trimmed. A packed place is larger than any buffer.
+pub(crate) const TRIMMED: Field<u64> = PLACE;
 pub(crate) const MARKS: [Field<u64>; 2] =
     [BufferHeader::RUNTIME_WORDS[1], BufferHeader::RUNTIME_WORDS[2]];
 
@@ -57,6 +61,9 @@ pub(crate) struct Buffer<B> {
     /// Events in them, without the session's own reports.
     pub sliced_events: u64,
     pub last_mark: usize,
+    /// Bytes of records at the start that the session in memory has overwritten.
+    pub trimmed: usize,
+    /// Events in it, without those that were trimmed.
     pub events: u64,
     /// Of which are reports on the session itself.
     pub reports: u64,
@@ -90,6 +97,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
             sliced: HEADER_SIZE,
             sliced_events: 0,
             last_mark: 1,
+            trimmed: 0,
             events: 0,
             reports: 0,
             first_time: 0,
@@ -141,11 +149,33 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
     /// A copy of the buffer in its form in a file, as [`close`](Buffer::close) would write it.
     pub fn copy(&self, sequence: i64, now: i64, is_last: bool) -> Vec<u8> {
         let mut bytes = self.memory.as_ref().to_vec();
+        let filled = remove_trimmed(&mut bytes, self.filled, self.trimmed);
         let flags = self.flags | BufferFlags::FLUSH_MARKER.when(is_last);
-        finish(&mut bytes, self.filled, self.last_time.max(now), sequence, flags);
+        finish(&mut bytes, filled, self.last_time.max(now), sequence, flags);
         BufferHeader::STATE.put(&mut bytes, BufferHeader::STATE_FULL);
         BufferHeader::clear_runtime_words(&mut bytes);
         bytes
+    }
+
+    /// Overwrites the records at the start that are earlier than `until`; the number of events, without reports of the provider
+    /// `reports`.
+    pub fn trim(&mut self, until: i64, reports: &Guid) -> u64 {
+        let start = HEADER_SIZE + self.trimmed;
+        let (mut size, mut trimmed) = (0, 0);
+        for (record, time) in own_records(&self.memory.as_ref()[start..self.filled]) {
+            if time >= until {
+                self.first_time = time;
+                break;
+            }
+            let is_counted = !is_report(record, reports);
+            self.reports -= u64::from(!is_counted);
+            self.events -= 1;
+            trimmed += u64::from(is_counted);
+            size += record.len();
+        }
+        self.trimmed += size;
+        TRIMMED.put(self.memory.as_mut(), self.trimmed as u64);
+        trimmed
     }
 
     pub fn mark_flush(&mut self) {
@@ -169,6 +199,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
         BufferHeader::STATE.put(bytes, BufferHeader::STATE_FULL);
         FullBuffer { buffer: self, place }
     }
+}
+
+/// Removes the first `trimmed` bytes of the records; the bytes that are then filled.
+pub(crate) fn remove_trimmed(bytes: &mut [u8], filled: usize, trimmed: usize) -> usize {
+    bytes.copy_within(HEADER_SIZE + trimmed..filled, HEADER_SIZE);
+    filled - trimmed
 }
 
 fn finish(bytes: &mut [u8], filled: usize, time: i64, sequence: i64, flags: BufferFlags) {

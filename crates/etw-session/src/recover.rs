@@ -19,9 +19,9 @@
 //! The memory is not trusted: a buffer whose header cannot be is counted and left out; its records are checked by whoever
 //! reads them.
 
-use etw_types::{BufferHeader, EventHeader, HeaderType, le};
+use etw_types::{BufferHeader, EventHeader, Guid, HeaderType, le};
 
-use crate::buffer::{HEADER_SIZE, MARKS, PLACE, Place};
+use crate::buffer::{HEADER_SIZE, MARKS, PLACE, Place, TRIMMED, remove_trimmed};
 
 /// A buffer that was not in its file yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,13 +62,18 @@ pub fn recover<'a>(memories: impl IntoIterator<Item = &'a [u8]>, batch: u64) -> 
 fn one(memory: &[u8], batch: u64) -> Result<Option<Recovered>, ()> {
     let state = BufferHeader::STATE.get(memory).ok_or(())?;
     let word = |field: etw_types::Field<u64>| field.get(memory).unwrap_or(0);
+    let mut trimmed = 0;
     let (place, filled) = match state {
         BufferHeader::STATE_FREE => return Ok(None),
         BufferHeader::STATE_IN_USE => {
             let marks =
                 MARKS.map(word).into_iter().filter(|mark| *mark != 0 && mark >> 24 <= batch);
             let Some(mark) = marks.max() else { return Ok(None) };
-            (None, (mark & 0xff_ffff) as usize * 8)
+            let filled = (mark & 0xff_ffff) as usize * 8;
+            // A larger number is a place: the buffer was being handed out.
+            let is_trimmed = |size: &u64| HEADER_SIZE as u64 + *size <= filled as u64;
+            trimmed = Some(word(TRIMMED)).filter(is_trimmed).unwrap_or(0) as usize & !7;
+            (None, filled)
         }
         BufferHeader::STATE_FULL => {
             let place = Place::unpack(word(PLACE)).ok_or(())?;
@@ -80,12 +85,13 @@ fn one(memory: &[u8], batch: u64) -> Result<Option<Recovered>, ()> {
     if size != memory.len() || !(HEADER_SIZE..=size).contains(&filled) || filled % 8 != 0 {
         return Err(());
     }
-    if filled == HEADER_SIZE {
+    if filled - trimmed == HEADER_SIZE {
         return Ok(None);
     }
     let sequence = BufferHeader::SEQUENCE_NUMBER.get(memory).ok_or(())?;
     let cpu = BufferHeader::PROCESSOR.get(memory).ok_or(())?;
     let mut bytes = memory.to_vec();
+    let filled = remove_trimmed(&mut bytes, filled, trimmed);
     BufferHeader::put_filled(&mut bytes, filled as u32);
     BufferHeader::clear_runtime_words(&mut bytes);
     BufferHeader::STATE.put(&mut bytes, BufferHeader::STATE_FULL);
@@ -100,6 +106,14 @@ fn one(memory: &[u8], batch: u64) -> Result<Option<Recovered>, ()> {
 /// The largest time of the records.
 fn last_time(records: &[u8]) -> i64 {
     own_records(records).map(|(_, time)| time).max().unwrap_or(0).max(0)
+}
+
+/// Whether a record is a session's report on itself, of the provider `reports`.
+pub(crate) fn is_report(record: &[u8], reports: &Guid) -> bool {
+    let header = record.first_chunk().and_then(EventHeader::read);
+    header.is_some_and(|header| {
+        header.header_type == HeaderType::Event64 && header.provider == *reports
+    })
 }
 
 /// Records that a session of ours has stored, each with its time. An invalid size ends the walk.

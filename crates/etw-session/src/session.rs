@@ -46,6 +46,10 @@ pub struct Session<B> {
     buffer_lost_since: bool,
     /// The memory that gets the session's state at every seal.
     state_memory: Option<B>,
+    /// In a session in memory: the time of the last event that was overwritten, until earlier ones are, too.
+    overwritten_until: Option<i64>,
+    /// The provider of the session's reports on itself.
+    reports: Guid,
     /// The last sequence number of a message.
     messages: u32,
     /// True if no consumer has taken a buffer for some time.
@@ -158,6 +162,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
             lost_since: false,
             buffer_lost_since: false,
             state_memory: None,
+            overwritten_until: None,
+            reports: Guid::ZERO,
             messages: 0,
             is_unread: false,
         };
@@ -182,6 +188,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     pub(crate) fn contents_mut(&mut self) -> &mut FileContents {
         &mut self.contents
+    }
+
+    /// Sets the provider of the session's reports on itself.
+    pub(crate) fn set_reports(&mut self, provider: &Guid) {
+        self.reports = *provider;
     }
 
     /// Events in buffers that have not been handed out.

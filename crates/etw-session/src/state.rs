@@ -15,14 +15,14 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use etw_types::{BufferFlags, BufferHeader, EventHeader, Field, Guid, HeaderType, le};
+use etw_types::{BufferFlags, BufferHeader, Field, Guid, le};
 
 use crate::buffer::{Buffer, HEADER_SIZE, MARKS, PLACE, Place, mark};
 use crate::config::SessionConfig;
 use crate::host_facts::{HostFacts, SessionError};
 use crate::ledger::{Cause, Ledger, Loss};
 use crate::log_mode::AtMaxSize;
-use crate::recover::{Found, Recovered, own_records};
+use crate::recover::{Found, Recovered, is_report, own_records};
 use crate::session::{Facts, Session};
 
 /// Bytes of memory for a session's numbers.
@@ -193,6 +193,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         };
         session.restore(sequence, next_place, begun, saved.ledger, saved.facts);
         session.restore_state(saved.is_stopped);
+        session.set_reports(reports);
         for mut buffer in waiting {
             if buffer.sequence == 0 {
                 buffer.sequence = session.take_sequence();
@@ -231,11 +232,7 @@ pub(crate) fn restored<B: AsRef<[u8]> + AsMut<[u8]>>(
             first_time = time;
         }
         events += 1;
-        let header = record.first_chunk().and_then(EventHeader::read);
-        let is_report = header.is_some_and(|header| {
-            header.header_type == HeaderType::Event64 && header.provider == *of_reports
-        });
-        reports += u64::from(is_report);
+        reports += u64::from(is_report(record, of_reports));
     }
     let last_time = BufferHeader::TIME_STAMP.get(from).unwrap_or(0);
     let flags = BufferFlags(BufferHeader::FLAGS.get(from).unwrap_or(0));
@@ -246,6 +243,7 @@ pub(crate) fn restored<B: AsRef<[u8]> + AsMut<[u8]>>(
         filled,
         sealed: filled,
         sliced: HEADER_SIZE,
+        trimmed: 0,
         sliced_events: 0,
         last_mark: 0,
         events,

@@ -81,6 +81,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// Everything pushed so far belongs to `batch`: see [`recover`](crate::recover). Batches rise.
     pub fn seal(&mut self, batch: u64) {
         self.batch = batch;
+        self.trim();
         let numbers = self.numbers();
         if let Some(memory) = &mut self.state_memory {
             state::save(memory.as_mut(), batch, numbers, &self.ledger, &self.facts);
@@ -308,7 +309,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// A memory session's events as buffers of a file while it goes on, the oldest first: the bytes of
     /// each, to stand at slots 1, 2, ….
-    pub fn snapshot(&self, now: i64) -> Vec<Vec<u8>> {
+    pub fn snapshot(&mut self, now: i64) -> Vec<Vec<u8>> {
+        self.trim();
         // Full ones in their order, then the open ones.
         let mut open: Vec<&Buffer<B>> =
             self.open.iter().flatten().filter(|b| b.events > 0).collect();

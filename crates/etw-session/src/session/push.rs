@@ -89,7 +89,21 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         }?;
         let events = oldest.events - oldest.reports;
         self.ledger.overwrite(events);
+        self.overwritten_until = self.overwritten_until.max(Some(oldest.last_time));
         Some(oldest.memory)
+    }
+
+    /// In a session in memory: overwrites the events that are earlier than one that was overwritten with its buffer. Buffers of two
+    /// CPUs overlap in time, so without this a thread that moved between them would have a gap in its events.
+    pub(super) fn trim(&mut self) {
+        let Some(until) = self.overwritten_until.take() else { return };
+        let mut trimmed = 0;
+        for buffer in self.open.iter_mut().flatten().chain(&mut self.full) {
+            if buffer.events > 0 && buffer.first_time < until {
+                trimmed += buffer.trim(until, &self.reports);
+            }
+        }
+        self.ledger.overwrite(trimmed);
     }
 
     /// Puts an event into its buffer. Filters are not asked.
@@ -199,6 +213,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         let size = event.size(&[]);
         self.has_room(event.cpu, size)?;
         self.put(event, &[], size);
+        self.reports = event.provider;
         self.ledger.stored -= 1;
         let index = if self.settings.per_processor { usize::from(event.cpu) } else { 0 };
         if let Some(Some(buffer)) = self.open.get_mut(index) {

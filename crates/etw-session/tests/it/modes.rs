@@ -99,6 +99,55 @@ fn memory() {
     assert_eq!(session.ledger().overwritten, 80);
 }
 
+/// OV-5, P2: what a session in memory keeps has no gap where a thread moved between processors, also after its host was killed.
+#[test]
+fn memory_has_no_gap_where_a_thread_moved() {
+    const EVENTS: u64 = 300;
+    for seed in 0..40u64 {
+        let (config, host) = (config(LogMode::Buffering), HostFacts::default());
+        let (mut state_memory, mut memories) = (vec![0; state::STATE_SIZE], [[0; 1024]; 6]);
+        let mut batch = 1;
+        let kept_by = |buffers: Vec<Vec<u8>>| {
+            let mut kept: Vec<u64> = buffers.iter().flat_map(|bytes| numbers(bytes)).collect();
+            kept.sort_unstable();
+            kept
+        };
+        let kept = {
+            let buffers = memories.iter_mut().map(|buffer| &mut buffer[..]).collect();
+            let mut session = Session::new(&config, host, buffers).unwrap();
+            session.enable(PROVIDER, EnableInfo::default());
+            session.keep_state(&mut state_memory[..], 0);
+            let (mut random, mut cpu) = (seed, 0);
+            for number in 0..EVENTS {
+                random = random.wrapping_mul(6364136223846793005).wrapping_add(seed | 1);
+                if random >> 60 == 0 {
+                    cpu = (random >> 33) as u16 % 4;
+                }
+                session.push(&event(&number.to_le_bytes(), number as i64, cpu)).unwrap();
+                if number % 7 == 0 {
+                    batch += 1;
+                    session.seal(batch);
+                }
+            }
+            batch += 1;
+            session.seal(batch);
+            let kept = kept_by(session.snapshot(EVENTS as i64));
+            assert_eq!(kept, (kept[0]..EVENTS).collect::<Vec<_>>(), "seed {seed}");
+            assert!(kept.len() as u64 >= IN_A_BUFFER && session.ledger().is_balanced());
+            assert_eq!(session.ledger().stored, kept.len() as u64);
+            kept
+        };
+        let saved = state::Saved::read(&state_memory, batch).unwrap();
+        let found = recover::recover(memories.iter().map(|buffer| &buffer[..]), batch);
+        let killed = state::Killed { saved, found, batch };
+        let memories = vec![vec![0; 1024]; 6];
+        let resumed = Session::resume(&config, host, memories, killed, &etw_types::Guid::ZERO);
+        let (mut session, _) = resumed.unwrap();
+        assert_eq!(kept_by(session.snapshot(EVENTS as i64)), kept, "seed {seed}");
+        assert_eq!(session.ledger().stored, kept.len() as u64);
+    }
+}
+
 /// OV-6, OV-19: without a free buffer events are lost and counted, and the next buffer says so.
 #[test]
 fn slow_storage_and_failing_storage() {
