@@ -18,8 +18,9 @@ use crate::clock::Pair;
 /// How long the drain waits for a session's buffers, as long as every program finds half of its pool free. After that the
 /// session loses events.
 pub(super) const BUFFER_PATIENCE: Duration = Duration::from_millis(100);
-/// Rounds that wait at least: the storage may have had no processor for all of that time.
-const BUFFER_ROUNDS: u32 = (BUFFER_PATIENCE.as_millis() / BUFFER_WAIT.as_millis()) as u32;
+/// The same while the engine catches up after a takeover: pools are full because nobody drained them, and all sessions would lose
+/// what one has no buffer for.
+const CATCH_UP_PATIENCE: Duration = CATCH_UP;
 /// One wait for a buffer that the storage has.
 pub(super) const BUFFER_WAIT: Duration = Duration::from_millis(2);
 /// How long an engine that took over catches up, once it has drained what it found: pools fill again meanwhile.
@@ -137,6 +138,12 @@ impl<S: Sink> Engine<S> {
     /// wait as long as the storage works.
     fn wait_for_buffers(&mut self, is_blocked: bool) {
         let is_alone = self.sessions.len() == 1;
+        let patience = match self.backlog {
+            Some(_) => CATCH_UP_PATIENCE,
+            None => BUFFER_PATIENCE,
+        };
+        // The storage may have had no processor for all of that time.
+        let least_rounds = (patience.as_millis() / BUFFER_WAIT.as_millis()) as u32;
         let is_pressed = is_blocked
             && !is_alone
             && self.backlog.is_none()
@@ -156,8 +163,7 @@ impl<S: Sink> Engine<S> {
             }
             let waiting = hosted.waiting.get_or_insert_with(BufferWait::new);
             waiting.rounds += 1;
-            let is_over =
-                waiting.since.elapsed() > BUFFER_PATIENCE && waiting.rounds > BUFFER_ROUNDS;
+            let is_over = waiting.since.elapsed() > patience && waiting.rounds > least_rounds;
             if !is_alone && (is_pressed || is_over) {
                 hosted.waiting = None;
                 hosted.slow_at = Some(Instant::now());

@@ -30,6 +30,8 @@ struct Rig {
     control: Control,
     last: Arc<Memory>,
     written: u64,
+    /// How long the slow storage stalls with its first buffer.
+    stall: Duration,
 }
 
 impl Rig {
@@ -41,7 +43,7 @@ impl Rig {
         let segment = memory(options.memory_size());
         let writer = Writer::new(segment, control.memory().clone(), options, 0).unwrap();
         let last = Arc::new(memory(LastBatch::SIZE));
-        Rig { writer, control, last, written: 0 }
+        Rig { writer, control, last, written: 0, stall: Duration::ZERO }
     }
 
     /// An engine with the pool and two sessions; `slots`: those of the engine before, if there was one.
@@ -56,7 +58,11 @@ impl Rig {
             pool_size: POOL_SIZE as u64,
             interrupt: Box::new(|| false),
         });
-        insert(&mut engine, SLOW, 8, Box::new(|_| std::thread::sleep(Duration::from_micros(500))));
+        let mut stall = self.stall;
+        let slow = move |_: &[u8]| {
+            std::thread::sleep(Duration::from_micros(500) + std::mem::take(&mut stall));
+        };
+        insert(&mut engine, SLOW, 8, Box::new(slow));
         insert(&mut engine, QUICK, 64, Box::new(|_| ()));
         let segment = self.writer.segment(0).unwrap().clone();
         let reader = Reader::new(self.control.clone(), Source::Mapped(segment)).unwrap();
@@ -159,6 +165,23 @@ fn the_backlog_of_a_killed_worker_waits_for_a_slow_storage() {
     engine.drain_all();
     for slot in [SLOW, QUICK] {
         assert_eq!(engine.ledger(slot).stored, rig.written, "{:?}", engine.ledger(slot));
+    }
+}
+
+/// P3: a storage that gets no processor for a while does not cost any session the events that a killed worker left.
+#[test]
+fn the_backlog_of_a_killed_worker_waits_for_a_storage_that_stalls() {
+    let mut rig = Rig::new();
+    rig.stall = Duration::from_millis(400);
+    let slots = rig.kill(rig.engine(None));
+    rig.write();
+    let mut engine = rig.engine(slots);
+    engine.drain_all();
+    for slot in [SLOW, QUICK] {
+        let ledger = engine.ledger(slot);
+        // The write that found no chunk is the program's loss.
+        let dropped = ledger.lost(Cause::SessionFull) + ledger.lost(Cause::AllOrNone);
+        assert_eq!((ledger.stored, dropped), (rig.written, 0), "{ledger:?}");
     }
 }
 
