@@ -147,19 +147,47 @@ fn escapes(word: u64) -> u64 {
     (controls | zeros(word ^ (ONES * 0x22)) | zeros(word ^ (ONES * 0x5c))) & HIGHS
 }
 
+/// Whether JSON escapes one of these bytes. The compiler makes vector comparisons of it.
+#[inline]
+fn has_special(bytes: &[u8; 32]) -> bool {
+    bytes
+        .iter()
+        .fold(false, |found, byte| found | (*byte < 0x20) | (*byte == b'"') | (*byte == b'\\'))
+}
+
 /// Bytes in front of the first one that JSON escapes.
 #[inline]
 fn plain_length(text: &[u8]) -> usize {
-    let words = text.chunks_exact(8);
-    let done = text.len() - words.remainder().len();
+    let is_plain = |block: &&[u8]| !block.first_chunk().is_some_and(has_special);
+    let plain = text.chunks_exact(32).take_while(is_plain).count() * 32;
+    let words = text[plain..].chunks_exact(8);
+    let tail = words.remainder();
     for (number, word) in words.enumerate() {
         let found = escapes(le::u64(word, 0).unwrap_or_default());
         if found != 0 {
-            return number * 8 + found.trailing_zeros() as usize / 8;
+            return plain + number * 8 + found.trailing_zeros() as usize / 8;
         }
     }
+    if tail.is_empty() {
+        return text.len();
+    }
+    // The last word overlaps bytes that are plain; with fewer than eight bytes, two halves overlap.
+    if let Some(last) = text.last_chunk() {
+        let found = escapes(u64::from_le_bytes(*last));
+        let at = text.len() - 8 + found.trailing_zeros() as usize / 8;
+        return if found == 0 { text.len() } else { at };
+    }
+    if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        let found = escapes(u64::from(first) | u64::from(last) << 32);
+        return match found.trailing_zeros() as usize / 8 {
+            at @ ..4 => at,
+            at @ 4..8 => text.len() + at - 8,
+            _ => text.len(),
+        };
+    }
     let is_special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    text[done..].iter().position(is_special).map_or(text.len(), |at| done + at)
+    text.iter().position(is_special).unwrap_or(text.len())
 }
 
 #[inline]
@@ -249,6 +277,21 @@ mod tests {
                 let mut out = Vec::new();
                 Text::Utf16(&wide).write(&mut out, CodePage::default());
                 assert_eq!(out, text.as_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn texts_of_every_length_are_escaped() {
+        for length in 0..80 {
+            for special in ['"', '\\', '\u{1f}', '\u{7f}', '!'] {
+                for at in 0..length {
+                    let mut text = vec!['a'; length];
+                    text[at] = special;
+                    let text: String = text.into_iter().collect();
+                    let escaped = serde_json::to_string(&text).unwrap();
+                    assert_eq!(json(Text::Utf8(text.as_bytes())), escaped);
+                }
             }
         }
     }
