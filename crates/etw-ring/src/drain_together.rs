@@ -61,7 +61,7 @@ pub struct Bounds {
 ///
 /// # Loss
 /// As [`Reader::drain_while`]. A writer that stops in the middle of a write delays all pools, for [`PATIENCE`](crate::PATIENCE) at
-/// most.
+/// most, or for [`BUSY_PATIENCE`](crate::BUSY_PATIENCE) if its thread is busy.
 pub fn drain_together(
     participants: &mut [Participant<'_>],
     (clock, barrier): (RawClock, Barrier),
@@ -81,8 +81,7 @@ pub fn drain_together(
     let bound = wait_for_writers(patience, now, |again| {
         let mut least = u64::MAX;
         for one in participants.iter_mut().filter(|one| !one.reader.is_quiet()) {
-            let ended = one.options.ended;
-            let bound = one.reader.bound(now, ended, again, &mut one.drained.given_up);
+            let bound = one.reader.bound(now, &one.options, again, &mut one.drained.given_up);
             // A write that was given up is still in flight.
             one.is_in_flight = bound <= now || one.drained.given_up > 0;
             least = least.min(bound);

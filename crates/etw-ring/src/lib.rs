@@ -95,8 +95,8 @@ pub use drain_together::{
 pub use layout::Cause;
 #[cfg(not(loom))]
 pub use reader::{
-    DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, RecordBytes, RecordSink,
-    RegistrationLosses, SiteTable, Source,
+    BUSY_PATIENCE, DrainOptions, Drained, Ledger, PATIENCE, Reader, Record, RecordBytes,
+    RecordSink, RegistrationLosses, SiteTable, Source,
 };
 #[cfg(not(loom))]
 pub use room::{FillRoom, Piece, Room};
@@ -105,7 +105,7 @@ pub use site::{MAX_SITE_SIZE, SiteCache};
 #[cfg(not(loom))]
 pub use sys::{Barrier, Memory, Pages, RawClock, Region, process_generation};
 #[cfg(all(target_os = "linux", not(loom)))]
-pub use sys::{check_pool_fd, process_thread_alive};
+pub use sys::{check_pool_fd, is_thread_busy, process_thread_alive};
 #[cfg(not(loom))]
 pub use writer::{
     MAX_ATTACHMENTS, Payload, PoolOptions, Refused, Request, Reservation, ThreadState, Writer,

@@ -39,7 +39,7 @@ pub use site_table::SiteTable;
 use source::Segment;
 pub use source::Source;
 use watermark::Blocked;
-pub use watermark::PATIENCE;
+pub use watermark::{BUSY_PATIENCE, PATIENCE};
 pub(crate) use watermark::{time_of_drain, wait_for_writers};
 
 /// The reader of one pool. See the [crate documentation](crate) for the order of calls.

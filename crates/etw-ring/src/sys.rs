@@ -24,5 +24,5 @@ pub use memory::Memory;
 pub use memory::check_pool_fd;
 pub use region::{Pages, Region};
 #[cfg(target_os = "linux")]
-pub use thread::process_thread_alive;
+pub use thread::{is_thread_busy, process_thread_alive};
 pub(crate) use thread::{thread_alive, thread_id};

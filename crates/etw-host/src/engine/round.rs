@@ -65,16 +65,17 @@ impl<S: Sink> Engine<S> {
         let (clock, barrier) = (self.clock, self.barrier);
         let watermark = self.watermark;
         let Engine { readers, pools, router, map, interrupt, deadline, .. } = self;
-        let alive: Vec<_> = pools.iter().map(liveness).collect();
+        let threads: Vec<_> = pools.iter().map(|pool| (liveness(pool), busyness(pool))).collect();
         let mut participants: Vec<_> = readers
             .iter_mut()
-            .zip(&alive)
+            .zip(&threads)
             .zip(&*pools)
-            .map(|((reader, alive), pool)| {
+            .map(|((reader, (alive, busy)), pool)| {
                 let options = DrainOptions {
                     ended: pool.ended_at.is_some(),
                     reclaim_idle: Some(RECLAIM),
                     alive: Some(alive),
+                    busy: Some(busy),
                     ..DrainOptions::default()
                 };
                 Participant::new(reader, options)
@@ -382,6 +383,20 @@ fn count_pools(
 fn liveness(pool: &AttachedPool) -> impl Fn(u32) -> bool + use<> {
     let (process, is_translating) = (pool.process_id, pool.thread_ids.is_translating());
     move |thread| is_translating || is_thread_alive(process, thread)
+}
+
+/// Tells whether a thread of the pool's process runs or waits for a processor; `false` for one of another PID namespace.
+fn busyness(pool: &AttachedPool) -> impl Fn(u32) -> bool + use<> {
+    let (process, is_translating) = (pool.process_id, pool.thread_ids.is_translating());
+    move |thread| !is_translating && is_thread_busy(process, thread)
+}
+
+#[cfg(target_os = "linux")]
+use etw_ring::is_thread_busy;
+
+#[cfg(not(target_os = "linux"))]
+fn is_thread_busy(_process: u32, _thread: u32) -> bool {
+    false
 }
 
 #[cfg(target_os = "linux")]

@@ -16,6 +16,9 @@ pub struct DrainOptions<'a> {
     pub reclaim_idle: Option<Duration>,
     /// Whether a thread of the provider (by its id in the provider's namespace) still runs.
     pub alive: Option<&'a dyn Fn(u32) -> bool>,
+    /// Whether a thread of the provider (by its id in the provider's namespace) has work to do: it runs or waits for a processor. A
+    /// write of such a thread is passed over after [`BUSY_PATIENCE`](super::BUSY_PATIENCE).
+    pub busy: Option<&'a dyn Fn(u32) -> bool>,
 }
 
 /// The result of a drain.

@@ -117,9 +117,8 @@ impl Reader {
             Some(until) => until,
             None => time_of_drain(self.control.clock, self.control.barrier, &mut out.no_barrier),
         };
-        let ended = options.ended;
         let bound = wait_for_writers(options.patience, now, |again| {
-            self.bound(now, ended, again, &mut out.given_up)
+            self.bound(now, options, again, &mut out.given_up)
         });
         let watermark = self.watermark_of(now, bound);
         let mut pass = self.begin(watermark, options, out);

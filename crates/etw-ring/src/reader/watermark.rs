@@ -4,12 +4,16 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::Reader;
+use super::{DrainOptions, Reader};
 use crate::proto::{Head, Phase};
 use crate::sys::{Barrier, RawClock};
 
 /// How long the host waits for one write in flight. A record that commits later is late.
 pub const PATIENCE: Duration = Duration::from_millis(50);
+
+/// How long the host waits for a write in flight whose thread runs or waits for a processor. On a machine with many times more such
+/// threads than processors, that takes longer than [`PATIENCE`].
+pub const BUSY_PATIENCE: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocked {
@@ -57,17 +61,27 @@ pub(crate) fn wait_for_writers(
 
 impl Reader {
     /// The earliest time of a write in flight; later than `now` if there is none.
-    pub(crate) fn bound(&mut self, now: u64, ended: bool, again: bool, given_up: &mut u64) -> u64 {
-        if ended {
+    pub(crate) fn bound(
+        &mut self,
+        now: u64,
+        options: &DrainOptions<'_>,
+        again: bool,
+        given_up: &mut u64,
+    ) -> u64 {
+        if options.ended {
             return u64::MAX;
         }
+        let is_busy = |tid: u32| options.busy.is_some_and(|busy| busy(tid));
         *given_up = 0;
         // A write that was not in flight in the last scan started after it; in a repeated scan, after `now`.
         let since_scan = if again { now } else { self.scan_time }.saturating_add(1);
         let mut bound = u64::MAX;
-        let mut judge = |at_least: u64, first_seen: Instant| {
+        let mut judge = |at_least: u64, first_seen: Instant, tid: Option<u32>| {
             if at_least <= now {
-                if first_seen.elapsed() >= PATIENCE {
+                let waited = first_seen.elapsed();
+                let is_over =
+                    waited >= PATIENCE && (waited >= BUSY_PATIENCE || !tid.is_some_and(is_busy));
+                if is_over {
                     *given_up += 1;
                 } else {
                     bound = bound.min(at_least);
@@ -89,7 +103,7 @@ impl Reader {
                     Blocked { head: line.head, bound: since_scan, first_seen: Instant::now() };
             }
             // `since` may be the time of an earlier write: then it is smaller, which is harmless.
-            judge(blocked.bound.max(line.since.min(now)), blocked.first_seen);
+            judge(blocked.bound.max(line.since.min(now)), blocked.first_seen, Some(line.tid));
         }
         let words = OnceCell::new();
         for (number, unit) in self.all_chunks().0 {
@@ -107,7 +121,7 @@ impl Reader {
                 let known = state.pending.get(&(index as u32)).copied();
                 let (at_least, seen) = known.unwrap_or((new, Instant::now()));
                 pending.insert(index as u32, (at_least, seen));
-                judge(at_least, seen);
+                judge(at_least, seen, None);
             };
             match &entries {
                 Some(entries) => {

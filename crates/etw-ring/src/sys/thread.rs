@@ -33,6 +33,16 @@ pub fn process_thread_alive(pid: u32, tid: u32) -> bool {
     !(r != 0 && errno() == libc::ESRCH)
 }
 
+#[cfg(target_os = "linux")]
+/// Whether thread `tid` of process `pid` runs or waits for a processor, for a host in another process. `false` if the kernel does not
+/// report it.
+pub fn is_thread_busy(pid: u32, tid: u32) -> bool {
+    let stat = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+    // The state follows the name, which may contain anything.
+    let name_end = stat.iter().rposition(|byte| *byte == b')');
+    name_end.is_some_and(|end| stat.get(end + 2) == Some(&b'R'))
+}
+
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn thread_id() -> u32 {
     use std::sync::atomic::{AtomicU32, Ordering};

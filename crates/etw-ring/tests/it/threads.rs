@@ -98,6 +98,39 @@ fn many_threads(mut rig: Rig) {
     assert!(records > 10_000, "{records}");
 }
 
+/// A thread that gets no processor in the middle of a write for longer than the host's patience loses nothing.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_busy_thread_in_mid_write_is_waited_for() {
+    let pid = std::process::id();
+    // Records and late records of an attempt; `None` if the machine stopped this thread for too long.
+    let attempt = || {
+        let mut rig = rig(1 << 20);
+        rig.reader.drain(&patient(), |_| ());
+        rig.reader.advance();
+        let state = ThreadState::new();
+        let mut slow = rig.writer.reserve(&state, &request(4)).unwrap();
+        slow.stamp_now();
+        slow.put(b"slow");
+        let busy = |tid| is_thread_busy(pid, tid);
+        let start = Instant::now();
+        for _ in 0..2 {
+            let options = DrainOptions { busy: Some(&busy), ..Default::default() };
+            rig.reader.drain(&options, |_| panic!("nothing is committed"));
+            rig.reader.advance();
+            std::thread::sleep(PATIENCE);
+        }
+        let options = DrainOptions { busy: Some(&busy), ..Default::default() };
+        rig.reader.drain(&options, |_| panic!("nothing is committed"));
+        rig.reader.advance();
+        let waited = start.elapsed();
+        slow.commit().unwrap();
+        let done = rig.reader.drain(&patient(), |r| assert_eq!(r.payload, b"slow"));
+        (waited < BUSY_PATIENCE).then_some((done.records, done.late))
+    };
+    assert_eq!((0..100).find_map(|_| attempt()), Some((1, 0)));
+}
+
 /// A thread stopped between its announcement and its commit delays a drain by at most 50 ms, costs nobody else a record,
 /// and its own record is late, never out of order.
 #[test]
