@@ -3,9 +3,7 @@
 //! The header is a [`BufferHeader`]. While the buffer is in memory its runtime words serve [recovery](crate::recover):
 //! the place of a full buffer, and two marks. In a session without files, the word of the place has the bytes that were trimmed.
 
-use etw_types::{BufferFlags, BufferHeader, Field, Guid};
-
-use crate::recover::{is_report, own_records};
+use etw_types::{BufferFlags, BufferHeader, Field};
 
 pub(crate) const HEADER_SIZE: usize = BufferHeader::SIZE;
 pub(crate) const PLACE: Field<u64> = BufferHeader::RUNTIME_WORDS[0];
@@ -155,27 +153,6 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Buffer<B> {
         BufferHeader::STATE.put(&mut bytes, BufferHeader::STATE_FULL);
         BufferHeader::clear_runtime_words(&mut bytes);
         bytes
-    }
-
-    /// Overwrites the records at the start that are earlier than `until`; the number of events, without reports of the provider
-    /// `reports`.
-    pub fn trim(&mut self, until: i64, reports: &Guid) -> u64 {
-        let start = HEADER_SIZE + self.trimmed;
-        let (mut size, mut trimmed) = (0, 0);
-        for (record, time) in own_records(&self.memory.as_ref()[start..self.filled]) {
-            if time >= until {
-                self.first_time = time;
-                break;
-            }
-            let is_counted = !is_report(record, reports);
-            self.reports -= u64::from(!is_counted);
-            self.events -= 1;
-            trimmed += u64::from(is_counted);
-            size += record.len();
-        }
-        self.trimmed += size;
-        TRIMMED.put(self.memory.as_mut(), self.trimmed as u64);
-        trimmed
     }
 
     pub fn mark_flush(&mut self) {

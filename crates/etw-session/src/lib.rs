@@ -69,6 +69,7 @@ mod session;
 mod shape;
 mod slice;
 pub mod state;
+mod trim;
 
 pub use buffer::{FullBuffer, Place};
 pub use config::{
