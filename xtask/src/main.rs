@@ -1,7 +1,8 @@
-//! Chores of the project: `cargo xtask ci`, `lint`, `features`, `bench`, `requirements`, `sites`, `bless`, `install`, `torture`, `wine`.
+//! Chores of the project: `cargo xtask ci`, `lint`, `features`, `bench`, `budgets`, `requirements`, `sites`, `bless`, `install`, `torture`, `wine`.
 
 mod bench;
 mod bless;
+mod budgets;
 mod features;
 mod install;
 mod lint;
@@ -32,6 +33,8 @@ enum Chore {
     Features,
     /// Print every figure of BENCHMARKS.md, with the command that measures it again
     Bench(bench::Arguments),
+    /// Count the instructions of each hot path, and compare them with bench/budgets.txt
+    Budgets(budgets::Arguments),
     /// List requirement ids with the tests that ran and passed for them
     Requirements(requirements::Arguments),
     /// Count the instructions of an event that no session wants
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Chore::Lint => lint::run(),
         Chore::Features => features::run(),
         Chore::Bench(arguments) => bench::run(&arguments),
+        Chore::Budgets(arguments) => budgets::run(&arguments),
         Chore::Requirements(arguments) => requirements::run(&arguments),
         Chore::Sites => sites::run(),
         Chore::Bless(arguments) => bless::run(&arguments),

@@ -1,0 +1,28 @@
+//! The hot paths of the project, each run between two marks for callgrind. `cargo xtask budgets` runs this program and compares the
+//! instructions with `bench/budgets.txt`.
+//!
+//! Every path warms up first, so that what is counted is the usual case. Names end with what one unit is.
+
+mod callgrind;
+mod host;
+mod read;
+mod write;
+
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().as_deref() {
+        // A trace for the commands: `trace PATH RECORDS`.
+        Some("trace") => {
+            let path = arguments.next().ok_or("no path")?;
+            let records = arguments.next().ok_or("no number of records")?.parse()?;
+            Ok(std::fs::write(path, read::trace(records, false)?)?)
+        }
+        _ => {
+            write::run()?;
+            host::run()?;
+            read::run()
+        }
+    }
+}

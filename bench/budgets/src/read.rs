@@ -1,0 +1,172 @@
+//! Reading: records in time order, decoded fields, and compressed buffers.
+
+use std::error::Error;
+use std::hint::black_box;
+
+use etw_decode::Decoder;
+use etw_etl::lzxpress::compress;
+use etw_etl::read::{Records, TraceFile};
+use etw_etl::relog::{Relog, RelogOptions};
+use etw_etl::write::FileBuilder;
+use etw_tracelogging::{Count, InType, MetadataBuilder, OutType, PayloadBuilder, provider_traits};
+use etw_types::{EventRecord, ExtType, ExtendedItemsBuf, FileTime, Guid, HeaderType, Level};
+
+use crate::callgrind::measure;
+
+const PROVIDER: Guid = Guid::from_u128(0x5b1c7e0a_3d52_4f6b_9a77_1f0e8d2c4b61);
+const RECORDS: u32 = 10_000;
+const CPUS: u32 = 4;
+/// Fields in each decoded event.
+const FIELDS: u32 = 8;
+
+/// Metadata and payload of one event.
+struct Body {
+    metadata: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+impl Body {
+    /// A request of a web server.
+    fn request(number: u32) -> Result<Body, Box<dyn Error>> {
+        let metadata = MetadataBuilder::new("Request", 0)
+            .field("Path", InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar, 0)
+            .field("Client", InType::UINT32, OutType::IPV4, Count::Scalar, 0)
+            .field("Status", InType::UINT16, OutType::NULL, Count::Scalar, 0)
+            .field("Milliseconds", InType::DOUBLE, OutType::NULL, Count::Scalar, 0)
+            .field("Agent", InType::UNICODESTRING, OutType::NULL, Count::Scalar, 0)
+            .finish()?;
+        let payload = PayloadBuilder::new()
+            .counted_ansi(format!("/order/{}", number % 1000).as_bytes())
+            .u32(u32::from_le_bytes([192, 0, 2, number as u8]))
+            .u16(if number.is_multiple_of(10) { 404 } else { 200 })
+            .f64(0.25 + f64::from(number % 500))
+            .utf16_z("Mozilla/5.0 \"quoted\"".encode_utf16())
+            .finish()?;
+        Ok(Body { metadata, payload })
+    }
+
+    /// An event with fields of one kind.
+    fn of(in_type: InType, out_type: OutType, value: &[u8]) -> Result<Body, Box<dyn Error>> {
+        let mut metadata = MetadataBuilder::new("Fields", 0);
+        for name in &["a", "b", "c", "d", "e", "f", "g", "h"][..FIELDS as usize] {
+            metadata = metadata.field(*name, in_type, out_type, Count::Scalar, 0);
+        }
+        Ok(Body { metadata: metadata.finish()?, payload: value.repeat(FIELDS as usize) })
+    }
+
+    fn items(&self) -> Result<ExtendedItemsBuf, Box<dyn Error>> {
+        let mut items = ExtendedItemsBuf::new();
+        items.push(ExtType::PROV_TRAITS, &provider_traits("OpenEtw.Budgets", None)?)?;
+        items.push(ExtType::EVENT_SCHEMA_TL, &self.metadata)?;
+        Ok(items)
+    }
+}
+
+fn record<'a>(payload: &'a [u8], items: &'a ExtendedItemsBuf) -> EventRecord<'a> {
+    let mut record = EventRecord::new(HeaderType::Event64, payload);
+    record.provider = Some(PROVIDER);
+    record.descriptor.level = Level::INFO;
+    (record.process_id, record.thread_id) = (Some(4000), Some(4002));
+    record.extended = items.as_items();
+    record
+}
+
+/// A trace of requests on four processors.
+pub fn trace(records: u32, compressed: bool) -> Result<Vec<u8>, Box<dyn Error>> {
+    let mut file = FileBuilder::new();
+    file.compressed = compressed;
+    file.header.logfile.number_of_processors = CPUS;
+    for number in 0..records {
+        let body = Body::request(number)?;
+        let items = body.items()?;
+        let mut record = record(&body.payload, &items);
+        record.order_time = file.header.start_raw + 100 + i64::from(number) * 37;
+        // Runs of a few records of one processor, as traces have them.
+        file.push((number / 3 % CPUS) as u16, &record)?;
+    }
+    Ok(file.finish())
+}
+
+fn read(name: &str, bytes: &[u8]) -> Result<(), Box<dyn Error>> {
+    let mut records = Records::new(vec![TraceFile::from_bytes("x.etl", bytes.to_vec())?]);
+    for _ in 0..100 {
+        black_box(records.next());
+    }
+    let mut left = RECORDS - 1000;
+    measure(name, left, |count| {
+        for _ in 0..count {
+            left -= u32::from(records.next().inspect(|record| _ = black_box(record)).is_some());
+        }
+    });
+    if left == 0 { Ok(()) } else { Err(format!("{left} records are missing").into()) }
+}
+
+fn decode(name: &str, body: &Body) -> Result<(), Box<dyn Error>> {
+    let items = body.items()?;
+    let record = record(&body.payload, &items);
+    let mut decoder = Decoder::new();
+    let mut walk = |count: u32| {
+        let decodes = |_: &u32| {
+            let record = black_box(&record);
+            decoder.decode(record).visit(record, &mut ()).is_ok_and(|has_schema| has_schema)
+        };
+        (0..count).filter(decodes).count()
+    };
+    walk(10);
+    let mut walked = 0;
+    measure(name, 1000 * FIELDS, |fields| walked = walk(fields / FIELDS));
+    if walked == 1000 { Ok(()) } else { Err(format!("{name}: {walked} events decoded").into()) }
+}
+
+pub fn run() -> Result<(), Box<dyn Error>> {
+    let plain = trace(RECORDS, false)?;
+    read("merged record / record", &plain)?;
+    read("merged record, compressed / record", &trace(RECORDS, true)?)?;
+
+    let time = FileTime(134_117_966_450_000_000).0.to_le_bytes();
+    let guid = PROVIDER.0;
+    for (name, in_type, out_type, value) in [
+        ("decoded i32 / field", InType::INT32, OutType::NULL, &[1, 2, 3, 4][..]),
+        ("decoded u64 / field", InType::UINT64, OutType::NULL, &[1, 2, 3, 4, 5, 6, 7, 8]),
+        ("decoded double / field", InType::DOUBLE, OutType::NULL, &[0, 0, 0, 0, 0, 0, 8, 64]),
+        ("decoded bool / field", InType::BOOL32, OutType::NULL, &[1, 0, 0, 0]),
+        ("decoded GUID / field", InType::GUID, OutType::NULL, &guid),
+        ("decoded FILETIME / field", InType::FILETIME, OutType::NULL, &time),
+        (
+            "decoded UTF-8 text / field",
+            InType::COUNTEDANSISTRING,
+            OutType::UTF8,
+            b"\x0a\x00/order/123",
+        ),
+        (
+            "decoded UTF-16 text / field",
+            InType::UNICODESTRING,
+            OutType::NULL,
+            b"o\0r\0d\0e\0r\0s\0\0\0",
+        ),
+        ("decoded binary / field", InType::BINARY, OutType::NULL, b"\x04\0\x01\x02\x03\x04"),
+        ("decoded IPv4 address / field", InType::UINT32, OutType::IPV4, &[192, 0, 2, 1]),
+    ] {
+        decode(name, &Body::of(in_type, out_type, value)?)?;
+    }
+
+    let buffer = plain.get(0x10000..0x20000).ok_or("a trace without a second buffer")?;
+    let mut out = Vec::new();
+    compress(buffer, &mut out);
+    measure("compressed byte / byte", 0x10000, |_| {
+        out.clear();
+        compress(black_box(buffer), &mut out);
+    });
+    for (name, compressed) in
+        [("rewritten record / record", false), ("rewritten record, compressed / record", true)]
+    {
+        let mut options = RelogOptions::default();
+        options.compressed = compressed;
+        let file = TraceFile::from_bytes("x.etl", plain.clone())?;
+        let mut relog = Relog::new(vec![file], options)?;
+        let mut result = Ok(());
+        measure(name, RECORDS, |_| result = relog.run(std::io::empty(), |_| ()).map(|_| ()));
+        result?;
+    }
+    Ok(())
+}

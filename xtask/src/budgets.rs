@@ -1,0 +1,243 @@
+//! `cargo xtask budgets`: counts the instructions of each hot path and compares them with `bench/budgets.txt`.
+//!
+//! Instructions depend on the compiler and on the C library, but not on the machine's load: a budget can be checked exactly where
+//! a clock cannot. `bench/budgets` is the program with the paths in Rust, `bench/budgets/c/paths.c` the one in C; both mark the begin
+//! and the end of each path for callgrind. The formats of `etw dump` are counted by two traces of different length.
+
+use crate::{Result, build_executable, cargo, etw_command, root};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Write the counted instructions to bench/budgets.txt
+    #[arg(long)]
+    bless: bool,
+    /// Count only paths whose program contains this: rust, c, dump
+    #[arg(long, value_name = "PROGRAM")]
+    only: Option<String>,
+}
+
+/// A path may cost so much more than its budget.
+const TOLERANCE: f64 = 0.02;
+/// Records of the traces whose difference is the cost of a record in `etw dump`.
+const RECORDS: [u32; 2] = [2_000, 6_000];
+const FORMATS: [&str; 4] = ["json", "text", "csv", "xml"];
+
+/// Instructions of one unit of a path, by the path's name.
+type Counts = BTreeMap<String, f64>;
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return Err("valgrind is not installed".into());
+    }
+    let folder = root().join("target/budgets");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder)?;
+    let is_wanted = |program: &str| arguments.only.as_ref().is_none_or(|only| only == program);
+    let program = build_executable("etw-budgets", &["--package", "etw-budgets"], "release")?;
+    let mut counts = Counts::new();
+    if is_wanted("rust") {
+        counts.extend(marked(&Command::new(&program), &folder)?);
+    }
+    if is_wanted("c") {
+        match c_program(&folder)? {
+            Some(program) => counts.extend(marked(&Command::new(program), &folder)?),
+            None => println!("skipped: no C compiler; paths of C are not counted"),
+        }
+    }
+    if is_wanted("dump") {
+        counts.extend(formats(&program, &folder)?);
+    }
+    let file = root().join("bench/budgets.txt");
+    let tools = tools()?;
+    if arguments.bless {
+        return Ok(std::fs::write(file, text_of(&counts, &tools))?);
+    }
+    compare(&counts, &std::fs::read_to_string(file)?, &tools)
+}
+
+/// The compiler and the C library, on which counts depend.
+fn tools() -> Result<String> {
+    let first_line = |command: &mut Command| -> Result<String> {
+        let output = command.output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        Ok(text.lines().next().unwrap_or_default().to_owned())
+    };
+    let rustc = first_line(Command::new("rustc").arg("--version"))?;
+    let libc = first_line(Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
+    Ok(format!("{rustc}, {libc}, {}", std::env::consts::ARCH))
+}
+
+/// Runs a program under callgrind; the counts of the paths that it marks. Their names end with the unit, and the program prints how many
+/// units each has.
+fn marked(command: &Command, folder: &Path) -> Result<Counts> {
+    let mut valgrind = Command::new("valgrind");
+    valgrind
+        .args(["--tool=callgrind", "--collect-atstart=no", "-q"])
+        .arg(format!("--callgrind-out-file={}", folder.join("marked").display()))
+        .arg(command.get_program());
+    let output = valgrind.stderr(Stdio::inherit()).output()?;
+    if !output.status.success() {
+        return Err(format!("{:?} failed", command.get_program()).into());
+    }
+    let mut counts = Counts::new();
+    let units = String::from_utf8_lossy(&output.stdout).into_owned();
+    let units = units.lines().filter_map(|line| line.split_once('\t'));
+    let units: BTreeMap<&str, f64> =
+        units.filter_map(|(name, units)| Some((name, units.parse().ok()?))).collect();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("marked")) {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path)?;
+        std::fs::remove_file(&path)?;
+        let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
+        let Some(name) = value("desc: Trigger: Client Request: ") else { continue };
+        let total: f64 = value("totals: ").or(value("summary: ")).unwrap_or("0").trim().parse()?;
+        let units = units.get(name).ok_or_else(|| format!("no units of {name}"))?;
+        counts.insert(name.to_owned(), total / units);
+    }
+    Ok(counts)
+}
+
+/// Compiles the program in C; `None` without a compiler.
+fn c_program(folder: &Path) -> Result<Option<PathBuf>> {
+    let output = Command::new(cargo())
+        .args(["build", "--release", "--locked", "--quiet", "--package", "etw-capi"])
+        .args(["--message-format=json"])
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()?;
+    let messages = String::from_utf8_lossy(&output.stdout).into_owned();
+    let library = messages.split('"').find(|part| part.ends_with("/libetw.a"));
+    let program = folder.join("paths");
+    let compiled = Command::new("cc")
+        .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(root().join("crates/etw-capi/include"))
+        .arg(root().join("bench/budgets/c/paths.c"))
+        .arg(library.ok_or("the library was not built")?)
+        .args(["-lpthread", "-ldl", "-lm", "-o"])
+        .arg(&program)
+        .status();
+    match compiled {
+        Ok(status) if status.success() => Ok(Some(program)),
+        Ok(_) => Err("bench/budgets/c/paths.c does not compile".into()),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Instructions of `etw dump` for a record in each format: the difference of two traces.
+fn formats(program: &Path, folder: &Path) -> Result<Counts> {
+    let etw = etw_command("release")?;
+    let traces = RECORDS.map(|records| folder.join(format!("{records}.etl")));
+    for (records, trace) in RECORDS.iter().zip(&traces) {
+        let made =
+            Command::new(program).arg("trace").arg(trace).arg(records.to_string()).status()?;
+        if !made.success() {
+            return Err("the trace was not made".into());
+        }
+    }
+    let mut counts = Counts::new();
+    for format in FORMATS {
+        let [less, more] = [&traces[0], &traces[1]].map(|trace| dump(&etw, trace, format, folder));
+        let records = f64::from(RECORDS[1] - RECORDS[0]);
+        counts.insert(format!("etw dump, {format} / record"), (more? - less?) / records);
+    }
+    Ok(counts)
+}
+
+/// All instructions of `etw dump` on one thread.
+fn dump(etw: &Path, trace: &Path, format: &str, folder: &Path) -> Result<f64> {
+    let out = folder.join("dump");
+    let status = Command::new("taskset")
+        .args(["-c", "0", "valgrind", "--tool=callgrind", "-q"])
+        .arg(format!("--callgrind-out-file={}", out.display()))
+        .arg(etw)
+        .args(["dump", "--format", format])
+        .arg(trace)
+        .stdout(Stdio::null())
+        .status()?;
+    if !status.success() {
+        return Err(format!("etw dump --format {format} failed").into());
+    }
+    let text = std::fs::read_to_string(out)?;
+    let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
+    Ok(total.ok_or("callgrind counted nothing")?.trim().parse()?)
+}
+
+fn text_of(counts: &Counts, tools: &str) -> String {
+    let mut text = format!(
+        "# Instructions of each hot path, for one unit of it. `cargo xtask budgets` fails if a path costs over 2 % more.\n\
+         # A commit that raises a budget says why. `cargo xtask budgets --bless` writes this file.\n\
+         # {tools}\n"
+    );
+    for (name, count) in counts {
+        let _ = writeln!(text, "{count:9.2}  {name}");
+    }
+    text
+}
+
+/// Prints each path beside its budget.
+fn compare(counts: &Counts, budgets: &str, tools: &str) -> Result<()> {
+    let is_comparable = budgets.lines().any(|line| line.strip_prefix("# ") == Some(tools));
+    let lines = budgets.lines().filter(|line| !line.starts_with('#'));
+    let budgets: BTreeMap<&str, f64> = lines
+        .filter_map(|line| line.trim().split_once("  "))
+        .filter_map(|(count, name)| Some((name.trim(), count.parse().ok()?)))
+        .collect();
+    let (mut over, mut under) = (0, 0);
+    for (name, count) in counts {
+        let Some(budget) = budgets.get(name.as_str()) else {
+            println!("{count:9.2}            {name}: has no budget");
+            over += 1;
+            continue;
+        };
+        let change = (count - budget) / budget.max(1.0);
+        let verdict = match change {
+            _ if change > TOLERANCE => {
+                over += 1;
+                ": OVER its budget"
+            }
+            _ if change < -TOLERANCE => {
+                under += 1;
+                ": cheaper than its budget"
+            }
+            _ => "",
+        };
+        println!("{count:9.2} {:+7.1} %  {name}{verdict}", change * 100.0);
+    }
+    if under > 0 {
+        println!(
+            "{under} paths got cheaper: lower their budgets with `cargo xtask budgets --bless`"
+        );
+    }
+    match over {
+        0 => Ok(()),
+        _ if !is_comparable => {
+            println!("the budgets were counted with other tools than {tools}: nothing fails");
+            Ok(())
+        }
+        _ => Err(format!("{over} paths are over their budgets or have none").into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_over_its_budget_fails_and_one_within_it_does_not() {
+        let counts = |a: f64| Counts::from([("a / event".to_owned(), a)]);
+        let budgets = text_of(&counts(100.0), "tools");
+        assert!(compare(&counts(101.9), &budgets, "tools").is_ok());
+        assert!(compare(&counts(50.0), &budgets, "tools").is_ok());
+        assert!(compare(&counts(102.1), &budgets, "tools").is_err());
+        assert!(compare(&counts(102.1), &budgets, "other tools").is_ok());
+        let unknown = Counts::from([("b / event".to_owned(), 1.0)]);
+        assert!(compare(&unknown, &budgets, "tools").is_err());
+    }
+}
