@@ -1,11 +1,12 @@
 //! `cargo xtask install`: the `etw` command with its manual pages and completions, and `libetw` for C and C++.
 
-use crate::{Result, cargo, etw_command, root};
+use crate::build::Build;
+use crate::{Result, root};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -21,7 +22,7 @@ pub struct Arguments {
 }
 
 /// The part of the version that changes when programs break: of 0.x the first two numbers.
-fn compatible() -> String {
+pub fn compatible() -> String {
     let mut numbers = VERSION.split('.');
     match (numbers.next(), numbers.next()) {
         (Some("0"), Some(minor)) => format!("0.{minor}"),
@@ -37,18 +38,19 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Some(folder) => folder.join(prefix.strip_prefix("/").unwrap_or(&prefix)),
         None => prefix.clone(),
     };
-    install_command(&arguments.profile, &to)?;
-    install_library(&arguments.profile, &prefix, &to)?;
+    let build = Build::of_profile(&arguments.profile);
+    let etw = build.etw()?;
+    install_command(&etw, &etw, &to)?;
+    install_library(&build, &prefix, &to)?;
     println!("etw and libetw {VERSION} are in {}", to.display());
     Ok(())
 }
 
-/// Installs `etw`, and the pages and completions that it writes itself.
-fn install_command(profile: &str, to: &Path) -> Result<()> {
-    let etw = etw_command(profile)?;
+/// Installs `etw`, and the pages and completions that it writes itself; `runs`: the same command for this machine.
+pub fn install_command(etw: &Path, runs: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to.join("bin"))?;
-    replace(&etw, &to.join("bin/etw"))?;
-    let status = Command::new(&etw).arg("manual").arg(to.join("share/man/man1")).status()?;
+    replace(etw, &to.join("bin/etw"))?;
+    let status = Command::new(runs).arg("manual").arg(to.join("share/man/man1")).status()?;
     if !status.success() {
         return Err("etw manual has failed".into());
     }
@@ -57,7 +59,7 @@ fn install_command(profile: &str, to: &Path) -> Result<()> {
         ("zsh", "share/zsh/site-functions/_etw"),
         ("fish", "share/fish/vendor_completions.d/etw.fish"),
     ] {
-        let output = Command::new(&etw).args(["completions", shell]).output()?;
+        let output = Command::new(runs).args(["completions", shell]).output()?;
         if !output.status.success() {
             return Err(format!("etw completions {shell} has failed").into());
         }
@@ -69,10 +71,10 @@ fn install_command(profile: &str, to: &Path) -> Result<()> {
 }
 
 /// Installs `libetw`: libraries, headers, files for pkg-config and CMake, the manual page.
-fn install_library(profile: &str, prefix: &Path, to: &Path) -> Result<()> {
+pub fn install_library(build: &Build, prefix: &Path, to: &Path) -> Result<()> {
     let version = compatible();
     let shared = format!("libetw.so.{version}");
-    let (archive, library) = build(profile, &shared)?;
+    let (archive, library) = build.libraries(&shared)?;
 
     let folder = to.join("lib");
     fs::create_dir_all(&folder)?;
@@ -109,34 +111,6 @@ fn install_library(profile: &str, prefix: &Path, to: &Path) -> Result<()> {
         fs::write(path, text)?;
     }
     Ok(())
-}
-
-/// Builds `libetw.a` and `libetw.so`, in a target folder of their own: only this build gives the library its shared name.
-fn build(profile: &str, shared: &str) -> Result<(PathBuf, PathBuf)> {
-    let link = format!("link-arg=-Wl,-soname,{shared}");
-    let output = Command::new(cargo())
-        .args(["rustc", "--locked", "--quiet", "--package", "etw-capi", "--profile", profile])
-        .args(["--message-format", "json-render-diagnostics", "--target-dir"])
-        .arg(root().join("target/install"))
-        .args(["--", "-C", &link])
-        .current_dir(root())
-        .stderr(Stdio::inherit())
-        .output()?;
-    if !output.status.success() {
-        return Err("libetw does not build".into());
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    let messages = text.lines().filter_map(|l| serde_json::from_str::<serde_json::Value>(l).ok());
-    let files: Vec<PathBuf> = messages
-        .filter_map(|message| message["filenames"].as_array().cloned())
-        .flatten()
-        .filter_map(|name| name.as_str().map(PathBuf::from))
-        .collect();
-    let named = |name: &str| {
-        let found = files.iter().find(|path| path.file_name().is_some_and(|file| file == name));
-        found.cloned().ok_or_else(|| format!("cargo reports no path of {name}"))
-    };
-    Ok((named("libetw.a")?, named("libetw.so")?))
 }
 
 /// Replaces a file; a running program keeps the old one mapped.

@@ -1,8 +1,11 @@
-//! Chores of the project: `cargo xtask ci`, `lint`, `features`, `bench`, `budgets`, `requirements`, `sites`, `bless`, `install`, `torture`, `wine`.
+//! Chores of the project: `cargo xtask ci`, `lint`, `features`, `bench`, `budgets`, `requirements`, `sites`, `bless`, `install`, `dist`, `torture`,
+//! `wine`.
 
 mod bench;
 mod bless;
 mod budgets;
+mod build;
+mod dist;
 mod features;
 mod install;
 mod lint;
@@ -14,7 +17,7 @@ mod wine;
 
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
 #[derive(Parser)]
 #[command(name = "xtask", about)]
@@ -43,6 +46,8 @@ enum Chore {
     Bless(bless::Arguments),
     /// Install on Linux: the etw command with its manual pages and completions; libetw with headers, pkg-config and CMake files
     Install(install::Arguments),
+    /// Make what a release publishes: archives, Debian and RPM packages, list of components, licences, checksums
+    Dist(dist::Arguments),
     /// Attack the daemon of global sessions at random, from a seed: kills, stops, hostile clients, full disks
     Torture(torture::Arguments),
     /// Run the tests that need no Linux as Windows programs, under Wine
@@ -62,6 +67,7 @@ fn main() -> ExitCode {
         Chore::Sites => sites::run(),
         Chore::Bless(arguments) => bless::run(&arguments),
         Chore::Install(arguments) => install::run(&arguments),
+        Chore::Dist(arguments) => dist::run(&arguments),
         Chore::Torture(arguments) => torture::run(&arguments),
         Chore::Wine(arguments) => wine::run(&arguments),
     };
@@ -92,28 +98,12 @@ fn corpus() -> Option<PathBuf> {
 
 /// Builds the `etw` command with one of Cargo's profiles and returns its path.
 fn etw_command(profile: &str) -> Result<PathBuf> {
-    build_executable("etw", &["--package", "etw-cli", "--bin", "etw"], profile)
+    build::Build::of_profile(profile).etw()
 }
 
 /// Builds one executable with one of Cargo's profiles and returns its path.
 fn build_executable(name: &str, selection: &[&str], profile: &str) -> Result<PathBuf> {
-    let output = Command::new(cargo())
-        .args(["build", "--locked", "--quiet", "--profile", profile])
-        .args(selection)
-        .args(["--message-format", "json-render-diagnostics"])
-        .current_dir(root())
-        .stderr(Stdio::inherit())
-        .output()?;
-    if !output.status.success() {
-        return Err(format!("{name} does not build").into());
-    }
-    // Cargo knows where its target folder is, whatever the environment or a configuration says.
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == name)
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .ok_or_else(|| format!("cargo does not name the executable of {name}").into())
+    build::Build::of_profile(profile).executable(name, selection)
 }
 
 /// The cargo that runs this program.
