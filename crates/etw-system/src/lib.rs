@@ -24,6 +24,8 @@ pub mod system_providers;
 #[cfg(target_os = "linux")]
 pub mod availability;
 #[cfg(target_os = "linux")]
+mod exit_statuses;
+#[cfg(target_os = "linux")]
 mod kernel_image;
 #[cfg(target_os = "linux")]
 pub mod perf;

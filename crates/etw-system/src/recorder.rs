@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use crate::exit_statuses::ExitStatuses;
 use crate::flags::{Flag, Masks};
 use crate::kernel_image::KernelSymbols;
 use crate::neutral::{Detail, ExecFacts, Image, NeutralEvent, ProcessFacts, Stack};
@@ -93,6 +94,8 @@ pub struct Recorder {
     shaper: Shaper,
     out: Records,
     sources: Sources,
+    /// `None`: they are not known.
+    exit_statuses: Option<ExitStatuses>,
     notes: Vec<String>,
     target: Target,
     cpus: Vec<u16>,
@@ -190,6 +193,7 @@ impl Recorder {
                 own_events(&options, &mut notes)
             }
         };
+        let exit_statuses = open_exit_statuses(target, &options, &mut notes);
         let side_events = perf.len();
         open_main(&mut perf, wanted, target, &cpus, &mut notes)?;
         let shaper = Shaper::new(options.clone(), machine(target, &cpus, &options.masks));
@@ -198,6 +202,7 @@ impl Recorder {
             shaper,
             out: Records::default(),
             sources: Sources::default(),
+            exit_statuses,
             notes,
             target,
             cpus,
@@ -272,7 +277,15 @@ impl Recorder {
             let facts = exec_facts(one.process, &one.name);
             self.sources.add_exec(one.process, one.time, facts);
         }
-        let Recorder { perf, shaper, out, sources, .. } = self;
+        let Recorder { perf, shaper, out, sources, exit_statuses, .. } = self;
+        // A thread says its status before it leaves its CPU, so no process ends below without one.
+        if let Some(exit_statuses) = exit_statuses {
+            let turn = Turn { time: until, cpu: 0, process: 0, thread: 0 };
+            exit_statuses.read(|ended| {
+                let (process, status) = (ended.process, ended.status);
+                Giver { shaper, out, turn }.event(Detail::ExitStatus { process, status });
+            });
+        }
         perf.release(until, |parsed| match parsed.detail {
             PerfDetail::Neutral(Detail::Fork {
                 process,
@@ -410,6 +423,22 @@ fn open_side(perf: &mut Perf, process: Option<u32>, cpus: &[u16]) -> Result<Targ
     let attribute = Attribute::side().without_kernel();
     perf.open(&wanted(attribute), target, cpus, OWN_SIDE_RING).map_err(refused)?;
     Ok(target)
+}
+
+/// Begins to listen for exit statuses. The connector knows processes of the whole machine only.
+fn open_exit_statuses(
+    target: Target,
+    options: &Options,
+    notes: &mut Vec<String>,
+) -> Option<ExitStatuses> {
+    if target != Target::Machine || !options.masks.has(Flag::PROCESS) {
+        return None;
+    }
+    let opened = ExitStatuses::open();
+    if let Err(error) = &opened {
+        notes.push(format!("exit statuses are 0 ({error}): they need CAP_NET_ADMIN"));
+    }
+    opened.ok()
 }
 
 /// Opens the events that come often. If the kernel may not be recorded, what happens in it is left out.

@@ -96,6 +96,8 @@ pub struct Shaper {
     last_stack: (i64, u32),
     /// Threads that have said their end and still run in the kernel, in order of time.
     ending: VecDeque<EndingThread>,
+    /// Exit statuses of processes that have not ended yet.
+    exit_statuses: HashMap<u32, u32>,
     /// CPUs whose idle threads the rundown has.
     idle_cpus: Vec<u16>,
     is_found: bool,
@@ -153,6 +155,7 @@ impl Shaper {
             devices: Devices::default(),
             last_stack: (i64::MIN, 0),
             ending: VecDeque::new(),
+            exit_statuses: HashMap::new(),
             idle_cpus: Vec::new(),
             is_found: false,
             found_until: 0,
@@ -206,6 +209,9 @@ impl Shaper {
 
     /// Takes an event and adds its records.
     pub fn take(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
+        if let Detail::ExitStatus { process, status } = event.detail {
+            return self.exit_status(process, status);
+        }
         let event = &self.with_ids(event);
         while let Some(first) = self.ending.front().copied()
             && event.time.saturating_sub(first.since) >= END_DELAY
@@ -225,6 +231,7 @@ impl Shaper {
                 self.renamed(event, process, thread, name, out);
             }
             Detail::Exit { process, thread } => self.exited(event, process, thread, out),
+            Detail::ExitStatus { .. } => {}
             Detail::Map { process, image } => self.mapped(event, process, image, out),
             Detail::Switch { old, new } => self.switched(event, old, new, out),
             Detail::SwitchIn => self.switched_in(event, out),

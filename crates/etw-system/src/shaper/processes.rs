@@ -16,6 +16,8 @@ const IMAGE_ID: Guid = Guid::from_u128(0xb3e675d7_2554_4f18_830b_2762732560de);
 const DBG_ID_RSDS: u8 = 36;
 /// The exit status of a process that runs.
 const STILL_ACTIVE: u32 = 259;
+/// Exit statuses that wait for the ends of their processes.
+const MAX_EXIT_STATUSES: usize = 1 << 16;
 /// `S-1-22-1-uid`: the identifier authority of Unix users.
 const UNIX_USER_AUTHORITY: u8 = 22;
 /// A priority that says nothing.
@@ -29,6 +31,8 @@ pub(super) struct Process {
     pub images: BTreeMap<u64, Arc<Image>>,
     /// The ids of its threads.
     pub threads: Vec<u32>,
+    /// Known at its end.
+    pub exit_status: u32,
 }
 
 impl Process {
@@ -292,9 +296,19 @@ impl Shaper {
         for image in one.images.values() {
             self.image_record(head, 0x1402, process, image, out);
         }
+        let exit_status = self.exit_statuses.remove(&process).unwrap_or_default();
         if !one.facts.is_kernel {
-            self.process_record(head, Moment::End, &one, out);
+            self.process_record(head, Moment::End, &Process { exit_status, ..one }, out);
         }
+    }
+
+    /// Remembers the exit status of a process until its end.
+    pub(super) fn exit_status(&mut self, process: u32, status: u32) {
+        if self.exit_statuses.len() >= MAX_EXIT_STATUSES {
+            // Ends of many processes were lost.
+            self.exit_statuses.clear();
+        }
+        self.exit_statuses.insert(process, status);
     }
 
     fn end_thread(
@@ -366,7 +380,7 @@ impl Shaper {
         let id = process.id();
         let is_system = id == SYSTEM || id == 0;
         let key = KEY | (facts.start / 10_000_000) << 22 & !KEY | u64::from(facts.id);
-        let status = if moment == Moment::End { 0 } else { STILL_ACTIVE };
+        let status = if moment == Moment::End { process.exit_status } else { STILL_ACTIVE };
         let mut payload = Payload::new()
             .u64(key)
             .u32(id)

@@ -55,6 +55,42 @@ fn a_program_that_computes_is_sampled() {
     assert!(stacks * 10 >= samples * 9, "{stacks} of {samples}");
 }
 
+/// Whether this program runs in the machine's first namespaces: the kernel's numbers of those are constants.
+fn is_first_namespace() -> bool {
+    ["pid:[4026531836]", "user:[4026531837]"].iter().all(|name| {
+        let kind = name.split(':').next().unwrap();
+        let link = std::fs::read_link(format!("/proc/self/ns/{kind}"));
+        link.is_ok_and(|link| link.as_os_str() == *name)
+    })
+}
+
+/// OV-23: the end of a process has its exit code, or 128 and the signal that killed it.
+#[test]
+fn the_end_of_a_process_has_its_exit_status() {
+    let mut ids = Vec::new();
+    let mut can_listen = false;
+    let run = |recorder: &mut Recorder| {
+        for end in ["exit 7", "kill -9 $$", "exit 0"] {
+            let mut child = Command::new("sh").args(["-c", end]).spawn().unwrap();
+            ids.push(child.id());
+            child.wait().unwrap();
+        }
+        // A parent may see the end before the connector has said the status.
+        std::thread::sleep(Duration::from_millis(20));
+        can_listen = !recorder.notes().iter().any(|note| note.contains("exit statuses"));
+    };
+    let Some(records) = record("process,thread,cswitch", None, run) else { return };
+    if !can_listen || !is_first_namespace() {
+        return eprintln!("left out: no right to the process connector, or a namespace without it");
+    }
+    let statuses = ids.iter().map(|id| {
+        let is_end = |one: &&Taken| one.hook == 0x0302 && one.u32(8) == *id;
+        records.iter().find(is_end).map(|one| one.u32(20))
+    });
+    let statuses: Vec<Option<u32>> = statuses.collect();
+    assert_eq!(statuses, [Some(7), Some(137), Some(0)]);
+}
+
 /// OV-23: a child's whole life, and chains of switches without gaps.
 #[test]
 fn a_child_is_recorded_from_its_start_to_its_end() {

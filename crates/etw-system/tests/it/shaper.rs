@@ -356,3 +356,22 @@ fn memory_that_a_program_maps_is_virtual_memory() {
     assert_eq!(of(&records, 0x0263).len(), 1, "a call that failed changes nothing");
     assert_eq!(of(&records, 0x0f34).len(), 3);
 }
+
+#[test]
+fn the_last_exit_status_is_that_of_the_process() {
+    let mut machine = Machinery::new();
+    // The status of a short life comes before the records of its beginning.
+    for status in [137, 7] {
+        machine.at(10, 0, 0, Detail::ExitStatus { process: 60, status });
+    }
+    machine.at(5, 0, 50, fork(60, 50));
+    machine.at(20, 0, 60, Detail::Exit { process: 60, thread: 60 });
+    machine.at(30, 0, 50, fork(61, 50));
+    machine.at(40, 0, 61, Detail::Exit { process: 61, thread: 61 });
+    let records = machine.end();
+    let status = |hook: u16, id: u32| {
+        of(&records, hook).iter().find(|one| one.u32(8) == id).map(|one| one.u32(20))
+    };
+    assert_eq!((status(0x0301, 60), status(0x0302, 60)), (Some(259), Some(7)));
+    assert_eq!(status(0x0302, 61), Some(0), "not known");
+}

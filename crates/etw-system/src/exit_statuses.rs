@@ -1,0 +1,155 @@
+//! Exit statuses of processes, from the kernel's process connector: perf records do not have them.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use etw_types::le;
+
+/// Sizes of the headers of a message: netlink's, and the connector's.
+const NETLINK_HEADER: usize = 16;
+const CONNECTOR_HEADER: usize = 20;
+/// Where the event begins, and its parts.
+const EVENT: usize = NETLINK_HEADER + CONNECTOR_HEADER;
+const PROCESS: usize = EVENT + 20;
+const STATUS: usize = EVENT + 24;
+/// `CN_IDX_PROC`, `CN_VAL_PROC` and the multicast group.
+const PROCESSES: u32 = 1;
+const LISTEN: u32 = 1;
+const EXIT: u32 = 0x8000_0000;
+const NLMSG_DONE: u16 = 3;
+/// Room for messages between two polls, in bytes.
+const RECEIVE_BUFFER: libc::c_int = 4 << 20;
+
+/// The connection to the process connector.
+#[derive(Debug)]
+pub(crate) struct ExitStatuses {
+    socket: OwnedFd,
+}
+
+/// A thread of a process has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub process: u32,
+    /// The exit code, or 128 and the signal.
+    pub status: u32,
+}
+
+impl ExitStatuses {
+    /// Begins to listen. Needs `CAP_NET_ADMIN`.
+    pub fn open() -> io::Result<ExitStatuses> {
+        let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: the arguments are numbers.
+        let socket = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_CONNECTOR) };
+        if socket < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the call returned a new descriptor, which nobody else has.
+        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        let all = ExitStatuses { socket };
+        for option in [libc::SO_RCVBUF, libc::SO_RCVBUFFORCE] {
+            // A smaller buffer works, too.
+            let _ = all.set_option(option, RECEIVE_BUFFER);
+        }
+        // SAFETY: a structure of numbers.
+        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+        address.nl_groups = PROCESSES;
+        let size = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+        // SAFETY: an address of the size that is passed, which outlives the call.
+        let bound = unsafe { libc::bind(all.raw(), (&raw const address).cast(), size) };
+        if bound < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        all.send(&LISTEN.to_le_bytes())?;
+        // Since Linux 6.6 a listener can ask for some events only. Earlier kernels ignore the longer message.
+        all.send(&[LISTEN.to_le_bytes(), EXIT.to_le_bytes()].concat())?;
+        Ok(all)
+    }
+
+    fn raw(&self) -> libc::c_int {
+        self.socket.as_raw_fd()
+    }
+
+    fn set_option(&self, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+        let size = size_of::<libc::c_int>() as libc::socklen_t;
+        // SAFETY: a number of the size that is passed, which outlives the call.
+        let set = unsafe {
+            libc::setsockopt(self.raw(), libc::SOL_SOCKET, option, (&raw const value).cast(), size)
+        };
+        if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    fn send(&self, body: &[u8]) -> io::Result<()> {
+        let size = (EVENT + body.len()) as u32;
+        let mut message = Vec::new();
+        message.extend(size.to_le_bytes());
+        message.extend(NLMSG_DONE.to_le_bytes());
+        message.extend([0; 10]);
+        message.extend(PROCESSES.to_le_bytes());
+        message.extend(PROCESSES.to_le_bytes());
+        message.extend([0; 8]);
+        message.extend((body.len() as u32).to_le_bytes());
+        message.extend(body);
+        // SAFETY: the bytes outlive the call.
+        let sent = unsafe { libc::send(self.raw(), message.as_ptr().cast(), message.len(), 0) };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Gives the ends that have come since the last call, in their order.
+    pub fn read(&self, mut give: impl FnMut(Ended)) {
+        let mut buffer = [0u8; 256];
+        loop {
+            // SAFETY: a buffer of the size that is passed, which outlives the call.
+            let size =
+                unsafe { libc::recv(self.raw(), buffer.as_mut_ptr().cast(), buffer.len(), 0) };
+            match size {
+                0.. => {
+                    if let Some(ended) = parse(&buffer[..size as usize]) {
+                        give(ended);
+                    }
+                }
+                // The socket's buffer was too small: those messages are lost, and later ones follow.
+                _ if io::Error::last_os_error().raw_os_error() == Some(libc::ENOBUFS) => {}
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Reads a message; `None`: it says something else, or is cut.
+fn parse(message: &[u8]) -> Option<Ended> {
+    if le::u32(message, EVENT)? != EXIT {
+        return None;
+    }
+    let wait_status = le::u32(message, STATUS)?;
+    let signal = wait_status & 0x7f;
+    let status = if signal == 0 { wait_status >> 8 & 0xff } else { 128 + signal };
+    Some(Ended { process: le::u32(message, PROCESS)?, status })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_status_is_a_code_or_a_signal() {
+        let message = |what: u32, wait_status: u32| {
+            let mut bytes = vec![0; EVENT];
+            bytes.extend(what.to_le_bytes());
+            bytes.extend([0; 12]);
+            for number in [51, 50, wait_status, 17] {
+                bytes.extend(u32::to_le_bytes(number));
+            }
+            bytes
+        };
+        let ended = |status| Some(Ended { process: 50, status });
+        assert_eq!(parse(&message(EXIT, 7 << 8)), ended(7));
+        assert_eq!(parse(&message(EXIT, 9)), ended(137));
+        assert_eq!(parse(&message(EXIT, 0x80 | 11)), ended(139));
+        assert_eq!(parse(&message(2, 7 << 8)), None);
+        let whole = message(EXIT, 0);
+        for size in 0..STATUS + 4 {
+            assert_eq!(parse(&whole[..size]), None);
+        }
+    }
+}
