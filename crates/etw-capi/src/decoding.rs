@@ -39,15 +39,16 @@ thread_local! {
     /// The traces that this thread is reading. A callback may read another trace, which is then the last element.
     static READING: RefCell<Vec<Rc<RefCell<Reading>>>> = const { RefCell::new(Vec::new()) };
     /// The decoder for events outside `ProcessTrace`.
-    static ALONE: Rc<RefCell<Reading>> = Rc::new(RefCell::new(Reading::new()));
+    static ALONE: Rc<RefCell<Reading>> = Rc::new(RefCell::new(Reading::new(None)));
 }
 
 impl Reading {
-    fn new() -> Reading {
+    /// `build`: the build of Windows that the traces are of.
+    fn new(build: Option<u32>) -> Reading {
         let mut decoder = Decoder::new();
         // `InProgress::learn` decides which records teach schemas.
         decoder.set_learning(false);
-        decoder.set_own_catalog(loaded::registered());
+        decoder.set_own_catalog(loaded::registered().for_build(build));
         Reading { decoder, generation: 0, delivered: 0, places: None }
     }
 
@@ -65,8 +66,9 @@ impl Reading {
 pub struct InProgress(Rc<RefCell<Reading>>);
 
 impl InProgress {
-    pub fn begin() -> InProgress {
-        let known = Rc::new(RefCell::new(Reading::new()));
+    /// `build`: the build of Windows that the traces are of; it decides between packs.
+    pub fn begin(build: Option<u32>) -> InProgress {
+        let known = Rc::new(RefCell::new(Reading::new(build)));
         READING.with_borrow_mut(|reading| reading.push(Rc::clone(&known)));
         InProgress(known)
     }

@@ -42,8 +42,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<TraceFile, etw_etl::Error> {
 
 /// The build of Windows that the first of these traces was recorded on.
 pub fn build(traces: &[TraceFile]) -> Option<u32> {
-    let mut headers = traces.iter().filter_map(TraceFile::header);
-    headers.next().map(|header| header.provider_version).filter(|build| *build != 0)
+    traces.iter().find_map(TraceFile::header)?.windows_build()
 }
 
 /// Facts about a sound file that a reader should know: not damage, no reason for an exit status.

@@ -53,7 +53,7 @@ impl Scan {
     fn decoder(&self) -> Decoder {
         let mut decoder = Decoder::new();
         decoder.set_catalog(self.catalog.clone());
-        decoder.set_own_catalog(crate::schemas::own());
+        decoder.set_own_catalog(crate::schemas::own_for(std::slice::from_ref(&self.trace)));
         decoder
     }
 

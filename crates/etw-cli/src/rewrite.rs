@@ -170,9 +170,10 @@ fn run(
     let mut decoder = Decoder::new();
     let is_selecting = filter.is_some() || target.with_schemas;
     let own = match is_selecting {
-        true => crate::schemas::own(),
+        true => crate::schemas::own_for(relog.records().files()),
         false => Arc::default(),
     };
+    let catalog = catalog.for_build(files::build(relog.records().files()));
     decoder.set_catalog(catalog.clone());
     decoder.set_own_catalog(own.clone());
     if filter.as_ref().is_some_and(|filter| filter.needs_schema()) {

@@ -73,7 +73,7 @@ impl Schemas {
 
     /// [`load`](Schemas::load) for traces: of several packs of Windows, that of the traces' build comes first.
     pub fn load_for(&self, traces: &[TraceFile]) -> Result<Arc<Catalog>, Failure> {
-        Ok(for_build(self.load()?, traces))
+        Ok(self.load()?.for_build(files::build(traces)))
     }
 }
 
@@ -84,14 +84,7 @@ pub fn own() -> Arc<Catalog> {
 
 /// [`own`] for traces, as [`Schemas::load_for`] orders packs.
 pub fn own_for(traces: &[TraceFile]) -> Arc<Catalog> {
-    for_build(own(), traces)
-}
-
-fn for_build(catalog: Arc<Catalog>, traces: &[TraceFile]) -> Arc<Catalog> {
-    let Some(build) = files::build(traces) else { return catalog };
-    let mut catalog = Arc::unwrap_or_clone(catalog);
-    catalog.prefer_build(build);
-    Arc::new(catalog)
+    own().for_build(files::build(traces))
 }
 
 pub fn open_pack(path: &Path) -> Result<Pack, Failure> {

@@ -111,6 +111,20 @@ impl Catalog {
         self.packs.sort_by_key(distance);
     }
 
+    /// The catalog for traces of a build of Windows, which their headers state ([`prefer_build`](Catalog::prefer_build)); `None` leaves
+    /// the order of packs as it is.
+    #[must_use]
+    pub fn for_build(self: Arc<Catalog>, build: Option<u32>) -> Arc<Catalog> {
+        match build {
+            Some(build) if self.packs.len() > 1 => {
+                let mut catalog = Arc::unwrap_or_clone(self);
+                catalog.prefer_build(build);
+                Arc::new(catalog)
+            }
+            _ => self,
+        }
+    }
+
     fn in_packs<'c, T>(&'c self, find: impl FnMut(&'c Pack) -> Option<T>) -> Option<T> {
         self.packs.iter().map(|pack| &**pack).find_map(find)
     }

@@ -78,6 +78,11 @@ impl LogfileHeader {
     /// `EventsLost`
     pub const EVENTS_LOST: Field<u32> = Field::at(0x30);
 
+    /// The build of the system, which decides between packs of schemas; `None` if the header states none.
+    pub fn windows_build(&self) -> Option<u32> {
+        (self.provider_version != 0).then_some(self.provider_version)
+    }
+
     /// Bytes before the two names.
     pub const fn fixed_size(pointer_size: u32) -> usize {
         if pointer_size == 4 { 0x110 } else { 0x118 }

@@ -42,8 +42,9 @@ impl Consumer {
     /// # Errors
     /// Those of [`LiveStream::open`].
     pub fn open(host: &Controller, session: &str) -> Result<Consumer, ControlError> {
-        let (decoder, schema_problems) = registered_decoder();
-        Ok(Consumer { stream: LiveStream::open(host, session)?, decoder, schema_problems })
+        let stream = LiveStream::open(host, session)?;
+        let (decoder, schema_problems) = registered_decoder(Some(stream.trace()));
+        Ok(Consumer { stream, decoder, schema_problems })
     }
 
     /// The decoder, to give it schemas.

@@ -54,7 +54,7 @@ pub fn open_all(paths: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Tra
         });
     }
     let clocks = files.iter().map(|file| *file.clock()).collect();
-    let (decoder, schema_problems) = registered_decoder();
+    let (decoder, schema_problems) = registered_decoder(files.first());
     Ok(Trace { records: Records::new(files), clocks, decoder, part_files, schema_problems })
 }
 
@@ -115,11 +115,13 @@ impl Trace {
 }
 
 /// A decoder with the schemas that the user has registered, and a line for each schema file that cannot be read.
-pub(crate) fn registered_decoder() -> (Decoder, Vec<String>) {
+/// `first`: the trace whose build of Windows decides between packs.
+pub(crate) fn registered_decoder(first: Option<&TraceFile>) -> (Decoder, Vec<String>) {
     let mut problems = Vec::new();
     let catalog = etw_decode::registered::catalog(&mut |problem| problems.push(problem));
     let mut decoder = Decoder::new();
-    decoder.set_own_catalog(Arc::new(catalog));
+    let build = first.and_then(|trace| trace.header()?.windows_build());
+    decoder.set_own_catalog(Arc::new(catalog).for_build(build));
     (decoder, problems)
 }
 

@@ -69,10 +69,12 @@ impl Processing {
     pub fn new(traces: Vec<Arc<Trace>>, from: Option<i64>, to: Option<i64>) -> Processing {
         let mut files = Vec::new();
         let mut sources = Vec::new();
+        let mut build = None;
         for trace in traces {
             // `ProcessTrace` has opened all inputs.
             let Some(file) = trace.input.file() else { continue };
             let header = file.header_record();
+            build = build.or_else(|| file.header()?.windows_build());
             let mode = file.header().map_or(LogFileMode::NONE, |header| header.log_file_mode);
             let facts = Facts {
                 context: trace.context.0,
@@ -100,7 +102,7 @@ impl Processing {
             event: Event::default(),
             steps: VecDeque::new(),
             open: BTreeMap::new(),
-            schemas: InProgress::begin(),
+            schemas: InProgress::begin(build),
         }
     }
 

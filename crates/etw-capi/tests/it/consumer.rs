@@ -1,5 +1,6 @@
 //! C consumers on trace files: what they print, beside what this project's reader finds.
 
+use etw_decode::pack::{PackBuilder, WindowsVersion};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -328,11 +329,16 @@ fn registered_schemas_from_c() {
             <data name="Text" inType="win:AnsiString"/></template></templates>
         <events><event value="7" version="1" level="win:Informational" template="T" symbol="E"/></events>
         </provider></events></instrumentation></instrumentationManifest>"#;
-    let mut pack = etw_decode::pack::PackBuilder::default();
-    pack.add("registered.man", manifest.as_bytes()).unwrap();
     let packs = folder.0.join("data/etw/packs");
     std::fs::create_dir_all(&packs).unwrap();
-    std::fs::write(packs.join("registered.etwpack"), pack.finish()).unwrap();
+    // The pack of another build of Windows comes first by its name, and must not be used.
+    let other = manifest.replace("name=\"Number\"", "name=\"OtherBuild\"");
+    for (file, build, text) in [("a.etwpack", 7601, &other[..]), ("b.etwpack", 19041, manifest)] {
+        let mut pack = PackBuilder::default();
+        pack.add("registered.man", text.as_bytes()).unwrap();
+        pack.set_windows(&WindowsVersion { build, ..WindowsVersion::default() });
+        std::fs::write(packs.join(file), pack.finish()).unwrap();
+    }
     // A file that is not a pack is skipped.
     std::fs::write(packs.join("another.etwpack"), "no pack").unwrap();
     let dump = |variable: &str, value: &Path| {

@@ -133,10 +133,11 @@ pub fn run(words: &[String]) -> Result<Outcome, Failure> {
     let prefix = Prefix::parse(&prefix);
     let trace = files::open(path)?;
     let clock = *trace.clock();
-    let mut records = Records::with_options(vec![trace], RecordsOptions::default());
+    let traces = vec![trace];
     let mut decoder = Decoder::new();
-    decoder.set_catalog(command.schemas.load()?);
-    decoder.set_own_catalog(schemas::own());
+    decoder.set_catalog(command.schemas.load_for(&traces)?);
+    decoder.set_own_catalog(schemas::own_for(&traces));
+    let mut records = Records::with_options(traces, RecordsOptions::default());
     let mut display = Output::open(None, &[])?;
     let mut file = match command.only_displays {
         true => None,

@@ -228,7 +228,9 @@ fn write_summary(path: &Path, paths: &[PathBuf], schemas: &Schemas) -> Result<()
     // Writing to a String cannot fail.
     for path in paths {
         let _ = writeln!(text, "\t{}", path.display());
-        let counted = stat::count(files::open(path)?, &catalog);
+        let trace = files::open(path)?;
+        let catalog = catalog.clone().for_build(files::build(std::slice::from_ref(&trace)));
+        let counted = stat::count(trace, &catalog);
         buffers += counted.trace().totals().buffers;
         total += counted.total;
         if let Some(header) = counted.trace().header() {

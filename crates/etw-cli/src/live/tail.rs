@@ -208,8 +208,9 @@ impl Printer {
         let header = stream.trace().header();
         let start = header.map_or(FileTime(0), |header| header.start_time);
         let mut decoder = Decoder::new();
-        decoder.set_catalog(arguments.schemas.load()?);
-        decoder.set_own_catalog(schemas::own());
+        let traces = std::slice::from_ref(stream.trace());
+        decoder.set_catalog(arguments.schemas.load_for(traces)?);
+        decoder.set_own_catalog(schemas::own_for(traces));
         let view = View {
             times: arguments.times.times(start),
             has_colours: !arguments.format.is_json() && has_colours(),

@@ -22,6 +22,7 @@ mod mc;
 mod messages;
 #[cfg(target_os = "linux")]
 mod names;
+mod packs;
 mod part;
 mod repair;
 mod rewrite;

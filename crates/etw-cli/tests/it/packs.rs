@@ -1,0 +1,96 @@
+//! Packs of several builds of Windows: the build of the trace decides between them.
+
+use crate::fixture::{TempFile, every_header, json_lines, stdout};
+use etw_decode::pack::{PackBuilder, WindowsVersion};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The build in the header of the fixture.
+const BUILD: u32 = 19041;
+
+/// A folder with two packs that describe the same manifest event and the same WPP message, each in its words. The pack of another build
+/// comes first by its name.
+struct Packs {
+    folder: PathBuf,
+    trace: TempFile,
+}
+
+impl Packs {
+    fn new(name: &str) -> Packs {
+        let folder = std::env::temp_dir().join(format!("etw-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let trace = TempFile::new(&every_header());
+        let first = |header: &str| -> Value {
+            let condition = format!("header == {header}");
+            let words = ["dump", "--format", "json", "--where", &condition];
+            json_lines(&stdout(&words, &[trace.path()], 0)).remove(0)
+        };
+        let (event, message) = (first("EVENT64"), first("MESSAGE"));
+        for (file, build, word) in [("a.etwpack", 7601, "Other"), ("b.etwpack", BUILD, "Same")] {
+            let mut builder = PackBuilder::default();
+            let manifest = format!(
+                "<m><provider name='Maker' guid='{{{}}}'><events><event value='{}' version='{}' symbol='{word}'/></events></provider></m>",
+                event["provider"].as_str().unwrap(),
+                event["id"],
+                event["version"]
+            );
+            builder.add("maker.man", manifest.as_bytes()).unwrap();
+            let formats = format!(
+                "{} Driver // SRC=a.c\n#typev a_c1 {} \"%0said {word}\" // FUNC=f\n{{\n}}\n",
+                message["provider"].as_str().unwrap(),
+                message["id"]
+            );
+            builder.add("driver.tmf", formats.as_bytes()).unwrap();
+            builder.set_windows(&WindowsVersion { build, ..WindowsVersion::default() });
+            std::fs::write(folder.join(file), builder.finish()).unwrap();
+        }
+        Packs { folder, trace }
+    }
+
+    /// Standard output of a successful command; `registered`: the packs are the user's own.
+    fn run(&self, words: &[&str], file: &Path, registered: bool) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_etw"));
+        command.args(words).arg(file).env("XDG_DATA_HOME", self.folder.join("none"));
+        match registered {
+            true => command.env("ETW_PACKS", &self.folder),
+            false => command.env_remove("ETW_PACKS"),
+        };
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+impl Drop for Packs {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn each_command_prefers_the_pack_of_the_traces_build() {
+    let packs = Packs::new("packs-of-builds");
+    let (a, b) = (packs.folder.join("a.etwpack"), packs.folder.join("b.etwpack"));
+    let named = ["--pack", a.to_str().unwrap(), "--pack", b.to_str().unwrap()];
+    let new = packs.folder.join("new.etl");
+    for (more, registered) in [(&[][..], true), (&named[..], false)] {
+        let run =
+            |words: &[&str], file: &Path| packs.run(&[words, more].concat(), file, registered);
+        let select = ["--where", "event == Same"];
+        let trace = packs.trace.path();
+        let shown = run(&[&["dump"][..], &select].concat(), trace);
+        assert!(shown.contains("Maker") && shown.contains("Same"), "{shown}");
+        let written = new.to_str().unwrap();
+        run(&[&["relog", "--force", "-o", written][..], &select].concat(), trace);
+        let kept = run(&["dump", "--where", "header == EVENT64"], &new);
+        assert!(kept.contains("Same"), "relog keeps the event: {kept}");
+        run(&["relog", "--force", "--with-schemas", "-o", written], trace);
+        let alone = packs.run(&[&["dump"][..], &select].concat(), &new, false);
+        assert!(alone.contains("Same"), "relog writes the schema of the build: {alone}");
+        let by = run(&["stat", "--by", "event"], trace);
+        assert!(by.contains("Same") && !by.contains("Other"), "{by}");
+    }
+    let formatted = packs.run(&["tracefmt", "-displayonly"], packs.trace.path(), true);
+    assert!(formatted.contains("said Same") && !formatted.contains("said Other"), "{formatted}");
+}
