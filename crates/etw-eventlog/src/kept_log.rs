@@ -11,12 +11,34 @@ use etw_evtx::Error;
 use etw_evtx::write::{LogWriter, Mark, Retention};
 use etw_types::{BufferHeader, Clock, EventRecord, FileTime, HeaderType, is_session_report};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// The limit of a kept log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Bytes of the file; `u64::MAX`: no limit.
+    pub max_size: u64,
+    /// The action when the file has this size.
+    pub when_full: WhenFull,
+}
+
+/// The action when a kept log has its maximum size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// The oldest records are overwritten, a chunk at a time.
+    Overwrite,
+    /// Buffers that do not fit are refused whole.
+    Refuse,
+    /// The file becomes `Archive-NAME-DATE.evtx` beside it, and a new one continues its ids.
+    Archive,
+}
 
 /// A log that events are appended to.
 pub struct KeptLog {
     log: Option<LogWriter>,
+    path: PathBuf,
+    when_full: WhenFull,
     decoder: Decoder,
     builder: RecordBuilder,
     clock: Clock,
@@ -50,12 +72,17 @@ pub struct KeptSession {
 }
 
 impl KeptLog {
-    /// Opens a log, or creates it. The oldest records are overwritten when it has `max_size` bytes.
+    /// Opens a log, or creates it.
     ///
     /// # Errors
     /// Those of opening it; a file that is not an event log is an error.
-    pub fn open(path: &Path, max_size: u64, session: KeptSession) -> io::Result<KeptLog> {
-        let log = LogWriter::open(path, max_size, Retention::Overwrite).map_err(io_error)?;
+    pub fn open(path: &Path, limit: Limit, session: KeptSession) -> io::Result<KeptLog> {
+        finish_archiving(path)?;
+        let retention = match limit.when_full {
+            WhenFull::Overwrite => Retention::Overwrite,
+            WhenFull::Refuse | WhenFull::Archive => Retention::Keep,
+        };
+        let log = LogWriter::open(path, limit.max_size, retention).map_err(io_error)?;
         let mark = log.mark().filter(|mark| mark.owner == session.session);
         let mut decoder = Decoder::new();
         decoder.set_own_catalog(session.schemas);
@@ -63,6 +90,8 @@ impl KeptLog {
             stored: mark.map(|mark| mark.sequence - 1),
             halfway: mark.map(|mark| (mark.sequence, log.next_id().saturating_sub(mark.first_id))),
             log: Some(log),
+            path: path.to_owned(),
+            when_full: limit.when_full,
             decoder,
             builder: RecordBuilder::new(),
             clock: session.clock,
@@ -80,7 +109,8 @@ impl KeptLog {
     /// Stores the events of a buffer, as it is in files; see the module for buffers that come again.
     ///
     /// # Errors
-    /// Those of the system. The events are then not in the log, those aside that filled a whole chunk.
+    /// Those of the system; a log that is full and refuses records is one. The events are then not in the log, those aside that
+    /// filled a whole chunk before the system's error.
     pub fn store(&mut self, bytes: &[u8]) -> io::Result<()> {
         let limit = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         // A session's own buffer is sound.
@@ -90,16 +120,48 @@ impl KeptLog {
             return Ok(());
         }
         let Some(mut log) = self.log.take() else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        let before = log.save();
-        let stored = self.append(&mut log, &header, &records);
-        if stored.is_err() {
-            log.restore(before);
+        let mut stored = self.append_or_withdraw(&mut log, &header, &records);
+        if matches!(stored, Err(Error::Full)) && self.when_full == WhenFull::Archive {
+            stored = self
+                .archive(&mut log)
+                .and_then(|()| self.append_or_withdraw(&mut log, &header, &records));
         }
         self.log = Some(log);
-        stored?;
+        stored.map_err(io_error)?;
         self.stored = Some(sequence);
         self.halfway = None;
         Ok(())
+    }
+
+    /// Appends the records of a buffer; none if the log refuses one of them.
+    fn append_or_withdraw(
+        &mut self,
+        log: &mut LogWriter,
+        header: &BufferHeader,
+        records: &[u8],
+    ) -> Result<(), Error> {
+        let before = log.save();
+        let appended = self.append(log, header, records);
+        match &appended {
+            Ok(()) => {}
+            Err(Error::Full) => log.withdraw(before)?,
+            Err(_) => log.restore(before),
+        }
+        appended
+    }
+
+    /// Gives the file its archive's name, and begins a new one.
+    fn archive(&mut self, log: &mut LogWriter) -> Result<(), Error> {
+        let new = successor(&self.path);
+        remove_if_there(&new)?;
+        let fresh = LogWriter::create_after(&new, log)?;
+        let archive = archive_name(&self.path);
+        std::fs::rename(&self.path, &archive)?;
+        if let Err(error) = std::fs::rename(&new, &self.path) {
+            std::fs::rename(&archive, &self.path)?;
+            return Err(error.into());
+        }
+        std::mem::replace(log, fresh).close()
     }
 
     fn append(
@@ -107,14 +169,14 @@ impl KeptLog {
         log: &mut LogWriter,
         header: &BufferHeader,
         records: &[u8],
-    ) -> io::Result<()> {
+    ) -> Result<(), Error> {
         let sequence = header.sequence_number;
         // Records of this buffer that the log has from before a crash.
         let mut known = match self.halfway {
             Some((halfway, count)) if halfway == sequence => count,
             _ => {
                 let mark = Mark { owner: self.session, sequence, first_id: log.next_id() };
-                log.set_mark(mark).map_err(io_error)?;
+                log.set_mark(mark)?;
                 0
             }
         };
@@ -131,9 +193,9 @@ impl KeptLog {
                 known -= 1;
                 continue;
             }
-            self.push(log, &record, time).map_err(io_error)?;
+            self.push(log, &record, time)?;
         }
-        log.sync().map_err(io_error)
+        log.sync()
     }
 
     fn push(
@@ -168,6 +230,45 @@ impl KeptLog {
             Some(log) => log.close().map_err(io_error),
             None => Ok(()),
         }
+    }
+}
+
+/// The log that replaces one that is being archived, until it gets its name.
+fn successor(path: &Path) -> PathBuf {
+    path.with_extension("evtx.new")
+}
+
+/// Completes the archiving of a log during which its host was killed: the old file had its new name, or had not.
+fn finish_archiving(path: &Path) -> io::Result<()> {
+    let new = successor(path);
+    match std::fs::symlink_metadata(&new) {
+        Ok(found) if found.is_file() && !path.exists() => std::fs::rename(new, path),
+        Ok(_) => remove_if_there(&new),
+        Err(_) => Ok(()),
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// `Archive-NAME-DATE.evtx` beside a log, for the present time; no such file exists.
+fn archive_name(path: &Path) -> PathBuf {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let mut time = FileTime::UNIX_EPOCH.0 + since.map_or(0, |since| since.as_nanos() / 100) as i64;
+    loop {
+        // 2026-01-31T23:59:59.1234567Z, to the millisecond.
+        let date = FileTime(time).to_string();
+        let date = date.get(..23).unwrap_or(&date).replace(['T', ':', '.'], "-");
+        let archive = path.with_file_name(format!("Archive-{name}-{date}.evtx"));
+        if !archive.exists() {
+            return archive;
+        }
+        time += 10_000;
     }
 }
 

@@ -8,7 +8,7 @@ use etw_types::Guid;
 use crate::config_error::{ConfigError, ConfigOption, MAX_PROVIDER_NAME};
 use crate::enable::EnableInfo;
 use crate::file_mode::FileMode;
-use crate::log_mode::{AtMaxSize, LogMode};
+use crate::log_mode::{AtMaxSize, LogMode, LogPolicy};
 use crate::provider_key::ProviderKey;
 
 /// UTF-16 units of a session's name, its NUL included.
@@ -19,6 +19,10 @@ pub const MAX_BUFFER_MEMORY: u64 = 2 << 30;
 const BUFFER_SIZES: std::ops::RangeInclusive<u32> = 1024..=16 << 20;
 /// Buffers that the smallest file holds, its header among them.
 const MIN_FILE_BUFFERS: u64 = 3;
+/// Bytes of the smallest event log.
+const MIN_EVENT_LOG: u64 = 1 << 20;
+/// Buffers that the smallest event log holds: records are some times larger than events.
+const MIN_EVENT_LOG_BUFFERS: u64 = 16;
 /// The flush timer of a real-time session that sets none.
 const REAL_TIME_FLUSH_TIMER: Duration = Duration::from_secs(1);
 
@@ -273,7 +277,7 @@ impl SessionConfig {
         let (policy, mode) = (self.mode.policy(), self.mode.file_mode().unwrap_or_default());
         let exclusive = |option, other| Err(ConfigError::Exclusive { option, other });
         if let Some(path) = &self.file {
-            if policy.at_max_size == AtMaxSize::NextFile {
+            if policy.at_max_size == AtMaxSize::NextFile && !self.is_event_log() {
                 let count = path.to_string_lossy().matches("%d").count();
                 if count != 1 {
                     return Err(ConfigError::SeriesName { path: path.clone(), count });
@@ -307,22 +311,36 @@ impl SessionConfig {
         self.validate_event_log()
     }
 
-    /// The rules about an event log in place of a file: it has chunks of its own, and no end.
+    /// The rules about an event log in place of a file: it has chunks of its own, and always appends.
     fn validate_event_log(&self) -> Result<(), ConfigError> {
         if !self.is_event_log() {
             return Ok(());
         }
         let unfit = |option| Err(ConfigError::EventLog { option });
         match self.mode {
-            LogMode::Sequential { max_size: Some(_) } => unfit(ConfigOption::MaxSize),
-            LogMode::Sequential { max_size: None } if self.compressed => {
-                unfit(ConfigOption::Compressed)
+            _ if self.preallocate => unfit(ConfigOption::Preallocate),
+            _ if self.compressed => unfit(ConfigOption::Compressed),
+            _ if self.system.is_some() => unfit(ConfigOption::System),
+            LogMode::Append | LogMode::Buffering => unfit(ConfigOption::LogMode),
+            mode => {
+                let min_size =
+                    MIN_EVENT_LOG.max(MIN_EVENT_LOG_BUFFERS * u64::from(self.buffer_size));
+                match mode.policy().max_size {
+                    Some(max_size) if max_size < min_size => {
+                        Err(ConfigError::EventLogTooSmall { max_size, min_size })
+                    }
+                    _ => Ok(()),
+                }
             }
-            LogMode::Sequential { max_size: None } if self.system.is_some() => {
-                unfit(ConfigOption::System)
-            }
-            LogMode::Sequential { max_size: None } => Ok(()),
-            _ => unfit(ConfigOption::LogMode),
+        }
+    }
+
+    /// The policy of the session's buffers. An event log applies its mode and maximum size to its own chunks, and takes any number
+    /// of buffers.
+    pub fn buffer_policy(&self) -> LogPolicy {
+        match self.is_event_log() {
+            true => LogMode::default().policy(),
+            false => self.mode.policy(),
         }
     }
 

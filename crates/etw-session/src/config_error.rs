@@ -146,6 +146,13 @@ pub enum ConfigError {
         /// The option that is set.
         option: ConfigOption,
     },
+    /// An event log has at least 1 MiB, and holds at least sixteen buffers.
+    EventLogTooSmall {
+        /// Bytes of the event log.
+        max_size: u64,
+        /// Bytes that it needs.
+        min_size: u64,
+    },
     /// A file that is appended to is in system time.
     AppendClock {
         /// The name of the session's clock.
@@ -183,6 +190,7 @@ impl ConfigError {
             }
             ConfigError::MaxSizeUnused { .. }
             | ConfigError::MaxSizeTooSmall { .. }
+            | ConfigError::EventLogTooSmall { .. }
             | ConfigError::MaxSizeTooLarge { .. } => ConfigOption::MaxSize,
             ConfigError::NoOutput
             | ConfigError::RelativePath { .. }
@@ -261,6 +269,10 @@ impl fmt::Display for ConfigError {
             ConfigError::EventLog { option } => {
                 write!(f, "an event log (.evtx) excludes {option}; an .etl file can have it")
             }
+            ConfigError::EventLogTooSmall { max_size, min_size } => write!(
+                f,
+                "maximum size {max_size}: an event log (.evtx) with these buffers needs at least {min_size} bytes"
+            ),
             ConfigError::NotCompressible { mode } => write!(
                 f,
                 "log mode {mode} cannot be compressed: compression needs a sequential file without a maximum size"

@@ -132,7 +132,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         if buffers.len() < 2 || buffers.iter().any(|memory| memory.as_ref().len() != size) {
             return Err(SessionError::Buffers { count: buffers.len(), size: config.buffer_size });
         }
-        let policy = config.mode.policy();
+        let policy = config.buffer_policy();
         let (slot, sequence) =
             host.append_to.map_or((1, 1), |end| (end.slots.max(1), end.last_sequence + 1));
         let mut session = Session {

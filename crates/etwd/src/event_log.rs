@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use etw_eventlog::kept_log::{KeptLog, KeptSession};
+use etw_eventlog::kept_log::{KeptLog, KeptSession, Limit, WhenFull};
 use etw_host::buffer_log::{BufferLog, set_open_log};
 use etw_host::facts::SessionFacts;
-use etw_session::SessionConfig;
+use etw_session::{AtMaxSize, SessionConfig};
 
 use crate::log::log;
 
@@ -42,6 +42,15 @@ impl BufferLog for SessionLog {
 }
 
 fn open(path: &Path, facts: &SessionFacts) -> io::Result<Box<dyn BufferLog>> {
+    let policy = facts.log_policy();
+    let limit = Limit {
+        max_size: policy.max_size.unwrap_or(u64::MAX),
+        when_full: match policy.at_max_size {
+            AtMaxSize::Overwrite => WhenFull::Overwrite,
+            AtMaxSize::Stop => WhenFull::Refuse,
+            AtMaxSize::NextFile => WhenFull::Archive,
+        },
+    };
     let schemas = etw_decode::registered::catalog(&mut |problem| log!("{problem}"));
     let session = KeptSession {
         // Two sessions of one log do not start at the same time.
@@ -50,5 +59,5 @@ fn open(path: &Path, facts: &SessionFacts) -> io::Result<Box<dyn BufferLog>> {
         channel: facts.header.logger_name.clone(),
         schemas: Arc::new(schemas),
     };
-    Ok(Box::new(SessionLog(KeptLog::open(path, u64::MAX, session)?)))
+    Ok(Box::new(SessionLog(KeptLog::open(path, limit, session)?)))
 }

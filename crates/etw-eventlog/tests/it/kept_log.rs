@@ -1,7 +1,7 @@
 //! Logs that a session's host appends to.
 
 use etw_etl::write::BufferBuilder;
-use etw_eventlog::kept_log::{KeptLog, KeptSession};
+use etw_eventlog::kept_log::{KeptLog, KeptSession, Limit, WhenFull};
 use etw_evtx::Log;
 use etw_types::{Clock, ClockType, EventRecord, FileTime, Guid, HeaderType};
 use std::path::{Path, PathBuf};
@@ -13,11 +13,15 @@ fn path(name: &str) -> PathBuf {
 }
 
 fn open(path: &Path, session: u64) -> KeptLog {
+    open_limited(path, session, Limit { max_size: u64::MAX, when_full: WhenFull::Refuse })
+}
+
+fn open_limited(path: &Path, session: u64, limit: Limit) -> KeptLog {
     let clock =
         Clock { kind: ClockType::SYSTEM, start: FileTime(0), raw_start: 0, frequency: 10_000_000 };
     let session =
         KeptSession { session, clock, channel: "Test".to_owned(), schemas: Default::default() };
-    KeptLog::open(path, u64::MAX, session).unwrap()
+    KeptLog::open(path, limit, session).unwrap()
 }
 
 /// A buffer with `events` events, whose ids count from `first`.
@@ -35,15 +39,23 @@ fn buffer(sequence: i64, first: u16, events: u16) -> Vec<u8> {
 }
 
 fn ids(path: &Path) -> Vec<u16> {
+    let (first, ids) = records(path);
+    assert_eq!(first, 1);
+    ids
+}
+
+/// The id of a log's oldest record, and the events' ids. Record ids rise by one.
+fn records(path: &Path) -> (u64, Vec<u16>) {
     let log = Log::open(path).unwrap();
     let mut records = log.records();
-    let mut ids = Vec::new();
+    let (mut first, mut ids) = (None, Vec::new());
     while let Some(record) = records.next().unwrap() {
-        assert_eq!(record.id(), ids.len() as u64 + 1);
+        let first = *first.get_or_insert(record.id());
+        assert_eq!(record.id(), first + ids.len() as u64);
         ids.push(record.system().event_id().unwrap());
     }
     assert_eq!(records.damage(), []);
-    ids
+    (first.unwrap_or(0), ids)
 }
 
 /// P3: a host that is killed while it stores a buffer has stored none, some or all of its records. The next host stores them
@@ -85,4 +97,95 @@ fn a_log_goes_on_over_its_chunks() {
     assert_eq!(ids(&path), (0..12_000).collect::<Vec<_>>());
     log.finish().unwrap();
     assert_eq!(ids(&path), (0..12_000).collect::<Vec<_>>());
+}
+
+/// A log whose oldest records are overwritten never exceeds its size, also if its host is killed after each buffer.
+#[test]
+fn a_circular_log_keeps_its_newest_records_within_its_size() {
+    let path = path("circular");
+    let limit = Limit { max_size: 1 << 20, when_full: WhenFull::Overwrite };
+    for number in 0..100 {
+        let mut log = open_limited(&path, 1, limit);
+        // The host before stored this buffer, and was killed before it said so.
+        if number > 0 {
+            log.store(&buffer(i64::from(number), (number - 1) * 300, 300)).unwrap();
+        }
+        log.store(&buffer(i64::from(number) + 1, number * 300, 300)).unwrap();
+        assert_eq!(log.next_id(), Some(u64::from(number + 1) * 300 + 1));
+        assert!(std::fs::metadata(&path).unwrap().len() <= 1 << 20);
+    }
+    let (first, ids) = records(&path);
+    assert!(first > 1 && ids.len() > 2000, "{first} {}", ids.len());
+    assert_eq!(ids, (first as u16 - 1..30_000).collect::<Vec<_>>());
+}
+
+/// A log that refuses records holds whole buffers: those whose storing succeeded.
+#[test]
+fn a_full_log_holds_the_buffers_that_were_stored() {
+    let path = path("full");
+    let limit = Limit { max_size: 1 << 20, when_full: WhenFull::Refuse };
+    let mut log = open_limited(&path, 1, limit);
+    let stored = (0..100).filter(|number| {
+        let stored = log.store(&buffer(i64::from(*number) + 1, number * 300, 300));
+        if let Err(error) = &stored {
+            assert!(error.to_string().contains("the log is full"), "{error}");
+            // A smaller buffer that would fit is refused, too.
+            assert!(log.store(&buffer(200 + i64::from(*number), 0, 1)).is_err());
+        }
+        stored.is_ok()
+    });
+    let stored = stored.count() as u16;
+    assert!((1..99).contains(&stored), "{stored}");
+    assert_eq!(ids(&path), (0..stored * 300).collect::<Vec<_>>());
+    log.finish().unwrap();
+    assert!(Log::open(&path).unwrap().is_full());
+    assert_eq!(ids(&path), (0..stored * 300).collect::<Vec<_>>());
+    // With a larger size it takes records again.
+    let mut log = open_limited(&path, 2, Limit { max_size: 2 << 20, ..limit });
+    log.store(&buffer(1, stored * 300, 300)).unwrap();
+    log.finish().unwrap();
+    assert_eq!(ids(&path), (0..(stored + 1) * 300).collect::<Vec<_>>());
+}
+
+/// P3: no record is lost or stored twice over archives, whichever step a kill leaves undone.
+#[test]
+fn a_log_is_archived_when_it_is_full_and_ids_continue() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("archived");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir(&folder).unwrap();
+    let (path, new) = (folder.join("app.evtx"), folder.join("app.evtx.new"));
+    let limit = Limit { max_size: 1 << 20, when_full: WhenFull::Archive };
+    for number in 0..100 {
+        let mut log = open_limited(&path, 1, limit);
+        if number > 0 {
+            log.store(&buffer(i64::from(number), (number - 1) * 300, 300)).unwrap();
+        }
+        log.store(&buffer(i64::from(number) + 1, number * 300, 300)).unwrap();
+        drop(log);
+        match number % 3 {
+            // Killed when the new log had not got its name, but the old one had lost it; or before that.
+            0 => std::fs::rename(&path, &new).unwrap(),
+            1 => std::fs::write(&new, "begun").unwrap(),
+            _ => {}
+        }
+    }
+    open_limited(&path, 1, limit).finish().unwrap();
+    assert!(!new.exists());
+    let logs = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut parts: Vec<_> = logs.map(|log| (records(&log), log)).collect();
+    parts.sort();
+    assert!(parts.len() > 4, "{parts:?}");
+    let mut all: Vec<u16> = Vec::new();
+    for (index, ((first, ids), log)) in parts.iter().enumerate() {
+        assert_eq!(*first, all.len() as u64 + 1);
+        all.extend(ids);
+        let name = log.file_name().unwrap().to_str().unwrap();
+        let is_archive = name.starts_with("Archive-app-20") && name.ends_with(".evtx");
+        assert_eq!(
+            (is_archive, name == "app.evtx"),
+            (index + 1 < parts.len(), index + 1 == parts.len())
+        );
+        assert!(std::fs::metadata(log).unwrap().len() <= 1 << 20);
+    }
+    assert_eq!(all, (0..30_000).collect::<Vec<_>>());
 }

@@ -146,6 +146,31 @@ impl LogWriter {
         Ok(writer)
     }
 
+    /// Creates a log that continues another one's ids and has its mark, limits and permissions. The file must not exist.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn create_after(path: impl AsRef<Path>, before: &LogWriter) -> Result<LogWriter, Error> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        file.set_permissions(before.file.metadata()?.permissions())?;
+        let mut writer = LogWriter {
+            retention: before.retention,
+            max_chunks: before.max_chunks,
+            chunks: 1,
+            current: 0,
+            chunk: ChunkWriter::new(),
+            written: 0,
+            next_id: before.next_id,
+            is_full: false,
+            overwritten: 0,
+            mark: before.mark,
+            file,
+        };
+        writer.put(0, &vec![0; FILE_HEADER_SIZE + CHUNK_SIZE])?;
+        writer.put_header(FILE_DIRTY)?;
+        Ok(writer)
+    }
+
     /// Continues a log: reads the chunk with the newest records, and appends to it.
     fn recover(&mut self, log: &Log) -> Result<(), Error> {
         let mut mark = [0; MARK_SIZE];
@@ -182,7 +207,11 @@ impl LogWriter {
             self.sync_chunk()
         } else {
             self.chunk = ChunkWriter::new();
-            self.advance()
+            match self.advance() {
+                // The first record is refused.
+                Err(Error::Full) => Ok(()),
+                other => other,
+            }
         }
     }
 
@@ -255,6 +284,27 @@ impl LogWriter {
             self.chunk = ChunkWriter::new();
         }
         self.written = self.written.min(self.chunk.size());
+    }
+
+    /// Removes the records that were added since `saved`, also from the file. For logs with [`Retention::Keep`], in which records
+    /// replace no others.
+    ///
+    /// # Errors
+    /// [`Error::Io`]: some of the records may still be in the file.
+    pub fn withdraw(&mut self, saved: Saved) -> Result<(), Error> {
+        // From the last one on: what remains after a crash has no gap.
+        for chunk in (saved.current + 1..=self.current).rev() {
+            self.put(offset_of(chunk), &vec![0; CHUNK_SIZE])?;
+        }
+        (self.current, self.chunk, self.next_id) = (saved.current, saved.chunk, saved.next_id);
+        if self.chunk.is_empty() {
+            self.put(offset_of(self.current), &vec![0; CHUNK_SIZE])?;
+            self.written = 0;
+        } else {
+            self.put(offset_of(self.current), &self.chunk.head())?;
+            self.written = self.chunk.size();
+        }
+        self.put_header(if self.is_full { FILE_DIRTY | FILE_FULL } else { FILE_DIRTY })
     }
 
     /// The mark of the last writer.

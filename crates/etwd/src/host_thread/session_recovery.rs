@@ -54,7 +54,7 @@ struct RestoredFiles {
 
 /// Whether the worker before completed the session's file. A file that is appended to was complete before.
 fn is_completed(config: &SessionConfig) -> bool {
-    let file = config.file.as_ref().filter(|_| config.mode.policy().has_own_file);
+    let file = config.file.as_ref().filter(|_| config.buffer_policy().has_own_file);
     file.is_some_and(|path| is_finalised(path))
 }
 
@@ -123,7 +123,7 @@ fn restore_files(
     let session = &buffers.session;
     let mut number = record.file_number;
     let mut before = std::mem::take(&mut record.before);
-    let is_series = config.mode.policy().is_series();
+    let is_series = config.buffer_policy().is_series();
     // The worker before kept another file and was killed before the session continued in it.
     while number > session.next_place().file
         && !is_series

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use etw_evtx::Log;
 use etw_evtx::fields::FieldContent;
 use etw_evtx::value::Scalar;
-use etw_session::{Enablement, LogMode, SessionConfig};
+use etw_session::{Enablement, LogMode, SessionClock, SessionConfig};
 use etw_types::Status;
 use etw_wire::requests::{Request, Response};
 
@@ -13,13 +13,17 @@ use crate::daemon::Daemon;
 use crate::rig::*;
 
 fn request(name: &str, file: &Path) -> Request {
-    Request::start(SessionConfig {
+    Request::start(config(name, file))
+}
+
+fn config(name: &str, file: &Path) -> SessionConfig {
+    SessionConfig {
         name: name.to_owned(),
         file: Some(file.to_owned()),
         buffer_size: 8192,
         enable: vec![Enablement::new(provider(), all())],
         ..SessionConfig::default()
-    })
+    }
 }
 
 /// The events of the tests' provider in a log, whose records have rising ids without a gap.
@@ -27,10 +31,11 @@ fn logged(path: &Path) -> Vec<Counted> {
     let log = Log::open(path).unwrap();
     let mut records = log.records();
     let mut counted = Vec::new();
-    let mut id = 0;
+    let mut last = None;
     while let Some(record) = records.next().unwrap() {
-        id += 1;
+        let id = last.map_or(record.id(), |last: u64| last + 1);
         assert_eq!((record.id(), record.system().record_id()), (id, Some(id)));
+        last = Some(id);
         assert_eq!(record.system().provider(), Some(provider()));
         let mut bytes = Vec::new();
         for field in record.fields().unwrap() {
@@ -92,12 +97,62 @@ fn kill_9_of_the_worker_loses_and_repeats_no_record() {
     daemon.end();
 }
 
+/// OV-22, P3: the oldest records of a log of limited size are overwritten; workers that are killed lose and repeat none.
+#[test]
+fn a_circular_event_log_keeps_the_newest_records_over_kills() {
+    const MAX_SIZE: u64 = 1 << 20;
+    let daemon = Daemon::new();
+    let file = daemon.rig.file("circular.evtx");
+    let mode = LogMode::Circular { max_size: MAX_SIZE };
+    let start = Request::start(SessionConfig { mode, ..config("circular", &file) });
+    assert!(matches!(daemon.ask(&start), Response::Session(_)));
+    for _ in 0..3 {
+        let mut program = daemon.rig.program("linger", &[8_000]);
+        program.expect("written");
+        daemon.kill_worker();
+        program.kill();
+    }
+    let status = daemon.stop("circular");
+    assert_eq!(status.max_size, MAX_SIZE);
+    assert!(std::fs::metadata(&file).unwrap().len() <= MAX_SIZE);
+    let log = Log::open(&file).unwrap();
+    assert_eq!(log.header().next_record_id - 1, status.stored, "{status:?}");
+    let logged = logged(&file);
+    assert!((2_000..status.stored as usize).contains(&logged.len()), "{}", logged.len());
+    daemon.end();
+}
+
+/// OV-22: events that a full log refuses are counted as lost, and each of the others is a record.
+#[test]
+fn a_full_event_log_loses_new_events_and_counts_them() {
+    let rig = Rig::new();
+    let file = rig.file("full.evtx");
+    let mode = LogMode::Sequential { max_size: Some(1 << 20) };
+    rig.session(Request::start(SessionConfig { mode, ..config("full", &file) }));
+    rig.program("count", &[20_000, 0]).end();
+    let status = rig.stop("full");
+    assert_eq!(status.stored + status.lost, 20_000, "{status:?}");
+    assert!(status.lost > 10_000, "{status:?}");
+    assert_eq!(logged(&file).len() as u64, status.stored);
+    assert!(Log::open(&file).unwrap().is_full());
+}
+
 #[test]
 fn an_event_log_excludes_options_of_trace_files() {
     let rig = Rig::new();
     let file = rig.file("unfit.evtx");
     for config in [
-        SessionConfig { mode: LogMode::Circular { max_size: 1 << 20 }, ..SessionConfig::default() },
+        SessionConfig {
+            mode: LogMode::Append,
+            clock: SessionClock::System,
+            ..SessionConfig::default()
+        },
+        SessionConfig { mode: LogMode::Circular { max_size: 1 << 19 }, ..SessionConfig::default() },
+        SessionConfig {
+            mode: LogMode::Circular { max_size: 1 << 20 },
+            preallocate: true,
+            ..SessionConfig::default()
+        },
         SessionConfig { compressed: true, ..SessionConfig::default() },
     ] {
         let config = SessionConfig { name: "unfit".into(), file: Some(file.clone()), ..config };
