@@ -301,8 +301,11 @@ impl LogWriter {
             self.put(offset_of(self.current), &vec![0; CHUNK_SIZE])?;
             self.written = 0;
         } else {
-            self.put(offset_of(self.current), &self.chunk.head())?;
-            self.written = self.chunk.size();
+            let (offset, size) = (offset_of(self.current), self.chunk.size());
+            self.put(offset, &self.chunk.head())?;
+            // Readers also find records that a header does not name yet.
+            self.put(offset + size as u64, &vec![0; CHUNK_SIZE - size])?;
+            self.written = size;
         }
         self.put_header(if self.is_full { FILE_DIRTY | FILE_FULL } else { FILE_DIRTY })
     }
