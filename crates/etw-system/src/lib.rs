@@ -37,7 +37,9 @@ mod recorder;
 mod system_facts;
 
 #[cfg(target_os = "linux")]
-pub use recorder::{Recorder, StartError};
+pub use perf::HeldRing;
+#[cfg(target_os = "linux")]
+pub use recorder::{LeftRing, Recorder, RingFacts, StartError};
 pub use shaper::{Configuration, Disk, Machine, Options, Shaper, Turn};
 
 /// The default time between two samples of a CPU, in 100 ns.

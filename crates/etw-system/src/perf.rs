@@ -7,6 +7,8 @@ mod tracepoint;
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::slice::SliceIndex;
 
 pub(crate) use attribute::{Attribute, Event, Target};
@@ -30,6 +32,9 @@ struct Waiting {
     time: u64,
     start: usize,
     size: usize,
+    /// Its ring, and its position there.
+    ring: usize,
+    position: u64,
 }
 
 /// A program that was executed, as soon as its record is read.
@@ -45,6 +50,8 @@ pub(crate) struct Executed {
 pub(crate) struct Perf {
     events: Vec<Event>,
     rings: Vec<Ring>,
+    /// The events of each ring; the first one is that from which it was mapped.
+    ring_events: Vec<Range<usize>>,
     kinds: HashMap<u64, Kind>,
     waiting: Vec<Waiting>,
     bytes: Vec<u8>,
@@ -52,6 +59,9 @@ pub(crate) struct Perf {
     lost: u64,
     executed: Vec<Executed>,
 }
+
+/// No ring is larger.
+const MAX_RING: usize = 1 << 30;
 
 /// Sizes of the rings of a CPU, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -88,13 +98,64 @@ impl Perf {
                     None => {
                         leader = Some(self.rings.len());
                         self.rings.push(map(&event, size)?);
+                        self.ring_events.push(self.events.len()..self.events.len());
                     }
                 }
                 self.kinds.insert(event.id()?, one.kind.clone());
                 self.events.push(event);
+                if let Some(events) = self.ring_events.last_mut() {
+                    events.end = self.events.len();
+                }
             }
         }
         Ok(())
+    }
+
+    /// Continues with a ring whose events another process opened and began.
+    pub fn adopt(
+        &mut self,
+        wanted: &[Wanted],
+        events: Vec<OwnedFd>,
+        size: usize,
+    ) -> io::Result<()> {
+        if events.len() != wanted.len() || events.is_empty() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let first = self.events.len();
+        for (event, one) in events.into_iter().zip(wanted) {
+            let event = Event::from(event);
+            self.kinds.insert(event.id()?, one.kind.clone());
+            self.events.push(event);
+        }
+        self.rings.push(Ring::map(self.events[first].raw(), size)?);
+        self.ring_events.push(first..self.events.len());
+        Ok(())
+    }
+
+    /// The rings: their sizes and events.
+    pub fn rings(&self) -> impl Iterator<Item = (usize, Vec<BorrowedFd<'_>>)> {
+        self.rings.iter().zip(&self.ring_events).map(|(ring, events)| {
+            (ring.size(), self.events[events.clone()].iter().map(AsFd::as_fd).collect())
+        })
+    }
+
+    /// The earliest time of a record that has been read and not released, from a time on.
+    pub fn first_time(&self, from: u64) -> Option<u64> {
+        self.waiting.iter().map(|one| one.time).filter(|time| *time >= from).min()
+    }
+
+    /// For each ring the position before which all records have been released.
+    pub fn released(&self) -> Vec<u64> {
+        let mut positions: Vec<u64> = self.rings.iter().map(Ring::read_until).collect();
+        for one in &self.waiting {
+            positions[one.ring] = positions[one.ring].min(one.position);
+        }
+        positions
+    }
+
+    /// Gives the kernel the memory of the records before these positions: they are stored.
+    pub fn commit(&self, positions: &[u64]) {
+        self.rings.iter().zip(positions).for_each(|(ring, position)| ring.commit(*position));
     }
 
     /// Begins to record some events, in the order in which they were opened.
@@ -117,9 +178,9 @@ impl Perf {
     /// Reads what the rings have.
     pub fn read(&mut self) {
         let Perf { rings, bytes, waiting, lost, executed, .. } = self;
-        for ring in rings {
+        for (index, ring) in rings.iter_mut().enumerate() {
             let start = bytes.len();
-            ring.read(bytes);
+            let first = ring.read(bytes);
             let mut at = start;
             while let Some(size) = ring::record_size(&bytes[at..]) {
                 let record = &bytes[at..at + size];
@@ -129,7 +190,8 @@ impl Perf {
                         executed.push(Executed { time, process: exec.process, name });
                     }
                     *lost += lost_of(record);
-                    waiting.push(Waiting { time, start: at, size });
+                    let position = first + (at - start) as u64;
+                    waiting.push(Waiting { time, start: at, size, ring: index, position });
                 }
                 at += size;
             }
@@ -168,6 +230,25 @@ impl Perf {
             one.start = start;
         }
         self.bytes = rest;
+    }
+}
+
+/// A mapped ring that another process reads: its records stay when that process ends.
+#[derive(Debug)]
+pub struct HeldRing {
+    /// Unmapped when it is dropped.
+    _ring: Ring,
+}
+
+impl HeldRing {
+    /// Maps the ring of an event, whose data have `size` bytes.
+    ///
+    /// # Errors
+    /// The ring has another size, or the descriptor is that of no event.
+    pub fn map(event: BorrowedFd<'_>, size: usize) -> io::Result<HeldRing> {
+        let is_size = size.is_power_of_two() && size <= MAX_RING;
+        let size = is_size.then_some(size).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(HeldRing { _ring: Ring::map(event.as_raw_fd(), size)? })
     }
 }
 

@@ -1,8 +1,9 @@
 //! The recording of one session: perf rings and `/proc` on one side, the shaper's records on the other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::exit_statuses::ExitStatuses;
@@ -26,6 +27,8 @@ const MAIN_RING: RingSize = RingSize(4 << 20);
 /// The same for users who may lock little memory.
 const OWN_SIDE_RING: RingSize = RingSize(128 << 10);
 const OWN_MAIN_RING: RingSize = RingSize(256 << 10);
+/// Nanoseconds of a record's unit of time.
+const TICK: u64 = 100;
 /// Execs of a process that are remembered until the watermark passes them.
 const MAX_EXECS: usize = 1 << 16;
 
@@ -105,6 +108,46 @@ pub struct Recorder {
     watermark: u64,
     lost: u64,
     is_finished: bool,
+    /// The recording continues one whose records up to this time, in 100 ns, are stored.
+    stored_until: Option<i64>,
+    /// Positions in the rings that can be committed when all records before a time are stored.
+    released: VecDeque<Released>,
+}
+
+/// Positions in the rings whose records before `until`, in 100 ns, have gone to the shaper.
+#[derive(Debug)]
+struct Released {
+    until: i64,
+    positions: Vec<u64>,
+}
+
+/// Facts about a ring, by which another process can continue with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingFacts {
+    /// Bytes of its data.
+    pub size: usize,
+    /// It is one of processes and mappings.
+    pub is_side: bool,
+    /// The machine is recorded, not one process with its children.
+    pub is_machine: bool,
+}
+
+/// A ring that a process left which was killed.
+#[derive(Debug)]
+pub struct LeftRing {
+    /// Its facts.
+    pub facts: RingFacts,
+    /// Its events, in the order of [`Recorder::rings`].
+    pub events: Vec<OwnedFd>,
+}
+
+/// The open events of a recorder.
+struct Opened {
+    perf: Perf,
+    target: Target,
+    cpus: Vec<u16>,
+    side_events: usize,
+    notes: Vec<String>,
 }
 
 /// Facts about programs from other sources than perf records.
@@ -193,11 +236,51 @@ impl Recorder {
                 own_events(&options, &mut notes)
             }
         };
-        let exit_statuses = open_exit_statuses(target, &options, &mut notes);
         let side_events = perf.len();
         open_main(&mut perf, wanted, target, &cpus, &mut notes)?;
+        let opened = Opened { perf, target, cpus, side_events, notes };
+        Ok(Recorder::with(opened, options))
+    }
+
+    /// Continues the recording of a process that was killed, with the rings that it left. Its records up to the time
+    /// `stored_until`, in 100 ns, are stored. [`begin`](Recorder::begin) adds a rundown behind them.
+    ///
+    /// # Errors
+    /// The rings do not fit these options or this machine.
+    pub fn resume(
+        options: Options,
+        process: Option<u32>,
+        rings: Vec<LeftRing>,
+        stored_until: i64,
+    ) -> Result<Recorder, StartError> {
+        let mut notes = Vec::new();
+        let is_machine = rings.first().is_some_and(|ring| ring.facts.is_machine);
+        let (target, wanted) = match process {
+            Some(process) if !is_machine => {
+                (Target::Tree(process), own_events(&options, &mut notes))
+            }
+            _ => (Target::Machine, machine_events(&options)?),
+        };
+        let side = [Wanted { attribute: Attribute::side(), kind: Kind::Side }];
+        let mut perf = Perf::default();
+        let mut side_events = 0;
+        for LeftRing { facts, events } in rings {
+            let wanted = if facts.is_side { &side[..] } else { &wanted };
+            side_events += if facts.is_side { events.len() } else { 0 };
+            perf.adopt(wanted, events, facts.size).map_err(StartError::Rings)?;
+        }
+        if side_events == 0 {
+            return Err(StartError::Rings(io::ErrorKind::NotFound.into()));
+        }
+        let opened = Opened { perf, target, cpus: online_cpus(), side_events, notes };
+        Ok(Recorder { stored_until: Some(stored_until), ..Recorder::with(opened, options) })
+    }
+
+    fn with(opened: Opened, options: Options) -> Recorder {
+        let Opened { perf, target, cpus, side_events, mut notes } = opened;
+        let exit_statuses = open_exit_statuses(target, &options, &mut notes);
         let shaper = Shaper::new(options.clone(), machine(target, &cpus, &options.masks));
-        Ok(Recorder {
+        Recorder {
             perf,
             shaper,
             out: Records::default(),
@@ -210,7 +293,21 @@ impl Recorder {
             watermark: 0,
             lost: 0,
             is_finished: false,
-        })
+            stored_until: None,
+            released: VecDeque::new(),
+        }
+    }
+
+    /// The rings with their events, for a process that takes over if this one is killed.
+    pub fn rings(&self) -> Vec<(RingFacts, Vec<BorrowedFd<'_>>)> {
+        let is_machine = self.target == Target::Machine;
+        let mut first_event = 0;
+        let rings = self.perf.rings().map(|(size, events)| {
+            let is_side = first_event < self.side_events;
+            first_event += events.len();
+            (RingFacts { size, is_side, is_machine }, events)
+        });
+        rings.collect()
     }
 
     /// Begins to record. The rundown of what exists already is among the first records.
@@ -218,9 +315,19 @@ impl Recorder {
     /// # Errors
     /// Those of the kernel.
     pub fn begin(&mut self) -> io::Result<()> {
+        if let Some(stored_until) = self.stored_until {
+            // Behind what is stored, and before what is in the rings.
+            self.perf.read();
+            let stored_before = (stored_until.max(0) as u64 + 1) * TICK;
+            let turn = this_turn();
+            let time = self.perf.first_time(stored_before).unwrap_or(turn.time);
+            self.run_down(Turn { time, ..turn });
+            self.shaper.found_until(now());
+            return Ok(());
+        }
         // Nothing falls between the list of processes and the records of those that begin later.
         self.perf.enable(..self.side_events)?;
-        self.run_down();
+        self.run_down(this_turn());
         self.perf.enable(self.side_events..)
     }
 
@@ -230,8 +337,7 @@ impl Recorder {
     }
 
     /// Gives the shaper everything that exists now.
-    fn run_down(&mut self) {
-        let turn = this_turn();
+    fn run_down(&mut self, turn: Turn) {
         self.shaper.begin(turn, &mut self.out);
         let mut give = Giver { shaper: &mut self.shaper, out: &mut self.out, turn };
         if let Target::Tree(process) = self.target {
@@ -264,9 +370,25 @@ impl Recorder {
         if self.is_finished {
             return u64::MAX;
         }
+        self.commit();
         let until = now().saturating_sub(DELAY);
         self.read_until(until);
+        // The shaper may give two records of one time a distance of one tick.
+        let until = (until / TICK) as i64 - 1;
+        self.released.push_back(Released { until, positions: self.perf.released() });
         self.watermark
+    }
+
+    /// Gives the kernel the memory of records that the session has stored: they have left the queue.
+    fn commit(&mut self) {
+        let first = self.out.peek().map_or(i64::MAX, |record| record.time);
+        let mut stored = None;
+        while self.released.front().is_some_and(|one| one.until < first) {
+            stored = self.released.pop_front();
+        }
+        if let Some(stored) = stored {
+            self.perf.commit(&stored.positions);
+        }
     }
 
     fn read_until(&mut self, until: u64) {
@@ -277,6 +399,7 @@ impl Recorder {
             let facts = exec_facts(one.process, &one.name);
             self.sources.add_exec(one.process, one.time, facts);
         }
+        let stored_until = self.stored_until.unwrap_or(i64::MIN);
         let Recorder { perf, shaper, out, sources, exit_statuses, .. } = self;
         // A thread says its status before it leaves its CPU, so no process ends below without one.
         if let Some(exit_statuses) = exit_statuses {
@@ -287,6 +410,12 @@ impl Recorder {
             });
         }
         perf.release(until, |parsed| match parsed.detail {
+            PerfDetail::Neutral(Detail::Switch { new, .. })
+                if (parsed.time / TICK) as i64 <= stored_until =>
+            {
+                shaper.runs(parsed.cpu, new.thread);
+            }
+            _ if (parsed.time / TICK) as i64 <= stored_until => {}
             PerfDetail::Neutral(Detail::Fork {
                 process,
                 parent_process,

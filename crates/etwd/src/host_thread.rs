@@ -59,6 +59,8 @@ pub(crate) struct HostThread {
     /// The last registration of each provider, for controllers that look for a reason why no events arrive.
     recent_providers: BTreeMap<Guid, ProviderStatus>,
     keeper: KeeperLink,
+    /// Number of rings of system events that the keeper has, by session.
+    ring_counts: HashMap<usize, usize>,
     pending: Vec<PendingResponse>,
     idle_since: Instant,
     /// Log lines about a user's programs.
@@ -95,6 +97,7 @@ impl HostThread {
             programs: BTreeMap::new(),
             recent_providers: BTreeMap::new(),
             keeper,
+            ring_counts: HashMap::new(),
             pending: Vec::new(),
             idle_since: Instant::now(),
             log_lines: HashMap::new(),
@@ -169,6 +172,7 @@ impl HostThread {
             result.as_ref().err().map_or(String::new(), |error| format!("; {error}"))
         );
         self.keeper.remove(&format!("session/{slot}"));
+        self.forget_rings(slot);
         if let Some(asker) = asker {
             if let Err(error) = result {
                 status.error = Some(error.to_string());

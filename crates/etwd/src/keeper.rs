@@ -1,7 +1,8 @@
 //! The keeper: it holds the descriptors and memory that outlive a worker, and replaces a worker that is killed.
 
+use std::collections::HashMap;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -10,11 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use etw_ring::{Bell, LastBatch, Memory};
+use etw_system::HeldRing;
 use etw_wire::Channel;
 
 use crate::global_host::raise_descriptor_limit;
 use crate::host_options::HostOptions;
-use crate::keeper_protocol::{ENDING, Entries, Entry, send, split};
+use crate::keeper_protocol::{ENDING, Entries, Entry, RING, numbers, send, split};
+use crate::kept_state::KeptRing;
 use crate::log::{is_daemon_now, log, log_info};
 use crate::runtime_claim::RuntimeClaim;
 
@@ -50,6 +53,7 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
     };
     let memories = vec![memory(Bell::SIZE)?, memory(LastBatch::SIZE)?];
     entries.insert("memory".to_owned(), entry(memories));
+    let mut rings: HashMap<String, HeldRing> = HashMap::new();
     let (mut failures, mut kills) = (0, 0);
     let mut is_known_to_serve = false;
     loop {
@@ -79,12 +83,13 @@ pub fn keep(options: &HostOptions, program: &Path, arguments: &[&str]) -> io::Re
                     is_known_to_serve = true;
                     claim.announce()?;
                 }
-                name if facts.is_empty() => {
-                    entries.remove(name);
-                }
+                name if facts.is_empty() => drop_later(rings.remove(name), entries.remove(name)),
                 name => {
                     let descriptors = received.descriptors;
-                    entries.insert(name.to_owned(), Entry { facts: facts.to_vec(), descriptors });
+                    let entry = Entry { facts: facts.to_vec(), descriptors };
+                    let ring = hold_ring(name, &entry)
+                        .and_then(|ring| rings.insert(name.to_owned(), ring));
+                    drop_later(ring, entries.insert(name.to_owned(), entry));
                 }
             }
         }
@@ -152,6 +157,22 @@ pub fn end() {
         // SAFETY: the arguments are numbers; the child has not been reaped, so its id is its own.
         unsafe { libc::kill(worker as libc::pid_t, libc::SIGTERM) };
     }
+}
+
+/// Maps the ring of an entry. Without a mapping, the kernel drops its records when the worker is killed.
+fn hold_ring(name: &str, entry: &Entry) -> Option<HeldRing> {
+    numbers(name, RING)?;
+    let facts: KeptRing = serde_json::from_slice(&entry.facts).ok()?;
+    let held = HeldRing::map(entry.descriptors.first()?.as_fd(), facts.size);
+    held.inspect_err(|error| log!("{name} cannot be held for the next worker: {error}")).ok()
+}
+
+/// Unmaps a ring and closes its events, which takes the kernel long.
+fn drop_later(ring: Option<HeldRing>, entry: Option<Entry>) {
+    let Some(ring) = ring else { return };
+    let closing = std::thread::Builder::new().name("etwd-close".to_owned());
+    // Without a thread they are closed here.
+    drop(closing.spawn(move || drop((ring, entry))));
 }
 
 fn entry(descriptors: Vec<OwnedFd>) -> Entry {

@@ -9,6 +9,7 @@
 //! | `listener` | | the socket |
 //! | `memory` | | bell, last batch |
 //! | `session/S` | `KeptSession` | memory of the session's state, then of its buffers |
+//! | `ring/S/N` | `KeptRing` | the events of a ring of session S; the keeper maps it |
 //! | `program/C` | `KeptProgram` | its socket, its control page |
 //! | `registration/C/N` | `KeptRegistration` | |
 //! | `pool/C/N` | | a segment of its pool |
@@ -26,6 +27,8 @@ use serde::Serialize;
 
 use crate::log::log;
 
+/// Begins the names of rings.
+pub(crate) const RING: &str = "ring";
 /// The sessions that start with the daemon and have not started.
 pub(crate) const STARTS: &str = "starts";
 /// The daemon was asked to end.

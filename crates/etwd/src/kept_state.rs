@@ -77,6 +77,15 @@ pub(crate) struct KeptProgram {
     pub token: u32,
 }
 
+/// A ring of system events. The first of its descriptors is the event from which it is mapped.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct KeptRing {
+    /// Bytes of its data.
+    pub size: usize,
+    pub is_side: bool,
+    pub is_machine: bool,
+}
+
 /// A registration of a program.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct KeptRegistration {

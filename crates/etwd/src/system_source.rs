@@ -1,25 +1,62 @@
 //! Events of the system as a source of the engine.
 
+use std::io;
+use std::os::fd::BorrowedFd;
+
 use etw_host::engine::EventSource;
 use etw_session::{Event, SystemConfig};
 use etw_system::flags::Masks;
-use etw_system::{Options, Recorder, StartError};
+use etw_system::{LeftRing, Options, Recorder, RingFacts, StartError};
 use etw_types::{SYSTEM_TRACE, Status};
+
+use crate::keeper_protocol::Entry;
+use crate::kept_state::KeptRing;
 
 /// The recording of one session.
 pub(crate) struct SystemSource {
     recorder: Recorder,
+    /// It continues with the rings of a worker before.
+    is_resumed: bool,
+}
+
+fn options(config: &SystemConfig) -> Options {
+    Options {
+        masks: Masks(config.masks),
+        stacks: config.stacks.clone(),
+        sample_interval: config.sample_interval.max(1),
+    }
 }
 
 impl SystemSource {
     /// Opens what a session wants; nothing is recorded yet.
     pub fn open(config: &SystemConfig) -> Result<SystemSource, StartError> {
-        let options = Options {
-            masks: Masks(config.masks),
-            stacks: config.stacks.clone(),
-            sample_interval: config.sample_interval.max(1),
-        };
-        Ok(SystemSource { recorder: Recorder::open(options, config.process)? })
+        let recorder = Recorder::open(options(config), config.process)?;
+        Ok(SystemSource { recorder, is_resumed: false })
+    }
+
+    /// Continues the recording of a worker that was killed, from its rings. Its records up to a time are stored.
+    pub fn resume(
+        config: &SystemConfig,
+        left: Vec<Entry>,
+        stored_until: i64,
+    ) -> io::Result<SystemSource> {
+        let mut rings = Vec::new();
+        for entry in left {
+            let KeptRing { size, is_side, is_machine } = serde_json::from_slice(&entry.facts)?;
+            let facts = RingFacts { size, is_side, is_machine };
+            rings.push(LeftRing { facts, events: entry.descriptors });
+        }
+        let recorder = Recorder::resume(options(config), config.process, rings, stored_until);
+        Ok(SystemSource { recorder: recorder.map_err(io::Error::other)?, is_resumed: true })
+    }
+
+    /// The rings with their events, as the keeper needs them; none if it has them.
+    pub fn rings(&self) -> Vec<(KeptRing, Vec<BorrowedFd<'_>>)> {
+        if self.is_resumed {
+            return Vec::new();
+        }
+        let kept = |RingFacts { size, is_side, is_machine }| KeptRing { size, is_side, is_machine };
+        self.recorder.rings().into_iter().map(|(facts, events)| (kept(facts), events)).collect()
     }
 
     /// Begins to record.

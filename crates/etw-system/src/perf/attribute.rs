@@ -1,7 +1,7 @@
 //! `perf_event_open`: attributes of events, and open events.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::ring::Ring;
 
@@ -152,6 +152,18 @@ pub(crate) struct Event {
     file: OwnedFd,
 }
 
+impl From<OwnedFd> for Event {
+    fn from(file: OwnedFd) -> Event {
+        Event { file }
+    }
+}
+
+impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
 impl Event {
     /// Opens an event; it does not record yet.
     pub fn open(attribute: &Attribute, target: Target, cpu: u16) -> io::Result<Event> {
@@ -182,7 +194,7 @@ impl Event {
         Ok(Event { file })
     }
 
-    /// The descriptor.
+    /// The descriptor's number.
     pub fn raw(&self) -> libc::c_int {
         self.file.as_raw_fd()
     }

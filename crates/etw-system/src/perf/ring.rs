@@ -20,6 +20,8 @@ pub(crate) struct Ring {
     page: usize,
     /// The event that it was mapped from.
     event: libc::c_int,
+    /// Everything before has been copied. The kernel keeps it until [`commit`](Ring::commit).
+    read_until: u64,
 }
 
 // SAFETY: the mapping belongs to this value alone, and no thread of ours shares it.
@@ -43,7 +45,9 @@ impl Ring {
         };
         match NonNull::new(memory.cast::<u8>()) {
             Some(memory) if memory.as_ptr().cast() != libc::MAP_FAILED => {
-                Ok(Ring { memory, size, page, event })
+                let mut ring = Ring { memory, size, page, event, read_until: 0 };
+                ring.read_until = ring.position(DATA_TAIL).load(Ordering::Relaxed);
+                Ok(ring)
             }
             _ => Err(io::Error::last_os_error()),
         }
@@ -59,10 +63,20 @@ impl Ring {
         unsafe { AtomicU64::from_ptr(self.memory.as_ptr().add(at).cast()) }
     }
 
-    /// Moves the records of the ring to the end of `out`.
-    pub fn read(&mut self, out: &mut Vec<u8>) {
+    /// Bytes for records.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The position up to which records have been copied.
+    pub fn read_until(&self) -> u64 {
+        self.read_until
+    }
+
+    /// Copies the records that have come to the end of `out`. Returns the position of the first one.
+    pub fn read(&mut self, out: &mut Vec<u8>) -> u64 {
         let head = self.position(DATA_HEAD).load(Ordering::Acquire);
-        let tail = self.position(DATA_TAIL).load(Ordering::Relaxed);
+        let tail = self.read_until;
         let count = (head.wrapping_sub(tail) as usize).min(self.size);
         let start = tail as usize & (self.size - 1);
         let first = count.min(self.size - start);
@@ -72,7 +86,13 @@ impl Ring {
             out.extend_from_slice(std::slice::from_raw_parts(data.add(start), first));
             out.extend_from_slice(std::slice::from_raw_parts(data, count - first));
         }
-        self.position(DATA_TAIL).store(head, Ordering::Release);
+        self.read_until = head;
+        tail
+    }
+
+    /// Gives the kernel the memory of the records before a position.
+    pub fn commit(&self, position: u64) {
+        self.position(DATA_TAIL).store(position, Ordering::Release);
     }
 }
 

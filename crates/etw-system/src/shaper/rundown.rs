@@ -50,6 +50,11 @@ impl Shaper {
         out.perf_info(turn.head(), HEADER_EXTENSION, 2, &masks(self.options.masks));
     }
 
+    /// What began before this time is among the processes and threads that were found, even if its records follow.
+    pub fn found_until(&mut self, time: u64) {
+        self.found_until = self.found_until.max(time);
+    }
+
     /// All processes of the beginning are known.
     pub(super) fn all_found(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
         self.is_found = true;

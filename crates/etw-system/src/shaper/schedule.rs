@@ -130,6 +130,11 @@ impl Shaper {
         }
     }
 
+    /// A CPU runs a thread since a switch that is stored already.
+    pub fn runs(&mut self, cpu: u16, thread: u32) {
+        self.cpu(cpu).thread = Some(thread);
+    }
+
     /// A thread of the recorded program begins to run: its CPU was doing something unknown, which is shown as idle.
     pub(super) fn switched_in(&mut self, event: &NeutralEvent<'_>, out: &mut Records) {
         let old = self.cpu(event.cpu).thread.unwrap_or(0);

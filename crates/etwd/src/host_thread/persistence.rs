@@ -6,8 +6,10 @@ use etw_wire::requests::StartRequest;
 
 use super::HostThread;
 use crate::asker::Connection;
+use crate::keeper_protocol::RING;
 use crate::kept_state::{KeptProgram, KeptRegistration, KeptSession};
 use crate::program::Program;
+use crate::system_source::SystemSource;
 
 impl HostThread {
     /// Keeps a program.
@@ -45,6 +47,28 @@ impl HostThread {
             self.keeper.remove(&format!("pool/{connection}/{segment}"));
         }
         self.keeper.remove(&format!("program/{connection}"));
+    }
+
+    /// Keeps the rings of a session's system events.
+    pub(super) fn keep_rings(&mut self, slot: usize, source: &SystemSource) {
+        let rings = source.rings();
+        if rings.is_empty() {
+            return;
+        }
+        for (number, (facts, events)) in rings.iter().enumerate() {
+            self.keeper.put(&format!("{RING}/{slot}/{number}"), facts, events);
+        }
+        let before = self.ring_counts.insert(slot, rings.len()).unwrap_or_default();
+        for number in rings.len()..before {
+            self.keeper.remove(&format!("{RING}/{slot}/{number}"));
+        }
+    }
+
+    /// Removes the rings of a session that has ended.
+    pub(super) fn forget_rings(&mut self, slot: usize) {
+        for number in 0..self.ring_counts.remove(&slot).unwrap_or_default() {
+            self.keeper.remove(&format!("{RING}/{slot}/{number}"));
+        }
     }
 
     /// Keeps a session.

@@ -19,7 +19,7 @@ use etw_wire::{Channel, Peer};
 use super::HostThread;
 use super::pools::attached_pool;
 use crate::asker::Connection;
-use crate::keeper_protocol::{Entries, Entry, numbers};
+use crate::keeper_protocol::{Entries, Entry, RING, numbers};
 use crate::kept_state::{Ending, KeptProgram, KeptRegistration};
 use crate::log::log;
 use crate::program::{Program, disconnect, segment_identity};
@@ -65,6 +65,8 @@ impl KeptEntries {
 struct Sorted {
     sessions: BTreeMap<u64, Entry>,
     programs: BTreeMap<Connection, KeptEntries>,
+    /// Rings of system events by session, in order.
+    rings: BTreeMap<u64, BTreeMap<u64, Entry>>,
 }
 
 impl Sorted {
@@ -74,6 +76,8 @@ impl Sorted {
             let numbers = |kind| numbers(&name, kind);
             if let Some([slot]) = numbers("session").as_deref() {
                 sorted.sessions.insert(*slot, entry);
+            } else if let Some([slot, number]) = numbers(RING).as_deref() {
+                sorted.rings.entry(*slot).or_default().insert(*number, entry);
             } else if let Some([connection]) = numbers("program").as_deref() {
                 sorted.programs.entry(*connection).or_default().main = Some(entry);
             } else if let Some([connection, number]) = numbers("pool").as_deref() {
@@ -94,16 +98,23 @@ pub(crate) type RestoredConnection = (Connection, Arc<Channel>, Peer);
 impl HostThread {
     /// Restores sessions and programs; the connections of programs. Entries that cannot be restored are logged and removed.
     pub fn restore(&mut self, entries: Entries) -> Vec<RestoredConnection> {
-        let Sorted { sessions, programs } = Sorted::new(entries);
-        if sessions.is_empty() && programs.is_empty() {
+        let Sorted { sessions, programs, mut rings } = Sorted::new(entries);
+        self.ring_counts = rings.iter().map(|(slot, all)| (*slot as usize, all.len())).collect();
+        if sessions.is_empty() && programs.is_empty() && rings.is_empty() {
             return Vec::new();
         }
         for (slot, entry) in sessions {
-            if let Err(error) = self.restore_session(slot as usize, entry) {
+            let rings = rings.remove(&slot).unwrap_or_default().into_values().collect();
+            if let Err(error) = self.restore_session(slot as usize, entry, rings) {
                 log!("session {slot} cannot be restored and has ended: {error}");
                 // Another session may soon have its number.
                 self.keeper.remove(&format!("session/{slot}"));
+                self.forget_rings(slot as usize);
             }
+        }
+        for slot in rings.into_keys() {
+            // Its session has ended.
+            self.forget_rings(slot as usize);
         }
         let mut connections = Vec::new();
         for (connection, kept) in programs {

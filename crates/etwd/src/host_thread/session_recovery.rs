@@ -161,11 +161,17 @@ fn restore_files(
 }
 
 impl HostThread {
-    /// Restores a session from the keeper's entry.
-    pub(super) fn restore_session(&mut self, slot: usize, entry: Entry) -> io::Result<()> {
+    /// Restores a session from the keeper's entry and the rings of its system events.
+    pub(super) fn restore_session(
+        &mut self,
+        slot: usize,
+        entry: Entry,
+        rings: Vec<Entry>,
+    ) -> io::Result<()> {
         let mut record: KeptSession = facts(&entry)?;
         if record.ending == Ending::Session && is_completed(&record.start.config) {
             self.keeper.remove(&format!("session/{slot}"));
+            self.forget_rings(slot);
             return Ok(());
         }
         let header = SessionFacts::read(&record.facts)?;
@@ -221,14 +227,19 @@ impl HostThread {
             kept_series_file: None,
             logged_failure: None,
         };
+        let stored_until = session.facts().last_time;
         let mut hosted = HostedSession::new(facts, storage, buffer_count, global);
         hosted.error = error;
         let system = hosted.host.config.system.clone().filter(|_| ending == Ending::Nothing);
         let name = hosted.host.name().to_owned();
         self.engine.insert_session(slot, hosted, session);
         if let Some(system) = system {
-            // Events of the kernel from the time without a worker are not in the trace.
-            match SystemSource::open(&system) {
+            let resumed = SystemSource::resume(&system, rings, stored_until);
+            let source = resumed.or_else(|error| {
+                log!("session {name}: events of the system since the kill are missing: {error}");
+                SystemSource::open(&system)
+            });
+            match source {
                 Ok(source) => drop(self.attach_source(slot, Some(source))),
                 Err(error) => log!("session {name}: events of the system end here: {error}"),
             }

@@ -17,6 +17,7 @@ mod program_roles;
 mod programs;
 mod rig;
 mod sessions;
+mod system_events;
 mod system_limits;
 mod torture;
 mod worker_replacement;
