@@ -193,6 +193,7 @@ pub fn pack(data: &[u8]) {
         pack.sources().flat_map(|(_, _, _, guids)| guids.to_vec()).take(16).collect();
     let mut catalog = Catalog::default();
     catalog.add_pack(std::sync::Arc::new(pack));
+    catalog.providers_named("Maker");
     let mut decoder = with(catalog);
     for guid in guids {
         let mut record = EventRecord::new(HeaderType::Event64, b"payload\0");

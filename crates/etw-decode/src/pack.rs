@@ -6,13 +6,14 @@
 //! index: u32 entries, each
 //!   u8 kind   u64 offset   u64 stored size   u64 size   [32] SHA-256 of the source   u16 name size, name (UTF-8)
 //!   u32 GUIDs, each 16 bytes: providers, classes or messages that it describes
+//!   behind the entries: u32 names of providers, each its GUID, u16 size, name (UTF-8); packs of earlier versions end without them
 //! kinds: 1 manifest (XML)   2 PE file's WEVT_TEMPLATE and message tables   3 TMF   4 MOF   5 schemas of a trace
 //!   6 a program's TraceLogging metadata   7 the Windows that the sources are of
 //! kinds 2 and 5: parts, each u8 kind, u32 size, bytes
 //! ```
 //!
 //! A source is named by what it contains: the same one twice is kept once. Opening reads the index alone; a source is read when an event of
-//! one of its GUIDs comes, and its hash is checked then.
+//! one of its GUIDs comes, and its hash is checked then. The names in the index find a provider without reading the sources.
 
 mod contents;
 mod program;
@@ -40,6 +41,8 @@ use std::sync::{Arc, OnceLock};
 const MAGIC: &[u8; 8] = b"ETWPACK1";
 /// A source, inflated.
 const SOURCE_LIMIT: u64 = 256 << 20;
+/// Characters of a provider's name in an index.
+const NAME_LIMIT: usize = 250;
 /// Entries and GUIDs of an index.
 const INDEX_LIMIT: usize = 64 << 20;
 
@@ -125,6 +128,8 @@ struct Source {
     /// Bytes of the source itself.
     size: usize,
     guids: BTreeSet<Guid>,
+    /// Names of those that are providers.
+    names: BTreeMap<Guid, String>,
 }
 
 impl Source {
@@ -135,7 +140,10 @@ impl Source {
         // Into memory: it cannot fail.
         let _ = deflated.write_all(source);
         let deflated = deflated.finish().unwrap_or_default();
-        Source { kind, hash: hash.into(), deflated, size: source.len(), guids }
+        let schemas = schemas_of(kind, source);
+        let name = |guid: &Guid| Some((*guid, schemas.provider_name(guid)?.to_owned()));
+        let names = guids.iter().filter_map(name).collect();
+        Source { kind, hash: hash.into(), deflated, size: source.len(), guids, names }
     }
 }
 
@@ -252,6 +260,22 @@ impl PackBuilder {
         self.sources.is_empty()
     }
 
+    /// The names of providers, as the index has them; the first source that names a provider decides.
+    fn names(&self) -> Vec<u8> {
+        let mut names: BTreeMap<Guid, &str> = BTreeMap::new();
+        for (guid, name) in self.sources.values().flat_map(|(_, source)| &source.names) {
+            names.entry(*guid).or_insert(name);
+        }
+        let mut out = (names.len() as u32).to_le_bytes().to_vec();
+        for (guid, name) in names {
+            let name: String = name.chars().take(NAME_LIMIT).collect();
+            out.extend(guid.0);
+            out.extend((name.len() as u16).to_le_bytes());
+            out.extend(name.as_bytes());
+        }
+        out
+    }
+
     /// The pack. The same sources give the same bytes.
     pub fn finish(&self) -> Vec<u8> {
         let mut file = MAGIC.to_vec();
@@ -270,6 +294,7 @@ impl PackBuilder {
             guids.iter().for_each(|guid| index.extend(guid.0));
             file.extend(deflated);
         }
+        index.extend(self.names());
         let at = (file.len() as u64).to_le_bytes();
         file[8..16].copy_from_slice(&at);
         file[16..24].copy_from_slice(&(index.len() as u64).to_le_bytes());
@@ -317,6 +342,8 @@ pub struct Pack {
     bytes: Box<[u8]>,
     entries: Vec<Entry>,
     by_guid: HashMap<Guid, Vec<u32>, foldhash::fast::RandomState>,
+    /// Names of providers; `None` in packs of earlier versions, whose sources have them.
+    names: Option<HashMap<Guid, String, foldhash::fast::RandomState>>,
     windows: OnceLock<Option<WindowsVersion>>,
 }
 
@@ -355,6 +382,7 @@ impl Pack {
             bytes: Box::default(),
             entries: Vec::new(),
             by_guid: HashMap::default(),
+            names: None,
             windows: OnceLock::new(),
         };
         let mut place = 4;
@@ -387,6 +415,9 @@ impl Pack {
             }
             pack.entries.push(entry);
         }
+        if let Some(rest) = index.get(place..).filter(|rest| !rest.is_empty()) {
+            pack.names = Some(names(rest).ok_or(bad(at + place))?);
+        }
         pack.bytes = bytes;
         Ok(pack)
     }
@@ -417,26 +448,10 @@ impl Pack {
     fn catalog(&self, number: u32) -> &Schemas {
         let entry = &self.entries[number as usize];
         entry.parsed.get_or_init(|| {
-            let mut catalog = Schemas::default();
-            let Some(source) = self.source(entry) else { return catalog };
-            match entry.kind {
-                SourceKind::Manifest => {
-                    let parsed = manifest::parse(&source).unwrap_or_default();
-                    parsed.providers.into_iter().for_each(|one| catalog.add_provider(one));
-                }
-                SourceKind::Compiled => {
-                    for provider in compiled(&source).unwrap_or_default().providers {
-                        catalog.add_provider(provider);
-                    }
-                }
-                SourceKind::Tmf => catalog.add_messages(wpp::parse_tmf(&wpp::text_of(&source)).0),
-                SourceKind::Mof => drop(catalog.add_mof(&source)),
-                SourceKind::Trace => add_trace(&mut catalog, &source),
-                SourceKind::TraceLogging => catalog.add_program(&ProgramMetadata::find(&source)),
-                SourceKind::Windows => {}
-            }
-            catalog.set_origin(&entry.name);
-            catalog
+            let Some(source) = self.source(entry) else { return Schemas::default() };
+            let mut schemas = schemas_of(entry.kind, &source);
+            schemas.set_origin(&entry.name);
+            schemas
         })
     }
 
@@ -472,8 +487,47 @@ impl Pack {
     }
 
     pub(crate) fn provider_name(&self, provider: &Guid) -> Option<&str> {
+        if let Some(names) = &self.names {
+            return names.get(provider).map(String::as_str);
+        }
         self.catalogs(provider).find_map(|catalog| catalog.provider_name(provider))
     }
+}
+
+/// The names behind the entries of an index; `None` if they do not end with it.
+fn names(bytes: &[u8]) -> Option<HashMap<Guid, String, foldhash::fast::RandomState>> {
+    let mut names = HashMap::default();
+    let mut at = 4;
+    for _ in 0..le::u32(bytes, 0)? {
+        let guid = Guid::read(bytes, at)?;
+        let size = usize::from(le::u16(bytes, at + 16)?);
+        let name = bytes.get(at + 18..at + 18 + size)?;
+        names.insert(guid, String::from_utf8_lossy(name).into_owned());
+        at += 18 + size;
+    }
+    (at == bytes.len()).then_some(names)
+}
+
+/// What a source describes; a damaged one describes nothing.
+fn schemas_of(kind: SourceKind, source: &[u8]) -> Schemas {
+    let mut schemas = Schemas::default();
+    match kind {
+        SourceKind::Manifest => {
+            let parsed = manifest::parse(source).unwrap_or_default();
+            parsed.providers.into_iter().for_each(|one| schemas.add_provider(one));
+        }
+        SourceKind::Compiled => {
+            for provider in compiled(source).unwrap_or_default().providers {
+                schemas.add_provider(provider);
+            }
+        }
+        SourceKind::Tmf => schemas.add_messages(wpp::parse_tmf(&wpp::text_of(source)).0),
+        SourceKind::Mof => drop(schemas.add_mof(source)),
+        SourceKind::Trace => add_trace(&mut schemas, source),
+        SourceKind::TraceLogging => schemas.add_program(&ProgramMetadata::find(source)),
+        SourceKind::Windows => {}
+    }
+    schemas
 }
 
 /// Whether bytes are an ELF file.
@@ -573,6 +627,26 @@ mod tests {
         let mut again = PackBuilder::default();
         again.add("p.etwpack", &pack.bytes).unwrap();
         assert_eq!(again.finish(), self::pack());
+    }
+
+    /// The index names providers, so that a name is found without reading the sources; a pack without names has them in its sources.
+    #[test]
+    fn a_provider_is_found_by_name_without_reading_sources() {
+        let whole = pack();
+        let maker: Guid = "11111111-2222-3333-4444-555555555555".parse().unwrap();
+        let is_read = |pack: &Pack| pack.entries.iter().any(|entry| entry.parsed.get().is_some());
+        let named = Pack::open(whole.clone().into()).unwrap();
+        assert_eq!(named.provider_name(&maker), Some("Maker"));
+        assert!(!is_read(&named));
+        // One name: a count, a GUID, a size and five letters.
+        let size = 4 + 16 + 2 + 5;
+        let mut earlier = whole[..whole.len() - size].to_vec();
+        let index = le::u64(&earlier, 16).unwrap() - size as u64;
+        earlier[16..24].copy_from_slice(&index.to_le_bytes());
+        let earlier = Pack::open(earlier.into()).unwrap();
+        assert!(earlier.names.is_none());
+        assert_eq!(earlier.provider_name(&maker), Some("Maker"));
+        assert!(is_read(&earlier));
     }
 
     /// Cut or changed anywhere: an error, or sources that describe nothing.

@@ -165,7 +165,13 @@ fn pack() {
     builder.add("a.man", MANIFEST.as_bytes()).unwrap();
     builder.add("a.tmf", TMF.as_bytes()).unwrap();
     builder.add("a.mof", MOF.as_bytes()).unwrap();
-    replay("pack", vec![("three", builder.finish())], targets::pack);
+    let named = builder.finish();
+    // Packs of earlier versions have no names behind the entries: a count, a GUID, a size and "Maker".
+    let names = 4 + 16 + 2 + 5;
+    let mut unnamed = named[..named.len() - names].to_vec();
+    let index = u64::from_le_bytes(unnamed[16..24].try_into().unwrap()) - names as u64;
+    unnamed[16..24].copy_from_slice(&index.to_le_bytes());
+    replay("pack", vec![("three", named), ("unnamed", unnamed)], targets::pack);
 }
 
 #[test]
