@@ -320,3 +320,76 @@ fn wevtutil_queries_describes_and_exports_logs() {
         assert_eq!(etw_fails(wrong).0, 2, "{wrong:?}");
     }
 }
+
+/// A log with one event of a provider with a manifest, and one whose message was stored with it by a forwarder.
+fn log_with_messages(path: &Path) {
+    let record = |id: &str, more: Option<Node>| {
+        let text = |text: &str| vec![Node::Text(text.into())];
+        let provider = Guid::from_name("OpenEtw.Shop").to_string();
+        let names = [("Name", "OpenEtw.Shop"), ("Guid", &*provider)];
+        let system = vec![
+            element("Provider", &names, vec![]),
+            element("EventID", &[], text(id)),
+            element("Version", &[], text("0")),
+            element("Level", &[], text("4")),
+            element("Task", &[], text("3")),
+            element("Opcode", &[], text("0")),
+            element("Keywords", &[], text("0x10")),
+            element("Channel", &[], text("Shop/Operational")),
+        ];
+        let data = element("Data", &[("Name", "Item")], text("tea"));
+        let mut event = vec![element("System", &[], system), element("EventData", &[], vec![data])];
+        event.extend(more);
+        let template =
+            Arc::new(Template::new(Guid::from_name(id), vec![element("Event", &[], event)]));
+        Fragment::Instance(Instance { template, arguments: [].into(), has_header: true })
+    };
+    let stored = vec![Node::Text("Stored with the record.".into())];
+    let rendering = element("RenderingInfo", &[], vec![element("Message", &[], stored)]);
+    let mut writer = LogWriter::open(path, 1 << 20, Retention::Keep).unwrap();
+    for (number, fragment) in [record("7", None), record("8", Some(rendering))].iter().enumerate() {
+        writer.push(FileTime(133_000_000_000_000_000 + number as i64), fragment).unwrap();
+    }
+    writer.close().unwrap();
+}
+
+/// OV-22: names and messages of a manifest, and messages that were stored with records.
+#[test]
+fn a_dump_of_an_event_log_has_the_names_and_messages_of_manifests_and_records() {
+    let folder = scratch("event_log_messages");
+    let (log_path, name) = path(&folder, "a.evtx");
+    log_with_messages(&log_path);
+    let manifest = folder.join("shop.man");
+    let text = format!(
+        "<m><provider name='OpenEtw.Shop' guid='{{{}}}'>\
+         <keywords><keyword name='Sales' mask='0x10'/></keywords>\
+         <tasks><task name='Selling' value='3'/></tasks>\
+         <templates><template tid='T'><data name='Item' inType='win:UnicodeString'/></template></templates>\
+         <events><event value='7' version='0' symbol='Sold' task='Selling' keywords='Sales' template='T' \
+         message='$(string.sold)'/></events></provider>\
+         <localization><resources culture='en-US'><stringTable><string id='sold' value='%1 was sold.'/>\
+         </stringTable></resources></localization></m>",
+        Guid::from_name("OpenEtw.Shop")
+    );
+    std::fs::write(&manifest, text).unwrap();
+    let manifest = manifest.to_str().unwrap();
+    let dump = |arguments: &[&str]| -> Vec<serde_json::Value> {
+        let all = [&["dump", "--json"], arguments, &[&name]].concat();
+        etw(&all).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let messages = |events: &[serde_json::Value]| -> Vec<Option<String>> {
+        events.iter().map(|event| event["message"].as_str().map(str::to_owned)).collect()
+    };
+    let stored = || Some("Stored with the record.".to_owned());
+    assert_eq!(messages(&dump(&[])), [None, stored()]);
+    let events = dump(&["--manifest", manifest]);
+    assert_eq!(messages(&events), [Some("tea was sold.".to_owned()), stored()]);
+    assert_eq!(events[0]["event"], "Selling");
+    assert_eq!(events[0]["fields"]["Item"], "tea");
+    let xml = etw(&["dump", "--format", "xml", "--manifest", manifest, &name]);
+    for part in
+        ["<Keyword>Sales</Keyword>", "<Task>Selling</Task>", "<Message>tea was sold.</Message>"]
+    {
+        assert!(xml.contains(part), "{part}: {xml}");
+    }
+}
