@@ -129,6 +129,20 @@ impl Control {
         self.clock
     }
 
+    /// Publishes what the host can do beyond the first version of its protocol, which defines the bits.
+    pub fn set_capabilities(&self, capabilities: u32) {
+        self.memory.half(C_CAPABILITIES).store(capabilities, Ordering::Release);
+    }
+
+    /// The bits of [`set_capabilities`](Self::set_capabilities) in a program's mapping of the page; 0 if the host is older than
+    /// they are.
+    pub fn capabilities(memory: &Memory) -> u32 {
+        match memory.len() < CONTROL_SIZE {
+            true => 0,
+            false => memory.half(C_CAPABILITIES).load(Ordering::Acquire),
+        }
+    }
+
     /// Publishes the state of a session slot.
     ///
     /// # Panics

@@ -50,6 +50,7 @@
 //! | 0x0c0 | 4 | asleep: 1 while the host waits on this futex word for something to do (unless it has a bell) |
 //! | 0x0c4 | 4 | quiet count: how often the host has asked to be woken by the next write |
 //! | 0x0c8 | 8 | summary of all admission words: slots that refuse every event (bits 0–7; all while quiet), smallest size that another slot refuses (32–63) |
+//! | 0x0d0 | 4 | capabilities of the host: bits that its protocol defines; 0 for hosts that are older than this word |
 //! | 0x100 | 64 | records drained, by session slot, 8 × u64 |
 //! | 0x1000 | 512 KiB | chunk words: consumed position and revocation key, one a unit |
 //! | 0x81000 | 1 MiB | bits of the consumed records of overflow chunks, 16 bytes a unit |
@@ -151,6 +152,7 @@ pub(crate) const C_LATE: usize = 0x80;
 pub(crate) const C_ASLEEP: usize = 0xc0;
 pub(crate) const C_QUIET: usize = 0xc4;
 pub(crate) const C_ADMITTED: usize = 0xc8;
+pub(crate) const C_CAPABILITIES: usize = 0xd0;
 pub(crate) const C_DRAINED: usize = 0x100;
 pub(crate) const C_CHUNKS: usize = 0x1000;
 pub(crate) const C_BITS: usize = 0x81000;

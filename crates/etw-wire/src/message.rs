@@ -9,7 +9,7 @@
 //! | 5 Segment | + memory | the answer to Grow; no memory: the program could not allocate any |
 //! | 6 Done | u32 token, u32 Win32 status | the result of the message with that token. Set: 0, or 1450 (`ERROR_NO_SYSTEM_RESOURCES`) if eight sessions have the provider enabled already, those of other hosts and private ones included; then nothing has changed. Clear and Capture: 0 |
 //! | 7 Modules | blob | the [`LoadedModule`](etw_types::LoadedModule)s that addresses of call stacks lie in; sent before Done and after each change |
-//! | 8 Schemas | GUID, blob | schema records ([`etw_types::schema_records`]) of a provider's events, for the traces of sessions that enable it; sent before Register |
+//! | 8 Schemas | GUID, blob | schema records ([`etw_types::schema_records`]) of a provider's events, for the traces of sessions that enable it; sent before Register, to hosts with [`TAKES_SCHEMAS`] |
 //!
 //! | from the host | content | meaning |
 //! |---|---|---|
@@ -30,6 +30,10 @@ use etw_types::{Guid, Keyword, Level, LevelKeyword, StackFilter, le};
 pub const MAGIC: u32 = u32::from_le_bytes(*b"OETW");
 /// The version of everything in this crate, and of the pools' layout.
 pub const VERSION: u16 = 3;
+
+/// A capability of a host, in its control page: it reads message 8. A host without it ends the connection of a program that sends
+/// one.
+pub const TAKES_SCHEMAS: u32 = 1;
 
 /// The role of the process that connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use etw_ring::Control;
 use etw_ring::layout::SESSIONS;
 use etw_session::{EnableInfo, ProcessFacts};
 use etw_types::{EVENT_INFO, Guid, MAP_INFO, SchemaRecord, schema_records};
-use etw_wire::message::FromHost;
+use etw_wire::message::{FromHost, TAKES_SCHEMAS};
 use etw_wire::{Channel, Peer};
 
 /// Registrations that one program may have (formats/07, section 1).
@@ -97,7 +97,9 @@ pub(crate) struct SentEnablement<'a> {
 }
 
 impl Program {
+    /// A program that has connected, or whose connection an earlier worker kept.
     pub fn new(channel: Arc<Channel>, peer: Peer, control: Control) -> Program {
+        control.set_capabilities(TAKES_SCHEMAS);
         Program {
             facts: etw_host::process::facts_of(peer.pid, peer.uid),
             channel,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use etw_ring::{Bell, Control, Memory, PoolOptions, Writer};
 use etw_types::{LevelKeyword, Status, put_schema_record};
-use etw_wire::message::{FromHost, FromProgram, Role, VERSION};
+use etw_wire::message::{FromHost, FromProgram, Role, TAKES_SCHEMAS, VERSION};
 use etw_wire::runtime_directory::{Directory, Word};
 use etw_wire::{Channel, Received};
 
@@ -255,10 +255,11 @@ impl Link {
         self.send(&FromProgram::Modules { modules: &bytes }, &[])
     }
 
-    /// Sends a registration, and before it the schemas that this program carries of the provider's events.
+    /// Sends a registration, and before it the schemas that this program carries of the provider's events, if the host takes them.
     fn send_registration(&self, it: &registry::Introduced) -> io::Result<()> {
+        let takes_schemas = Control::capabilities(&self.control) & TAKES_SCHEMAS != 0;
         let mut bytes = Vec::new();
-        for schema in &it.schemas {
+        for schema in it.schemas.iter().filter(|_| takes_schemas) {
             if bytes.len() + schema.payload.len() + SCHEMA_HEADER > SCHEMAS_OF_A_MESSAGE {
                 let records = std::mem::take(&mut bytes);
                 self.send(&FromProgram::Schemas { id: it.id, records: &records }, &[])?;
@@ -383,5 +384,57 @@ impl Host for Link {
 
     fn is_elsewhere(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etw_ring::{Barrier, RawClock};
+    use etw_types::{EVENT_INFO, Guid, SchemaRecord};
+
+    use super::*;
+
+    /// The kinds of messages by which a program registers a provider with schemas. `capabilities`: of its host; `None` for a host
+    /// that is older than the word in the control page.
+    fn kinds_sent_to(capabilities: Option<u32>) -> Vec<u8> {
+        let memory = Memory::shared(Control::SIZE).unwrap();
+        let control = Control::create(memory, RawClock::Monotonic, Barrier::WriterFences).unwrap();
+        if let Some(capabilities) = capabilities {
+            control.set_capabilities(capabilities);
+        }
+        let (channel, host) = Channel::pair().unwrap();
+        let bell = Arc::new(Memory::shared(Bell::SIZE).unwrap());
+        let link = Link {
+            inode: channel.inode().unwrap(),
+            channel: ManuallyDrop::new(channel),
+            next: AtomicUsize::new(1),
+            unanswered: Mutex::default(),
+            received: AtomicU32::new(0),
+            answered: Condvar::new(),
+            control: control.memory().clone(),
+            bell: Bell::new(bell).unwrap(),
+            pool_size: 1 << 20,
+            word: None,
+        };
+        let schema = |size| SchemaRecord { kind: EVENT_INFO, payload: vec![0; size] };
+        let introduced = registry::Introduced {
+            number: 5,
+            id: Guid::from_u128(7),
+            traits: Vec::new(),
+            // A message holds one of them.
+            schemas: vec![schema(0x8000), schema(0x8000), schema(0x8000)],
+        };
+        link.send_registration(&introduced).unwrap();
+        drop(link);
+        let messages = std::iter::from_fn(|| host.receive().ok())
+            .take_while(|message| !message.bytes.is_empty());
+        messages.map(|message| message.bytes[0]).collect()
+    }
+
+    #[test]
+    fn a_program_sends_schemas_only_to_hosts_that_take_them() {
+        assert_eq!(kinds_sent_to(Some(TAKES_SCHEMAS)), [8, 8, 8, 2]);
+        assert_eq!(kinds_sent_to(Some(!TAKES_SCHEMAS)), [2]);
+        assert_eq!(kinds_sent_to(None), [2]);
     }
 }
