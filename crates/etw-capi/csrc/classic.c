@@ -9,11 +9,15 @@
 enum {
     MOST_ARGUMENTS = 128,
     INVALID_PARAMETER = 87,
+    /* No event is so large, and no sum of arguments of this size overflows. */
+    TOO_LARGE = 1 << 24,
 };
 
+/* EVENT_DATA_DESCRIPTOR: a piece of the payload. */
 struct argument {
-    const void *data;
-    size_t size;
+    uint64_t data;
+    uint32_t size;
+    uint32_t kind;
 };
 
 /* Rust defines it. Returns 0, or the status of a message that cannot be written. */
@@ -47,8 +51,10 @@ uint32_t TraceMessageVa(uint64_t logger, uint32_t flags, const void *id, uint32_
             break;
         if (count == MOST_ARGUMENTS)
             return INVALID_PARAMETER;
-        arguments[count].data = data;
-        arguments[count].size = va_arg(list, size_t);
+        size_t size = va_arg(list, size_t);
+        arguments[count].data = (uintptr_t)data;
+        arguments[count].size = size < TOO_LARGE ? (uint32_t)size : TOO_LARGE;
+        arguments[count].kind = 0;
         count++;
     }
     return etw_classic_message_write(logger, flags, id, (uint16_t)number, arguments, count);

@@ -12,11 +12,15 @@ use etw_api::evntrace::{
     self, ClassHandle, ControlRequest, LoggerHandle, MessageFlags, MessageId, TraceClasses,
     TraceHandle,
 };
+use etw_api::rt::{FillRoom, Room};
 use etw_api::{EventClass, Guid, Status};
 
-use crate::abi::{CallbackContext, RawGuid, array, bytes, guarded, guid_of, pointer, read, store};
+use crate::abi::{
+    CallbackContext, RawData, RawGuid, array, bytes, guarded, guid_of, pointer, read, store,
+};
 use crate::last_error::SetLastError;
 use crate::status::ERROR_INVALID_FLAG_NUMBER;
+use crate::write::Pieces;
 
 /// `MAX_MOF_FIELDS`
 const MAX_MOF_FIELDS: usize = 16;
@@ -105,14 +109,6 @@ pub struct RawInstanceInfo {
 pub struct RawClassRegistration {
     guid: *const RawGuid,
     handle: *mut c_void,
-}
-
-/// An argument of a message, as `csrc/classic.c` collects them.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct RawArgument {
-    data: *const u8,
-    size: usize,
 }
 
 const _: () = {
@@ -481,19 +477,15 @@ pub unsafe extern "C" fn etw_classic_message_write(
     flags: u32,
     id: *const c_void,
     number: u16,
-    arguments: *const RawArgument,
+    arguments: *const RawData,
     count: u32,
 ) -> u32 {
     guarded(|| {
-        let piece = |n: usize| {
-            // SAFETY: ARRAY, and BYTES for the element, which nothing changes during the call.
-            unsafe {
-                let argument = arguments.add(n).read_unaligned();
-                bytes(argument.data, argument.size).unwrap_or_default()
-            }
+        let arguments = Pieces { count, data: arguments };
+        // SAFETY: ARRAY.
+        let Some(size) = (unsafe { arguments.payload_size() }) else {
+            return Status::ERROR_INVALID_PARAMETER;
         };
-        let pieces = || (0..count as usize).map(piece);
-        let size = pieces().fold(0usize, |size, piece| size.saturating_add(piece.len()));
         // SAFETY: ONE. If both flags are set, the component id wins, as it does for readers of the record.
         let id = unsafe {
             if flags & TRACE_MESSAGE_COMPONENT_ID != 0 {
@@ -508,8 +500,8 @@ pub unsafe extern "C" fn etw_classic_message_write(
         let has_time = flags & (TRACE_MESSAGE_TIMESTAMP | TRACE_MESSAGE_PERFORMANCE_TIMESTAMP) != 0;
         let flags = flags as u16 | if has_time { MessageFlags::TIMESTAMP.0 } else { 0 };
         let (session, flags) = (LoggerHandle(session), MessageFlags(flags));
-        evntrace::trace_message_filled(session, flags, id, number, size, &|room| {
-            pieces().fold(room, |room, piece| room.put(piece))
+        evntrace::trace_message_filled(session, flags, id, number, size, &|room: Room<'_>| {
+            arguments.fill(room)
         })
     })
 }

@@ -22,9 +22,9 @@ use crate::evntprov::EventWriteEx;
 
 /// The data descriptors of one write. The program may change them during the write, so the copy into the ring checks their sizes again.
 #[derive(Clone, Copy)]
-struct Pieces {
-    count: u32,
-    data: *const RawData,
+pub(crate) struct Pieces {
+    pub count: u32,
+    pub data: *const RawData,
 }
 
 impl Pieces {
@@ -33,7 +33,7 @@ impl Pieces {
     /// # Safety
     /// ARRAY `data`, `count`.
     #[inline(always)]
-    unsafe fn payload_size(self) -> Option<usize> {
+    pub unsafe fn payload_size(self) -> Option<usize> {
         if self.data.is_null() {
             return (self.count == 0).then_some(0);
         }

@@ -47,19 +47,7 @@ impl ClassicBytes {
             // Only hosts write kernel events: a reader refuses this form.
             ClassicHeader::System(_) | ClassicHeader::PerfInfo(_) => (0, SHORT),
             ClassicHeader::Message { flags, id, number } => {
-                put(4, &(flags.0 & PARTS).to_le_bytes());
-                put(6, &number.to_le_bytes());
-                match id {
-                    MessageId::None => {}
-                    MessageId::Guid(guid) => {
-                        put(3, &[1]);
-                        put(8, &guid.0);
-                    }
-                    MessageId::Component(component) => {
-                        put(3, &[2]);
-                        put(8, &component.to_le_bytes());
-                    }
-                }
+                put(0, &message_bytes(*flags, id, *number, classic.is_32_bit));
                 (3, SHORT)
             }
         };
@@ -72,6 +60,33 @@ impl ClassicBytes {
     pub fn as_slice(&self) -> &[u8] {
         &self.0[..usize::from(self.0[0])]
     }
+}
+
+/// The header of a message in the form of records, as [`ClassicBytes::new`] makes it.
+#[inline]
+pub fn message_bytes(
+    flags: MessageFlags,
+    id: &MessageId,
+    number: u16,
+    is_32_bit: bool,
+) -> [u8; SHORT] {
+    let mut out = [0; SHORT];
+    out[0] = SHORT as u8;
+    out[2] = 3 | if is_32_bit { IS_32_BIT } else { 0 };
+    out[4..6].copy_from_slice(&(flags.0 & PARTS).to_le_bytes());
+    out[6..8].copy_from_slice(&number.to_le_bytes());
+    match id {
+        MessageId::None => {}
+        MessageId::Guid(guid) => {
+            out[3] = 1;
+            out[8..].copy_from_slice(&guid.0);
+        }
+        MessageId::Component(component) => {
+            out[3] = 2;
+            out[8..12].copy_from_slice(&component.to_le_bytes());
+        }
+    }
+    out
 }
 
 /// Reads a header. `None` unless the bytes are exactly those that [`ClassicBytes::new`] makes.

@@ -20,6 +20,8 @@
 //!                                     then Writer::write         one timestamp, commit
 //! ```
 //!
+//! TraceMessage tries `try_write_message` before `write_any`: its header travels in the record, and it belongs to no activity.
+//!
 //! # Names
 //!
 //! * `write_…` writes the event or counts its loss, and returns the status.
@@ -40,6 +42,7 @@
 
 mod any;
 mod described;
+mod message;
 mod site;
 mod site_event;
 mod status;
@@ -48,6 +51,7 @@ mod status;
 pub(crate) use any::write_any_excluding;
 pub(crate) use any::{Event, TOO_LARGE, size_on_disk, write_any};
 pub use described::{Described, try_write_described_inline, write_described};
+pub(crate) use message::try_write_message;
 pub use site::{Site, descriptor_bytes};
 pub use site_event::{Extras, try_write_site_inline, write_site, write_site_with};
 

@@ -12,7 +12,7 @@ use super::class::guid_of;
 use super::handle::LoggerHandle;
 use super::registration::provider_of;
 use crate::provider::Provider;
-use crate::write::{Event, Fill, TOO_LARGE, write_any};
+use crate::write::{Event, Fill, TOO_LARGE, try_write_message, write_any};
 
 /// Writes an event of a class. `time`: a time in the session's clock, recorded in place of the time of the write.
 #[doc(alias = "TraceEvent")]
@@ -69,21 +69,37 @@ pub fn trace_message(
 
 /// [`trace_message`] with a function that puts `size` bytes. For callers whose data is not in slices.
 #[doc(hidden)]
-pub fn trace_message_filled(
+#[inline]
+pub fn trace_message_filled<F>(
     logger: LoggerHandle,
     flags: MessageFlags,
     id: MessageId,
     number: u16,
     size: usize,
-    fill: &Fill<'_>,
-) -> Status {
+    fill: &F,
+) -> Status
+where
+    F: for<'r> Fn(Room<'r>) -> Room<'r>,
+{
     let parts = MessageFlags::SEQUENCE.0 | MessageFlags::TIMESTAMP.0 | MessageFlags::SYSTEM_INFO.0;
     let flags = MessageFlags(flags.0 & parts);
-    match provider_of(logger) {
-        Some(to) => {
-            write_filled(to, ClassicHeader::Message { flags, id, number }, None, size, fill)
-        }
-        None => Status::ERROR_INVALID_HANDLE,
+    let Some((provider, routes)) = provider_of(logger) else { return Status::ERROR_INVALID_HANDLE };
+    let event = classic_of(ClassicHeader::Message { flags, id, number });
+    match try_write_message(provider, routes, &event, size, fill) {
+        Some(status) => of_both_limits(status),
+        None => write_classic((provider, routes), &event, None, size, fill),
+    }
+}
+
+fn classic_of(header: ClassicHeader) -> Classic {
+    Classic { header, is_32_bit: cfg!(target_pointer_width = "32") }
+}
+
+/// Classic writes have one status for both limits of an event's size.
+fn of_both_limits(status: Status) -> Status {
+    match status {
+        Status::ERROR_ARITHMETIC_OVERFLOW => Status::ERROR_MORE_DATA,
+        status => status,
     }
 }
 
@@ -96,24 +112,23 @@ fn put_all<'r>(room: Room<'r>, data: &[&[u8]]) -> Room<'r> {
 }
 
 fn write(to: (&Provider, u64), header: ClassicHeader, time: Option<i64>, data: &[&[u8]]) -> Status {
-    write_filled(to, header, time, size_of_all(data), &|room| put_all(room, data))
-}
-
-#[inline]
-fn write_filled(
-    (provider, routes): (&Provider, u64),
-    header: ClassicHeader,
-    time: Option<i64>,
-    size: usize,
-    fill: &Fill<'_>,
-) -> Status {
     if let ClassicHeader::Trace(class) | ClassicHeader::Instance { class, .. } = &header {
         if is_system_class(&class.guid) {
             return Status::ERROR_ACCESS_DENIED;
         }
     }
-    let classic = Classic { header, is_32_bit: cfg!(target_pointer_width = "32") };
-    let bytes = ClassicBytes::new(&classic);
+    let event = classic_of(header);
+    write_classic(to, &event, time, size_of_all(data), &|room| put_all(room, data))
+}
+
+fn write_classic(
+    (provider, routes): (&Provider, u64),
+    classic: &Classic,
+    time: Option<i64>,
+    size: usize,
+    fill: &Fill<'_>,
+) -> Status {
+    let bytes = ClassicBytes::new(classic);
     let event = Event {
         site: None,
         prefix: Prefix { metadata: bytes.as_slice(), is_classic: true, time, ..Prefix::default() },
@@ -121,9 +136,5 @@ fn write_filled(
         payload_size: size.min(TOO_LARGE as usize) as u32,
         event_size: classic.size() as u32,
     };
-    match write_any(provider, routes, &event, fill) {
-        // Classic writes have one status for both limits.
-        Status::ERROR_ARITHMETIC_OVERFLOW => Status::ERROR_MORE_DATA,
-        status => status,
-    }
+    of_both_limits(write_any(provider, routes, &event, fill))
 }
