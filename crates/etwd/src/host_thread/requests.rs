@@ -174,8 +174,9 @@ impl HostThread {
 
     fn start(&mut self, mut start: StartRequest, from: Asker) {
         if start.config.system.is_some() && self.system_sessions() >= MAX_SYSTEM_SESSIONS {
-            let what =
-                format!("{MAX_SYSTEM_SESSIONS} sessions record events of the system already");
+            let what = format!(
+                "{MAX_SYSTEM_SESSIONS} sessions record events of the system, which is the limit; stop one first"
+            );
             return from.answer(&refused(Status::ERROR_NO_SYSTEM_RESOURCES, what));
         }
         // A session that cannot record what it was asked for leaves no file behind.

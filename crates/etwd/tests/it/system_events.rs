@@ -90,6 +90,16 @@ impl Drop for Switching {
     }
 }
 
+fn system(words: &str) -> SystemConfig {
+    let masks = Masks::parse(words).unwrap().masks.0;
+    SystemConfig { masks, stacks: Vec::new(), sample_interval: 10_000, process: None }
+}
+
+/// Whether this machine refuses to record itself.
+fn is_without_rights(message: &str) -> bool {
+    message.contains("CAP_PERFMON") || message.contains("tracefs")
+}
+
 fn query(daemon: &Daemon) -> SessionStatus {
     match daemon.ask(&Request::Query { session: "system".to_owned() }) {
         Response::Session(status) => *status,
@@ -103,22 +113,18 @@ fn query(daemon: &Daemon) -> SessionStatus {
 fn a_killed_worker_leaves_no_gap_among_the_switches() {
     let kills = std::env::var("ETW_KILLS").map_or(20, |kills| kills.parse().unwrap());
     let daemon = Daemon::new();
-    let masks = Masks::parse("process,thread,cswitch").unwrap().masks.0;
-    let system = SystemConfig { masks, stacks: Vec::new(), sample_interval: 10_000, process: None };
     let file = daemon.rig.file("system.etl");
     let start = SessionConfig {
         name: "system".to_owned(),
         file: Some(file.clone()),
         buffer_size: 256 << 10,
         buffer_count: 64,
-        system: Some(system),
+        system: Some(system("process,thread,cswitch")),
         ..SessionConfig::default()
     };
     match daemon.ask(&Request::start(start)) {
         Response::Session(_) => {}
-        Response::Error { message, .. }
-            if message.contains("CAP_PERFMON") || message.contains("tracefs") =>
-        {
+        Response::Error { message, .. } if is_without_rights(&message) => {
             eprintln!("left out: {message}");
             daemon.end();
             return;
@@ -142,5 +148,42 @@ fn a_killed_worker_leaves_no_gap_among_the_switches() {
     );
     assert!(chains.switches > 1000 * kills, "{chains:?}");
     assert!(chains.gaps.is_empty(), "{:?}", &chains.gaps[..chains.gaps.len().min(10)]);
+    daemon.end();
+}
+
+/// OV-24: a host has at most eight sessions with events of the system. The ninth one is refused, until one of them ends.
+#[test]
+fn a_ninth_session_with_system_events_is_refused() {
+    const NO_SYSTEM_RESOURCES: u32 = 1450;
+    let daemon = Daemon::new();
+    let start = |number: u32| {
+        daemon.ask(&Request::start(SessionConfig {
+            name: format!("system{number}"),
+            file: Some(daemon.rig.file(&format!("system{number}.etl"))),
+            system: Some(system("process")),
+            ..SessionConfig::default()
+        }))
+    };
+    for number in 1..=8 {
+        match start(number) {
+            Response::Session(_) => {}
+            Response::Error { message, .. } if is_without_rights(&message) => {
+                eprintln!("left out: {message}");
+                daemon.end();
+                return;
+            }
+            other => panic!("session {number}: {other:?}"),
+        }
+    }
+    match start(9) {
+        Response::Error { status: NO_SYSTEM_RESOURCES, message } => {
+            assert!(message.contains("stop one first"), "{message}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(!daemon.rig.file("system9.etl").exists(), "a refused session leaves no file");
+    daemon.stop("system3");
+    let answer = start(9);
+    assert!(matches!(answer, Response::Session(_)), "{answer:?}");
     daemon.end();
 }
