@@ -1,13 +1,15 @@
 //! Global sessions: the host of this user, or of the machine, records programs.
 
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use etw_session::{EnableInfo, Enablement, LogMode, SessionClock, SessionConfig};
 use etw_types::{Guid, Keyword, Level, LevelKeyword, Status};
-use etw_wire::host_client::{Client, ClientError};
+use etw_wire::host_client::Client;
+pub use etw_wire::host_client::ClientError;
 pub use etw_wire::requests::{ProviderStatus, SessionStatus};
 use etw_wire::requests::{Request, Response, StartRequest, Update, milliseconds};
 use etw_wire::runtime_directory;
@@ -56,50 +58,81 @@ pub struct GlobalSessionBuilder {
 }
 
 /// The error of a request to a host: it was not sent, or the host rejected it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ControlError {
-    status: Status,
-    message: String,
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// The request was not sent, or the host rejected it.
+    Request(ClientError),
+    /// The path of a file cannot be made absolute.
+    Path {
+        /// The path.
+        path: PathBuf,
+        /// The system's error.
+        error: io::Error,
+    },
+    /// The host's response does not belong to the request.
+    UnexpectedResponse,
+    /// The host closed the connection before it sent the header of this session.
+    Closed {
+        /// The name of the session.
+        session: String,
+    },
+    /// The host sent invalid data for a live session.
+    Stream(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl ControlError {
-    #[cfg(feature = "consumer")]
-    pub(crate) fn new(status: Status, message: String) -> ControlError {
-        ControlError { status, message }
-    }
-
     /// The Win32 status that ETW returns for this error: `ERROR_ACCESS_DENIED`, `ERROR_ALREADY_EXISTS`, `ERROR_NO_SYSTEM_RESOURCES`,
     /// `ERROR_WMI_INSTANCE_NOT_FOUND` if there is no such session or no host, …
     pub fn status(&self) -> Status {
-        self.status
+        match self {
+            ControlError::Request(error) => Status(error.status()),
+            ControlError::Path { .. } => Status::ERROR_BAD_PATHNAME,
+            ControlError::UnexpectedResponse => Status::ERROR_NOT_SUPPORTED,
+            ControlError::Closed { .. } => Status::ERROR_WMI_INSTANCE_NOT_FOUND,
+            ControlError::Stream(_) => Status::ERROR_NO_SYSTEM_RESOURCES,
+        }
     }
 }
 
 impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        match self {
+            ControlError::Request(error) => error.fmt(f),
+            ControlError::Path { path, error } => write!(f, "{}: {error}", path.display()),
+            ControlError::UnexpectedResponse => {
+                f.write_str("unexpected response from the session host")
+            }
+            ControlError::Closed { session } => {
+                write!(f, "session {session}: the host closed the connection")
+            }
+            ControlError::Stream(error) => error.fmt(f),
+        }
     }
 }
 
-impl std::error::Error for ControlError {}
+impl std::error::Error for ControlError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // `Display` prints the inner error, so its source comes next in the chain.
+        match self {
+            ControlError::Request(error) => error.source(),
+            ControlError::Path { error, .. } => error.source(),
+            ControlError::Stream(error) => error.source(),
+            ControlError::UnexpectedResponse | ControlError::Closed { .. } => None,
+        }
+    }
+}
 
 impl From<ClientError> for ControlError {
     fn from(error: ClientError) -> ControlError {
-        ControlError { status: Status(error.status()), message: error.to_string() }
+        ControlError::Request(error)
     }
-}
-
-fn unexpected() -> ControlError {
-    let message = "unexpected response from the session host".to_owned();
-    ControlError { status: Status::ERROR_NOT_SUPPORTED, message }
 }
 
 /// Makes a path absolute, since the host has another working directory.
 fn absolute(path: &Path) -> Result<PathBuf, ControlError> {
-    std::path::absolute(path).map_err(|error| ControlError {
-        status: Status::ERROR_BAD_PATHNAME,
-        message: format!("{}: {error}", path.display()),
-    })
+    let error = |error| ControlError::Path { path: path.to_owned(), error };
+    std::path::absolute(path).map_err(error)
 }
 
 impl Controller {
@@ -173,7 +206,7 @@ impl Controller {
     fn ask_session(&self, request: &Request) -> Result<SessionStatus, ControlError> {
         match self.ask(request)? {
             Response::Session(status) => Ok(*status),
-            _ => Err(unexpected()),
+            _ => Err(ControlError::UnexpectedResponse),
         }
     }
 
@@ -181,7 +214,7 @@ impl Controller {
     fn ask_done(&self, request: &Request) -> Result<Vec<String>, ControlError> {
         match self.ask(request)? {
             Response::Done { warnings } => Ok(warnings),
-            _ => Err(unexpected()),
+            _ => Err(ControlError::UnexpectedResponse),
         }
     }
 
@@ -208,7 +241,7 @@ impl Controller {
     pub fn sessions(&self) -> Result<Vec<SessionStatus>, ControlError> {
         match self.ask(&Request::List)? {
             Response::Sessions { sessions } => Ok(sessions),
-            _ => Err(unexpected()),
+            _ => Err(ControlError::UnexpectedResponse),
         }
     }
 
@@ -219,7 +252,7 @@ impl Controller {
     pub fn providers(&self) -> Result<Vec<ProviderStatus>, ControlError> {
         match self.ask(&Request::Providers)? {
             Response::Providers { providers } => Ok(providers),
-            _ => Err(unexpected()),
+            _ => Err(ControlError::UnexpectedResponse),
         }
     }
 }

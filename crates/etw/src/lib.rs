@@ -103,7 +103,8 @@ pub use consumer::Consumer;
 #[cfg(all(target_os = "linux", feature = "control"))]
 #[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "control"))))]
 pub use controller::{
-    ControlError, Controller, GlobalSession, GlobalSessionBuilder, ProviderStatus, SessionStatus,
+    ClientError, ControlError, Controller, GlobalSession, GlobalSessionBuilder, ProviderStatus,
+    SessionStatus,
 };
 pub use custom::Protocol;
 #[cfg(feature = "consumer")]

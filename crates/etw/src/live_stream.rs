@@ -8,7 +8,7 @@ use std::sync::Arc;
 use etw_etl::DamageKind;
 use etw_etl::read::TraceFile;
 use etw_etl::read::buffer::{self, BufferRecords, Item};
-use etw_types::{BufferHeader, EventRecord, Status, is_session_report, le};
+use etw_types::{BufferHeader, EventRecord, is_session_report, le};
 use etw_wire::frames;
 use etw_wire::live_stream::{Live, Progress};
 
@@ -187,7 +187,7 @@ impl std::error::Error for StreamError {
 
 impl From<StreamError> for ControlError {
     fn from(error: StreamError) -> ControlError {
-        ControlError::new(Status::ERROR_NO_SYSTEM_RESOURCES, error.to_string())
+        ControlError::Stream(Box::new(error))
     }
 }
 
@@ -225,10 +225,7 @@ impl LiveStream {
         let header = match link.next().map_err(StreamError::Frame)? {
             Some((frames::START, header)) => header,
             Some(_) => return Err(StreamError::NoHeader.into()),
-            None => {
-                let message = format!("session {session}: the host closed the connection");
-                return Err(ControlError::new(Status::ERROR_WMI_INSTANCE_NOT_FOUND, message));
-            }
+            None => return Err(ControlError::Closed { session: session.to_owned() }),
         };
         Ok(LiveStream {
             link: Arc::new(link),

@@ -121,6 +121,17 @@ fn invalid_requests_are_refused_and_leases_end() {
     assert_eq!(absent, Err(Status::ERROR_WMI_INSTANCE_NOT_FOUND));
     let nobody = Controller::connect_to(rig.file("nobody")).map(|_| ()).map_err(status);
     assert_eq!(nobody, Err(Status::ERROR_WMI_INSTANCE_NOT_FOUND));
+    // The error carries its data.
+    let refused = host.session("none").start().map(|_| ());
+    let Err(etw::ControlError::Request(etw::ClientError::Refused { status, .. })) = refused else {
+        panic!("{refused:?}");
+    };
+    assert_eq!(status, Status::ERROR_BAD_PATHNAME.0);
+    let nobody = Controller::connect_to(rig.file("nobody")).map(|_| ());
+    let Err(etw::ControlError::Request(etw::ClientError::NoHost(path))) = nobody else {
+        panic!("{nobody:?}");
+    };
+    assert_eq!(path, rig.file("nobody"));
     let names = |host: &Controller| -> Vec<String> {
         host.sessions().unwrap().into_iter().map(|session| session.name).collect()
     };
