@@ -137,6 +137,27 @@ fn a_full_event_log_loses_new_events_and_counts_them() {
     assert!(Log::open(&file).unwrap().is_full());
 }
 
+/// OV-22: a log of a session in new-file mode is archived when it is full, and no record is lost.
+#[test]
+fn a_full_event_log_of_a_new_file_session_is_archived() {
+    let rig = Rig::new();
+    let file = rig.file("archived.evtx");
+    let mode = LogMode::NewFile { max_size: 1 << 20 };
+    // Every event has space in memory, however slow the disk is.
+    let config = SessionConfig { mode, buffer_count: 512, ..config("archived", &file) };
+    rig.session(Request::start(config));
+    rig.program("count", &[10_000, 0]).end();
+    let status = rig.stop("archived");
+    assert_eq!((status.stored, status.lost), (10_000, 0), "{status:?}");
+    let files = std::fs::read_dir(file.parent().unwrap()).unwrap();
+    let files = files.map(|entry| entry.unwrap().path());
+    let logs: Vec<PathBuf> =
+        files.filter(|file| file.extension().is_some_and(|end| end == "evtx")).collect();
+    assert!(logs.len() > 2, "{logs:?}");
+    let all: Vec<Counted> = logs.iter().flat_map(|log| logged(log)).collect();
+    assert_eq!(all.len(), 10_000);
+}
+
 #[test]
 fn an_event_log_excludes_options_of_trace_files() {
     let rig = Rig::new();
