@@ -49,6 +49,10 @@ const MOST_CHUNKS: usize = 1024;
 ///
 /// # Loss
 /// A session that enables the provider and stops before the callback has run has events without their manifest.
+///
+/// The last session gets no manifest when it disables the provider: its enablement has ended when the callback runs, and a daemon
+/// refuses the provider's events before the program hears of it. A session whose buffers are a ring can lose the manifest that it got
+/// at its start: call [`write_manifest`](Self::write_manifest) before it is flushed, or request the provider's state.
 #[doc(alias = "System.Diagnostics.Tracing.EventSource")]
 #[derive(Debug)]
 pub struct EventSource {

@@ -11,6 +11,7 @@ mod hostile;
 mod layouts;
 mod log_sink;
 mod manifests;
+mod mimalloc;
 mod storport;
 mod support;
 mod threads;
