@@ -192,7 +192,7 @@ fn compare(counts: &Counts, budgets: &str, tools: &str) -> Result<()> {
     let (mut over, mut under) = (0, 0);
     for (name, count) in counts {
         let Some(budget) = budgets.get(name.as_str()) else {
-            println!("{count:9.2}            {name}: has no budget");
+            println!("{count:9.2} {:23}  {name}: has no budget", "");
             over += 1;
             continue;
         };
@@ -208,7 +208,7 @@ fn compare(counts: &Counts, budgets: &str, tools: &str) -> Result<()> {
             }
             _ => "",
         };
-        println!("{count:9.2} {:+7.1} %  {name}{verdict}", change * 100.0);
+        println!("{count:9.2} of {budget:9.2} {:+7.1} %  {name}{verdict}", change * 100.0);
     }
     if under > 0 {
         println!(
