@@ -60,7 +60,7 @@ impl Host {
 
     /// Takes over from the worker before, with the keeper's entries. `channel`: to the keeper. `starts`: reads the sessions that
     /// start with the daemon. The first worker calls it, and keeps what it has read. Each worker receives the sessions back that
-    /// have not started, and calls [`keep_starts`](Self::keep_starts) when it has started one.
+    /// have not started, and calls `keep_starts` when it has started one.
     ///
     /// # Errors
     /// Invalid entries; those of `starts`.
