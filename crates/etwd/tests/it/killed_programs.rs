@@ -387,7 +387,8 @@ fn real_time_readers_continue_after_kill_9_of_the_worker() {
 /// is in one of the two files, once, and both are complete.
 #[test]
 fn kill_9_during_a_change_of_the_file_loses_nothing() {
-    let small = SessionConfig { buffer_size: 4096, buffer_count: 256, ..SessionConfig::default() };
+    // Room for seconds in which the machine is busy with other tests: what is lost then is no loss by the kill.
+    let small = SessionConfig { buffer_size: 4096, buffer_count: 2048, ..SessionConfig::default() };
     let plain = SessionConfig { flush_timer: Some(Duration::from_millis(2)), ..small.clone() };
     let compressed = SessionConfig { compressed: true, ..plain.clone() };
     let sized =
@@ -400,7 +401,7 @@ fn kill_9_during_a_change_of_the_file_loses_nothing() {
             command.env("ETWD_FAULT", format!("{point}:{}", armed.display()));
             let daemon = Daemon { keeper: Program::start(&mut command), rig };
             let first = daemon.start("changed", start.clone());
-            let mut program = daemon.rig.program("endless", &[60]);
+            let mut program = daemon.rig.program("endless", &[200]);
             program.expect("ready");
             std::thread::sleep(Duration::from_millis(40));
             std::fs::write(&armed, "").unwrap();
@@ -420,13 +421,14 @@ fn kill_9_during_a_change_of_the_file_loses_nothing() {
             std::thread::sleep(Duration::from_millis(40));
             let said = program.kill();
             let status = daemon.stop("changed");
+            assert_eq!(status.lost, 0, "{point}, {number}: {status:?}");
             let (before, after) = (events(&first), events(&second));
             let all = [&before[..], &after[..]].concat();
             let what = format!("{point}, {number}: {} and {}", before.len(), after.len());
             assert!(!before.is_empty() && !after.is_empty(), "{what}");
             let count = contiguous(&all).values().sum::<u64>();
             assert!(count >= said && count == status.stored, "{what}, {said}: {status:?}");
-            assert_eq!(status.lost, status.attempted - status.stored);
+            assert_eq!(status.attempted, status.stored);
             daemon.end();
         }
     }
