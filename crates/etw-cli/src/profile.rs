@@ -34,7 +34,7 @@ pub struct Span {
     pub frames: Vec<StackFrame>,
 }
 
-/// What a thread did in a span.
+/// The activity of a thread in a span.
 #[derive(Clone, Debug)]
 pub enum SpanKind {
     /// A CPU's timer found it running.

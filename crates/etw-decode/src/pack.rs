@@ -508,7 +508,7 @@ fn names(bytes: &[u8]) -> Option<HashMap<Guid, String, foldhash::fast::RandomSta
     (at == bytes.len()).then_some(names)
 }
 
-/// What a source describes; a damaged one describes nothing.
+/// The providers and events of a source; a damaged source has none.
 fn schemas_of(kind: SourceKind, source: &[u8]) -> Schemas {
     let mut schemas = Schemas::default();
     match kind {

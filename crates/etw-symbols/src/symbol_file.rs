@@ -198,7 +198,7 @@ fn debug_information(bytes: &[u8]) -> Option<addr2line::Context<Reader>> {
     };
     let load = |id: gimli::SectionId| -> Result<Reader, gimli::Error> {
         let section = file.section_by_name(id.name());
-        // Of a compressed section this is the size of its contents.
+        // For a compressed section, this is the size of its contents.
         let section = section.filter(|section| {
             section.compressed_data().is_ok_and(|data| data.uncompressed_size <= MAX_SECTION)
         });

@@ -255,7 +255,7 @@ fn base_conversion(name: &str) -> &str {
 }
 
 impl Argument {
-    /// What the helper function does with it.
+    /// The macro call that passes a variable to the helper function.
     pub fn pairs(&self, variable: &str) -> String {
         match &self.kind.form {
             Form::Value => format!("WPP_LOGTYPEVAL({}, {variable}) ", c_type(&self.kind.c_type)),

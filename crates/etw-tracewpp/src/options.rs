@@ -11,7 +11,7 @@ pub struct Output {
     pub extension: String,
 }
 
-/// What a run has to do.
+/// The task of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Sources, in order; their names may have `*` and `?`.
@@ -34,7 +34,7 @@ pub struct Options {
     pub folders: Vec<PathBuf>,
     /// Folder of the headers.
     pub output_folder: PathBuf,
-    /// What is made of each source; none: a `.tmh`.
+    /// The files made of each source; none: a `.tmh`.
     pub outputs: Vec<Output>,
     /// Extensions of sources; wildcards find no others.
     pub extensions: Vec<String>,

@@ -34,7 +34,7 @@ pub struct File {
     pub text: String,
 }
 
-/// What a run made.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Outputs {

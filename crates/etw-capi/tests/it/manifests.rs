@@ -115,7 +115,7 @@ fn check_merged(folder: &Folder, trace: &Path, manifest: &Path, expected: &[Valu
     command.args(["merge", "--with-schemas", "--manifest"]).arg(manifest);
     let output = command.arg("-o").arg(&merged).arg(trace).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // What names the schema's source differs.
+    // The text that names the schema's source differs.
     let rest = |event: &Value| {
         let mut event = event.clone();
         for key in ["decoded", "schema", "offset", "buffer", "cpu"] {

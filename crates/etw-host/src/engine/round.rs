@@ -19,7 +19,7 @@ use crate::clock::Pair;
 /// session loses events.
 pub(super) const BUFFER_PATIENCE: Duration = Duration::from_millis(100);
 /// The same while the engine catches up after a takeover: pools are full because nobody drained them, and all sessions would lose
-/// what one has no buffer for.
+/// the events for which one session has no buffer.
 const CATCH_UP_PATIENCE: Duration = CATCH_UP;
 /// One wait for a buffer that the storage has.
 pub(super) const BUFFER_WAIT: Duration = Duration::from_millis(2);

@@ -50,7 +50,7 @@ impl Shaper {
         out.perf_info(turn.head(), HEADER_EXTENSION, 2, &masks(self.options.masks));
     }
 
-    /// What began before this time is among the processes and threads that were found, even if its records follow.
+    /// Processes and threads that began before this time are among those that were found, even if their records follow.
     pub fn found_until(&mut self, time: u64) {
         self.found_until = self.found_until.max(time);
     }

@@ -70,7 +70,7 @@ int main(void)
     Driver { source, payloads: calls.payloads }
 }
 
-/// What the names of the macros of registration end with, and the GUID that sessions enable.
+/// The ending of the registration macros' names, and the GUID that sessions enable.
 fn names(provider: &Provider) -> (String, String) {
     match provider.control_guid {
         Some(_) => (format!("_{}", provider.symbol), format!("{}_ControlGuid", provider.symbol)),

@@ -63,7 +63,7 @@ struct Command {
     without: Vec<&'static str>,
 }
 
-/// What the kernel's session records if nothing else is asked for.
+/// The default flags of the kernel's session.
 const KERNEL_DEFAULTS: &str = "process,thread,disk,net";
 
 pub fn help() -> Help {
