@@ -155,6 +155,10 @@ impl SymbolFile {
         let mut found = Vec::new();
         let debug = self.debug.get_or_init(|| debug_information(self.bytes.as_deref()?));
         let Some(debug) = debug else { return found };
+        // The debug information is asked for the range `address..address + 1`.
+        if address == u64::MAX {
+            return found;
+        }
         let Ok(mut frames) = debug.find_frames(address).skip_all_loads() else { return found };
         while let Ok(Some(frame)) = frames.next() {
             if found.len() >= MAX_INLINED {

@@ -93,6 +93,7 @@ fn debug_information_gives_inlined_functions_and_lines() {
     let shown: Vec<_> = frames.iter().map(|frame| (&*frame.name, frame.line)).collect();
     assert_eq!(shown, [("inlined", Some(2)), ("known", Some(5))]);
     assert!(frames[0].file.as_deref().unwrap().ends_with("lines.c"));
+    assert!(file.frames(u64::MAX).is_empty(), "the last address has no function");
 }
 
 /// OV-23: a stripped program takes its names from the file of its build id, and from that of its debug link.
