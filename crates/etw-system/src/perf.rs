@@ -13,9 +13,12 @@ use std::slice::SliceIndex;
 
 pub(crate) use attribute::{Attribute, Event, Target};
 pub use parse::{Kind, Mapping, Parsed, PerfDetail, Scratch, parse};
+#[cfg(test)]
+pub(crate) use ring::fake::FakeRing;
 pub(crate) use tracepoint::TraceFiles;
 pub use tracepoint::{Layout, Tracepoint};
 
+use crate::neutral::Detail;
 use parse::{is_exec, lost_of, time_of};
 use ring::Ring;
 
@@ -55,11 +58,15 @@ pub(crate) struct Perf {
     kinds: HashMap<u64, Kind>,
     waiting: Vec<Waiting>,
     bytes: Vec<u8>,
+    /// For each ring the position of its last released switch, by which another process knows the thread that runs.
+    last_switches: Vec<Option<u64>>,
     /// Records that the kernel had no room for, since the last look.
     lost: u64,
     executed: Vec<Executed>,
 }
 
+/// The records that stay in a ring behind its last switch have at most this part of it.
+const LARGEST_TAIL: usize = 8;
 /// No ring is larger.
 const MAX_RING: usize = 1 << 30;
 
@@ -139,16 +146,28 @@ impl Perf {
         })
     }
 
-    /// The earliest time of a record that has been read and not released, from a time on.
-    pub fn first_time(&self, from: u64) -> Option<u64> {
-        self.waiting.iter().map(|one| one.time).filter(|time| *time >= from).min()
+    /// The earliest time of a record that has been read and not released.
+    pub fn first_time(&self) -> Option<u64> {
+        self.waiting.iter().map(|one| one.time).min()
     }
 
-    /// For each ring the position before which all records have been released.
+    /// For each ring a position before which all records have been released. The last switch stays behind it: a process that
+    /// continues with the ring reads there which thread the CPU runs.
     pub fn released(&self) -> Vec<u64> {
         let mut positions: Vec<u64> = self.rings.iter().map(Ring::read_until).collect();
         for one in &self.waiting {
             positions[one.ring] = positions[one.ring].min(one.position);
+        }
+        for ((position, ring), switch) in
+            positions.iter_mut().zip(&self.rings).zip(&self.last_switches)
+        {
+            // On a CPU that has not switched for long, the other records would fill the ring.
+            let largest = (ring.size() / LARGEST_TAIL) as u64;
+            if let Some(switch) =
+                switch.filter(|switch| position.saturating_sub(*switch) <= largest)
+            {
+                *position = switch.min(*position);
+            }
         }
         positions
     }
@@ -211,6 +230,7 @@ impl Perf {
 
     /// Gives the records before `until`, in order of time.
     pub fn release(&mut self, until: u64, mut give: impl FnMut(&Parsed<'_>)) {
+        self.last_switches.resize(self.rings.len(), None);
         // Each ring is nearly sorted already.
         self.waiting.sort_by_key(|one| one.time);
         let count = self.waiting.partition_point(|one| one.time < until);
@@ -218,6 +238,10 @@ impl Perf {
         for one in &self.waiting[..count] {
             let record = &self.bytes[one.start..one.start + one.size];
             if let Some(parsed) = parse(record, |id| self.kinds.get(&id), &mut scratch) {
+                if let PerfDetail::Neutral(Detail::Switch { .. }) = parsed.detail {
+                    let last = &mut self.last_switches[one.ring];
+                    *last = (*last).max(Some(one.position));
+                }
                 give(&parsed);
             }
         }
@@ -262,5 +286,72 @@ fn map(event: &Event, size: RingSize) -> io::Result<Ring> {
             }
             result => return result,
         }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The number of the event of [`of_switches`].
+    const SWITCHES: u64 = 7;
+
+    /// Rings of files in memory, with switches only.
+    pub(crate) fn of_switches(fakes: &[&FakeRing]) -> Perf {
+        let description = "\tfield:int prev_pid;\toffset:0;\tsize:4;\tsigned:1;\n\tfield:int next_pid;\toffset:4;\tsize:4;\tsigned:1;\n";
+        let layout = Layout::parse(description, Tracepoint::Switch.fields());
+        let kind = Kind::Tracepoint { point: Tracepoint::Switch, layout, has_stack: false };
+        Perf {
+            rings: fakes.iter().map(|fake| fake.map()).collect(),
+            kinds: HashMap::from([(SWITCHES, kind)]),
+            ..Perf::default()
+        }
+    }
+
+    /// The sample of a switch on CPU 0.
+    pub(crate) fn switch(time: u64, old: u32, new: u32) -> Vec<u8> {
+        let mut record = Vec::new();
+        for word in [9, 64 << 16] {
+            record.extend(u32::to_le_bytes(word));
+        }
+        for word in [SWITCHES, 0, u64::from(old) << 32 | u64::from(old), time, 0] {
+            record.extend(u64::to_le_bytes(word));
+        }
+        for word in [8, old, new, 0] {
+            record.extend(u32::to_le_bytes(word));
+        }
+        record
+    }
+
+    #[test]
+    fn the_last_switch_stays_in_its_ring() {
+        let fake = FakeRing::new();
+        let mut perf = of_switches(&[&fake]);
+        for (time, old, new) in [(100, 1, 2), (200, 2, 3), (300, 3, 4)] {
+            fake.write(&switch(time, old, new));
+        }
+        perf.read();
+        perf.release(250, |_| {});
+        assert_eq!(perf.released(), [64], "the third one waits, the second one is the last switch");
+        perf.release(u64::MAX, |_| {});
+        assert_eq!(perf.released(), [128]);
+        perf.commit(&perf.released());
+        assert_eq!(fake.map().read_until(), 128);
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_switch_does_not_fill_its_ring() {
+        let fake = FakeRing::new();
+        let mut perf = of_switches(&[&fake]);
+        fake.write(&switch(100, 1, 2));
+        // Records of no event.
+        let other =
+            [&[9u32.to_le_bytes(), (64u32 << 16).to_le_bytes()].concat()[..], &[0; 56]].concat();
+        for _ in 0..FakeRing::SIZE / LARGEST_TAIL / 64 {
+            fake.write(&other);
+        }
+        perf.read();
+        perf.release(u64::MAX, |_| {});
+        assert_eq!(perf.released(), [(FakeRing::SIZE / LARGEST_TAIL + 64) as u64]);
     }
 }

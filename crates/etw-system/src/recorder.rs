@@ -273,7 +273,15 @@ impl Recorder {
             return Err(StartError::Rings(io::ErrorKind::NotFound.into()));
         }
         let opened = Opened { perf, target, cpus: online_cpus(), side_events, notes };
-        Ok(Recorder { stored_until: Some(stored_until), ..Recorder::with(opened, options) })
+        let recorder =
+            Recorder { stored_until: Some(stored_until), ..Recorder::with(opened, options) };
+        Ok(recorder.behind_others())
+    }
+
+    /// The recording continues that of a recorder before it: if the last switch of a CPU is not known, the trace has a loss there.
+    pub fn behind_others(mut self) -> Recorder {
+        self.shaper.continues_trace();
+        self
     }
 
     fn with(opened: Opened, options: Options) -> Recorder {
@@ -316,11 +324,14 @@ impl Recorder {
     /// Those of the kernel.
     pub fn begin(&mut self) -> io::Result<()> {
         if let Some(stored_until) = self.stored_until {
-            // Behind what is stored, and before what is in the rings.
+            // The rundown has the time of the last stored record: if this process is killed, too, the next one still takes all
+            // records behind that time from the rings.
             self.perf.read();
-            let stored_before = (stored_until.max(0) as u64 + 1) * TICK;
             let turn = this_turn();
-            let time = self.perf.first_time(stored_before).unwrap_or(turn.time);
+            let time = match u64::try_from(stored_until) {
+                Ok(ticks @ 1..) => ticks * TICK,
+                _ => self.perf.first_time().unwrap_or(turn.time),
+            };
             self.run_down(Turn { time, ..turn });
             self.shaper.found_until(now());
             return Ok(());
@@ -684,4 +695,89 @@ fn own_events(options: &Options, notes: &mut Vec<String>) -> Vec<Wanted> {
         ));
     }
     wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::perf::FakeRing;
+    use crate::perf::tests::{of_switches, switch};
+
+    const CSWITCH: u16 = 0x0524;
+
+    fn recorder(fake: &FakeRing) -> Recorder {
+        let masks = Masks::parse("cswitch").unwrap().masks;
+        let options = Options { masks, stacks: Vec::new(), sample_interval: 10_000 };
+        let opened = Opened {
+            perf: of_switches(&[fake]),
+            target: Target::Tree(0),
+            cpus: vec![0],
+            side_events: 1,
+            notes: Vec::new(),
+        };
+        Recorder::with(opened, options)
+    }
+
+    /// A recorder that continues with the ring of another one.
+    fn resumed(fake: &FakeRing, stored_until: i64) -> Recorder {
+        let mut one =
+            Recorder { stored_until: Some(stored_until), ..recorder(fake) }.behind_others();
+        one.begin().unwrap();
+        one
+    }
+
+    /// Times and hooks of what a recorder has now; 0: a classic record, which is a loss.
+    fn taken(recorder: &mut Recorder) -> Vec<(i64, u16)> {
+        recorder.poll();
+        let mut all = Vec::new();
+        while let Some(record) = recorder.peek() {
+            let hook = record.hook().unwrap_or(0);
+            if matches!(hook, 0 | CSWITCH) {
+                all.push((record.time, hook));
+            }
+            recorder.pop();
+        }
+        all
+    }
+
+    /// OV-23: a switch that the kernel left out while nobody read the ring is marked.
+    #[test]
+    fn a_switch_that_is_missing_at_a_takeover_is_marked() {
+        let fake = FakeRing::new();
+        let mut first = recorder(&fake);
+        fake.write(&switch(1000, 1, 2));
+        fake.write(&switch(2000, 2, 3));
+        assert_eq!(taken(&mut first), [(10, CSWITCH), (20, CSWITCH)]);
+        // All of it is stored: its memory goes back to the kernel.
+        assert_eq!(taken(&mut first), []);
+        drop(first);
+        fake.write(&switch(3000, 5, 6));
+        fake.write(&switch(4000, 6, 3));
+        assert_eq!(taken(&mut resumed(&fake, 20)), [(30, 0), (30, CSWITCH), (40, CSWITCH)]);
+    }
+
+    #[test]
+    fn a_chain_that_is_whole_at_a_takeover_has_no_loss() {
+        let fake = FakeRing::new();
+        let mut first = recorder(&fake);
+        fake.write(&switch(1000, 1, 2));
+        fake.write(&switch(2000, 2, 3));
+        taken(&mut first);
+        taken(&mut first);
+        drop(first);
+        fake.write(&switch(3000, 3, 6));
+        let second = resumed(&fake, 20);
+        // It is killed before it has stored anything but its rundown.
+        let rundown = second.peek().unwrap().time;
+        assert_eq!(rundown, 20);
+        drop(second);
+        assert_eq!(taken(&mut resumed(&fake, rundown)), [(30, CSWITCH)]);
+    }
+
+    #[test]
+    fn a_takeover_without_the_last_switch_is_a_loss() {
+        let fake = FakeRing::new();
+        fake.write(&switch(3000, 3, 6));
+        assert_eq!(taken(&mut resumed(&fake, 20)), [(30, 0), (30, CSWITCH)]);
+    }
 }

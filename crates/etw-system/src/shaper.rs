@@ -110,6 +110,8 @@ pub struct Shaper {
 struct Cpu {
     /// The thread that runs; `None`: not known.
     thread: Option<u32>,
+    /// The trace has switches of this CPU, of which the last one is not known.
+    has_unknown_past: bool,
     /// Interrupts whose handlers run, with their begin.
     interrupts: Vec<(u32, u64)>,
     /// When the handlers of soft interrupts began; 0: not running.

@@ -34,6 +34,12 @@ impl SystemSource {
         Ok(SystemSource { recorder, is_resumed: false })
     }
 
+    /// Opens it again behind a worker that was killed, without its rings: the trace says that events are missing.
+    pub fn open_again(config: &SystemConfig) -> Result<SystemSource, StartError> {
+        let recorder = Recorder::open(options(config), config.process)?.behind_others();
+        Ok(SystemSource { recorder, is_resumed: false })
+    }
+
     /// Continues the recording of a worker that was killed, from its rings. Its records up to a time are stored.
     pub fn resume(
         config: &SystemConfig,

@@ -110,3 +110,56 @@ pub(super) fn record_size(bytes: &[u8]) -> Option<usize> {
     let size = usize::from(le::u16(bytes, 6)?);
     (size >= HEADER && size <= bytes.len()).then_some(size)
 }
+
+/// Rings of files in memory.
+#[cfg(test)]
+pub(crate) mod fake {
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+    use super::*;
+
+    /// A ring that a test fills in place of the kernel.
+    pub(crate) struct FakeRing {
+        file: OwnedFd,
+        kernel: Ring,
+    }
+
+    impl FakeRing {
+        pub(crate) const SIZE: usize = 1 << 16;
+
+        pub(crate) fn new() -> FakeRing {
+            // SAFETY: a text with a NUL, and a number.
+            let file = unsafe { libc::memfd_create(c"ring".as_ptr(), libc::MFD_CLOEXEC) };
+            assert!(file >= 0);
+            // SAFETY: the call returned a new descriptor, which nobody else has.
+            let file = unsafe { OwnedFd::from_raw_fd(file) };
+            // SAFETY: takes and returns a number.
+            let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+            // SAFETY: the arguments are numbers.
+            let sized =
+                unsafe { libc::ftruncate(file.as_raw_fd(), (page + Self::SIZE) as libc::off_t) };
+            assert_eq!(sized, 0);
+            let kernel = Ring::map(file.as_raw_fd(), Self::SIZE).unwrap();
+            FakeRing { file, kernel }
+        }
+
+        /// The ring as a process maps it.
+        pub(crate) fn map(&self) -> Ring {
+            Ring::map(self.file.as_raw_fd(), Self::SIZE).unwrap()
+        }
+
+        /// Adds a record that does not wrap.
+        pub(crate) fn write(&self, record: &[u8]) {
+            let head = self.kernel.position(DATA_HEAD);
+            let at = head.load(Ordering::Relaxed);
+            let start = at as usize & (Self::SIZE - 1);
+            assert!(start + record.len() <= Self::SIZE);
+            // SAFETY: the record lies in the mapped data, and nobody reads behind `data_head`.
+            unsafe {
+                let to = self.kernel.memory.as_ptr().add(self.kernel.page + start);
+                std::ptr::copy_nonoverlapping(record.as_ptr(), to, record.len());
+            }
+            head.store(at + record.len() as u64, Ordering::Release);
+        }
+    }
+}

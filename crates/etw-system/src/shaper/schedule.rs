@@ -86,8 +86,13 @@ impl Shaper {
                 thread.user_stack.extend(event.stack.user);
             }
         }
-        let before = self.cpu(event.cpu).thread.replace(new.thread);
-        if before.is_some_and(|before| before != old.thread) && self.has(Flag::SWITCH) {
+        let cpu = self.cpu(event.cpu);
+        let is_past_unknown = std::mem::take(&mut cpu.has_unknown_past);
+        let is_broken = match cpu.thread.replace(new.thread) {
+            Some(before) => before != old.thread,
+            None => is_past_unknown,
+        };
+        if is_broken && self.has(Flag::SWITCH) {
             // The kernel leaves switches out now and then, and says nothing.
             self.add_loss(event, out);
         }
@@ -127,6 +132,14 @@ impl Shaper {
             (thread.kernel_stack, thread.user_stack) = stacks;
             thread.kernel_stack.clear();
             thread.user_stack.clear();
+        }
+    }
+
+    /// The trace has switches that this shaper has not seen. The first switch of each CPU is marked as one behind a loss, unless
+    /// [`runs`](Shaper::runs) says which thread the CPU runs.
+    pub fn continues_trace(&mut self) {
+        for cpu in &mut self.cpus {
+            cpu.has_unknown_past = true;
         }
     }
 

@@ -237,7 +237,7 @@ impl HostThread {
             let resumed = SystemSource::resume(&system, rings, stored_until);
             let source = resumed.or_else(|error| {
                 log!("session {name}: events of the system since the kill are missing: {error}");
-                SystemSource::open(&system)
+                SystemSource::open_again(&system)
             });
             match source {
                 Ok(source) => drop(self.attach_source(slot, Some(source))),
