@@ -363,7 +363,7 @@ impl<S: Sink> Engine<S> {
         self.sessions.get(&slot).map_or(0, HostedSession::given)
     }
 
-    /// Counts the events of a series' files that somebody has removed as overwritten. Returns whether there are any: a host
+    /// Counts the events of a series' files that somebody has removed or emptied as overwritten. Returns whether there are any: a host
     /// that keeps the series for a later worker then keeps it again, before the counts become final.
     pub fn count_removed_files(&mut self, slot: usize) -> bool {
         let Some((hosted, session)) = self.session_mut(slot) else { return false };
@@ -371,8 +371,16 @@ impl<S: Sink> Engine<S> {
             return false;
         }
         let pattern = Path::new(&hosted.facts.header.log_file_name);
-        let is_removed = |number: u32| !file_name(pattern, number).exists();
+        let header_size = u64::from(hosted.facts.header.buffer_size);
+        let is_removed = |number: u32| {
+            std::fs::metadata(file_name(pattern, number))
+                .map_or(true, |file| file.len() < header_size)
+        };
+        // The storage looks at the last file, which may be about to be written.
+        let last = session.last_series_file();
         let files = session.series_files().map(|(number, _)| number);
+        let files =
+            files.filter(|number| Some(*number) != last || !file_name(pattern, *number).exists());
         let removed: Vec<u32> =
             files.filter(|number| *number != OLDEST_FILES && is_removed(*number)).collect();
         for number in &removed {

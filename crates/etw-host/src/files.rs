@@ -6,9 +6,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use etw_etl::write::compress_buffer;
+use etw_session::Cut;
 use etw_types::BufferHeader;
 
 use crate::buffer_log::{self, BufferLog};
+use crate::event_count::count_events;
 use crate::facts::{SessionFacts, file_name};
 use crate::output_file::{OutFile, Piece, write_at};
 
@@ -50,20 +52,120 @@ struct Current {
     /// Bytes that were written and not cut off by another process; and slots that were cut off.
     length: u64,
     cut: u64,
+    /// The cut that has not been reported yet.
+    unreported: Option<Cut>,
+    /// Where the buffers of a compressed file end that were written since it was opened, and where the first of them begins.
+    ends: Vec<CompressedEnd>,
+    first_start: u64,
+    /// The file has had a name, and has none any more.
+    was_linked: bool,
+    is_removed: bool,
     /// Slots whose buffers could not be written.
     holes: BTreeSet<u64>,
 }
 
+/// The end of a buffer in a compressed file.
+#[derive(Clone, Copy, Debug)]
+struct CompressedEnd {
+    slot: u64,
+    end: u64,
+}
+
 impl Current {
-    /// Checks whether another process has cut the file: the buffers behind are lost.
+    /// Checks whether another process has cut or removed the file: the buffers behind are lost.
     fn look(&mut self, slot_size: u64) -> io::Result<()> {
-        let length = self.file.file().metadata()?.len();
-        if length < self.length {
-            self.cut += (self.length - length).div_ceil(slot_size);
-            self.length = length;
+        let metadata = self.file.file().metadata()?;
+        let links = link_count(&metadata);
+        self.was_linked |= links > 0;
+        if self.was_linked && links == 0 && !self.is_removed {
+            self.is_removed = true;
+            self.report(Cut {
+                file: self.number,
+                first_slot: 0,
+                kept: 0,
+                buffers: 0,
+                last_sequence: 0,
+            });
         }
+        let length = metadata.len();
+        if length >= self.length {
+            return Ok(());
+        }
+        let cut = match self.first_start {
+            0 => self.cut_slots(length, slot_size),
+            _ => self.cut_compressed(length, slot_size)?,
+        };
+        self.cut += cut.buffers;
+        self.report(cut);
         Ok(())
     }
+
+    fn cut_slots(&mut self, length: u64, slot_size: u64) -> Cut {
+        let buffers = (self.length - length).div_ceil(slot_size);
+        self.length = length;
+        let first_slot = length / slot_size;
+        let kept = match length % slot_size {
+            0 => 0,
+            _ => self.events_at(first_slot, slot_size, length).unwrap_or(0),
+        };
+        Cut { file: self.number, first_slot, kept, buffers, last_sequence: 0 }
+    }
+
+    /// Continues a compressed file behind its last whole buffer, so that it has no gap.
+    fn cut_compressed(&mut self, length: u64, slot_size: u64) -> io::Result<Cut> {
+        let whole = self.ends.iter().take_while(|one| one.end <= length).count();
+        let next = self.ends.last().map_or(1, |last| last.slot + 1);
+        let first_slot = self.ends.get(whole).map_or(next, |one| one.slot);
+        let buffers = (self.ends.len() - whole) as u64;
+        self.ends.truncate(whole);
+        // The sizes of buffers that were in the file before are not known: a gap remains if one of these was cut.
+        if length >= self.first_start || self.first_start == slot_size {
+            self.end = self.ends.last().map_or(self.first_start, |last| last.end);
+            self.slots -= buffers;
+            self.file.file().set_len(self.end)?;
+            self.length = self.end;
+        } else {
+            self.length = length;
+        }
+        Ok(Cut { file: self.number, first_slot, kept: 0, buffers, last_sequence: 0 })
+    }
+
+    fn report(&mut self, cut: Cut) {
+        self.unreported = Some(match self.unreported {
+            Some(before) if before.first_slot <= cut.first_slot => {
+                Cut { buffers: before.buffers + cut.buffers, ..before }
+            }
+            Some(before) => Cut { buffers: before.buffers + cut.buffers, ..cut },
+            None => cut,
+        });
+    }
+
+    /// Events that readers find in the cut slot at the end of the file.
+    #[cfg(unix)]
+    fn events_at(&self, slot: u64, size: u64, length: u64) -> io::Result<u64> {
+        use std::os::unix::fs::FileExt;
+        let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+        let left = usize::try_from(length - slot * size).unwrap_or(0);
+        self.file.file().read_exact_at(&mut bytes[..left], slot * size)?;
+        Ok(if slot == 0 { 0 } else { count_events(&bytes) })
+    }
+
+    #[cfg(not(unix))]
+    fn events_at(&self, _: u64, _: u64, _: u64) -> io::Result<u64> {
+        Ok(0)
+    }
+}
+
+/// Number of the file's names.
+#[cfg(unix)]
+fn link_count(metadata: &std::fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(metadata)
+}
+
+/// Other systems keep a file's name while it is open.
+#[cfg(not(unix))]
+fn link_count(_: &std::fs::Metadata) -> u64 {
+    1
 }
 
 impl Files {
@@ -183,9 +285,20 @@ impl Files {
         let size = u64::from(self.facts.header.buffer_size);
         let slots = if fresh { 1 } else { file.file().metadata()?.len().div_ceil(size).max(1) };
         let length = file.file().metadata()?.len();
-        let holes = BTreeSet::new();
-        self.current =
-            Some(Current { file, number, slots, end: slots * size, length, cut: 0, holes });
+        self.current = Some(Current {
+            file,
+            number,
+            slots,
+            end: slots * size,
+            length,
+            cut: 0,
+            unreported: None,
+            ends: Vec::new(),
+            first_start: 0,
+            was_linked: false,
+            is_removed: false,
+            holes: BTreeSet::new(),
+        });
         if fresh { self.write_header(Closing::default()) } else { Ok(()) }
     }
 
@@ -237,8 +350,15 @@ impl Files {
             return Err(io::ErrorKind::NotFound.into());
         };
         current.look(size)?;
+        if current.is_removed {
+            // Nobody could read it.
+            return Err(removed(&self.path()));
+        }
         if self.is_compressed {
-            for piece in pieces {
+            if current.first_start == 0 {
+                current.first_start = current.end;
+            }
+            for (piece, slot) in pieces.iter().zip(slot..) {
                 // Successive slots are successive in a compressed file, too.
                 self.scratch.clear();
                 let mut header = [0; BufferHeader::SIZE];
@@ -254,6 +374,7 @@ impl Files {
                 write_at(current.file.file(), tail, current.end + in_page)?;
                 write_at(current.file.file(), head, current.end)?;
                 current.end += self.scratch.len() as u64;
+                current.ends.push(CompressedEnd { slot, end: current.end });
                 current.length = current.length.max(current.end);
                 current.slots += 1;
             }
@@ -276,6 +397,11 @@ impl Files {
         Ok(())
     }
 
+    /// The end of the current file that another process has cut off since the last call; all of it, if the file was removed.
+    pub fn take_cut(&mut self) -> Option<Cut> {
+        self.current.as_mut()?.unreported.take()
+    }
+
     /// Rewrites the header with the current numbers: if the program is killed, the header states the file's length so far.
     ///
     /// # Errors
@@ -284,7 +410,9 @@ impl Files {
         let size = u64::from(self.facts.header.buffer_size);
         let Some(current) = &mut self.current else { return Ok(()) };
         current.look(size)?;
-        let (number, slots, cut) = (current.number, current.slots, current.cut);
+        let (number, slots) = (current.number, current.slots);
+        // The caller's numbers have what was reported.
+        let cut = current.unreported.map_or(0, |cut| cut.buffers);
         let mut header = self.facts.header.clone();
         header.buffers_written = u32::try_from(slots).unwrap_or(u32::MAX);
         header.end_time.0 = closing.end_time;
@@ -345,8 +473,7 @@ impl Files {
                 let (ours, named) = (file.metadata()?, std::fs::metadata(self.path()));
                 if !named.is_ok_and(|named| (named.dev(), named.ino()) == (ours.dev(), ours.ino()))
                 {
-                    let what = format!("{} was removed or replaced", self.path().display());
-                    return Err(io::Error::new(io::ErrorKind::NotFound, what));
+                    return Err(removed(&self.path()));
                 }
             }
             if current.cut > 0 {
@@ -360,6 +487,14 @@ impl Files {
         }
         closed
     }
+}
+
+/// The end of the error of a file whose name leads to another file, or to none.
+pub const REMOVED: &str = "was removed or replaced";
+
+fn removed(path: &Path) -> io::Error {
+    let what = format!("{} {REMOVED}", path.display());
+    io::Error::new(io::ErrorKind::NotFound, what)
 }
 
 /// Removes slots in which nothing was written from a file of `slots` slots: readers would treat them as damage.

@@ -44,6 +44,7 @@ pub use etw_session::{
     NameFilter, PayloadFilter, PayloadOp, ProviderKey, SessionClock, SessionConfig, StackFilter,
     SystemConfig,
 };
+pub use files::REMOVED;
 pub use private::{
     LoadedModules, PoolSize, PrivateOptions, PrivateSession, SessionStatistics, provider_of,
 };

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use etw_session::FullBuffer;
+use etw_session::{Cut, FullBuffer};
 use etw_types::BufferHeader;
 
 use crate::files::{Closing, Files};
@@ -44,10 +44,21 @@ enum Job {
     Finish(Closing),
 }
 
+/// Results of the storage.
+#[derive(Default)]
+pub struct Done {
+    /// Buffers that were stored, or could not be.
+    pub buffers: Vec<(Full, io::Result<()>)>,
+    /// Ends of files that other processes have cut off.
+    pub cuts: Vec<Cut>,
+}
+
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    done: Vec<(Full, io::Result<()>)>,
+    done: Done,
+    /// Headers that were brought up to date.
+    headers: u64,
     switched: Vec<io::Result<()>>,
     /// The header of a file of a series that is completed now.
     closing: Closing,
@@ -114,19 +125,24 @@ impl Storage {
         std::mem::take(&mut lock(&self.shared).switched)
     }
 
-    /// Buffers that were stored, or could not be, since the last call.
-    pub fn take_done(&self) -> Vec<(Full, io::Result<()>)> {
+    /// Number of headers that were brought up to date.
+    pub fn header_count(&self) -> u64 {
+        lock(&self.shared).headers
+    }
+
+    /// Results since the last call.
+    pub fn take_done(&self) -> Done {
         std::mem::take(&mut lock(&self.shared).done)
     }
 
     /// As [`take_done`](Storage::take_done), but waits for a buffer if there is none.
-    pub fn wait_done(&self, timeout: std::time::Duration) -> Vec<(Full, io::Result<()>)> {
+    pub fn wait_done(&self, timeout: std::time::Duration) -> Done {
         let queue = lock(&self.shared);
         let (mut queue, _) = self
             .shared
             .changed
             .wait_timeout_while(queue, timeout, |queue| {
-                queue.done.is_empty() && queue.switched.is_empty() && !queue.ended
+                queue.done.buffers.is_empty() && queue.switched.is_empty() && !queue.ended
             })
             .unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut queue.done)
@@ -155,6 +171,8 @@ impl Drop for Storage {
 }
 
 fn run(shared: &Shared, mut destination: Destination) {
+    // Sequence number of the last buffer that was written.
+    let mut last_sequence = i64::MIN;
     loop {
         let queue = lock(shared);
         let mut queue = shared
@@ -173,7 +191,11 @@ fn run(shared: &Shared, mut destination: Destination) {
                             true => (vec![full], false),
                             false => following(shared, full),
                         };
-                        store(files, batch, closing, in_a_hurry)
+                        let next = batch.last().map_or(last_sequence, Full::sequence);
+                        let done = store(files, batch, closing, in_a_hurry);
+                        report_cut(shared, files, last_sequence);
+                        last_sequence = next;
+                        done
                     }
                     Destination::Consumer(consumer) => {
                         let mut bytes = full.bytes().to_vec();
@@ -188,7 +210,7 @@ fn run(shared: &Shared, mut destination: Destination) {
                     }
                     Destination::Panicked => vec![(full, Err(consumer_panicked()))],
                 };
-                lock(shared).done.extend(done);
+                lock(shared).done.buffers.extend(done);
                 shared.changed.notify_all();
             }
             Job::Switch(closing, next) => {
@@ -204,7 +226,10 @@ fn run(shared: &Shared, mut destination: Destination) {
                 if let Destination::Files(files) = &mut destination {
                     // The header is rewritten twice a second; the error of the last time is reported.
                     let _ = files.write_header(closing);
+                    report_cut(shared, files, last_sequence);
                 }
+                lock(shared).headers += 1;
+                shared.changed.notify_all();
             }
             Job::Finish(closing) => {
                 let result = match &mut destination {
@@ -220,6 +245,13 @@ fn run(shared: &Shared, mut destination: Destination) {
                 return;
             }
         }
+    }
+}
+
+/// Reports what another process has cut off a file, before the buffers that were written later.
+fn report_cut(shared: &Shared, files: &mut Files, last_sequence: i64) {
+    if let Some(cut) = files.take_cut() {
+        lock(shared).done.cuts.push(Cut { last_sequence, ..cut });
     }
 }
 

@@ -206,6 +206,11 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> FullBuffer<B> {
         self.place
     }
 
+    /// Its sequence number.
+    pub fn sequence(&self) -> i64 {
+        self.buffer.sequence
+    }
+
     /// Its CPU.
     pub fn cpu(&self) -> u16 {
         self.buffer.cpu

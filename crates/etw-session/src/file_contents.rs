@@ -1,9 +1,14 @@
-//! The events that a session's files contain, where files lose them: slots of circular files, and files of a series.
+//! The events that a session's files contain: by slot of the current file, and by file of a series. Files lose them when they
+//! are overwritten, cut or removed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::buffer::Place;
 
 /// Files of a series whose events are counted apart. Older ones count as one.
 const MAX_FILES: usize = 4096;
+/// Slots of a growing file whose events are counted apart. Older ones count as one.
+const MAX_SLOTS: usize = 1 << 18;
 /// The number under which the oldest files of a long series count. Files have numbers from 1.
 pub const OLDEST_FILES: u32 = 0;
 
@@ -16,21 +21,104 @@ pub struct FileSlot {
     pub events: u64,
 }
 
-/// Events by slot of a circular file, or by file of a series. In other modes, files lose nothing.
+/// The end of a file that another process cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Number of the file.
+    pub file: u32,
+    /// The first slot that is not whole any more.
+    pub first_slot: u64,
+    /// Events that are still in that slot, without the session's own reports.
+    pub kept: u64,
+    /// Buffers that were cut off.
+    pub buffers: u64,
+    /// Sequence number of the last buffer that was written before. Later buffers are behind the cut.
+    pub last_sequence: i64,
+}
+
+/// Events by slot of the current file, and by file of a series.
 #[derive(Debug, Default)]
 pub(crate) struct FileContents {
-    pub slots: Vec<FileSlot>,
+    /// Contents of the slots from `first_slot` on.
+    pub slots: VecDeque<FileSlot>,
+    first_slot: u64,
+    /// Events in the slots before.
+    older: u64,
+    /// Number of the file that has the slots.
+    file: u32,
     pub series: BTreeMap<u32, u64>,
 }
 
 impl FileContents {
+    /// Continues the slots of a file that was found.
+    pub fn restore(&mut self, file: u32, slots: Vec<FileSlot>) {
+        (self.file, self.first_slot, self.older, self.slots) = (file, 0, 0, slots.into());
+    }
+
+    /// The next buffers are those of another file.
+    pub fn clear_slots(&mut self) {
+        self.slots.clear();
+        self.older = 0;
+    }
+
+    /// Counts the oldest slots of a long file as one. Circular files have fewer.
+    pub fn forget_old_slots(&mut self) {
+        while self.slots.len() > MAX_SLOTS {
+            self.older += self.slots.pop_front().map_or(0, |slot| slot.events);
+            self.first_slot += 1;
+        }
+    }
+
     /// Puts a buffer's contents into a slot; what the slot held before.
-    pub fn occupy(&mut self, slot: u64, contents: FileSlot) -> FileSlot {
-        let index = usize::try_from(slot).unwrap_or(usize::MAX);
+    pub fn occupy(&mut self, place: Place, contents: FileSlot) -> FileSlot {
+        if self.file != place.file {
+            self.clear_slots();
+        }
+        if self.slots.is_empty() {
+            (self.file, self.first_slot) = (place.file, place.slot);
+        }
+        while place.slot < self.first_slot {
+            self.slots.push_front(FileSlot::default());
+            self.first_slot -= 1;
+        }
+        let index = usize::try_from(place.slot - self.first_slot).unwrap_or(usize::MAX);
         if self.slots.len() <= index {
             self.slots.resize(index + 1, FileSlot::default());
         }
         std::mem::replace(&mut self.slots[index], contents)
+    }
+
+    /// The contents of a slot of the current file.
+    pub fn slot_mut(&mut self, slot: u64) -> Option<&mut FileSlot> {
+        let index = slot.checked_sub(self.first_slot)?;
+        self.slots.get_mut(usize::try_from(index).ok()?)
+    }
+
+    /// Events in a slot of the current file.
+    pub fn events_in(&self, slot: u64) -> u64 {
+        let index = slot.checked_sub(self.first_slot).and_then(|index| usize::try_from(index).ok());
+        index.and_then(|index| self.slots.get(index)).map_or(0, |slot| slot.events)
+    }
+
+    /// Takes out what a cut removed from the current file; the number of its events.
+    pub fn cut(&mut self, cut: &Cut) -> u64 {
+        if self.file != cut.file {
+            return 0;
+        }
+        // Of a part of the older slots the events are not known.
+        let mut lost = if cut.first_slot <= 1 { std::mem::take(&mut self.older) } else { 0 };
+        for (slot, contents) in (self.first_slot..).zip(&mut self.slots) {
+            if slot < cut.first_slot || contents.sequence > cut.last_sequence {
+                continue;
+            }
+            let kept = if slot == cut.first_slot { cut.kept.min(contents.events) } else { 0 };
+            lost += contents.events - kept;
+            contents.events = kept;
+        }
+        if let Some(events) = self.series.get_mut(&cut.file) {
+            *events = events.saturating_sub(lost);
+        }
+        lost
     }
 
     /// Events in the circular file.

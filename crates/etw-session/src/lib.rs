@@ -79,7 +79,7 @@ pub use config_error::{ConfigError, ConfigOption};
 pub use enable::{EnableInfo, EnableProperties, Filters};
 pub use etw_types::{IdFilter, LevelKeywordFilter, NameFilter, StackFilter};
 pub use event::{Event, MAX_EVENT_SIZE, ProcessFacts, stack_item};
-pub use file_contents::{FileSlot, OLDEST_FILES};
+pub use file_contents::{Cut, FileSlot, OLDEST_FILES};
 pub use file_mode::FileMode;
 pub use filter_error::FilterError;
 pub use host_facts::{EventClock, FileEnd, HostFacts, SessionError};

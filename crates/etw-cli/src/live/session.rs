@@ -12,7 +12,7 @@ use crate::format::{TextOrJson, safe};
 use crate::output::{Failure, Outcome, print_paged};
 use crate::output_file::ReplaceOption;
 use clap::{Args, Subcommand};
-use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey};
+use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey, REMOVED};
 use etw_types::LevelKeyword;
 use etw_wire::host_client::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
@@ -327,7 +327,8 @@ fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
 /// A stopped session in a line or two.
 pub fn summary(status: &SessionStatus) -> String {
     let mut text = format!("{} events", status.stored);
-    if let Some(file) = &status.file {
+    let is_removed = status.error.as_ref().is_some_and(|error| error.ends_with(REMOVED));
+    if let Some(file) = status.file.as_ref().filter(|_| !is_removed) {
         let size = std::fs::metadata(file).map(|file| file.len());
         match size {
             Ok(size) => {
@@ -366,7 +367,12 @@ pub fn summary(status: &SessionStatus) -> String {
         let _ = writeln!(text, "{lost} buffers did not reach a slow consumer");
     }
     if let Some(error) = &status.error {
-        let _ = writeln!(text, "the file is not complete: {error}");
+        let what = if is_removed {
+            "these events are not in the file"
+        } else {
+            "the file is not complete"
+        };
+        let _ = writeln!(text, "{what}: {error}");
     }
     text
 }

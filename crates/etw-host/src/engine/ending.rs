@@ -41,12 +41,15 @@ impl<S: Sink> Engine<S> {
     /// settled.
     pub fn end_session(&mut self, slot: usize) -> Option<EndingSession<S>> {
         let now = self.session_time(slot);
+        let lost = self.ledger(slot).lost_total();
         let (hosted, session) = self.session_mut(slot)?;
         // The clock's line may lie a little below the clock itself, from which the session's start was read.
         let now = now.max(session.facts().last_time).max(hosted.facts.start_raw);
         // A report that a worker before has made final is not written again.
         if session.state() != State::Stopped {
             let end = Instant::now() + BUFFER_PATIENCE;
+            let closing = hosted.closing(session, lost, false);
+            hosted.look(session, closing, end);
             let mut is_reported = hosted.report(session, now);
             while !is_reported && Instant::now() < end {
                 hosted.take_stored(session, Some(BUFFER_WAIT));

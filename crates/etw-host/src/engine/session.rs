@@ -18,6 +18,8 @@ pub type BufferedSession = Session<BufferMemory>;
 
 /// A session found slow is not waited for again for so long.
 const SLOW: Duration = Duration::from_millis(250);
+/// One wait for a look at a file.
+const LOOK_WAIT: Duration = Duration::from_millis(1);
 /// A real-time session whose reader has been away for so long loses its events alone. A reader that loses its host returns
 /// sooner.
 const READER_PATIENCE: Duration = Duration::from_secs(2);
@@ -249,7 +251,7 @@ impl<S: Sink> HostedSession<S> {
                     self.given += 1;
                     storage.store(next, closing);
                 }
-                None => session.stored(next),
+                None => session.delivered(next),
             }
             match session.take_full() {
                 Some(full) => next = full,
@@ -267,7 +269,7 @@ impl<S: Sink> HostedSession<S> {
             Some(wait) => storage.wait_done(wait),
             None => storage.take_done(),
         };
-        for (full, result) in done {
+        for (full, result) in done.buffers {
             self.returned += 1;
             match result {
                 Ok(()) => {
@@ -281,8 +283,25 @@ impl<S: Sink> HostedSession<S> {
                 }
             }
         }
+        for cut in &done.cuts {
+            session.cut_file(cut);
+        }
         self.open_switches -= switched.len().min(self.open_switches);
         self.switched.extend(switched);
+    }
+
+    /// Waits until the storage has looked at the file once more, at most until `end`: another process may have cut it.
+    pub(super) fn look(&mut self, session: &mut BufferedSession, closing: Closing, end: Instant) {
+        let Some(storage) = &self.storage else { return };
+        let before = storage.header_count();
+        storage.update_header(closing);
+        while self.storage.as_ref().is_some_and(|storage| storage.header_count() == before) {
+            if Instant::now() >= end {
+                return;
+            }
+            self.take_stored(session, Some(LOOK_WAIT));
+        }
+        self.take_stored(session, None);
     }
 
     /// Results of the files that were completed because of [`switch_files`](Self::switch_files), in order.

@@ -1,10 +1,10 @@
-//! The events in a session's circular file or series of files.
+//! The events in a session's files, and what the files lose.
 
 use std::collections::BTreeMap;
 
 use super::Session;
 use crate::buffer::FullBuffer;
-use crate::file_contents::FileSlot;
+use crate::file_contents::{Cut, FileSlot};
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     /// Continues a circular file that was found with these contents, by slot, after the host was killed. `before`: events in the
@@ -12,7 +12,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
     pub fn restore_slots(&mut self, slots: Vec<FileSlot>, before: u64) {
         let in_file: u64 = slots.iter().map(|slot| slot.events).sum();
         self.overwrite_all_but(before + in_file);
-        self.contents_mut().slots = slots;
+        let file = self.next_place().file;
+        self.contents_mut().restore(file, slots);
     }
 
     /// Counts stored events as overwritten that are neither among the `in_files` events of the session's files nor in a buffer.
@@ -32,6 +33,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         if self.policy().is_series() {
             self.contents_mut().add_to_file(full.place().file, full.events());
         }
+    }
+
+    /// Another process has cut the session's file: the events behind are lost.
+    pub fn cut_file(&mut self, cut: &Cut) {
+        let lost = self.contents_mut().cut(cut);
+        self.facts.buffers_lost += cut.buffers;
+        self.lose_stored(lost);
     }
 
     /// Files of the session's series, with the events that they received. The oldest files of a long series are one entry,

@@ -105,11 +105,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.next_place = self.place_after(place);
         self.out += 1;
         self.facts.buffers += 1;
+        let events = buffer.events - buffer.reports;
+        let before = self.contents.occupy(place, FileSlot { sequence: buffer.sequence, events });
         if self.settings.policy.overwrites_file() {
-            let events = buffer.events - buffer.reports;
-            let before =
-                self.contents.occupy(place.slot, FileSlot { sequence: buffer.sequence, events });
             self.ledger.overwrite(before.events);
+        } else {
+            self.contents.forget_old_slots();
         }
         let full = buffer.hand_out(place);
         if let Some(memory) = &mut self.state_memory {
@@ -135,9 +136,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         };
         let mut place = self.next_place;
         for _ in 0..self.full.len() + filled + with_reports {
-            let slot =
-                usize::try_from(place.slot).ok().and_then(|slot| self.contents.slots.get(slot));
-            ledger.overwrite(slot.map_or(0, |slot| slot.events));
+            ledger.overwrite(self.contents.events_in(place.slot));
             place = self.place_after(place);
         }
         ledger
@@ -154,6 +153,12 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.out > 0 || !self.full.is_empty()
     }
 
+    /// Called when a buffer without a file is delivered. Its memory is free again.
+    pub fn delivered(&mut self, full: FullBuffer<B>) {
+        self.contents.clear_slots();
+        self.stored(full);
+    }
+
     /// Called when a buffer is stored. Its memory is free again.
     pub fn stored(&mut self, full: FullBuffer<B>) {
         self.out -= 1;
@@ -167,27 +172,28 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
         self.facts.buffers_lost += 1;
         let mut events = full.buffer.events - full.buffer.reports;
         let is_in_this_file = full.place().file == self.next_place.file;
-        if self.settings.policy.overwrites_file() && is_in_this_file {
-            let index = usize::try_from(full.place().slot).unwrap_or(usize::MAX);
-            match self.contents.slots.get_mut(index) {
+        if is_in_this_file {
+            match self.contents.slot_mut(full.place().slot) {
                 Some(slot) if slot.sequence == full.buffer.sequence => *slot = FileSlot::default(),
                 // A later buffer has the slot: the events are counted as overwritten.
-                _ => events = 0,
+                _ if self.settings.policy.overwrites_file() => events = 0,
+                _ => {}
             }
         }
-        self.ledger.stored -= events;
-        self.ledger.count_lost(Loss { cause: Cause::Disk, count: events, ..Loss::default() });
-        self.save_lost();
-        self.lost_since = true;
-        self.buffer_lost_since = true;
+        self.lose_stored(events);
         self.release(full.buffer.memory);
     }
 
     /// A buffer that was on its way to its place when the host was killed could not be stored there by the next one either; with
     /// how many events, reports aside.
     pub fn not_stored_again(&mut self, events: u64) {
-        let events = events.min(self.ledger.stored);
         self.facts.buffers_lost += 1;
+        self.lose_stored(events);
+    }
+
+    /// Stored events turn out to be lost: the disk did not take them, or another process has removed them.
+    pub(super) fn lose_stored(&mut self, events: u64) {
+        let events = events.min(self.ledger.stored);
         self.ledger.stored -= events;
         self.ledger.count_lost(Loss { cause: Cause::Disk, count: events, ..Loss::default() });
         self.save_lost();
@@ -269,7 +275,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
 
     /// Starts another file. Buffers that are handed out from now on get positions from its start, with the next file number.
     pub fn begin_file(&mut self) {
-        self.contents.slots.clear();
+        self.contents.clear_slots();
         self.next_place = Place { file: self.next_place.file + 1, slot: 1 };
         if let Some(memory) = &mut self.state_memory {
             state::save_place(memory.as_mut(), self.next_place);

@@ -2,6 +2,7 @@
 use crate::session::{greet, provider};
 use crate::support::*;
 use etw::*;
+use etw_etl::read::{Records, TraceFile};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -519,7 +520,12 @@ fn a_removed_file_is_reported() {
     let session = small("gone").file(&path).start().unwrap();
     session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
     greet_all(&PROVIDER, 0..10);
+    session.flush().unwrap();
     std::fs::remove_file(&path).unwrap();
+    greet_all(&PROVIDER, 10..20);
+    assert!(session.flush().unwrap_err().to_string().contains("removed"));
+    let ledger = session.statistics().unwrap().ledger;
+    assert_eq!((ledger.stored, ledger.lost(Cause::Disk)), (0, 20), "{ledger:?}");
     let error = session.stop().unwrap_err();
     assert!(error.to_string().contains("removed"), "{error}");
     let busy = TempPath::new("busy.etl");
@@ -539,6 +545,61 @@ fn a_removed_file_is_reported() {
         text.contains("/nonexistent/folder/x.etl: the folder /nonexistent/folder does not exist"),
         "{text}"
     );
+}
+
+/// If another process cuts or empties the file, the session's numbers are those of what is left.
+#[test]
+fn the_events_of_a_cut_file_are_lost() {
+    let _permits = session_permits(1);
+    provider!(PROVIDER, 0x20d);
+    let _registration = PROVIDER.register();
+    type Configure = fn(SessionBuilder) -> SessionBuilder;
+    let modes: [(&str, Configure); 4] = [
+        ("sequential", |builder| builder),
+        ("circular", |builder| builder.circular(32 << 10)),
+        ("compressed", SessionBuilder::compressed),
+        ("series%d", |builder| builder.new_file(1 << 20)),
+    ];
+    for (mode, configure) in modes {
+        for share in [0, 3, 5] {
+            let path = TempPath::new(&format!("cut-{mode}-{share}.etl"));
+            let session = configure(small("cut").file(&path)).start().unwrap();
+            session.enable(&PROVIDER, Level::VERBOSE, Keyword(0)).unwrap();
+            let write = |range: std::ops::Range<u32>| {
+                for n in range.step_by(25) {
+                    greet_all(&PROVIDER, n..n + 25);
+                    session.flush().unwrap();
+                }
+            };
+            write(0..800);
+            let name = path.0.to_string_lossy().replace("%d", "1");
+            let file = std::fs::OpenOptions::new().write(true).open(&name).unwrap();
+            let length = file.metadata().unwrap().len();
+            file.set_len(length * share / 6).unwrap();
+            write(800..850);
+            let queried = session.statistics().unwrap().ledger;
+            assert!(queried.lost(Cause::Disk) > 0 && queried.stored < 850, "{mode} {queried:?}");
+            // And once more, behind the last event.
+            let length = file.metadata().unwrap().len();
+            file.set_len(length - 100).unwrap();
+            let error = session.stop().unwrap_err().to_string();
+            assert!(error.contains("made shorter"), "{mode} {error}");
+            let mut records = Records::new(vec![TraceFile::open(&name).unwrap()]);
+            let (mut events, mut ledger) = (0, None);
+            while let Some(record) = records.next() {
+                match record.provider {
+                    Some(etw_types::SESSION_REPORTS) => {
+                        ledger = ledger.or(Some(record.payload.to_vec()))
+                    }
+                    _ => events += u64::from(record.hook.is_none()),
+                }
+            }
+            let ledger = ledger.unwrap_or_else(|| panic!("{mode} {share}: the report is cut"));
+            let field = |n: usize| u64::from_le_bytes(ledger[n * 8..][..8].try_into().unwrap());
+            assert_eq!((field(0), field(1)), (850, events), "{mode} {share}");
+            assert_eq!(field(0), field(1) + field(2) + field(4), "{mode} {share}");
+        }
+    }
 }
 
 /// A compressed file says so, is smaller, and holds the same; other modes refuse it.
