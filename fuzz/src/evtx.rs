@@ -2,7 +2,8 @@
 
 use etw_evtx::Log;
 use etw_evtx::chunk::{Chunk, Options};
-use etw_evtx::query::{Query, QueryList};
+use etw_evtx::query::{Query, QueryList, Selector};
+use etw_types::FileTime;
 
 /// A chunk's records, which may be short of 65536 bytes; the first byte chooses the options.
 pub fn evtx_chunk(data: &[u8]) {
@@ -13,6 +14,13 @@ pub fn evtx_chunk(data: &[u8]) {
         stale: first & 4 != 0,
     };
     show(Chunk::new(bytes.to_vec(), 4096, options));
+    let query = "*[System[EventID=17 and Provider[@Name!='x'] and band(Keywords,1)!=5]]";
+    let query: Query = query.parse().expect("a query");
+    let selector = Selector::query(query, FileTime(133_000_000_000_000_000));
+    let mut chunk = Chunk::new(bytes.to_vec(), 4096, options);
+    while let Some(record) = chunk.next_candidate(&selector) {
+        let _ = selector.matches(&record);
+    }
 }
 
 /// A whole log.

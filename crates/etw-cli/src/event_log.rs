@@ -9,7 +9,7 @@ use etw_decode::{Decoded, Decoder, Style};
 use etw_etl::record::RecordContext;
 use etw_eventlog::translate::Translator;
 use etw_evtx::chunk::Chunk;
-use etw_evtx::query::{Query, QueryList};
+use etw_evtx::query::{QueryList, Selector};
 use etw_evtx::write::{LogWriter, Retention};
 use etw_evtx::{Damage, Log, Record};
 use etw_types::{Clock, ClockType, EventRecord, FileTime};
@@ -134,10 +134,10 @@ struct InfoArguments {
 
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match &arguments.command {
-        LogCommand::Show(show) => print(&show.printing, &show.files, &Selection::All),
+        LogCommand::Show(show) => print(&show.printing, &show.files, &Selector::all()),
         LogCommand::Query(query) => {
-            let selection = Selection::parse(&query.query)?;
-            print(&query.printing, std::slice::from_ref(&query.file), &selection)
+            let selector = selector(Some(&query.query))?;
+            print(&query.printing, std::slice::from_ref(&query.file), &selector)
         }
         LogCommand::Export(arguments) => {
             let ExportArguments { output, replace, file, query } = arguments;
@@ -148,36 +148,17 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
 }
 
-/// The records that are printed.
-enum Selection {
-    All,
-    Query(Query),
-    List(QueryList),
-}
-
-impl Selection {
-    fn of(query: Option<&str>) -> Result<Selection, Failure> {
-        query.map_or(Ok(Selection::All), Selection::parse)
-    }
-
-    fn parse(text: &str) -> Result<Selection, Failure> {
-        let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("query: {error}"));
-        match text.trim_start().starts_with('<') {
-            true => QueryList::parse(text).map(Selection::List).map_err(|error| usage(&error)),
-            false => text.parse().map(Selection::Query).map_err(|error| usage(&error)),
-        }
-    }
-
-    fn matches(&self, record: &Record<'_>, now: FileTime) -> Result<bool, etw_evtx::Error> {
-        match self {
-            Selection::All => Ok(true),
-            Selection::Query(query) => query.matches(record, now),
+/// The records that a query or a query list selects; without one, every record.
+fn selector(query: Option<&str>) -> Result<Selector, Failure> {
+    let usage = |error: &dyn std::fmt::Display| Failure::Usage(format!("query: {error}"));
+    match query {
+        None => Ok(Selector::all()),
+        Some(list) if list.trim_start().starts_with('<') => {
+            let list = QueryList::parse(list).map_err(|error| usage(&error))?;
             // Its paths name channels, which a record names, too.
-            Selection::List(list) => {
-                let channel = record.system().channel().unwrap_or_default();
-                list.matches(&channel, record, now)
-            }
+            Ok(Selector::list(list, None, now()))
         }
+        Some(query) => Ok(Selector::query(query.parse().map_err(|error| usage(&error))?, now())),
     }
 }
 
@@ -195,13 +176,15 @@ struct Source {
 }
 
 impl Source {
-    fn open(path: &Path, printing: &Printing) -> Result<Source, Failure> {
+    fn open(path: &Path, printing: &Printing, selector: &Selector) -> Result<Source, Failure> {
         let failure = |error| Failure::new(format!("{}: {error}", path.display()));
         let mut log = Log::open(path).map_err(failure)?;
         if printing.stale {
             log = log.with_stale();
         }
-        let mut chunks: Vec<usize> = (0..log.chunks().len()).collect();
+        let ids = log.chunk_ids(selector);
+        let has_ids = |index: &usize| log.may_hold(&log.chunks()[*index], &ids);
+        let mut chunks: Vec<usize> = (0..log.chunks().len()).filter(has_ids).collect();
         if !printing.reverse {
             chunks.reverse();
         }
@@ -228,8 +211,8 @@ impl Source {
     }
 
     fn print_chunk(&mut self, chunk: &mut Chunk, what: &mut Job<'_>) {
-        while let Some(record) = chunk.next() {
-            let printed = what.selection.matches(&record, what.now).and_then(|matches| {
+        while let Some(record) = chunk.next_candidate(what.selector) {
+            let printed = what.selector.matches(&record).and_then(|matches| {
                 if !matches {
                     return Ok(None);
                 }
@@ -248,21 +231,20 @@ impl Source {
 /// A request to print.
 struct Job<'a> {
     printing: &'a Printing,
-    selection: &'a Selection,
-    now: FileTime,
+    selector: &'a Selector,
     translator: Translator,
     decoder: Decoder,
     options: Options,
 }
 
 impl<'a> Job<'a> {
-    fn new(printing: &'a Printing, selection: &'a Selection) -> Result<Job<'a>, Failure> {
+    fn new(printing: &'a Printing, selector: &'a Selector) -> Result<Job<'a>, Failure> {
         let mut decoder = Decoder::new();
         decoder.set_catalog(printing.schemas.load()?);
         decoder.set_own_catalog(crate::schemas::own());
         let options = Options::of(printing.format());
         let translator = Translator::new();
-        Ok(Job { printing, selection, now: now(), translator, decoder, options })
+        Ok(Job { printing, selector, translator, decoder, options })
     }
 
     fn format(&mut self, record: &Record<'_>) -> Result<String, etw_evtx::Error> {
@@ -389,7 +371,7 @@ pub fn windows_query(query: WindowsQuery) -> Result<Outcome, Failure> {
         windows: Some(WindowsForm { is_xml, is_rendered, root }),
         ..Printing::default()
     };
-    print(&printing, &[query.file], &Selection::of(query.query.as_deref())?)
+    print(&printing, &[query.file], &selector(query.query.as_deref())?)
 }
 
 /// Writes the records that a query selects to another log, with their numbers. Returns how many they are.
@@ -399,7 +381,7 @@ pub fn export(
     output: &Path,
     replaces: bool,
 ) -> Result<u64, Failure> {
-    let selection = Selection::of(query)?;
+    let selector = selector(query)?;
     let failure = |error| Failure::new(format!("{}: {error}", file.display()));
     let log = Log::open(file).map_err(failure)?;
     let new = NewFile::create(output, &[file.to_owned()], replaces)?;
@@ -409,10 +391,10 @@ pub fn export(
     };
     let copy = new.file().try_clone().map_err(|error| new.failure(&error))?;
     let mut writer = LogWriter::from_file(copy, u64::MAX, Retention::Keep).map_err(failed)?;
-    let mut records = log.records();
-    let (now, mut count) = (now(), 0);
+    let mut records = log.candidates(&selector);
+    let mut count = 0;
     while let Some(record) = records.next().map_err(failure)? {
-        if selection.matches(&record, now).map_err(failure)? {
+        if selector.matches(&record).map_err(failure)? {
             writer.append(record.time(), record.fragment()).map_err(failed)?;
             count += 1;
         }
@@ -426,14 +408,12 @@ pub fn export(
 const FILE_TIMES: Clock =
     Clock { kind: ClockType::SYSTEM, start: FileTime(0), raw_start: 0, frequency: 10_000_000 };
 
-fn print(
-    printing: &Printing,
-    files: &[PathBuf],
-    selection: &Selection,
-) -> Result<Outcome, Failure> {
-    let mut job = Job::new(printing, selection)?;
-    let mut sources: Vec<Source> =
-        files.iter().map(|file| Source::open(file, printing)).collect::<Result<_, _>>()?;
+fn print(printing: &Printing, files: &[PathBuf], selector: &Selector) -> Result<Outcome, Failure> {
+    let mut job = Job::new(printing, selector)?;
+    let mut sources: Vec<Source> = files
+        .iter()
+        .map(|file| Source::open(file, printing, selector))
+        .collect::<Result<_, _>>()?;
     let mut output = Output::open_paged(printing.output.as_deref(), files)?;
     let is_xml = printing.format() == Format::Xml;
     let (prologue, epilogue) = match &printing.windows {

@@ -6,6 +6,7 @@ use crate::layout::{
     CHUNK_SIZE, ChunkHeader, FIRST_RECORD, RECORD_HEADER_SIZE, RECORD_SIGNATURE, header_checksum,
 };
 use crate::parse::{Cache, Parser};
+use crate::query::Selector;
 use crate::tree::Fragment;
 use crate::{Damage, DamageKind, Error, Record};
 
@@ -96,8 +97,16 @@ impl Chunk {
 
     /// Whether [`next`](Self::next) will return a record. Skips records that cannot be read.
     pub fn has_next(&mut self) -> bool {
+        self.has_next_of(None)
+    }
+
+    /// Whether [`next_of`](Self::next_of) will return a record.
+    pub(crate) fn has_next_of(&mut self, selector: Option<&Selector>) -> bool {
         let Chunk { bytes, cache, cursor } = self;
         while let Some(extent) = cursor.next_extent(bytes) {
+            if !extent.may_match(bytes, cache, selector) {
+                continue;
+            }
             match extent.parse(bytes, cache) {
                 Ok(_) => {
                     cursor.at = extent.at;
@@ -113,10 +122,23 @@ impl Chunk {
     /// Returns the next readable record. Unreadable records are reported as damage.
     #[allow(clippy::should_implement_trait, reason = "a record borrows the chunk")]
     pub fn next(&mut self) -> Option<Record<'_>> {
+        self.next_of(None)
+    }
+
+    /// Returns the next record that a selector may select: of a record that it rejects by the fields of `System`, nothing
+    /// else is read, and no damage in it is reported. [`Selector::matches`] decides on the others.
+    pub fn next_candidate(&mut self, selector: &Selector) -> Option<Record<'_>> {
+        self.next_of(Some(selector))
+    }
+
+    pub(crate) fn next_of(&mut self, selector: Option<&Selector>) -> Option<Record<'_>> {
         let Chunk { bytes, cache, cursor } = self;
         let bytes: &[u8] = bytes;
         loop {
             let extent = cursor.next_extent(bytes)?;
+            if !extent.may_match(bytes, cache, selector) {
+                continue;
+            }
             match extent.parse(bytes, cache) {
                 Ok(fragment) => {
                     let Extent { at, id, is_closed, .. } = extent;
@@ -136,7 +158,32 @@ impl Chunk {
     }
 }
 
+/// Reads the record at an offset of a chunk, which lies at `chunk_offset` of its file, and gives it to `then`. `None`: there is no
+/// record that can be read.
+pub fn with_record<R>(
+    bytes: &[u8],
+    at: usize,
+    chunk_offset: u64,
+    then: impl FnOnce(&Record<'_>) -> R,
+) -> Option<R> {
+    let extent = extent(bytes, at)?;
+    let mut cache = Cache::default();
+    let fragment = extent.parse(bytes, &mut cache).ok()?;
+    let time = FileTime(le::i64(bytes, at + 16).unwrap_or_default());
+    Some(then(&Record { id: extent.id, time, offset: chunk_offset + at as u64, fragment }))
+}
+
 impl Extent {
+    /// Whether a selector may select the record, by its `System` fields alone. A record that was overwritten in part is read.
+    fn may_match(self, bytes: &[u8], cache: &mut Cache, selector: Option<&Selector>) -> bool {
+        let Some(screen) = selector.and_then(Selector::screen).filter(|_| self.is_closed) else {
+            return true;
+        };
+        let end = self.at + self.size - 4;
+        let outline = Parser::new(bytes, self.at + RECORD_HEADER_SIZE, end, cache).outline();
+        outline.ok().flatten().is_none_or(|record| screen.may_match(&record))
+    }
+
     fn parse<'a>(self, bytes: &'a [u8], cache: &mut Cache) -> Result<Fragment<'a>, Error> {
         let end = self.at + self.size - 4;
         cache.bad_value = None;

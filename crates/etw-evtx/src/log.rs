@@ -9,6 +9,7 @@ use crate::chunk::{Chunk, Options};
 use crate::layout::{
     CHUNK_SIZE, ChunkHeader, FILE_DIRTY, FILE_FULL, FILE_HEADER_SIZE, FILE_NO_CHECKSUM, FileHeader,
 };
+use crate::query::Selector;
 use crate::{Damage, DamageKind, Error, Record};
 
 /// An `.evtx` file that is open for reading.
@@ -181,10 +182,57 @@ impl Log {
     /// The records of all chunks whose headers claim ids in a range, and of chunks without a header. Other chunks are
     /// not read. While the log is dirty, the chunk with the newest records may hold more than its header claims.
     pub fn records_in(&self, ids: std::ops::RangeInclusive<u64>) -> Records<'_> {
-        Records { log: self, ids, next: 0, chunk: None, damage: self.damage.clone() }
+        let damage = self.damage.clone();
+        Records { log: self, ids, selector: None, next: 0, chunk: None, damage }
     }
 
-    fn may_hold(&self, location: &ChunkLocation, ids: &std::ops::RangeInclusive<u64>) -> bool {
+    /// The records that a selector may select; [`Selector::matches`] decides on them. Chunks and records that the selector rules
+    /// out by the fields of `System` are not read, and damage in them is not reported.
+    pub fn candidates<'l>(&'l self, selector: &'l Selector) -> Records<'l> {
+        let damage = self.damage.clone();
+        let ids = self.chunk_ids(selector);
+        Records { log: self, ids, selector: Some(selector), next: 0, chunk: None, damage }
+    }
+
+    /// The ids of the records that a selector can select: those that it asks for by `EventRecordID`, in a log whose records have
+    /// their ids there. An exported log numbers its records anew.
+    pub fn chunk_ids(&self, selector: &Selector) -> std::ops::RangeInclusive<u64> {
+        let ids = selector.ids();
+        match *ids == (0..=u64::MAX) || self.has_own_ids() {
+            true => ids.clone(),
+            false => 0..=u64::MAX,
+        }
+    }
+
+    /// Whether the `EventRecordID` of each record is its id. Both rise from record to record: if the first and the last record of
+    /// the log have equal ones and no id between them is missing, all have.
+    fn has_own_ids(&self) -> bool {
+        let is_dense = self.locations.windows(2).all(|pair| {
+            pair[0].first_id != 0 && pair[0].last_id.checked_add(1) == Some(pair[1].first_id)
+        });
+        let (Some(first), Some(last)) = (self.locations.first(), self.locations.last()) else {
+            return false;
+        };
+        let is_own = |record: &Record<'_>| record.system().record_id() == Some(record.id());
+        let ends_are_own = || {
+            let first_is_own = self
+                .chunk(first)
+                .ok()?
+                .next()
+                .filter(|one| one.id() == first.first_id)
+                .map(|one| is_own(&one));
+            let mut chunk = self.chunk(last).ok()?;
+            let mut last_is_own = None;
+            while let Some(record) = chunk.next() {
+                last_is_own = Some(is_own(&record));
+            }
+            Some(first_is_own? && last_is_own?)
+        };
+        is_dense && ends_are_own() == Some(true)
+    }
+
+    /// Whether a chunk can have records with these ids: by its header, if it has one that counts all its records.
+    pub fn may_hold(&self, location: &ChunkLocation, ids: &std::ops::RangeInclusive<u64>) -> bool {
         let has_header = location.first_id != 0;
         let newest = self.locations.last().map(|last| last.offset);
         let is_open = self.options.is_dirty && newest == Some(location.offset);
@@ -218,6 +266,7 @@ fn in_order(locations: &mut [ChunkLocation]) {
 pub struct Records<'l> {
     log: &'l Log,
     ids: std::ops::RangeInclusive<u64>,
+    selector: Option<&'l Selector>,
     next: usize,
     chunk: Option<Chunk>,
     damage: Vec<Damage>,
@@ -240,8 +289,9 @@ impl Records<'_> {
                 self.chunk = Some(self.log.chunk(location)?);
             }
             // Two steps, because a record that a loop returns borrows the chunk for the whole loop.
-            if self.chunk.as_mut().is_some_and(Chunk::has_next) {
-                return Ok(self.chunk.as_mut().and_then(Chunk::next));
+            let selector = self.selector;
+            if self.chunk.as_mut().is_some_and(|chunk| chunk.has_next_of(selector)) {
+                return Ok(self.chunk.as_mut().and_then(|chunk| chunk.next_of(selector)));
             }
             if let Some(mut chunk) = self.chunk.take() {
                 self.damage.append(&mut chunk.take_damage());

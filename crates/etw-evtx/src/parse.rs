@@ -47,6 +47,35 @@ pub(crate) struct Cache {
     pub bad_value: Option<(usize, &'static str)>,
 }
 
+/// The start of a template instance.
+struct InstanceHead<'a> {
+    template: Arc<Template>,
+    descriptors: &'a [u8],
+}
+
+/// A record whose values were not read yet.
+pub(crate) struct Outline<'a> {
+    pub template: Arc<Template>,
+    descriptors: &'a [u8],
+    values: &'a [u8],
+}
+
+impl<'a> Outline<'a> {
+    /// A value by its number.
+    pub fn value(&self, index: u16) -> Option<Value<'a>> {
+        let mut at = 0;
+        for (number, descriptor) in self.descriptors.chunks_exact(4).enumerate() {
+            let size = usize::from(u16::from_le_bytes([descriptor[0], descriptor[1]]));
+            if number == usize::from(index) {
+                let value_type = ValueType(descriptor[2]);
+                return Some(Value { value_type, bytes: self.values.get(at..at + size)? });
+            }
+            at += size;
+        }
+        None
+    }
+}
+
 /// A position in a chunk, and the end of what may be read.
 pub(crate) struct Parser<'a, 'c> {
     chunk: &'a [u8],
@@ -110,6 +139,16 @@ impl<'a, 'c> Parser<'a, 'c> {
         Ok(Fragment::Nodes(self.nodes(false, depth)?))
     }
 
+    /// The template and the values of a record, without reading the values; `None`: the record has no template.
+    pub fn outline(&mut self) -> Result<Option<Outline<'a>>, Error> {
+        self.fragment_header()?;
+        if self.peek() != Some(token::TEMPLATE) {
+            return Ok(None);
+        }
+        let InstanceHead { template, descriptors } = self.instance_head()?;
+        Ok(Some(Outline { template, descriptors, values: &self.chunk[self.at..self.end] }))
+    }
+
     fn fragment_header(&mut self) -> Result<(), Error> {
         let at = self.at;
         if self.u8()? != token::FRAGMENT {
@@ -124,7 +163,7 @@ impl<'a, 'c> Parser<'a, 'c> {
     /// 0C   u8 1   u32 template id   u32 offset of the definition   [the definition, where it stands here]
     /// u32 count   count × { u16 size, u8 type, u8 0 }   values
     /// ```
-    fn instance(&mut self, depth: usize) -> Result<Instance<'a>, Error> {
+    fn instance_head(&mut self) -> Result<InstanceHead<'a>, Error> {
         self.bytes(2)?;
         let _id = self.u32()?;
         let offset = self.u32()?;
@@ -133,8 +172,12 @@ impl<'a, 'c> Parser<'a, 'c> {
         if count > (self.end - self.at) / 4 {
             return self.corrupt("no more values than the record has bytes for");
         }
-        let descriptors = self.bytes(count * 4)?;
-        let mut arguments = Vec::with_capacity(count);
+        Ok(InstanceHead { template, descriptors: self.bytes(count * 4)? })
+    }
+
+    fn instance(&mut self, depth: usize) -> Result<Instance<'a>, Error> {
+        let InstanceHead { template, descriptors } = self.instance_head()?;
+        let mut arguments = Vec::with_capacity(descriptors.len() / 4);
         for descriptor in descriptors.chunks_exact(4) {
             let size = usize::from(u16::from_le_bytes([descriptor[0], descriptor[1]]));
             let value_type = ValueType(descriptor[2]);

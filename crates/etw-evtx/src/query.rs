@@ -26,6 +26,8 @@ mod eval;
 mod lexer;
 mod list;
 mod parser;
+mod screen;
+mod selector;
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,7 +36,8 @@ use etw_types::FileTime;
 
 use crate::{Error, Record};
 
-pub use list::{ListError, QueryList, Select};
+pub use list::{ListError, QueryList, Select, Selection};
+pub use selector::Selector;
 
 /// An XPath expression that was checked.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,7 +144,7 @@ impl Query {
     }
 
     /// The range of `EventRecordID` that a match must lie in. In a log that was not exported this is also the record's
-    /// own id, so that [`Log::records_in`](crate::Log::records_in) can skip chunks; exported logs number records anew.
+    /// own id, so that [`Log::candidates`](crate::Log::candidates) can skip chunks; exported logs number records anew.
     pub fn record_ids(&self) -> std::ops::RangeInclusive<u64> {
         bounds(&self.path)
     }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use etw_types::{FileTime, Guid};
 
 use crate::system_plan::{FIELDS, Field, Plan, Source};
-use crate::tree::{Argument, Content, Element, Fragment, Node};
+use crate::tree::{Argument, Content, Element, Fragment, Node, Template};
 use crate::value::{Scalar, Value};
 
 /// Element, attribute (empty: its content), field.
@@ -31,11 +31,33 @@ const NAMES: [(&str, &str, Field); FIELDS] = [
     ("Security", "UserID", Field::UserId),
 ];
 
+/// The field of an element of `System`, or of an attribute of it.
+pub(crate) fn field_of(element: &str, attribute: &str) -> Option<Field> {
+    let mut names = NAMES.iter();
+    names.find(|(name, of, _)| *name == element && *of == attribute).map(|(_, _, field)| *field)
+}
+
+impl Template {
+    /// The sources of the fields of `System`.
+    pub(crate) fn plan(&self) -> &Plan {
+        self.plan.get_or_init(|| Plan::of(&self.nodes))
+    }
+}
+
 impl Plan {
     fn of(nodes: &[Node]) -> Plan {
         let mut plan = Plan::default();
         let event = nodes.iter().find_map(element);
         let Some(system) = event.and_then(|event| child(event, "System")) else { return plan };
+        let is_one = |parent: &[Node], name: &str| {
+            parent.iter().filter_map(element).filter(|one| &*one.name == name).count() == 1
+        };
+        plan.is_plain = nodes.iter().filter_map(element).count() == 1
+            && event.is_some_and(|event| is_one(&event.children, "System"))
+            && system.children.iter().all(|node| match node {
+                Node::Element(element) => is_one(&system.children, &element.name),
+                _ => false,
+            });
         for (name, attribute, field) in NAMES {
             let Some(element) = child(system, name) else { continue };
             let value = match attribute {
@@ -45,7 +67,7 @@ impl Plan {
                     attributes.find(|one| &*one.name == attribute).map(|one| &one.value)
                 }
             };
-            plan.0[field as usize] = match value.map(|nodes| &nodes[..]) {
+            plan.sources[field as usize] = match value.map(|nodes| &nodes[..]) {
                 Some([Node::Substitution(one)]) => Some(Source::Argument(one.index)),
                 Some([Node::Text(text)]) => Some(Source::Constant(text.clone())),
                 _ => None,
@@ -85,7 +107,7 @@ impl<'f> System<'f> {
         let plan = match fragment {
             Fragment::Instance(instance) => {
                 let template = &*instance.template;
-                Some(template.plan.get_or_init(|| Plan::of(&template.nodes)))
+                Some(template.plan())
             }
             Fragment::Nodes(_) => None,
         };
@@ -94,7 +116,7 @@ impl<'f> System<'f> {
 
     fn find(&self, field: Field) -> Option<Found<'f>> {
         let plan = self.plan?;
-        match plan.0[field as usize].as_ref()? {
+        match plan.get(field)? {
             Source::Constant(text) => Some(Found::Text(text)),
             Source::Argument(index) => match self.content.argument(*index)? {
                 Argument::Value(value) if !value.is_null() => Some(Found::Value(*value)),

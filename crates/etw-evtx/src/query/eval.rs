@@ -56,9 +56,16 @@ enum Outcome<'f, 'a> {
     Bool(bool),
 }
 
+impl Outcome<'_, '_> {
+    /// The value of a function; without one, no node.
+    fn of(atom: Option<Atom>) -> Self {
+        atom.map_or(Outcome::Nodes(Vec::new()), Outcome::Atom)
+    }
+}
+
 /// A typed value.
 #[derive(Clone, Debug)]
-enum Atom {
+pub(super) enum Atom {
     Integer(i128),
     Number(f64),
     Time(FileTime),
@@ -223,28 +230,17 @@ impl Evaluation {
                 Outcome::Bool(is_true)
             }
             Expression::Band(a, b) => {
-                let number = |atoms: Vec<Atom>| atoms.first().and_then(integer);
-                let left = number(self.atoms(a, node, position)?);
-                let right = number(self.atoms(b, node, position)?);
-                match (left, right) {
-                    (Some(left), Some(right)) => Outcome::Atom(Atom::Integer(left & right)),
-                    _ => Outcome::Nodes(Vec::new()),
-                }
+                let left = self.atoms(a, node, position)?;
+                let right = self.atoms(b, node, position)?;
+                Outcome::of(band(left.first(), right.first()))
             }
             Expression::TimeDifference(a, b) => {
-                let time = |atoms: Vec<Atom>| atoms.first().and_then(time);
-                let first = time(self.atoms(a, node, position)?);
+                let first = self.atoms(a, node, position)?;
                 let second = match b {
-                    Some(b) => time(self.atoms(b, node, position)?),
-                    None => Some(self.now),
+                    Some(b) => self.atoms(b, node, position)?,
+                    None => vec![Atom::Time(self.now)],
                 };
-                match (first, second) {
-                    (Some(first), Some(second)) => {
-                        let ticks = i128::from(second.0) - i128::from(first.0);
-                        Outcome::Atom(Atom::Integer(ticks / 10_000))
-                    }
-                    _ => Outcome::Nodes(Vec::new()),
-                }
+                Outcome::of(time_difference(first.first(), second.first()))
             }
         })
     }
@@ -289,26 +285,7 @@ impl Evaluation {
 
     fn atom_of(&mut self, value: Value<'_>) -> Result<Atom, Error> {
         self.budget.spend(1 + value.bytes.len() / 16)?;
-        Ok(match value.scalar().filter(|_| !value.is_null()) {
-            Some(Scalar::Signed(number)) => Atom::Integer(i128::from(number)),
-            Some(Scalar::Unsigned(number) | Scalar::Hex(number)) => {
-                Atom::Integer(i128::from(number))
-            }
-            Some(Scalar::Float(number)) => Atom::Number(number),
-            Some(Scalar::Bool(value)) => Atom::Bool(value),
-            Some(Scalar::Guid(guid)) => Atom::Guid(guid),
-            Some(Scalar::FileTime(time)) => Atom::Time(time),
-            Some(Scalar::SystemTime(time)) => match FileTime::from_system_time(&time) {
-                Some(time) => Atom::Time(time),
-                None => Atom::Text(String::new()),
-            },
-            Some(other) => {
-                let mut text = String::new();
-                other.push_text(&mut text);
-                Atom::Text(text)
-            }
-            None => Atom::Text(String::new()),
-        })
+        Ok(atom_of(value))
     }
 
     /// All text inside of nodes, that of elements in them too.
@@ -349,6 +326,39 @@ impl Evaluation {
         }
         Ok(())
     }
+}
+
+/// The typed value of a value; text of an absent one is empty.
+pub(super) fn atom_of(value: Value<'_>) -> Atom {
+    match value.scalar().filter(|_| !value.is_null()) {
+        Some(Scalar::Signed(number)) => Atom::Integer(i128::from(number)),
+        Some(Scalar::Unsigned(number) | Scalar::Hex(number)) => Atom::Integer(i128::from(number)),
+        Some(Scalar::Float(number)) => Atom::Number(number),
+        Some(Scalar::Bool(value)) => Atom::Bool(value),
+        Some(Scalar::Guid(guid)) => Atom::Guid(guid),
+        Some(Scalar::FileTime(time)) => Atom::Time(time),
+        Some(Scalar::SystemTime(time)) => match FileTime::from_system_time(&time) {
+            Some(time) => Atom::Time(time),
+            None => Atom::Text(String::new()),
+        },
+        Some(other) => {
+            let mut text = String::new();
+            other.push_text(&mut text);
+            Atom::Text(text)
+        }
+        None => Atom::Text(String::new()),
+    }
+}
+
+/// `band`: the bits that two numbers share; `None` unless both are integers.
+pub(super) fn band(left: Option<&Atom>, right: Option<&Atom>) -> Option<Atom> {
+    Some(Atom::Integer(integer(left?)? & integer(right?)?))
+}
+
+/// `timediff`: milliseconds from the first to the second time; `None` unless both are times.
+pub(super) fn time_difference(first: Option<&Atom>, second: Option<&Atom>) -> Option<Atom> {
+    let ticks = i128::from(time(second?)?.0) - i128::from(time(first?)?.0);
+    Some(Atom::Integer(ticks / 10_000))
 }
 
 fn integer(atom: &Atom) -> Option<i128> {
@@ -409,7 +419,7 @@ fn parse_time(text: &str) -> Option<FileTime> {
 }
 
 /// Both sides in the type of the more specific one; text where neither has one. What cannot be compared is not equal.
-fn compare(comparison: Comparison, left: &Atom, right: &Atom) -> bool {
+pub(super) fn compare(comparison: Comparison, left: &Atom, right: &Atom) -> bool {
     let order = match (left, right) {
         (Atom::Time(_), _) | (_, Atom::Time(_)) => {
             time(left).zip(time(right)).map(|(left, right)| left.cmp(&right))

@@ -6,3 +6,4 @@ mod log_writer;
 mod query;
 mod reencode;
 mod replay;
+mod xpath;
