@@ -4,6 +4,7 @@
 //! * prose uses the words of `docs/GLOSSARY.md` and not those that it replaces;
 //! * relative links in Markdown lead to a file and, behind `#`, to a heading;
 //! * names and paths in `ARCHITECTURE.md` exist, and each source folder is named there;
+//! * no file has more than 900 lines, no function more than 100 or more than six parameters;
 //! * no files of a crate import each other in a circle, a parent and its children aside;
 //! * a crate's documentation and README have a row for each of its features.
 
@@ -12,6 +13,8 @@ mod circles;
 mod features;
 mod links;
 mod prose;
+mod sizes;
+mod tokens;
 
 use crate::{Result, root};
 use std::path::{Path, PathBuf};
@@ -38,6 +41,7 @@ pub fn run() -> Result<()> {
     faults.extend(prose::faults(&documents));
     faults.extend(links::faults(&documents));
     faults.extend(architecture::faults(&documents));
+    faults.extend(sizes::faults(&documents));
     faults.extend(circles::faults(&documents));
     faults.extend(features::faults(&documents));
     for fault in &faults {

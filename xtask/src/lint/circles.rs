@@ -1,7 +1,6 @@
 //! Files of a crate that import each other in a circle, a parent module and its children aside.
 
 mod imports;
-mod tokens;
 
 use super::Document;
 use imports::Imports;

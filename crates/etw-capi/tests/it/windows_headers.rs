@@ -179,6 +179,14 @@ fn annotations() -> BTreeMap<String, bool> {
             add(format!("_{target}_{unit}_size_"), true);
         }
     }
+    add_first_annotations(&mut add);
+    WITH_ARGUMENTS.split_whitespace().for_each(|name| add(name.to_owned(), true));
+    ALONE.split_whitespace().for_each(|name| add(name.to_owned(), false));
+    all
+}
+
+/// The lower-case annotations of the first SAL.
+fn add_first_annotations(add: &mut impl FnMut(String, bool)) {
     for target in
         "in out inout deref_in deref_out deref_inout deref_opt_in deref_opt_out deref_opt_inout \
         deref deref_opt"
@@ -198,9 +206,6 @@ fn annotations() -> BTreeMap<String, bool> {
             }
         }
     }
-    WITH_ARGUMENTS.split_whitespace().for_each(|name| add(name.to_owned(), true));
-    ALONE.split_whitespace().for_each(|name| add(name.to_owned(), false));
-    all
 }
 
 fn sal() -> String {

@@ -6,6 +6,7 @@
 
 use super::{FileFacts, Options, failure_text, put_hex, put_number};
 use crate::column::level_colour;
+use crate::join::Names;
 use etw_decode::{
     Decoded, Field, Reason, Source, Style, Value, Visitor, activity_path, write_json_string,
 };
@@ -54,25 +55,7 @@ pub fn write(
     }
     out.push(b' ');
     view.coloured(out, view.name_colour(), |out| put_name(out, record, decoded));
-    if record.header.is_event() || record.header.is_classic() {
-        // A TraceLogging name is the same for start and stop.
-        let self_described = decoded.source() == Some(Source::TraceLogging);
-        let opcode = record.descriptor.opcode;
-        if let Some(name) = opcode.name().filter(|_| self_described && opcode != Opcode::INFO) {
-            out.push(b'/');
-            out.extend_from_slice(name.as_bytes());
-        }
-        if let Some(level) = record.descriptor.level.name().filter(|_| record.header.is_event()) {
-            out.push(b' ');
-            view.put_coloured(out, level_colour(record.descriptor.level), level.as_bytes());
-        }
-        if !record.activity_id.is_zero() {
-            out.extend_from_slice(b" {");
-            let shown = activity_path(record.activity_id, record.process_id);
-            out.extend_from_slice(shown.as_bytes());
-            out.push(b'}');
-        }
-    }
+    put_descriptor(options, out, record, decoded);
     let start = out.len();
     let mut fields = Fields { out, style: &options.style, depth: 0, opened: false };
     let visited = options.visit(record, decoded, &mut fields);
@@ -96,20 +79,7 @@ pub fn write(
             out.extend_from_slice(b" file=");
             write_json_string(out, &name);
         }
-        let process = names.stack_process(record);
-        let frames = names.stacks_of(record).flatten().copied().chain(record.stack());
-        let mut is_first = true;
-        for frame in frames {
-            out.extend_from_slice(if is_first { b" stack=[" } else { b" " });
-            is_first = false;
-            match names.code_at(process, frame) {
-                Some(name) => put(out, format_args!("{}", safe(&name))),
-                None => put(out, format_args!("{frame:#x}")),
-            }
-        }
-        if !is_first {
-            out.push(b']');
-        }
+        put_stack(names, out, record);
     }
     if let Some(message) = decoded.message(record, &options.style) {
         out.extend_from_slice(b" message=");
@@ -119,6 +89,54 @@ pub fn write(
         put_payload(out, record);
     }
     put_position(options, out, record);
+}
+
+/// Opcode, level and activity of an event.
+fn put_descriptor(
+    options: &Options,
+    out: &mut Vec<u8>,
+    record: &EventRecord<'_>,
+    decoded: &Decoded<'_>,
+) {
+    let view = &options.view;
+    if !record.header.is_event() && !record.header.is_classic() {
+        return;
+    }
+    // A TraceLogging name is the same for start and stop.
+    let self_described = decoded.source() == Some(Source::TraceLogging);
+    let opcode = record.descriptor.opcode;
+    if let Some(name) = opcode.name().filter(|_| self_described && opcode != Opcode::INFO) {
+        out.push(b'/');
+        out.extend_from_slice(name.as_bytes());
+    }
+    if let Some(level) = record.descriptor.level.name().filter(|_| record.header.is_event()) {
+        out.push(b' ');
+        view.put_coloured(out, level_colour(record.descriptor.level), level.as_bytes());
+    }
+    if !record.activity_id.is_zero() {
+        out.extend_from_slice(b" {");
+        let shown = activity_path(record.activity_id, record.process_id);
+        out.extend_from_slice(shown.as_bytes());
+        out.push(b'}');
+    }
+}
+
+/// The call stack, with names where the trace has them.
+fn put_stack(names: &Names, out: &mut Vec<u8>, record: &EventRecord<'_>) {
+    let process = names.stack_process(record);
+    let frames = names.stacks_of(record).flatten().copied().chain(record.stack());
+    let mut is_first = true;
+    for frame in frames {
+        out.extend_from_slice(if is_first { b" stack=[" } else { b" " });
+        is_first = false;
+        match names.code_at(process, frame) {
+            Some(name) => put(out, format_args!("{}", safe(&name))),
+            None => put(out, format_args!("{frame:#x}")),
+        }
+    }
+    if !is_first {
+        out.push(b']');
+    }
 }
 
 fn put_reason(options: &Options, out: &mut Vec<u8>, reason: Option<&str>) {

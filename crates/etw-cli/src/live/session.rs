@@ -35,32 +35,7 @@ pub struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Start a session, which runs until it is stopped
-    Start {
-        /// Its name
-        name: String,
-        /// Record to this file
-        #[arg(short, long, value_name = "FILE")]
-        output: Option<PathBuf>,
-        #[command(flatten)]
-        replace: ReplaceOption,
-        /// Enable a provider: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, name, or *Name; ANY and ALL: masks or keywords' names
-        #[arg(short, long, value_name = "PROVIDER")]
-        provider: Vec<Wanted>,
-        /// Deliver events to `etw tail` and other consumers
-        #[arg(long)]
-        real_time: bool,
-        /// Keep the last events in memory; `etw session flush -o` writes them
-        #[arg(long)]
-        buffering: bool,
-        #[command(flatten)]
-        options: SessionOptions,
-        #[command(flatten)]
-        enable: EnableOptions,
-        #[command(flatten)]
-        schemas: NameSchemas,
-        #[command(flatten)]
-        system: SystemEventOptions,
-    },
+    Start(Start),
     /// Stop a session and complete its file
     Stop {
         /// Its name
@@ -132,6 +107,35 @@ enum Command {
     },
 }
 
+// Words of `etw session start`. A doc comment would replace the help of the variant.
+#[derive(Args)]
+struct Start {
+    /// Its name
+    name: String,
+    /// Record to this file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    replace: ReplaceOption,
+    /// Enable a provider: PROVIDER[:LEVEL[:ANY[:ALL]]]; GUID, name, or *Name; ANY and ALL: masks or keywords' names
+    #[arg(short, long, value_name = "PROVIDER")]
+    provider: Vec<Wanted>,
+    /// Deliver events to `etw tail` and other consumers
+    #[arg(long)]
+    real_time: bool,
+    /// Keep the last events in memory; `etw session flush -o` writes them
+    #[arg(long)]
+    buffering: bool,
+    #[command(flatten)]
+    options: SessionOptions,
+    #[command(flatten)]
+    enable: EnableOptions,
+    #[command(flatten)]
+    schemas: NameSchemas,
+    #[command(flatten)]
+    system: SystemEventOptions,
+}
+
 /// Providers as words of their own, or behind `-p`.
 #[derive(Args)]
 #[group(id = "providers", required = true, multiple = true)]
@@ -164,40 +168,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let host = &arguments.host;
     let format = arguments.format;
     match &arguments.command {
-        Command::Start {
-            name,
-            output,
-            replace,
-            provider,
-            real_time,
-            buffering,
-            options,
-            enable,
-            schemas,
-            system,
-        } => {
-            check_output(name, output.as_deref(), *real_time || *buffering)?;
-            if let Some(output) = output {
-                options.check_output(output, *replace)?;
-            }
-            let client = host.connect_or_start()?;
-            let mut config = options.config(name, output.as_deref())?;
-            config.real_time = *real_time;
-            if *buffering {
-                config.mode = LogMode::Buffering;
-            }
-            config.enable = enablements(provider, enable, &schemas.lookup(Some(&client))?)?;
-            config.system = system.config()?;
-            let status = ask_session(&client, &Request::start(config))?;
-            if let Some(warning) = &status.error {
-                eprintln!("etw: warning: {warning}");
-            }
-            match format.is_json() {
-                true => show(&status, format)?,
-                false => print(&format!("session {} is running\n", status.name))?,
-            }
-            Ok(Outcome::Done)
-        }
+        Command::Start(words) => start(words, host, format),
         Command::Stop { name } => {
             let request = Request::Stop { session: name.clone() };
             let client = host.connect()?;
@@ -260,6 +231,32 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             Ok(Outcome::Done)
         }
     }
+}
+
+fn start(words: &Start, host: &HostChoice, format: TextOrJson) -> Result<Outcome, Failure> {
+    let Start { name, output, real_time, buffering, options, .. } = words;
+    check_output(name, output.as_deref(), *real_time || *buffering)?;
+    if let Some(output) = output {
+        options.check_output(output, words.replace)?;
+    }
+    let client = host.connect_or_start()?;
+    let mut config = options.config(name, output.as_deref())?;
+    config.real_time = *real_time;
+    if *buffering {
+        config.mode = LogMode::Buffering;
+    }
+    let lookup = words.schemas.lookup(Some(&client))?;
+    config.enable = enablements(&words.provider, &words.enable, &lookup)?;
+    config.system = words.system.config()?;
+    let status = ask_session(&client, &Request::start(config))?;
+    if let Some(warning) = &status.error {
+        eprintln!("etw: warning: {warning}");
+    }
+    match format.is_json() {
+        true => show(&status, format)?,
+        false => print(&format!("session {} is running\n", status.name))?,
+    }
+    Ok(Outcome::Done)
 }
 
 fn list_sessions(host: &HostChoice, format: TextOrJson) -> Result<Outcome, Failure> {

@@ -1,6 +1,6 @@
 //! Paths that a source file names in its own crate.
 
-use super::tokens::{Token, tokens};
+use super::super::tokens::{Token, tokens};
 
 pub struct Import<'t> {
     /// From the root of the crate.
