@@ -110,6 +110,29 @@ macro_rules! texts {
     )*};
 }
 
+macro_rules! structures {
+    ($($scalar:ident, $sequence:ident: $argument:ty, $ty:ty, $in_type:ident, |$value:ident| $bytes:expr, $what:literal;)*) => {$(
+        #[doc = concat!("Adds a field: ", $what, ".")]
+        pub fn $scalar(&mut self, name: &str, $value: $argument, out_type: OutType, tag: u32) -> &mut Self {
+            self.raw_add_meta_scalar(name, InType::$in_type, out_type, tag)
+                .raw_add_data_value(InType::$in_type, $bytes)
+        }
+
+        #[doc = concat!("Adds an array of variable count: ", $what, ".")]
+        pub fn $sequence<'a>(
+            &mut self,
+            name: &str,
+            values: impl IntoIterator<Item = &'a $ty>,
+            out_type: OutType,
+            tag: u32,
+        ) -> &mut Self {
+            self.raw_add_meta_vcount(name, InType::$in_type, out_type, tag).sequence(values, |event, $value| {
+                event.raw_add_data_value(InType::$in_type, $bytes);
+            })
+        }
+    )*};
+}
+
 const POINTER_SIZE: u8 = size_of::<usize>() as u8;
 const INT_POINTER: InType = InType::int_ptr(POINTER_SIZE);
 const UINT_POINTER: InType = InType::uint_ptr(POINTER_SIZE);
@@ -258,82 +281,10 @@ impl EventBuilder {
             .raw_add_data_value(InType::BINARY, value.as_ref())
     }
 
-    /// Adds a field: a GUID.
-    pub fn add_guid(&mut self, name: &str, value: &Guid, out_type: OutType, tag: u32) -> &mut Self {
-        self.raw_add_meta_scalar(name, InType::GUID, out_type, tag)
-            .raw_add_data_value(InType::GUID, &value.0)
-    }
-
-    /// Adds an array of variable count: GUIDs.
-    pub fn add_guid_sequence<'a>(
-        &mut self,
-        name: &str,
-        values: impl IntoIterator<Item = &'a Guid>,
-        out_type: OutType,
-        tag: u32,
-    ) -> &mut Self {
-        self.raw_add_meta_vcount(name, InType::GUID, out_type, tag).sequence(
-            values,
-            |event, value| {
-                event.raw_add_data_value(InType::GUID, &value.0);
-            },
-        )
-    }
-
-    /// Adds a field: a time, 100 ns units since 1601.
-    pub fn add_filetime(
-        &mut self,
-        name: &str,
-        value: FileTime,
-        out_type: OutType,
-        tag: u32,
-    ) -> &mut Self {
-        self.raw_add_meta_scalar(name, InType::FILETIME, out_type, tag)
-            .raw_add_data_value(InType::FILETIME, &value.0.to_le_bytes())
-    }
-
-    /// Adds an array of variable count: times, 100 ns units since 1601.
-    pub fn add_filetime_sequence<'a>(
-        &mut self,
-        name: &str,
-        values: impl IntoIterator<Item = &'a FileTime>,
-        out_type: OutType,
-        tag: u32,
-    ) -> &mut Self {
-        self.raw_add_meta_vcount(name, InType::FILETIME, out_type, tag).sequence(
-            values,
-            |event, value| {
-                event.raw_add_data_value(InType::FILETIME, &value.0.to_le_bytes());
-            },
-        )
-    }
-
-    /// Adds a field: a calendar time. Its parts are not checked.
-    pub fn add_systemtime(
-        &mut self,
-        name: &str,
-        value: &SystemTime,
-        out_type: OutType,
-        tag: u32,
-    ) -> &mut Self {
-        self.raw_add_meta_scalar(name, InType::SYSTEMTIME, out_type, tag)
-            .raw_add_data_value(InType::SYSTEMTIME, &system_time(value))
-    }
-
-    /// Adds an array of variable count: calendar times.
-    pub fn add_systemtime_sequence<'a>(
-        &mut self,
-        name: &str,
-        values: impl IntoIterator<Item = &'a SystemTime>,
-        out_type: OutType,
-        tag: u32,
-    ) -> &mut Self {
-        self.raw_add_meta_vcount(name, InType::SYSTEMTIME, out_type, tag).sequence(
-            values,
-            |event, value| {
-                event.raw_add_data_value(InType::SYSTEMTIME, &system_time(value));
-            },
-        )
+    structures! {
+        add_guid, add_guid_sequence: &Guid, Guid, GUID, |value| &value.0, "a GUID";
+        add_filetime, add_filetime_sequence: FileTime, FileTime, FILETIME, |value| &value.0.to_le_bytes(), "a time, 100 ns units since 1601";
+        add_systemtime, add_systemtime_sequence: &SystemTime, SystemTime, SYSTEMTIME, |value| &system_time(value), "a calendar time, whose parts are not checked";
     }
 
     /// Adds a struct: the next `member_count` fields (1–127) are its members. A struct among them counts as one, with all its members.

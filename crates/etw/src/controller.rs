@@ -15,6 +15,7 @@ use etw_wire::requests::{Request, Response, StartRequest, Update, milliseconds};
 use etw_wire::runtime_directory;
 
 use crate::registry;
+use crate::session_options::session_options;
 use crate::target::EnableTarget;
 
 /// The time that an enablement waits for running programs to receive it.
@@ -263,42 +264,7 @@ impl GlobalSessionBuilder {
         self
     }
 
-    /// Records to this file.
-    pub fn file(self, path: impl AsRef<Path>) -> Self {
-        self.with(|config| config.file = Some(path.as_ref().to_owned()))
-    }
-
-    /// Stops recording when the file has `size` bytes. Later events are lost and counted.
-    pub fn max_size(self, size: u64) -> Self {
-        self.with(|config| config.mode = LogMode::Sequential { max_size: Some(size) })
-    }
-
-    /// Overwrites the oldest buffers of a file of `size` bytes.
-    pub fn circular(self, size: u64) -> Self {
-        self.with(|config| config.mode = LogMode::Circular { max_size: size })
-    }
-
-    /// Starts a new file whenever the current one has `size` bytes. `%d` in the name becomes the file's number.
-    pub fn new_file(self, size: u64) -> Self {
-        self.with(|config| config.mode = LogMode::NewFile { max_size: size })
-    }
-
-    /// Appends to the file if it exists. Timestamps are system time.
-    pub fn append(self) -> Self {
-        self.with(|config| {
-            (config.mode, config.clock) = (LogMode::Append, SessionClock::System);
-        })
-    }
-
-    /// Reserves the maximum size of the file at the start.
-    pub fn preallocate(self) -> Self {
-        self.with(|config| config.preallocate = true)
-    }
-
-    /// Compresses each buffer of the file.
-    pub fn compressed(self) -> Self {
-        self.with(|config| config.compressed = true)
-    }
+    session_options!();
 
     /// Keeps the last events in memory; [`GlobalSession::snapshot`] writes them to a file.
     pub fn memory(self) -> Self {
@@ -310,29 +276,9 @@ impl GlobalSessionBuilder {
         self.with(|config| config.real_time = true)
     }
 
-    /// Size of a buffer in KiB: 4 to 16384; 64 unless set.
-    pub fn buffer_size_kb(self, size: u32) -> Self {
-        self.with(|config| config.buffer_size = size.saturating_mul(1024))
-    }
-
-    /// Number of buffers; 64 unless set.
-    pub fn buffers(self, count: u32) -> Self {
-        self.with(|config| config.buffer_count = count)
-    }
-
-    /// Stores and delivers partly filled buffers after this time.
-    pub fn flush_timer(self, timer: Duration) -> Self {
-        self.with(|config| config.flush_timer = Some(timer))
-    }
-
     /// Uses system time for timestamps instead of the performance counter.
     pub fn system_time(self) -> Self {
         self.with(|config| config.clock = SessionClock::System)
-    }
-
-    /// Uses one stream of buffers for all CPUs.
-    pub fn no_per_processor_buffering(self) -> Self {
-        self.with(|config| config.per_processor = false)
     }
 
     /// Makes the session independent: it does not delay other sessions, and they do not delay it

@@ -84,6 +84,8 @@ pub mod rt;
 mod schemas;
 #[cfg(feature = "session")]
 mod session;
+#[cfg(any(feature = "session", all(target_os = "linux", feature = "control")))]
+mod session_options;
 mod stacks;
 #[cfg(windows)]
 mod system;

@@ -16,6 +16,7 @@ use etw_types::{Guid, Keyword, Level, LevelKeyword, Status};
 
 use crate::provider::Provider;
 use crate::registry::{self, Enable, Host, Providers};
+use crate::session_options::session_options;
 use crate::target::EnableTarget;
 
 /// The largest number of private sessions in a process at one time.
@@ -162,41 +163,7 @@ impl SessionBuilder {
         self
     }
 
-    /// Records to a file. An existing file is replaced. `%d` in the name becomes the number in a [series](SessionBuilder::new_file).
-    pub fn file(self, path: impl AsRef<Path>) -> Self {
-        self.with(|config| config.file = Some(path.as_ref().to_owned()))
-    }
-
-    /// Stops recording when the file has `size` bytes. Later events are lost and counted.
-    pub fn max_size(self, size: u64) -> Self {
-        self.with(|config| config.mode = LogMode::Sequential { max_size: Some(size) })
-    }
-
-    /// Overwrites the oldest buffers of a file of `size` bytes.
-    pub fn circular(self, size: u64) -> Self {
-        self.with(|config| config.mode = LogMode::Circular { max_size: size })
-    }
-
-    /// Starts a new file whenever the current one has `size` bytes.
-    pub fn new_file(self, size: u64) -> Self {
-        self.with(|config| config.mode = LogMode::NewFile { max_size: size })
-    }
-
-    /// Appends to the file if it exists. It must have the same buffer size and use [system time](SessionClock::System).
-    pub fn append(self) -> Self {
-        self.with(|config| (config.mode, config.clock) = (LogMode::Append, SessionClock::System))
-    }
-
-    /// Reserves the maximum size of the file at the start.
-    pub fn preallocate(self) -> Self {
-        self.with(|config| config.preallocate = true)
-    }
-
-    /// Compresses each buffer of a file without a maximum size (LZ77, as Windows' own compressed traces): a third to a
-    /// tenth of the bytes, at some processor time of the session's.
-    pub fn compressed(self) -> Self {
-        self.with(|config| config.compressed = true)
-    }
+    session_options!();
 
     /// Keeps the last events in memory, in the session's [buffers](SessionBuilder::buffers). [`Session::snapshot`] writes them to a
     /// file.
@@ -215,21 +182,6 @@ impl SessionBuilder {
         self.with(|config| (config.file, config.real_time) = (None, true))
     }
 
-    /// Size of a buffer in KiB: 4 to 16384; 64 unless set.
-    pub fn buffer_size_kb(self, size: u32) -> Self {
-        self.with(|config| config.buffer_size = size.saturating_mul(1024))
-    }
-
-    /// Number of buffers; 64 unless set.
-    pub fn buffers(self, count: u32) -> Self {
-        self.with(|config| config.buffer_count = count)
-    }
-
-    /// Stores partly filled buffers after this time.
-    pub fn flush_timer(self, timer: Duration) -> Self {
-        self.with(|config| config.flush_timer = Some(timer))
-    }
-
     /// The clock of the timestamps; QPC unless set.
     pub fn clock(self, clock: SessionClock) -> Self {
         self.with(|config| config.clock = clock)
@@ -239,11 +191,6 @@ impl SessionBuilder {
     pub fn pool_size(mut self, start: usize, limit: usize) -> Self {
         self.options.pool = PoolSize { initial: start, limit: limit.max(start) };
         self
-    }
-
-    /// Uses one stream of buffers for all CPUs.
-    pub fn no_per_processor_buffering(self) -> Self {
-        self.with(|config| config.per_processor = false)
     }
 
     /// Starts the session. It records nothing before it enables a provider.
