@@ -2,21 +2,18 @@
 //! single writes take. One JSON object a figure.
 //!
 //! `cargo run --release -p openetw --features session --example cost`
-use etw::{Keyword, Level, LevelKeyword, Session, define_provider, write_event};
+use etw::{Keyword, Level, LevelKeyword, Session, write_event};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-define_provider!(BENCH, "OpenEtw.Bench");
+#[path = "measuring/event.rs"]
+mod measuring;
+use measuring::{BENCH, TEXT, event, figure};
 
-const TEXT: &str = "a text of thirty-two characters.";
 /// Events of one burst: a session's pool of 16 MiB takes it whole, so the host does not run meanwhile.
 const BURST: u64 = 20_000;
 const ROUNDS: usize = 60;
-
-fn figure(name: &str, value: f64, unit: &str) {
-    println!("{{\"name\":\"{name}\",\"value\":{value:.3},\"unit\":\"{unit}\"}}");
-}
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
@@ -33,18 +30,6 @@ fn nanoseconds(count: u64, run: impl FnOnce()) -> f64 {
     let start = Instant::now();
     run();
     start.elapsed().as_nanos() as f64 / count as f64
-}
-
-#[inline(never)]
-fn event(n: i32, text: &str) {
-    write_event!(
-        BENCH,
-        "Event",
-        level(Informational),
-        keyword(2),
-        i32("n", &n),
-        str8("text", text)
-    );
 }
 
 /// The floor: gate, clock, an 80-byte header and two pieces copied into 16 MiB that nobody reads, one release store.

@@ -3,34 +3,18 @@
 //!
 //! `cargo run --release -p openetw --features session --example rate -- [SECONDS [OUT.etl]]`: SECONDS that each rate is held (10 for
 //! the claim).
-use etw::{Keyword, Level, Session, define_provider, write_event};
+use etw::{Keyword, Level, Session};
 use std::hint::black_box;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-define_provider!(BENCH, "OpenEtw.Bench");
+#[path = "measuring/event.rs"]
+mod measuring;
+use measuring::{BENCH, TEXT, event, figure};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-
-const TEXT: &str = "a text of thirty-two characters.";
-
-fn figure(name: &str, value: f64, unit: &str) {
-    println!("{{\"name\":\"{name}\",\"value\":{value:.3},\"unit\":\"{unit}\"}}");
-}
-
-#[inline(never)]
-fn event(n: i32, text: &str) {
-    write_event!(
-        BENCH,
-        "Event",
-        level(Informational),
-        keyword(2),
-        i32("n", &n),
-        str8("text", text)
-    );
-}
 
 /// Bytes a second to a new file, in 1 MiB writes, for as long as an offered rate is held: page cache first, then what the
 /// system lets through.

@@ -15,35 +15,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use etw::{Keyword, Level, Session, define_provider, write_event};
+use etw::{Keyword, Level, Session};
 use etw_wire::host_client::Client;
 use etw_wire::requests::{Request, Response, SessionStatus};
 use etwd::{Host, HostOptions};
 
-define_provider!(BENCH, "OpenEtw.Bench");
+#[path = "../../etw/examples/measuring/event.rs"]
+mod measuring;
+use measuring::{BENCH, TEXT, event, figure};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-const TEXT: &str = "a text of thirty-two characters.";
 /// Fits into the pool.
 const BURST: i32 = 4000;
 const PROGRAMS: usize = 500;
-
-fn figure(name: &str, value: f64, unit: &str) {
-    println!("{{\"name\":\"{name}\",\"value\":{value:.3},\"unit\":\"{unit}\"}}");
-}
-
-#[inline(never)]
-fn event(n: i32, text: &str) {
-    write_event!(
-        BENCH,
-        "Event",
-        level(Informational),
-        keyword(2),
-        i32("n", &n),
-        str8("text", text)
-    );
-}
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
