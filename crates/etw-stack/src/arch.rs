@@ -16,6 +16,30 @@ macro_rules! symbol {
     };
 }
 
+/// Declares `store_registers()` with these instructions as its body. A Rust function would change registers before it stores them.
+macro_rules! store_registers {
+    ($($instruction:literal,)*) => {
+        core::arch::global_asm!(
+            ".pushsection .text.etw_stack_store_registers, \"ax\", %progbits",
+            concat!(".hidden ", symbol!()),
+            concat!(".globl ", symbol!()),
+            concat!(".type ", symbol!(), ", %function"),
+            concat!(symbol!(), ":"),
+            ".cfi_startproc",
+            $($instruction,)*
+            ".cfi_endproc",
+            concat!(".size ", symbol!(), ", . - ", symbol!()),
+            ".popsection",
+        );
+
+        unsafe extern "C" {
+            /// Stores the values that the caller's registers have after the call returns.
+            #[link_name = symbol!()]
+            pub(crate) fn store_registers(out: *mut [u64; COUNT]);
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 #[path = "arch/x86_64.rs"]
 mod this;

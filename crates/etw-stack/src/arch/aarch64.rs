@@ -21,13 +21,7 @@ pub(crate) const LINK_REGISTER: Option<usize> = Some(30);
 /// The registers that [`store_registers`] stores: those that calls preserve (AAPCS64, 6.1.1), and the return address.
 pub(crate) const STORED: u64 = 0x7ff << 19 | 1 << SP | 1 << PC;
 
-core::arch::global_asm!(
-    ".pushsection .text.etw_stack_store_registers, \"ax\", %progbits",
-    concat!(".hidden ", symbol!()),
-    concat!(".globl ", symbol!()),
-    concat!(".type ", symbol!(), ", %function"),
-    concat!(symbol!(), ":"),
-    ".cfi_startproc",
+store_registers! {
     "stp x19, x20, [x0, #19*8]",
     "stp x21, x22, [x0, #21*8]",
     "stp x23, x24, [x0, #23*8]",
@@ -37,15 +31,6 @@ core::arch::global_asm!(
     "mov x1, sp",
     "stp x1, x30, [x0, #31*8]",
     "ret",
-    ".cfi_endproc",
-    concat!(".size ", symbol!(), ", . - ", symbol!()),
-    ".popsection",
-);
-
-unsafe extern "C" {
-    /// Stores the values that the caller's registers have after the call returns.
-    #[link_name = symbol!()]
-    pub(crate) fn store_registers(out: *mut [u64; COUNT]);
 }
 
 /// The thread pointer: the C library's descriptor of the thread lies just before it.

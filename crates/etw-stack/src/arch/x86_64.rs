@@ -22,13 +22,7 @@ pub(crate) const LINK_REGISTER: Option<usize> = None;
 pub(crate) const STORED: u64 =
     1 << 3 | 1 << FP | 1 << SP | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 15 | 1 << PC;
 
-core::arch::global_asm!(
-    ".pushsection .text.etw_stack_store_registers, \"ax\", %progbits",
-    concat!(".hidden ", symbol!()),
-    concat!(".globl ", symbol!()),
-    concat!(".type ", symbol!(), ", %function"),
-    concat!(symbol!(), ":"),
-    ".cfi_startproc",
+store_registers! {
     "mov [rdi + 3*8], rbx",
     "mov [rdi + 6*8], rbp",
     "lea rax, [rsp + 8]",
@@ -40,15 +34,6 @@ core::arch::global_asm!(
     "mov rax, [rsp]",
     "mov [rdi + 16*8], rax",
     "ret",
-    ".cfi_endproc",
-    concat!(".size ", symbol!(), ", . - ", symbol!()),
-    ".popsection",
-);
-
-unsafe extern "C" {
-    /// Stores the values that the caller's registers have after the call returns.
-    #[link_name = symbol!()]
-    pub(crate) fn store_registers(out: *mut [u64; COUNT]);
 }
 
 /// The thread pointer: the C library's descriptor of the thread, which begins with its own address (ELF TLS, 3.4.2).
