@@ -78,6 +78,34 @@ impl LogfileHeader {
     /// `EventsLost`
     pub const EVENTS_LOST: Field<u32> = Field::at(0x30);
 
+    /// A header that states nothing of its session.
+    pub(crate) fn unknown() -> LogfileHeader {
+        LogfileHeader {
+            buffer_size: 0,
+            version: [0, 0, 1, 5],
+            provider_version: 0,
+            number_of_processors: 1,
+            end_time: FileTime(0),
+            timer_resolution: 0,
+            maximum_file_size: 0,
+            log_file_mode: LogFileMode::NONE,
+            buffers_written: 0,
+            start_buffers: 1,
+            pointer_size: 8,
+            events_lost: 0,
+            cpu_speed_mhz: 0,
+            timer_sources: [0; 2],
+            time_zone: [0; LogfileHeader::TIME_ZONE_SIZE],
+            boot_time: FileTime(0),
+            perf_freq: 0,
+            start_time: FileTime(0),
+            clock_type: ClockType::QPC,
+            buffers_lost: 0,
+            logger_name: String::new(),
+            log_file_name: String::new(),
+        }
+    }
+
     /// The build of the system, which decides between packs of schemas; `None` if the header states none.
     pub fn windows_build(&self) -> Option<u32> {
         (self.provider_version != 0).then_some(self.provider_version)

@@ -434,7 +434,7 @@ fn new_header(files: &[TraceFile], base: usize, compressed: bool) -> FileHeader 
     let headers = || files.iter().filter_map(TraceFile::header);
     let mut logfile = match base.and_then(TraceFile::header) {
         Some(header) => header.clone(),
-        None => unknown_header(),
+        None => LogfileHeader::unknown(),
     };
     // No limit holds for the new file, so the unit of the old one's is not needed either.
     logfile.log_file_mode = LogFileMode::SEQUENTIAL | LogFileMode::RELOG;
@@ -477,32 +477,4 @@ fn buffer_size(header: &FileHeader, files: &[TraceFile]) -> u32 {
     let first = first.map_or(0, |buffer| (BufferHeader::SIZE + buffer.len()) as u32);
     let size = largest.max().unwrap_or(0x10000).max(first).min(LARGEST_BUFFER);
     size.next_multiple_of(0x400)
-}
-
-/// The header for inputs whose own header cannot be read.
-fn unknown_header() -> LogfileHeader {
-    LogfileHeader {
-        buffer_size: 0,
-        version: [0, 0, 1, 5],
-        provider_version: 0,
-        number_of_processors: 1,
-        end_time: FileTime(0),
-        timer_resolution: 0,
-        maximum_file_size: 0,
-        log_file_mode: LogFileMode::NONE,
-        buffers_written: 0,
-        start_buffers: 1,
-        pointer_size: 8,
-        events_lost: 0,
-        cpu_speed_mhz: 0,
-        timer_sources: [0; 2],
-        time_zone: [0; LogfileHeader::TIME_ZONE_SIZE],
-        boot_time: FileTime(0),
-        perf_freq: 0,
-        start_time: FileTime(0),
-        clock_type: ClockType::QPC,
-        buffers_lost: 0,
-        logger_name: String::new(),
-        log_file_name: String::new(),
-    }
 }

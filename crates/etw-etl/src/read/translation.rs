@@ -121,26 +121,16 @@ impl Translation {
         let logfile = LogfileHeader {
             buffer_size: BUFFER_SIZE,
             version: [10, 0, 1, 5],
-            provider_version: 0,
-            number_of_processors: 1,
             end_time: FileTime(self.last.max(start).max(1)),
             timer_resolution: 156_250,
-            maximum_file_size: 0,
             log_file_mode: LogFileMode::SEQUENTIAL,
             buffers_written: self.buffers,
-            start_buffers: 1,
-            pointer_size: 8,
-            events_lost: 0,
-            cpu_speed_mhz: 0,
-            timer_sources: [0; 2],
-            time_zone: [0; LogfileHeader::TIME_ZONE_SIZE],
-            boot_time: FileTime(0),
             perf_freq: 10_000_000,
             start_time: FileTime(start),
             clock_type: ClockType::SYSTEM,
-            buffers_lost: 0,
             logger_name: session.into(),
             log_file_name: path.to_string_lossy().into_owned(),
+            ..LogfileHeader::unknown()
         };
         FileHeader { logfile, start_raw: start, starter: Starter::default() }
     }
