@@ -1,6 +1,7 @@
 //! The resource script that puts a message table and a WEVT_TEMPLATE resource into a program.
 
 use crate::Manifest;
+use etw_decode::wevt::Language;
 
 /// The script for files of these names: `Msg` tables in the order of the manifest's cultures.
 pub fn write(manifest: &Manifest, tables: &[String], template: &str) -> String {
@@ -13,37 +14,8 @@ pub fn write(manifest: &Manifest, tables: &[String], template: &str) -> String {
     out
 }
 
-/// Primary and sub language of a culture's name. Cultures that are not listed are neutral.
-///
-/// Source: the identifiers that Microsoft documents (MS-LCID).
+/// Primary and sub language of a culture's name. A culture is neutral if it is none of the languages that Windows' own texts come in.
 fn language(culture: &str) -> (u16, u16) {
-    const LANGUAGES: [(&str, u16); 24] = [
-        ("ar-SA", 0x0401),
-        ("cs-CZ", 0x0405),
-        ("da-DK", 0x0406),
-        ("de-DE", 0x0407),
-        ("el-GR", 0x0408),
-        ("en-GB", 0x0809),
-        ("en-US", 0x0409),
-        ("es-ES", 0x0c0a),
-        ("fi-FI", 0x040b),
-        ("fr-FR", 0x040c),
-        ("he-IL", 0x040d),
-        ("hu-HU", 0x040e),
-        ("it-IT", 0x0410),
-        ("ja-JP", 0x0411),
-        ("ko-KR", 0x0412),
-        ("nb-NO", 0x0414),
-        ("nl-NL", 0x0413),
-        ("pl-PL", 0x0415),
-        ("pt-BR", 0x0416),
-        ("ru-RU", 0x0419),
-        ("sv-SE", 0x041d),
-        ("tr-TR", 0x041f),
-        ("zh-CN", 0x0804),
-        ("zh-TW", 0x0404),
-    ];
-    let known = LANGUAGES.iter().find(|(name, _)| name.eq_ignore_ascii_case(culture));
-    let id = known.map_or(0, |(_, id)| *id);
+    let id = culture.parse::<Language>().ok().and_then(|language| language.id()).unwrap_or(0);
     (id & 0x3ff, id >> 10)
 }

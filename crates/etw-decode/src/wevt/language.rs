@@ -63,6 +63,11 @@ const PRIMARY: u16 = 0x3ff;
 const ENGLISH: u16 = 9;
 
 impl Language {
+    /// Windows' number of the language (`LANGID`), if it is a language of Windows' own texts.
+    pub fn id(&self) -> Option<u16> {
+        self.id
+    }
+
     /// The language's name.
     pub fn tag(&self) -> &str {
         &self.tag

@@ -225,13 +225,13 @@ impl<'b> Reader<'b> {
     ) -> Result<(), WevtError> {
         let Block { kind, at, count } = block;
         match kind {
-            b"PRVA" => self.provider_attributes(at, count, provider),
-            b"CHAN" => self.channels(at, count, known, provider),
-            b"LEVL" | b"OPCO" => self.named(at, count, 12, 8, known),
-            b"TASK" => self.named(at, count, 28, 24, known),
-            b"KEYW" => self.keywords(at, count, known, provider),
-            b"MAPS" => self.maps(at, count, known),
-            b"EVTA" => self.event_attributes(at, count, known),
+            b"PRVA" => self.rows(block, 8, |reader, at| reader.provider_attribute(at, provider)),
+            b"CHAN" => self.rows(block, 16, |reader, at| reader.channel(at, known, provider)),
+            b"LEVL" | b"OPCO" => self.rows(block, 12, |reader, at| reader.named(at, 8, known)),
+            b"TASK" => self.rows(block, 28, |reader, at| reader.named(at, 24, known)),
+            b"KEYW" => self.rows(block, 16, |reader, at| reader.keyword(at, known, provider)),
+            b"MAPS" => self.rows(block, 4, |reader, at| reader.map_at(at, known)),
+            b"EVTA" => self.rows(block, 8, |reader, at| reader.event_attribute(at, known)),
             b"TTBL" => self.templates(at, count, known),
             _ => {
                 for number in 0..count {
@@ -243,95 +243,81 @@ impl<'b> Reader<'b> {
         }
     }
 
-    fn provider_attributes(
+    /// Reads each row of a block of rows of `size` bytes; `read` gets its offset.
+    fn rows(
         &mut self,
-        block: usize,
-        count: usize,
-        provider: &mut ManifestProvider,
+        block: Block<'b>,
+        size: usize,
+        mut read: impl FnMut(&mut Self, usize) -> Result<(), WevtError>,
     ) -> Result<(), WevtError> {
-        for number in 0..count {
+        for number in 0..block.count {
             self.charge(1)?;
-            let at = block + 12 + number * 8;
-            let value = self.u32(at + 4)? as usize;
-            match self.u32(at)? {
-                PROVIDER_NAME => {
-                    provider.name = self.text_z(value)?;
-                    self.name.clone_from(&provider.name);
-                }
-                CONTROL_GUID => {
-                    let guid = Guid::read(self.blob, value).ok_or(bad(value, "a GUID"))?;
-                    provider.control_guid = Some(guid);
-                }
-                _ => {}
-            }
+            read(self, block.at + 12 + number * size)?;
         }
         Ok(())
     }
 
-    fn channels(
+    fn provider_attribute(
         &mut self,
-        block: usize,
-        count: usize,
+        at: usize,
+        provider: &mut ManifestProvider,
+    ) -> Result<(), WevtError> {
+        let value = self.u32(at + 4)? as usize;
+        match self.u32(at)? {
+            PROVIDER_NAME => {
+                provider.name = self.text_z(value)?;
+                self.name.clone_from(&provider.name);
+            }
+            CONTROL_GUID => {
+                let guid = Guid::read(self.blob, value).ok_or(bad(value, "a GUID"))?;
+                provider.control_guid = Some(guid);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn channel(
+        &mut self,
+        at: usize,
         known: &mut Known,
         provider: &mut ManifestProvider,
     ) -> Result<(), WevtError> {
-        for number in 0..count {
-            self.charge(1)?;
-            let at = block + 12 + number * 16;
-            let (name, value) = (self.u32(at + 4)?, self.u32(at + 8)?);
-            let (Some(name), Ok(value)) = (self.name(name)?, u8::try_from(value)) else { continue };
+        let (name, value) = (self.u32(at + 4)?, self.u32(at + 8)?);
+        if let (Some(name), Ok(value)) = (self.name(name)?, u8::try_from(value)) {
             known.channels.insert(value, name.clone());
             provider.channels.push(ManifestChannel { value, name });
         }
         Ok(())
     }
 
-    /// Levels, opcodes and tasks: a number, a message, and a name at `name_offset`.
-    fn named(
-        &mut self,
-        block: usize,
-        count: usize,
-        size: usize,
-        name_offset: usize,
-        known: &mut Known,
-    ) -> Result<(), WevtError> {
-        for number in 0..count {
-            self.charge(1)?;
-            let at = block + 12 + number * size;
-            let (message, name) = (self.u32(at + 4)?, self.u32(at + name_offset)?);
-            known.names.extend(self.shown(message, name)?.map(|name| (at, name)));
-        }
+    /// A level, opcode or task: a number, a message, and a name at `name_offset`.
+    fn named(&mut self, at: usize, name_offset: usize, known: &mut Known) -> Result<(), WevtError> {
+        let (message, name) = (self.u32(at + 4)?, self.u32(at + name_offset)?);
+        known.names.extend(self.shown(message, name)?.map(|name| (at, name)));
         Ok(())
     }
 
-    fn keywords(
+    fn keyword(
         &mut self,
-        block: usize,
-        count: usize,
+        at: usize,
         known: &mut Known,
         provider: &mut ManifestProvider,
     ) -> Result<(), WevtError> {
-        for number in 0..count {
-            self.charge(1)?;
-            let at = block + 12 + number * 16;
-            let mask = le::u64(self.blob, at).ok_or(bad(at, "a mask"))?;
-            let (message, name) = (self.u32(at + 8)?, self.u32(at + 12)?);
-            if let Some(name) = self.shown(message, name)? {
-                provider.keywords.push((mask, name.clone()));
-                known.names.insert(at, name);
-            }
+        let mask = le::u64(self.blob, at).ok_or(bad(at, "a mask"))?;
+        let (message, name) = (self.u32(at + 8)?, self.u32(at + 12)?);
+        if let Some(name) = self.shown(message, name)? {
+            provider.keywords.push((mask, name.clone()));
+            known.names.insert(at, name);
         }
         Ok(())
     }
 
-    fn maps(&mut self, block: usize, count: usize, known: &mut Known) -> Result<(), WevtError> {
-        for number in 0..count {
-            self.charge(1)?;
-            let at = self.u32(block + 12 + number * 4)? as usize;
-            let read = self.map(at, known);
-            self.tolerate(&format!("the map at offset {at:#x} is left out"), read)?;
-        }
-        Ok(())
+    /// The map whose offset is at `at`.
+    fn map_at(&mut self, at: usize, known: &mut Known) -> Result<(), WevtError> {
+        let at = self.u32(at)? as usize;
+        let read = self.map(at, known);
+        self.tolerate(&format!("the map at offset {at:#x} is left out"), read)
     }
 
     fn map(&mut self, at: usize, known: &mut Known) -> Result<(), WevtError> {
@@ -365,20 +351,11 @@ impl<'b> Reader<'b> {
         Ok(())
     }
 
-    fn event_attributes(
-        &mut self,
-        block: usize,
-        count: usize,
-        known: &mut Known,
-    ) -> Result<(), WevtError> {
-        for number in 0..count {
-            self.charge(1)?;
-            let at = block + 12 + number * 8;
-            if self.u8(at)? == EVENT_NAME {
-                let (version, id) = (self.u8(at + 1)?, self.u16(at + 2)?);
-                let text = self.u32(at + 4)? as usize;
-                known.events.insert((id, version), self.text_z(text)?);
-            }
+    fn event_attribute(&mut self, at: usize, known: &mut Known) -> Result<(), WevtError> {
+        if self.u8(at)? == EVENT_NAME {
+            let (version, id) = (self.u8(at + 1)?, self.u16(at + 2)?);
+            let text = self.u32(at + 4)? as usize;
+            known.events.insert((id, version), self.text_z(text)?);
         }
         Ok(())
     }
