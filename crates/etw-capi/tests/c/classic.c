@@ -13,20 +13,13 @@
 #include <string.h>
 #include <time.h>
 
+#include "check.h"
+
 DEFINE_GUID(ControlGuid, 0xc1a551c0, 0x1111, 0x2222, 1, 2, 3, 4, 5, 6, 7, 8);
 DEFINE_GUID(OtherGuid, 0xc1a551c1, 0x1111, 0x2222, 1, 2, 3, 4, 5, 6, 7, 8);
 DEFINE_GUID(OrderGuid, 0xc1a551c2, 0x1111, 0x2222, 1, 2, 3, 4, 5, 6, 7, 8);
 DEFINE_GUID(ShopGuid, 0xc1a551c3, 0x1111, 0x2222, 1, 2, 3, 4, 5, 6, 7, 8);
 DEFINE_GUID(MessageGuid, 0xc1a551c4, 0x1111, 0x2222, 1, 2, 3, 4, 5, 6, 7, 8);
-
-#define CHECK(call, wanted)                                                            \
-    do {                                                                               \
-        unsigned long long found = (unsigned long long)(call);                         \
-        if (found != (unsigned long long)(wanted)) {                                   \
-            fprintf(stderr, "line %d: %s: %llu\n", __LINE__, #call, found);            \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
 
 /* The last call of the callback, and the number of calls. */
 typedef struct {

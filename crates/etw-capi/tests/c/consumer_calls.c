@@ -12,14 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHECK(call, wanted)                                                            \
-    do {                                                                               \
-        unsigned long long found = (unsigned long long)(call);                         \
-        if (found != (unsigned long long)(wanted)) {                                   \
-            fprintf(stderr, "line %d: %s: %llu\n", __LINE__, #call, found);            \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
+#include "check.h"
 
 DEFINE_GUID(Provider, 0x12345678, 0x9abc, 0xdef0, 1, 2, 3, 4, 5, 6, 7, 8);
 DEFINE_GUID(Nobody, 0x12345678, 0x9abc, 0xdef0, 1, 2, 3, 4, 5, 6, 7, 9);

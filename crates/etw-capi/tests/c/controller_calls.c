@@ -5,17 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
+
 DEFINE_GUID(ProviderGuid, 0x5b4b4b4b, 0x1111, 0x2222, 1, 2, 3, 4, 5, 6, 7, 9);
 DEFINE_GUID(SessionGuid, 0x5b4b4b4c, 0x1111, 0x2222, 1, 2, 3, 4, 5, 6, 7, 9);
-
-#define CHECK(call, wanted)                                                            \
-    do {                                                                               \
-        unsigned long found = (unsigned long)(call);                                   \
-        if (found != (unsigned long)(wanted)) {                                        \
-            fprintf(stderr, "line %d: %s: %lu\n", __LINE__, #call, found);             \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
 
 typedef struct {
     EVENT_TRACE_PROPERTIES p;

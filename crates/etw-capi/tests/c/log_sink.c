@@ -7,15 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const GUID provider = {0xdad29f36, 0x0a48, 0x4def, {0x9d, 0x50, 0x8e, 0xf9, 0x03, 0x6b, 0x92, 0xb4}};
+#include "check.h"
 
-#define CHECK(condition)                                                    \
-    do {                                                                    \
-        if (!(condition)) {                                                 \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition);         \
-            exit(1);                                                        \
-        }                                                                   \
-    } while (0)
+static const GUID provider = {0xdad29f36, 0x0a48, 0x4def, {0x9d, 0x50, 0x8e, 0xf9, 0x03, 0x6b, 0x92, 0xb4}};
 
 static void log_v(LOG_LEVEL level, LOG_CONTEXT_HANDLE context, const char *file, const char *func,
                   const char *format, ...)
@@ -57,11 +51,11 @@ int main(void)
     ETW_SESSION session;
     ULONGLONG lost;
     pthread_t threads[8];
-    CHECK(sizeof(LOG_SINK_IF) == 24 && sizeof(LOG_CONTEXT_PROPERTY_VALUE_PAIR) == 24);
-    CHECK(sizeof(LOG_CONTEXT_PROPERTY_TYPE_IF) == 32 && offsetof(LOG_CONTEXT, property_value_pairs_ptr) == 16);
-    CHECK(offsetof(LOG_CONTEXT, property_value_pair_count) == 24 && sizeof(LOG_LEVEL) == 4);
-    CHECK(etw_session_start("log", getenv("LOG_SINK_OUT"), &session) == 0);
-    CHECK(etw_session_enable(session, &provider, 5, 0, 0) == 0);
+    CHECK_TRUE(sizeof(LOG_SINK_IF) == 24 && sizeof(LOG_CONTEXT_PROPERTY_VALUE_PAIR) == 24);
+    CHECK_TRUE(sizeof(LOG_CONTEXT_PROPERTY_TYPE_IF) == 32 && offsetof(LOG_CONTEXT, property_value_pairs_ptr) == 16);
+    CHECK_TRUE(offsetof(LOG_CONTEXT, property_value_pair_count) == 24 && sizeof(LOG_LEVEL) == 4);
+    CHECK_TRUE(etw_session_start("log", getenv("LOG_SINK_OUT"), &session) == 0);
+    CHECK_TRUE(etw_session_enable(session, &provider, 5, 0, 0) == 0);
 
     /* As in c-logging, a log before init writes nothing. */
     log_v(LOG_LEVEL_CRITICAL, NULL, "a.c", "f", "before init");
@@ -71,8 +65,8 @@ int main(void)
         pthread_create(&threads[i], NULL, racing, NULL);
     for (int i = 0; i < 8; i++)
         pthread_join(threads[i], NULL);
-    CHECK(log_sink_etw.init() != 0); /* The sink is registered. */
-    CHECK(etw_log_sink_set_provider(&provider, "other") == ERROR_INVALID_PARAMETER);
+    CHECK_TRUE(log_sink_etw.init() != 0); /* The sink is registered. */
+    CHECK_TRUE(etw_log_sink_set_provider(&provider, "other") == ERROR_INVALID_PARAMETER);
 
     for (int level = -1; level < 6; level++)
         log_v((LOG_LEVEL)level, NULL, "a.c", "f", "%s %d %.1f", "text", 42, 0.5);
@@ -138,7 +132,7 @@ int main(void)
     log_sink_etw.deinit();
     log_v(LOG_LEVEL_CRITICAL, NULL, "a.c", "f", "after deinit");
     log_sink_etw.deinit(); /* Prints that the sink is not registered. */
-    CHECK(log_sink_etw.init() == 0);
-    CHECK(etw_session_stop(session, &lost) == 0 && lost == 0);
+    CHECK_TRUE(log_sink_etw.init() == 0);
+    CHECK_TRUE(etw_session_stop(session, &lost) == 0 && lost == 0);
     return 0;
 }

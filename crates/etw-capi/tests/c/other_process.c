@@ -12,16 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-DEFINE_GUID(ProviderGuid, 0x5b4b4b4b, 0x1111, 0x2222, 1, 2, 3, 4, 5, 6, 7, 8);
+#include "check.h"
 
-#define CHECK(call, wanted)                                                            \
-    do {                                                                               \
-        unsigned long found = (unsigned long)(call);                                   \
-        if (found != (unsigned long)(wanted)) {                                        \
-            fprintf(stderr, "line %d: %s: %lu\n", __LINE__, #call, found);             \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
+DEFINE_GUID(ProviderGuid, 0x5b4b4b4b, 0x1111, 0x2222, 1, 2, 3, 4, 5, 6, 7, 8);
 
 static void pause_ms(long ms)
 {

@@ -5,16 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const GUID provider = {0xc4636a1e, 0x7986, 0x4646, {0xbf, 0x10, 0x7b, 0xc3, 0xb4, 0xa7, 0x6e, 0x8e}};
+#include "check.h"
 
-#define CHECK(call, wanted)                                                            \
-    do {                                                                               \
-        unsigned long found = (unsigned long)(call);                                   \
-        if (found != (unsigned long)(wanted)) {                                        \
-            fprintf(stderr, "line %d: %s: %lx\n", __LINE__, #call, found);             \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
+static const GUID provider = {0xc4636a1e, 0x7986, 0x4646, {0xbf, 0x10, 0x7b, 0xc3, 0xb4, 0xa7, 0x6e, 0x8e}};
 
 #define STREAM(extension, address, channel, description, length, data)                            \
     StorPortEtwLogByteStream(extension, address, channel, 7, description,                         \

@@ -6,17 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
+
 DEFINE_GUID(ThreadClass, 0x3d6fa8d1, 0xfe05, 0x11d0, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c);
 DEFINE_GUID(RegistryClass, 0xae53722e, 0xc863, 0x11d2, 0x86, 0x59, 0x00, 0xc0, 0x4f, 0xa3, 0x21, 0xa1);
-
-#define CHECK(call, wanted)                                                            \
-    do {                                                                               \
-        unsigned long found = (unsigned long)(call);                                   \
-        if (found != (unsigned long)(wanted)) {                                        \
-            fprintf(stderr, "line %d: %s: %lu\n", __LINE__, #call, found);             \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
 
 typedef struct {
     EVENT_TRACE_PROPERTIES p;

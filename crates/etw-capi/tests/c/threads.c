@@ -8,14 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHECK(call, wanted)                                                            \
-    do {                                                                               \
-        unsigned long found = (unsigned long)(call);                                   \
-        if (found != (unsigned long)(wanted)) {                                        \
-            fprintf(stderr, "line %d: %s: %lu\n", __LINE__, #call, found);             \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
+#include "check.h"
 
 enum { THREADS = 4, ROUNDS = 300 };
 

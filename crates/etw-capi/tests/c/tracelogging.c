@@ -6,20 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "check.h"
+
 TRACELOGGING_DECLARE_PROVIDER(Shop);
 TRACELOGGING_DEFINE_PROVIDER(Shop, "Test.Shop",
                              (0x11223344, 0x5566, 0x7788, 1, 2, 3, 4, 5, 6, 7, 8));
 TRACELOGGING_DEFINE_PROVIDER(Grouped, "Test.Grouped",
                              (0x11223345, 0x5566, 0x7788, 1, 2, 3, 4, 5, 6, 7, 8),
                              TraceLoggingOptionGroup(0xf73b8292, 0xf610, 0x4fa7, 0xba, 0x62, 0x70, 0x83, 0x53, 0xd1, 0x62, 0xc4));
-
-#define CHECK(condition)                                            \
-    do {                                                            \
-        if (!(condition)) {                                         \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
-            exit(1);                                                \
-        }                                                           \
-    } while (0)
 
 static int evaluated;
 
@@ -66,20 +60,20 @@ int main(void)
     ip4.sin_port = htons(80);
     ip4.sin_addr.s_addr = htonl(0x7f000001);
 
-    CHECK(TraceLoggingRegister(Shop) == 0);
-    CHECK(TraceLoggingRegister(Grouped) == 0);
+    CHECK_TRUE(TraceLoggingRegister(Shop) == 0);
+    CHECK_TRUE(TraceLoggingRegister(Grouped) == 0);
     TraceLoggingWrite(Shop, "Off", TraceLoggingInt32(evaluate(1), "n"));
-    CHECK(evaluated == 0 && !TraceLoggingProviderEnabled(Shop, 0, 0));
-    CHECK(etw_session_start("tracelogging", getenv("TRACELOGGING_OUT"), &session) == 0);
-    CHECK(etw_session_enable(session, &TraceLoggingProviderId(Shop), 4, 0x3, 0) == 0);
-    CHECK(etw_session_enable(session, &grouped, 5, 0, 0) == 0);
-    CHECK(TraceLoggingProviderEnabled(Shop, 4, 1) && !TraceLoggingProviderEnabled(Shop, 5, 1));
-    CHECK(TraceLoggingProviderEnabled(Shop, 4, 0) && !TraceLoggingProviderEnabled(Shop, 4, 4));
+    CHECK_TRUE(evaluated == 0 && !TraceLoggingProviderEnabled(Shop, 0, 0));
+    CHECK_TRUE(etw_session_start("tracelogging", getenv("TRACELOGGING_OUT"), &session) == 0);
+    CHECK_TRUE(etw_session_enable(session, &TraceLoggingProviderId(Shop), 4, 0x3, 0) == 0);
+    CHECK_TRUE(etw_session_enable(session, &grouped, 5, 0, 0) == 0);
+    CHECK_TRUE(TraceLoggingProviderEnabled(Shop, 4, 1) && !TraceLoggingProviderEnabled(Shop, 5, 1));
+    CHECK_TRUE(TraceLoggingProviderEnabled(Shop, 4, 0) && !TraceLoggingProviderEnabled(Shop, 4, 4));
 
     TraceLoggingWrite(Shop, "Nothing", TraceLoggingLevel(4));
     TraceLoggingWrite(Shop, "TooVerbose", TraceLoggingInt32(evaluate(1)));
     TraceLoggingWrite(Shop, "OtherKeyword", TraceLoggingLevel(1), TraceLoggingKeyword(4), TraceLoggingInt32(evaluate(1)));
-    CHECK(evaluated == 0);
+    CHECK_TRUE(evaluated == 0);
     TraceLoggingWrite(Shop, "Options", TraceLoggingLevel(1), TraceLoggingKeyword(1), TraceLoggingLevel(2),
                       TraceLoggingKeyword(0x10), TraceLoggingOpcode(3), TraceLoggingDescription("said nowhere"),
                       TraceLoggingEventTag(0x1234), TraceLoggingCustomAttribute("k", "v"));
@@ -91,7 +85,7 @@ int main(void)
                       TraceLoggingFloat64(2.5, "f64"), TraceLoggingBool(1, "b32"), TraceLoggingBoolean(1, "b8"),
                       TraceLoggingHexUInt8(0xab, "h8"), TraceLoggingHexInt16(0x1234, "h16"),
                       TraceLoggingHexUInt32(0xdeadbeef, "h32"), TraceLoggingHexInt64(1, "h64"), TraceLoggingInt32(x));
-    CHECK(evaluated == 1);
+    CHECK_TRUE(evaluated == 1);
     TraceLoggingWrite(Shop, "Others", TraceLoggingLevel(4), TraceLoggingChar('c', "c8"),
                       TraceLoggingChar16(u'\u00fc', "c16"), TraceLoggingGuid(activity, "guid"),
                       TraceLoggingPointer(&x == NULL ? &x : NULL, "p"), TraceLoggingCodePointer(NULL, "code"),
@@ -139,11 +133,11 @@ int main(void)
                       TraceLoggingBinaryBufferEx(&ansi, struct counted, TlgOutIPV4, "bx"),
                       TraceLoggingPackedMetadata(TlgInUINT8, "p"), TraceLoggingPackedDataEx(data, 1, 0),
                       TraceLoggingPackedField(u"f", 4, TlgInUNICODESTRING, "pf"));
-    CHECK(evaluated == 3);
+    CHECK_TRUE(evaluated == 3);
     {
         TRACELOGGING_DEFINE_PROVIDER_STORAGE(local, "Test.Shop", (0x11223344, 0x5566, 0x7788, 1, 2, 3, 4, 5, 6, 7, 8));
         const TraceLoggingHProvider provider = &local;
-        CHECK(TraceLoggingRegister(provider) == 0);
+        CHECK_TRUE(TraceLoggingRegister(provider) == 0);
         TraceLoggingWrite(provider, "Storage", TraceLoggingLevel(4));
         TraceLoggingUnregister(provider);
     }
@@ -154,7 +148,7 @@ int main(void)
                       TraceLoggingValue(true, "b"), TraceLoggingValue("text", "s"), TraceLoggingValue(u"wide", "w"),
                       TraceLoggingValue(activity, "g"), TraceLoggingValue(1ull, "u"));
 #endif
-    CHECK(etw_session_stop(session, NULL) == 0);
+    CHECK_TRUE(etw_session_stop(session, NULL) == 0);
     TraceLoggingUnregister(Shop);
     TraceLoggingUnregister(Grouped);
     TraceLoggingWrite(Shop, "Unregistered", TraceLoggingLevel(0));

@@ -6,16 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-DEFINE_GUID(Provider, 0x12345678, 0x9abc, 0xdef0, 1, 2, 3, 4, 5, 6, 7, 8);
+#include "check.h"
 
-#define CHECK(call, wanted)                                                            \
-    do {                                                                               \
-        unsigned long found = (unsigned long)(call);                                   \
-        if (found != (unsigned long)(wanted)) {                                        \
-            fprintf(stderr, "line %d: %s: %lu\n", __LINE__, #call, found);             \
-            exit(1);                                                                   \
-        }                                                                              \
-    } while (0)
+DEFINE_GUID(Provider, 0x12345678, 0x9abc, 0xdef0, 1, 2, 3, 4, 5, 6, 7, 8);
 
 static int enabled_calls;
 
