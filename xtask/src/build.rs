@@ -4,7 +4,7 @@ use crate::{Result, cargo, root};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What a build is made for, and how.
+/// The target of a build, and its options.
 #[derive(Clone, Debug)]
 pub struct Build {
     /// Cargo's profile.

@@ -39,9 +39,9 @@ const TARGETS: [&str; 4] = [
 
 /// One making of everything.
 pub struct Release {
-    /// What is published.
+    /// The files that are published.
     pub out: PathBuf,
-    /// What is needed on the way.
+    /// Intermediate files.
     pub work: PathBuf,
     /// The commit's time, in seconds since 1970: of all files in packages.
     pub time: u64,

@@ -1,7 +1,8 @@
 //! `cargo xtask lint`: the house rules that the compiler and clippy do not check.
 //!
 //! * every source file opens with a `//!` line, and none is named `mod.rs`;
-//! * prose uses the words of `docs/GLOSSARY.md` and not those that it replaces;
+//! * the name of a test has at least three words, so that it can state a claim;
+//! * prose uses the words of `docs/GLOSSARY.md` and not those that it replaces, and comments begin with their subject;
 //! * relative links in Markdown lead to a file and, behind `#`, to a heading;
 //! * names and paths in `ARCHITECTURE.md` exist, and each source folder is named there;
 //! * no file has more than 900 lines, no function more than 100 or more than six parameters;
@@ -14,6 +15,7 @@ mod features;
 mod links;
 mod prose;
 mod sizes;
+mod test_names;
 mod tokens;
 
 use crate::{Result, root};
@@ -42,6 +44,7 @@ pub fn run() -> Result<()> {
     faults.extend(links::faults(&documents));
     faults.extend(architecture::faults(&documents));
     faults.extend(sizes::faults(&documents));
+    faults.extend(test_names::faults(&documents));
     faults.extend(circles::faults(&documents));
     faults.extend(features::faults(&documents));
     for fault in &faults {

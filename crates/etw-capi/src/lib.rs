@@ -1,7 +1,7 @@
 //! `libetw`: ETW's calls for C and C++ programs, to be linked instead of `advapi32` and `ntdll`.
 //!
-//! What a C caller promises of each pointer stands in the headers (`include/`), as Microsoft documents it: pointers lead to what
-//! their types say or are NULL where that is allowed, and to memory that lives for the call. More cannot be checked here.
+//! The headers (`include/`) state the promises of a C caller, as Microsoft documents them: a pointer leads to memory of its type that
+//! lives for the call, or is NULL where that is allowed. The library cannot check more.
 //!
 //! | header | calls | what is not supported |
 //! |---|---|---|

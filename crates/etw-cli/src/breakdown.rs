@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn bars() {
+    fn bars_are_drawn_in_eighths_of_a_cell() {
         assert_eq!(bar(8, 8, 2), "██");
         assert_eq!(bar(1, 16, 1), "▏");
         assert_eq!(bar(12, 16, 2), "█▌");

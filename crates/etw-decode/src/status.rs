@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn statuses_are_shown_with_their_names() {
         for (kind, code, text) in [
             (StatusKind::NtStatus, 0xc000_0022, "0xc0000022(STATUS_ACCESS_DENIED)"),
             (StatusKind::NtStatus, 0, "0x00000000(STATUS_SUCCESS)"),

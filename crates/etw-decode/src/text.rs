@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings() {
+    fn invalid_utf_8_is_read_in_the_code_page() {
         let page = CodePage::default();
         assert_eq!(Text::Ansi(b"gr\xc3\xbcn").to_str(page), "grün");
         assert_eq!(Text::Ansi(b"gr\xfcn").to_str(page), "grün");

@@ -72,7 +72,7 @@ pub enum Value<'a> {
     Status {
         /// The code.
         value: i64,
-        /// Of what.
+        /// The kind of status, which decides its name.
         kind: StatusKind,
     },
     /// A custom-serialised field (TraceLoggingCustom).

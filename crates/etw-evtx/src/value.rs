@@ -124,7 +124,7 @@ pub enum Scalar<'a> {
     Unsigned(u64),
     /// Unsigned, shown in hex.
     Hex(u64),
-    /// Of either size.
+    /// A floating-point number of four or eight bytes.
     Float(f64),
     /// Four bytes, or one.
     Bool(bool),

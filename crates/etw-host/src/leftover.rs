@@ -47,8 +47,8 @@ pub struct Leftover {
     pub damaged: u64,
     /// The program still runs: it may write more.
     pub is_running: bool,
-    /// Of a compressed file, whose buffers have their own lengths: the end of its last whole buffer. There the first of `buffers`
-    /// belongs, and the others behind it.
+    /// The end of the last whole buffer of a compressed file, whose buffers have their own lengths. The first of `buffers` belongs
+    /// there, and the others behind it.
     pub tail: Option<u64>,
 }
 

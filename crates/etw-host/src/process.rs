@@ -66,7 +66,7 @@ fn start_time(stat: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn start_time() {
+    fn a_name_with_parentheses_does_not_move_the_start_time() {
         let stat = "7 (a) b) c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
         assert_eq!(super::start_time(stat), Some(4711));
         assert_eq!(super::start_time("7 (a"), None);

@@ -433,7 +433,7 @@ mod tests {
     /// OV-12, P4: a classic event has its class from the record and its provider from the registration. Records that no writer
     /// of ours can have written are rejected.
     #[test]
-    fn classic_records() {
+    fn classic_records_have_the_provider_of_their_registration() {
         let class =
             EventClass { guid: Guid::from_u128(2), kind: 3, level: 4, ..EventClass::default() };
         let header = Classic { header: ClassicHeader::Trace(class), is_32_bit: false };

@@ -77,7 +77,7 @@ const fn start(level: u32) -> Start {
 struct Known {
     start: &'static Start,
     site: &'static Site,
-    /// Of its metadata, after the start: names, which have no NUL, and types as [`push_value`] tells them.
+    /// Metadata behind the start: names, which have no NUL, and the types that [`push_value`] writes.
     fields: Vec<(&'static [u8], u16)>,
 }
 

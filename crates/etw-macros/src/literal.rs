@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strings() {
+    fn literals_of_strings_have_rusts_values() {
         for (text, value) in [
             (r#""""#, Some("")),
             (r#""a\n\r\t\0\\\'\"b""#, Some("a\n\r\t\0\\'\"b")),
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn integers() {
+    fn literals_of_integers_have_rusts_values() {
         for (text, value) in [
             ("0", Some(0)),
             ("1_000u32", Some(1000)),

@@ -21,9 +21,9 @@ use crate::template;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Version {
-    /// Of `mc` up to SDK 15063: without the provider's name and without attributes of events.
+    /// The layout of `mc` up to SDK 15063: without the provider's name and without attributes of events.
     V3,
-    /// Of `mc` from SDK 18362 on.
+    /// The layout of `mc` from SDK 18362 on.
     #[default]
     V5,
 }

@@ -52,7 +52,7 @@ pub(crate) struct Buffer<B> {
     pub sequence: i64,
     /// Bytes, with the header.
     pub filled: usize,
-    /// Of which the marks know.
+    /// Bytes up to the last mark, with the header.
     pub sealed: usize,
     /// Bytes that live readers have received in slices.
     pub sliced: usize,
@@ -63,7 +63,7 @@ pub(crate) struct Buffer<B> {
     pub trimmed: usize,
     /// Events in it, without those that were trimmed.
     pub events: u64,
-    /// Of which are reports on the session itself.
+    /// Events among them that report on the session itself.
     pub reports: u64,
     pub first_time: i64,
     pub last_time: i64,

@@ -100,12 +100,12 @@ impl FileContents {
         index.and_then(|index| self.slots.get(index)).map_or(0, |slot| slot.events)
     }
 
-    /// Takes out what a cut removed from the current file; the number of its events.
+    /// Removes the events that a cut removed from the current file, and returns their number.
     pub fn cut(&mut self, cut: &Cut) -> u64 {
         if self.file != cut.file {
             return 0;
         }
-        // Of a part of the older slots the events are not known.
+        // Older slots have one count together, so a cut among them takes all of it.
         let mut lost = if cut.first_slot <= 1 { std::mem::take(&mut self.older) } else { 0 };
         for (slot, contents) in (self.first_slot..).zip(&mut self.slots) {
             if slot < cut.first_slot || contents.sequence > cut.last_sequence {

@@ -43,8 +43,8 @@ pub enum EventKey {
 
 /// A condition on a field: `field op values`.
 ///
-/// Of an array one value suffices, for an operator that says "not" all. A field that is not there, or whose type the
-/// operator does not know, fulfils nothing.
+/// One value of an array has to fulfil the condition; all have to, if the operator is a negation. An absent field does not fulfil a
+/// condition, and neither does a field whose type the operator cannot compare.
 #[doc(alias = "PAYLOAD_FILTER_PREDICATE")]
 #[derive(Clone, Debug, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -83,7 +83,7 @@ impl From<Condition> for Text {
     }
 }
 
-/// A text, and what else it may mean.
+/// A text and the values of other types that it can stand for.
 #[derive(Clone, Debug, PartialEq)]
 struct Value {
     text: String,
@@ -218,7 +218,7 @@ pub(crate) fn pass(filters: &[PayloadFilter], event: &Event<'_>, name: Option<&[
             false => filter.conditions.iter().all(holds),
         }
     };
-    // Of those of which one suffices: is there one, and does one hold?
+    // Whether one of the filters without `match_all` holds; `None` if there is no such filter.
     let mut of_any = None;
     for filter in filters.iter().filter(is_for_it) {
         match filter.match_all {
@@ -234,13 +234,13 @@ pub(crate) fn pass(filters: &[PayloadFilter], event: &Event<'_>, name: Option<&[
 struct Search<'a> {
     op: PayloadOp,
     values: &'a [Value],
-    /// Is there a value, and did one fulfil the condition?
+    /// Whether a value fulfilled the condition; `None` if no value was found.
     found: Option<bool>,
     left: usize,
 }
 
 impl Search<'_> {
-    /// Walks fields and their payload; what follows it. `path`: of the field within them, if it may be here.
+    /// Walks fields and their payload, and returns the bytes behind it. `path` names the wanted field, if it can be among these.
     fn fields<'p>(
         &mut self,
         fields: &[Field<'_>],

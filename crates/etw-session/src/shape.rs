@@ -16,12 +16,12 @@ pub struct Shape {
     /// `EVENT_HEADER` and extended items.
     head: Box<[u8]>,
     has_items: bool,
-    /// The version of what a session wants by which these events are stored as they come; the last that was found.
+    /// The last version of a session's enablements under which these events are stored unchanged.
     pub(crate) wanted: AtomicU64,
 }
 
 impl Shape {
-    /// Of events of this provider (and its group), with this descriptor and these items, linked among themselves.
+    /// The shape of a provider's events with this descriptor and these linked extended items.
     pub fn new(provider: Guid, group: Guid, descriptor: EventDescriptor, chain: &[u8]) -> Shape {
         let event = Event { provider, descriptor, chain, ..Event::default() };
         let size = event.size(&[]);
@@ -52,10 +52,10 @@ impl Shape {
     }
 }
 
-/// An event of a [`Shape`]: as [`Event`], without activity and stack. Sessions that ask for nothing unusual store it with little work.
+/// An event of a [`Shape`]: an [`Event`] without activity and call stack. A session without filters stores it with little work.
 #[derive(Clone, Copy, Debug)]
 pub struct Shaped<'a> {
-    /// The part that it shares with the site's other events.
+    /// The part that all events of the site share.
     pub shape: &'a Shape,
     /// As [`Event::time`].
     pub time: i64,

@@ -66,7 +66,7 @@ impl Saved {
             *count = next()?;
         }
         for cause in Cause::ALL {
-            // Whose they were is gone.
+            // The state has counts by cause; providers and processes are not kept.
             ledger.count_lost(Loss { cause, count: next()?, ..Loss::default() });
         }
         let facts = Facts {
@@ -182,12 +182,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Session<B> {
                 None => waiting.push(buffer),
             }
         }
-        // Handed out, and not yet told. In a circle others may be on their way to the same place, from the time before.
+        // The newest buffer was handed out, and its storing was not reported. A circular file can have an older buffer on its way to
+        // the same slot.
         if newest.is_some_and(|(_, place)| place == next_place) {
             next_place = session.place_after(next_place);
         }
         let begun = match session.policy().at_max_size {
-            // Of this file; what was saved may be of the one before it.
+            // The saved count may be that of the file before this one.
             AtMaxSize::Stop => next_place.slot - 1 + waiting.len() as u64,
             _ => saved.begun,
         };

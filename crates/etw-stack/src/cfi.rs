@@ -354,7 +354,7 @@ mod tests {
 
     /// No bytes of tables cause a panic or an endless loop.
     #[test]
-    fn malicious_tables() {
+    fn malicious_tables_cause_no_panic() {
         let (header, header_at, frame, frame_at) = own();
         let sound = Tables::new(&header, header_at, &frame, frame_at).unwrap();
         let addresses = addresses(&sound);

@@ -153,14 +153,14 @@ mod tests {
     }
 
     #[test]
-    fn linkage_table() {
+    fn the_expression_of_the_linkage_table_is_evaluated() {
         // CFA of x86-64's PLT: sp + 8 + ((pc & 15) >= 11) * 8, here with register 1 for pc.
         let code = [0x77, 8, 0x71, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
         assert_eq!(value(&code, None), Some(0x1010));
     }
 
     #[test]
-    fn operations() {
+    fn each_operation_has_its_value() {
         let two = |op| value(&[0x08, 7, 0x09, 0xfe, op], None); // 7, -2
         assert_eq!(two(0x1b), Some(-3_i64 as u64)); // div
         assert_eq!(two(0x1c), Some(9)); // minus

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn errno_stays() {
+    fn reading_memory_keeps_errno() {
         // SAFETY: the thread's own errno.
         unsafe { *libc::__errno_location() = 77 };
         assert!(!read_memory(0, &mut [0; 8]));

@@ -50,7 +50,7 @@ impl KernelSymbols {
                 symbols.functions.push((address, name.into()));
             }
         }
-        // Of several names of an address the first one stays.
+        // If an address has several names, the first one stays.
         symbols.functions.sort_by_key(|(address, _)| *address);
         symbols.functions.dedup_by_key(|(address, _)| *address);
         symbols

@@ -1,4 +1,4 @@
-//! What templates can name of a source and its messages.
+//! The names that templates have for a source and its messages.
 
 use crate::config::{CallForm, Config, Function};
 use crate::message::{Message, c_type};

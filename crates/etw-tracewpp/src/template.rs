@@ -29,7 +29,7 @@ pub enum Value {
 /// Fields by name.
 pub type Object = BTreeMap<&'static str, Value>;
 
-/// What templates can name.
+/// The names that templates can use.
 pub struct Model {
     pub fields: Object,
     /// `OBJECT.FIELD`

@@ -90,7 +90,7 @@ impl EtwLayer {
         EtwFilter { providers: self.providers.clone() }
     }
 
-    /// Who wants it, asked before anything is formatted; where each target has a provider, later.
+    /// Whether no session enabled the level, before anything is formatted. If each target has a provider, this is checked later.
     fn unwanted(&self, metadata: &Metadata<'_>) -> bool {
         let (level, _) = level_of(metadata);
         self.providers.one().is_some_and(|provider| !provider.has_level(level))

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, TryLockError};
 use tracing_core::Metadata;
 
-/// Of an event, or of a span's start, stop, and values that come later.
+/// An event, or the part of a span that an event reports: start, stop, or values that come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
     Event,
@@ -34,7 +34,7 @@ type Sites = HashMap<Key, &'static Known, foldhash::fast::RandomState>;
 
 static ALL: Mutex<Option<Sites>> = Mutex::new(None);
 
-/// Of each thread, callsites that it came by last: found without a hash.
+/// Callsites that each thread used last, which are found without a hash.
 const RECENT_COUNT: usize = 64;
 
 type Recent = [Cell<Option<(Key, &'static Known)>>; RECENT_COUNT];

@@ -275,7 +275,7 @@ fn callsites_follow_sessions() {
 
 /// A provider a target, keywords for targets, places in the source.
 #[test]
-fn choices() {
+fn options_of_the_layer_change_providers_keywords_and_fields() {
     let _one = one_at_a_time();
     let layer = etw_tracing::Builder::new("Test.Choices")
         .provider_per_target()
@@ -304,7 +304,7 @@ fn choices() {
 
 /// An event above the maximum size is refused and counted as lost.
 #[test]
-fn too_large() {
+fn an_event_above_the_maximum_size_is_counted_as_lost() {
     let _one = one_at_a_time();
     let _default =
         tracing_subscriber::registry().with(etw_tracing::layer("Test.Large")).set_default();

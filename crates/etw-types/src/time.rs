@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_times() {
+    fn times_are_shown_in_utc() {
         for (ticks, text) in [
             (0, "1601-01-01T00:00:00.0000000Z"),
             (FileTime::UNIX_EPOCH.0, "1970-01-01T00:00:00.0000000Z"),

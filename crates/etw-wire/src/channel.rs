@@ -315,7 +315,7 @@ mod tests {
             let done = unsafe { libc::syscall(libc::SYS_setgroups, many.len(), many.as_ptr()) };
             (done == 0).then(|| (many, Channel::pair().unwrap()))
         });
-        // Who is not root may not.
+        // Only root can set groups.
         if let Some((many, (_a, b))) = other.join().unwrap() {
             assert_eq!(groups(&b), many);
         }

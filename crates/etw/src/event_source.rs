@@ -60,7 +60,7 @@ pub struct EventSource {
     _registration: Registration,
 }
 
-/// What the callback and the writers share.
+/// The state that the callback and the writers share.
 #[derive(Debug)]
 struct Shape {
     provider: Arc<Provider>,

@@ -1,4 +1,4 @@
-//! What decoding costs: fields through the visitor, JSON, `--where`, and opening schemas.
+//! The cost of decoding: fields through the visitor, JSON, `--where`, and opening schemas.
 
 use super::Bench;
 use super::measure::Rate;

@@ -1,4 +1,4 @@
-//! Words that the glossary replaces.
+//! Words that the glossary replaces, and comments that do not begin with their subject.
 
 use super::Document;
 
@@ -14,6 +14,9 @@ const PHRASES: [&str; 8] = [
     concat!("wi", "sh"),
 ];
 
+/// No comment of a source begins with these words.
+const FIRST_WORDS: [&str; 6] = ["What", "Who", "Whose", "Whom", "Of", "That"];
+
 /// The glossary lists the old words beside the new ones.
 const GLOSSARY: &str = "docs/GLOSSARY.md";
 
@@ -26,6 +29,25 @@ pub fn faults(documents: &[Document]) -> Vec<String> {
                 faults.push(format!("{}:{}: \"{phrase}\"", document.name, number + 1));
             }
         }
+        if document.has_extension("rs") {
+            faults.extend(comment_faults(document));
+        }
+    }
+    faults
+}
+
+fn comment_faults(document: &Document) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut is_continued = false;
+    for (number, line) in document.text.lines().enumerate() {
+        let comment = line.trim_start().strip_prefix("//");
+        let text = comment.map_or("", |text| text.trim_start_matches(['/', '!']).trim());
+        let first = text.split(' ').next().unwrap_or_default();
+        if FIRST_WORDS.contains(&first) && !is_continued {
+            faults.push(format!("{}:{}: a comment begins with {first}", document.name, number + 1));
+        }
+        // An empty line of a comment ends a paragraph.
+        is_continued = !text.is_empty();
     }
     faults
 }
@@ -56,6 +78,18 @@ mod tests {
         ] {
             assert_eq!(faults(&[document("a.md", &line)]).len(), count, "{line}");
         }
+    }
+
+    #[test]
+    fn a_comment_begins_with_its_subject() {
+        let first = FIRST_WORDS[0];
+        let text = format!(
+            "//! {first} it does.\n//!\n/// The rest\n/// {first} follows\n    // {first}\n"
+        );
+        let faults = faults(&[document("a.rs", &text)]);
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        let text = format!("fn f() {{\n    // {first} is this?\n}}\n");
+        assert_eq!(super::faults(&[document("a.rs", &text)]).len(), 1);
     }
 
     #[test]

@@ -31,7 +31,7 @@ struct Node {
     end: u32,
     /// Behind the last node within.
     behind: u32,
-    /// Of an array whose elements have equally many nodes; 0 where they do not.
+    /// Nodes of each element of an array; 0 if the elements differ.
     stride: u32,
     kind: NodeKind,
 }
@@ -45,7 +45,7 @@ enum NodeKind {
 
 /// Bytes of a property.
 pub enum Found {
-    /// Of the payload; and how many zero bytes end it, if it is a text that ends with its NUL.
+    /// A range of the payload, and the number of zero bytes at its end if it is a text with a NUL.
     Payload(Range<usize>, usize),
     /// Not in the payload as such.
     Own(Vec<u8>),

@@ -10,7 +10,7 @@ use etwd::{Host, HostOptions};
 
 use crate::support::*;
 
-/// Of `controller.c`.
+/// The provider of `controller.c`.
 const PROVIDER: Guid = Guid::from_u128(0x5b4b4b4b_1111_2222_0102_030405060708);
 
 /// A host in a fresh directory of the test's own; it ends with this.

@@ -102,7 +102,7 @@ fn programs_for_windows_work_as_they_are() {
         assert_eq!(fields[1], "  message: grüße \u{1f600} at 07, 3 of 9: narrow");
         assert!(fields[2].starts_with("  pid: "));
         assert_eq!(fields[3..], ["  IsLocal: true", "  Ticks: 1"]);
-        // Of the event with a descriptor nobody has a manifest.
+        // No manifest describes the event with a descriptor.
         assert_eq!(text.matches("  no information: 1168").count(), 1, "{text}");
         ran += 1;
     }

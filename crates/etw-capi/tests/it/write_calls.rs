@@ -33,7 +33,7 @@ fn check(out: &std::path::Path) {
     while let Some(record) = records.next() {
         if record.provider == Some(provider) {
             let ids = (record.activity_id, record.related_activity_id());
-            // Of the two with metadata, that and the traits.
+            // The last events have metadata and traits.
             for (kind, bytes) in [(11, &b"\x08\0\0E\0n\0\x07"[..]), (12, b"\x06\0Old\0")] {
                 let mut items = record.extended.into_iter();
                 let item = items.find(|item| item.ext_type.0 == kind).map(|item| item.data);

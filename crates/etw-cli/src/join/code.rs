@@ -67,7 +67,7 @@ impl StackFrame {
 #[derive(Debug)]
 struct Method {
     size: u64,
-    /// Of .NET; 0 for a symbol of a perf map.
+    /// .NET's number of the method; 0 for a symbol of a perf map.
     id: u64,
     name: Box<str>,
 }

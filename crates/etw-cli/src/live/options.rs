@@ -161,14 +161,14 @@ pub struct EnableOptions {
     /// Only events of programs of these file names
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub exe: Vec<String>,
-    /// Of events that have ids (TraceLogging's have none, and pass: see --event-name) only these; -1,2: all but these
+    /// Record only events with these ids; -1,2: all but these. TraceLogging events have no ids and pass: see --event-name
     #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
     pub event_id: Option<String>,
     /// Only TraceLogging events of these names; -a,b: all but these
     #[arg(long, value_name = "NAMES", allow_hyphen_values = true)]
     pub event_name: Option<String>,
-    /// Of TraceLogging events of a name only those with such fields: 'Request:status>=500,path~/api'. Operators: = != < <= > >=, ~
-    /// contains, !~ does not. All conditions of one option have to hold; of several options for a name one suffices
+    /// Record TraceLogging events of a name only if their fields match: 'Request:status>=500,path~/api'. Operators: = != < <= > >=,
+    /// ~ contains, !~ does not. All conditions of one option have to hold; if a name has several options, one suffices
     #[arg(long, value_name = "NAME:FIELD=VALUE,...", value_parser = payload)]
     pub payload: Vec<PayloadFilter>,
     /// Events without a keyword are not wanted

@@ -159,7 +159,7 @@ fn values_agree_with_traceevent() {
                 queue.remove(place)
             });
             let taken = taken.or_else(|| {
-                // Of those at one time, many of one type: what is known of its name, and nothing of its thread.
+                // Many kernel events of one type have the same time. Their names are compared, and not their threads.
                 let name = event.name.strip_prefix("Windows Kernel/")?.to_lowercase();
                 [0, -1, 1].into_iter().find_map(|off| {
                     let queue = kernel.get_mut(&(event.microseconds + off))?;

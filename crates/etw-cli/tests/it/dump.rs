@@ -98,7 +98,7 @@ fn any_number_of_threads_writes_the_same_bytes() {
 }
 
 #[test]
-fn selections() {
+fn dump_shows_only_selected_records() {
     let file = TempFile::new(&greetings(100));
     let count = |arguments: &[&str]| {
         let all = [&["dump", "--format", "json"], arguments].concat();

@@ -50,7 +50,7 @@ fn named<'a>(events: &'a [Value], name: &str, opcode: u8) -> Vec<&'a Value> {
 
 /// OV-11: each file is an activity of its own, related to the run, from its start to its stop.
 #[test]
-fn parallel_grep() {
+fn parallel_grep_has_one_activity_for_each_file() {
     let (told, events) =
         run("parallel_grep", &["--trace", "TRACE", "define_provider", "crates/etw/examples"]);
     let runs = named(&events, "Run", 1);
@@ -76,7 +76,7 @@ fn parallel_grep() {
 
 /// OV-11: a request stays one activity while it moves between threads, and its steps are related to it.
 #[test]
-fn async_server() {
+fn async_server_keeps_an_activity_across_threads() {
     let (_, events) = run("async_server", &["TRACE"]);
     let (starts, stops) = (named(&events, "Request", 1), named(&events, "Request", 2));
     assert_eq!((starts.len(), stops.len(), events.len()), (20, 20, 160));
@@ -93,7 +93,7 @@ fn async_server() {
 
 /// OV-5: the last steps before the panic are in the file, and the panic itself.
 #[test]
-fn flight_recorder() {
+fn flight_recorder_stores_the_last_steps_before_a_panic() {
     let (_, events) = run("flight_recorder", &["TRACE"]);
     let panic = events.last().unwrap();
     assert_eq!((&panic["event"], &panic["level"]), (&"Panic".into(), &1.into()));
@@ -108,7 +108,7 @@ fn flight_recorder() {
 /// TC-3, TC-4, TC-5: a custom field is length and payload with its schema; whoever has a decoder for the protocol shows what it says,
 /// others protocol, schema and bytes.
 #[test]
-fn custom_fields() {
+fn custom_fields_are_shown_by_their_decoder() {
     let folder = Folder(std::env::temp_dir().join(format!("etw-custom-{}", std::process::id())));
     std::fs::create_dir_all(&folder.0).unwrap();
     let trace = folder.0.join("trace.etl");

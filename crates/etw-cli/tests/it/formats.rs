@@ -16,7 +16,7 @@ fn hostile() -> TempFile {
 
 /// TC-3: JSON shows a custom field as one value with protocol, schema and data.
 #[test]
-fn json_values() {
+fn json_has_each_value_in_its_type() {
     let file = hostile();
     let lines = json_lines(&stdout(&["dump", "--format", "json"], &[file.path()], 0));
     assert_eq!(lines[1]["decoded"], "tracelogging");

@@ -39,7 +39,7 @@ fn a_provider_is_enabled_by_name_before_a_program_registers_it() {
     drop(second);
     assert_eq!(query(&place)["names"].as_object().unwrap().len(), 2);
     place.does("session stop s");
-    // Of the third provider 3 and 4, of the second one 4.
+    // The third provider wrote 3 and 4 events, the second one 4.
     assert_eq!(place.counts("s.etl"), [11, 11, 0]);
 }
 

@@ -357,7 +357,7 @@ fn usage_is_checked() {
 
 /// Only the records that are wanted, with what describes them.
 #[test]
-fn relog_selects() {
+fn relog_writes_only_selected_records() {
     let folder = Folder::new();
     let (input, output) = (TempFile::new(&greetings(300)), folder.path("out.etl"));
     let out = output.to_str().unwrap();

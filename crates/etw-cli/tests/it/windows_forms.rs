@@ -63,7 +63,7 @@ fn packets_of_pktmon_have_their_size_direction_drop_and_component() {
         }
         at += size;
     }
-    // Of component 31 there are packets with and without a link layer.
+    // Component 31 has packets with and without a link layer.
     assert_eq!(interfaces.iter().map(|interface| interface.0).collect::<Vec<_>>(), [1, 1, 147]);
     assert!(
         interfaces[0].1.contains("e1d.sys")

@@ -68,7 +68,7 @@ fn mistakes_in_a_manifest_cost_no_more_than_themselves() {
 }
 
 #[test]
-fn encodings() {
+fn manifests_are_read_in_every_encoding() {
     let wide = |mark: &[u8], to_bytes: fn(u16) -> [u8; 2]| {
         [mark, &SMALL.encode_utf16().flat_map(to_bytes).collect::<Vec<_>>()].concat()
     };

@@ -66,7 +66,7 @@ pub(super) struct Class {
 pub(super) struct Property {
     pub name: String,
     pub kind: String,
-    /// Of an array.
+    /// Elements, if the property is an array of constant length.
     pub count: Option<u16>,
     pub qualifiers: Qualifiers,
 }

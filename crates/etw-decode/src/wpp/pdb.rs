@@ -377,7 +377,7 @@ mod tests {
 
     /// Any byte changed: an error or what is left, never a panic.
     #[test]
-    fn damaged_files() {
+    fn damaged_symbol_files_cause_no_panic() {
         let whole = file();
         for end in (0..whole.len()).step_by(7) {
             let _ = parse(Cursor::new(&whole[..end]));

@@ -93,7 +93,7 @@ fn every_item_of_a_message_has_its_text() {
 
 /// Bytes of any kind give warnings, not panics, and no more than their share of memory.
 #[test]
-fn damaged_files() {
+fn damaged_formats_cause_no_panic() {
     for end in 0..TMF.len() {
         let _ = parse_tmf(&TMF[..end]);
     }

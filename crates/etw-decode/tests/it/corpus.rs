@@ -143,7 +143,7 @@ const FOLDED: [&str; 4] = [
     "Microsoft-Windows-DotNETRuntime/CLRStack/CLRStackWalk",
     "Microsoft-Windows-DotNETRuntime/CLRMethod/MethodILToNativeMap",
     "Microsoft-Windows-DotNETRuntimeRundown/CLRMethodRundown/MethodDCEndILToNativeMap",
-    // Of these it also drops those of methods that were seen before.
+    // TraceEvent counts the first of these for each method.
     "Microsoft-Windows-DotNETRuntimeRundown/CLRMethodRundown/MethodDCEndVerbose",
 ];
 

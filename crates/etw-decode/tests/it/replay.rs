@@ -70,12 +70,12 @@ fn replay(target: &str, seeds: Vec<(&'static str, Vec<u8>)>, run: fn(&[u8])) {
 }
 
 #[test]
-fn event_metadata() {
+fn event_metadata_causes_no_panic() {
     replay("event_metadata", metadata_seeds(), targets::event_metadata);
 }
 
 #[test]
-fn event_info() {
+fn event_info_causes_no_panic() {
     replay("event_info", info_seeds(), targets::event_info);
 }
 
@@ -94,7 +94,7 @@ const MOF: &str = r#"[Guid("{00000000-0000-0000-0000-000000000001}"), EventVersi
 [WmiDataId(3), WmiSizeIs("N")] uint16 L[]; [WmiDataId(4), Format("w")] string S; [WmiDataId(5), extension("Sid")] object O; };"#;
 
 #[test]
-fn manifest() {
+fn manifests_cause_no_panic() {
     let seeds =
         vec![("whole", join(MANIFEST.as_bytes(), &[2, b'h', 0, b'i', 0, 1, 2, 1, 0, 0, 0]))];
     replay("manifest", seeds, targets::manifest);
@@ -102,7 +102,7 @@ fn manifest() {
 
 /// A WEPExplorer file, with the payload of its event.
 #[test]
-fn wep() {
+fn wep_files_cause_no_panic() {
     let text = r#"<Providers><Provider><Name>Maker</Name><Metadata><Guid>{00000000-0000-0000-0000-000000000001}</Guid>
 <Levels><Level><Message>Info &amp;</Message><Name>win:Informational</Name><Value>4</Value></Level></Levels>
 <Opcodes><Opcode><Message>Go</Message><Name>G</Name><Value>9</Value><Task>1</Task></Opcode></Opcodes>
@@ -114,7 +114,7 @@ fn wep() {
 }
 
 #[test]
-fn program_metadata() {
+fn metadata_of_programs_causes_no_panic() {
     let traits =
         etw_tracelogging::provider_traits("Maker", Some(etw_types::Guid([7; 16]))).unwrap();
     let event = MetadataBuilder::new("Started", 0)
@@ -139,7 +139,7 @@ fn program_metadata() {
 }
 
 #[test]
-fn event_source() {
+fn event_source_manifests_cause_no_panic() {
     let (first, second) = MANIFEST.as_bytes().split_at(200);
     let part = |number: u8, text: &[u8]| [&[1, 1, 0, 0x5b, 2, 0, number, 0], text].concat();
     let payload = [1, b'h', 0, 9, 1, 0, 0, 0];
@@ -148,19 +148,19 @@ fn event_source() {
 }
 
 #[test]
-fn tmf() {
+fn tmf_files_cause_no_panic() {
     let payload = [0x22, 0, 0, 0xc0, 0xff, 0xff, 0xff, 0xff, 3];
     replay("tmf", vec![("whole", join(TMF.as_bytes(), &payload))], targets::tmf);
 }
 
 #[test]
-fn mof() {
+fn mof_files_cause_no_panic() {
     let payload = [1, 2, 3, 4, 2, 1, 0, 2, 0, b'h', 0, 0, 0, 0, 0, 0, 0];
     replay("mof", vec![("whole", join(MOF.as_bytes(), &payload))], targets::mof);
 }
 
 #[test]
-fn pack() {
+fn packs_cause_no_panic() {
     let mut builder = etw_decode::pack::PackBuilder::default();
     builder.add("a.man", MANIFEST.as_bytes()).unwrap();
     builder.add("a.tmf", TMF.as_bytes()).unwrap();
@@ -175,7 +175,7 @@ fn pack() {
 }
 
 #[test]
-fn expr() {
+fn expressions_cause_no_panic() {
     let seeds = [
         "pid in (1, 2..3) and not (`a b` ~ 'x+' or provider == Maker)",
         "event like \"*?*\" && keyword & 0x10 || level <= warning",
@@ -187,7 +187,7 @@ fn expr() {
 
 /// Seeds are made by the unit tests of the reader, which builds such files byte by byte.
 #[test]
-fn compiled() {
+fn compiled_manifests_cause_no_panic() {
     let crim =
         [&b"CRIM"[..], &[0, 0, 0, 0, 3, 0, 1, 0, 1, 0, 0, 0], &[1; 16], &36u32.to_le_bytes()]
             .concat();
@@ -216,7 +216,7 @@ fn compiled() {
 }
 
 #[test]
-fn lznt1() {
+fn lznt1_streams_cause_no_panic() {
     // Ten bytes from a distance of one; a stored chunk of two.
     let run = vec![13, 0, 3, 0xb0, 2, b'a', 7, 0, 1, 0x30, b'b', b'c', 0, 0];
     let stored = vec![4, 0, 3, 0x30, b'a', 0, b'b', 0];

@@ -473,7 +473,7 @@ fn malicious_streams_decode_as_the_slow_decoder_does() {
 }
 
 #[test]
-fn real_buffers() {
+fn buffers_of_windows_are_decompressed() {
     const PATH: &str = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../../shared/corpus/etl/net452-x64-compressed.etl"

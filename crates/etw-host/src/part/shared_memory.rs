@@ -23,7 +23,7 @@ pub struct PartMemory {
     pub state: PartState,
 }
 
-/// Who needs the memory of a private session.
+/// The processes that need the memory of a private session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartState {
     /// The program runs.

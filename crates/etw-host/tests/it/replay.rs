@@ -11,7 +11,7 @@ fn replay(target: &str, seeds: &[(&str, Vec<u8>)], run: fn(&[u8])) {
 }
 
 #[test]
-fn part_header() {
+fn headers_of_part_files_cause_no_panic() {
     let mut whole = vec![0; 0x10100];
     let mut put = |at: usize, bytes: &[u8]| whole[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, b"ETWPART1");
@@ -33,7 +33,7 @@ fn part_header() {
 }
 
 #[test]
-fn recover() {
+fn recovered_buffers_cause_no_panic() {
     let mut buffer = vec![0; 1024];
     let mut put = |at: usize, bytes: &[u8]| buffer[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &1024u32.to_le_bytes());
@@ -57,7 +57,7 @@ fn recover() {
 }
 
 #[test]
-fn record() {
+fn records_of_pools_cause_no_panic() {
     let descriptor = [7, 0, 1, 11, 4, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
     let metadata = b"\x0c\0\0Hello\0n\0\x04";
     let all = [

@@ -8,7 +8,7 @@ use windows_sys::Win32::Foundation as win;
 use windows_sys::Win32::System::Diagnostics::Etw as theirs;
 
 #[test]
-fn statuses() {
+fn statuses_have_the_values_of_windows() {
     for (ours, theirs) in [
         (Status::ERROR_SUCCESS, win::ERROR_SUCCESS),
         (Status::ERROR_INVALID_FUNCTION, win::ERROR_INVALID_FUNCTION),
@@ -59,7 +59,7 @@ fn log_file_modes() {
 }
 
 #[test]
-fn enabling() {
+fn enablements_have_the_values_of_windows() {
     for (ours, theirs) in [
         (EnableProperties::SID, theirs::EVENT_ENABLE_PROPERTY_SID),
         (EnableProperties::TS_ID, theirs::EVENT_ENABLE_PROPERTY_TS_ID),
@@ -99,7 +99,7 @@ fn enabling() {
 
 /// OV-10, OV-11: levels, opcodes, activity codes, classes of information, limits.
 #[test]
-fn events() {
+fn descriptors_have_the_values_of_windows() {
     for (ours, theirs) in [
         (Level::LOG_ALWAYS, theirs::TRACE_LEVEL_NONE),
         (Level::CRITICAL, theirs::TRACE_LEVEL_CRITICAL),
@@ -157,7 +157,7 @@ fn events() {
 
 /// An event's bytes on disk are its bytes in Windows' memory, except for extended items.
 #[test]
-fn layouts() {
+fn layouts_are_those_of_windows() {
     assert_eq!(size_of::<theirs::EVENT_HEADER>(), 0x50);
     for (theirs, ours) in [
         (offset_of!(theirs::EVENT_HEADER, Flags), 0x04),

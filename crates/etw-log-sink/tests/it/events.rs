@@ -48,7 +48,7 @@ fn names_and_levels() {
 /// SRS_LOG_SINK_ETW_01_028, SRS_LOG_SINK_ETW_01_030, SRS_LOG_SINK_ETW_01_031, SRS_LOG_SINK_ETW_01_041: the descriptor, and the
 /// provider's traits.
 #[test]
-fn descriptor() {
+fn events_have_the_descriptor_and_traits_of_the_specification() {
     let seen = record(3, |sink| sink.log(&record_of(1, None, format_args!("x"))));
     let event = &seen[0];
     assert_eq!((event.channel, event.opcode, event.keyword, event.id), (11, 0, 0, 0));
@@ -141,7 +141,7 @@ fn every_property_type() {
 /// SRS_LOG_SINK_ETW_01_048, SRS_LOG_SINK_ETW_01_056, SRS_LOG_SINK_ETW_01_057, SRS_LOG_SINK_ETW_01_062: contexts are structures, the
 /// parent's first; structures have no data of their own.
 #[test]
-fn nested_contexts() {
+fn nested_contexts_are_structures_with_the_parent_first() {
     let outer = LogContext::new("outer").with("a", 1u8);
     let inner = LogContext::with_parent("inner", &outer).with("b", 2u8).with("c", "z");
     let empty = LogContext::new("empty");
@@ -187,7 +187,7 @@ fn too_many_properties_and_unknown_ones() {
 /// names, types and message keep the properties, one more drops them; a message that is too long by itself is cut.
 #[test]
 fn the_limit_of_4096() {
-    // Of a structure `s` with a property `n`: 2 + 2 and 2 + 1 bytes.
+    // A structure `s` takes 2 + 2 bytes, its property `n` 2 + 1.
     let context = LogContext::new("s").with("n", 7u8);
     for (number, (level, base)) in
         [(0, 39), (1, 36), (2, 38), (3, 35), (4, 38), (9, 35)].into_iter().enumerate()
@@ -226,7 +226,7 @@ fn long_values_go_through() {
 
 /// The macros: where they stand, and what is not evaluated while nobody listens.
 #[test]
-fn macros() {
+fn macros_evaluate_nothing_for_a_disabled_sink() {
     let sink = EtwSink::new();
     sink.set_provider(etw::Guid::from_u128(0x106_0040), "Test.Log");
     let evaluated = || -> i32 { panic!("nobody listens") };

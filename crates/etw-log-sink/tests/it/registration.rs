@@ -67,7 +67,7 @@ fn eight_threads_race_the_first_log() {
 
 /// A sink can register again after it has unregistered; every registration writes the self test.
 #[test]
-fn registered_again() {
+fn a_sink_can_register_again() {
     let sink = EtwSink::new();
     let id = Guid::from_u128(0x106_0300);
     sink.set_provider(id, "Test.Log");

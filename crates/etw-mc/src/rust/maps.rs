@@ -81,7 +81,7 @@ fn values(out: &mut String, map: &Map, name: &str) {
     line(out, 2, &format!("fn from(value: u32) -> {name} {{\n            match value {{"));
     let mut known = Vec::new();
     for (variant, value) in &variants {
-        // Of two names of a value the first counts.
+        // If a value has two names, the first counts.
         if !known.contains(value) {
             known.push(*value);
             line(out, 4, &format!("{value} => {name}::{variant},"));

@@ -138,7 +138,7 @@ mod linux {
     }
 
     #[test]
-    fn malicious_directory() {
+    fn malicious_directory_of_overflow_chunks() {
         let mut rig = rig(1 << 20);
         for _ in 0..4 {
             rig.writer.write_in_overflow(&request(8), |r| r.put(&[1; 8])).unwrap();
@@ -213,7 +213,7 @@ mod linux {
     /// Random words over all tables and data while the host drains, mapped and with `pread`; and beside it a provider of
     /// good faith, none of whose records is touched.
     #[test]
-    fn malicious_scribbling() {
+    fn malicious_scribbling_harms_no_other_provider() {
         for received in [false, true] {
             let rig = rig(1 << 20);
             let mut honest = crate::support::rig(1 << 20);

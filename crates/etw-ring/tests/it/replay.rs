@@ -12,7 +12,7 @@ fn put(area: u8, word: u16, value: u64) -> Vec<u8> {
 
 /// Every place is one that the layout's table names. P4
 #[test]
-fn pool() {
+fn changed_pools_cause_no_panic() {
     let drain = || put(0xff, 0, 0);
     let join = |how: u8, steps: &[Vec<u8>]| [&[how][..], &steps.concat()].concat();
     // A unit that is closed, 128 KiB long and full.

@@ -8,7 +8,7 @@ const IN_A_BUFFER: u64 = 10;
 
 /// OV-4, OV-19: buffers come out in the order in which they filled, at rising places, each stream in order.
 #[test]
-fn sequential() {
+fn a_sequential_file_has_buffers_in_the_order_in_which_they_filled() {
     let mut session = session(LogMode::Sequential { max_size: None }, 8);
     for number in 0..4 * IN_A_BUFFER + 3 {
         push(&mut session, number, (number % 2) as u16).unwrap();
@@ -80,7 +80,7 @@ fn circular_and_series() {
 
 /// OV-5: memory keeps the newest buffers; a snapshot changes nothing.
 #[test]
-fn memory() {
+fn memory_keeps_the_newest_buffers() {
     let mut session = session(LogMode::Buffering, 3);
     for number in 0..100 {
         push(&mut session, number, 0).unwrap();
@@ -193,7 +193,7 @@ fn the_flush_timer_hands_out_what_has_waited() {
 }
 
 #[test]
-fn sizes() {
+fn events_above_the_maximum_size_are_rejected() {
     let mut session = session(LogMode::Sequential { max_size: None }, 4);
     let payload = vec![0; 70_000];
     let mut of = |size: usize| {

@@ -74,7 +74,7 @@ fn one(field: &str, op: PayloadOp, values: &[&str]) -> Condition {
 
 /// OV-17: every operator on every kind of field.
 #[test]
-fn operators() {
+fn each_operator_compares_each_type_of_field() {
     use PayloadOp::*;
     let (chain, payload) = (chain(&metadata()), payload());
     let event = Event { chain: &chain, payload: &payload, provider: PROVIDER, ..Event::default() };
@@ -175,7 +175,7 @@ fn which_events_and_how_many_conditions() {
 
 /// Whatever the bytes are, what lies before the damage is found, and the time is bounded. P5
 #[test]
-fn hostile_payloads() {
+fn fields_in_front_of_damage_are_compared() {
     let (metadata, payload) = (metadata(), payload());
     let is_raw_there = |metadata: &[u8], payload: &[u8], field: &str| {
         let chain = chain(metadata);
@@ -210,7 +210,7 @@ fn hostile_payloads() {
 
 /// OV-17: ETW's limits, and conditions that cannot be.
 #[test]
-fn limits() {
+fn filters_beyond_the_limits_of_etw_are_rejected() {
     let condition = one("price", PayloadOp::Eq, &["1"]);
     let of = |count: usize| {
         let payload = vec![sold(vec![condition.clone(); count], false)];

@@ -75,7 +75,7 @@ fn filtered_events_hold_nobody_up() {
 
 /// OV-17: each filter alone: ids (not for TraceLogging), names (for it alone), processes, executables.
 #[test]
-fn filters() {
+fn each_filter_rejects_by_its_own_condition() {
     let number = 1u64.to_le_bytes();
     let facts = ProcessFacts::new(&[1, 1, 0, 0, 0, 0, 0, 5, 18, 0, 0, 0], 3, 4, "shop");
     let metadata = |name: &str| {

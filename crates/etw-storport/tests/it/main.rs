@@ -99,7 +99,7 @@ fn text(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 /// SP-1: a byte stream arrives with everything that it was given.
 #[test]
-fn byte_streams() {
+fn a_byte_stream_has_all_its_arguments() {
     let device = device();
     let seen = record("stream", || {
         assert_eq!(stream(Some(&device), 1, "größe", 3, &[0xab, 0, 1]), StorStatus::SUCCESS);
@@ -148,7 +148,7 @@ fn ids_of_byte_streams() {
 
 /// SP-2: what cannot be is refused, wanted or not; what is wanted and finds no room is another failure.
 #[test]
-fn statuses() {
+fn invalid_calls_and_full_sessions_have_different_statuses() {
     let device = device();
     let long = "x".repeat(33);
     let check = || {
@@ -185,7 +185,7 @@ fn statuses() {
 
 /// SP-3: without an address the adapter is meant.
 #[test]
-fn adapters() {
+fn an_event_without_an_address_is_the_adapters() {
     let device = device();
     let parameters = [Parameter::new("a", 1), Parameter::new("b", 2)];
     let seen = record("adapter", || {
@@ -202,7 +202,7 @@ fn adapters() {
 
 /// SP-4: events of 2, 4 and 8 parameters, and errors.
 #[test]
-fn siblings() {
+fn events_of_two_four_and_eight_parameters_are_recorded() {
     let device = device();
     let all: Vec<Parameter<'_>> = ["one", "two", "", "four", "five", "six", "seven", "eight"]
         .into_iter()

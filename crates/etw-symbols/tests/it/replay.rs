@@ -10,7 +10,7 @@ fn words(values: &[u32]) -> Vec<u8> {
 }
 
 #[test]
-fn jit_dump() {
+fn jit_dumps_cause_no_panic() {
     let header = words(&[0x4a69_5444, 1, 40, 62, 0, 77, 1, 0, 0, 0]);
     let load = [words(&[0, 60, 5, 0, 77, 78, 16, 0, 16, 0, 4, 0, 1, 0]), b"add\0".to_vec()];
     let moved = words(&[1, 64, 6, 0, 77, 78, 32, 0, 16, 0, 32, 0, 4, 0, 1, 0]);
@@ -19,7 +19,7 @@ fn jit_dump() {
 }
 
 #[test]
-fn perf_map() {
+fn perf_maps_cause_no_panic() {
     let map = b"7f00 20 LazyCompile:*add /shop.js:3\nbad line\n0x7f40 8 x\n".to_vec();
     let kernel = b"ffffffff81000000 T _text\nffffffff81000010 t first [module]\n".to_vec();
     let seeds = [("map", map), ("kernel", kernel)];
@@ -53,7 +53,7 @@ fn elf() -> Vec<u8> {
 }
 
 #[test]
-fn symbol_file() {
+fn symbol_files_cause_no_panic() {
     let file = elf();
     let parsed = etw_symbols::SymbolFile::parse(&file).unwrap();
     let function = parsed.function(0x1010).unwrap();

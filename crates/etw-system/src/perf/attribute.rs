@@ -137,7 +137,7 @@ impl Attribute {
     }
 }
 
-/// Whose events are recorded.
+/// The processes and CPUs whose events are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Those of the machine.

@@ -30,7 +30,7 @@ fn raw(fields: &[u32]) -> Vec<u32> {
 }
 
 #[test]
-fn perf_ring() {
+fn rings_of_perf_cause_no_panic() {
     let mapping = [50, 50, 0x1000, 0, 0x2000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 2, u32::from(b'x'), 0];
     let lives = [
         side(7, 0, &[60, 50, 60, 50, 100, 0], 100),

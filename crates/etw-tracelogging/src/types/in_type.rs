@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn malicious_sid() {
+    fn malicious_sids_are_not_split() {
         let mut sid = [0u8; 80];
         sid[..2].copy_from_slice(&[1, 2]);
         assert_eq!(InType::SID.split(&sid).unwrap().0.len(), 16);

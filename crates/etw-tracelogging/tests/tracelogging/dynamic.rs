@@ -153,7 +153,7 @@ fn type_numbers_agree() {
 }
 
 #[test]
-fn numbers_agree() {
+fn numbers_are_encoded_as_microsofts_crate_does() {
     let mut event = their_event("E", 0);
     event
         .add_i8("f", -1, PLAIN, 0)

@@ -28,7 +28,7 @@ impl Random {
         (0..size).map(|_| self.next() as u8 | 1).collect()
     }
 
-    /// Of every length of encoding alike, and 0 as often as not.
+    /// A tag: 0 in half of all calls, else with an encoding of one to four bytes.
     pub fn tag(&mut self) -> u32 {
         let mask = [0x0fe0_0000, 0x0fff_c000, 0x0fff_ff80, 0x0fff_ffff, 0, 0, 0, 0][self.below(8)];
         self.next() as u32 & mask

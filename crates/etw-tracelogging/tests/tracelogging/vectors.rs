@@ -74,7 +74,7 @@ const TAGS: [(u32, &str); 8] = [
 ];
 
 #[test]
-fn event_tags() {
+fn event_tags_are_encoded_as_the_format_says() {
     for (tag, chain) in TAGS {
         let chain = hex(chain);
         let blob = MetadataBuilder::new("E", tag).finish().unwrap();
@@ -84,7 +84,7 @@ fn event_tags() {
 }
 
 #[test]
-fn field_tags() {
+fn field_tags_are_encoded_as_the_format_says() {
     for (tag, chain) in TAGS.into_iter().skip(1) {
         let chain = hex(chain);
         let builder = event().field("f", InType::INT8, OutType::NULL, Count::Scalar, tag);
@@ -96,7 +96,7 @@ fn field_tags() {
 }
 
 #[test]
-fn variable_array() {
+fn an_array_of_variable_count_is_encoded_as_the_format_says() {
     check(
         "0800 00 4500 6100 47",
         event().field("a", InType::INT32, OutType::NULL, Count::Variable, 0),
@@ -114,7 +114,7 @@ fn fixed_array_with_out_type() {
 }
 
 #[test]
-fn counted_utf8() {
+fn a_counted_utf_8_string_is_encoded_as_the_format_says() {
     check(
         "0900 00 4500 7300 97 23",
         event().field("s", InType::COUNTEDANSISTRING, OutType::UTF8, Count::Scalar, 0),
@@ -123,7 +123,7 @@ fn counted_utf8() {
 }
 
 #[test]
-fn structure() {
+fn a_structure_is_encoded_as_the_format_says() {
     check(
         "0f00 00 4500 7300 98 02 7800 07 7900 08",
         event()
@@ -140,7 +140,7 @@ fn structure() {
 
 /// TC-2
 #[test]
-fn custom() {
+fn a_custom_field_is_encoded_as_the_format_says() {
     let custom = Some(Custom { protocol: 5, schema: &[0, 1, 2] });
     check(
         "0d00 00 4500 6300 65 0300 000102",
@@ -162,7 +162,7 @@ fn custom_with_tag() {
 
 /// TC-2
 #[test]
-fn custom_payload() {
+fn the_payload_of_a_custom_field_begins_with_its_length() {
     let payload = PayloadBuilder::new().binary(&[0xaa, 0xbb]).finish().unwrap();
     assert_eq!(payload, hex("0200aabb"));
 }

@@ -16,7 +16,7 @@ mod replaying;
 mod targets;
 
 #[test]
-fn wire_message() {
+fn messages_cause_no_panic() {
     let wanted =
         LevelKeyword { level: Level(4), any: Keyword(7), all: Keyword(3), ignore_keyword_0: true };
     let id = Guid::from_u128(9);
@@ -74,7 +74,7 @@ fn wire_message() {
 }
 
 #[test]
-fn wire_request() {
+fn requests_cause_no_panic() {
     let filters = Filters {
         process_ids: vec![1, 2],
         executables: vec!["sh".to_owned()],

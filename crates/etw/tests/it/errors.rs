@@ -32,7 +32,7 @@ fn what_is_right_is_no_error() {
 }
 
 #[test]
-fn names() {
+fn a_missing_name_is_a_compile_error() {
     event_errors! {
         { } => "the provider is missing", "";
         { P } => "the name of the event is missing", "";
@@ -48,7 +48,7 @@ fn names() {
 }
 
 #[test]
-fn types() {
+fn an_unknown_type_is_a_compile_error() {
     event_errors! {
         { P, "E", u33("a", &1) } => "unknown field type or option `u33`; did you mean `u32`?", "u33";
         { P, "E", lvel(5) } => "unknown field type or option `lvel`; did you mean `level`?", "lvel";
@@ -63,7 +63,7 @@ fn types() {
 }
 
 #[test]
-fn values() {
+fn a_wrong_value_is_a_compile_error() {
     event_errors! {
         { P, "E", u32("a") } => "the value of `u32` is missing", ")";
         { P, "E", u32("a", ) } => "the value of `u32` is missing", ")";
@@ -81,7 +81,7 @@ fn values() {
 }
 
 #[test]
-fn numbers() {
+fn a_number_out_of_range_is_a_compile_error() {
     event_errors! {
         { P, "E", tag(0x10000000) } => "a tag has 28 bits: at most 0x0fffffff", "0x10000000";
         { P, "E", u8("a", &1, tag(0xffffffff)) } => "a tag has 28 bits: at most 0x0fffffff", "0xffffffff";
@@ -102,7 +102,7 @@ fn numbers() {
 }
 
 #[test]
-fn structs() {
+fn a_struct_without_members_is_a_compile_error() {
     event_errors! {
         { P, "E", struct("s") } => "the members, `{ … }`, are missing", ")";
         { P, "E", struct("s", {}) } => "`struct` needs a member", "{}";
@@ -190,7 +190,7 @@ fn a_name_of_run_time_leads_to_the_event_builder() {
 
 /// TC-1
 #[test]
-fn custom() {
+fn a_wrong_custom_field_is_a_compile_error() {
     event_errors! {
         { P, "E", custom() } => "the value of `custom` is missing", ")";
         { P, "E", custom("a", protocol(5), schema([])) } => "the value of `custom` is missing", ")";
@@ -220,7 +220,7 @@ macro_rules! fields_128 {
 }
 
 #[test]
-fn counts() {
+fn too_many_fields_are_a_compile_error() {
     let too_many = "too many fields: decoders take 128 of an event";
     assert_eq!(fields_128!(event! {}), ("", ""));
     assert_eq!(fields_128!(event! { raw_data(&x) }), ("", ""));
@@ -230,7 +230,7 @@ fn counts() {
 }
 
 #[test]
-fn providers() {
+fn a_wrong_provider_is_a_compile_error() {
     provider_errors! {
         { } => "a provider is (SYMBOL, \"Name\", options…)", "";
         { "Name" } => "a provider is (SYMBOL, \"Name\", options…)", "\"Name\"";

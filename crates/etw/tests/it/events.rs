@@ -13,7 +13,7 @@ use crate::capture::{capture, capture_of, one};
 define_provider!(PROVIDER, "Test.Events");
 
 #[test]
-fn defaults() {
+fn an_event_without_options_has_the_default_descriptor() {
     let event = one(&PROVIDER, || write_event!(PROVIDER, "E"));
     let descriptor = EventDescriptor {
         level: Level::VERBOSE,
@@ -29,7 +29,7 @@ fn defaults() {
 
 /// OV-7, OV-10
 #[test]
-fn options() {
+fn options_set_the_descriptor() {
     const LEVEL: Level = Level::ERROR;
     const BITS: u64 = 1 << 40;
     let known = one(&PROVIDER, || {
@@ -87,7 +87,7 @@ fn options() {
 
 /// OV-11
 #[test]
-fn activities() {
+fn activity_ids_come_from_the_options() {
     let (id, other) = (Guid([1; 16]), Guid([2; 16]));
     let ids = |write: &dyn Fn() -> Status| {
         let event = one(&PROVIDER, write);

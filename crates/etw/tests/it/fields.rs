@@ -31,7 +31,7 @@ macro_rules! same {
 }
 
 #[test]
-fn integers() {
+fn integers_are_encoded_as_microsofts_crate_does() {
     same! {
         u8, &200 => add_u8, 200, Default;
         u16, &60000 => add_u16, 60000, Default;
@@ -130,7 +130,7 @@ fn strings_and_binary() {
 }
 
 #[test]
-fn times() {
+fn times_are_encoded_as_microsofts_crate_does() {
     let parts = [2024, 2, 4, 29, 23, 59, 58, 999];
     let second = 10_000_000;
     let epoch = 116_444_736_000_000_000;
@@ -145,7 +145,7 @@ fn times() {
 }
 
 #[test]
-fn guids() {
+fn guids_are_encoded_as_microsofts_crate_does() {
     let ours = Guid::from_u128(0x68fdd900_4a3e_11d1_84f4_0000f80464e3);
     let theirs = TheirGuid::from_u128(&0x68fdd900_4a3e_11d1_84f4_0000f80464e3);
     same! { guid, &ours => add_guid, &theirs, Default; }
@@ -194,7 +194,7 @@ fn arrays_of_variable_count() {
 
 /// An option is an array of no or one value.
 #[test]
-fn options() {
+fn an_option_is_an_array_of_no_or_one_value() {
     let name = Some("x".to_owned());
     let nothing: Option<&str> = None;
     same! {
@@ -241,7 +241,7 @@ fn formats_and_tags() {
 }
 
 #[test]
-fn raw_fields() {
+fn raw_fields_are_encoded_as_they_are_given() {
     let ours = one(&PROVIDER, || {
         write_event!(
             PROVIDER,

@@ -361,7 +361,7 @@ fn callbacks_have_the_schematised_filter() {
 
 /// OV-11: an event carries the thread's activity or the one that is given, and the one it comes from; ids are unique.
 #[test]
-fn activities() {
+fn an_event_has_the_activity_of_its_thread_or_its_own() {
     let _permits = session_permits(1);
     provider!(PROVIDER, 0x207);
     let _registration = PROVIDER.register();
@@ -427,7 +427,7 @@ fn registrations_are_counted() {
 
 /// All clocks give times between those before and after.
 #[test]
-fn clocks() {
+fn times_of_all_clocks_lie_between_those_before_and_after() {
     let _permits = session_permits(1);
     provider!(PROVIDER, 0x209);
     let _registration = PROVIDER.register();
@@ -604,7 +604,7 @@ fn the_events_of_a_cut_file_are_lost() {
 
 /// A compressed file says so, is smaller, and holds the same; other modes refuse it.
 #[test]
-fn compressed_files() {
+fn a_compressed_file_is_smaller_and_has_the_same_events() {
     let _permits = session_permits(3);
     provider!(PROVIDER, 0x20c);
     let _registration = PROVIDER.register();
@@ -731,7 +731,7 @@ fn properties_of_the_process() {
 
 /// A session that enables a provider group hears every provider in it, those that register later too.
 #[test]
-fn provider_groups() {
+fn a_provider_group_enables_all_its_providers() {
     let _permits = session_permits(1);
     let group = Guid::from_u128(0x20b_0000);
     let path = TempPath::new("group.etl");

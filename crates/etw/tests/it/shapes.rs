@@ -22,7 +22,7 @@ fn check(write: impl FnOnce() -> Status, metadata: MetadataBuilder, payload: &[u
 }
 
 #[test]
-fn structs() {
+fn structs_have_their_members_in_order() {
     check(
         || write_event!(PROVIDER, "E", struct("s", { i32("x", &1), u32("y", &2) })),
         event()
@@ -173,7 +173,7 @@ fn arrays_of_constant_count() {
 
 /// TC-1, TC-2: the vectors of the format's notes.
 #[test]
-fn custom() {
+fn custom_fields_are_encoded_as_the_format_says() {
     let data = vec![0xaa, 0xbb];
     let bare = check(
         || write_event!(PROVIDER, "E", custom("c", &data, protocol(5), schema([0, 1, 2]))),
@@ -191,7 +191,7 @@ fn custom() {
 
 /// TC-1: the name by default, a description, constants, Microsoft's protocols.
 #[test]
-fn custom_options() {
+fn a_custom_field_has_a_default_name_and_options() {
     struct Message {
         data: [u8; 2],
     }

@@ -203,7 +203,7 @@ fn a_full_session_fails_the_write_and_no_other_session() {
 
 /// WF-6: a text has no id and the property of the legacy event log, and is shown as a text.
 #[test]
-fn texts() {
+fn a_text_has_no_id_and_the_property_of_the_event_log() {
     let _permits = session_permits(1);
     let id = Guid::from_u128(0x103);
     let path = TempPath::new("text.etl");
@@ -250,7 +250,7 @@ fn in_private_events() {
 
 /// Descriptor types: metadata, traits and timestamp, after the registration asked for them or set its traits.
 #[test]
-fn descriptor_types() {
+fn descriptor_types_carry_metadata_traits_and_time() {
     let _permits = session_permits(1);
     let id = Guid::from_u128(0x104);
     let path = TempPath::new("types.etl");
@@ -291,7 +291,7 @@ fn descriptor_types() {
 
 /// A registration that is gone calls nobody back, and its callback may write.
 #[test]
-fn callbacks() {
+fn a_registration_that_ended_gets_no_callback() {
     let _permits = session_permits(1);
     let id = Guid::from_u128(0x105);
     let path = TempPath::new("callbacks.etl");

@@ -20,7 +20,7 @@ const CSWITCH: u16 = 0x0524;
 /// Between two rounds of the threads that switch.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// What a trace says of the switches of its CPUs.
+/// The context switches in a trace, by CPU.
 #[derive(Debug, Default)]
 struct Chains {
     switches: u64,

@@ -287,7 +287,7 @@ fn a_pool_on_its_way_is_attached_once() {
         if !again {
             assert!(crate::hostile_input::is_out(&channel));
         } else {
-            // Of another number: the earlier messages have been processed.
+            // When this second registration has its answer, the earlier messages have been processed.
             let id = etw::Guid::from_u128(7);
             let register = FromProgram::Register { number: 2, id, traits: b"" };
             channel.send(&register.to_bytes(), &[]).unwrap();

@@ -18,7 +18,7 @@
 #define WPP_LEVEL_FLAGS_EXP_LOGGER(lvl, flags, e) WPP_LEVEL_LOGGER(flags)
 #define WPP_LEVEL_FLAGS_EXP_ENABLED(lvl, flags, e) WPP_LEVEL_FLAGS_ENABLED(lvl, flags)
 
-/* Of the second source. */
+/* The second source's. */
 ETW_EXTERN int other_file(void);
 
 /* Bytes with their count. */

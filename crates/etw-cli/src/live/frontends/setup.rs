@@ -114,7 +114,7 @@ mod tests {
 
     /// OV-24: minimum and maximum of Windows' sessions, whose buffers come one by one, as ours have them.
     #[test]
-    fn buffers() {
+    fn the_larger_number_of_buffers_counts() {
         for (min, max, there) in [
             (None, None, 64),
             (Some(16), None, 64),
@@ -145,7 +145,7 @@ mod tests {
 
     /// OV-24: options that exclude each other are rejected before a host is asked.
     #[test]
-    fn files() {
+    fn options_that_exclude_each_other_are_rejected() {
         let of = |real_time, buffering| Setup {
             config: SessionConfig { real_time, ..SessionConfig::default() },
             buffering,
