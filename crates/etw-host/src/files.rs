@@ -10,6 +10,7 @@ use etw_session::Cut;
 use etw_types::BufferHeader;
 
 use crate::buffer_log::{self, BufferLog};
+#[cfg(unix)]
 use crate::event_count::count_events;
 use crate::facts::{SessionFacts, file_name};
 use crate::output_file::{OutFile, Piece, write_at};

@@ -78,8 +78,9 @@ impl TryFrom<Text> for Condition {
 #[cfg(feature = "serde")]
 impl From<Condition> for Text {
     fn from(condition: Condition) -> Text {
+        let field = condition.field();
         let values = condition.values.into_iter().map(|value| value.text).collect();
-        Text { field: condition.path.join("."), op: condition.op, values }
+        Text { field, op: condition.op, values }
     }
 }
 
@@ -158,6 +159,21 @@ impl Condition {
             return Err(FilterError::Condition(field.to_owned()));
         }
         Ok(Condition { path: field.split('.').map(str::to_owned).collect(), op, values })
+    }
+
+    /// The name of the field; `Outer.Inner` for a member of a struct.
+    pub fn field(&self) -> String {
+        self.path.join(".")
+    }
+
+    /// The operator.
+    pub fn op(&self) -> PayloadOp {
+        self.op
+    }
+
+    /// The values, as they were given.
+    pub fn values(&self) -> impl Iterator<Item = &str> {
+        self.values.iter().map(|value| value.text.as_str())
     }
 
     fn holds(&self, fields: &[Field<'_>], payload: &[u8]) -> bool {

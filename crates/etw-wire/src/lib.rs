@@ -1,4 +1,5 @@
-//! Messages between programs, controllers, consumers and the host of global sessions, on Linux.
+//! Messages between programs, controllers, consumers and the host of global sessions, on Linux. Requests and responses alone are also
+//! the form in which controllers on Windows ask for what the system then does.
 //!
 //! * [`runtime_directory`]: where programs find hosts, and how they wait for one without polling;
 //! * [`user_namespace`]: how users appear in rootless containers;
@@ -32,6 +33,8 @@ pub mod message;
 
 #[cfg(target_os = "linux")]
 mod channel;
+#[cfg(feature = "requests")]
+mod client_error;
 pub mod frames;
 #[cfg(all(target_os = "linux", feature = "requests"))]
 pub mod host_client;
@@ -41,16 +44,19 @@ mod host_command;
 mod host_process;
 #[cfg(all(target_os = "linux", feature = "requests"))]
 pub mod live_stream;
-#[cfg(all(target_os = "linux", feature = "requests"))]
+#[cfg(feature = "requests")]
 pub mod requests;
 #[cfg(target_os = "linux")]
 pub mod runtime_directory;
-#[cfg(all(target_os = "linux", feature = "requests"))]
+#[cfg(feature = "requests")]
 mod start_request;
-#[cfg(all(target_os = "linux", feature = "requests"))]
+#[cfg(feature = "requests")]
 mod status;
 #[cfg(target_os = "linux")]
 pub mod user_namespace;
+
+#[cfg(feature = "requests")]
+pub use client_error::ClientError;
 
 #[cfg(target_os = "linux")]
 pub use channel::{Channel, MAX_MESSAGE, Peer, Received};

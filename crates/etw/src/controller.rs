@@ -3,20 +3,23 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use etw_session::{EnableInfo, Enablement, LogMode, SessionClock, SessionConfig};
 use etw_types::{Guid, Keyword, Level, LevelKeyword, Status};
-use etw_wire::host_client::Client;
-pub use etw_wire::host_client::ClientError;
+pub use etw_wire::ClientError;
 pub use etw_wire::requests::{ProviderStatus, SessionStatus};
 use etw_wire::requests::{Request, Response, StartRequest, Update, milliseconds};
-use etw_wire::runtime_directory;
 
-use crate::registry;
 use crate::session_options::session_options;
+#[cfg(windows)]
+use crate::system::control::Connection;
 use crate::target::EnableTarget;
+#[cfg(target_os = "linux")]
+use connection::Connection;
+
+#[cfg(target_os = "linux")]
+mod connection;
 
 /// The time that an enablement waits for running programs to receive it.
 const TOLD: Duration = Duration::from_secs(1);
@@ -37,10 +40,7 @@ const TOLD: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Controller {
-    client: Arc<Mutex<Client>>,
-    /// The runtime directory, for the connections of consumers.
-    #[cfg_attr(not(feature = "consumer"), allow(dead_code))]
-    directory: PathBuf,
+    connection: Connection,
 }
 
 /// A session of a host. If this is dropped, the session continues, unless it is [leased](GlobalSessionBuilder::leased).
@@ -137,71 +137,54 @@ fn absolute(path: &Path) -> Result<PathBuf, ControlError> {
 }
 
 impl Controller {
-    fn new(client: Client, directory: PathBuf) -> Controller {
-        Controller { client: Arc::new(Mutex::new(client)), directory }
+    /// The connection, for consumers.
+    #[cfg(all(target_os = "linux", feature = "consumer"))]
+    pub(crate) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
-    #[cfg(feature = "consumer")]
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    /// Opens another connection for a consumer, so that consumers do not delay controllers.
-    #[cfg(feature = "consumer")]
-    pub(crate) fn connect_once_more(&self) -> Result<Client, ControlError> {
-        Ok(Client::connect(&self.directory)?)
-    }
-
-    /// Connects to the user's own host, which must be running.
+    /// Connects to the user's own host, which must be running. On Windows, to the system.
     ///
     /// # Errors
     /// `ERROR_WMI_INSTANCE_NOT_FOUND`: the host does not run.
     pub fn connect() -> Result<Controller, ControlError> {
-        Controller::connect_to(runtime_directory::of_user())
+        Ok(Controller { connection: Connection::to_user()? })
     }
 
-    /// Connects to the machine's host.
+    /// Connects to the machine's host. On Windows, to the system.
     ///
     /// # Errors
     /// `ERROR_ACCESS_DENIED`: the user is neither root nor a member of the host's group. `ERROR_WMI_INSTANCE_NOT_FOUND`: the host
     /// does not run.
     pub fn connect_to_system() -> Result<Controller, ControlError> {
-        Controller::connect_to(runtime_directory::SYSTEM)
+        Ok(Controller { connection: Connection::to_system()? })
     }
 
     /// Connects to the host of a runtime directory.
     ///
     /// # Errors
-    /// Those of [`connect`](Self::connect).
+    /// Those of [`connect`](Self::connect). `ERROR_NOT_SUPPORTED` on Windows, which has no such hosts.
     pub fn connect_to(directory: impl AsRef<Path>) -> Result<Controller, ControlError> {
-        let directory = directory.as_ref();
-        Ok(Controller::new(Client::connect(directory)?, directory.to_owned()))
+        Ok(Controller { connection: Connection::to_directory(directory.as_ref())? })
     }
 
     /// Connects to the user's own host. If none runs, starts one: the program that `ETW_DAEMON` names, or else `etwd` or `etw` from
-    /// `PATH`. That host ends after ten idle seconds.
+    /// `PATH`. That host ends after ten idle seconds. On Windows, connects to the system.
     ///
     /// # Errors
     /// `ERROR_FILE_NOT_FOUND`: there is no such program. `ERROR_NO_SYSTEM_RESOURCES`: the program did not become ready.
     pub fn connect_or_start() -> Result<Controller, ControlError> {
-        let directory = runtime_directory::of_user();
-        let client = match Client::connect(&directory) {
-            Err(ClientError::NoHost(_)) => {
-                let client = Client::connect_or_start_host(&directory)?;
-                if registry::has_providers() {
-                    client.wait_for_own_providers();
-                }
-                client
-            }
-            other => other?,
-        };
-        Ok(Controller::new(client, directory))
+        Ok(Controller { connection: Connection::to_user_or_start()? })
+    }
+
+    /// Sends a request and waits for the response.
+    #[doc(hidden)]
+    pub fn request(&self, request: &Request) -> Result<Response, ClientError> {
+        self.connection.ask(request)
     }
 
     fn ask(&self, request: &Request) -> Result<Response, ControlError> {
-        // Sends one request at a time; responses come in order.
-        let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(client.ask(request)?)
+        Ok(self.connection.ask(request)?)
     }
 
     fn ask_session(&self, request: &Request) -> Result<SessionStatus, ControlError> {

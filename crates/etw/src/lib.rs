@@ -8,8 +8,8 @@
 //! * [`Activity`]: ids that connect events of one operation.
 //! * [`evntprov`], [`evntrace`]: the calls of the Windows headers of these names.
 //! * `Session` (feature `session`): records the events of this program.
-//! * `Controller`, `GlobalSession` (feature `control`, Linux): record every program of the user or of the machine.
-//! * `open` (feature `consumer`): reads the events of `.etl` files, decoded; `Consumer` (Linux) those of a running session.
+//! * `Controller`, `GlobalSession` (feature `control`, Linux and Windows): record every program of the user or of the machine.
+//! * `open` (feature `consumer`): reads the events of `.etl` files, decoded; `Consumer` (Linux and Windows) those of a running session.
 //!
 //! ```
 //! use etw::{Activity, define_provider, write_event};
@@ -38,8 +38,24 @@
 //! |---|---|
 //! | `stacks` (default) | call stacks in events, for sessions that ask for them |
 //! | `session` | `Session`: private sessions, hosted by a thread of this program |
-//! | `control` | `Controller`: sessions of the host of this user or of the machine (Linux) |
-//! | `consumer` | `open`: decoded events of trace files; `Consumer`: those of a running session (Linux); includes `control` |
+//! | `control` | `Controller`: sessions of the host of this user or of the machine (Linux), or of the system (Windows) |
+//! | `consumer` | `open`: decoded events of trace files; `Consumer`: those of a running session (Linux, Windows); includes `control` |
+//!
+//! # Platforms
+//!
+//! | | Linux | Windows | macOS, BSDs |
+//! |---|---|---|---|
+//! | providers write to | hosts of this project, private sessions | the system's own ETW, private sessions | private sessions |
+//! | `Session` | memory, files, consumers; survives `kill -9` | memory, files, consumers | memory, files, consumers |
+//! | `Controller`, `GlobalSession` | a host of this project | the system's sessions (`StartTraceW`, `EnableTraceEx2`) | – |
+//! | `Consumer`, `LiveStream` | a host of this project | the system's sessions (`ProcessTrace`) | – |
+//! | `open` | yes | yes | yes |
+//! | losses by cause | yes | private sessions; of others the number alone | yes |
+//! | filters on fields | TraceLogging and manifests | events of registered manifests, by id | as on Linux, private sessions |
+//! | call stacks | captured by the program | captured by the system | none |
+//!
+//! What a platform cannot do is `ERROR_NOT_SUPPORTED` at run time, with a sentence that names it. On Windows, calls and structures are
+//! tested with a recorder in place of the system's functions; delivery by a real Windows is not.
 //!
 //! # Limits
 //!
@@ -58,9 +74,9 @@ mod activity;
 #[cfg(target_os = "linux")]
 mod attach;
 mod builder;
-#[cfg(all(target_os = "linux", feature = "consumer"))]
+#[cfg(all(any(target_os = "linux", windows), feature = "consumer"))]
 mod consumer;
-#[cfg(all(target_os = "linux", feature = "control"))]
+#[cfg(all(any(target_os = "linux", windows), feature = "control"))]
 mod controller;
 mod custom;
 mod diagnose;
@@ -69,7 +85,9 @@ pub mod evntprov;
 pub mod evntrace;
 #[cfg(any(target_os = "linux", all(unix, feature = "session")))]
 mod fork;
-#[cfg(all(target_os = "linux", feature = "consumer"))]
+#[cfg(all(any(target_os = "linux", windows), feature = "consumer"))]
+mod live_item;
+#[cfg(all(any(target_os = "linux", windows), feature = "consumer"))]
 mod live_stream;
 mod lock;
 mod logging_channel;
@@ -99,11 +117,11 @@ pub use activity::{
     Activity, ActivityControl, ActivityFuture, Scope, create_id, event_activity_id_control,
 };
 pub use builder::EventBuilder;
-#[cfg(all(target_os = "linux", feature = "consumer"))]
-#[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "consumer"))))]
+#[cfg(all(any(target_os = "linux", windows), feature = "consumer"))]
+#[cfg_attr(docsrs, doc(cfg(all(any(target_os = "linux", windows), feature = "consumer"))))]
 pub use consumer::Consumer;
-#[cfg(all(target_os = "linux", feature = "control"))]
-#[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "control"))))]
+#[cfg(all(any(target_os = "linux", windows), feature = "control"))]
+#[cfg_attr(docsrs, doc(cfg(all(any(target_os = "linux", windows), feature = "control"))))]
 pub use controller::{
     ClientError, ControlError, Controller, GlobalSession, GlobalSessionBuilder, ProviderStatus,
     SessionStatus,
@@ -132,8 +150,8 @@ pub use etw_types::{
     SystemTime,
 };
 pub use event_source::{EventSource, EventSourceBuilder, SourceEvent, SourceType, SourceValue};
-#[cfg(all(target_os = "linux", feature = "consumer"))]
-#[cfg_attr(docsrs, doc(cfg(all(target_os = "linux", feature = "consumer"))))]
+#[cfg(all(any(target_os = "linux", windows), feature = "consumer"))]
+#[cfg_attr(docsrs, doc(cfg(all(any(target_os = "linux", windows), feature = "consumer"))))]
 pub use live_stream::{Closer, LiveItem, LiveStream, StreamEnd, StreamError, StreamLedger};
 pub use logging_channel::{LoggingActivity, LoggingChannel};
 pub use provider::{ControlCode, EnableCallback, EnableChange, MAX_SESSIONS, Provider};

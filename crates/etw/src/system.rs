@@ -1,9 +1,11 @@
-//! Windows: the system's own ETW, as one more host of the process. It needs no pool.
+//! Windows: the system's own ETW, as one more host of the process, which needs no pool, and as the host of global sessions.
 //!
 //! ```text
 //!  registry ── settle, ended ───────────► EventRegister, EventSetInformation(traits), EventUnregister
 //!  registry ◄─ enable, disable, capture ─ the system's callback, on any thread
 //!  write_any ── write ──────────────────► EventWriteTransfer: traits, metadata, payload as data descriptors
+//!  Controller ── control ───────────────► StartTraceW, ControlTraceW, QueryAllTracesW, EnableTraceEx2
+//!  Consumer ◄─── live_stream ─────────── OpenTraceW, ProcessTrace: each EVENT_RECORD as the record that decoders take
 //! ```
 //!
 //! The system takes the last attachment, so private sessions of this crate keep the first ones. Its one route stands for all of the
@@ -14,8 +16,12 @@
 
 mod api;
 mod classic;
+#[cfg(feature = "control")]
+pub(crate) mod control;
 mod exit;
 pub(crate) mod handles;
+#[cfg(feature = "consumer")]
+pub(crate) mod live_stream;
 mod notification;
 mod write;
 

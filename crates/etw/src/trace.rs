@@ -166,7 +166,7 @@ pub enum ReadError {
     /// A trace file cannot be read at all.
     File(etw_etl::Error),
     /// A session's host broke the protocol.
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", windows))]
     Stream(crate::live_stream::StreamError),
 }
 
@@ -174,7 +174,7 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReadError::File(error) => error.fmt(f),
-            #[cfg(target_os = "linux")]
+            #[cfg(any(target_os = "linux", windows))]
             ReadError::Stream(error) => error.fmt(f),
         }
     }
@@ -184,7 +184,7 @@ impl std::error::Error for ReadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             ReadError::File(error) => error.source(),
-            #[cfg(target_os = "linux")]
+            #[cfg(any(target_os = "linux", windows))]
             ReadError::Stream(error) => error.source(),
         }
     }
@@ -196,7 +196,7 @@ impl From<etw_etl::Error> for ReadError {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 impl From<crate::live_stream::StreamError> for ReadError {
     fn from(error: crate::live_stream::StreamError) -> ReadError {
         ReadError::Stream(error)

@@ -1,4 +1,4 @@
-//! `LiveStream`: the records of a running session in order of time, with their watermark and losses.
+//! `LiveStream` of a host's session: records behind a watermark, and losses by position.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -8,11 +8,12 @@ use std::sync::Arc;
 use etw_etl::DamageKind;
 use etw_etl::read::TraceFile;
 use etw_etl::read::buffer::{self, BufferRecords, Item};
-use etw_types::{BufferHeader, EventRecord, is_session_report, le};
+use etw_types::{BufferHeader, is_session_report, le};
 use etw_wire::frames;
 use etw_wire::live_stream::{Live, Progress};
 
 use crate::controller::{ControlError, Controller};
+use crate::live_item::{LiveItem, StreamEnd, StreamLedger};
 
 /// The records of a running session in order of time, and what its consumer lost.
 ///
@@ -81,62 +82,6 @@ enum Ready {
     BufferEnd { filled: u32 },
     Lost { buffers: u64, events: u64 },
     WorkerReplaced,
-}
-
-/// One step of a [`LiveStream`].
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum LiveItem<'s> {
-    /// The next record in order of time.
-    Record(EventRecord<'s>),
-    /// All records of a buffer have been returned.
-    BufferEnd {
-        /// Bytes of the buffer, its header included.
-        filled: u32,
-    },
-    /// Events that this consumer will not get.
-    Lost {
-        /// Buffers that contained them; 1 if the number is unknown, after the host's worker was replaced.
-        buffers: u64,
-        /// The events.
-        events: u64,
-    },
-    /// The host has a new worker. The session continues.
-    WorkerReplaced,
-}
-
-/// Why a [`LiveStream`] ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StreamEnd {
-    /// The session ended.
-    SessionEnded,
-    /// The connection ended: the host is gone, another session of the same name replaced this one, or a
-    /// [`Closer`] closed the stream.
-    Disconnected,
-}
-
-/// The ledger of one consumer: events received and lost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StreamLedger {
-    /// Events received, reports of the session on itself included.
-    pub received: u64,
-    /// Events lost because this consumer read too slowly.
-    pub lost: u64,
-    /// Buffers that contained them.
-    pub lost_buffers: u64,
-    /// Events that were in flight when the host's worker was replaced.
-    pub lost_in_replacement: u64,
-    /// Replacements of the host's worker.
-    pub workers_replaced: u32,
-}
-
-impl StreamLedger {
-    /// Events that this consumer did not get.
-    pub fn lost_events(&self) -> u64 {
-        self.lost + self.lost_in_replacement
-    }
 }
 
 /// A message of the host that breaks the protocol of live streams.
@@ -221,7 +166,8 @@ impl LiveStream {
     /// `ERROR_WMI_INSTANCE_NOT_FOUND` if there is no such session, `ERROR_NOT_SUPPORTED` if it has no real-time
     /// delivery, `ERROR_ACCESS_DENIED`; `ERROR_NO_SYSTEM_RESOURCES` if the host breaks the protocol.
     pub fn open(host: &Controller, session: &str) -> Result<LiveStream, ControlError> {
-        let link = Live::open(host.connect_once_more()?, host.directory(), session)?;
+        let connection = host.connection();
+        let link = Live::open(connection.connect_once_more()?, connection.directory(), session)?;
         let header = match link.next().map_err(StreamError::Frame)? {
             Some((frames::START, header)) => header,
             Some(_) => return Err(StreamError::NoHeader.into()),

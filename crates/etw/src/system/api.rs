@@ -1,5 +1,6 @@
 //! The system's functions and structures.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 
@@ -16,7 +17,8 @@ pub(super) type ControlCallback =
 
 /// `EVENT_FILTER_DESCRIPTOR`.
 #[repr(C)]
-pub(super) struct FilterDescriptor {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilterDescriptor {
     pub address: u64,
     pub size: u32,
     pub kind: u32,
@@ -81,28 +83,45 @@ unsafe extern "system" {
 #[link(name = "kernel32")]
 unsafe extern "system" {
     fn GetModuleHandleA(name: *const c_char) -> *mut c_void;
+    fn LoadLibraryExA(name: *const c_char, file: *mut c_void, flags: u32) -> *mut c_void;
     fn GetProcAddress(module: *mut c_void, name: *const c_char) -> Option<Function>;
 }
 
 /// A function of unknown type.
-type Function = unsafe extern "system" fn() -> isize;
+pub(super) type Function = unsafe extern "system" fn() -> isize;
 
 /// A function that old versions of the system lack.
-struct Optional {
+pub(super) struct Optional {
     module: &'static CStr,
     name: &'static CStr,
+    /// The module may not be loaded yet.
+    must_load: bool,
     address: OnceLock<Option<Function>>,
 }
 
 impl Optional {
-    const fn new(module: &'static CStr, name: &'static CStr) -> Optional {
-        Optional { module, name, address: OnceLock::new() }
+    /// A function of a module that every process with this code has loaded.
+    pub const fn new(module: &'static CStr, name: &'static CStr) -> Optional {
+        Optional { module, name, must_load: false, address: OnceLock::new() }
     }
 
-    fn get(&self) -> Option<Function> {
-        // SAFETY: names that end with NUL; both modules are loaded in every process that runs this code.
+    /// A function of a library of the system that is loaded when the function is first needed, and then stays.
+    #[cfg(feature = "control")]
+    pub const fn in_library(module: &'static CStr, name: &'static CStr) -> Optional {
+        Optional { module, name, must_load: true, address: OnceLock::new() }
+    }
+
+    pub fn get(&self) -> Option<Function> {
+        /// Not the program's folder, where a foreign library of that name could be.
+        const LOAD_LIBRARY_SEARCH_SYSTEM32: u32 = 0x800;
+        // SAFETY: names that end with NUL; a module that stays loaded.
         *self.address.get_or_init(|| unsafe {
-            GetProcAddress(GetModuleHandleA(self.module.as_ptr()), self.name.as_ptr())
+            let name = self.module.as_ptr();
+            let module = match self.must_load {
+                true => LoadLibraryExA(name, std::ptr::null_mut(), LOAD_LIBRARY_SEARCH_SYSTEM32),
+                false => GetModuleHandleA(name),
+            };
+            if module.is_null() { None } else { GetProcAddress(module, self.name.as_ptr()) }
         })
     }
 }
@@ -218,9 +237,38 @@ pub(super) fn write_string(handle: u64, level: u8, keyword: u64, text: &[u16]) -
     Status(unsafe { EventWriteString(handle, level, keyword, text.as_ptr()) })
 }
 
+thread_local! {
+    /// The thread's activity id, where the system keeps none.
+    static OWN_ACTIVITY: Cell<Guid> = const { Cell::new(Guid::ZERO) };
+}
+
+const GET_ID: u32 = 1;
+const SET_ID: u32 = 2;
+const GET_SET_ID: u32 = 4;
+
+/// Whether the system keeps the activity ids of threads. Wine's function does nothing and reports success.
+fn system_keeps_ids() -> bool {
+    static KEEPS: OnceLock<bool> = OnceLock::new();
+    *KEEPS.get_or_init(|| {
+        let probe = Guid::from_u128(0x6f70_656e_6574_7720_6163_7469_7669_7479);
+        let (mut previous, mut seen) = (probe, Guid::ZERO);
+        // SAFETY: the system reads and writes ids.
+        unsafe {
+            EventActivityIdControl(GET_SET_ID, &mut previous);
+            EventActivityIdControl(GET_ID, &mut seen);
+            if seen == probe {
+                EventActivityIdControl(SET_ID, &mut previous);
+            }
+        }
+        seen == probe
+    })
+}
+
 /// The thread's activity id.
 pub(crate) fn activity_id() -> Guid {
-    const GET_ID: u32 = 1;
+    if !system_keeps_ids() {
+        return OWN_ACTIVITY.get();
+    }
     let mut id = Guid::ZERO;
     // SAFETY: the system writes the id.
     unsafe { EventActivityIdControl(GET_ID, &mut id) };
@@ -229,7 +277,9 @@ pub(crate) fn activity_id() -> Guid {
 
 /// Sets the thread's activity id; the previous one.
 pub(crate) fn set_activity_id(mut id: Guid) -> Guid {
-    const GET_SET_ID: u32 = 4;
+    if !system_keeps_ids() {
+        return OWN_ACTIVITY.replace(id);
+    }
     // SAFETY: the system reads the id and writes the previous one.
     unsafe { EventActivityIdControl(GET_SET_ID, &mut id) };
     id

@@ -8,3 +8,5 @@ mod cost;
 mod goldens;
 mod providers;
 mod recorder;
+mod sessions;
+mod streams;

@@ -35,4 +35,24 @@ fn functions_that_the_system_lacks_are_done_without() {
     assert_eq!(property, Status::ERROR_SUCCESS);
     let functions: Vec<_> = recorder.take_written().iter().map(|it| it.function).collect();
     assert_eq!(functions, ["transfer", "transfer"]);
+
+    // Sessions run, providers have no list, and what needs a newer function is refused by name.
+    let host = etw::Controller::connect().unwrap();
+    let session = host.session("old").memory().start().unwrap();
+    session.enable(&id, etw::Level::VERBOSE, etw::Keyword(0)).unwrap();
+    assert!(host.providers().unwrap().is_empty());
+    let condition = etw::Condition::new("Size", etw::PayloadOp::Eq, &["1"]).unwrap();
+    let payload = etw::PayloadFilter {
+        of: etw::EventKey::Id(1, None),
+        conditions: vec![condition],
+        any: false,
+        match_all: false,
+        metadata: None,
+    };
+    let filters = etw::Filters { payload: vec![payload], ..etw::Filters::default() };
+    let info = etw::EnableInfo { filters: Some(Box::new(filters)), ..etw::EnableInfo::default() };
+    let error = session.enable_with(&id, info).unwrap_err();
+    assert_eq!(error.status(), Status::ERROR_NOT_SUPPORTED);
+    assert!(error.to_string().contains("Windows 8.1"), "{error}");
+    session.stop().unwrap();
 }

@@ -7,6 +7,8 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use etw::Guid;
 
+pub mod sessions;
+
 /// One `EventWriteTransfer`, `EventWriteEx` or `EtwEventWriteFull`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
@@ -95,6 +97,7 @@ impl Recorder {
             state.unregistered.clear();
             state.enable_at_once = None;
         });
+        sessions::clear();
         ACTIVITY.set(Guid::ZERO);
         Recorder(guard)
     }
@@ -448,8 +451,9 @@ unsafe extern "system" fn trace_message_va(
 unsafe extern "system" fn get_proc_address(module: *mut c_void, name: *const c_char) -> usize {
     // SAFETY: a name that ends with NUL; ordinals are not asked for here.
     let name = unsafe { CStr::from_ptr(name) };
-    let is_optional =
-        [c"EventSetInformation", c"EventWriteEx", c"EtwEventWriteFull"].contains(&name);
+    let is_optional = [c"EventSetInformation", c"EventWriteEx", c"EtwEventWriteFull"]
+        .contains(&name)
+        || sessions::OPTIONAL.contains(&name);
     match replacement(name) {
         Some(_) if is_optional && with(|state| state.lacks_optional) => 0,
         Some(address) => address,
@@ -475,7 +479,7 @@ fn replacement(name: &CStr) -> Option<usize> {
         "GetTraceEnableFlags" => get_trace_enable_flags as *const (),
         "TraceEvent" => trace_event as *const (),
         "TraceMessageVa" => trace_message_va as *const (),
-        _ => return None,
+        other => return sessions::replacement(other),
     };
     Some(address.expose_provenance())
 }

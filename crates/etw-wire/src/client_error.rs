@@ -1,0 +1,66 @@
+//! `ClientError`: why a request to a host of sessions failed.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The error of a request to a host: it was not sent, or the host rejected it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// No host listens in this directory.
+    NoHost(PathBuf),
+    /// No host listens, and there is no program to start as a host.
+    NoProgram,
+    /// The system's error for the connection.
+    Io(io::Error),
+    /// The host rejected the request, with an ETW status and a reason.
+    Refused {
+        /// A Win32 status.
+        status: u32,
+        /// The reason, in a sentence.
+        message: String,
+    },
+}
+
+impl std::fmt::Display for ClientError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ClientError::NoHost(path) => {
+                write!(f, "no host of sessions is running ({})", path.display())
+            }
+            ClientError::NoProgram => f.write_str(
+                "no host of sessions is running, and there is neither etwd nor etw in PATH; ETW_DAEMON names one",
+            ),
+            ClientError::Io(error) => write!(f, "the host of sessions: {error}"),
+            ClientError::Refused { message, .. } => f.write_str(message),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ClientError::Io(error) => error.source(),
+            _ => None,
+        }
+    }
+}
+
+impl ClientError {
+    /// The status that ETW's functions return for this error.
+    pub fn status(&self) -> u32 {
+        match self {
+            ClientError::NoHost(_) => 4201,
+            ClientError::NoProgram => 2,
+            ClientError::Io(error) if error.kind() == io::ErrorKind::PermissionDenied => 5,
+            ClientError::Io(_) => 1450,
+            ClientError::Refused { status, .. } => *status,
+        }
+    }
+}
+
+impl From<io::Error> for ClientError {
+    fn from(error: io::Error) -> ClientError {
+        ClientError::Io(error)
+    }
+}

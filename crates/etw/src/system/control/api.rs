@@ -1,0 +1,328 @@
+//! The system's functions and structures for sessions: `evntrace.h`, `evntcons.h` and `tdh.h`.
+
+use std::ffi::c_void;
+
+use etw_types::{Guid, LogFileMode, Status};
+
+use crate::system::api::{FilterDescriptor, Function, Optional};
+
+/// Units of a session's or file's name, its NUL included.
+pub const NAME_UNITS: usize = 1024;
+/// `WNODE_FLAG_TRACED_GUID`
+pub const TRACED_GUID: u32 = 0x0002_0000;
+/// `WNODE_FLAG_VERSIONED_PROPERTIES`
+pub const VERSIONED: u32 = 0x0080_0000;
+
+/// Control codes of `ControlTraceW`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Control {
+    Query = 0,
+    Stop = 1,
+    Update = 2,
+    Flush = 3,
+}
+
+/// Control codes of `EnableTraceEx2`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum EnableCode {
+    Disable = 0,
+    Enable = 1,
+    CaptureState = 2,
+}
+
+/// `EVENT_TRACE_PROPERTIES_V2`
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TraceProperties {
+    /// `Wnode.BufferSize`: bytes of all, names included.
+    pub size: u32,
+    pub provider_id: u32,
+    /// `Wnode.HistoricalContext`: the session's handle.
+    pub handle: u64,
+    pub time_stamp: i64,
+    pub guid: Guid,
+    /// `Wnode.ClientContext`
+    pub clock: u32,
+    pub flags: u32,
+    /// KiB
+    pub buffer_size: u32,
+    pub minimum_buffers: u32,
+    pub maximum_buffers: u32,
+    pub maximum_file_size: u32,
+    pub mode: LogFileMode,
+    pub flush_timer: u32,
+    pub enable_flags: u32,
+    pub flush_threshold: i32,
+    pub number_of_buffers: u32,
+    pub free_buffers: u32,
+    pub events_lost: u32,
+    pub buffers_written: u32,
+    pub log_buffers_lost: u32,
+    pub real_time_buffers_lost: u32,
+    pub logger_thread: usize,
+    pub file_name_offset: u32,
+    pub name_offset: u32,
+    /// `V2Control`: the version in the low byte.
+    pub version: u32,
+    pub filter_count: u32,
+    pub filters: *const FilterDescriptor,
+    pub options: u64,
+}
+
+/// `ENABLE_TRACE_PARAMETERS`
+#[repr(C)]
+#[derive(Debug)]
+pub struct EnableParameters {
+    pub version: u32,
+    pub property: u32,
+    pub control_flags: u32,
+    pub source: Guid,
+    pub filters: *const FilterDescriptor,
+    pub filter_count: u32,
+}
+
+/// `CLASSIC_EVENT_ID`
+#[repr(C)]
+pub struct ClassicEventId {
+    pub class: Guid,
+    pub kind: u8,
+    pub reserved: [u8; 7],
+}
+
+/// `TRACE_PROFILE_INTERVAL`
+#[repr(C)]
+pub struct ProfileInterval {
+    /// 0: the timer.
+    pub source: u32,
+    /// 100 ns
+    pub interval: u32,
+}
+
+/// `PAYLOAD_FILTER_PREDICATE`
+#[repr(C)]
+pub struct Predicate {
+    pub field: *const u16,
+    pub operator: u16,
+    pub value: *const u16,
+}
+
+#[link(name = "advapi32")]
+unsafe extern "system" {
+    pub fn StartTraceW(handle: *mut u64, name: *const u16, properties: *mut TraceProperties)
+    -> u32;
+    pub fn ControlTraceW(
+        handle: u64,
+        name: *const u16,
+        properties: *mut TraceProperties,
+        code: Control,
+    ) -> u32;
+    pub fn QueryAllTracesW(
+        properties: *const *mut TraceProperties,
+        count: u32,
+        found: *mut u32,
+    ) -> u32;
+    pub fn EnableTraceEx2(
+        handle: u64,
+        provider: *const Guid,
+        code: EnableCode,
+        level: u8,
+        any: u64,
+        all: u64,
+        timeout: u32,
+        parameters: *const EnableParameters,
+    ) -> u32;
+}
+
+/// Classes of `TraceSetInformation`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SessionInformation {
+    StackTracing = 3,
+    SystemFlags = 4,
+    SampleInterval = 5,
+}
+
+/// Since Windows 7.
+static TRACE_SET_INFORMATION: Optional = Optional::new(c"advapi32.dll", c"TraceSetInformation");
+/// Since Windows Vista.
+static ENUMERATE_TRACE_GUIDS: Optional = Optional::new(c"advapi32.dll", c"EnumerateTraceGuidsEx");
+/// Since Windows Vista.
+static ENUMERATE_PROVIDERS: Optional = Optional::in_library(c"tdh.dll", c"TdhEnumerateProviders");
+/// Since Windows 8.1, as the three below.
+static CREATE_FILTER: Optional = Optional::in_library(c"tdh.dll", c"TdhCreatePayloadFilter");
+static DELETE_FILTER: Optional = Optional::in_library(c"tdh.dll", c"TdhDeletePayloadFilter");
+static AGGREGATE_FILTERS: Optional =
+    Optional::in_library(c"tdh.dll", c"TdhAggregatePayloadFilters");
+static CLEAN_UP_FILTERS: Optional =
+    Optional::in_library(c"tdh.dll", c"TdhCleanupPayloadEventFilterDescriptor");
+
+/// `TraceSetInformation`. `ERROR_NOT_SUPPORTED` where the system lacks it.
+pub fn set_information<T>(handle: u64, class: SessionInformation, data: &[T]) -> Status {
+    type Set = unsafe extern "system" fn(u64, SessionInformation, *const c_void, u32) -> u32;
+    let Some(function) = TRACE_SET_INFORMATION.get() else { return Status::ERROR_NOT_SUPPORTED };
+    // SAFETY: the signature of `evntrace.h`; the system reads so many bytes.
+    unsafe {
+        let function = std::mem::transmute::<Function, Set>(function);
+        Status(function(handle, class, data.as_ptr().cast(), size_of_val(data) as u32))
+    }
+}
+
+/// The status of a buffer that is too small.
+pub const ERROR_INSUFFICIENT_BUFFER: u32 = 122;
+/// Bytes of the largest list that is asked for.
+const MAX_LIST_SIZE: usize = 64 << 20;
+
+/// Calls a function that fills a buffer and says how large it must be, until it fits. The list may grow meanwhile.
+fn list(mut fill: impl FnMut(&mut [u64], &mut u32) -> u32) -> Result<Vec<u64>, Status> {
+    let mut words = vec![0u64; 8 << 10];
+    loop {
+        let mut size = size_of_val(&words[..]) as u32;
+        match fill(&mut words, &mut size) {
+            0 => return Ok(words),
+            ERROR_INSUFFICIENT_BUFFER if words.len() * 8 < MAX_LIST_SIZE => {
+                let wanted = (size as usize).div_ceil(8).max(2 * words.len());
+                words.resize(wanted.min(MAX_LIST_SIZE / 8), 0);
+            }
+            status => return Err(Status(status)),
+        }
+    }
+}
+
+/// `TdhEnumerateProviders`: `PROVIDER_ENUMERATION_INFO`.
+///
+/// # Errors
+/// The system's status; `ERROR_NOT_SUPPORTED` where it lacks the function.
+pub fn enumerate_providers() -> Result<Vec<u64>, Status> {
+    type Enumerate = unsafe extern "system" fn(*mut u64, *mut u32) -> u32;
+    let function = ENUMERATE_PROVIDERS.get().ok_or(Status::ERROR_NOT_SUPPORTED)?;
+    // SAFETY: the signature of `tdh.h`.
+    let function = unsafe { std::mem::transmute::<Function, Enumerate>(function) };
+    // SAFETY: the buffer has `size` bytes.
+    list(|words, size| unsafe { function(words.as_mut_ptr(), size) })
+}
+
+/// Classes of `EnumerateTraceGuidsEx`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum GuidQuery {
+    /// All registered GUIDs.
+    List = 0,
+    /// The registrations of one GUID.
+    Info = 1,
+}
+
+/// `EnumerateTraceGuidsEx`: the words of the answer, and its size in bytes.
+///
+/// # Errors
+/// The system's status; `ERROR_NOT_SUPPORTED` where it lacks the function.
+pub fn enumerate_guids(query: GuidQuery, id: Option<&Guid>) -> Result<(Vec<u64>, usize), Status> {
+    type Enumerate =
+        unsafe extern "system" fn(GuidQuery, *const c_void, u32, *mut u64, u32, *mut u32) -> u32;
+    let function = ENUMERATE_TRACE_GUIDS.get().ok_or(Status::ERROR_NOT_SUPPORTED)?;
+    // SAFETY: the signature of `evntrace.h`.
+    let function = unsafe { std::mem::transmute::<Function, Enumerate>(function) };
+    let (input, input_size) =
+        id.map_or((std::ptr::null(), 0), |id| (std::ptr::from_ref(id).cast(), 16));
+    let mut filled = 0;
+    let words = list(|words, size| {
+        let room = *size;
+        // SAFETY: both buffers have so many bytes.
+        let status = unsafe { function(query, input, input_size, words.as_mut_ptr(), room, size) };
+        filled = *size as usize;
+        status
+    })?;
+    Ok((words, filled))
+}
+
+/// A filter of `TdhCreatePayloadFilter`, deleted when dropped.
+pub struct PayloadFilterHandle(pub *mut c_void);
+
+impl PayloadFilterHandle {
+    /// # Errors
+    /// The system's status: no manifest has the event or the field. `ERROR_NOT_SUPPORTED` where it lacks the function.
+    ///
+    /// # Safety
+    /// The predicates' texts end with NUL.
+    pub unsafe fn create(
+        provider: &Guid,
+        descriptor: &[u8; 16],
+        any: bool,
+        predicates: &[Predicate],
+    ) -> Result<PayloadFilterHandle, Status> {
+        type Create = unsafe extern "system" fn(
+            *const Guid,
+            *const [u8; 16],
+            u8,
+            u32,
+            *const Predicate,
+            *mut *mut c_void,
+        ) -> u32;
+        let function = CREATE_FILTER.get().ok_or(Status::ERROR_NOT_SUPPORTED)?;
+        let mut filter = std::ptr::null_mut();
+        // SAFETY: the signature of `tdh.h`; the caller promises the texts.
+        let status = unsafe {
+            let function = std::mem::transmute::<Function, Create>(function);
+            let count = predicates.len() as u32;
+            let predicates = predicates.as_ptr();
+            function(provider, descriptor, any.into(), count, predicates, &mut filter)
+        };
+        Status(status).ok().map(|()| PayloadFilterHandle(filter))
+    }
+}
+
+impl Drop for PayloadFilterHandle {
+    fn drop(&mut self) {
+        type Delete = unsafe extern "system" fn(*mut *mut c_void) -> u32;
+        if let Some(function) = DELETE_FILTER.get() {
+            // SAFETY: the signature of `tdh.h`; a filter that `create` returned.
+            unsafe { std::mem::transmute::<Function, Delete>(function)(&mut self.0) };
+        }
+    }
+}
+
+/// The descriptor of `TdhAggregatePayloadFilters`, whose memory is the system's.
+pub struct AggregatedFilter(pub FilterDescriptor);
+
+impl AggregatedFilter {
+    /// # Errors
+    /// The system's status.
+    pub fn new(filters: &[PayloadFilterHandle], match_all: &[u8]) -> Result<Self, Status> {
+        type Aggregate = unsafe extern "system" fn(
+            u32,
+            *const *mut c_void,
+            *const u8,
+            *mut FilterDescriptor,
+        ) -> u32;
+        debug_assert_eq!(filters.len(), match_all.len());
+        let function = AGGREGATE_FILTERS.get().ok_or(Status::ERROR_NOT_SUPPORTED)?;
+        let pointers: Vec<*mut c_void> = filters.iter().map(|filter| filter.0).collect();
+        let mut descriptor = FilterDescriptor { address: 0, size: 0, kind: 0 };
+        // SAFETY: the signature of `tdh.h`; as many flags as filters.
+        let status = unsafe {
+            let function = std::mem::transmute::<Function, Aggregate>(function);
+            let count = pointers.len() as u32;
+            function(count, pointers.as_ptr(), match_all.as_ptr(), &mut descriptor)
+        };
+        Status(status).ok().map(|()| AggregatedFilter(descriptor))
+    }
+}
+
+impl Drop for AggregatedFilter {
+    fn drop(&mut self) {
+        type CleanUp = unsafe extern "system" fn(*mut FilterDescriptor) -> u32;
+        if let Some(function) = CLEAN_UP_FILTERS.get() {
+            // SAFETY: the signature of `tdh.h`; a descriptor that `new` returned.
+            unsafe { std::mem::transmute::<Function, CleanUp>(function)(&mut self.0) };
+        }
+    }
+}
+
+/// Structures have the sizes of the Windows headers on 64-bit processors; the tests compare sizes and offsets with `windows-sys`.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(size_of::<TraceProperties>() == 0x90 && size_of::<EnableParameters>() == 0x30);
+    assert!(size_of::<ClassicEventId>() == 24 && size_of::<ProfileInterval>() == 8);
+    assert!(size_of::<Predicate>() == 24);
+};
