@@ -80,18 +80,18 @@ fn what(words: &[&str], index: usize) -> Option<What> {
 fn providers() -> BTreeSet<String> {
     let mut names: BTreeSet<String> =
         schemas::own().providers().map(|(_, name)| name.to_owned()).collect();
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", windows))]
     names.extend(crate::live::registered_names());
     names.retain(|name| !name.is_empty() && !name.chars().any(char::is_whitespace));
     names
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 fn sessions() -> BTreeSet<String> {
     crate::live::session_names().into_iter().collect()
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", windows)))]
 fn sessions() -> BTreeSet<String> {
     BTreeSet::new()
 }

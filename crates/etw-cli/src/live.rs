@@ -1,8 +1,11 @@
-//! Commands that control global sessions through a host, on Linux.
+//! Commands that control global sessions: through a host on Linux, of the system on Windows.
 
+#[cfg(target_os = "linux")]
 mod daemon;
 mod diagnosis;
+#[cfg(target_os = "linux")]
 mod doctor;
+#[cfg(target_os = "linux")]
 pub mod frontends;
 mod host;
 mod lookup;
@@ -11,6 +14,7 @@ mod provider;
 mod record;
 mod session;
 mod signals;
+#[cfg(target_os = "linux")]
 mod spawn_gate;
 mod system_options;
 mod tail;
@@ -18,14 +22,18 @@ mod wanted;
 
 pub use host::{registered_names, session_names};
 
+#[cfg(target_os = "linux")]
 pub use daemon::Arguments as DaemonArguments;
+#[cfg(target_os = "linux")]
 pub use doctor::Arguments as DoctorArguments;
 pub use provider::Arguments as ProviderArguments;
 pub use record::Arguments as RecordArguments;
 pub use session::Arguments as SessionArguments;
 pub use tail::Arguments as TailArguments;
 
+#[cfg(target_os = "linux")]
 pub use daemon::run as daemon;
+#[cfg(target_os = "linux")]
 pub use doctor::run as doctor;
 pub use provider::run as provider;
 pub use record::run as record;

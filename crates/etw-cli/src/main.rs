@@ -1,5 +1,5 @@
 //! The `etw` command: traces of Event Tracing for Windows, on any system.
-// Commands of sessions need Linux, and some tables and words serve them alone.
+// Some tables and words serve commands of sessions alone, of which not all systems have all.
 #![cfg_attr(not(target_os = "linux"), allow(dead_code))]
 
 mod activities;
@@ -18,7 +18,7 @@ mod format;
 mod frontends;
 mod grouping;
 mod join;
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 mod live;
 mod manifest;
 mod manual;
@@ -83,16 +83,16 @@ enum Command {
     /// Complete a trace that its session did not, in place; a complete one stays as it is
     Repair(repair::Arguments),
     /// Record a command, or all your programs until Ctrl-C
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", windows))]
     Record(live::RecordArguments),
     /// Start, stop, change and show sessions that record all programs
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", windows))]
     Session(live::SessionArguments),
     /// Show events as they happen
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", windows))]
     Tail(live::TailArguments),
     /// Show providers: registered ones, GUIDs of names, what one can emit
-    #[cfg(target_os = "linux")]
+    #[cfg(any(target_os = "linux", windows))]
     Provider(live::ProviderArguments),
     /// Host sessions, in the foreground: what a service runs
     #[cfg(target_os = "linux")]
@@ -176,13 +176,13 @@ fn main() -> ExitCode {
         Command::Log(arguments) => event_log::run(arguments),
         Command::Manifest(arguments) => manifest::run(arguments),
         Command::Repair(arguments) => repair::run(arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(any(target_os = "linux", windows))]
         Command::Record(arguments) => live::record(arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(any(target_os = "linux", windows))]
         Command::Session(arguments) => live::session(arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(any(target_os = "linux", windows))]
         Command::Tail(arguments) => live::tail(arguments),
-        #[cfg(target_os = "linux")]
+        #[cfg(any(target_os = "linux", windows))]
         Command::Provider(arguments) => live::provider(arguments),
         #[cfg(target_os = "linux")]
         Command::Daemon(arguments) => live::daemon(arguments),

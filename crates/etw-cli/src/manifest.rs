@@ -147,7 +147,7 @@ fn all_installed() -> Result<Vec<Installed>, Failure> {
 }
 
 /// GUIDs and names of the providers of all installed manifests; those that cannot be read are left out.
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", windows))]
 pub fn installed_providers() -> Vec<(etw_types::Guid, String)> {
     let providers = all_installed().unwrap_or_default().into_iter().flat_map(|one| one.providers);
     providers.filter_map(|provider| Some((provider.guid, provider.provider?))).collect()

@@ -54,6 +54,41 @@ pub fn has_colours() -> bool {
             io::stdout().is_terminal()
                 && variable("NO_COLOR").is_none()
                 && variable("TERM").as_deref() != Some("dumb")
+                && console::takes_colours()
+        }
+    }
+}
+
+#[cfg(not(windows))]
+mod console {
+    /// Terminals of Unix have colours, unless the environment says otherwise.
+    pub fn takes_colours() -> bool {
+        true
+    }
+}
+
+/// The console of Windows, which shows colours if a program asks for them, since Windows 10.
+#[cfg(windows)]
+mod console {
+    use std::ffi::c_void;
+    use std::os::windows::io::AsRawHandle;
+
+    const ENABLE_VIRTUAL_TERMINAL_PROCESSING: u32 = 4;
+
+    #[link(name = "kernel32")]
+    unsafe extern "system" {
+        fn GetConsoleMode(console: *mut c_void, mode: *mut u32) -> i32;
+        fn SetConsoleMode(console: *mut c_void, mode: u32) -> i32;
+    }
+
+    /// Asks for colours. Terminals that are not the console's, such as those of MSYS, have them anyway.
+    pub fn takes_colours() -> bool {
+        let output = std::io::stdout().as_raw_handle();
+        let mut mode = 0;
+        // SAFETY: the handle of standard output, an out pointer, numbers.
+        unsafe {
+            GetConsoleMode(output, &mut mode) == 0
+                || SetConsoleMode(output, mode | ENABLE_VIRTUAL_TERMINAL_PROCESSING) != 0
         }
     }
 }
@@ -74,8 +109,9 @@ impl Pager {
             Ok(line) if line.is_empty() || line == "cat" => return None,
             // A command line, as other programs read it.
             Ok(line) => {
-                let mut command = Command::new("sh");
-                command.arg("-c").arg(line);
+                let (shell, option) = if cfg!(windows) { ("cmd", "/C") } else { ("sh", "-c") };
+                let mut command = Command::new(shell);
+                command.arg(option).arg(line);
                 command
             }
             Err(_) => {

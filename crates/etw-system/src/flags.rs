@@ -221,7 +221,8 @@ impl Parsed {
     }
 
     fn add(&mut self, flag: Flag) {
-        match flag.is_recorded {
+        // Windows records all of them itself.
+        match flag.is_recorded || cfg!(windows) {
             true => self.masks.set(flag),
             false => {
                 let name = if flag.xperf.is_empty() { flag.logman } else { flag.xperf };

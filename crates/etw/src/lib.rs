@@ -54,7 +54,7 @@
 //! | filters on fields | TraceLogging and manifests | events of registered manifests, by id | as on Linux, private sessions |
 //! | call stacks | captured by the program | captured by the system | none |
 //!
-//! What a platform cannot do is `ERROR_NOT_SUPPORTED` at run time, with a sentence that names it. On Windows, calls and structures are
+//! If a platform cannot do something, the call returns `ERROR_NOT_SUPPORTED` with a sentence that names it. On Windows, calls and structures are
 //! tested with a recorder in place of the system's functions; delivery by a real Windows is not.
 //!
 //! # Limits
@@ -102,7 +102,7 @@ pub mod rt;
 mod schemas;
 #[cfg(feature = "session")]
 mod session;
-#[cfg(any(feature = "session", all(target_os = "linux", feature = "control")))]
+#[cfg(any(feature = "session", all(any(target_os = "linux", windows), feature = "control")))]
 mod session_options;
 mod stacks;
 #[cfg(windows)]

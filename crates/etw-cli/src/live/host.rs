@@ -2,49 +2,24 @@
 
 use crate::output::Failure;
 use clap::Args;
+#[cfg(target_os = "linux")]
+pub use daemon_host::Client;
 use etw_types::Status;
-use etw_wire::host_client::{Client, ClientError};
+use etw_wire::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus};
-use etw_wire::runtime_directory;
-use std::path::PathBuf;
+#[cfg(windows)]
+pub use system_host::Client;
+
+#[cfg(target_os = "linux")]
+mod daemon_host;
+#[cfg(windows)]
+mod system_host;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct HostChoice {
     /// Use the machine's host of sessions instead of your own
     #[arg(long, global = true)]
     pub system_host: bool,
-}
-
-impl HostChoice {
-    pub fn directory(&self) -> PathBuf {
-        match self.system_host {
-            true => runtime_directory::SYSTEM.into(),
-            false => runtime_directory::of_user(),
-        }
-    }
-
-    /// Connects to a running host.
-    pub fn connect(&self) -> Result<Client, Failure> {
-        Client::connect(&self.directory()).map_err(failure)
-    }
-
-    /// Connects to the user's own host if it runs. The machine's host has to run.
-    pub fn connect_if_any(&self) -> Result<Option<Client>, Failure> {
-        match Client::connect(&self.directory()) {
-            Err(ClientError::NoHost(_)) if !self.system_host => Ok(None),
-            other => other.map(Some).map_err(failure),
-        }
-    }
-
-    /// Connects, and starts the user's own host if it does not run. The machine's host is a service.
-    pub fn connect_or_start(&self) -> Result<Client, Failure> {
-        if self.system_host {
-            return self.connect();
-        }
-        let program = std::env::current_exe().map_err(Failure::new)?;
-        let arguments = ["daemon", "--idle-exit", "10"];
-        Client::connect_or_start(&self.directory(), &program, &arguments).map_err(failure)
-    }
 }
 
 pub fn failure(error: ClientError) -> Failure {

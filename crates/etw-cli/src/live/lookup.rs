@@ -1,5 +1,6 @@
 //! Providers and keywords by name: among registered providers, and in the schemas that the user named or keeps.
 
+use super::host::Client;
 use super::wanted::{Named, Wanted};
 use crate::format::safe;
 use crate::output::Failure;
@@ -8,7 +9,6 @@ use crate::where_filter::closest;
 use etw_decode::Catalog;
 use etw_host::ProviderKey;
 use etw_types::{Guid, Keyword, LevelKeyword};
-use etw_wire::host_client::Client;
 use etw_wire::requests::{ProviderStatus, Request, Response};
 use std::cell::OnceCell;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Common options of the commands that start sessions: providers, sizes, modes.
 
+use super::host::Client;
 use super::lookup::Lookup;
 use super::wanted::{Named, Wanted};
 use crate::output::Failure;
@@ -13,7 +14,6 @@ use etw_host::{
     SessionConfig, StackFilter,
 };
 use etw_types::{Guid, LevelKeyword};
-use etw_wire::host_client::Client;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,23 +1,26 @@
 //! `etw record`
 
+#[cfg(windows)]
+use command_of_system::record_command;
+#[cfg(target_os = "linux")]
+use command_with_host::record_command;
+
 use super::host::{HostChoice, ask_session};
 use super::options::{EnableOptions, NameSchemas, SessionOptions, asked_names, enablements};
 use super::session::{explain_zero, outcome, summary};
 use super::signals::Signals;
-use super::spawn_gate::SpawnGate;
 use super::system_options::SystemEventOptions;
 use super::wanted::Wanted;
-use crate::orphans;
 use crate::output::{Failure, Outcome};
 use crate::output_file::ReplaceOption;
 use clap::Args;
-use etw_wire::requests::{Request, Response, SessionStatus, StartRequest};
-use etw_wire::runtime_directory::RECORD_VARIABLE;
-use etwd::{Host, HostOptions};
-use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use etw_wire::requests::{Request, SessionStatus, StartRequest};
+use std::path::PathBuf;
+
+#[cfg(windows)]
+mod command_of_system;
+#[cfg(target_os = "linux")]
+mod command_with_host;
 
 #[derive(Args)]
 pub struct Arguments {
@@ -58,7 +61,8 @@ const NOT_FOUND: u8 = 127;
 pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     // Threads inherit the blocked signals.
     let signals = Signals::block()?;
-    orphans::remove();
+    #[cfg(target_os = "linux")]
+    crate::orphans::remove();
     let Some((program, words)) = arguments.command.split_first() else {
         let status = record_all(arguments, &signals)?;
         let outcome = outcome(&status)?;
@@ -66,16 +70,14 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         return Ok(outcome);
     };
     let recorded = record_command(arguments, program, words, &signals);
-    let (status, ended) = recorded.map_err(|failure| match failure {
+    let (status, code) = recorded.map_err(|failure| match failure {
         Failure::Message(message) | Failure::Usage(message) => {
             Failure::Recording { status: RECORDING_FAILED, message }
         }
         other => other,
     })?;
     print_summary(arguments, &status, outcome(&status)?);
-    // A status is 0 to 255, a signal 1 to 64.
-    let code = ended.code().or(ended.signal().map(|signal| 128 + signal));
-    Ok(Outcome::OfCommand(code.map_or(RECORDING_FAILED, |code| code as u8)))
+    Ok(Outcome::OfCommand(code))
 }
 
 fn print_summary(arguments: &Arguments, status: &SessionStatus, outcome: Outcome) {
@@ -84,101 +86,14 @@ fn print_summary(arguments: &Arguments, status: &SessionStatus, outcome: Outcome
     }
 }
 
-/// Records a command with a host of its own, which the command's processes find by the environment: no service is needed, and
-/// other programs are not recorded.
-fn record_command(
-    arguments: &Arguments,
-    program: &std::ffi::OsStr,
-    words: &[std::ffi::OsString],
-    signals: &Signals,
-) -> Result<(SessionStatus, ExitStatus), Failure> {
-    arguments.options.check_output(&arguments.output, arguments.replace)?;
-    let directory = Scratch::make()?;
-    let host = Host::start(HostOptions::new(&directory.path)).map_err(Failure::new)?;
-    let name = format!("etw-record-{}", std::process::id());
-    let mut config = arguments.options.config(&name, Some(&arguments.output))?;
-    // Nothing is registered yet: names are found in schemas, or kept until a program registers them.
-    let lookup = arguments.schemas.lookup(None)?;
-    config.enable = enablements(&arguments.provider, &arguments.enable, &lookup)?;
-    config.system = arguments.system.config()?;
-    let mut command = Command::new(program);
-    command.args(words).env(RECORD_VARIABLE, &directory.path);
-    signals.leave_to(&mut command);
-    // The system's events of the command begin with its first instruction, so it waits until they are recorded.
-    let gate = match &mut config.system {
-        Some(system) => {
-            let gate = SpawnGate::spawn(command).map_err(Failure::new)?;
-            system.process = gate.process();
-            Ok(gate)
-        }
-        None => Err(command),
+/// The error of a command that cannot be started.
+fn cannot_be_run(program: &std::ffi::OsStr, error: &std::io::Error) -> Failure {
+    let (status, advice) = match error.kind() {
+        std::io::ErrorKind::NotFound => (NOT_FOUND, "; give its path, or a name in PATH"),
+        _ => (NOT_EXECUTABLE, ""),
     };
-    let status = expect_session(host.ask(Request::start(config)))?;
-    if let Some(warning) = &status.error {
-        eprintln!("etw: warning: {warning}");
-    }
-    let spawned = match gate {
-        Ok(gate) => gate.open(),
-        Err(mut command) => command.spawn(),
-    };
-    let mut child = match spawned {
-        Ok(child) => child,
-        Err(error) => {
-            // The empty trace is of no use.
-            let _ = host.ask(Request::Stop { session: name });
-            let _ = std::fs::remove_file(&arguments.output);
-            let (status, advice) = match error.kind() {
-                std::io::ErrorKind::NotFound => (NOT_FOUND, "; give its path, or a name in PATH"),
-                _ => (NOT_EXECUTABLE, ""),
-            };
-            let message = format!("{}: cannot be run: {error}{advice}", program.to_string_lossy());
-            return Err(Failure::Recording { status, message });
-        }
-    };
-    let ended = wait(&mut child, signals)?;
-    if !ended.success() {
-        let how = match (ended.code(), ended.signal()) {
-            (Some(code), _) => format!("status {code}"),
-            (None, Some(signal)) => format!("signal {signal}"),
-            (None, None) => "an unknown status".to_owned(),
-        };
-        eprintln!("etw: note: {} ended with {how}", program.to_string_lossy());
-    }
-    let recent = host.ask(Request::RecentProviders);
-    let status = expect_session(host.ask(Request::Stop { session: name }))?;
-    let asked = asked_names(&arguments.provider);
-    explain_zero(&status, Ok(recent), &asked, "the host of this command");
-    Ok((status, ended))
-}
-
-/// Waits for the command, and passes signals on to it.
-fn wait(child: &mut Child, signals: &Signals) -> Result<ExitStatus, Failure> {
-    loop {
-        match signals.wait() {
-            libc::SIGCHLD => {
-                if let Some(ended) = child.try_wait().map_err(Failure::new)? {
-                    return Ok(ended);
-                }
-            }
-            // The terminal sends it to the command, too, which decides whether it ends.
-            libc::SIGINT => {}
-            signal => {
-                // SAFETY: numbers; the child has not been waited for, so its id is its own.
-                unsafe { libc::kill(child.id() as libc::pid_t, signal) };
-            }
-        }
-    }
-}
-
-fn expect_session(response: Response) -> Result<SessionStatus, Failure> {
-    match response {
-        Response::Session(status) => Ok(*status),
-        Response::Error { status, message } => {
-            let name = etw_types::Status(status);
-            Err(Failure::new(format!("{message} ({name})")))
-        }
-        _ => Err(Failure::new("unexpected response from the session host")),
-    }
+    let message = format!("{}: cannot be run: {error}{advice}", program.to_string_lossy());
+    Failure::Recording { status, message }
 }
 
 /// Records all programs through a host. The session is leased: it ends with this command, however that ends.
@@ -199,76 +114,9 @@ fn record_all(arguments: &Arguments, signals: &Signals) -> Result<SessionStatus,
     if !arguments.quiet {
         eprintln!("etw: recording; Ctrl-C ends it");
     }
-    while signals.wait() == libc::SIGCHLD {}
+    signals.wait_for_end();
     let recent = client.ask(&Request::RecentProviders);
     let status = ask_session(&client, &Request::Stop { session: name })?;
-    let directory = format!("the host in {}", host.directory().display());
-    explain_zero(&status, recent, &asked_names(&arguments.provider), &directory);
+    explain_zero(&status, recent, &asked_names(&arguments.provider), &host.description());
     Ok(status)
-}
-
-/// A temporary directory for the command's host.
-struct Scratch {
-    path: PathBuf,
-}
-
-impl Scratch {
-    fn make() -> Result<Scratch, Failure> {
-        let base = std::env::temp_dir();
-        remove_left(&base);
-        for number in 0..1000 {
-            let path = base.join(format!("etw-record-{}-{number}", std::process::id()));
-            let made =
-                std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
-                    .create(&path);
-            match made {
-                Ok(()) => return Ok(Scratch { path }),
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(Failure::new(format!("{}: {error}", path.display()))),
-            }
-        }
-        Err(Failure::new(format!(
-            "{}: no folder etw-record-* can be created; set TMPDIR to another folder",
-            base.display()
-        )))
-    }
-}
-
-/// Removes the directories of commands that were killed: nobody holds the lock of their host any more. Directories of other users
-/// or with other names stay.
-fn remove_left(base: &Path) {
-    // SAFETY: takes nothing and gives a number.
-    let user = unsafe { libc::geteuid() };
-    for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix("etw-record-")) else {
-            continue;
-        };
-        let mut numbers = rest.split('-').map(|text| text.parse::<u32>().ok());
-        let (Some(Some(process)), Some(Some(_)), None) =
-            (numbers.next(), numbers.next(), numbers.next())
-        else {
-            continue;
-        };
-        let is_own = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == user);
-        // A live command may be about to take its lock. (In another PID namespace it is not seen, but it takes the lock soon.)
-        let is_there = Path::new(&format!("/proc/{process}")).exists();
-        if !is_own || is_there {
-            continue;
-        }
-        let path = entry.path();
-        if let Ok(lock) = std::fs::File::open(path.join("lock"))
-            && lock.try_lock().is_ok()
-        {
-            // Nothing in it is needed.
-            let _ = std::fs::remove_dir_all(&path);
-        }
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // Nothing in it is needed.
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
 }

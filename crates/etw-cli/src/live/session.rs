@@ -14,7 +14,7 @@ use crate::output_file::ReplaceOption;
 use clap::{Args, Subcommand};
 use etw_host::{EnableProperties, Enablement, LogMode, ProviderKey, REMOVED};
 use etw_types::LevelKeyword;
-use etw_wire::host_client::ClientError;
+use etw_wire::ClientError;
 use etw_wire::requests::{Request, Response, SessionStatus, Update};
 use serde_json::Value;
 use std::fmt::Write;
@@ -174,8 +174,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let client = host.connect()?;
             let recent = client.ask(&Request::RecentProviders);
             let status = ask_session(&client, &request)?;
-            let directory = format!("the host in {}", host.directory().display());
-            explain_zero(&status, recent, &[], &directory);
+            explain_zero(&status, recent, &[], &host.description());
             match format.is_json() {
                 true => show(&status, format)?,
                 false => print(&summary(&status))?,
@@ -321,9 +320,15 @@ fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
     Ok(text)
 }
 
+/// Whether the host counts the events of its sessions by what became of them. Windows counts lost ones alone.
+const HOST_COUNTS_EVENTS: bool = !cfg!(windows);
+
 /// A stopped session in a line or two.
 pub fn summary(status: &SessionStatus) -> String {
-    let mut text = format!("{} events", status.stored);
+    let mut text = match HOST_COUNTS_EVENTS {
+        true => format!("{} events", status.stored),
+        false => format!("{} buffers", status.buffers_written),
+    };
     let is_removed = status.error.as_ref().is_some_and(|error| error.ends_with(REMOVED));
     if let Some(file) = status.file.as_ref().filter(|_| !is_removed) {
         let size = std::fs::metadata(file).map(|file| file.len());
@@ -343,6 +348,12 @@ pub fn summary(status: &SessionStatus) -> String {
         // "none lost" would be wrong about programs that were not recorded.
         0 if status.refused > 0 => text.push('\n'),
         0 => text.push_str(", none lost\n"),
+        lost if status.losses.is_empty() => {
+            let _ = writeln!(
+                text,
+                ", {lost} LOST; more or larger buffers help: --buffers, --buffer-size"
+            );
+        }
         lost => {
             let _ = writeln!(text, ", {lost} LOST:");
             text.push_str(&losses(status));
@@ -406,6 +417,9 @@ pub fn explain_zero(
     asked: &AskedNames,
     host: &str,
 ) {
+    if !HOST_COUNTS_EVENTS {
+        return;
+    }
     if status.stored > 0 || status.overwritten > 0 || status.lost > 0 || status.refused > 0 {
         return;
     }
@@ -482,10 +496,12 @@ fn show(status: &SessionStatus, format: TextOrJson) -> Result<(), Failure> {
         format!("{}, {} buffers lost", status.consumers, status.real_time_buffers_lost),
     );
     row("owner", format!("{}{}", status.owner, if status.leased { ", leased" } else { "" }));
-    row("attempted", status.attempted.to_string());
-    row("stored", status.stored.to_string());
-    row("overwritten", status.overwritten.to_string());
-    row("filtered", status.filtered.to_string());
+    if HOST_COUNTS_EVENTS {
+        row("attempted", status.attempted.to_string());
+        row("stored", status.stored.to_string());
+        row("overwritten", status.overwritten.to_string());
+        row("filtered", status.filtered.to_string());
+    }
     row("lost", status.lost.to_string());
     if status.without_stack > 0 {
         row("without stack", status.without_stack.to_string());
@@ -555,7 +571,7 @@ fn list(sessions: &[SessionStatus], format: TextOrJson) -> Result<(), Failure> {
             "{:<24} {:<10} {:>12} {:>10}  {}",
             safe(&status.name),
             status.state,
-            status.stored,
+            if HOST_COUNTS_EVENTS { status.stored.to_string() } else { "-".to_owned() },
             status.lost,
             safe(&file)
         );

@@ -14,7 +14,7 @@ use crate::schemas::{self, Schemas};
 use crate::terminal::has_colours;
 use crate::times::TimesOption;
 use crate::where_filter::{Filter, TraceNames, WhereOption};
-use ::etw::{Closer, Controller, LiveItem, LiveStream, StreamLedger};
+use ::etw::{Closer, LiveItem, LiveStream, StreamLedger};
 use clap::Args;
 use etw_decode::{Decoder, Style};
 use etw_host::SessionConfig;
@@ -79,7 +79,7 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     };
     // A session that this command started ends with `client`.
-    let host = Controller::connect_to(arguments.host.directory()).map_err(refused)?;
+    let host = arguments.host.controller().map_err(refused)?;
     let mut stream = LiveStream::open(&host, &session).map_err(refused)?;
     detach_at_signal(signals, stream.closer())?;
     let mut printer = Printer::new(arguments, &stream)?;
@@ -113,8 +113,8 @@ pub fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         let query = client.ask(&Request::Query { session });
         if let Ok(Response::Session(status)) = &query {
             let recent = client.ask(&Request::RecentProviders);
-            let directory = format!("the host in {}", arguments.host.directory().display());
-            explain_zero(status, recent, &asked_names(&arguments.provider), &directory);
+            let host = arguments.host.description();
+            explain_zero(status, recent, &asked_names(&arguments.provider), &host);
         }
         if let Ok(Response::Session(status)) = query
             && status.refused > 0
@@ -133,10 +133,7 @@ fn detach_at_signal(signals: Signals, closer: Closer) -> Result<(), Failure> {
     let wait = move || {
         let mut is_ending = false;
         loop {
-            let signal = signals.wait();
-            if signal == libc::SIGCHLD {
-                continue;
-            }
+            let signal = signals.wait_for_end();
             if is_ending {
                 std::process::exit(128 + signal);
             }

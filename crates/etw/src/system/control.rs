@@ -62,7 +62,7 @@ fn wide(text: &str) -> Vec<u16> {
     text.encode_utf16().chain([0]).collect()
 }
 
-/// What the system refused for a session, and what to do next.
+/// The error of a call that the system refused, and what to do next.
 fn failure(session: &str, doing: &str, status: Status) -> ClientError {
     let advice = match status {
         Status::ERROR_ACCESS_DENIED => {

@@ -47,7 +47,7 @@ pub struct LiveStream {
     end: Option<StreamEnd>,
 }
 
-/// What the thread of a stream sends.
+/// A message of the stream's thread.
 enum Arrival {
     Record(Box<OwnedRecord>),
     Buffer {

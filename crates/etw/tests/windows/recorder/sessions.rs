@@ -71,7 +71,7 @@ struct State {
     is_closed: bool,
 }
 
-/// What `OpenTraceW` was given.
+/// The callbacks that `OpenTraceW` was given.
 #[derive(Clone, Copy)]
 struct Trace {
     event: unsafe extern "system" fn(*mut EVENT_RECORD),

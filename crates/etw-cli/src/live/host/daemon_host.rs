@@ -1,0 +1,51 @@
+//! Linux: hosts of sessions, found in their runtime directories.
+
+use super::{HostChoice, failure};
+use crate::output::Failure;
+use ::etw::{ControlError, Controller};
+pub use etw_wire::host_client::Client;
+use etw_wire::host_client::ClientError;
+use etw_wire::runtime_directory;
+use std::path::PathBuf;
+
+impl HostChoice {
+    /// The host in messages.
+    pub fn description(&self) -> String {
+        format!("the host in {}", self.directory().display())
+    }
+
+    /// The host of the library's consumers.
+    pub fn controller(&self) -> Result<Controller, ControlError> {
+        Controller::connect_to(self.directory())
+    }
+
+    pub fn directory(&self) -> PathBuf {
+        match self.system_host {
+            true => runtime_directory::SYSTEM.into(),
+            false => runtime_directory::of_user(),
+        }
+    }
+
+    /// Connects to a running host.
+    pub fn connect(&self) -> Result<Client, Failure> {
+        Client::connect(&self.directory()).map_err(failure)
+    }
+
+    /// Connects to the user's own host if it runs. The machine's host has to run.
+    pub fn connect_if_any(&self) -> Result<Option<Client>, Failure> {
+        match Client::connect(&self.directory()) {
+            Err(ClientError::NoHost(_)) if !self.system_host => Ok(None),
+            other => other.map(Some).map_err(failure),
+        }
+    }
+
+    /// Connects, and starts the user's own host if it does not run. The machine's host is a service.
+    pub fn connect_or_start(&self) -> Result<Client, Failure> {
+        if self.system_host {
+            return self.connect();
+        }
+        let program = std::env::current_exe().map_err(Failure::new)?;
+        let arguments = ["daemon", "--idle-exit", "10"];
+        Client::connect_or_start(&self.directory(), &program, &arguments).map_err(failure)
+    }
+}

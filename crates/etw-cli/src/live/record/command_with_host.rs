@@ -1,0 +1,175 @@
+//! Linux: a command that is recorded by a host of its own.
+
+use super::super::options::{asked_names, enablements};
+use super::super::session::explain_zero;
+use super::super::signals::Signals;
+use super::super::spawn_gate::SpawnGate;
+use super::{Arguments, RECORDING_FAILED, cannot_be_run};
+use crate::output::Failure;
+use etw_wire::requests::{Request, Response, SessionStatus};
+use etw_wire::runtime_directory::RECORD_VARIABLE;
+use etwd::{Host, HostOptions};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+
+/// Records a command with a host of its own, which the command's processes find by the environment: no service is needed, and
+/// other programs are not recorded. Returns the exit status for the command.
+pub fn record_command(
+    arguments: &Arguments,
+    program: &std::ffi::OsStr,
+    words: &[std::ffi::OsString],
+    signals: &Signals,
+) -> Result<(SessionStatus, u8), Failure> {
+    arguments.options.check_output(&arguments.output, arguments.replace)?;
+    let directory = Scratch::make()?;
+    let host = Host::start(HostOptions::new(&directory.path)).map_err(Failure::new)?;
+    let name = format!("etw-record-{}", std::process::id());
+    let mut config = arguments.options.config(&name, Some(&arguments.output))?;
+    // Nothing is registered yet: names are found in schemas, or kept until a program registers them.
+    let lookup = arguments.schemas.lookup(None)?;
+    config.enable = enablements(&arguments.provider, &arguments.enable, &lookup)?;
+    config.system = arguments.system.config()?;
+    let mut command = Command::new(program);
+    command.args(words).env(RECORD_VARIABLE, &directory.path);
+    signals.leave_to(&mut command);
+    // The system's events of the command begin with its first instruction, so it waits until they are recorded.
+    let gate = match &mut config.system {
+        Some(system) => {
+            let gate = SpawnGate::spawn(command).map_err(Failure::new)?;
+            system.process = gate.process();
+            Ok(gate)
+        }
+        None => Err(command),
+    };
+    let status = expect_session(host.ask(Request::start(config)))?;
+    if let Some(warning) = &status.error {
+        eprintln!("etw: warning: {warning}");
+    }
+    let spawned = match gate {
+        Ok(gate) => gate.open(),
+        Err(mut command) => command.spawn(),
+    };
+    let mut child = match spawned {
+        Ok(child) => child,
+        Err(error) => {
+            // The empty trace is of no use.
+            let _ = host.ask(Request::Stop { session: name });
+            let _ = std::fs::remove_file(&arguments.output);
+            return Err(cannot_be_run(program, &error));
+        }
+    };
+    let ended = wait(&mut child, signals)?;
+    if !ended.success() {
+        let how = match (ended.code(), ended.signal()) {
+            (Some(code), _) => format!("status {code}"),
+            (None, Some(signal)) => format!("signal {signal}"),
+            (None, None) => "an unknown status".to_owned(),
+        };
+        eprintln!("etw: note: {} ended with {how}", program.to_string_lossy());
+    }
+    let recent = host.ask(Request::RecentProviders);
+    let status = expect_session(host.ask(Request::Stop { session: name }))?;
+    let asked = asked_names(&arguments.provider);
+    explain_zero(&status, Ok(recent), &asked, "the host of this command");
+    // A status is 0 to 255, a signal 1 to 64.
+    let code = ended.code().or(ended.signal().map(|signal| 128 + signal));
+    Ok((status, code.map_or(RECORDING_FAILED, |code| code as u8)))
+}
+
+/// Waits for the command, and passes signals on to it.
+fn wait(child: &mut Child, signals: &Signals) -> Result<ExitStatus, Failure> {
+    loop {
+        match signals.wait() {
+            libc::SIGCHLD => {
+                if let Some(ended) = child.try_wait().map_err(Failure::new)? {
+                    return Ok(ended);
+                }
+            }
+            // The terminal sends it to the command, too, which decides whether it ends.
+            libc::SIGINT => {}
+            signal => {
+                // SAFETY: numbers; the child has not been waited for, so its id is its own.
+                unsafe { libc::kill(child.id() as libc::pid_t, signal) };
+            }
+        }
+    }
+}
+
+fn expect_session(response: Response) -> Result<SessionStatus, Failure> {
+    match response {
+        Response::Session(status) => Ok(*status),
+        Response::Error { status, message } => {
+            let name = etw_types::Status(status);
+            Err(Failure::new(format!("{message} ({name})")))
+        }
+        _ => Err(Failure::new("unexpected response from the session host")),
+    }
+}
+
+/// A temporary directory for the command's host.
+struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    fn make() -> Result<Scratch, Failure> {
+        let base = std::env::temp_dir();
+        remove_left(&base);
+        for number in 0..1000 {
+            let path = base.join(format!("etw-record-{}-{number}", std::process::id()));
+            let made =
+                std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
+                    .create(&path);
+            match made {
+                Ok(()) => return Ok(Scratch { path }),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Failure::new(format!("{}: {error}", path.display()))),
+            }
+        }
+        Err(Failure::new(format!(
+            "{}: no folder etw-record-* can be created; set TMPDIR to another folder",
+            base.display()
+        )))
+    }
+}
+
+/// Removes the directories of commands that were killed: nobody holds the lock of their host any more. Directories of other users
+/// or with other names stay.
+fn remove_left(base: &Path) {
+    // SAFETY: takes nothing and gives a number.
+    let user = unsafe { libc::geteuid() };
+    for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix("etw-record-")) else {
+            continue;
+        };
+        let mut numbers = rest.split('-').map(|text| text.parse::<u32>().ok());
+        let (Some(Some(process)), Some(Some(_)), None) =
+            (numbers.next(), numbers.next(), numbers.next())
+        else {
+            continue;
+        };
+        let is_own = entry.metadata().is_ok_and(|data| data.is_dir() && data.uid() == user);
+        // A live command may be about to take its lock. (In another PID namespace it is not seen, but it takes the lock soon.)
+        let is_there = Path::new(&format!("/proc/{process}")).exists();
+        if !is_own || is_there {
+            continue;
+        }
+        let path = entry.path();
+        if let Ok(lock) = std::fs::File::open(path.join("lock"))
+            && lock.try_lock().is_ok()
+        {
+            // Nothing in it is needed.
+            let _ = std::fs::remove_dir_all(&path);
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nothing in it is needed.
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
