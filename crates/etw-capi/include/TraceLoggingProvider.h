@@ -186,6 +186,8 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 }
 
 #define TraceLoggingProviderId(hProvider) ((hProvider)->ProviderId)
+/* As in Microsoft's TraceLogging headers for Linux. */
+#define TraceLoggingProviderName(hProvider) ((const char *)(hProvider)->Traits + sizeof(uint16_t))
 
 /* ---- Events ----------------------------------------------------------------------------------------------------------- */
 
@@ -261,6 +263,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_LV_TX(...)
 #define ETW_TLG_LV_WT(...)
 #define ETW_TLG_LV_LP(...)
+#define ETW_TLG_LV_LW(...)
 #define ETW_TLG_LV_SK(...)
 #define ETW_TLG_LV_PT(...)
 #define ETW_TLG_LV_ST(...)
@@ -281,6 +284,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_OP_TX(...)
 #define ETW_TLG_OP_WT(...)
 #define ETW_TLG_OP_LP(...)
+#define ETW_TLG_OP_LW(...)
 #define ETW_TLG_OP_SK(...)
 #define ETW_TLG_OP_PT(...)
 #define ETW_TLG_OP_ST(...)
@@ -301,6 +305,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_CH_TX(...)
 #define ETW_TLG_CH_WT(...)
 #define ETW_TLG_CH_LP(...)
+#define ETW_TLG_CH_LW(...)
 #define ETW_TLG_CH_SK(...)
 #define ETW_TLG_CH_PT(...)
 #define ETW_TLG_CH_ST(...)
@@ -321,6 +326,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_KW_TX(...)
 #define ETW_TLG_KW_WT(...)
 #define ETW_TLG_KW_LP(...)
+#define ETW_TLG_KW_LW(...)
 #define ETW_TLG_KW_SK(...)
 #define ETW_TLG_KW_PT(...)
 #define ETW_TLG_KW_ST(...)
@@ -341,6 +347,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_TM_TX(...)
 #define ETW_TLG_TM_WT(...)
 #define ETW_TLG_TM_LP(...)
+#define ETW_TLG_TM_LW(...)
 #define ETW_TLG_TM_SK(...)
 #define ETW_TLG_TM_PT(...)
 #define ETW_TLG_TM_ST(...)
@@ -361,6 +368,7 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_TI_TX(...)
 #define ETW_TLG_TI_WT(...)
 #define ETW_TLG_TI_LP(...)
+#define ETW_TLG_TI_LW(...)
 #define ETW_TLG_TI_SK(...)
 #define ETW_TLG_TI_PT(...)
 #define ETW_TLG_TI_ST(...)
@@ -444,15 +452,15 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
 #define ETW_TLG_DCL_TX(i, in, ho, out, value, name, ht, tag) const char *v_##i = etw_tlg_text(value);
 #define ETW_TLG_DSC_TX(i, in, ho, out, value, name, ht, tag) ETW_TLG_PIECE(v_##i, strlen(v_##i) + 1)
 
-/* WT: a text of char16_t with a NUL, or of wchar_t, which is converted on the stack. */
+/* WT: a text of char16_t with a NUL, or of 32-bit units, which is converted on the stack. */
 #define ETW_TLG_MEM_WT(i, value, name, ht, tag) ETW_TLG_FIELD(i, 0, ht, name)
 #define ETW_TLG_INI_WT(i, value, name, ht, tag) ETW_TLG_FIELD_INI(1, 0, 0, ht, tag, name)
 #define ETW_TLG_DCL_WT(i, value, name, ht, tag)                                                    \
     const void *w_##i = (value);                                                                   \
-    const PCWSTR v_##i = ETW_TLG_IS_WIDE(value)                                                    \
-                             ? etw_tlg_utf16((PWSTR)__builtin_alloca(etw_tlg_utf16_size((const uint32_t *)w_##i)), \
-                                             (const uint32_t *)w_##i)                              \
-                             : etw_tlg_wide((PCWSTR)w_##i);
+    const size_t n_##i = ETW_TLG_IS_WIDE(value) ? etw_tlg_wide_length((const uint32_t *)w_##i) : 0; \
+    const PCWSTR v_##i = ETW_TLG_IS_WIDE(value) ? etw_tlg_utf16((PWSTR)__builtin_alloca(n_##i * 4 + 2), \
+                                                                (const uint32_t *)w_##i, n_##i)    \
+                                                : etw_tlg_wide((PCWSTR)w_##i);
 #define ETW_TLG_DSC_WT(i, value, name, ht, tag) ETW_TLG_PIECE(v_##i, (etw_tlg_length(v_##i) + 1) * 2)
 
 /* LP: a length, then the bytes. */
@@ -464,6 +472,19 @@ static inline BOOLEAN TraceLoggingProviderEnabled(TraceLoggingHProvider hProvide
     const uint16_t c_##i = (uint16_t)s_##i;
 #define ETW_TLG_DSC_LP(i, in, ho, out, value, size, name, ht, tag) \
     ETW_TLG_PIECE(&c_##i, 2) ETW_TLG_PIECE(v_##i, s_##i)
+
+/* LW: a length, then a text of char16_t, or of 32-bit units, which is converted on the stack. */
+#define ETW_TLG_MEM_LW(i, value, count, name, ht, tag) ETW_TLG_FIELD(i, 0, ht, name)
+#define ETW_TLG_INI_LW(i, value, count, name, ht, tag) ETW_TLG_FIELD_INI(22, 0, 0, ht, tag, name)
+#define ETW_TLG_DCL_LW(i, value, count, name, ht, tag)                                                                       \
+    const void *w_##i = (value);                                                                                             \
+    const size_t n_##i = (count);                                                                                            \
+    const PCWSTR v_##i = ETW_TLG_IS_WIDE(value) ? etw_tlg_utf16((PWSTR)__builtin_alloca(n_##i * 4 + 2),                      \
+                                                                (const uint32_t *)w_##i, n_##i)                              \
+                                                : (PCWSTR)w_##i;                                                             \
+    const size_t s_##i = ETW_TLG_IS_WIDE(value) ? etw_tlg_utf16_size((const uint32_t *)w_##i, n_##i) : n_##i * 2;            \
+    const uint16_t c_##i = (uint16_t)s_##i;
+#define ETW_TLG_DSC_LW(i, value, count, name, ht, tag) ETW_TLG_PIECE(&c_##i, 2) ETW_TLG_PIECE(v_##i, s_##i)
 
 /* SK: a length, then a socket address with Windows' address family. Of the families in use, only AF_INET6 differs: it is 23. */
 #define ETW_TLG_MEM_SK(i, value, size, name, ht, tag) ETW_TLG_FIELD(i, 1, ht, name)
@@ -542,7 +563,8 @@ template <bool IsTrue> struct etw_tlg_bool {
     static constexpr bool is_true = IsTrue;
 };
 etw_tlg_bool<sizeof(wchar_t) == 4> etw_tlg_is_wide(const wchar_t *);
-etw_tlg_bool<false> etw_tlg_is_wide(const char16_t *);
+etw_tlg_bool<true> etw_tlg_is_wide(const char32_t *);
+template <typename Unit> etw_tlg_bool<false> etw_tlg_is_wide(const Unit *);
 etw_tlg_bool<false> etw_tlg_is_wide(decltype(nullptr));
 /* NULL is an integer in C++. Of integers, only NULL can initialise the pointer to the text. */
 template <class Null> struct etw_tlg_null {
@@ -556,10 +578,12 @@ template <> struct etw_tlg_null<long> {
 template <class Null> typename etw_tlg_null<Null>::type etw_tlg_is_wide(Null &&);
 }
 #else
+/* char32_t is another name of uint32_t. */
 #if __SIZEOF_WCHAR_T__ == 4
-#define ETW_TLG_IS_WIDE(value) _Generic((value), wchar_t *: 1, const wchar_t *: 1, default: 0)
+#define ETW_TLG_IS_WIDE(value) \
+    _Generic((value), wchar_t *: 1, const wchar_t *: 1, uint32_t *: 1, const uint32_t *: 1, default: 0)
 #else
-#define ETW_TLG_IS_WIDE(value) 0
+#define ETW_TLG_IS_WIDE(value) _Generic((value), uint32_t *: 1, const uint32_t *: 1, default: 0)
 #endif
 #endif
 #define ETW_TLG_COUNT_OF(...) sizeof((const unsigned char[]){__VA_ARGS__})
@@ -589,18 +613,27 @@ static inline size_t etw_tlg_length(PCWSTR text)
         length++;
     return length;
 }
-static inline size_t etw_tlg_utf16_size(const uint32_t *text)
+static inline size_t etw_tlg_wide_length(const uint32_t *text)
 {
     size_t length = 0;
     while (text != NULL && text[length] != 0)
         length++;
-    return length * 4 + 2;
+    return length;
 }
-static inline PCWSTR etw_tlg_utf16(PWSTR to, const uint32_t *text)
+/* Bytes of a text of 32-bit units as UTF-16, without a NUL. */
+static inline size_t etw_tlg_utf16_size(const uint32_t *text, size_t length)
+{
+    size_t units = length;
+    for (size_t n = 0; n < length; n++)
+        units += text[n] >= 0x10000 && text[n] <= 0x10ffff;
+    return units * 2;
+}
+/* Converts a text of 32-bit units, and appends a NUL. */
+static inline PCWSTR etw_tlg_utf16(PWSTR to, const uint32_t *text, size_t length)
 {
     PWSTR at = to;
-    for (; text != NULL && *text != 0; text++) {
-        uint32_t c = *text;
+    for (size_t n = 0; n < length; n++) {
+        uint32_t c = text[n];
         if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
             c = 0xfffd;
         if (c >= 0x10000) {
@@ -784,9 +817,13 @@ typedef const void *etw_tlg_pointer;
 #define TraceLoggingCountedUtf8String(value, cch, ...) \
     ETW_TLG_NAMED((LP, 23, 1, 35, value, cch), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingCountedWideString(value, cch, ...) \
-    ETW_TLG_NAMED((LP, 22, 0, 0, value, (size_t)(cch) * 2), #value __VA_OPT__(,) __VA_ARGS__)
+    ETW_TLG_NAMED((LW, value, cch), #value __VA_OPT__(,) __VA_ARGS__)
 #define TraceLoggingCountedString16(value, cch, ...) \
-    ETW_TLG_NAMED((LP, 22, 0, 0, value, (size_t)(cch) * 2), #value __VA_OPT__(,) __VA_ARGS__)
+    ETW_TLG_NAMED((LW, value, cch), #value __VA_OPT__(,) __VA_ARGS__)
+/* As in Microsoft's TraceLogging headers for Linux: texts of char32_t, which become UTF-16. */
+#define TraceLoggingString32(value, ...) ETW_TLG_NAMED((WT, value), #value __VA_OPT__(,) __VA_ARGS__)
+#define TraceLoggingCountedString32(value, cch, ...) \
+    ETW_TLG_NAMED((LW, value, cch), #value __VA_OPT__(,) __VA_ARGS__)
 /* Structures with Length and Buffer: ANSI_STRING, UNICODE_STRING, and the given type. */
 #define TraceLoggingBinaryBuffer(pValue, StructType, ...) \
     ETW_TLG_NAMED((LP, 14, 0, 0, ((const StructType *)(pValue))->Buffer, ((const StructType *)(pValue))->Length), #pValue __VA_OPT__(,) __VA_ARGS__)
@@ -910,11 +947,12 @@ public:
     explicit etw_tlg_converted(const wchar_t *value) : m_long(nullptr)
     {
         const uint32_t *text = reinterpret_cast<const uint32_t *>(value);
-        const size_t size = etw_tlg_utf16_size(text);
+        const size_t length = etw_tlg_wide_length(text);
+        const size_t size = length * 4 + 2;
         if (size > sizeof m_short)
             m_long = static_cast<PWSTR>(__builtin_malloc(size));
         if (m_long != nullptr || size <= sizeof m_short)
-            etw_tlg_utf16(m_long != nullptr ? m_long : m_short, text);
+            etw_tlg_utf16(m_long != nullptr ? m_long : m_short, text, length);
         else
             m_short[0] = 0;
     }

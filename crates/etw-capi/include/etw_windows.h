@@ -58,11 +58,16 @@ extern "C++" {
 /* Programs write PWSTR text = L"..."; */
 #ifdef __clang__
 #pragma GCC diagnostic ignored "-Wwritable-strings"
+/* Programs write REGHANDLE handle = NULL; */
+#pragma GCC diagnostic ignored "-Wnull-conversion"
 #else
 #pragma GCC diagnostic ignored "-Wwrite-strings"
-/* Programs write REGHANDLE handle = NULL; */
 #pragma GCC diagnostic ignored "-Wconversion-null"
 #endif
+#endif
+#if defined(__cplusplus) && __cplusplus < 201703L && (defined(__clang__) || __GNUC__ >= 12)
+/* __declspec(selectany) makes an inline variable. */
+#pragma GCC diagnostic ignored "-Wc++17-extensions"
 #endif
 /* NULL is an integer, as on Windows, since programs set handles, which are numbers, to NULL. */
 #ifdef __cplusplus
@@ -244,16 +249,36 @@ typedef const char *PCTSTR, *LPCTSTR;
 #define BYTE_MAX 0xffu
 #define DWORD_MAX 0xffffffffu
 
-#define _rotl(value, count) etw_rotl32((value), (count))
-#define _rotr(value, count) etw_rotl32((value), -(count))
-#define _rotl64(value, count) etw_rotl64((value), (count))
-#define _rotr64(value, count) etw_rotl64((value), -(count))
-static inline uint32_t etw_rotl32(uint32_t value, int count) { return value << (count & 31) | value >> (-count & 31); }
-static inline uint64_t etw_rotl64(uint64_t value, int count) { return value << (count & 63) | value >> (-count & 63); }
+/* Parentheses keep compilers' headers, which may define macros with these names, from changing the definitions. */
+static inline unsigned int(_rotl)(unsigned int value, int count) { return value << (count & 31) | value >> (-count & 31); }
+static inline unsigned int(_rotr)(unsigned int value, int count) { return value >> (count & 31) | value << (-count & 31); }
+static inline UINT64(_rotl64)(UINT64 value, int count) { return value << (count & 63) | value >> (-count & 63); }
+static inline UINT64(_rotr64)(UINT64 value, int count) { return value >> (count & 63) | value << (-count & 63); }
+static inline USHORT(_byteswap_ushort)(USHORT value) { return __builtin_bswap16(value); }
+static inline DWORD(_byteswap_ulong)(DWORD value) { return __builtin_bswap32(value); }
+static inline UINT64(_byteswap_uint64)(UINT64 value) { return __builtin_bswap64(value); }
 
-#define _byteswap_ushort(value) __builtin_bswap16(value)
-#define _byteswap_ulong(value) __builtin_bswap32(value)
-#define _byteswap_uint64(value) __builtin_bswap64(value)
+/* Assertions of Windows' headers: __annotation writes a note for a debugger into the program's symbols. */
+#define __annotation(...) ((void)0)
+#define DbgRaiseAssertionFailure() __builtin_trap()
+#define __debugbreak() __builtin_trap()
+#define DebugBreak() __builtin_trap()
+#define _ReturnAddress() __builtin_return_address(0)
+#define __FUNCSIG__ __PRETTY_FUNCTION__
+#define __assume(is_true) ((is_true) ? (void)0 : __builtin_unreachable())
+
+#define _I8_MAX INT8_MAX
+#define _I16_MAX INT16_MAX
+#define _I32_MAX INT32_MAX
+#define _I64_MAX INT64_MAX
+#define _I8_MIN INT8_MIN
+#define _I16_MIN INT16_MIN
+#define _I32_MIN INT32_MIN
+#define _I64_MIN INT64_MIN
+#define _UI8_MAX UINT8_MAX
+#define _UI16_MAX UINT16_MAX
+#define _UI32_MAX UINT32_MAX
+#define _UI64_MAX UINT64_MAX
 #define RtlEqualMemory(a, b, size) (memcmp((a), (b), (size)) == 0)
 #define RtlMoveMemory(to, from, size) memmove((to), (from), (size))
 #define RtlFillMemory(to, size, fill) memset((to), (fill), (size))

@@ -21,6 +21,13 @@ public:
     }
     ~_bstr_t() { SysFreeString(m_text); }
     operator OLECHAR *() const { return m_text; }
+    /* The place for a function's result, which this object then owns. */
+    BSTR *GetAddress()
+    {
+        SysFreeString(m_text);
+        m_text = NULL;
+        return &m_text;
+    }
     unsigned length() const { return SysStringLen(m_text); }
 
 private:

@@ -399,6 +399,8 @@ static inline BOOL GetModuleHandleExA(DWORD flags, const char *name, HMODULE *mo
 
 #define LCMAP_LOWERCASE 0x100u
 #define LCMAP_UPPERCASE 0x200u
+#define LCMAP_BYTEREV 0x800u
+#define LCMAP_LINGUISTIC_CASING 0x1000000u
 #define LOCALE_NAME_USER_DEFAULT NULL
 #ifndef LOCALE_NAME_INVARIANT
 #define LOCALE_NAME_INVARIANT ETW_W("")
@@ -432,8 +434,10 @@ static inline int LCMapStringEx(const WCHAR *locale, DWORD flags, const WCHAR *f
         SetLastError(ERROR_INSUFFICIENT_BUFFER);
         return 0;
     }
-    for (int n = 0; n < count; n++)
-        to[n] = etw_mapped(from[n], flags);
+    for (int n = 0; n < count; n++) {
+        const WCHAR unit = etw_mapped(from[n], flags);
+        to[n] = (flags & LCMAP_BYTEREV) != 0 ? (WCHAR)__builtin_bswap16((uint16_t)unit) : unit;
+    }
     return count;
 }
 

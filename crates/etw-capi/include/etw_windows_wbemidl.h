@@ -6,6 +6,7 @@
 #define ETW_WINDOWS_WBEMIDL_H
 #include "etw_windows.h"
 #include "etw_windows_oleauto.h"
+#include "etw_windows_unknwn.h"
 
 #define WBEM_NO_ERROR S_OK
 #define WBEM_S_NO_ERROR S_OK
@@ -49,26 +50,6 @@ typedef enum {
 
 #ifdef __cplusplus
 extern "C++" {
-/* __uuidof(type) */
-template <typename Type> struct etw_uuid_of;
-#define __uuidof(type) (etw_uuid_of<type>::id())
-#define ETW_UUID(type, l, w1, w2, b1, b2, b3, b4, b5, b6, b7, b8)                       \
-    template <> struct etw_uuid_of<type> {                                              \
-        static const GUID &id()                                                         \
-        {                                                                               \
-            static const GUID guid = {l, w1, w2, {b1, b2, b3, b4, b5, b6, b7, b8}};     \
-            return guid;                                                                \
-        }                                                                               \
-    };
-
-struct IUnknown {
-    virtual HRESULT QueryInterface(const IID &id, void **object) = 0;
-    virtual ULONG AddRef() = 0;
-    virtual ULONG Release() = 0;
-
-protected:
-    ~IUnknown() {}
-};
 struct IWbemContext;
 struct IWbemCallResult;
 struct IWbemQualifierSet : IUnknown {

@@ -1,5 +1,2 @@
-/* Part of openetw: see ../etw_windows.h. */
-#ifndef ETW_WINDOWS_UNKNWN_H
-#define ETW_WINDOWS_UNKNWN_H
-#include "../etw_windows.h"
-#endif
+/* Part of openetw: see ../etw_windows_unknwn.h. */
+#include "../etw_windows_unknwn.h"

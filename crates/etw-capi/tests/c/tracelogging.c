@@ -64,6 +64,7 @@ int main(void)
     CHECK_TRUE(TraceLoggingRegister(Grouped) == 0);
     TraceLoggingWrite(Shop, "Off", TraceLoggingInt32(evaluate(1), "n"));
     CHECK_TRUE(evaluated == 0 && !TraceLoggingProviderEnabled(Shop, 0, 0));
+    CHECK_TRUE(strcmp(TraceLoggingProviderName(Shop), "Test.Shop") == 0);
     CHECK_TRUE(etw_session_start("tracelogging", getenv("TRACELOGGING_OUT"), &session) == 0);
     CHECK_TRUE(etw_session_enable(session, &TraceLoggingProviderId(Shop), 4, 0x3, 0) == 0);
     CHECK_TRUE(etw_session_enable(session, &grouped, 5, 0, 0) == 0);
@@ -127,6 +128,9 @@ int main(void)
                       TraceLoggingSocketAddress(&ip4, sizeof ip4, "ip4"), TraceLoggingWideString(NULL, "none"),
                       TraceLoggingWideString(evaluate(1) ? L"once" : NULL, "once"),
                       TraceLoggingString16(u"s\u00fc", "s16"), TraceLoggingCountedString16(u"abc", 2, "c16"),
+                      TraceLoggingCountedWideString(L"a\U0001F600bc", sizeof(wchar_t) == 4 ? 3 : 4, "cl"),
+                      TraceLoggingString32(U"\U0001F600", "s32"), TraceLoggingCountedString32(U"abc", 2, "c32"),
+                      TraceLoggingCountedWideString(NULL, 0, "empty"),
                       TraceLoggingHexIntPtr(-1, "hi"), TraceLoggingHexUIntPtr(1, "hu"),
                       TraceLoggingHexUIntPtrArray(pointers, 2, "ha"), TraceLoggingHexUIntPtrFixedArray(pointers, 2, "hf"),
                       TraceLoggingBinaryBuffer(&ansi, struct counted, "bb"),

@@ -160,7 +160,7 @@ fn check(events: Vec<Event>, compiler: Compiler) {
     assert_eq!((of("InIf").level, of("InIf").fields.as_str()), (5, "n=1 "));
     assert_eq!(
         of("Further").fields,
-        "ip6=[2001:db8::]:443 ip4=127.0.0.1:80 none= once=once s16=sü c16=ab hi=0xffffffffffffffff hu=0x1 \
+        "ip6=[2001:db8::]:443 ip4=127.0.0.1:80 none= once=once s16=sü c16=ab cl=a😀b s32=😀 c32=ab empty= hi=0xffffffffffffffff hu=0x1 \
          ha[2] ha=0x10 ha=0x11 hf[2] hf=0x10 hf=0x11 bb=6869 bx=6869 p=170 pf=f "
     );
     if is_cpp {

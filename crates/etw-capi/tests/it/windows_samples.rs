@@ -174,6 +174,28 @@ fn names_that_windows_programs_use_compile_and_work() {
     }
 }
 
+/// Forms of C++ that programs for Windows have compile without a warning in C++11 and later, and mean what Windows documents.
+#[test]
+fn forms_of_cpp_compile_from_cpp_11_on() {
+    const SOURCE: &str = "tests/c/windows/com.cpp";
+    let mut ran = 0;
+    for name in ["g++", "clang++"] {
+        for standard in ["-std=c++11", "-std=c++14", "-std=c++17", "-std=c++20", "-std=c++2b"] {
+            let folder = Folder::new(&format!("windows-com-{name}-{standard}"));
+            let flags = vec![standard, "-fshort-wchar", "-DUNICODE", WINDOWS, "-Wno-narrowing"];
+            let compiler = Compiler(name, flags.leak());
+            let Some(program) = compile_file(&folder, &home().join(SOURCE), compiler) else {
+                continue;
+            };
+            let output = Command::new(program).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success() && said.is_empty(), "{name} {standard}: {said}");
+            ran += 1;
+        }
+    }
+    assert!(ran > 0, "no C++ compiler is installed");
+}
+
 /// `__try`, `__except` and `__finally` end the compilation with a message that names what to use.
 #[test]
 fn structured_exceptions_are_refused_with_a_message() {

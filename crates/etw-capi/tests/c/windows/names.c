@@ -2,6 +2,9 @@
  * Names from the headers of Windows: capitalised headers, annotations, status codes, functions of threads. Compiled as C and as C++. Prints the
  * lines whose check fails.
  */
+#if defined(__x86_64__)
+#include <x86intrin.h> /* It defines _rotl as a macro. */
+#endif
 #include <Windows.h>
 #include <SDKDDKVer.h>
 #include <WinDef.h>
@@ -15,7 +18,13 @@
 #include <EvntProv.h>
 #include <TraceLoggingProvider.h>
 #include <conio.h>
+#include <intrin.h>
 #include <stdio.h>
+#include <winmeta.h>
+
+/* An assertion of the form that Windows' headers have: its texts are tokens that only Microsoft's compiler joins. */
+#define ASSERTION(exp, text) \
+    ((void)(!(exp) ? (__annotation(L"Debug", L"AssertFail", L"" L#exp L" : " L##text), DbgRaiseAssertionFailure(), 0) : 0))
 
 static int wrong;
 #define CHECK(is_right)                                             \
@@ -137,9 +146,21 @@ int main(void)
     CHECK(MAKE_HRESULT(SEVERITY_ERROR, FACILITY_WIN32, 5) == E_ACCESSDENIED);
     for (int n = 0; n < 3; n++)
         CHECK(FIELD_OFFSET(List, items[n]) == 4 + 2 * n);
+    unsigned int (*rotate)(unsigned int, int) = _rotl, (*rotate_back)(unsigned int, int) = _rotr;
+    UINT64 (*rotate_64)(UINT64, int) = _rotl64, (*swap_64)(UINT64) = _byteswap_uint64;
+    CHECK(rotate(0x80000001u, 1) == 3 && rotate(5, 0) == 5 && rotate_back(3, 1) == 0x80000001u && rotate_64(1, 64) == 1);
+    CHECK(swap_64(1) == 1ull << 56 && _byteswap_ulong(0x01020304) == 0x04030201 && _byteswap_ushort(0x0102) == 0x0201);
+    CHECK(_UI64_MAX == UINT64_MAX && _I32_MIN < 0 && _UI8_MAX == 255);
+    CHECK(WINEVENT_KEYWORD_RESPONSE_TIME == 1ull << 48 && WINEVENT_KEYWORD_EVENTLOG_CLASSIC == 1ull << 55);
+    CHECK(WINEVENT_CHANNEL_TRACELOGGING == 11 && WINEVENT_TASK_NONE == 0);
+    CHECK(_ReturnAddress() != NULL && strstr(__FUNCSIG__, "main") != NULL);
+    ASSERTION(wrong >= 0, "counts");
+    __assume(wrong >= 0);
     CHECK(_rotl(0x80000001u, 1) == 3 && _rotr(3u, 1) == 0x80000001u && _rotl64(1, 63) == 1ull << 63);
     CHECK(LCMapStringEx(LOCALE_NAME_INVARIANT, LCMAP_UPPERCASE, L"a\u00fc7", -1, wide, 8, NULL, NULL, 0) == 4);
     CHECK(wcscmp(wide, L"A\u00dc7") == 0);
+    CHECK(LCMapStringEx(LOCALE_NAME_INVARIANT, LCMAP_UPPERCASE | LCMAP_BYTEREV, L"a\u00fc", 2, wide, 8, NULL, NULL, 0) == 2);
+    CHECK(wide[0] == 0x4100 && wide[1] == 0xdc00 && wide[2] == L'7');
     CHECK(GetUserNameA(name, &size) && size == strlen(name) + 1);
     CHECK(GetModuleHandleExW(GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT, NULL, &module) && module != NULL);
     CHECK(!DeleteFileA("no such file") && GetLastError() == ERROR_FILE_NOT_FOUND);
