@@ -27,6 +27,11 @@ procedures! {
     EtwEventSetInformation EtwEventUnregister EtwEventWrite EtwEventWriteEx EtwEventWriteFull EtwEventWriteString
     EtwEventWriteTransfer EventAccessControl EventAccessQuery EventAccessRemove EventActivityIdControl EventEnabled
     EventProviderEnabled EventRegister EventSetInformation EventUnregister EventWrite EventWriteEx EventWriteString
+    EvtCancel EvtClose EvtCreateBookmark EvtCreateRenderContext EvtExportLog EvtFormatMessage EvtGetEventInfo
+    EvtGetEventMetadataProperty EvtGetExtendedStatus EvtGetLogInfo EvtGetObjectArrayProperty EvtGetObjectArraySize
+    EvtGetPublisherMetadataProperty EvtGetQueryInfo EvtNext EvtNextEventMetadata EvtNextPublisherId EvtOpenEventMetadataEnum
+    EvtOpenLog EvtOpenPublisherEnum EvtOpenPublisherMetadata EvtOpenSession EvtArchiveExportedLog EvtQuery EvtRender EvtSeek
+    EvtUpdateBookmark
     EventWriteTransfer FlushTraceA FlushTraceW GetTraceEnableFlags GetTraceEnableLevel GetTraceLoggerHandle OpenTraceA
     OpenTraceW ProcessTrace QueryAllTracesA QueryAllTracesW QueryTraceA QueryTraceW RegisterTraceGuidsA RegisterTraceGuidsW
     StartTraceA StartTraceW StopTraceA StopTraceW TdhAggregatePayloadFilters TdhCleanupPayloadEventFilterDescriptor

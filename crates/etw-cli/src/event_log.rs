@@ -5,14 +5,15 @@ use crate::output::{Failure, Outcome, Output};
 use crate::output_file::{NewFile, ReplaceOption};
 use crate::schemas::Schemas;
 use clap::{Args, Subcommand};
-use etw_decode::{Decoded, Decoder, Style};
+use etw_decode::Decoder;
 use etw_etl::record::RecordContext;
+use etw_eventlog::export::ExportError;
+use etw_eventlog::rendering::Renderer;
 use etw_eventlog::translate::Translator;
 use etw_evtx::chunk::Chunk;
 use etw_evtx::query::{QueryList, Selector};
-use etw_evtx::write::{LogWriter, Retention};
 use etw_evtx::{Damage, Log, Record};
-use etw_types::{Clock, ClockType, EventRecord, FileTime};
+use etw_types::{Clock, ClockType, FileTime};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -234,17 +235,23 @@ struct Job<'a> {
     selector: &'a Selector,
     translator: Translator,
     decoder: Decoder,
+    renderer: Renderer,
     options: Options,
 }
 
 impl<'a> Job<'a> {
     fn new(printing: &'a Printing, selector: &'a Selector) -> Result<Job<'a>, Failure> {
-        let mut decoder = Decoder::new();
-        decoder.set_catalog(printing.schemas.load()?);
-        decoder.set_own_catalog(crate::schemas::own());
+        let catalog = printing.schemas.load()?;
+        let new_decoder = || {
+            let mut decoder = Decoder::new();
+            decoder.set_catalog(catalog.clone());
+            decoder.set_own_catalog(crate::schemas::own());
+            decoder
+        };
+        let (decoder, renderer) = (new_decoder(), Renderer::new(new_decoder()));
         let options = Options::of(printing.format());
         let translator = Translator::new();
-        Ok(Job { printing, selector, translator, decoder, options })
+        Ok(Job { printing, selector, translator, decoder, renderer, options })
     }
 
     fn format(&mut self, record: &Record<'_>) -> Result<String, etw_evtx::Error> {
@@ -273,79 +280,33 @@ impl Job<'_> {
         record: &Record<'_>,
         form: &WindowsForm,
     ) -> Result<String, etw_evtx::Error> {
-        let (bytes, _) = self.translator.stored(record)?;
-        let Ok(event) = etw_etl::record::parse(bytes, &RecordContext::default()) else {
-            unreachable!("the translator gives whole events");
-        };
-        let decoded = self.decoder.decode(&event);
-        let message = decoded.message(&event, &Style::default());
+        let rendering = self.renderer.render(record)?;
         if form.is_xml {
-            let mut xml = record.to_xml()?;
-            if form.is_rendered {
-                let end = xml.rfind("</Event>").unwrap_or(xml.len());
-                let info = rendering_info(&event, &decoded, message.as_deref());
-                xml.insert_str(end, &info);
-            }
+            let xml = if form.is_rendered { rendering.xml(record)? } else { record.to_xml()? };
             return Ok(xml + "\n");
         }
-        let names = decoded.names();
-        let name = |name: Option<&str>| name.map(str::to_owned);
         let or_na = |text: Option<String>| text.unwrap_or_else(|| "N/A".to_owned());
+        let keywords = Some(rendering.keywords.join(",")).filter(|all| !all.is_empty());
         let system = record.system();
-        let descriptor = &event.descriptor;
-        let level = descriptor.level.name().map(str::to_owned);
         let mut text = String::new();
         for (key, value) in [
             ("Log Name", system.channel().unwrap_or_default()),
             ("Source", system.provider_name().unwrap_or_default()),
             ("Date", system.time().unwrap_or(record.time()).to_string()),
-            ("Event ID", descriptor.id.to_string()),
-            ("Task", or_na(name(names.and_then(|names| names.task.as_deref())))),
-            ("Level", or_na(level)),
-            ("Opcode", or_na(name(names.and_then(|names| names.opcode.as_deref())))),
-            (
-                "Keyword",
-                or_na(names.map(|names| names.keywords.join(",")).filter(|all| !all.is_empty())),
-            ),
+            ("Event ID", system.event_id().unwrap_or(0).to_string()),
+            ("Task", or_na(rendering.task)),
+            ("Level", or_na(rendering.level)),
+            ("Opcode", or_na(rendering.opcode)),
+            ("Keyword", or_na(keywords)),
             ("User", or_na(system.user())),
             ("User Name", or_na(None)),
             ("Computer", system.computer().unwrap_or_default()),
         ] {
             let _ = writeln!(text, "  {key}: {}", safe(&value));
         }
-        let _ = writeln!(text, "  Description:\n{}\n", or_na(message));
+        let _ = writeln!(text, "  Description:\n{}\n", or_na(rendering.message));
         Ok(text)
     }
-}
-
-/// The element that Windows adds to rendered XML.
-fn rendering_info(event: &EventRecord<'_>, decoded: &Decoded<'_>, message: Option<&str>) -> String {
-    let names = decoded.names();
-    let mut xml = String::from("<RenderingInfo Culture='en-US'>");
-    let level = event.descriptor.level.name();
-    for (element, value) in [
-        ("Message", message),
-        ("Level", level),
-        ("Task", names.and_then(|names| names.task.as_deref())),
-        ("Opcode", names.and_then(|names| names.opcode.as_deref())),
-        ("Channel", names.and_then(|names| names.channel.as_deref())),
-        ("Provider", decoded.provider_name().as_deref()),
-    ] {
-        match value {
-            Some(value) => {
-                let value = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-                let _ = write!(xml, "<{element}>{value}</{element}>");
-            }
-            None => {
-                let _ = write!(xml, "<{element}></{element}>");
-            }
-        }
-    }
-    xml.push_str("<Keywords>");
-    for keyword in names.map_or(&[][..], |names| &names.keywords) {
-        let _ = write!(xml, "<Keyword>{keyword}</Keyword>");
-    }
-    xml + "</Keywords></RenderingInfo>"
 }
 
 /// A query of `wevtutil qe`.
@@ -390,16 +351,11 @@ pub fn export(
         error => new.failure(&std::io::Error::other(error)),
     };
     let copy = new.file().try_clone().map_err(|error| new.failure(&error))?;
-    let mut writer = LogWriter::from_file(copy, u64::MAX, Retention::Keep).map_err(failed)?;
-    let mut records = log.candidates(&selector);
-    let mut count = 0;
-    while let Some(record) = records.next().map_err(failure)? {
-        if selector.matches(&record).map_err(failure)? {
-            writer.append(record.time(), record.fragment()).map_err(failed)?;
-            count += 1;
-        }
-    }
-    writer.close().map_err(failed)?;
+    let count =
+        etw_eventlog::export::export(&log, &selector, copy).map_err(|error| match error {
+            ExportError::Read(error) => failure(error),
+            ExportError::Write(error) => failed(error),
+        })?;
     new.keep()?;
     Ok(count)
 }

@@ -166,6 +166,14 @@ impl Catalog {
         self.own.providers.iter().map(|(guid, name)| (guid, name.as_str()))
     }
 
+    /// The names of the providers in packs.
+    pub fn pack_providers(&self) -> impl Iterator<Item = &str> {
+        self.packs.iter().flat_map(|pack| {
+            let guids = pack.sources().flat_map(|(_, _, _, guids)| guids);
+            guids.filter_map(|guid| pack.provider_name(guid))
+        })
+    }
+
     /// The providers of a name, compared without case, packs included.
     pub fn providers_named(&self, name: &str) -> Vec<Guid> {
         let own = self.providers().filter(|(_, known)| known.eq_ignore_ascii_case(name));

@@ -6,6 +6,11 @@
 //! | [`translate`] | one record of a log as an event |
 //! | [`kept_log`] | the log that a session's host appends to |
 //! | [`record`] | one event as a record of a log |
+//! | [`rendering`] | names and the message of a record |
+//! | [`export`] | selected records in a file of their own |
+//! | [`result_set`] | the records that a query selects, with a position |
+//! | [`subscription`] | new records, as they are written |
+//! | [`stored_record`] | a record that outlives its log |
 //!
 //! ```no_run
 //! let log = etw_eventlog::trace::open("Application.evtx".as_ref())?;
@@ -18,9 +23,14 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod export;
 pub mod kept_log;
 pub mod record;
+pub mod rendering;
+pub mod result_set;
 mod shape;
+pub mod stored_record;
+pub mod subscription;
 pub mod trace;
 pub mod translate;
 

@@ -11,6 +11,7 @@
 //! | log | [`log`] | a file: its chunks in the order of their records |
 //! | text | [`xml`], [`json`], [`fields`] | Windows' XML, JSON, named values |
 //! | search | [`query`] | XPath and query lists |
+//! | positions | [`bookmark`] | where a reader stopped |
 //! | write | [`mod@write`] | chunks and files |
 //!
 //! ```no_run
@@ -37,6 +38,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod bookmark;
 pub mod chunk;
 mod error;
 pub mod fields;

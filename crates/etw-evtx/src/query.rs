@@ -28,6 +28,7 @@ mod list;
 mod parser;
 mod screen;
 mod selector;
+mod value_path;
 
 use std::fmt;
 use std::str::FromStr;
@@ -38,6 +39,7 @@ use crate::{Error, Record};
 
 pub use list::{ListError, QueryList, Select, Selection};
 pub use selector::Selector;
+pub use value_path::{NodeValue, ValuePath};
 
 /// An XPath expression that was checked.
 #[derive(Clone, Debug, PartialEq)]

@@ -21,5 +21,6 @@ mod unsafe_clauses;
 mod wide_strings;
 mod windows_headers;
 mod windows_samples;
+mod winevt;
 mod wpp;
 mod write_calls;

@@ -51,6 +51,7 @@ const CAPITALISED: &[(&str, &str)] = &[
     ("windef.h", "WinDef.h Windef.h"),
     ("windows.h", "Windows.h WINDOWS.H WINDOWS.h"),
     ("winerror.h", "WinError.h Winerror.h"),
+    ("winevt.h", "WinEvt.h Winevt.h"),
     ("winmeta.h", "WinMeta.h Winmeta.h"),
     ("winnls.h", "WinNls.h Winnls.h"),
     ("winnt.h", "WinNT.h Winnt.h WinNt.h"),

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use etw_types::{FileTime, Guid};
 
-use super::{Comparison, Expression, Path, Step, Test};
+use super::{Comparison, Expression, NodeValue, Path, Step, Test};
 use crate::Error;
 use crate::tree::{Argument, Attribute, Budget, Content, Element, Fragment, Node, entity};
 use crate::value::{Scalar, Value};
@@ -28,20 +28,51 @@ struct ElementAt<'f, 'a> {
 
 pub fn matches(path: &Path, fragment: &Fragment<'_>, now: FileTime) -> Result<bool, Error> {
     let mut evaluation = Evaluation { now, budget: Budget::new() };
-    let content = fragment.content();
-    let mut roots = Vec::new();
-    for node in content.nodes {
-        if let Node::Element(element) = node {
-            roots.push(At::Element(ElementAt { element, content, item: None }));
+    Ok(!evaluation.find(path, fragment)?.is_empty())
+}
+
+/// The content of the first node that a path leads to.
+pub fn first_value<'a>(
+    path: &Path,
+    fragment: &Fragment<'a>,
+) -> Result<Option<NodeValue<'a>>, Error> {
+    let mut evaluation = Evaluation { now: FileTime(0), budget: Budget::new() };
+    let found = evaluation.find(path, fragment)?;
+    let Some(node) = found.first() else { return Ok(None) };
+    Ok(Some(match evaluation.content_of(*node)? {
+        Found::Value(value) => NodeValue::Value(value),
+        Found::Text(text) => NodeValue::Text(text),
+    }))
+}
+
+impl Evaluation {
+    /// The nodes that a path leads to from the event.
+    fn find<'f, 'a>(
+        &mut self,
+        path: &Path,
+        fragment: &'f Fragment<'a>,
+    ) -> Result<Vec<At<'f, 'a>>, Error> {
+        let content = fragment.content();
+        let mut roots = Vec::new();
+        for node in content.nodes {
+            if let Node::Element(element) = node {
+                roots.push(At::Element(ElementAt { element, content, item: None }));
+            }
         }
+        let Some((first, rest)) = path.steps.split_first() else { return Ok(Vec::new()) };
+        let roots = roots.into_iter().filter(|root| match (&first.test, root) {
+            (Test::Element(Some(name)), At::Element(at)) => *at.element.name == **name,
+            _ => true,
+        });
+        let found = self.filter(roots.collect(), first)?;
+        self.follow(found, rest)
     }
-    let Some((first, rest)) = path.steps.split_first() else { return Ok(false) };
-    let roots = roots.into_iter().filter(|root| match (&first.test, root) {
-        (Test::Element(Some(name)), At::Element(at)) => *at.element.name == **name,
-        _ => true,
-    });
-    let found = evaluation.filter(roots.collect(), first)?;
-    Ok(!evaluation.follow(found, rest)?.is_empty())
+}
+
+/// The content of a node: one value alone keeps its type, anything else is text.
+enum Found<'a> {
+    Value(Value<'a>),
+    Text(String),
 }
 
 struct Evaluation {
@@ -264,23 +295,30 @@ impl Evaluation {
         })
     }
 
-    /// The value of a node: one value alone keeps its type, anything else is text.
+    /// The value of a node.
     fn atom(&mut self, node: At<'_, '_>) -> Result<Atom, Error> {
+        match self.content_of(node)? {
+            Found::Value(value) => self.atom_of(value),
+            Found::Text(text) => Ok(Atom::Text(text)),
+        }
+    }
+
+    fn content_of<'a>(&mut self, node: At<'_, 'a>) -> Result<Found<'a>, Error> {
         let (nodes, content) = match node {
             At::Attribute(attribute, content) => (&attribute.value[..], content),
             At::Element(at) | At::Text(at) => match at.item {
-                Some(item) => return self.atom_of(item),
+                Some(item) => return Ok(Found::Value(item)),
                 None => (&at.element.children[..], at.content),
             },
         };
         if let [Node::Substitution(one)] = nodes
             && let Some(Argument::Value(value)) = content.argument(one.index)
         {
-            return self.atom_of(*value);
+            return Ok(Found::Value(*value));
         }
         let mut text = String::new();
         self.push_text(&mut text, nodes, content)?;
-        Ok(Atom::Text(text))
+        Ok(Found::Text(text))
     }
 
     fn atom_of(&mut self, value: Value<'_>) -> Result<Atom, Error> {

@@ -1,0 +1,2 @@
+/* Part of openetw: this name in Windows' capitalisations, too. */
+#include "../winevt.h"

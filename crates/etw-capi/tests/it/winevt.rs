@@ -1,0 +1,235 @@
+//! OV-22: the Event Log's calls from C, and the layout and constants of their header.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::mem::offset_of;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use etw_evtx::tree::{
+    Argument, Attribute, Element, Fragment, Instance, Node, Substitution, Template,
+};
+use etw_evtx::value::{Value, ValueType};
+use etw_evtx::write::{LogWriter, Retention};
+use etw_types::{FileTime, Guid};
+use windows_sys::Win32::System::EventLog as sdk;
+
+use crate::support::*;
+
+/// Includes of Windows' names are found, and WCHAR is wchar_t.
+const WINDOWS: &str = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include/windows");
+const PROGRAMS: [Compiler; 5] = [
+    Compiler("gcc", &["-std=gnu11", "-fshort-wchar", WINDOWS]),
+    Compiler("clang", &["-std=gnu11", "-fshort-wchar", "-O2", WINDOWS]),
+    Compiler("gcc", &["-std=gnu11", "-g", "-fsanitize=address,undefined", WINDOWS]),
+    Compiler("g++", &["-std=c++17", "-fshort-wchar", WINDOWS, "-Wno-unknown-pragmas", "-x", "c++"]),
+    Compiler("clang++", &["-std=c++17", "-fshort-wchar", WINDOWS, "-x", "c++"]),
+];
+
+fn element(name: &str, attributes: Vec<(&str, Node)>, children: Vec<Node>) -> Node {
+    let attributes = attributes
+        .into_iter()
+        .map(|(name, value)| Attribute { name: name.into(), value: vec![value] });
+    Node::Element(Element {
+        name: name.into(),
+        dependency: None,
+        attributes: attributes.collect(),
+        is_empty: children.is_empty(),
+        children,
+    })
+}
+
+/// A log with 300 events of `OpenEtw.Shop`, each tenth one an error.
+fn log(path: &Path) {
+    let value = |index, value_type| {
+        Node::Substitution(Substitution { index, is_optional: false, value_type })
+    };
+    let text = |text: &str| Node::Text(text.into());
+    let provider = Guid::from_name("OpenEtw.Shop");
+    let system = vec![
+        element(
+            "Provider",
+            vec![("Name", text("OpenEtw.Shop")), ("Guid", value(0, ValueType::GUID))],
+            vec![],
+        ),
+        element("EventID", vec![], vec![value(1, ValueType::UINT16)]),
+        element("Version", vec![], vec![value(2, ValueType::UINT8)]),
+        element("Level", vec![], vec![value(3, ValueType::UINT8)]),
+        element("Task", vec![], vec![text("3")]),
+        element("Keywords", vec![], vec![text("0x10")]),
+        element("TimeCreated", vec![("SystemTime", value(4, ValueType::FILETIME))], vec![]),
+        element("EventRecordID", vec![], vec![value(5, ValueType::UINT64)]),
+        element("Channel", vec![], vec![text("Shop/Operational")]),
+    ];
+    let data = |name: &str, index, value_type| {
+        element("Data", vec![("Name", text(name))], vec![value(index, value_type)])
+    };
+    let data = vec![data("Number", 5, ValueType::UINT64), data("Text", 6, ValueType::STRING)];
+    let event = element(
+        "Event",
+        vec![],
+        vec![element("System", vec![], system), element("EventData", vec![], data)],
+    );
+    let template = Arc::new(Template::new(Guid::from_name("winevt"), vec![event]));
+    let mut writer = LogWriter::open(path, u64::MAX, Retention::Keep).unwrap();
+    for id in 1..=300u64 {
+        let time = 133_000_000_000_000_000 + id as i64;
+        let text: Vec<u8> =
+            format!("text {id}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let (time_bytes, id_bytes) = (time.to_le_bytes(), id.to_le_bytes());
+        let level = [if id % 10 == 0 { 2 } else { 4 }];
+        let values: [(ValueType, &[u8]); 7] = [
+            (ValueType::GUID, &provider.0),
+            (ValueType::UINT16, &[7, 0]),
+            (ValueType::UINT8, &[0]),
+            (ValueType::UINT8, &level),
+            (ValueType::FILETIME, &time_bytes),
+            (ValueType::UINT64, &id_bytes),
+            (ValueType::STRING, &text),
+        ];
+        let arguments =
+            values.map(|(value_type, bytes)| Argument::Value(Value { value_type, bytes }));
+        let record =
+            Instance { template: template.clone(), arguments: arguments.into(), has_header: true };
+        writer.append(FileTime(time), &Fragment::Instance(record)).unwrap();
+    }
+    writer.close().unwrap();
+}
+
+fn manifest() -> String {
+    format!(
+        "<m><provider name='OpenEtw.Shop' guid='{{{}}}'>\
+         <keywords><keyword name='Sales' mask='0x10'/></keywords>\
+         <tasks><task name='Selling' value='3'/></tasks>\
+         <templates><template tid='T'><data name='Number' inType='win:UInt64'/>\
+         <data name='Text' inType='win:UnicodeString'/></template></templates>\
+         <events><event value='7' version='0' symbol='Sold' task='Selling' keywords='Sales' template='T' \
+         message='$(string.sold)'/></events></provider>\
+         <localization><resources culture='en-US'><stringTable><string id='sold' value='%1 was sold.'/>\
+         </stringTable></resources></localization></m>",
+        Guid::from_name("OpenEtw.Shop")
+    )
+}
+
+/// OV-22: queries, seeks, bookmarks, rendering, messages, publishers, exports and subscriptions with every compiler.
+#[test]
+fn the_event_log_from_c() {
+    let mut ran = 0;
+    for (number, compiler) in PROGRAMS.into_iter().enumerate() {
+        let folder = Folder::new(&format!("winevt-{number}"));
+        let Some(program) = compile(&folder, "winevt.c", compiler) else { continue };
+        let path = |name: &str| folder.0.join(name);
+        log(&path("log.evtx"));
+        std::fs::write(path("shop.man"), manifest()).unwrap();
+        let output = Command::new(program)
+            .args([path("log.evtx"), path("export.evtx"), path("shop.man")])
+            // Without the manifests of the user.
+            .env("XDG_DATA_HOME", path("data"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{compiler:?}: {said}");
+        ran += 1;
+    }
+    assert!(ran > 0, "no C compiler is installed");
+}
+
+/// The names of `winevt.h` with the values of the Windows SDK, as `windows-sys` has them.
+fn constants() -> Vec<(&'static str, u64)> {
+    macro_rules! values {
+        ($($name:ident)*) => { vec![$((stringify!($name), sdk::$name as u64)),*] };
+    }
+    values! {
+        EvtVarTypeNull EvtVarTypeString EvtVarTypeAnsiString EvtVarTypeSByte EvtVarTypeByte
+        EvtVarTypeInt16 EvtVarTypeUInt16 EvtVarTypeInt32 EvtVarTypeUInt32 EvtVarTypeInt64
+        EvtVarTypeUInt64 EvtVarTypeSingle EvtVarTypeDouble EvtVarTypeBoolean EvtVarTypeBinary
+        EvtVarTypeGuid EvtVarTypeSizeT EvtVarTypeFileTime EvtVarTypeSysTime EvtVarTypeSid
+        EvtVarTypeHexInt32 EvtVarTypeHexInt64 EvtVarTypeEvtHandle EvtVarTypeEvtXml EvtRpcLogin
+        EvtQueryChannelPath EvtQueryFilePath EvtQueryForwardDirection EvtQueryReverseDirection
+        EvtQueryTolerateQueryErrors EvtSeekRelativeToFirst EvtSeekRelativeToLast
+        EvtSeekRelativeToCurrent EvtSeekRelativeToBookmark EvtSeekOriginMask EvtSeekStrict
+        EvtSubscribeToFutureEvents EvtSubscribeStartAtOldestRecord
+        EvtSubscribeStartAfterBookmark EvtSubscribeOriginMask EvtSubscribeTolerateQueryErrors
+        EvtSubscribeStrict EvtSubscribeActionError EvtSubscribeActionDeliver
+        EvtSystemProviderName EvtSystemProviderGuid EvtSystemEventID EvtSystemQualifiers
+        EvtSystemLevel EvtSystemTask EvtSystemOpcode EvtSystemKeywords EvtSystemTimeCreated
+        EvtSystemEventRecordId EvtSystemActivityID EvtSystemRelatedActivityID EvtSystemProcessID
+        EvtSystemThreadID EvtSystemChannel EvtSystemComputer EvtSystemUserID EvtSystemVersion
+        EvtSystemPropertyIdEND EvtRenderContextValues EvtRenderContextSystem
+        EvtRenderContextUser EvtRenderEventValues EvtRenderEventXml EvtRenderBookmark
+        EvtFormatMessageEvent EvtFormatMessageLevel EvtFormatMessageTask EvtFormatMessageOpcode
+        EvtFormatMessageKeyword EvtFormatMessageChannel EvtFormatMessageProvider
+        EvtFormatMessageId EvtFormatMessageXml EvtOpenChannelPath EvtOpenFilePath
+        EvtLogCreationTime EvtLogLastAccessTime EvtLogLastWriteTime EvtLogFileSize
+        EvtLogAttributes EvtLogNumberOfLogRecords EvtLogOldestRecordNumber EvtLogFull
+        EvtExportLogChannelPath EvtExportLogFilePath EvtExportLogTolerateQueryErrors
+        EvtExportLogOverwrite EvtChannelConfigEnabled EvtChannelConfigIsolation
+        EvtChannelConfigType EvtChannelConfigOwningPublisher EvtChannelConfigClassicEventlog
+        EvtChannelConfigAccess EvtChannelLoggingConfigRetention
+        EvtChannelLoggingConfigAutoBackup EvtChannelLoggingConfigMaxSize
+        EvtChannelLoggingConfigLogFilePath EvtChannelPublishingConfigLevel
+        EvtChannelPublishingConfigKeywords EvtChannelPublishingConfigControlGuid
+        EvtChannelPublishingConfigBufferSize EvtChannelPublishingConfigMinBuffers
+        EvtChannelPublishingConfigMaxBuffers EvtChannelPublishingConfigLatency
+        EvtChannelPublishingConfigClockType EvtChannelPublishingConfigSidType
+        EvtChannelPublisherList EvtChannelPublishingConfigFileMax EvtChannelConfigPropertyIdEND
+        EvtChannelTypeAdmin EvtChannelTypeOperational EvtChannelTypeAnalytic EvtChannelTypeDebug
+        EvtChannelIsolationTypeApplication EvtChannelIsolationTypeSystem
+        EvtChannelIsolationTypeCustom EvtChannelClockTypeSystemTime EvtChannelClockTypeQPC
+        EvtChannelSidTypeNone EvtChannelSidTypePublishing EvtChannelReferenceImported
+        EvtPublisherMetadataPublisherGuid EvtPublisherMetadataResourceFilePath
+        EvtPublisherMetadataParameterFilePath EvtPublisherMetadataMessageFilePath
+        EvtPublisherMetadataHelpLink EvtPublisherMetadataPublisherMessageID
+        EvtPublisherMetadataChannelReferences EvtPublisherMetadataChannelReferencePath
+        EvtPublisherMetadataChannelReferenceIndex EvtPublisherMetadataChannelReferenceID
+        EvtPublisherMetadataChannelReferenceFlags EvtPublisherMetadataChannelReferenceMessageID
+        EvtPublisherMetadataLevels EvtPublisherMetadataLevelName EvtPublisherMetadataLevelValue
+        EvtPublisherMetadataLevelMessageID EvtPublisherMetadataTasks
+        EvtPublisherMetadataTaskName EvtPublisherMetadataTaskEventGuid
+        EvtPublisherMetadataTaskValue EvtPublisherMetadataTaskMessageID
+        EvtPublisherMetadataOpcodes EvtPublisherMetadataOpcodeName
+        EvtPublisherMetadataOpcodeValue EvtPublisherMetadataOpcodeMessageID
+        EvtPublisherMetadataKeywords EvtPublisherMetadataKeywordName
+        EvtPublisherMetadataKeywordValue EvtPublisherMetadataKeywordMessageID
+        EvtPublisherMetadataPropertyIdEND EventMetadataEventID EventMetadataEventVersion
+        EventMetadataEventChannel EventMetadataEventLevel EventMetadataEventOpcode
+        EventMetadataEventTask EventMetadataEventKeyword EventMetadataEventMessageID
+        EventMetadataEventTemplate EvtEventMetadataPropertyIdEND EvtQueryNames EvtQueryStatuses
+        EvtQueryPropertyIdEND EvtEventQueryIDs EvtEventPath EvtEventPropertyIdEND
+    }
+}
+
+#[test]
+fn winevt_agrees_with_windows_sys() {
+    let mut facts: Vec<(String, u64)> =
+        constants().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let offset =
+        |field: &str, value: usize| (format!("offsetof(EVT_VARIANT, {field})"), value as u64);
+    facts.push(("sizeof(EVT_VARIANT)".to_owned(), size_of::<sdk::EVT_VARIANT>() as u64));
+    facts.push(offset("Count", offset_of!(sdk::EVT_VARIANT, Count)));
+    facts.push(offset("Type", offset_of!(sdk::EVT_VARIANT, Type)));
+    facts.push(("sizeof(EVT_RPC_LOGIN)".to_owned(), size_of::<sdk::EVT_RPC_LOGIN>() as u64));
+    let mut program = String::from("#include <winevt.h>\n#include <stdio.h>\nint main(void)\n{\n");
+    for (number, (expression, _)) in facts.iter().enumerate() {
+        let _ = writeln!(
+            program,
+            "    printf(\"{number} %llu\\n\", (unsigned long long)({expression}));"
+        );
+    }
+    program += "    return 0;\n}\n";
+    let folder = Folder::new("winevt-layout");
+    let source = folder.0.join("layout.c");
+    std::fs::write(&source, program).unwrap();
+    let program = compile_file(&folder, &source, COMPILERS[0]).expect("no C compiler is installed");
+    let output = Command::new(program).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let found: HashMap<usize, u64> = text
+        .lines()
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(number, value)| (number.parse().unwrap(), value.parse().unwrap()))
+        .collect();
+    for (number, (expression, expected)) in facts.iter().enumerate() {
+        assert_eq!(found[&number], *expected, "{expression}");
+    }
+}

@@ -1,0 +1,35 @@
+//! Selected records of a log in a file of their own.
+
+use etw_evtx::query::Selector;
+use etw_evtx::write::{LogWriter, Retention};
+use etw_evtx::{Error, Log};
+use std::fs::File;
+
+/// Why an export failed.
+#[derive(Debug)]
+pub enum ExportError {
+    /// The log could not be read.
+    Read(Error),
+    /// The file could not be written.
+    Write(Error),
+}
+
+/// Writes the records that a selector selects to an empty file. They keep their numbers in `EventRecordID`. Returns how many they are.
+///
+/// # Errors
+/// [`ExportError`]; the file may then have some of the records.
+pub fn export(log: &Log, selector: &Selector, file: File) -> Result<u64, ExportError> {
+    let mut writer =
+        LogWriter::from_file(file, u64::MAX, Retention::Keep).map_err(ExportError::Write)?;
+    let mut records = log.candidates(selector);
+    let mut count = 0;
+    while let Some(record) = records.next().map_err(ExportError::Read)? {
+        if selector.matches(&record).map_err(ExportError::Read)? {
+            let appended = writer.append(record.time(), record.fragment());
+            appended.map_err(ExportError::Write)?;
+            count += 1;
+        }
+    }
+    writer.close().map_err(ExportError::Write)?;
+    Ok(count)
+}
